@@ -39,6 +39,7 @@ export const remedies: Readonly<Record<string, string>> = {
   shard_unreachable: 'repair the connection to the shard, then repeat the call',
   not_stored: 'push again after `Retry-After`: nothing was stored',
   unknown: 'push again **with the same id**: the job may be stored',
+  survey_busy: 'repeat the search after `Retry-After`: dq examines the jobs for one search at a time',
   unavailable: 'repeat the call after `Retry-After`: nothing was changed',
 };
 

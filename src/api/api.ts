@@ -41,6 +41,7 @@ import { shardRoutes } from './routes/shard-routes.ts';
 import { statsRoutes } from './routes/stats-routes.ts';
 import { storeRoute } from './routes/store-route.ts';
 import { summaryRoute } from './routes/summary-route.ts';
+import { surveyRoutes } from './routes/survey-routes.ts';
 import { tokenRoutes } from './routes/token-routes.ts';
 import { capacityRoute } from './routes/topics/capacity-route.ts';
 import { secretRoute } from './routes/topics/secret-route.ts';
@@ -150,6 +151,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   meRoute(api, context, tokens);
   summaryRoute(api, context);
   seriesRoutes(api, context);
+  surveyRoutes(api, context);
   sessionRoutes(api, context, tokens);
   shardRoutes(api, context);
   storeRoute(api, context);

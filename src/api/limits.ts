@@ -80,6 +80,18 @@ export const apiLimits = {
   sparksMax: 50,
   /** A step that ended less than this ago may not be written yet. */
   seriesWrittenMs: 15_000,
+  /** A search by id prefix or body answers within this time, so that its progress is visible. */
+  scanMs: 400,
+  /** Topics that a survey of some topics names: Redis reads their numbers in each step (1 ms). */
+  surveyTopicsMax: 1_000,
+  /** How long surveys are kept. A horizon costs 45 ms of the embedded store
+   *  per 1,000,000 jobs; with more than horizonJobsMany it is kept longer. */
+  deadGroupsMs: 5_000,
+  horizonMs: 30_000,
+  horizonManyMs: 300_000,
+  horizonJobsMany: 2_000_000,
+  /** Dead letters that one call with a filter by reason or status examines. */
+  deadRowsMax: 2_500,
   /** The longest path of Linux. */
   pathCharsMax: 4_095,
 } as const;

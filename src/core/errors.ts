@@ -36,6 +36,7 @@ export const catalogue = {
   shard_unreachable: { status: 503, title: 'The shard does not answer' },
   not_stored: { status: 503, title: 'Not stored' },
   unknown: { status: 503, title: 'Outcome unknown' },
+  survey_busy: { status: 503, title: 'Too many searches at once' },
   unavailable: { status: 503, title: 'Temporarily unavailable' },
 } as const;
 

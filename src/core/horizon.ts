@@ -12,10 +12,8 @@ export const horizonClasses = [
   '6h',
   '12h',
   '1d',
-  '2d',
   '3d',
   '7d',
-  '14d',
   '30d',
   'later',
 ] as const;
@@ -36,9 +34,7 @@ export const horizonEndsMs: readonly number[] = [
   6 * hour,
   12 * hour,
   day,
-  2 * day,
   3 * day,
   7 * day,
-  14 * day,
   30 * day,
 ];

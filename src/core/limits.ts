@@ -9,6 +9,9 @@ export const limits = {
   idBytesMax: 256,
   /** ASCII characters of a topic name. */
   topicNameMax: 128,
+  /** Bytes of a part of a body to search for: shorter parts are in too many bodies. */
+  bodyPartBytesMin: 3,
+  bodyPartBytesMax: 256,
   topicConcurrencyMax: 10_000,
   /** Callbacks per second. */
   topicRateMax: 100_000,

@@ -56,6 +56,8 @@ const built = [
   'GET /v1/summary',
   'GET /v1/series',
   'GET /v1/series/topics',
+  'GET /v1/horizon',
+  'GET /v1/dead/groups',
   'POST /v1/sign-in-links',
   'GET /v1/sessions',
   'DELETE /v1/sessions',

@@ -1,10 +1,16 @@
-// KeptAnswers keeps answers that many viewers poll: for a second, and for longer where making them takes
-// long, so that polls use at most a tenth of one core. Callers of one key share its answer.
+// KeptAnswers keeps answers that many viewers poll: for a second or as given, and for longer where making
+// them takes long, so that polls use at most a tenth of one core. Callers of one key share its answer.
 
 import { apiLimits } from '../limits.ts';
 
 export class KeptAnswers<T> {
   readonly #kept = new Map<string, { readonly answer: Promise<T>; until: number }>();
+
+  readonly #keepMs: (answer: T) => number;
+
+  constructor(keepMs: (answer: T) => number = () => apiLimits.answerKeptMs) {
+    this.#keepMs = keepMs;
+  }
 
   /** `key`: all that the answer depends on, and the rights of the caller. A failure is not kept. */
   of(key: string, make: () => Promise<T>): Promise<T> {
@@ -18,9 +24,9 @@ export class KeptAnswers<T> {
     const entry = { answer, until: Number.POSITIVE_INFINITY };
     this.#kept.set(key, entry);
     answer.then(
-      () => {
+      (made) => {
         const now = performance.now();
-        entry.until = now + Math.max(apiLimits.answerKeptMs, 10 * (now - from));
+        entry.until = now + Math.max(this.#keepMs(made), 10 * (now - from));
       },
       () => {
         // The callers have the failure; the next one tries again.

@@ -28,8 +28,9 @@ export const NextCursor = nullable('string', {
   examples: ['b3JkZXIuY2xvc2U'],
 });
 
-export function pageOf(item: TSchema): TSchema {
-  return closed({ items: Type.Array(item), nextCursor: NextCursor, missing: Missing });
+/** `more`: further members of the page */
+export function pageOf(item: TSchema, more: Record<string, TSchema> = {}): TSchema {
+  return closed({ items: Type.Array(item), nextCursor: NextCursor, missing: Missing, ...more });
 }
 
 /** Throws DqError invalid. */

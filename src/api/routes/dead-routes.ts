@@ -2,8 +2,10 @@
 
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
+import { attemptReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
+import { deadMatcher, findDead } from '../../use-cases/find-dead.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { pageOf, pagingParams, readLimit, rejectBadCursor } from '../http/paging.ts';
 import {
@@ -22,6 +24,7 @@ import {
   text,
   Version,
 } from '../http/schemas.ts';
+import { apiLimits } from '../limits.ts';
 import {
   readFilter,
   readIds,
@@ -61,7 +64,24 @@ const listSchema = {
   operationId: 'listDead',
   tags,
   summary: 'Dead letters, newest first',
-  querystring: closed({ ...filterQuery, ...pagingParams }),
+  description:
+    'With reason, lastReason or status a page can be short or empty although nextCursor is set: each call ' +
+    `examines at most ${apiLimits.deadRowsMax} dead letters.`,
+  querystring: closed({
+    ...filterQuery,
+    reason: Type.Optional(DeadReason),
+    lastReason: Type.Optional(
+      Type.Enum([...attemptReasons], { description: 'why the last attempt failed', examples: ['status'] }),
+    ),
+    status: Type.Optional(
+      Type.String({
+        pattern: '^([1-9]\\d\\d|[1-9]xx|none)$',
+        description: 'an HTTP status of the last attempt such as 500, a class such as 5xx, or none',
+        examples: ['5xx'],
+      }),
+    ),
+    ...pagingParams,
+  }),
   response: { 200: reply('a page', pageOf(DeadLetter)), ...problems(404, 503) },
 };
 
@@ -125,10 +145,15 @@ export function deadRoutes(api: Api, { role }: ApiContext): void {
     '/v1/dead',
     { schema: listSchema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
-      const { limit, cursor, ...query } = request.query;
+      const { limit, cursor, reason, lastReason, status, ...query } = request.query;
       requireTopicOf(request, query.topic);
-      const items = readLimit(limit);
-      const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch(rejectBadCursor);
+      const filter = readFilter(query, true);
+      const isWanted = deadMatcher({ reason, lastReason, status });
+      const page = await findDead(dead, filter, isWanted, {
+        limit: readLimit(limit),
+        cursor: cursor ?? null,
+        rowsMax: apiLimits.deadRowsMax,
+      }).catch(rejectBadCursor);
       await requireKnownTopicOf(page, cursor, role.topics, query.topic);
       return { items: page.items.map(deadJson), nextCursor: page.nextCursor, missing: page.missing };
     },
