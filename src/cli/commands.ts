@@ -29,6 +29,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     push: () => import('./commands/push.ts'),
     ls: () => import('./commands/ls.ts'),
     get: () => import('./commands/get.ts'),
+    explain: () => import('./commands/explain.ts'),
     cancel: () => import('./commands/cancel.ts'),
     run: () => import('./commands/run.ts'),
     reschedule: () => import('./commands/reschedule.ts'),

@@ -1,16 +1,20 @@
-// Renders why jobs of a topic are not called: a line per reason and notifier, for `dq topic get`.
+// Renders why jobs of a topic are not called: a line per reason and notifier, for `dq topic get` and
+// `dq explain`.
 
 import { clientOf, type DaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 
-interface Reason {
+export interface Reason {
   readonly message: string;
   readonly remedy: string;
 }
-interface Capacity {
+export interface Capacity {
   readonly reasons: readonly Reason[];
   readonly notifiers: readonly { readonly notifier: string; readonly reasons: readonly Reason[] | null }[];
 }
+
+export const capacityCall = (topic: string) =>
+  ({ method: 'GET', path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] }) as const;
 
 /** Rows of a record. Empty without a usable reply: an older daemon, unavailable notifiers, a cut
  *  connection. */
@@ -19,22 +23,25 @@ export async function deliveryLines(
   flags: DaemonOptions,
 ): Promise<readonly (readonly [name: string, text: string])[]> {
   const reply = await clientOf(flags)
-    .call<Capacity>({ method: 'GET', path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] })
+    .call<Capacity>(capacityCall(topic))
     .catch((error: unknown) => {
       if (error instanceof Exit) return null;
       throw error;
     });
-  if (reply === null) return [];
-  const { reasons, notifiers } = reply.json;
+  return reply === null ? [] : capacityLines(reply.json).map((line) => ['delivery', line]);
+}
+
+/** At least one line. */
+export function capacityLines({ reasons, notifiers }: Capacity): readonly string[] {
   const lines = [
-    ...reasons.map(lineOf),
+    ...reasons.map(reasonLine),
     ...notifiers.flatMap(({ notifier, reasons: own }) =>
-      (own === null ? ['does not answer; dq status shows the processes'] : own.map(lineOf)).map(
+      (own === null ? ['does not answer; dq status shows the processes'] : own.map(reasonLine)).map(
         (line) => `${notifier}: ${line}`,
       ),
     ),
   ];
-  return (lines.length === 0 ? ['nothing keeps its jobs back'] : lines).map((line) => ['delivery', line]);
+  return lines.length === 0 ? ['nothing keeps its jobs back'] : lines;
 }
 
-const lineOf = ({ message, remedy }: Reason): string => `${message} (${remedy})`;
+export const reasonLine = ({ message, remedy }: Reason): string => `${message} (${remedy})`;

@@ -1,0 +1,137 @@
+// dq explain: why a job waits, or why the jobs of a topic are not called.
+
+import type { Command } from 'commander';
+import { formatDuration } from '../../core/duration.ts';
+import type { WhyCode } from '../../core/job-why.ts';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import {
+  type Capacity,
+  capacityCall,
+  capacityLines,
+  type Reason,
+  reasonLine,
+} from '../output/delivery-lines.ts';
+import { printData, printRecord } from '../output/output.ts';
+
+interface Why {
+  readonly code: WhyCode;
+  readonly at?: string;
+  readonly held?: WhyCode;
+  readonly ahead?: number | null;
+  readonly since?: string | null;
+  readonly notifier?: string | null;
+  readonly reasons?: readonly Reason[];
+}
+
+interface Job {
+  readonly topic: string;
+  readonly id: string;
+  readonly state: string;
+  readonly attempt: number;
+  readonly maxAttempts: number | null;
+  readonly buryReason?: string;
+  readonly why: Why;
+  readonly nextAttempts?: readonly { readonly attempt: number; readonly at: string }[];
+  readonly attempts: readonly {
+    readonly attempt: number;
+    readonly startedAt: string;
+    readonly outcome: string;
+    readonly status: number | null;
+    readonly reason: string | null;
+    readonly detail?: string;
+  }[];
+}
+
+export function register(program: Command): void {
+  const command = program
+    .command('explain')
+    .description('show why a job waits, or why a topic is not called')
+    .argument('<topic>')
+    .argument('[id]');
+  withDaemonOptions(command).action(explain);
+}
+
+async function explain(topic: string, id: string | undefined, flags: DaemonOptions): Promise<void> {
+  if (id === undefined) {
+    const { text, json } = await clientOf(flags).call<Capacity>(capacityCall(topic));
+    if (flags.json) printData(text);
+    else printRecord([['topic', topic], ...capacityLines(json).map((line) => ['delivery', line] as const)]);
+    return;
+  }
+  const { json: job, at } = await clientOf(flags).call<Job>({
+    method: 'GET',
+    path: ['v1', 'topics', topic, 'jobs', id],
+    needs: ['state', 'why'],
+  });
+  const { state, why, nextAttempts = [] } = job;
+  if (flags.json) printData(JSON.stringify({ topic, id, state, why, nextAttempts }));
+  else printRecord([['topic', topic], ['id', id], ['state', state], ...linesOf(job, at ?? Date.now())]);
+}
+
+/** `now`: the daemon's clock, epoch ms. */
+function linesOf(job: Job, now: number): readonly (readonly [string, string])[] {
+  const { why, nextAttempts = [] } = job;
+  const last = job.attempts.at(-1);
+  const next = nextAttempts[0];
+  return [
+    ['why', sentenceOf(job, now)],
+    ...(why.held === undefined ? [] : [['then', holds[why.held] ?? why.held] as const]),
+    ...(why.reasons ?? []).map((reason) => ['delivery', reasonLine(reason)] as const),
+    ...(last === undefined
+      ? []
+      : [['last attempt', `${last.attempt}: ${resultOf(last)}, at ${last.startedAt}`] as const]),
+    ...(next === undefined
+      ? []
+      : [['next attempt', `${next.attempt} of ${job.maxAttempts ?? '?'}, at ${next.at}`] as const]),
+  ];
+}
+
+const resultOf = ({ outcome, reason, status, detail }: Job['attempts'][number]): string =>
+  [outcome, reason ?? '', status ?? '', detail ?? ''].filter((part) => part !== '').join(' ');
+
+type Sentences = Readonly<Partial<Record<WhyCode, string>>>;
+
+const holds: Sentences = {
+  topic_paused: 'its topic is paused, so dq holds it',
+  topic_offline: 'its topic is offline, so dq holds it',
+  not_registered: 'its topic is not registered, so dq holds it',
+};
+/** Other codes without numbers. */
+const sentences: Sentences = {
+  at_concurrency: 'it is due and waits for a free slot',
+  at_rate: 'it is due and waits for the rate of its topic',
+  probing: 'it is due; the endpoint hangs or is unreachable, so dq makes only a few calls at once',
+  store_away: 'it is due; the store does not answer the notifiers',
+  held: 'it is due; the notifiers hold its topic',
+  no_notifier: 'it is due; no notifier of this instance is ready',
+  unknown: 'it is due; no answer about what holds it',
+};
+
+function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: Job, now: number): string {
+  const max = maxAttempts ?? '?';
+  const at = why.at ?? '';
+  switch (why.code) {
+    case 'waits_until_due':
+    case 'waits_to_retry':
+      return `attempt ${attempt + 1} of ${max} is due at ${at}, in ${until(at, now)}`;
+    case 'ahead':
+      return why.ahead == null
+        ? 'it is due and starts soon'
+        : `it is due; ${why.ahead} jobs of its topic go first`;
+    case 'running':
+      return [
+        `attempt ${attempt + 1} of ${max} is running`,
+        why.since == null ? '' : ` since ${why.since}`,
+        why.notifier == null ? '' : ` in ${why.notifier}`,
+      ].join('');
+    case 'dead':
+      return `dead letter since ${at}: ${buryReason ?? 'no attempt follows'}`;
+    case 'ended':
+      return `${state} since ${at}`;
+    default:
+      return sentences[why.code] ?? `it is due; ${holds[why.code] ?? why.code}`;
+  }
+}
+
+const until = (at: string, now: number): string =>
+  formatDuration(Math.max(0, Math.round((Date.parse(at) - now) / 1_000)) * 1_000);
