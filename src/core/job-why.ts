@@ -96,9 +96,10 @@ function heldBy(topic: WhyFacts['topic']): HeldCode | null {
 /** The reason of the notifier, and what it says about a job. The first match counts. */
 const codesOf: readonly (readonly [WhyCode, readonly CapacityReason['code'][]])[] = [
   ['store_away', ['store_unavailable']],
-  ['probing', ['ailing', 'origin_ailing', 'slow_calls']],
+  ['probing', ['ailing', 'origin_ailing']],
   ['at_rate', ['rate_reached']],
   ['at_concurrency', ['concurrency_reached', 'half_of_slots', 'no_free_slot']],
+  ['probing', ['slow_calls']],
 ];
 
 function whyReady({ notifiers, ahead }: WhyFacts): Why {

@@ -42,6 +42,14 @@ export function skipBlank(text: Uint8Array, at: number): number {
   }
 }
 
+/** Byte offset of the first mistake of a text that should be one JSON value; null: it is one. */
+export function mistakeIn(text: Uint8Array): number | null {
+  const to = skipValue(text, skipBlank(text, 0));
+  if (to < 0) return ~to;
+  const end = skipBlank(text, to);
+  return end < text.length ? end : null;
+}
+
 /** The end of the value that begins at `from` (no white space before it), or ~position of a mistake in it. */
 function skipValue(text: Uint8Array, from: number): number {
   let closers = fewLevels;

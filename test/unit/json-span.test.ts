@@ -1,7 +1,7 @@
 // JSON.parse is the reference: text that it accepts has spans of its values, other text has a mistake.
 import { describe, expect, it } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
-import { elementsOf, type MemberSpan, membersOf, type Span } from '../../src/core/json-span.ts';
+import { elementsOf, type MemberSpan, membersOf, mistakeIn, type Span } from '../../src/core/json-span.ts';
 
 /** more than in any text here */
 const many = 1_000;
@@ -46,6 +46,19 @@ function judge(text: Buffer): { readonly elements: Found; readonly members: Foun
     members: typeof value === 'object' && value !== null ? byName(Object.entries(value)) : other,
   };
 }
+
+describe('mistakeIn', () => {
+  it.each([
+    ['', 0],
+    [' {} ', null],
+    ['{"a": "ü", b}', 12],
+    ['[1,2', 4],
+    ['1 2', 2],
+    ['{"a":01}', 6],
+  ])('%j: %j', (text, at) => {
+    expect(mistakeIn(Buffer.from(text))).toBe(at);
+  });
+});
 
 describe('json spans', () => {
   const values = [

@@ -69,6 +69,13 @@ export function clock(epochMs: number): string {
   }).format(date);
 }
 
+/** With milliseconds: 14:37:09.311 today, else with its day. */
+export function preciseClock(epochMs: number): string {
+  const isToday = new Date(epochMs).toDateString() === new Date(daemonNow()).toDateString();
+  if (!isToday) return exactClock(epochMs);
+  return `${clock(epochMs)}.${String(Math.floor(epochMs) % 1_000).padStart(3, '0')}`;
+}
+
 /** With milliseconds: 22 Nov 14:21:00.000. */
 export function exactClock(epochMs: number): string {
   return new Intl.DateTimeFormat(locale(), {

@@ -15,12 +15,15 @@ export class CallError extends Error {
   readonly status: number;
   readonly code: string;
   readonly errors: readonly FieldError[];
+  /** all members of the problem */
+  readonly problem: Readonly<Record<string, unknown>>;
 
-  constructor(status: number, code: string, detail: string, errors: readonly FieldError[] = []) {
+  constructor(status: number, code: string, detail: string, problem: Readonly<Record<string, unknown>> = {}) {
     super(detail);
+    this.problem = problem;
     this.status = status;
     this.code = code;
-    this.errors = errors;
+    this.errors = (problem['errors'] as FieldError[] | undefined) ?? [];
   }
 }
 
@@ -104,13 +107,13 @@ export async function call<T>(method: string, path: string, options: CallOptions
   const text = await reply.text();
   const json = readJson(text);
   if (reply.ok) return json as T;
-  const problem = (json ?? {}) as { code?: string; detail?: string; errors?: FieldError[] };
+  const problem = (json ?? {}) as { code?: string; detail?: string };
   if (reply.status === 401 && path !== '/v1/session' && options.mayBeEarly !== true) signedOut.value = true;
   throw new CallError(
     reply.status,
     problem.code ?? `http_${reply.status}`,
     problem.detail ?? `HTTP ${reply.status}`,
-    problem.errors ?? [],
+    problem,
   );
 }
 

@@ -125,10 +125,33 @@ export interface AttemptJson {
   readonly replyExcerpt: string;
   readonly notifier: string;
   readonly host: string;
+  readonly latenessMs?: number;
+  readonly detail?: string;
+  readonly ruleValues?: Readonly<Record<string, string>>;
+  readonly replyHeaders?: readonly string[];
+  readonly nextDelayMs?: number;
+  readonly nextBy?: 'backoff' | 'retry_after';
+}
+
+export interface WhyJson {
+  readonly code: string;
+  readonly at?: string;
+  readonly held?: string;
+  readonly ahead?: number | null;
+  readonly since?: string | null;
+  readonly notifier?: string | null;
+  readonly reasons?: readonly CapacityReason[];
 }
 
 export interface JobJson extends JobSummary {
   readonly maxAttempts: number | null;
+  readonly why: WhyJson;
+  readonly webhookId: string;
+  readonly buryReason?: string;
+  readonly strikes?: number;
+  readonly shard?: string | null;
+  readonly nextAttempts?: readonly { readonly attempt: number; readonly at: string }[];
+  readonly bytes?: number;
   readonly contentType?: string | null;
   readonly body?: string;
   readonly bodyBase64?: string;

@@ -1,19 +1,37 @@
-// Timeline of a job: accepted, due, attempts, now, planned attempts, dead letter. Long gaps are shortened: the
-// width of a gap grows with the logarithm of its time, and gaps above an hour carry their length.
+// Timeline of a job: accepted, due, attempts, moves by operators, now, planned attempts, dead letter. Long gaps
+// are shortened: the width of a gap grows with the logarithm of its time, and its length is written in it.
+// Labels never overlap: points that have no room for one show their number, and all are in the list for phones.
 
 import { clock, duration } from '../format.ts';
 import { t } from '../words/words.ts';
 
 export interface TimelinePoint {
   readonly at: number;
-  readonly kind: 'accepted' | 'due' | 'failed' | 'delivered' | 'planned' | 'dead' | 'ended' | 'now';
+  readonly kind:
+    | 'accepted'
+    | 'due'
+    | 'failed'
+    | 'delivered'
+    | 'running'
+    | 'move'
+    | 'next'
+    | 'planned'
+    | 'dead'
+    | 'ended'
+    | 'now';
   readonly label: string;
-  /** below the point, under its time */
+  /** of an attempt: its number, where the label has no room */
+  readonly short?: string;
+  /** default: its time of day */
+  readonly time?: string;
+  /** below the time */
   readonly note?: string;
+  /** of the pill in the list; default: the label */
+  readonly pill?: string;
 }
 
 const width = 1180;
-const margin = 48;
+const margin = 40;
 const line = 62;
 
 const looks: Readonly<Record<TimelinePoint['kind'], string>> = {
@@ -21,62 +39,102 @@ const looks: Readonly<Record<TimelinePoint['kind'], string>> = {
   due: 'fill-surface stroke-delayed',
   failed: 'fill-dead',
   delivered: 'fill-done',
+  running: 'fill-running',
+  move: 'fill-surface stroke-accent',
+  next: 'empty stroke-accent',
   planned: 'empty stroke-quiet',
-  dead: 'empty stroke-dead',
+  dead: 'fill-surface stroke-dead',
   ended: 'fill-quiet',
   now: '',
 };
 
-/** Pixels between two points, for their labels. */
-const gapMin = 84;
+/** Pixels that a point needs for its label (11 px type: "19 Nov 14:21"), for a number, and for the line of now. */
+const roomOf = { whole: 88, short: 30, now: 26 } as const;
+
+interface Placed {
+  readonly point: TimelinePoint;
+  readonly room: keyof typeof roomOf;
+  readonly x: number;
+}
+
+/** Planned attempts, then the oldest attempts, give up their labels until the others have room. */
+function roomsOf(points: readonly TimelinePoint[]): (keyof typeof roomOf)[] {
+  const rooms = points.map(({ kind }) => (kind === 'now' ? 'now' : kind === 'planned' ? 'short' : 'whole'));
+  const isTooWide = () => rooms.reduce((sum, room) => sum + roomOf[room], 0) > width - margin;
+  for (const [n, { short }] of points.entries()) {
+    if (!isTooWide()) break;
+    if (short !== undefined && rooms[n] === 'whole' && n < points.length - 4) rooms[n] = 'short';
+  }
+  return rooms as (keyof typeof roomOf)[];
+}
+
+function place(points: readonly TimelinePoint[]): readonly Placed[] {
+  const rooms = roomsOf(points);
+  const gaps = points.slice(1).map(({ at }, n) => Math.max(0, at - (points[n]?.at ?? at)));
+  const least = gaps.map((_, n) => (roomOf[rooms[n] ?? 'whole'] + roomOf[rooms[n + 1] ?? 'whole']) / 2);
+  const weights = gaps.map((ms) => Math.log10(1 + ms / 1_000));
+  // A job that ended at once has a short line.
+  const whole = Math.max(
+    weights.reduce((sum, weight) => sum + weight, 0),
+    1.5 * gaps.length,
+  );
+  const needed = least.reduce((sum, pixels) => sum + pixels, 0);
+  const free = width - 2 * margin - needed;
+  // More points than fit even as numbers: they move together.
+  const squeeze = Math.min(1, (width - 2 * margin) / Math.max(1, needed));
+  let x = margin;
+  return points.map((point, n) => {
+    if (n > 0) x += (least[n - 1] ?? 0) * squeeze + (Math.max(0, free) * (weights[n - 1] ?? 0)) / whole;
+    return { point, room: rooms[n] ?? 'whole', x };
+  });
+}
 
 /** `points`: by time. */
 export function Timeline({ points, label }: { points: readonly TimelinePoint[]; label: string }) {
-  const gaps = points.slice(1).map(({ at }, n) => Math.max(0, at - (points[n]?.at ?? at)));
-  const weights = gaps.map((ms) => 1 + Math.log10(1 + ms / 1_000));
-  const total = weights.reduce((sum, weight) => sum + weight, 0) || 1;
-  const room = width - 2 * margin;
-  const least = Math.min(gapMin, room / Math.max(1, gaps.length));
-  const xs = [margin];
-  for (const weight of weights)
-    xs.push((xs.at(-1) ?? 0) + least + ((room - least * gaps.length) * weight) / total);
-  const nowAt = points.findIndex(({ kind }) => kind === 'now');
-  const nowX = nowAt < 0 ? width - margin : (xs[nowAt] ?? width - margin);
+  const placed = place(points);
+  const last = placed.at(-1)?.x ?? width - margin;
+  const now = placed.find(({ point }) => point.kind === 'now')?.x ?? last;
   return (
     <svg class="chart" viewBox={`0 0 ${width} 118`} role="img" aria-label={label}>
-      <line class="axis" x1={margin} x2={nowX} y1={line} y2={line} />
-      <line class="axis dash" x1={nowX} x2={width - margin} y1={line} y2={line} />
-      {gaps.map((ms, n) => {
-        const middle = ((xs[n] ?? 0) + (xs[n + 1] ?? 0)) / 2;
-        const between = (xs[n + 1] ?? 0) - (xs[n] ?? 0);
-        if (ms < 1_000 || between < gapMin || points[n + 1]?.kind === 'now' || points[n]?.kind === 'now')
-          return null;
-        const text = duration(ms);
-        const half = 12 + text.length * 3;
-        return ms >= 3_600_000 ? (
-          <g key={`gap ${n.toString()}`}>
-            <rect class="gap" x={middle - half} y={line - 10} width={2 * half} height="20" rx="10" />
-            <text class="note" x={middle} y={line + 4} text-anchor="middle">
-              {text}
-            </text>
-          </g>
-        ) : (
-          <text key={`gap ${n.toString()}`} x={middle} y={line - 8} text-anchor="middle">
-            {text}
-          </text>
-        );
-      })}
-      {points.map((point, n) => (
+      <line class="axis" x1={margin} x2={now} y1={line} y2={line} />
+      <line class="axis dash" x1={now} x2={last} y1={line} y2={line} />
+      {placed.slice(1).map((to, n) => (
+        <Gap key={`gap ${n.toString()}`} from={placed[n] as Placed} to={to} />
+      ))}
+      {placed.map(({ point, room, x }, n) => (
         <Point
-          key={`${point.kind} ${point.label}`}
+          key={`${point.kind} ${point.label} ${point.at.toString()}`}
           point={point}
-          x={xs[n] ?? 0}
-          anchor={n === 0 ? 'start' : n === points.length - 1 ? 'end' : 'middle'}
-          // Labels of points that are closer would overlap.
-          crowded={n > 0 && least < 76}
+          x={x}
+          anchor={n === 0 ? 'start' : n === placed.length - 1 && n > 0 && x > width - 80 ? 'end' : 'middle'}
+          isShort={room === 'short'}
         />
       ))}
     </svg>
+  );
+}
+
+/** The length of a gap, where it has room between the labels. */
+function Gap({ from, to }: { from: Placed; to: Placed }) {
+  const ms = to.point.at - from.point.at;
+  if (ms < 1_000 || from.point.kind === 'now' || to.point.kind === 'now') return null;
+  const text = duration(ms);
+  const middle = (from.x + to.x) / 2;
+  const half = 12 + text.length * 3;
+  if (to.x - from.x < 2 * half + 16) return null;
+  if (ms < 3_600_000)
+    return (
+      <text x={middle} y={line - 8} text-anchor="middle">
+        {text}
+      </text>
+    );
+  return (
+    <>
+      <rect class="gap" x={middle - half} y={line - 10} width={2 * half} height="20" rx="10" />
+      <text class="note" x={middle} y={line + 4} text-anchor="middle">
+        {text}
+      </text>
+    </>
   );
 }
 
@@ -84,37 +142,50 @@ function Point({
   point,
   x,
   anchor,
-  crowded,
+  isShort,
 }: {
   point: TimelinePoint;
   x: number;
   anchor: 'start' | 'middle' | 'end';
-  crowded: boolean;
+  isShort: boolean;
 }) {
   if (point.kind === 'now')
     return (
       <>
-        <line class="now" x1={x} x2={x} y1="20" y2="100" />
+        <line class="now" x1={x} x2={x} y1="20" y2="96" />
         <text class="strong" x={x} y="12" text-anchor="middle">
           {point.label}
         </text>
       </>
     );
+  // The circle stands at the text's edge, where the text begins or ends there.
+  const textX = anchor === 'start' ? x - 5 : anchor === 'end' ? x + 5 : x;
   return (
     <>
-      <circle class={looks[point.kind]} stroke-width="2" cx={x} cy={line} r="5">
-        <title>{`${point.label} · ${clock(point.at)}`}</title>
+      <circle
+        class={looks[point.kind]}
+        stroke-width="2"
+        cx={x}
+        cy={line}
+        r={point.kind === 'failed' ? 6 : 5.5}
+      >
+        <title>{[point.label, clock(point.at), point.note].filter(Boolean).join(' · ')}</title>
       </circle>
-      {crowded ? null : (
+      <text
+        class={isShort ? '' : 'strong'}
+        x={isShort ? x : textX}
+        y="44"
+        text-anchor={isShort ? 'middle' : anchor}
+      >
+        {isShort ? (point.short ?? '') : point.label}
+      </text>
+      {isShort && point.time === undefined ? null : (
         <>
-          <text class={point.kind === 'planned' ? 'note' : 'strong'} x={x} y="44" text-anchor={anchor}>
-            {point.label}
-          </text>
-          <text x={x} y="88" text-anchor={anchor}>
-            {clock(point.at)}
+          <text x={isShort ? x + 5 : textX} y="88" text-anchor={isShort ? 'end' : anchor}>
+            {point.time ?? clock(point.at)}
           </text>
           {point.note === undefined ? null : (
-            <text x={x} y="104" text-anchor={anchor}>
+            <text x={textX} y="104" text-anchor={anchor}>
               {point.note}
             </text>
           )}
@@ -124,30 +195,38 @@ function Point({
   );
 }
 
-/** The same as a list, newest first, for phones. */
+const pills: Readonly<Record<TimelinePoint['kind'], string>> = {
+  accepted: 'is-quiet',
+  due: 'is-delayed',
+  failed: 'is-dead',
+  delivered: 'is-done',
+  running: 'is-running',
+  move: 'is-quiet',
+  next: 'is-delayed ring',
+  planned: 'is-quiet ring',
+  dead: 'is-dead',
+  ended: 'is-quiet',
+  now: '',
+};
+
+/** The same as a list, newest first, for phones: planned attempts are one row. */
 export function TimelineList({ points }: { points: readonly TimelinePoint[] }) {
-  const pills: Readonly<Record<TimelinePoint['kind'], string>> = {
-    accepted: 'is-quiet',
-    due: 'is-delayed',
-    failed: 'is-dead',
-    delivered: 'is-done',
-    planned: 'is-quiet ring',
-    dead: 'is-dead ring',
-    ended: 'is-quiet',
-    now: '',
-  };
+  const shown = points.filter(
+    ({ kind }, n) => kind !== 'now' && kind !== 'due' && (kind !== 'planned' || n === points.length - 1),
+  );
   return (
     <ol class="list phone-only">
-      {[...points]
-        .reverse()
-        .filter(({ kind }) => kind !== 'now')
-        .map((point) => (
-          <li key={`${point.kind} ${point.label}`}>
-            <span class={`pill ${pills[point.kind]}`}>{point.label}</span>
-            <span class="grow">{point.note ?? ''}</span>
-            <time class="faint num">{clock(point.at)}</time>
-          </li>
-        ))}
+      {shown.toReversed().map((point) => (
+        <li key={`${point.kind} ${point.label} ${point.at.toString()}`}>
+          <span class={`pill ${pills[point.kind]}`}>{point.pill ?? point.label}</span>
+          <span class="grow">
+            {[point.pill === undefined ? '' : point.label, point.kind === 'next' ? point.time : point.note]
+              .filter(Boolean)
+              .join(' · ')}
+          </span>
+          <time class="faint num">{clock(point.at)}</time>
+        </li>
+      ))}
     </ol>
   );
 }

@@ -19,7 +19,13 @@ export interface Question {
   /** the user must type this text */
   readonly typed?: string;
   /** one text field; its value goes to `run` */
-  readonly input?: { readonly label: string; readonly hint: string; readonly value: string };
+  readonly input?: {
+    readonly label: string;
+    readonly hint: string;
+    readonly value: string;
+    /** what the value means; '' = nothing */
+    readonly preview?: (value: string) => string;
+  };
   /** Rejects with CallError: the dialog stays and shows it. */
   readonly run: (value: string) => Promise<void>;
 }
@@ -81,7 +87,9 @@ function Dialog({ title, body, action, danger = false, keep, typed, input, run }
                 autocomplete="off"
                 onInput={(event) => setValue(event.currentTarget.value)}
               />
-              {input === undefined ? null : <small>{input.hint}</small>}
+              {input === undefined ? null : (
+                <small role="status">{input.preview?.(value) || input.hint}</small>
+              )}
             </label>
           )}
           <Failure text={error} />

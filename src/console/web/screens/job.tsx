@@ -1,30 +1,32 @@
 // Job: where it is and why, its timeline, attempts, body and details.
 
-import { useState } from 'preact/hooks';
-import { type CallError, topicPath } from '../api/call.ts';
+import { CallError, call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
-import type { AttemptJson, JobJson, TopicJson } from '../api/types.ts';
-import { Timeline, TimelineList, type TimelinePoint, timelineLegend } from '../charts/timeline.tsx';
-import { bytes, clock, duration, exactClock, number, relative, useSecond, zone } from '../format.ts';
-import { isJson, JsonView } from '../parts/json-view.tsx';
+import type { JobJson, JobSummary, Page, TopicJson } from '../api/types.ts';
+import { Timeline, TimelineList, timelineLegend } from '../charts/timeline.tsx';
+import { curlOf } from '../curl.ts';
+import { clock, duration, exactClock, number, relative, useSecond, zone } from '../format.ts';
 import {
   Card,
   CopyButton,
+  copyText,
   Empty,
   Facts,
   Head,
   Icon,
+  JobLink,
   JobState,
   LoadError,
-  Pill,
   TopicLink,
   toast,
   Waiting,
 } from '../parts/parts.tsx';
 import { go, hrefQuery } from '../router.ts';
-import { waitsOf } from '../waits.ts';
-import { t, wordOf } from '../words/words.ts';
+import { t, type Word, wordOf } from '../words/words.ts';
+import { Attempts, endOf, failureText } from './job-attempts.tsx';
+import { JobBody } from './job-body.tsx';
+import { pointsOf } from './job-points.ts';
 import { askCancel, askReschedule, requeueJob, runNow } from './topic-actions.tsx';
 
 /** Soon due or running: each second; else every 5 s. */
@@ -38,14 +40,7 @@ export function Job({ topic, id }: { topic: string; id: string }) {
   const settings = usePoll<TopicJson>(topicPath(topic), 10_000);
   const job = poll.data;
   if (job === null && poll.error?.status === 404)
-    return (
-      <>
-        <Head title={id} sub={<TopicLink topic={topic} />} />
-        <Card>
-          <Empty>{poll.error.code === 'topic_not_found' ? t('topic_absent') : t('job_absent')}</Empty>
-        </Card>
-      </>
-    );
+    return <Absent topic={topic} id={id} isKnown={poll.error.code !== 'topic_not_found'} />;
   return (
     <>
       <Head
@@ -71,11 +66,44 @@ export function Job({ topic, id }: { topic: string; id: string }) {
   );
 }
 
+/** The answer to an id without a job: whether the topic is known, and ids that begin alike. */
+function Absent({ topic, id, isKnown }: { topic: string; id: string; isKnown: boolean }) {
+  const alike = usePoll<Page<JobSummary>>('/v1/jobs', 60_000, { topic, idPrefix: id, limit: '5' });
+  const items = alike.data?.items ?? [];
+  return (
+    <>
+      <Head title={id} sub={<TopicLink topic={topic} />} />
+      <Card>
+        <Empty>
+          {isKnown ? '' : `${t('topic_absent')} `}
+          {t('job_absent')} {t('search_request_logs')}
+        </Empty>
+      </Card>
+      {items.length === 0 ? null : (
+        <Card title={t('ids_alike')}>
+          <ul class="list">
+            {items.map((job) => (
+              <li key={job.id}>
+                <JobState state={job.state} attempt={job.attempt} />
+                <span class="grow">
+                  <JobLink topic={job.topic} id={job.id} />
+                </span>
+                <time class="faint num">{clock(Date.parse(job.dueAt))}</time>
+              </li>
+            ))}
+          </ul>
+        </Card>
+      )}
+    </>
+  );
+}
+
 function Actions({ job, refresh }: { job: JobJson; refresh: () => void }) {
   const key = { topic: job.topic, id: job.id };
   const act = (work: Promise<void>): void => {
     work.then(refresh, (error: CallError) => toast(error.message));
   };
+  const waits = job.state === 'delayed' || job.state === 'ready';
   return (
     <>
       {job.state === 'delayed' && may('operate') ? (
@@ -90,7 +118,7 @@ function Actions({ job, refresh }: { job: JobJson; refresh: () => void }) {
           {t('requeue')}
         </button>
       ) : null}
-      {job.state === 'delayed' && may('operate') ? (
+      {waits && may('operate') ? (
         <button type="button" class="btn" onClick={() => askReschedule(key, refresh)}>
           <Icon name="clock" />
           {t('reschedule')}…
@@ -120,47 +148,62 @@ function Actions({ job, refresh }: { job: JobJson; refresh: () => void }) {
   );
 }
 
-/** The sentence that answers "where is my job?", and what was before. */
-function headline(job: JobJson, topic: TopicJson | null): readonly [string, string] {
-  const due = Date.parse(job.dueAt);
-  const last = job.attempts.at(-1);
-  const max = job.maxAttempts ?? job.attempt + 1;
-  const next = job.attempt + 1;
-  const before =
-    last === undefined
-      ? t('no_attempt_yet')
-      : last.outcome === 'failed'
-        ? t('last_failed', { reason: reasonText(last), time: relative(endOf(last)) })
-        : '';
-  const ended = job.endedAt === undefined ? '' : relative(Date.parse(job.endedAt));
-  switch (job.state) {
-    case 'delayed': {
-      const values = { next, max, time: relative(due), clock: clock(due) };
-      return [t(job.attempt === 0 ? 'why_delayed' : 'why_retry', values), before];
-    }
-    case 'ready':
-      if (topic?.state === 'paused') return [t('why_held'), before];
-      if (topic?.state === 'offline') return [t('why_held_offline'), before];
-      return [t('why_ready'), before];
-    case 'reserved':
-      return [t('why_reserved', { next, max }), before];
+/** The sentence that answers "where is my job?". */
+function headline({ why, state, attempt, maxAttempts, ...job }: JobJson): string {
+  const at = Date.parse(why.at ?? job.dueAt);
+  const values = {
+    next: attempt + 1,
+    max: maxAttempts ?? attempt + 1,
+    count: number(attempt),
+    time: relative(at),
+    clock: clock(at),
+  };
+  switch (why.code) {
+    case 'waits_until_due':
+    case 'waits_to_retry':
+      return at <= daemonNow() ? t('here_due') : t(`here_${why.code}`, values);
+    case 'ahead':
+      if (why.ahead == null) return t('here_soon');
+      return why.ahead === 0 ? t('here_next') : t('here_ahead', { count: number(why.ahead) });
+    case 'running':
+      if (why.since == null) return t('here_running', values);
+      return t('here_running_since', { ...values, time: duration(daemonNow() - Date.parse(why.since)) });
     case 'dead':
-      return [t('why_dead', { count: job.attempt }), before];
-    case 'done':
-      return [t('why_done', { count: job.attempt, time: ended }), ''];
+      return wordOf(`here_dead_${job.buryReason}`, t('here_dead')).replaceAll('{count}', values.count);
+    case 'ended':
+      return wordOf(`here_${state}`, state).replace('{count}', values.count).replace('{time}', values.time);
     default:
-      return [wordOf(`why_${job.state}`, job.state).replace('{time}', ended), before];
+      return wordOf(`here_${why.code}`, t('here_unknown'));
   }
 }
 
-const endOf = ({ startedAt, durationMs }: AttemptJson): number => Date.parse(startedAt) + durationMs;
-
-function reasonText({ reason, status }: AttemptJson): string {
-  if (reason === 'status' && status !== null) return `status ${status}`;
-  return reason ?? (status === null ? '' : String(status));
+/** What explains it: a later hold, the notifiers' reasons, the last failure. */
+function explanation(job: JobJson): string {
+  const { why } = job;
+  const last = job.attempts.at(-1);
+  const parts = [
+    why.held === undefined ? '' : wordOf(`then_${why.held}`, why.held),
+    sentenceOf((why.reasons ?? []).map(({ message }) => message)),
+    typeof why.notifier === 'string' ? t('called_by', { notifier: why.notifier }) : '',
+    why.code === 'dead' ? t('dead_since_time', { time: relative(Date.parse(why.at ?? job.dueAt)) }) : '',
+    last === undefined
+      ? job.state === 'delayed' || job.state === 'ready'
+        ? t('no_attempt_yet')
+        : ''
+      : last.outcome === 'failed'
+        ? t('last_failed', { reason: failureText(last), time: relative(endOf(last)) })
+        : '',
+  ];
+  return parts.filter((part) => part !== '').join(' ');
 }
 
-const tone: Readonly<Record<JobJson['state'], string>> = {
+/** The words of the server, which are English. */
+function sentenceOf(parts: readonly string[]): string {
+  const text = parts.join('; ');
+  return text === '' ? '' : `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
+const tones: Readonly<Record<JobJson['state'], string>> = {
   delayed: 'delayed',
   ready: 'ready',
   reserved: 'running',
@@ -171,34 +214,45 @@ const tone: Readonly<Record<JobJson['state'], string>> = {
   expired: 'quiet',
 };
 
+/** Hands of a clock for a job that waits or runs; a mark for one that does not. */
+const faces: Readonly<Partial<Record<JobJson['state'], string>>> = {
+  dead: 'M16 16l12 12m0-12-12 12',
+  done: 'M14 23l6 6 11-13',
+  cancelled: 'M15 22h14',
+  purged: 'M15 22h14',
+  expired: 'M15 22h14',
+};
+
 function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
   useSecond();
-  const [first, second] = headline(job, topic);
-  const points = pointsOf(job, topic);
-  const colour = job.state === 'delayed' && job.attempt > 0 ? 'retry' : tone[job.state];
+  const first = headline(job);
+  const points = pointsOf(job);
+  const held = job.why.code.startsWith('topic_') || job.why.code === 'not_registered';
+  const colour = (job.state === 'delayed' && job.attempt > 0) || held ? 'retry' : tones[job.state];
   return (
     <>
       <section class="card where" aria-label={t('state')}>
         <svg class="clock" viewBox="0 0 44 44" aria-hidden="true">
           <circle cx="22" cy="22" r="18" fill="none" class="stroke-quiet" stroke-width="3" opacity="0.35" />
           <path
-            d="M22 4a18 18 0 0 1 15.6 27"
+            d={faces[job.state] === undefined ? 'M22 4a18 18 0 0 1 15.6 27' : 'M22 4a18 18 0 1 1-.1 0'}
             fill="none"
             class={`stroke-${colour}`}
             stroke-width="3"
             stroke-linecap="round"
           />
           <path
-            d="M22 12v10l6 4"
+            d={faces[job.state] ?? 'M22 12v10l6 4'}
             fill="none"
             class={`stroke-${colour}`}
             stroke-width="2.5"
             stroke-linecap="round"
+            stroke-linejoin="round"
           />
         </svg>
         <div>
           <strong>{first}</strong>
-          <span class="soft">{second}</span>
+          <span class="soft">{explanation(job)}</span>
         </div>
         <CopyButton text={location.href} label={t('copy_link')}>
           {t('copy_link')}
@@ -210,7 +264,7 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
         end={timelineLegend()}
       >
         <div class="body desk">
-          <Timeline points={points} label={`${first} ${second}`} />
+          <Timeline points={points} label={`${first} ${explanation(job)}`} />
         </div>
         <TimelineList points={points} />
       </Card>
@@ -219,38 +273,21 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
           width={8}
           title={t('attempts')}
           note={t('attempts_note', { count: number(Math.max(job.attempts.length, 10)) })}
+          end={
+            may('operate') && job.bytes !== undefined && topic !== null ? <CurlButton job={job} /> : undefined
+          }
         >
           {job.attempts.length === 0 ? (
             <Empty>{t('no_attempt_yet')}</Empty>
           ) : (
-            <ol class="tries">
-              {[...job.attempts].reverse().map((attempt, n) => (
-                <Attempt
-                  key={attempt.attempt}
-                  attempt={attempt}
-                  open={n === 0}
-                  dueAt={job.attempts.length === 1 ? Date.parse(job.dueAt) : null}
-                />
-              ))}
-            </ol>
+            <Attempts job={job} topic={topic} />
           )}
         </Card>
         <div class="c4 stack">
-          <Body job={job} />
+          <JobBody job={job} />
           <Card title={t('details')}>
             <div class="body">
-              <Facts
-                rows={[
-                  [t('version'), job.version, true],
-                  [t('accepted'), exactClock(Date.parse(job.createdAt))],
-                  [t('first_due'), exactClock(Date.parse(job.dueAt))],
-                  [t('attempts'), number(job.attempt)],
-                  [t('maximum_attempts'), job.maxAttempts === null ? '–' : number(job.maxAttempts)],
-                  ...(job.endedAt === undefined
-                    ? []
-                    : [[t('ended'), exactClock(Date.parse(job.endedAt))] as const]),
-                ]}
-              />
+              <Facts rows={factsOf(job)} />
             </div>
           </Card>
         </div>
@@ -259,123 +296,41 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
   );
 }
 
-/** Past points from the record, future ones from the topic's backoff. */
-function pointsOf(job: JobJson, topic: TopicJson | null): readonly TimelinePoint[] {
-  const now = daemonNow();
-  const due = Date.parse(job.dueAt);
-  const ended = job.endedAt === undefined ? null : Date.parse(job.endedAt);
-  const points: TimelinePoint[] = [
-    { at: Date.parse(job.createdAt), kind: 'accepted', label: t('accepted') },
-    ...job.attempts.map(
-      (attempt): TimelinePoint => ({
-        at: Date.parse(attempt.startedAt),
-        kind: attempt.outcome === 'delivered' ? 'delivered' : 'failed',
-        label: t('attempt_n', { n: attempt.attempt }),
-        note: attempt.outcome === 'delivered' ? String(attempt.status ?? '') : reasonText(attempt),
-      }),
-    ),
+function factsOf(job: JobJson): readonly (readonly [string, string, boolean?])[] {
+  const reason = job.buryReason === undefined ? undefined : wordOf(`bury_${job.buryReason}`, job.buryReason);
+  return [
+    [t('version'), job.version, true],
+    ['webhook-id', job.webhookId, true],
+    [t('accepted'), exactClock(Date.parse(job.createdAt))],
+    [t('due'), exactClock(Date.parse(job.dueAt))],
+    [
+      t('attempts'),
+      job.maxAttempts === null
+        ? number(job.attempt)
+        : t('n_of_max', { n: job.attempt, max: job.maxAttempts }),
+    ],
+    ...(job.deadAt === undefined ? [] : [[t('dead_since'), exactClock(Date.parse(job.deadAt))] as const]),
+    ...(reason === undefined ? [] : [[t('bury_reason'), reason] as const]),
+    ...(job.endedAt === undefined ? [] : [[t('ended'), exactClock(Date.parse(job.endedAt))] as const]),
+    ...(job.strikes === undefined ? [] : [[t('strikes'), number(job.strikes)] as const]),
+    ...(job.shard == null ? [] : [[t('shard'), job.shard, true] as const]),
   ];
-  if (job.attempts.length === 0 && ended === null) points.push({ at: due, kind: 'due', label: t('due') });
-  if (ended !== null) points.push({ at: ended, kind: 'ended', label: wordOf(`job_${job.state}`, job.state) });
-  else if (job.state === 'dead') {
-    const last = job.attempts.at(-1);
-    points.push({ at: last === undefined ? due : endOf(last), kind: 'dead', label: t('dead_letter') });
-  } else {
-    points.push({ at: now, kind: 'now', label: t('now') });
-    const max = job.maxAttempts ?? 0;
-    const waits = topic === null ? [] : waitsOf(topic);
-    let at = Math.max(due, now);
-    for (let attempt = job.attempt + 1; attempt <= max && points.length < 16; attempt += 1) {
-      if (attempt > job.attempt + 1) at += waits[attempt - 2] ?? 0;
-      if (attempt > 1 || job.attempts.length > 0 || due > now)
-        points.push({ at, kind: 'planned', label: t('attempt_n', { n: attempt }) });
-      if (waits.length === 0) break;
+}
+
+/** Copies the callback as dq would send it now. */
+function CurlButton({ job }: { job: JobJson }) {
+  const copy = async (from: Element): Promise<void> => {
+    try {
+      const path = topicPath(job.topic, 'jobs', job.id, 'request');
+      await copyText(curlOf(await call('POST', path)), from);
+    } catch (error) {
+      toast(error instanceof CallError ? error.message : t('no_reply'));
     }
-  }
-  return points.sort((a, b) => a.at - b.at || (a.kind === 'due' ? -1 : 1));
-}
-
-function Attempt({ attempt, open, dueAt }: { attempt: AttemptJson; open: boolean; dueAt: number | null }) {
-  const delivered = attempt.outcome === 'delivered';
-  const short = delivered
-    ? String(attempt.status ?? '')
-    : attempt.reason === 'status'
-      ? String(attempt.status)
-      : (attempt.reason ?? '');
-  const colour = delivered ? 'done' : attempt.reason === 'rule' ? 'retry' : 'dead';
-  const lateMs = dueAt === null ? null : Date.parse(attempt.startedAt) - dueAt;
+  };
   return (
-    <li>
-      <details open={open}>
-        <summary>
-          <svg class="icon s chev" aria-hidden="true">
-            <use href="#i-chev" />
-          </svg>
-          <span class="nowrap">{t('attempt_n', { n: attempt.attempt })}</span>
-          <time class="num soft">{clock(Date.parse(attempt.startedAt))}</time>
-          <span class="num soft">{duration(attempt.durationMs)}</span>
-          <span class="text mono faint">{attempt.replyExcerpt}</span>
-          <Pill colour={colour}>{short}</Pill>
-        </summary>
-        <div class="detail">
-          <div class="wide verdict">
-            <Pill colour={colour}>
-              {delivered ? t('delivered') : t('failed_reason', { reason: reasonText(attempt) })}
-            </Pill>
-            <span class="faint">
-              {t('attempt_by', { notifier: attempt.notifier, host: attempt.host })}
-              {lateMs !== null && lateMs >= 0 ? ` · ${t('late_by', { time: duration(lateMs) })}` : ''}
-            </span>
-          </div>
-          <div class="wide">
-            <h3>
-              {t('reply')}
-              {attempt.status === null ? null : (
-                <span class={delivered ? 'tag good' : 'tag bad'}>{attempt.status}</span>
-              )}
-              <span class="tag">{duration(attempt.durationMs)}</span>
-            </h3>
-            {attempt.replyExcerpt === '' ? (
-              <p class="faint">{t('empty_reply')}</p>
-            ) : (
-              <JsonView text={attempt.replyExcerpt} raw />
-            )}
-          </div>
-        </div>
-      </details>
-    </li>
-  );
-}
-
-function Body({ job }: { job: JobJson }) {
-  const [raw, setRaw] = useState(false);
-  const text = job.body ?? job.bodyBase64;
-  if (text === undefined)
-    return (
-      <Card title={t('body')}>
-        <Empty>{t('no_body')}</Empty>
-      </Card>
-    );
-  const size =
-    job.body === undefined ? Math.floor((text.length * 3) / 4) : new TextEncoder().encode(text).length;
-  return (
-    <Card
-      title={t('body')}
-      note={`${bytes(size)}${job.contentType ? ` · ${job.contentType}` : ''}${job.body === undefined ? ' · base64' : ''}`}
-      end={
-        <>
-          {job.body !== undefined && isJson(text) ? (
-            <button type="button" class="btn plain s" onClick={() => setRaw(!raw)}>
-              {t(raw ? 'formatted' : 'raw')}
-            </button>
-          ) : null}
-          <CopyButton text={text} label={t('copy')} />
-        </>
-      }
-    >
-      <div class="body">
-        <JsonView text={text} raw={raw} />
-      </div>
-    </Card>
+    <button type="button" class="btn plain s" onClick={(event) => void copy(event.currentTarget)}>
+      <Icon name="copy" small />
+      {t('copy_as_curl' as Word)}
+    </button>
   );
 }

@@ -1,16 +1,20 @@
-// Push a job: a form beside the request as curl.
+// Push a job: a form beside the request as curl. JSON is checked while it is typed, and each rejection is shown
+// at its field.
 
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { mistakeIn } from '../../../core/json-span.ts';
 import { CallError, call, get, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow } from '../api/session.ts';
+import { daemonNow, may, session } from '../api/session.ts';
 import type { JobJson, TopicJson } from '../api/types.ts';
-import { clock, relative } from '../format.ts';
-import { isJson } from '../parts/json-view.tsx';
-import { Card, CopyButton, Empty, Head } from '../parts/parts.tsx';
+import { curlOf } from '../curl.ts';
+import { bytes, clock, relative } from '../format.ts';
+import { Card, CopyButton, Empty, Failure, Head, LoadError, NewTopicLink } from '../parts/parts.tsx';
 import { href, place } from '../router.ts';
 import { durationMs } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
+import { dueOf } from './topic-actions.tsx';
 
 type When = 'default' | 'in' | 'at';
 const modes = ['replace', 'keep', 'reject'] as const;
@@ -19,6 +23,8 @@ interface Result {
   readonly topic: string;
   readonly id: string;
   readonly dueAt: string;
+  readonly replaced: boolean;
+  readonly duplicate: boolean;
 }
 
 export function Push() {
@@ -27,7 +33,8 @@ export function Push() {
   const [topic, setTopic] = useState(query.get('topic') ?? '');
   const [id, setId] = useState('');
   const [when, setWhen] = useState<When>('default');
-  const [time, setTime] = useState('10m');
+  const [delay, setDelay] = useState('10m');
+  const [at, setAt] = useState('');
   const [mode, setMode] = useState<(typeof modes)[number]>('replace');
   const [contentType, setContentType] = useState('application/json');
   const [body, setBody] = useState('{}');
@@ -46,40 +53,61 @@ export function Push() {
       (problem: CallError) => setError(problem),
     );
   }, []);
-  const chosen = topics.data?.items.find((one) => one.topic === topic);
-  const parameters: Record<string, string> = {
-    ...(id === '' ? {} : { id }),
-    ...(when === 'in' ? { delay: time } : when === 'at' ? { at: time } : {}),
-    ...(mode === 'replace' ? {} : { mode }),
-  };
-  const send = async (): Promise<void> => {
-    setBusy(true);
-    setError(null);
-    try {
-      setResult(
-        await call<Result>('POST', topicPath(topic, 'jobs'), { query: parameters, text: body, contentType }),
-      );
-    } catch (problem) {
-      if (problem instanceof CallError) setError(problem);
-    }
-    setBusy(false);
-  };
   if (topics.data !== null && topics.data.items.length === 0)
     return (
       <>
-        <Head title={t('push_job')} />
+        <Head title={t('push_job')} actions={<NewTopicLink />} />
         <Card>
           <Empty>{t('create_topic_first')}</Empty>
         </Card>
       </>
     );
-  const isJsonType = contentType.startsWith('application/json');
-  const curl = curlOf(topic, parameters, contentType, body);
-  const wrong = (field: string): string | undefined =>
-    error?.errors.find((one) => one.field === field)?.message;
+  const chosen = topics.data?.items.find((one) => one.topic === topic);
+  const parameters: Record<string, string> = {
+    ...(id === '' ? {} : { id }),
+    ...(when === 'in' ? { delay } : when === 'at' ? { at } : {}),
+    ...(mode === 'replace' ? {} : { mode }),
+  };
+  const due =
+    when === 'default'
+      ? chosen === undefined
+        ? null
+        : daemonNow() + (durationMs(chosen.delay) ?? 0)
+      : dueOf(when === 'in' ? delay : at);
+  const send = async (): Promise<void> => {
+    setBusy(true);
+    setError(null);
+    setResult(null);
+    try {
+      setResult(
+        await call<Result>('POST', topicPath(topic, 'jobs'), { query: parameters, text: body, contentType }),
+      );
+    } catch (problem) {
+      if (problem instanceof CallError) {
+        setError(problem);
+        // So that the next push has the same id.
+        if (typeof problem.problem['id'] === 'string') setId(problem.problem['id']);
+      }
+    }
+    setBusy(false);
+  };
+  const another = (): void => {
+    setResult(null);
+    setId('');
+  };
+  const bodyMistake = contentType.startsWith('application/json') ? jsonMistake(body) : null;
+  const wrongs = wrongsOf(error, topic, bodyMistake === null);
+  const curl = curlOfPush(topic, parameters, contentType, body);
+  const radio = (value: When, children: ComponentChildren) => (
+    <label class="check">
+      <input type="radio" name="when" checked={when === value} onChange={() => setWhen(value)} />
+      {children}
+    </label>
+  );
   return (
     <>
       <Head title={t('push_job')} />
+      <LoadError error={topics.error} what={t('topics')} retry={topics.refresh} />
       <div class="cols">
         <Card width={7}>
           <form
@@ -99,39 +127,41 @@ export function Push() {
                   </option>
                 ))}
               </select>
+              <Wrong text={wrongs.topic} />
             </label>
             <label>
               {t('job_id')} ({t('optional')})
               <input
-                class={wrong('id') === undefined ? 'mono' : 'mono bad'}
+                class={wrongs.id === undefined ? 'mono' : 'mono bad'}
                 value={id}
                 autocomplete="off"
                 onInput={(event) => setId(event.currentTarget.value)}
               />
-              {wrong('id') === undefined ? null : <small class="wrong">{wrong('id')}</small>}
+              <Wrong text={wrongs.id} />
             </label>
-            <label>
-              {t('when')}
-              <select value={when} onChange={(event) => setWhen(event.currentTarget.value as When)}>
-                <option value="default">{t('when_default', { time: chosen?.delay ?? '–' })}</option>
-                <option value="in">{t('when_in')}</option>
-                <option value="at">{t('when_at')}</option>
-              </select>
-            </label>
-            {when === 'default' ? (
-              <span />
-            ) : (
-              <label>
-                {t(when === 'in' ? 'when_in' : 'when_at')}
-                <input
-                  class={(wrong('delay') ?? wrong('at')) ? 'mono bad' : 'mono'}
-                  value={time}
-                  placeholder={when === 'in' ? '10m' : '2030-01-01T08:00:00+08:00'}
-                  onInput={(event) => setTime(event.currentTarget.value)}
-                />
-                <small>{wrong('delay') ?? wrong('at') ?? previewOf(when, time)}</small>
-              </label>
-            )}
+            <fieldset class="wide when">
+              <legend>{t('when')}</legend>
+              {radio('default', t('when_default', { time: chosen?.delay ?? '–' }))}
+              {radio('in', t('when_in'))}
+              <input
+                class={wrongs.delay === undefined ? 'mono' : 'mono bad'}
+                aria-label={t('when_in')}
+                value={delay}
+                placeholder="10m"
+                onFocus={() => setWhen('in')}
+                onInput={(event) => setDelay(event.currentTarget.value)}
+              />
+              {radio('at', t('when_at'))}
+              <input
+                class={wrongs.at === undefined ? 'mono' : 'mono bad'}
+                aria-label={t('when_at')}
+                value={at}
+                placeholder="2030-01-01T08:00:00+08:00"
+                onFocus={() => setWhen('at')}
+                onInput={(event) => setAt(event.currentTarget.value)}
+              />
+              <Wrong text={wrongs.delay ?? wrongs.at} />
+            </fieldset>
             <label>
               {t('mode')}
               <select
@@ -155,78 +185,142 @@ export function Push() {
             </label>
             <label class="wide">
               {t('body')}
-              <textarea rows={10} value={body} onInput={(event) => setBody(event.currentTarget.value)} />
-              {!isJsonType ? null : isJson(body) ? (
-                <small class="ok">{t('valid_json')}</small>
-              ) : (
-                <small class="wrong">{t('invalid_json', { detail: jsonMistake(body) })}</small>
-              )}
+              <textarea
+                rows={10}
+                class={bodyMistake === null && wrongs.body === undefined ? '' : 'bad'}
+                value={body}
+                spellcheck={false}
+                onInput={(event) => setBody(event.currentTarget.value)}
+              />
+              {bodyMistake !== null ? (
+                <small class="wrong" role="status">
+                  {t('invalid_json_at', { n: bodyMistake })}
+                </small>
+              ) : contentType.startsWith('application/json') ? (
+                <small class="ok" role="status">
+                  {t('valid_json')}
+                </small>
+              ) : null}
+              <Wrong text={wrongs.body} />
             </label>
-            {error === null ? null : (
-              <p class="wide wrong" role="alert">
-                {error.code === 'unknown' || error.status === 0 ? t('unknown_result') : error.message}
-              </p>
-            )}
+            <Failure place="wide" text={wrongs.other ?? null} />
             <div class="wide fields">
-              <button type="submit" class="btn main" disabled={busy || topic === ''}>
-                {t(result === null ? 'push' : 'push_another')}
+              <button
+                type="submit"
+                class={result === null ? 'btn main' : 'btn'}
+                disabled={busy || topic === '' || !may('push')}
+              >
+                {t('push')}
               </button>
+              {result === null ? null : (
+                <button type="button" class="btn main" onClick={another}>
+                  {t('push_another')}
+                </button>
+              )}
             </div>
           </form>
         </Card>
         <div class="c5 stack">
           <Card title={t('request_as_curl')} end={<CopyButton text={curl} label={t('copy')} />}>
-            <div class="body">
+            <div class="body stack">
               <pre class="code wrap" tabIndex={0}>
                 {curl}
               </pre>
+              {due === null ? null : (
+                <p class="soft">{t('due_both', { clock: clock(due), time: relative(due) })}</p>
+              )}
             </div>
           </Card>
-          {result === null ? null : (
-            <Card title={t('done')}>
-              <div class="body stack" role="status">
-                <p>
-                  {t('pushed_result', {
-                    clock: clock(Date.parse(result.dueAt)),
-                    time: relative(Date.parse(result.dueAt)),
-                  })}
-                </p>
-                <p>
-                  <a class="mono" href={href('jobs', result.topic, result.id)}>
-                    {t('view_job')}: {result.id}
-                  </a>
-                </p>
-              </div>
-            </Card>
-          )}
+          {result === null ? null : <Pushed result={result} />}
         </div>
       </div>
     </>
   );
 }
 
-function previewOf(when: When, text: string): string {
-  const at = when === 'in' ? daemonNow() + (durationMs(text) ?? Number.NaN) : Date.parse(text);
-  return Number.isNaN(at) ? '' : `${t('due')} ${clock(at)}`;
+function Wrong({ text }: { text: string | undefined }) {
+  return text === undefined ? null : (
+    <small class="wrong" role="alert">
+      {text}
+    </small>
+  );
 }
 
-function jsonMistake(text: string): string {
-  try {
-    JSON.parse(text);
-    return '';
-  } catch (error) {
-    return (error as Error).message;
+function Pushed({ result: { topic, id, dueAt, replaced, duplicate } }: { result: Result }) {
+  const due = Date.parse(dueAt);
+  return (
+    <Card title={t('result')}>
+      <div class="body stack" role="status">
+        <p>
+          {t(duplicate ? 'push_kept' : replaced ? 'push_replaced' : 'push_created')}{' '}
+          {t('due_both', { clock: clock(due), time: relative(due) })}
+        </p>
+        <p>
+          <a class="mono" href={href('jobs', topic, id)}>
+            {t('view_job')}: {id}
+          </a>
+        </p>
+      </div>
+    </Card>
+  );
+}
+
+interface Wrongs {
+  readonly topic?: string;
+  readonly id?: string;
+  readonly delay?: string;
+  readonly at?: string;
+  readonly body?: string;
+  /** of no field */
+  readonly other?: string;
+}
+
+function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wrongs {
+  if (error === null) return {};
+  switch (error.code) {
+    case 'topic_offline':
+      return { topic: t('offline_first', { topic }) };
+    case 'topic_not_found':
+      return { topic: error.message };
+    case 'job_exists':
+      return { id: t('id_exists') };
+    case 'body_too_large': {
+      const max = /(\d+) bytes/.exec(error.message)?.[1];
+      return { body: max === undefined ? error.message : t('body_exceeds', { size: bytes(Number(max)) }) };
+    }
+    // Usually it is known while the body is typed.
+    case 'malformed_json':
+      return isJson ? { body: error.message } : {};
+    case 'unknown':
+      return { other: t('unknown_result') };
+    case 'no_reply':
+      return { other: t('unknown_no_reply') };
   }
+  const fields = Object.fromEntries(error.errors.map(({ field, message }) => [field, message]));
+  const isShown = ['id', 'delay', 'at', 'body'].some((field) => field in fields);
+  return isShown ? fields : { other: error.message };
 }
 
-/** For a POSIX shell. The address of the API is not the console's. */
-function curlOf(topic: string, query: Record<string, string>, contentType: string, body: string): string {
-  const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+/** Number of the first wrong character, from 1; null: the text is JSON. */
+function jsonMistake(text: string): number | null {
+  const encoded = new TextEncoder().encode(text);
+  const at = mistakeIn(encoded);
+  return at === null ? null : [...new TextDecoder().decode(encoded.subarray(0, at))].length + 1;
+}
+
+/** To the default address of the API, which is not the console's. */
+function curlOfPush(topic: string, query: Record<string, string>, contentType: string, body: string): string {
   const parameters = new URLSearchParams(query).toString();
-  const url = `http://127.0.0.1:6789${topicPath(topic === '' ? 'TOPIC' : topic, 'jobs')}${parameters === '' ? '' : `?${parameters}`}`;
-  return [
-    `curl -X POST ${quoted(url)}`,
-    ...(contentType === '' ? [] : [`  -H ${quoted(`content-type: ${contentType}`)}`]),
-    `  --data-binary ${quoted(body)}`,
-  ].join(' \\\n');
+  const path = topicPath(topic === '' ? 'TOPIC' : topic, 'jobs');
+  const { value } = session;
+  const needsToken = value.kind === 'signed_in' && value.me.tokensExist;
+  return curlOf({
+    method: 'POST',
+    url: `http://127.0.0.1:6789${path}${parameters === '' ? '' : `?${parameters}`}`,
+    headers: {
+      ...(needsToken ? { authorization: 'Bearer dqk_…' } : {}),
+      ...(contentType === '' ? {} : { 'content-type': contentType }),
+    },
+    body,
+  });
 }

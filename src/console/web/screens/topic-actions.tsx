@@ -1,10 +1,12 @@
 // Actions on a topic and on jobs that several screens offer: each asks, calls, and says what was done.
 
 import { call, topicPath } from '../api/call.ts';
-import { duration, number } from '../format.ts';
+import { daemonNow } from '../api/session.ts';
+import { clock, duration, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { toast } from '../parts/parts.tsx';
 import { go, href } from '../router.ts';
+import { durationMs } from '../waits.ts';
 import { t } from '../words/words.ts';
 
 const setState = async (topic: string, verb: 'pause' | 'resume' | 'offline', done: () => void) => {
@@ -99,12 +101,32 @@ export function askCancel(job: JobKey, running: boolean, done = () => {}): void 
   });
 }
 
+/** "10m" or a time → epoch ms by the daemon's clock; null: neither. */
+export function dueOf(text: string): number | null {
+  const value = text.trim();
+  const waitMs = durationMs(value);
+  if (waitMs !== null) return daemonNow() + waitMs;
+  const at = /^\d{4}-/.test(value) ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(at) ? null : at;
+}
+
+/** "Due 14:42:09 (in 10 min)"; '' for another text */
+export function dueText(text: string): string {
+  const at = dueOf(text);
+  return at === null ? '' : t('due_both', { clock: clock(at), time: relative(at) });
+}
+
 export function askReschedule(job: JobKey, done = () => {}): void {
   ask({
     title: t('reschedule_question'),
     body: `${job.topic} · ${job.id}`,
     action: t('reschedule'),
-    input: { label: t('reschedule_field'), hint: t('reschedule_hint'), value: '10m' },
+    input: {
+      label: t('reschedule_field'),
+      hint: t('reschedule_hint'),
+      value: '10m',
+      preview: dueText,
+    },
     run: async (value) => {
       const isTime = /^\d{4}-/.test(value.trim());
       const { dueAt } = await jobCall('POST', job, 'reschedule', { [isTime ? 'at' : 'delay']: value.trim() });

@@ -1,0 +1,200 @@
+// The attempts of a job, newest first: verdict with its reason, the wait that follows, request and reply.
+
+import type { ComponentChildren } from 'preact';
+import type { AttemptJson, JobJson, TopicJson } from '../api/types.ts';
+import { duration, preciseClock } from '../format.ts';
+import { isJson, JsonView } from '../parts/json-view.tsx';
+import { type Colour, Pill } from '../parts/parts.tsx';
+import { t, type Word, wordOf } from '../words/words.ts';
+
+export const endOf = ({ startedAt, durationMs }: AttemptJson): number => Date.parse(startedAt) + durationMs;
+
+/** `status 502`, `timeout`, `rule` */
+export function failureText({ reason, status }: AttemptJson): string {
+  if (reason === 'status' && status !== null) return t('status_n', { status });
+  return reason ?? (status === null ? '' : String(status));
+}
+
+/** `502`, `timeout`, `rule`, `200` */
+export const shortResult = ({ reason, status }: AttemptJson): string =>
+  reason === null || reason === 'status' ? String(status ?? '') : reason;
+
+const colourOf = ({ outcome, reason }: AttemptJson): Colour =>
+  outcome === 'delivered' ? 'done' : reason === 'rule' ? 'retry' : 'dead';
+
+/** Line breaks of a reply are stored as \u000d and \u000a. In JSON such an escape may be the reply's own. */
+function readable(excerpt: string): string {
+  return isJson(excerpt) ? excerpt : excerpt.replaceAll('\\u000d', '').replaceAll('\\u000a', '\n');
+}
+
+export function Attempts({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
+  return (
+    <ol class="tries">
+      {job.attempts.toReversed().map((attempt, n) => (
+        <li key={attempt.attempt}>
+          <details open={n === 0}>
+            <summary>
+              <svg class="icon s chev" aria-hidden="true">
+                <use href="#i-chev" />
+              </svg>
+              <span class="nowrap">{t('attempt_n', { n: attempt.attempt })}</span>
+              <time class="num soft">{preciseClock(Date.parse(attempt.startedAt))}</time>
+              <span class="num soft">{duration(attempt.durationMs)}</span>
+              <span class="text mono faint">
+                {attempt.replyExcerpt === ''
+                  ? (attempt.detail ?? '')
+                  : readable(attempt.replyExcerpt).replaceAll('\n', ' ')}
+              </span>
+              <Pill colour={colourOf(attempt)}>{shortResult(attempt)}</Pill>
+            </summary>
+            <div class="detail">
+              <Verdict attempt={attempt} topic={topic} />
+              {topic === null ? null : <Request job={job} attempt={attempt} topic={topic} />}
+              <Reply attempt={attempt} isWide={topic === null} />
+            </div>
+          </details>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** A text with parts of the page in the places of its {names}. */
+function rich(key: Word, parts: Readonly<Record<string, ComponentChildren>>): ComponentChildren {
+  return t(key)
+    .split(/\{(\w+)\}/)
+    .map((text, n) => (n % 2 === 0 ? text : (parts[text] ?? text)));
+}
+
+const mono = (text: string | number) => <span class="mono">{text}</span>;
+
+function Verdict({ attempt, topic }: { attempt: AttemptJson; topic: TopicJson | null }) {
+  const isDelivered = attempt.outcome === 'delivered';
+  const late =
+    attempt.latenessMs === undefined ? '' : ` · ${t('late_by', { time: duration(attempt.latenessMs) })}`;
+  return (
+    <div class="wide verdict">
+      <Pill colour={colourOf(attempt)}>
+        {isDelivered ? t('job_done') : t('failed_reason', { reason: attempt.reason ?? '' })}
+      </Pill>
+      <span>
+        {isDelivered
+          ? rich('passed_status', { status: mono(attempt.status ?? '') })
+          : whyFailed(attempt, topic)}
+      </span>
+      {attempt.nextDelayMs === undefined ? null : (
+        <span class="soft">
+          {t('next_wait', { time: duration(attempt.nextDelayMs) })}
+          {attempt.nextBy === 'retry_after'
+            ? ` (${t('asked_by_receiver')})`
+            : typeof topic?.backoff === 'string'
+              ? ` (${t('backoff_is', { backoff: topic.backoff })})`
+              : ''}
+        </span>
+      )}
+      <span class="faint">
+        {t('attempt_by', { notifier: attempt.notifier, host: attempt.host })}
+        {late}
+      </span>
+    </div>
+  );
+}
+
+function whyFailed(attempt: AttemptJson, topic: TopicJson | null): ComponentChildren {
+  const { reason, status, detail, ruleValues = {} } = attempt;
+  if (reason === 'status') {
+    const statuses = mono(topic?.okStatus.join(', ') ?? '2xx');
+    const key = topic?.retryIf ? 'failed_status_rule' : 'failed_status';
+    return rich(key, { status: mono(status ?? ''), statuses });
+  }
+  const values = Object.entries(ruleValues);
+  if (reason === 'rule' && values.length > 0)
+    return rich('failed_rule_values', {
+      values: values.map(([name, value], n) => (
+        <>
+          {n === 0 ? '' : ', '}
+          {mono(`${name} = ${value}`)}
+        </>
+      )),
+    });
+  const sentence = wordOf(`failed_${reason}`, '');
+  return detail === undefined ? (
+    sentence
+  ) : (
+    <>
+      {sentence} {mono(detail)}
+    </>
+  );
+}
+
+/** The request as far as it is known: the headers of dq. Method and URL are those of the topic today. */
+function Request({ job, attempt, topic }: { job: JobJson; attempt: AttemptJson; topic: TopicJson }) {
+  const lines: readonly (readonly [string, ComponentChildren])[] = [
+    ...(job.contentType == null || topic.format !== 'raw'
+      ? []
+      : [['content-type', job.contentType] as const]),
+    ['webhook-id', job.webhookId],
+    ['webhook-timestamp', String(Math.floor(Date.parse(attempt.startedAt) / 1_000))],
+    [
+      'webhook-signature',
+      <>
+        v1,<span class="c">{t('new_each_attempt')}</span>
+      </>,
+    ],
+    ['dq-topic', job.topic],
+    ['dq-job-id', encodeURIComponent(job.id)],
+    ['dq-attempt', String(attempt.attempt)],
+    ['dq-max-attempts', String(topic.maxAttempts)],
+  ];
+  return (
+    <div>
+      <h3>{t('request')}</h3>
+      <pre class="code wrap" tabIndex={0}>
+        <b>{topic.method}</b> {topic.callbackUrl}
+        {lines.map(([name, value]) => (
+          <>
+            {'\n'}
+            <span class="k">{name}:</span> {value}
+          </>
+        ))}
+      </pre>
+    </div>
+  );
+}
+
+function Reply({ attempt, isWide }: { attempt: AttemptJson; isWide: boolean }) {
+  const { status, replyHeaders = [], replyExcerpt, detail } = attempt;
+  const text = readable(replyExcerpt);
+  return (
+    <div class={isWide ? 'wide' : ''}>
+      <h3>
+        {t('reply')}
+        {status === null ? null : (
+          <span class={attempt.outcome === 'delivered' ? 'tag good' : 'tag bad'}>{status}</span>
+        )}
+        <span class="tag">{duration(attempt.durationMs)}</span>
+      </h3>
+      {status === null ? (
+        <p class="faint">{detail ?? t('no_reply_received')}</p>
+      ) : replyHeaders.length === 0 && text === '' ? (
+        <p class="faint">{t('empty_reply')}</p>
+      ) : replyHeaders.length === 0 ? (
+        <JsonView text={text} raw />
+      ) : (
+        <pre class="code wrap" tabIndex={0}>
+          {replyHeaders.map((header, n) => {
+            const colon = header.indexOf(':');
+            return (
+              <>
+                {n === 0 ? '' : '\n'}
+                <span class="k">{header.slice(0, colon + 1)}</span>
+                {header.slice(colon + 1)}
+              </>
+            );
+          })}
+          {text === '' ? '' : `\n\n${text}`}
+        </pre>
+      )}
+    </div>
+  );
+}

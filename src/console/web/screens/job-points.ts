@@ -1,0 +1,97 @@
+// The points of a job's timeline: past ones from the record, planned ones from the API.
+
+import { daemonNow } from '../api/session.ts';
+import type { JobJson } from '../api/types.ts';
+import type { TimelinePoint } from '../charts/timeline.tsx';
+import { clock, duration, relative } from '../format.ts';
+import { t, wordOf } from '../words/words.ts';
+import { endOf, shortResult } from './job-attempts.tsx';
+
+/** By time. */
+export function pointsOf(job: JobJson): readonly TimelinePoint[] {
+  const now = daemonNow();
+  const created = Date.parse(job.createdAt);
+  const due = Date.parse(job.dueAt);
+  const points: TimelinePoint[] = [{ at: created, kind: 'accepted', label: t('accepted') }];
+  const [first] = job.attempts;
+  // The due time of the first attempt, as long as its record is kept; later ones follow from the attempts.
+  const firstDue =
+    first === undefined
+      ? due
+      : first.latenessMs === undefined
+        ? null
+        : Date.parse(first.startedAt) - first.latenessMs;
+  const isFirstKept = first === undefined || first.attempt === 1;
+  // A future one is that of the next attempt.
+  if (firstDue !== null && firstDue <= now && isFirstKept && firstDue - created > 999)
+    points.push({ at: firstDue, kind: 'due', label: t('due') });
+  for (const [n, attempt] of job.attempts.entries()) {
+    const before = job.attempts[n - 1];
+    const startedAt = Date.parse(attempt.startedAt);
+    const late =
+      attempt.latenessMs === undefined ? undefined : t('late_by', { time: duration(attempt.latenessMs) });
+    const after =
+      before === undefined ? late : t('after_time', { time: duration(startedAt - endOf(before)) });
+    points.push({
+      at: startedAt,
+      kind: attempt.outcome === 'delivered' ? 'delivered' : 'failed',
+      label: t('attempt_n', { n: attempt.attempt }),
+      short: String(attempt.attempt),
+      pill: shortResult(attempt),
+      ...(after === undefined
+        ? {}
+        : { note: n === 0 || isLate(attempt.latenessMs) ? (late ?? after) : after }),
+    });
+  }
+  if (job.endedAt !== undefined) {
+    if (job.state !== 'done')
+      points.push({
+        at: Date.parse(job.endedAt),
+        kind: 'ended',
+        label: wordOf(`job_${job.state}`, job.state),
+      });
+  } else if (job.state === 'dead')
+    points.push({ at: Date.parse(job.deadAt ?? job.dueAt), kind: 'dead', label: t('dead_letter') });
+  else points.push(...comingPoints(job, now));
+  return points.toSorted((a, b) => a.at - b.at);
+}
+
+const isLate = (ms: number | undefined): boolean => ms !== undefined && ms >= 1_000;
+
+function comingPoints(job: JobJson, now: number): TimelinePoint[] {
+  const points: TimelinePoint[] = [{ at: now, kind: 'now', label: t('now') }];
+  if (job.state === 'reserved')
+    points.push({
+      at: Math.min(now - 1, job.why.since == null ? now - 1 : Date.parse(job.why.since)),
+      kind: 'running',
+      label: t('attempt_n', { n: job.attempt + 1 }),
+      short: String(job.attempt + 1),
+    });
+  const planned = job.nextAttempts ?? [];
+  for (const [n, { attempt, at }] of planned.entries()) {
+    const time = Math.max(Date.parse(at), now + 1 + n);
+    const isNext = n === 0 && job.state !== 'reserved';
+    const short = String(attempt);
+    if (isNext)
+      points.push({
+        at: time,
+        kind: 'next',
+        label: t('attempt_n', { n: attempt }),
+        short,
+        pill: t('next_attempt'),
+        ...(job.state === 'ready' ? { time: t('time_soon') } : { time: relative(time), note: clock(time) }),
+      });
+    // The last one is named by what follows it.
+    else if (attempt === job.maxAttempts)
+      points.push({
+        at: time,
+        kind: 'planned',
+        label: t('if_all_fail'),
+        short,
+        pill: t('legend_planned'),
+        time: `${t('dead_letter')} ${clock(time)}`,
+      });
+    else points.push({ at: time, kind: 'planned', label: t('attempt_n', { n: attempt }), short });
+  }
+  return points;
+}
