@@ -34,7 +34,8 @@ export interface Why {
   readonly at?: number;
   /** waits_*: the job will be held when it is due */
   readonly held?: HeldCode;
-  /** ahead: jobs of the topic that are called before it; null = not counted */
+  /** of a ready job: jobs of its topic, priority and partition that are called before it; null = not
+   *  counted */
   readonly ahead?: number | null;
   /** running: start of the attempt, epoch ms, and process title; null = not known */
   readonly since?: number | null;
@@ -103,16 +104,16 @@ const codesOf: readonly (readonly [WhyCode, readonly CapacityReason['code'][]])[
 ];
 
 function whyReady({ notifiers, ahead }: WhyFacts): Why {
-  if (notifiers === null) return { code: 'unknown' };
-  if (notifiers.length === 0) return { code: 'no_notifier' };
+  if (notifiers === null) return { code: 'unknown', ahead };
+  if (notifiers.length === 0) return { code: 'no_notifier', ahead };
   const answers = notifiers.flatMap(({ answer }) => (answer === null ? [] : [answer]));
-  if (answers.length === 0) return { code: 'unknown' };
+  if (answers.length === 0) return { code: 'unknown', ahead };
   // One that is free calls the job after those before it.
   if (answers.some((reasons) => reasons.length === 0)) return { code: 'ahead', ahead };
   const sharing = answers.filter((reasons) => !reasons.some(({ code }) => code === 'no_share'));
   const reasons = distinct((sharing.length === 0 ? answers : sharing).flat());
   const found = codesOf.find(([, codes]) => reasons.some(({ code }) => codes.includes(code)));
-  return { code: found?.[0] ?? 'held', reasons };
+  return { code: found?.[0] ?? 'held', ahead, reasons };
 }
 
 /** The first of each code: the notifiers of one instance usually say the same. */

@@ -316,7 +316,10 @@ describe('cancel and get', () => {
     expect(await why()).toEqual({ code: 'topic_offline' });
     await dq.api('POST', '/v1/topics/t/resume');
     // No master answers in this test.
-    expect(await why()).toEqual({ code: 'unknown' });
+    expect(await why()).toEqual({ code: 'unknown', ahead: 0 });
+    await dq.push('t', '2', '?id=later&delay=0');
+    expect(await why('later')).toEqual({ code: 'unknown', ahead: 1 });
+    await dq.api('DELETE', '/v1/topics/t/jobs/later');
     const job = await reserveOne(dq);
     expect(await why()).toEqual({ code: 'running', since: null, notifier: null });
     await dq.store.jobs.bury([{ ...job, reason: 'gone', attempt: failedAttempt }]);

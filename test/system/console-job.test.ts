@@ -84,7 +84,7 @@ async function explains(of: Daemon): Promise<void> {
   await of.push('one', '{}', { id: 'next', ...soon });
   const full = await becomes('one', 'next', 'at_concurrency');
   expect(full.why.reasons.map(({ code }: { code: string }) => code)).toContain('concurrency_reached');
-  await becomes('slow', 's19', 'at_rate');
+  expect((await becomes('slow', 's19', 'at_rate')).why.ahead).toBeGreaterThan(0);
   await until('ten attempts have timed out', async () => (await jobOf(of, 'ailing', 'a23')).attempt > 0);
   // More and more jobs: the few calls at once do not keep up.
   let pushed = 0;

@@ -34,7 +34,11 @@ describe('why: a ready job', () => {
     ['isolation', 'held'],
     ['unknown_topic', 'held'],
   ] as const)('every notifier says %s: %s', (reason, code) => {
-    expect(why(says(because(reason), because(reason)))).toEqual({ code, reasons: because(reason) });
+    expect(why(says(because(reason), because(reason)))).toEqual({
+      code,
+      ahead: null,
+      reasons: because(reason),
+    });
   });
 
   it('a notifier without a share does not count beside others', () => {
@@ -43,9 +47,9 @@ describe('why: a ready job', () => {
   });
 
   it('silent notifiers and no notifier are named', () => {
-    expect(why(null)).toEqual({ code: 'unknown' });
-    expect(why(says(null, null))).toEqual({ code: 'unknown' });
-    expect(why([])).toEqual({ code: 'no_notifier' });
+    expect(why(null)).toEqual({ code: 'unknown', ahead: null });
+    expect(why(says(null, null))).toEqual({ code: 'unknown', ahead: null });
+    expect(why([])).toEqual({ code: 'no_notifier', ahead: null });
     expect(why(says(null, because('rate_reached')))).toMatchObject({ code: 'at_rate' });
   });
 });

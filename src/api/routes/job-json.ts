@@ -74,7 +74,10 @@ const WhyJson = Type.Object(
     at: Type.Optional(instant('waits_until_due, waits_to_retry: when it is due; dead, ended: since when')),
     held: Type.Optional(Type.Enum(held, { description: 'it will be held when it is due' })),
     ahead: Type.Optional(
-      nullable('integer', { description: 'jobs that go first; null: not counted', examples: [12] }),
+      nullable('integer', {
+        description: 'ready jobs of its topic and priority that go first, at most 1,000; null: not counted',
+        examples: [12],
+      }),
     ),
     since: Type.Optional(
       nullable('string', { description: 'start of the running attempt', examples: [null] }),

@@ -143,13 +143,17 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     const topic = topics.get(job.topic);
     const now = clock.now();
     const waits = job.state === 'ready' && topic?.state === 'active';
-    const notifiers = waits
-      ? await capacities.of(job.topic, () => questions.ask('capacity', { topic: job.topic }))
-      : null;
+    const [notifiers, ahead] = waits
+      ? await Promise.all([
+          capacities.of(job.topic, () => questions.ask('capacity', { topic: job.topic })),
+          // Without it, the answer still says why.
+          store.surveys.position(job).catch(() => null),
+        ])
+      : [null, null];
     const call = job.state === 'reserved' ? await callOf(job) : null;
     return {
       maxAttempts: topic?.maxAttempts ?? null,
-      why: whyOf(job, { topic, notifiers, ahead: null, call }),
+      why: whyOf(job, { topic, notifiers, ahead, call }),
       planned:
         topic === undefined || 'endedAt' in job
           ? null

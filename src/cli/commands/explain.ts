@@ -76,6 +76,7 @@ function linesOf(job: Job, now: number): readonly (readonly [string, string])[] 
   return [
     ['why', sentenceOf(job, now)],
     ...(why.held === undefined ? [] : [['then', holds[why.held] ?? why.held] as const]),
+    ...(why.code === 'ahead' || !why.ahead ? [] : [['before it', `${why.ahead} jobs of its topic`] as const]),
     ...(why.reasons ?? []).map((reason) => ['delivery', reasonLine(reason)] as const),
     ...(last === undefined
       ? []

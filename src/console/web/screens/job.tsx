@@ -164,7 +164,7 @@ function headline({ why, state, attempt, maxAttempts, ...job }: JobJson): string
       return at <= daemonNow() ? t('here_due') : t(`here_${why.code}`, values);
     case 'ahead':
       if (why.ahead == null) return t('here_soon');
-      return why.ahead === 0 ? t('here_next') : t('here_ahead', { count: number(why.ahead) });
+      return why.ahead === 0 ? t('here_next') : t('here_ahead', { count: countOf(why.ahead) });
     case 'running':
       if (why.since == null) return t('here_running', values);
       return t('here_running_since', { ...values, time: duration(daemonNow() - Date.parse(why.since)) });
@@ -183,6 +183,9 @@ function explanation(job: JobJson): string {
   const last = job.attempts.at(-1);
   const parts = [
     why.held === undefined ? '' : wordOf(`then_${why.held}`, why.held),
+    why.code !== 'ahead' && typeof why.ahead === 'number' && why.ahead > 0
+      ? t('jobs_first', { count: countOf(why.ahead) })
+      : '',
     sentenceOf((why.reasons ?? []).map(({ message }) => message)),
     typeof why.notifier === 'string' ? t('called_by', { notifier: why.notifier }) : '',
     why.code === 'dead' ? t('dead_since_time', { time: relative(Date.parse(why.at ?? job.dueAt)) }) : '',
@@ -196,6 +199,9 @@ function explanation(job: JobJson): string {
   ];
   return parts.filter((part) => part !== '').join(' ');
 }
+
+/** The server counts up to 1,000. */
+const countOf = (ahead: number): string => (ahead < 1_000 ? number(ahead) : `≥ ${number(ahead)}`);
 
 /** The words of the server, which are English. */
 function sentenceOf(parts: readonly string[]): string {

@@ -419,6 +419,7 @@ export const en = {
   here_at_rate: 'The job is due and waits for the rate of its topic.',
   here_probing: 'The job is due. The endpoint hangs or is unreachable, so dq makes only a few calls at once.',
   here_ahead: 'The job is due. {count} jobs of its topic go first.',
+  jobs_first: '{count} jobs of its topic go first.',
   here_next: 'The job is due and goes next.',
   here_soon: 'The job is due and starts soon.',
   here_running: 'Attempt {next} of {max} is in flight.',

@@ -411,6 +411,7 @@ export const zh = {
   here_at_rate: '任务已到期，正在等待主题的速率。',
   here_probing: '任务已到期。接口挂起或无法连接，dq 同时只做少量调用。',
   here_ahead: '任务已到期。同主题还有 {count} 个任务在前。',
+  jobs_first: '同主题还有 {count} 个任务在前。',
   here_next: '任务已到期，下一个就是它。',
   here_soon: '任务已到期，即将开始。',
   here_running: '第 {next} 次通知（共 {max} 次）正在进行。',
