@@ -21,6 +21,7 @@ export const remedies: Readonly<Record<string, string>> = {
   token_exists: 'choose another name, or remove the old token first',
   topic_exists: 'change the topic with PATCH or PUT',
   topic_has_jobs: 'wait until the jobs are done, or delete them with `?jobs=purge`; repeat while jobs remain',
+  topic_changed: 'read the topic again, compare, and repeat the change with its new revision',
   topic_offline: 'resume the topic (`dq topic resume`)',
   job_in_flight: 'try again after the running attempt',
   job_dead: 'requeue the job instead (`dq dead requeue`)',

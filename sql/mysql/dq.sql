@@ -115,6 +115,18 @@ CREATE TABLE IF NOT EXISTS series (
   packed TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- counts and histograms
   PRIMARY KEY (topic, step, at, instance, incarnation)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS audit (
+  id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- epoch ms and random digits, hexadecimal
+  actor VARBINARY(191) NOT NULL, -- name of a token, link or session
+  address VARCHAR(64) NOT NULL, -- IP address of the caller
+  action VARBINARY(64) NOT NULL, -- operationId of the call
+  topic VARBINARY(191) NULL,
+  job VARBINARY(1024) NULL,
+  detail MEDIUMTEXT NULL, -- JSON: the difference, or filter and count
+  status INT NOT NULL, -- HTTP status of the answer
+  code VARCHAR(64) NULL, -- of the error
+  KEY audit_topic (topic, id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (4, 'sessions of the console', '83d622ad20c3c2be9dc5f0240541d9bbb9f02b0ae0fb4fec919c2b39a38b7cc3', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (4, 'sessions of the console', '015bea2acf474f0a8da603d317a06b547bc7ca37ebe16ea5cd9d01d54b11e930', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

@@ -120,6 +120,18 @@ CREATE TABLE series (
   packed BLOB NOT NULL, -- counts and histograms
   PRIMARY KEY (topic, step, at, instance, incarnation)
 ) WITHOUT ROWID;
+CREATE TABLE audit (
+  id TEXT NOT NULL PRIMARY KEY, -- epoch ms and random digits, hexadecimal
+  actor TEXT NOT NULL, -- name of a token, link or session
+  address TEXT NOT NULL, -- IP address of the caller
+  action TEXT NOT NULL, -- operationId of the call
+  topic TEXT,
+  job TEXT,
+  detail TEXT, -- JSON: the difference, or filter and count
+  status INTEGER NOT NULL, -- HTTP status of the answer
+  code TEXT -- of the error
+);
+CREATE INDEX audit_topic ON audit (topic, id);
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'sessions of the console', 'b6f87898e76eafe7c99ff2cf112245fd6fa05fa1a57026b011fe4124785a2493', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (6, 'sessions of the console', 'aa863402b30b3a38ba8a658bc05b257cf951b3ca61900ba1274e263bfd24a0d5', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

@@ -7,11 +7,13 @@ import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fasti
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { PushQueue } from '../use-cases/push-queue.ts';
+import type { AuditTrail } from './audit-trail.ts';
 import type { TopicSuggestion } from './routes/topics/topic-suggestion.ts';
 
 export interface ApiContext {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
+  readonly audit: Pick<AuditTrail, 'answered'>;
   /** checks callback URLs at registration */
   readonly egress: Pick<EgressPolicy, 'refusesUrl'>;
   /** the callers of this port may change nothing; absent: they may */

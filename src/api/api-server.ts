@@ -10,6 +10,7 @@ import type { TokenBook } from '../registry/token-book.ts';
 import type { Service } from '../runtime/service.ts';
 import { PushQueue } from '../use-cases/push-queue.ts';
 import type { Api } from './api-context.ts';
+import { AuditTrail } from './audit-trail.ts';
 import { observerOf } from './http/front-observer.ts';
 import { type Admit, type FrontTimes, HttpFront } from './http/http-front.ts';
 import { RejectionLines } from './http/rejection-lines.ts';
@@ -42,12 +43,14 @@ export class ApiServer {
   readonly #options: ApiServerOptions;
   readonly #front: HttpFront;
   readonly #rejections: RejectionLines;
+  readonly #audit: AuditTrail;
   #api: Api | null = null;
   #drained: Promise<void> | null = null;
 
   constructor(options: ApiServerOptions) {
     const { role, admit, first, countsReplies = true, times } = options;
     this.#options = options;
+    this.#audit = new AuditTrail(role.registry, role.log);
     this.#rejections = new RejectionLines(role.log);
     this.#front = new HttpFront({
       admit,
@@ -76,6 +79,7 @@ export class ApiServer {
       {
         role,
         pushes,
+        audit: this.#audit,
         suggestion: new TopicSuggestion(topics),
         egress: { refusesUrl: (url) => egress.refusesUrl(url) },
         isReadOnly,
@@ -114,7 +118,7 @@ export class ApiServer {
   }
 
   #services(): readonly Service[] {
-    return [this.#options.tokens, ...(this.#options.services ?? [])];
+    return [this.#options.tokens, this.#audit, ...(this.#options.services ?? [])];
   }
 
   async #drainServices(): Promise<void> {

@@ -6,6 +6,7 @@ import fastify, { type FastifyRequest } from 'fastify';
 import { DqError } from '../core/errors.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { Api, ApiContext } from './api-context.ts';
+import { isAudited } from './http/audit-note.ts';
 import { createBodyBudgets } from './http/body-budget.ts';
 import { errorHandler } from './http/error-handler.ts';
 import type { HttpFront } from './http/http-front.ts';
@@ -20,6 +21,7 @@ import { MasterQuestions } from './master-questions.ts';
 import { openapiOptions, openapiRoute } from './openapi.ts';
 import { alertRoutes } from './routes/alert-routes.ts';
 import { attemptsRoute } from './routes/attempts-route.ts';
+import { auditRoute } from './routes/audit-route.ts';
 import { batchRoute } from './routes/batch-route.ts';
 import { configRoutes } from './routes/config-route.ts';
 import { deadRoutes } from './routes/dead-routes.ts';
@@ -107,6 +109,14 @@ export async function createApi(
       check(request);
       done();
     };
+    if (isAudited(route)) {
+      const { operationId } = route.schema as { readonly operationId: string };
+      // Before the answer leaves: a change that a caller knows of is recorded.
+      route.onSend = (request, answer, payload, done) => {
+        context.audit.answered(request, operationId, answer.statusCode);
+        done(null, payload);
+      };
+    }
     // A route without declared query parameters takes none.
     route.schema = { querystring: closed({}), ...route.schema };
   });
@@ -153,6 +163,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   seriesRoutes(api, context);
   surveyRoutes(api, context);
   sessionRoutes(api, context, tokens);
+  auditRoute(api, context);
   shardRoutes(api, context);
   storeRoute(api, context);
   alertRoutes(api, context);

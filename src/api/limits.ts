@@ -25,6 +25,10 @@ export const apiLimits = {
   /** Items of one page: the default and the maximum of `limit`. */
   pageItems: 100,
   pageItemsMax: 1_000,
+  /** Entries of one page of the audit log: about 1 MB where all are long. */
+  auditPageMax: 200,
+  /** Audit entries that wait for the registry: 1 MB. The log files have all of them. */
+  auditHeldMax: 1_000,
   /** Buckets of one shard: each is polled. */
   shardBucketsMax: 256,
   /** Request log lines about unauthorized requests, per server, second and code: enough for a person to

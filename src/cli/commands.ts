@@ -45,6 +45,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     doctor: () => import('./commands/doctor.ts'),
     console: () => import('./commands/console.ts'),
     token: () => import('./commands/token.ts'),
+    audit: () => import('./commands/audit.ts'),
     shard: () => import('./commands/shard.ts'),
     backup: () => import('./commands/backup.ts'),
     fsck: () => import('./commands/fsck.ts'),

@@ -247,6 +247,7 @@ export const options = {
     { min: 0, max: 1024 * gib },
   ),
   'log.days': count(14, 'Days that log files are kept', { min: 1, max: 3650 }),
+  'audit.days': count(90, 'Days that the audit log and its files are kept', { min: 1, max: 3650 }),
   timezone: text(
     Intl.DateTimeFormat().resolvedOptions().timeZone,
     'IANA name of the time zone of "today" and of times in format form',

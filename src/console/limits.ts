@@ -5,6 +5,8 @@ export const consoleLimits = {
   failedSignInsPerMinute: 10,
   /** Addresses whose failures are counted at once: 100 KB. */
   signInAddressesMax: 1_000,
+  /** Failed sign-ins of a minute in the audit log: a flood must not replace the other entries. */
+  failedSignInsRecorded: 60,
   /** Free ports that are tried: between finding one and opening it, another program may take it. */
   freePortTries: 10,
   /** A trial takes 10 s; a reader of its request takes minutes. */

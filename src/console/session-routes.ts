@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Type } from 'typebox';
 import type { Api } from '../api/api-context.ts';
+import { auditNote } from '../api/http/audit-note.ts';
 import { closed, instant, problems, reply, text, yes } from '../api/http/schemas.ts';
 import type { Config } from '../config/options.ts';
 import { DqError, invalidField } from '../core/errors.ts';
@@ -68,53 +69,63 @@ export function sessionRoutes(api: Api, options: SessionRoutesOptions): void {
   const { config, registry, sessions, access, now } = options;
   const failures = new SignInFailures();
 
-  api.post('/v1/session', { schema: signInSchema, config: { access: 'open' } }, async (request, answer) => {
-    // Without it a browser sends a body of another page without asking.
-    if (!/^application\/json *(;|$)/i.test(request.headers['content-type'] ?? ''))
-      throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
-    const { raw } = request;
-    const address = raw.socket.remoteAddress ?? '';
-    if (failures.isTooMany(address))
-      throw new DqError('too_many_sign_ins', 'too many failed sign-ins from your address; wait a minute');
-    const { link, token } = request.body;
-    if (link !== undefined && token !== undefined)
-      throw invalidField('token', 'give link or token, not both');
-    const presented = await present(options, { link, token });
-    if (presented instanceof DqError) {
-      if (presented.code === 'unauthorized' && (link ?? token) !== undefined) failures.add(address);
-      throw presented;
-    }
-    const { id, cookie, key } = makeSessionHalves();
-    const at = now();
-    const { name, scopes: granted, topics, tokenId, signedInBy } = presented;
-    const session: SessionRecord = {
-      id,
-      ...digestHalves(cookie, key),
-      name,
-      scopes: granted,
-      topics,
-      tokenId,
-      signedInBy,
-      address,
-      createdAt: at,
-      usedAt: at,
-      endsAt: at + config['console.sessionMax'],
-    };
-    await registry.createSession(session);
-    await endPrevious(options, raw);
-    await refresh(sessions);
-    return answer.header('set-cookie', access.setCookie(cookie)).send({
-      key,
-      name,
-      scopes: [...granted],
-      topics: [...topics],
-      endsAt: new Date(endOf(session, at, config['console.sessionIdle'])).toISOString(),
-    });
-  });
+  api.post(
+    '/v1/session',
+    { schema: signInSchema, config: { access: 'open', audit: true } },
+    async (request, answer) => {
+      // Without it a browser sends a body of another page without asking.
+      if (!/^application\/json *(;|$)/i.test(request.headers['content-type'] ?? ''))
+        throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
+      const { raw } = request;
+      const address = raw.socket.remoteAddress ?? '';
+      if (failures.isTooMany(address))
+        throw new DqError('too_many_sign_ins', 'too many failed sign-ins from your address; wait a minute');
+      const { link, token } = request.body;
+      if (link !== undefined && token !== undefined)
+        throw invalidField('token', 'give link or token, not both');
+      const presented = await present(options, { link, token });
+      if (presented instanceof DqError) {
+        if (presented.code === 'unauthorized' && (link ?? token) !== undefined) {
+          // The secret that was presented is never recorded.
+          const filter = { signedInBy: link === undefined ? 'token' : 'link' };
+          if (failures.mayRecord()) auditNote(request, { actor: '', always: true, detail: { filter } });
+          failures.add(address);
+        }
+        throw presented;
+      }
+      const { id, cookie, key } = makeSessionHalves();
+      const at = now();
+      const { name, scopes: granted, topics, tokenId, signedInBy } = presented;
+      auditNote(request, { actor: name, detail: { filter: { signedInBy, session: id } } });
+      const session: SessionRecord = {
+        id,
+        ...digestHalves(cookie, key),
+        name,
+        scopes: granted,
+        topics,
+        tokenId,
+        signedInBy,
+        address,
+        createdAt: at,
+        usedAt: at,
+        endsAt: at + config['console.sessionMax'],
+      };
+      await registry.createSession(session);
+      await endPrevious(options, raw);
+      await refresh(sessions);
+      return answer.header('set-cookie', access.setCookie(cookie)).send({
+        key,
+        name,
+        scopes: [...granted],
+        topics: [...topics],
+        endsAt: new Date(endOf(session, at, config['console.sessionIdle'])).toISOString(),
+      });
+    },
+  );
 
   api.delete(
     '/v1/session',
-    { schema: signOutSchema, config: { access: 'known' } },
+    { schema: signOutSchema, config: { access: 'known', audit: true } },
     async (request, answer) => {
       const session = access.sessionOf(request.raw);
       if (session !== null) await registry.removeSessions(session.id);

@@ -7,6 +7,7 @@ export class SignInFailures {
   readonly #now: () => number;
   readonly #counts = new Map<string, number>();
   #minute = 0;
+  #recorded = 0;
 
   /** `now`: ms of a monotonic clock */
   constructor(now: () => number = () => performance.now()) {
@@ -25,10 +26,18 @@ export class SignInFailures {
     this.#counts.set(address, (this.#counts.get(address) ?? 0) + 1);
   }
 
+  /** Whether the audit log has space for a further failure of this minute. */
+  mayRecord(): boolean {
+    this.#turn();
+    this.#recorded += 1;
+    return this.#recorded <= consoleLimits.failedSignInsRecorded;
+  }
+
   #turn(): void {
     const minute = Math.floor(this.#now() / 60_000);
     if (minute === this.#minute) return;
     this.#minute = minute;
     this.#counts.clear();
+    this.#recorded = 0;
   }
 }

@@ -53,6 +53,12 @@ export const limits = {
   signInLinksMax: 100,
   /** A sign-in link works once within this time. */
   signInLinkMs: 10 * 60_000,
+  /** Entries of the audit log that the registry keeps: about 40 MB. The log files have all of them. */
+  auditMax: 100_000,
+  /** Audit entries of one write, which an unavailable registry delayed: 5 ms of dq-store. */
+  auditBatchMax: 50,
+  /** Characters of a value in an entry: the longest entry stays below one log line. */
+  auditTextMax: 200,
   /** Bytes of a signing secret: the range of Standard Webhooks. */
   secretBytesMin: 24,
   secretBytesMax: 64,

@@ -3,6 +3,7 @@
 // with StoreError: not_stored or unknown for writes, not_stored for reads of an unavailable registry. Lists
 // that grow with the number of topics come in pages of bounded rows and bytes.
 
+import type { AuditEntry, AuditFilter } from '../core/audit.ts';
 import type {
   OperationCheckpoint,
   OperationLease,
@@ -88,6 +89,13 @@ export interface SessionChanges {
   /** all sessions by the time of their sign-in, ended ones too; null = the registry did not change after
    *  `since` */
   readonly sessions: readonly SessionRecord[] | null;
+}
+
+export interface AuditPage {
+  /** newest first */
+  readonly items: readonly AuditEntry[];
+  /** the `before` of the next page, which may exist although this one is short; null = last page */
+  readonly next: string | null;
 }
 
 export interface ShardChanges {
@@ -206,6 +214,14 @@ export interface Registry {
   ): Promise<'updated' | 'stopped' | 'lost'>;
   /** Returns the operation; an ended one stays as it is. null = absent. */
   stopOperation(id: string, now: number): Promise<OperationRecord | null>;
+  /** At most limits.auditBatchMax. A repeat changes nothing. */
+  addAudit(entries: readonly AuditEntry[]): Promise<void>;
+  /** `before`: an id, exclusive; null = from the newest. Examines at most sqlLimits.auditScanMax entries, of
+   *  the topic where the filter names one. */
+  audit(filter: AuditFilter, before: string | null, limit: number): Promise<AuditPage>;
+  /** Removes entries before this id, and those beyond limits.auditMax; at most sqlLimits.auditTrimMax per
+   *  call. A repeat is harmless. */
+  trimAudit(before: string): Promise<{ readonly more: boolean }>;
   /** since -1 = always returns the list. Every process on Redis calls it each
    *  registryLimits.registryPollMs. */
   shards(since: number): Promise<ShardChanges>;

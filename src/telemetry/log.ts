@@ -12,6 +12,8 @@ export interface Log {
   debug(message: string, fields?: LogFields): void;
   /** every push and cancel with its reply: `status` is the HTTP status, 400 and more counts as an error */
   request(fields: LogFields): void;
+  /** every change by a call of scope operate or admin, and every sign-in; no option switches it off */
+  audit(fields: LogFields): void;
   /** every attempt with its verdict: `outcome` other than 'delivered' counts as an error */
   notify(fields: LogFields): void;
 }
@@ -22,5 +24,6 @@ export const silentLog: Log = {
   error() {},
   debug() {},
   request() {},
+  audit() {},
   notify() {},
 };

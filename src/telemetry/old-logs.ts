@@ -10,25 +10,26 @@ import { telemetryLimits } from './limits.ts';
  *  there. */
 export const outputName = 'dq-output.log';
 
-const namePattern = /^(?:notice|error|request|notify)-[a-z]+-\d+-(\d{4})(\d{2})(\d{2})\.log$/;
+const namePattern = /^(notice|error|request|notify|audit)-[a-z]+-\d+-(\d{4})(\d{2})(\d{2})\.log$/;
 const dayMs = 86_400_000;
 /** A day of the westernmost zone ends this long after the same day of UTC. */
 const zoneMs = 12 * 3_600_000;
 
-/** Removes files whose day ended more than `days` days before `now` (epoch ms) in every time zone; returns
- *  their names. Rejects when it cannot read the directory. Leaves a file that it cannot remove for the next
- *  call. */
+/** Removes files whose day ended more than `days` days (kind audit: `auditDays`) before `now` (epoch ms) in
+ *  every time zone; returns their names. Rejects when it cannot read the directory. Leaves a file that it
+ *  cannot remove for the next call. */
 export async function removeOldLogs(
   directory: string,
   days: number,
   now: number,
+  auditDays = days,
 ): Promise<readonly string[]> {
   const removed: string[] = [];
   for (const name of await readdir(directory)) {
-    const [, year, month, day] = namePattern.exec(name) ?? [];
+    const [, kind, year, month, day] = namePattern.exec(name) ?? [];
     if (year === undefined) continue;
     const endedAt = Date.UTC(Number(year), Number(month) - 1, Number(day)) + dayMs + zoneMs;
-    if (now - endedAt <= days * dayMs) continue;
+    if (now - endedAt <= (kind === 'audit' ? auditDays : days) * dayMs) continue;
     try {
       await unlink(join(directory, name));
       removed.push(name);

@@ -34,7 +34,7 @@ export interface OpenLog extends Log {
   dropped(): number;
 }
 
-type Kind = 'notice' | 'error' | 'request' | 'notify';
+type Kind = 'notice' | 'error' | 'request' | 'notify' | 'audit';
 
 /** `day`: yyyymmdd */
 export function fileNameOf(kind: Kind, role: string, index: number, day: number): string {
@@ -60,6 +60,7 @@ export function openLog(options: LogOptions): OpenLog {
     error: appenderOf('error'),
     request: appenderOf('request'),
     notify: appenderOf('notify'),
+    audit: appenderOf('audit'),
   };
   const notices = new NoticeLog(appenders.notice, config['log.level'], head, now);
   const errors = new NoticeLog(appenders.error, config['log.level'], head, now);
@@ -110,12 +111,15 @@ export function openLog(options: LogOptions): OpenLog {
     debug: (message, fields = {}) => notices.write('debug', message, fields),
     request: busy('request', ({ status }) => typeof status === 'number' && status >= 400),
     notify: busy('notify', ({ outcome }) => outcome !== 'delivered'),
+    audit: (fields) =>
+      appenders.audit.write(formatLine({ time: new Date(now()).toISOString(), process: title, ...fields })),
     reopen: () => {
       for (const appender of Object.values(appenders)) appender.reopen();
     },
     // Notices last: the other logs can still report lost lines there.
     close: async () => {
-      await Promise.all([appenders.request.close(), appenders.notify.close(), errors.close()]);
+      const { request, notify, audit } = appenders;
+      await Promise.all([request.close(), notify.close(), audit.close(), errors.close()]);
       await notices.close();
     },
     dropped: () => Object.values(appenders).reduce((sum, appender) => sum + appender.dropped, 0),

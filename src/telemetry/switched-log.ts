@@ -30,6 +30,7 @@ export class SwitchedLog implements OpenLog {
   error: Log['error'] = (message, error, fields) => this.#log.error(message, error, fields);
   debug: Log['debug'] = (message, fields) => this.#log.debug(message, fields);
   request = (fields: LogFields): void => this.#log.request(fields);
+  audit = (fields: LogFields): void => this.#log.audit(fields);
   notify = (fields: LogFields): void => this.#log.notify(fields);
 
   reopen(): void {

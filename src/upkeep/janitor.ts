@@ -1,8 +1,9 @@
 // Removes log files older than log.days, history entries older than history.retention, dead letters older
-// than dead.retention. Each kind has its own loop, so that none waits for another; a failure is logged once
-// and retried. Invariant: the store decides by its own clock what is too old, and keeps every dead letter
-// whose alert is owed.
+// than dead.retention, audit entries older than audit.days. Each kind has its own loop, so that none waits
+// for another; a failure is logged once and retried. Invariant: the store decides by its own clock what is
+// too old, and keeps every dead letter whose alert is owed.
 
+import { firstAuditId } from '../core/audit.ts';
 import { limits } from '../core/limits.ts';
 import type { RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
@@ -21,6 +22,7 @@ export class Janitor implements Service {
       this.#loop('log files', () => this.#removeLogs()),
       this.#loop('history entries', () => this.#forgetHistory()),
       this.#loop('dead letters', () => this.#expireDead()),
+      this.#loop('audit entries', () => this.#trimAudit()),
     ];
   }
 
@@ -62,7 +64,7 @@ export class Janitor implements Service {
       return upkeepLimits.retentionManyMs;
     }
     const now = await clock.read();
-    const removed = await removeOldLogs(config.logDir, config['log.days'], now);
+    const removed = await removeOldLogs(config.logDir, config['log.days'], now, config['audit.days']);
     await trimOutput(config.logDir, config['log.days'], now);
     if (removed.length > 0) log.notice('janitor: removed old log files', { files: removed });
     return upkeepLimits.janitorEveryMs;
@@ -80,6 +82,13 @@ export class Janitor implements Service {
     const { expired, more } = await store.dead.expire(config['dead.retention'], limits.expireMax);
     if (expired > 0) log.notice('janitor: removed dead letters older than dead.retention', { expired });
     return this.#waitMs(more);
+  }
+
+  async #trimAudit(): Promise<number> {
+    const { config, clock, registry } = this.#ctx;
+    const since = (await clock.read()) - config['audit.days'] * 86_400_000;
+    const { more } = await registry.trimAudit(firstAuditId(since));
+    return more ? upkeepLimits.retentionPauseMs : upkeepLimits.auditTrimMs;
   }
 
   #waitMs(more: boolean): number {

@@ -55,6 +55,8 @@ export const upkeepLimits = {
   retentionManyMs: 60_000,
   /** Log files are kept for days: an hour more does not matter. */
   janitorEveryMs: 3_600_000,
+  /** How often old audit entries are removed: a walk over limits.auditMax ids takes 10 ms. */
+  auditTrimMs: 600_000,
   /** Counters of one transaction of the registry: some 10 ms of dq-store, which also serves jobs. */
   statsBatchMax: 200,
   /** Counters kept while the registry is unavailable (topics × names × days). More are dropped. */

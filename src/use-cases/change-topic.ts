@@ -6,7 +6,13 @@ import { timingSafeEqual } from 'node:crypto';
 import { DqError, invalidField } from '../core/errors.ts';
 import { FieldErrors } from '../core/field-errors.ts';
 import { makeSecret, rotatedSecrets, signingSecrets, unexpired } from '../core/topic/secrets.ts';
-import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic/settings.ts';
+import {
+  checkTogether,
+  completeSettings,
+  type TopicInput,
+  topicJson,
+  unmaskHeaders,
+} from '../core/topic/settings.ts';
 import type { Topic, TopicSettings } from '../core/topic/topic.ts';
 import type { Registry, TopicDraft, TopicRemains } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -20,44 +26,56 @@ export async function createTopic(registry: Registry, name: string, input: Topic
   return created.topic;
 }
 
+/** `before`: the topic until then; null: there was none, or it was unreadable. */
+export interface ChangedTopic {
+  readonly topic: Topic;
+  readonly before: Topic | null;
+}
+
 /** Creates or replaces: missing fields take their defaults, the secret stays. `created`: the caller must
- *  learn the secret. */
+ *  learn the secret. `expected`: as for patchTopic; then nothing is created. */
 export async function putTopic(
   registry: Registry,
   name: string,
   input: TopicInput,
   nowMs: number | null = null,
-): Promise<{ readonly topic: Topic; readonly created: boolean }> {
+  expected: number | null = null,
+): Promise<ChangedTopic & { readonly created: boolean }> {
   for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await findTopic(registry, name);
+    requireRevision(name, known, expected);
     if (known === null) {
       const created = await registry.create(newDraft(name, input));
-      if (created.kind === 'created') return { topic: created.topic, created: true };
+      if (created.kind === 'created') return { topic: created.topic, before: null, created: true };
       continue;
     }
     if (!('topic' in known)) {
       const updated = await registry.update(replacing(known, name, input, nowMs), known.revision);
       // An unreadable secret was replaced by a generated one, which the caller must learn.
-      if (updated.kind === 'updated') return { topic: updated.topic, created: known.secrets === null };
+      if (updated.kind === 'updated')
+        return { topic: updated.topic, before: null, created: known.secrets === null };
       continue;
     }
     keepsSecret(known, input);
     const settings = completeSettings(unmaskHeaders(input, known));
     const draft = draftOf(known, settings, input.state ?? 'active', nowMs);
     const updated = await registry.update(draft, known.revision);
-    if (updated.kind === 'updated') return { topic: updated.topic, created: false };
+    if (updated.kind === 'updated') return { topic: updated.topic, before: known, created: false };
   }
   throw busy(name);
 }
 
-/** Changes the given fields. Rejects with topic_not_found. */
+/** Changes the given fields. Rejects with topic_not_found, and with topic_changed where the topic has not
+ *  the revision `expected`. */
 export function patchTopic(
   registry: Registry,
   name: string,
   input: TopicInput,
   nowMs: number | null = null,
-): Promise<Topic> {
+  expected: number | null = null,
+): Promise<ChangedTopic> {
   return changeTopic(registry, name, (known) => {
+    requireRevision(name, known, expected);
     const draft = draftOf(known, patchedSettings(known, input), input.state ?? known.state, nowMs);
     // An explicit state ends the removal.
     return known.removal === undefined || input.state !== undefined
@@ -119,33 +137,46 @@ async function changeTopic(
   registry: Registry,
   name: string,
   make: (known: Topic) => TopicDraft,
-): Promise<Topic> {
+): Promise<ChangedTopic> {
   for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
     if (!('topic' in known)) throw topicUnreadable(name);
     const updated = await registry.update(make(known), known.revision);
-    if (updated.kind === 'updated') return updated.topic;
+    if (updated.kind === 'updated') return { topic: updated.topic, before: known };
   }
   throw busy(name);
+}
+
+/** The error holds the current topic, so that a caller can compare it with its own changes. */
+function requireRevision(name: string, known: Topic | TopicRemains | null, expected: number | null): void {
+  if (expected === null || known?.revision === expected) return;
+  if (known === null) throw topicNotFound(name);
+  const topic = 'topic' in known ? topicJson(known, true) : null;
+  throw new DqError(
+    'topic_changed',
+    `topic ${name}: its revision is ${known.revision}, not ${expected}; read it again and repeat the change`,
+    { extra: { topic } },
+  );
 }
 
 /** Replaces the secret; the old one also signs for limits.secretOverlapMs, so that receivers can be
  *  changed one by one. `given`: the new secret, instead of a generated one. `now`: storage clock, by which
  *  the old one expires. Not idempotent. Rejects with topic_not_found. */
-export function rotateSecret(
+export async function rotateSecret(
   registry: Registry,
   name: string,
   given: string | undefined,
   now: number,
 ): Promise<Topic> {
   const secret = given ?? makeSecret();
-  return changeTopic(registry, name, (known) => {
+  const { topic } = await changeTopic(registry, name, (known) => {
     // As the current secret it would not expire, as an old one it would.
     if (signingSecrets(known.secrets, now).includes(secret))
       throw invalidField('secret', 'already signs for this topic; give another one, or none');
     return { ...known, secrets: rotatedSecrets(known.secrets, secret, now) };
   });
+  return topic;
 }
 
 /** Has the topic's name, so that TopicSuggestion can add a similar one. */

@@ -82,7 +82,7 @@ async function removeWithJobs(
 }
 
 async function setOffline(registry: Registry, name: string): Promise<number> {
-  return (await patchTopic(registry, name, { settings: {}, state: 'offline' })).revision;
+  return (await patchTopic(registry, name, { settings: {}, state: 'offline' })).topic.revision;
 }
 
 async function requireEmpty(admin: StoreAdmin, name: string): Promise<void> {

@@ -41,7 +41,8 @@ function routes(): readonly Route[] {
 function specified({ method, path }: Route): string | null | undefined {
   if (path === '/livez' || path === '/readyz') return null;
   if (path === '/v1/me' || path === '/v1/sign-in-links') return 'known';
-  if (path.startsWith('/v1/sessions') || path === '/v1/config' || path === '/v1/reload') return 'admin';
+  if (path.startsWith('/v1/sessions')) return 'admin';
+  if (['/v1/audit', '/v1/config', '/v1/reload'].includes(path)) return 'admin';
   if (method === 'GET') return 'read';
   if (path.startsWith('/v1/operations')) return 'operate';
   if (

@@ -59,6 +59,7 @@ const built = [
   'GET /v1/horizon',
   'GET /v1/dead/groups',
   'POST /v1/sign-in-links',
+  'GET /v1/audit',
   'GET /v1/sessions',
   'DELETE /v1/sessions',
   'DELETE /v1/sessions/{id}',

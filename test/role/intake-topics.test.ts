@@ -33,6 +33,7 @@ const defaults = {
   alertEmails: [],
   dangerouslySkipTlsVerify: false,
   state: 'active',
+  revision: expect.any(Number),
   createdAt: expect.stringMatching(/^\d{4}-.*Z$/),
   updatedAt: expect.stringMatching(/^\d{4}-.*Z$/),
 };
@@ -209,7 +210,7 @@ describe('put and patch', () => {
   it('PATCH changes the given fields and no other', async () => {
     const { body: before } = await create('a', { title: 'x', headers: { 'X-A': '1' } });
     const { status, body } = await dq.api('PATCH', '/v1/topics/a', { delay: '90s' });
-    const { secret: _, updatedAt: __, ...rest } = before;
+    const { secret: _, updatedAt: __, revision: ___, ...rest } = before;
     expect({ status, body }).toMatchObject({
       status: 200,
       body: { ...rest, delay: '1m30s', headers: { 'x-a': '1' } },
@@ -232,7 +233,7 @@ describe('put and patch', () => {
     const { body } = await dq.api('GET', '/v1/topics/a');
     const { createdAt: _, updatedAt: __, ...written } = body;
     const { body: after } = await dq.api('PUT', '/v1/topics/a', written);
-    expect({ ...after, updatedAt: body.updatedAt }).toEqual(body);
+    expect({ ...after, updatedAt: body.updatedAt, revision: body.revision }).toEqual(body);
   });
 
   it('the name in the body must be the one in the path', async () => {

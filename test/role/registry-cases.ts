@@ -1,6 +1,7 @@
 // Defines what a registry does, with any database: each case runs on all of them.
 
 import { describe, expect, it } from 'vitest';
+import { type AuditEntry, type AuditFilter, firstAuditId, makeAuditId } from '../../src/core/audit.ts';
 import { limits } from '../../src/core/limits.ts';
 import {
   digestHalves,
@@ -23,6 +24,7 @@ import type {
 } from '../../src/ports/registry.ts';
 import { statNames } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
+import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import type { PageSize } from '../../src/registry/sql/tables/topic-pages.ts';
 import { allStats, changesOf } from '../support/registry-pages.ts';
 
@@ -892,6 +894,49 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       await here.createSignInLink(one, 0);
       const taken = await Promise.all([here, there].map((by) => by.takeSignInLink(one.digest, 0)));
       expect(taken.filter((found) => found !== null)).toEqual([one]);
+    });
+
+    it('audit entries: a repeat adds nothing; lists follow their bounds and filters', async () => {
+      const registry = await open();
+      const entry = (at: number, more: Partial<AuditEntry> = {}): AuditEntry => ({
+        ...{ id: makeAuditId(at), at, actor: 'Li', address: '::1', action: 'patchTopic', topic: 'T' },
+        ...{ jobId: null, detail: null, status: 200, code: null },
+        ...more,
+      });
+      const changes = [{ field: 'title', before: null, after: '标题 😀' }];
+      const a = entry(1_000, { detail: { changes } });
+      const b = entry(2_000, { actor: 'li', topic: 't', jobId: '任务' });
+      const c = entry(3_000, { topic: null, code: 'unknown', status: 503 });
+      await registry.addAudit([a, b]);
+      await registry.addAudit([b, c]);
+      const found = async (filter: AuditFilter, before: string | null = null, limit = 10) =>
+        (await registry.audit(filter, before, limit)).items;
+      expect(await registry.audit({}, null, 10)).toEqual({ items: [c, b, a], next: null });
+      expect(await registry.audit({}, null, 1)).toEqual({ items: [c], next: c.id });
+      expect(await found({}, c.id)).toEqual([b, a]);
+      expect(await found({ topic: 'T' })).toEqual([a]);
+      expect(await found({ topic: 't', jobId: '任务' })).toEqual([b]);
+      expect(await found({ actor: 'li' })).toEqual([b]);
+      expect(await found({ action: 'other' })).toEqual([]);
+      expect(await found({ since: 2_000, until: 3_000 })).toEqual([b]);
+      expect(await registry.trimAudit(firstAuditId(2_000))).toEqual({ more: false });
+      expect(await found({})).toEqual([c, b]);
+    });
+
+    it('a list of audit entries examines at most sqlLimits.auditScanMax and says where it stopped', async () => {
+      const registry = await open();
+      const count = sqlLimits.auditScanMax + 1;
+      const all = Array.from({ length: count }, (_, at) => ({
+        ...{ id: makeAuditId(at), at, actor: at === 0 ? 'rare' : 'x', address: '', action: 'a', topic: null },
+        ...{ jobId: null, detail: null, status: 200, code: null },
+      }));
+      for (let n = 0; n < count; n += limits.auditBatchMax)
+        await registry.addAudit(all.slice(n, n + limits.auditBatchMax));
+      const first = await registry.audit({ actor: 'rare' }, null, 10);
+      expect(first).toEqual({ items: [], next: all[1]?.id });
+      const second = await registry.audit({ actor: 'rare' }, first.next, 10);
+      expect(second).toEqual({ items: [all[0]], next: null });
+      expect(await registry.trimAudit(firstAuditId(count))).toEqual({ more: true });
     });
 
     it('unused links are at most limits.signInLinksMax; the one that ends first goes', async () => {

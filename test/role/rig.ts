@@ -29,7 +29,7 @@ export const ids = (letter: string, count: number) =>
   Array.from({ length: count }, (_, n) => `${letter}${n}`);
 
 export interface Line extends LogFields {
-  readonly kind: 'notice' | 'error' | 'debug' | 'request' | 'notify';
+  readonly kind: 'notice' | 'error' | 'debug' | 'request' | 'notify' | 'audit';
   readonly message: string;
 }
 
@@ -88,6 +88,7 @@ export async function startRig(
     debug: (message: string, fields?: LogFields) => void note('debug', message, fields),
     request: (fields: LogFields) => void note('request', '', fields),
     notify: (fields: LogFields) => void note('notify', '', fields),
+    audit: (fields: LogFields) => void note('audit', '', fields),
   };
   const counts = new Map<string, number>();
   const meter = new MetricBuffer();

@@ -7,6 +7,7 @@ import { DqError } from '../../core/errors.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { ApiContext } from '../api-context.ts';
 import { rejectionOf } from '../routes/push-result.ts';
+import { auditNote } from './audit-note.ts';
 import type { HttpFront } from './http-front.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { unreadable } from './query.ts';
@@ -21,6 +22,7 @@ export function errorHandler(context: ApiContext, front: HttpFront) {
         ? unhandled(context, thrown, request)
         : context.suggestion.added(error, (topic) => mayTouch(request, topic));
     const problem = problemOf(known);
+    auditNote(request, { code: known.code });
     if (request.routeOptions.config?.requestLog === true)
       recordRejection(context, request, known, problem.status);
     if (request.raw.complete) {

@@ -34,11 +34,11 @@ export function pageOf(item: TSchema, more: Record<string, TSchema> = {}): TSche
 }
 
 /** Throws DqError invalid. */
-export function readLimit(limit: string | undefined): number {
+export function readLimit(limit: string | undefined, max: number = apiLimits.pageItemsMax): number {
   if (limit === undefined) return apiLimits.pageItems;
   const items = /^[1-9]\d{0,8}$/.test(limit) ? Number(limit) : Number.NaN;
-  if (items <= apiLimits.pageItemsMax) return items;
-  throw invalidField('limit', `must be a whole number from 1 to ${apiLimits.pageItemsMax}`);
+  if (items <= max) return items;
+  throw invalidField('limit', `must be a whole number from 1 to ${max}`);
 }
 
 /** Rejection handler of a list call: turns an invalid cursor into DqError invalid, and throws other errors

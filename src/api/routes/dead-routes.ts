@@ -1,12 +1,15 @@
 // /v1/dead: list, requeue and purge dead letters.
 
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { shownFilter } from '../../core/audit.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { attemptReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
 import { deadMatcher, findDead } from '../../use-cases/find-dead.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { auditNote } from '../http/audit-note.ts';
 import { pageOf, pagingParams, readLimit, rejectBadCursor } from '../http/paging.ts';
 import {
   CreatedAt,
@@ -26,6 +29,7 @@ import {
 } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
 import {
+  type RawDeadFilter,
   readFilter,
   readIds,
   requireFilter,
@@ -164,6 +168,7 @@ export function deadRoutes(api: Api, { role }: ApiContext): void {
     requireTopicOf(request, filter.topic);
     requireFilter(filter, all === true);
     const outcome = await dead.requeue(readFilter(filter, false), limits.bulkMax);
+    noteFilter(request, filter, outcome.requeued);
     if (outcome.requeued === 0) await requireKnownTopic(role.topics, filter.topic);
     return outcome;
   });
@@ -174,9 +179,14 @@ export function deadRoutes(api: Api, { role }: ApiContext): void {
     const filter = { ...rest, ...(ids === undefined ? {} : { ids: readIds(ids) }) };
     requireFilter(filter, all === 'true');
     const outcome = await dead.purge(readFilter(filter, true), limits.bulkMax);
+    noteFilter(request, filter, outcome.purged);
     if (outcome.purged === 0) await requireKnownTopic(role.topics, rest.topic);
     return outcome;
   });
+}
+
+function noteFilter(request: FastifyRequest, { topic, ...filter }: RawDeadFilter, count: number): void {
+  auditNote(request, { topic, detail: { filter: shownFilter({ ...filter }) ?? {}, count } });
 }
 
 function deadJson(job: StoredDeadLetter): object {

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
+import { shownFilter } from '../../core/audit.ts';
 import { formatInstant, parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { jobStates } from '../../core/job.ts';
@@ -18,6 +19,7 @@ import {
 import { coversGlob, type Rights, reaches } from '../../core/token.ts';
 import { readWhen } from '../../use-cases/accept-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { auditNote } from '../http/audit-note.ts';
 import { requireTopic, rightsOf } from '../http/route-access.ts';
 import {
   closed,
@@ -215,6 +217,9 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       matched: null,
       ...{ done: 0, skipped: 0, failed: 0, failures: [], problem: null },
     };
+    const { id, kind, filter: shown, dryRun } = record;
+    const detail = { filter: shownFilter({ operation: id, kind, ...shown, dryRun }) ?? {} };
+    auditNote(request, { topic: filter.topic, detail });
     const work = { ids: ids ?? null, cursor: null, isListed: false, isCounting: false, step: [] };
     if ((await registry.createOperation(record, work)) === 'full')
       throw new DqError(

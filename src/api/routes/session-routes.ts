@@ -2,6 +2,7 @@
 // never has more rights than its maker, and ends with the token of its maker.
 
 import { Type } from 'typebox';
+import { difference } from '../../core/audit.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import {
@@ -16,6 +17,7 @@ import { servesThisMachine } from '../../process/exposure.ts';
 import { endOf, hasEnded } from '../../registry/session-book.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { auditNote } from '../http/audit-note.ts';
 import { rightsOf } from '../http/route-access.ts';
 import { closed, instant, nullable, problems, reply, text, yes } from '../http/schemas.ts';
 import { Scopes, Topics } from './token-routes.ts';
@@ -110,7 +112,7 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
 
   api.post(
     '/v1/sign-in-links',
-    { schema: linkSchema, config: { access: 'known' } },
+    { schema: linkSchema, config: { access: 'known', audit: true } },
     async (request, answer) => {
       const caller = rightsOf(request);
       // What admits them ends with the first token; a session by their link would not.
@@ -133,6 +135,7 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
           `topics: this token does not cover ${JSON.stringify(glob)}; leave it out`,
         );
       if (scopes.length === 0 || topics.length === 0) throw invalidField('scopes', 'needs at least one');
+      auditNote(request, { detail: { changes: difference(null, { name, scopes, topics }) } });
       const link = makeSignInLink();
       const now = Date.now();
       const endsAt = now + limits.signInLinkMs;

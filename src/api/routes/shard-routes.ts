@@ -9,6 +9,7 @@ import { parseRedisUrl } from '../../core/url/redis-url.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { addShard, drainShard, known, removeShard, type Shards } from '../../use-cases/change-shards.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { auditNote } from '../http/audit-note.ts';
 import { closed, count, instant, nullable, problems, reply, text, yes } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
 
@@ -125,6 +126,7 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
     const all = shards();
     const parsed = parseRedisUrl(url);
     if (!parsed.ok) throw invalidField('url', parsed.message);
+    auditNote(request, { detail: { filter: { url: all.servers.nameOf(url) } } });
     const { id } = await addShard(all, url, buckets ?? all.servers.bucketsOf(url));
     return answer.code(201).send(await shardJson(all, known(all.servers.list, id)));
   });

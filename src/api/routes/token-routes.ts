@@ -3,6 +3,7 @@
 // them.
 
 import { Type } from 'typebox';
+import { difference } from '../../core/audit.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
@@ -10,6 +11,7 @@ import { everyTopic, scopes, type TokenRecord, tokenNamePattern } from '../../co
 import type { TokenBook } from '../../registry/token-book.ts';
 import { addToken, readLife } from '../../use-cases/add-token.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { auditNote } from '../http/audit-note.ts';
 import { closed, instant, nullable, problems, reply, text, yes } from '../http/schemas.ts';
 
 const tags = ['access'];
@@ -108,6 +110,8 @@ export function tokenRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): 
     const life = readLife(expiresIn);
     if (!life.ok) throw invalidField('expiresIn', life.message);
     const wanted = { name, scopes: allowed, topics, expiresInMs: life.value };
+    const given = { name, scopes: allowed, topics, expiresIn };
+    auditNote(request, { detail: { changes: difference(null, given) } });
     const { token, record } = await addToken(registry, wanted);
     await refreshTokens();
     return answer.code(201).send({ ...tokenJson(record), token });

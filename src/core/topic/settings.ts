@@ -39,6 +39,8 @@ export function apiName(key: string, field: TopicField): string {
 export const topicInputNames: ReadonlySet<string> = new Set([
   ...Object.keys(topicColumns),
   ...fields.map(([key, field]) => apiName(key, field)),
+  // Ignored: clients send back what they read. If-Match compares it.
+  'revision',
 ]);
 
 /** Members of a topic's JSON that a request must not have. */
@@ -142,6 +144,7 @@ export function topicJson(topic: Topic, showsValues: boolean): Readonly<Record<s
   if (!showsValues)
     json['headers'] = Object.fromEntries(Object.keys(topic.headers).map((name) => [name, maskedValue]));
   json['state'] = topic.state;
+  json['revision'] = topic.revision;
   json['createdAt'] = formatInstant(topic.createdAt);
   json['updatedAt'] = formatInstant(topic.updatedAt);
   return json;

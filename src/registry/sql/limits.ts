@@ -17,6 +17,9 @@ export const sqlLimits = {
    *  their objects. Uncached settings are only slower to read. */
   settingsKept: 1_000,
   settingsKeptChars: 2_000,
+  /** Audit entries that one list examines: 20 ms; and that one call removes. */
+  auditScanMax: 5_000,
+  auditTrimMax: 500,
   /** The registry copy is rewritten when its appended changes exceed its size and this. */
   snapshotAppendBytesMin: 1024 * 1024,
   /** MySQL connections per process: one polls, one writes changes or statistics. */

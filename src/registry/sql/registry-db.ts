@@ -1,10 +1,11 @@
 // Implements the registry over a database: topics with compare-and-set, deletions, statistics, series, access
-// tokens, console sessions, the shard list. A change and its revision are one transaction; readers see a
-// change whole or not at all. One implementation for all dialects: statements use what SQLite and MySQL
-// share.
+// tokens, console sessions, operations, the audit log, the shard list. A change and its revision are one
+// transaction; readers see a change whole or not at all. One implementation for all dialects: statements use
+// what SQLite and MySQL share.
 
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
+import type { AuditEntry, AuditFilter } from '../../core/audit.ts';
 import type {
   OperationCheckpoint,
   OperationLease,
@@ -17,6 +18,7 @@ import type { TokenRecord, TokenUse } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { KnownTopic, Topic, TopicState } from '../../core/topic/topic.ts';
 import type {
+  AuditPage,
   ChangePlace,
   Registry,
   SeriesQuery,
@@ -38,6 +40,7 @@ import type { SecretCipher } from './keys/encryption.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { openRegistryFile, type RegistryFileOptions } from './sqlite/registry-file.ts';
+import { deleteAudit, insertAudit, readAudit } from './tables/registry-audit.ts';
 import { findRegistryId } from './tables/registry-id.ts';
 import {
   claim,
@@ -342,6 +345,18 @@ export class RegistryDb implements Registry {
 
   stopOperation(id: string, now: number): Promise<OperationRecord | null> {
     return this.#attempt(() => this.#writing((trx) => markStopped(trx, id, now)));
+  }
+
+  addAudit(entries: readonly AuditEntry[]): Promise<void> {
+    return this.#attempt(() => this.#writing((trx) => insertAudit(trx, entries)));
+  }
+
+  audit(filter: AuditFilter, before: string | null, limit: number): Promise<AuditPage> {
+    return this.#attempt(() => readAudit(this.#db, filter, before, limit));
+  }
+
+  trimAudit(before: string): Promise<{ readonly more: boolean }> {
+    return this.#attempt(() => this.#writing((trx) => deleteAudit(trx, before)));
   }
 
   shards(since: number): Promise<ShardChanges> {

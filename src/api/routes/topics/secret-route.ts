@@ -7,6 +7,7 @@ import { FieldErrors } from '../../../core/field-errors.ts';
 import { parseSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
+import { auditNote } from '../../http/audit-note.ts';
 import { closed, instant, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
 import { nameToFind } from './topic-routes.ts';
 import { Secret } from './topic-schemas.ts';
@@ -35,6 +36,7 @@ export function secretRoute(api: Api, { role }: ApiContext): void {
     async (request) => {
       const name = nameToFind(request.params.topic);
       const secret = readSecret(request.body);
+      auditNote(request, { detail: { changes: [{ field: 'secret', before: '***', after: '***' }] } });
       const topic = await rotateSecret(role.registry, name, secret, await role.clock.read());
       // The change is stored; that this process reads it late is not a failure of the call.
       await role.topics.refresh().catch(() => undefined);

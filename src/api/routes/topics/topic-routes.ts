@@ -2,12 +2,15 @@
 // itself, so a caller sees its own change. Then this process refreshes its topics at once, and the others
 // within useCaseLimits.topicChangeMs.
 
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { difference } from '../../../core/audit.ts';
 import { invalidField } from '../../../core/errors.ts';
 import { topicNamePattern, topicNameRule } from '../../../core/topic/fields.ts';
 import { parseTopicInput, type TopicInput, topicJson } from '../../../core/topic/settings.ts';
-import type { KnownTopic } from '../../../core/topic/topic.ts';
+import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
 import {
+  type ChangedTopic,
   checkNamed,
   createTopic,
   getTopic,
@@ -19,14 +22,15 @@ import {
 import { findTopics } from '../../../use-cases/find-topics.ts';
 import { removeTopic } from '../../../use-cases/remove-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
+import { auditNote } from '../../http/audit-note.ts';
 import { invalidCursor, pageOf, pagingParams, readLimit } from '../../http/paging.ts';
 import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 import { closed, count, problems, reply, text, topicParam, yes } from '../../http/schemas.ts';
 import {
-  Topic,
   TopicInput as TopicBody,
   TopicPatch,
   TopicReplacement,
+  Topic as TopicSchema,
   TopicWithSecret,
 } from './topic-schemas.ts';
 
@@ -43,7 +47,7 @@ const listSchema = {
     owner: Type.Optional(text('exact owner', 'shop')),
     ...pagingParams,
   }),
-  response: { 200: reply('a page', pageOf(Topic)), ...problems(503) },
+  response: { 200: reply('a page', pageOf(TopicSchema)), ...problems(503) },
 };
 const createSchema = {
   operationId: 'createTopic',
@@ -56,7 +60,7 @@ const getSchema = {
   tags,
   summary: 'Read a topic',
   params,
-  response: { 200: reply('the topic', Topic), ...problems(404, 503) },
+  response: { 200: reply('the topic', TopicSchema), ...problems(404, 503) },
 };
 const putSchema = {
   operationId: 'putTopic',
@@ -64,9 +68,9 @@ const putSchema = {
   summary: 'Create or replace a topic; missing fields take their defaults, the secret stays',
   params,
   response: {
-    200: reply('replaced', Topic),
+    200: reply('replaced', TopicSchema),
     201: reply('created, with its secret', TopicWithSecret),
-    ...problems(413, 415, 503),
+    ...problems(404, 412, 413, 415, 503),
   },
 };
 const patchSchema = {
@@ -74,7 +78,7 @@ const patchSchema = {
   tags,
   summary: 'Change the given fields of a topic',
   params,
-  response: { 200: reply('changed', Topic), ...problems(404, 413, 415, 503) },
+  response: { 200: reply('changed', TopicSchema), ...problems(404, 412, 413, 415, 503) },
 };
 const removeSchema = {
   operationId: 'removeTopic',
@@ -106,7 +110,9 @@ export function topicRoutes(api: Api, context: ApiContext): void {
       if (input.topic === undefined) throw invalidField('topic', 'is required');
       requireTopic(request, input.topic);
       const topic = await createTopic(registry, input.topic, input);
+      noteTopicChange(request, { topic, before: null });
       await refreshTopics();
+      answer.header('etag', etagOf(topic));
       return answer.code(201).send({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
     },
   );
@@ -114,10 +120,11 @@ export function topicRoutes(api: Api, context: ApiContext): void {
   api.get(
     url,
     { schema: getSchema, config: { access: { scope: 'read', topics: 'path' } } },
-    async (request) => {
+    async (request, answer) => {
       const { topic: name } = request.params;
       const topic = topicNamePattern.test(name) ? await getTopic(registry, name) : null;
       if (topic === null) throw topicNotFound(name);
+      answer.header('etag', etagOf(topic));
       return topicJson(topic, seesHeaderValues(request));
     },
   );
@@ -129,7 +136,11 @@ export function topicRoutes(api: Api, context: ApiContext): void {
       const name = nameToWrite(request.params.topic);
       const input = read(request.body, true);
       checkNamed(name, input);
-      const { topic, created } = await putTopic(registry, name, input, context.role.clock.now());
+      const now = context.role.clock.now();
+      const changed = await putTopic(registry, name, input, now, expectedRevision(request));
+      const { topic, created } = changed;
+      noteTopicChange(request, changed);
+      answer.header('etag', etagOf(topic));
       await refreshTopics();
       if (!created) return answer.code(200).send(topicJson(topic, true));
       // Otherwise the caller could only learn it by a rotation, which the first receiver would have to
@@ -141,19 +152,23 @@ export function topicRoutes(api: Api, context: ApiContext): void {
   api.patch(
     url,
     { schema: patchSchema, config: { access: admin, jsonBody: TopicPatch } },
-    async (request) => {
+    async (request, answer) => {
       const name = nameToFind(request.params.topic);
       const input = read(request.body, false);
       checkNamed(name, input);
-      const topic = await patchTopic(registry, name, input, context.role.clock.now());
+      const now = context.role.clock.now();
+      const changed = await patchTopic(registry, name, input, now, expectedRevision(request));
+      noteTopicChange(request, changed);
       await refreshTopics();
-      return topicJson(topic, true);
+      answer.header('etag', etagOf(changed.topic));
+      return topicJson(changed.topic, true);
     },
   );
 
   api.delete(url, { schema: removeSchema, config: { access: admin } }, async (request) => {
     const name = nameToFind(request.params.topic);
     const purged = await removeTopic(registry, store.admin, name, request.query.jobs === 'purge');
+    auditNote(request, { detail: { count: purged } });
     await refreshTopics();
     return { deleted: true, purged };
   });
@@ -210,6 +225,23 @@ function readCursor(cursor: string): string {
   const name = Buffer.from(cursor, 'base64url').toString();
   if (!topicNamePattern.test(name) || writeCursor(name) !== cursor) throw invalidCursor();
   return name;
+}
+
+/** RFC 9110, 13.1.1. Null: any revision. */
+function expectedRevision(request: FastifyRequest): number | null {
+  const given = request.headers['if-match'];
+  if (given === undefined || given === '*') return null;
+  const revision = /^"?(\d{1,15})"?$/.exec(given)?.[1];
+  if (revision === undefined)
+    throw invalidField('if-match', 'must be the ETag or the revision of the topic, such as "17"');
+  return Number(revision);
+}
+
+const etagOf = ({ revision }: Topic): string => `"${revision}"`;
+
+export function noteTopicChange(request: FastifyRequest, { topic, before }: ChangedTopic): void {
+  const old = before === null ? null : topicJson(before, true);
+  auditNote(request, { topic: topic.topic, detail: { changes: difference(old, topicJson(topic, true)) } });
 }
 
 /** Throws topic_not_found for an invalid name, without a look-up. */

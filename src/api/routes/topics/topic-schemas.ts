@@ -5,7 +5,7 @@ import { type TSchema, Type } from 'typebox';
 import type { TopicField } from '../../../core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../../core/topic/fields.ts';
 import { apiName } from '../../../core/topic/settings.ts';
-import { closed, instant, text } from '../../http/schemas.ts';
+import { closed, count, instant, text } from '../../http/schemas.ts';
 
 /** Where the default is not a telling example. */
 const examples: Readonly<Record<string, unknown>> = {
@@ -53,21 +53,26 @@ export const Secret = schemaOf('secret', topicColumns.secret);
 const optional = (schemas: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, Type.Optional(schema)]));
 const { callbackUrl = Type.Unknown(), ...others } = withDefaults;
-const written = { callbackUrl, ...optional({ ...others, secret: Secret }) };
+const revision = Type.Optional(count('as read, ignored; the header If-Match compares it', 17));
+const written = { callbackUrl, ...optional({ ...others, secret: Secret }), revision };
 
 export const TopicInput = closed({ topic: TopicName, ...written }, { title: 'TopicInput' });
 export const TopicReplacement = closed(
   { topic: Type.Optional(TopicName), ...written },
   { title: 'TopicReplacement' },
 );
-export const TopicPatch = closed(optional({ topic: TopicName, ...settings, secret: Secret }), {
-  title: 'TopicPatch',
-});
+export const TopicPatch = closed(
+  { ...optional({ topic: TopicName, ...settings, secret: Secret }), revision },
+  {
+    title: 'TopicPatch',
+  },
+);
 
 /** A reply has every member. */
 const shown = {
   topic: TopicName,
   ...settings,
+  revision: count('number of the last change; give it as If-Match to change no later one', 17),
   createdAt: instant('when the topic was created'),
   updatedAt: instant('when the topic was last changed'),
 };

@@ -7,7 +7,7 @@ import { patchTopic } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesHeaderValues } from '../../http/route-access.ts';
 import { closed, problems, reply, topicParam } from '../../http/schemas.ts';
-import { nameToFind } from './topic-routes.ts';
+import { nameToFind, noteTopicChange } from './topic-routes.ts';
 import { Topic } from './topic-schemas.ts';
 
 const verbs: Readonly<Record<string, { readonly state: TopicState; readonly summary: string }>> = {
@@ -32,7 +32,9 @@ export function topicStateRoutes(api: Api, { role }: ApiContext): void {
       },
       async (request) => {
         const name = nameToFind(request.params.topic);
-        const topic = await patchTopic(role.registry, name, { settings: {}, state });
+        const changed = await patchTopic(role.registry, name, { settings: {}, state });
+        const { topic } = changed;
+        noteTopicChange(request, changed);
         // The change is stored; that this process reads it late is not a failure of the call.
         await role.topics.refresh().catch(() => undefined);
         return topicJson(topic, seesHeaderValues(request));

@@ -3,6 +3,7 @@
 // limits.mysqlCallMs, and the first reads of a process are answered from the copy in the data directory.
 // Invariant: once MySQL has answered this process, the copy is not used again.
 
+import type { AuditEntry, AuditFilter } from '../../../core/audit.ts';
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { OperationCheckpoint, OperationRecord, OperationWork } from '../../../core/operation.ts';
@@ -280,6 +281,18 @@ export class MysqlRegistry implements Registry {
 
   stopOperation(id: string, now: number) {
     return this.#run((db) => db.stopOperation(id, now));
+  }
+
+  addAudit(entries: readonly AuditEntry[]) {
+    return this.#run((db) => db.addAudit(entries));
+  }
+
+  audit(filter: AuditFilter, before: string | null, limit: number) {
+    return this.#run((db) => db.audit(filter, before, limit));
+  }
+
+  trimAudit(before: string) {
+    return this.#run((db) => db.trimAudit(before));
   }
 
   /** Called after changes by this process; changes by others are found by polling. */

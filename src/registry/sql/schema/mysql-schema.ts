@@ -139,6 +139,18 @@ export const mysqlSchema: Schema = {
   packed TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- counts and histograms
   PRIMARY KEY (topic, step, at, instance, incarnation)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        `CREATE TABLE IF NOT EXISTS audit (
+  id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- epoch ms and random digits, hexadecimal
+  actor VARBINARY(191) NOT NULL, -- name of a token, link or session
+  address VARCHAR(64) NOT NULL, -- IP address of the caller
+  action VARBINARY(64) NOT NULL, -- operationId of the call
+  topic VARBINARY(191) NULL,
+  job VARBINARY(1024) NULL,
+  detail MEDIUMTEXT NULL, -- JSON: the difference, or filter and count
+  status INT NOT NULL, -- HTTP status of the answer
+  code VARCHAR(64) NULL, -- of the error
+  KEY audit_topic (topic, id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
       ],
     },
   ],

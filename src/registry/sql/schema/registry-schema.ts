@@ -14,6 +14,8 @@
 // operation        bulk work: its record and the state of its work as JSON, and the lease of its process
 // series           per topic, step and writer what happened in the step (core/series.ts). Bounded by the
 //                  times that rows are kept, and by upkeepLimits.seriesTopicsMax
+// audit            changes by operators, at most limits.auditMax; ids begin with the time. The log files of
+//                  kind audit have all of them
 // shard_list       the shard list as one encrypted JSON document: always read whole; URLs hold passwords
 // registry_id      id of this registry, drawn by the first process that opens it (registry-id.ts)
 // registry         the counter of revisions, incremented by each change; key_check: a text encrypted with the
@@ -84,6 +86,17 @@ export interface RegistrySchema extends MigrationSchema {
     incarnation: number;
     /** MySQL: base64 */
     packed: string | Uint8Array;
+  };
+  readonly audit: {
+    id: string;
+    actor: string;
+    address: string;
+    action: string;
+    topic: string | null;
+    job: string | null;
+    detail: string | null;
+    status: number;
+    code: string | null;
   };
   readonly shard_list: { only: number; revision: number; list: string };
   readonly registry_id: { only: number; id: string };
@@ -230,6 +243,18 @@ export const registrySchema: Schema = {
   packed BLOB NOT NULL, -- counts and histograms
   PRIMARY KEY (topic, step, at, instance, incarnation)
 ) WITHOUT ROWID`,
+        `CREATE TABLE audit (
+  id TEXT NOT NULL PRIMARY KEY, -- epoch ms and random digits, hexadecimal
+  actor TEXT NOT NULL, -- name of a token, link or session
+  address TEXT NOT NULL, -- IP address of the caller
+  action TEXT NOT NULL, -- operationId of the call
+  topic TEXT,
+  job TEXT,
+  detail TEXT, -- JSON: the difference, or filter and count
+  status INTEGER NOT NULL, -- HTTP status of the answer
+  code TEXT -- of the error
+)`,
+        'CREATE INDEX audit_topic ON audit (topic, id)',
       ],
     },
   ],

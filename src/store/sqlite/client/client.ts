@@ -453,6 +453,11 @@ function registryCalls(
     claimOperation: (holder, now, leaseUntil) => call('claimOperation', holder, now, leaseUntil),
     checkpointOperation: (token, checkpoint) => call('checkpointOperation', token, checkpoint),
     stopOperation: (id, now) => call('stopOperation', id, now),
+    addAudit: async (entries) => {
+      await call('addAudit', entries);
+    },
+    audit: (filter, before, limit) => call('audit', filter, before, limit),
+    trimAudit: (before) => call('trimAudit', before),
     shards: (since) => call('shards', since),
     writeShards: (list, expected) => call('writeShards', list, expected),
   };

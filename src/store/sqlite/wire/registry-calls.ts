@@ -43,6 +43,9 @@ export const registryMethods = {
   claimOperation: { changes: false, again: false },
   checkpointOperation: { changes: false, again: true },
   stopOperation: { changes: false, again: true },
+  addAudit: { changes: false, again: true },
+  audit: { changes: false, again: true },
+  trimAudit: { changes: false, again: true },
   shards: { changes: false, again: true },
   writeShards: { changes: true, again: false },
   // For workers of an older version during a reload: everything in one answer.
