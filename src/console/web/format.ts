@@ -19,9 +19,9 @@ export function useSecond(): void {
 
 export const number = (value: number): string => new Intl.NumberFormat(locale()).format(value);
 
-/** 1,234 → "1,234"; from 100,000 on short: "1.2M", in Chinese "120万". */
-export function shortNumber(value: number): string {
-  if (value < 100_000) return number(value);
+/** 1,234 → "1,234"; from `from` on short: "1.2M", in Chinese "120万". */
+export function shortNumber(value: number, from = 100_000): string {
+  if (value < from) return number(value);
   const english = language.value === 'zh' ? 'zh-CN' : 'en-US';
   return new Intl.NumberFormat(english, { notation: 'compact', maximumFractionDigits: 1 }).format(value);
 }

@@ -16,8 +16,9 @@ export interface Pages<T> {
   readonly refresh: () => void;
 }
 
+/** `path` null: no call. */
 export function usePages<T>(
-  path: string,
+  path: string | null,
   query: Readonly<Record<string, string | undefined>>,
   everyMs: number,
 ): Pages<T> {
@@ -28,6 +29,7 @@ export function usePages<T>(
   useEffect(() => setFurther(null), [JSON.stringify([path, query])]);
   const next = further === null ? (first.data?.nextCursor ?? null) : further.next;
   const more = (): void => {
+    if (path === null) return;
     get<Page<T>>(path, { ...query, cursor: next ?? undefined })
       .then((page) => {
         setError(null);

@@ -170,3 +170,12 @@ export interface DeadJson {
   readonly dueAt: string;
   readonly createdAt: string;
 }
+
+// surveys
+
+export interface HorizonJson {
+  /** waiting jobs due within the time, and not within the one before; core/horizon.ts names the classes */
+  readonly classes: readonly { readonly upTo: string; readonly count: number }[];
+  readonly total: number;
+  readonly at: string;
+}

@@ -195,10 +195,12 @@ export function NewTopicLink() {
 export function TextChip({
   label,
   value,
+  placeholder = t('any'),
   onChange,
 }: {
   label: string;
   value: string;
+  placeholder?: string;
   onChange: (value: string) => void;
 }) {
   return (
@@ -207,7 +209,7 @@ export function TextChip({
       <input
         class="mono"
         value={value}
-        placeholder={t('any')}
+        placeholder={placeholder}
         autocomplete="off"
         onChange={(event) => onChange(event.currentTarget.value.trim())}
       />

@@ -1,28 +1,208 @@
-// The find box of the top bar: leads to the job with the typed id.
+// The find box of the top bar. While a text is typed it lists, in this order: jobs with this id in all topics,
+// jobs whose ids begin with it, topics, and the search of bodies. A query with keys (find-query.ts) leads to
+// its screen.
 
-import { Icon } from '../parts/parts.tsx';
-import { go, hrefQuery } from '../router.ts';
+import { useEffect, useState } from 'preact/hooks';
+import { get } from '../api/call.ts';
+import type { JobSummary, Page, TopicJson } from '../api/types.ts';
+import { type FindQuery, readQuery, screenOf, writeQuery } from '../find-query.ts';
+import { Icon, JobState } from '../parts/parts.tsx';
+import { go, href, hrefQuery, place } from '../router.ts';
 import { t } from '../words/words.ts';
 
+/** Wait after a key, ms: a typed word is one question. */
+const typingMs = 200;
+/** Jobs and topics that the list shows of each kind. */
+const shown = 5;
+const bodyBytesMin = 3;
+
+interface Option {
+  readonly to: string;
+  readonly kind: 'exact' | 'prefix' | 'topic' | 'all';
+  readonly text: string;
+  readonly job?: JobSummary;
+}
+
+const pathOf = (query: FindQuery): string => hrefQuery([screenOf(query)], query as Record<string, string>);
+
+/** The query of the screen that is shown. */
+function shownQuery(): string {
+  const { path, query } = place.value;
+  return path.length === 1 && (path[0] === 'jobs' || path[0] === 'dead')
+    ? writeQuery(Object.fromEntries(query))
+    : '';
+}
+
 export function FindBox() {
+  const current = shownQuery();
+  const [text, setText] = useState(current);
+  const [isOpen, setOpen] = useState(false);
+  const [at, setAt] = useState(-1);
+  useEffect(() => setText(current), [current]);
+  const options = useOptions(isOpen ? text.trim() : '');
+  const close = (): void => {
+    setOpen(false);
+    setAt(-1);
+  };
+  const follow = (to: string): void => {
+    close();
+    document.querySelector<HTMLInputElement>('#find')?.blur();
+    go(to);
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    const moves: Readonly<Record<string, number>> = { ArrowDown: 1, ArrowUp: -1 };
+    const move = moves[event.key];
+    if (move !== undefined && options.length > 0) {
+      event.preventDefault();
+      setOpen(true);
+      // One place more than options: none of them.
+      setAt(((at + 1 + move + options.length + 1) % (options.length + 1)) - 1);
+    } else if (event.key === 'Escape') {
+      event.preventDefault();
+      if (isOpen && options.length > 0) close();
+      else (event.currentTarget as HTMLInputElement).blur();
+    }
+  };
+  const isListed = isOpen && options.length > 0;
   return (
     <search class="find">
       <form
         class="plain"
         onSubmit={(event) => {
           event.preventDefault();
-          const field = event.currentTarget.querySelector('input');
-          const text = field?.value.trim() ?? '';
-          if (text !== '') go(hrefQuery(['jobs'], { id: text }));
+          const chosen = options[at]?.to ?? targetOf(text, options);
+          if (chosen !== null) follow(chosen);
         }}
       >
         <Icon name="search" />
         <label class="sr" for="find">
           {t('find_placeholder')}
         </label>
-        <input id="find" placeholder={t('find_placeholder')} autocomplete="off" />
+        <input
+          id="find"
+          role="combobox"
+          aria-expanded={isListed}
+          aria-controls="find-list"
+          aria-autocomplete="list"
+          {...(at >= 0 ? { 'aria-activedescendant': `find-${at}` } : {})}
+          placeholder={t('find_placeholder')}
+          autocomplete="off"
+          spellcheck={false}
+          value={text}
+          onFocus={() => setOpen(true)}
+          onBlur={close}
+          onInput={(event) => {
+            setText(event.currentTarget.value);
+            setOpen(true);
+            setAt(-1);
+          }}
+          onKeyDown={onKey}
+        />
         <kbd>/</kbd>
       </form>
+      {/* Without a list the reference of the combobox must still lead somewhere. */}
+      <div id="find-list" class={isListed ? 'find-list' : 'sr'} role="listbox" aria-label={t('find_results')}>
+        {isListed
+          ? options.map((option, n) => (
+              // A press moves the focus before the click: the list would close.
+              // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the combobox
+              // biome-ignore lint/a11y/useFocusableInteractive: the focus stays in the combobox
+              <div
+                key={option.to}
+                id={`find-${n}`}
+                role="option"
+                aria-selected={n === at}
+                class={n === at ? 'on' : ''}
+                onMouseDown={(event) => event.preventDefault()}
+                onClick={() => follow(option.to)}
+              >
+                <OptionText option={option} />
+              </div>
+            ))
+          : null}
+      </div>
     </search>
   );
+}
+
+function OptionText({ option: { kind, text, job } }: { option: Option }) {
+  if (job === undefined)
+    return (
+      <>
+        <Icon name={kind === 'topic' ? 'topics' : 'search'} small />
+        <span class={kind === 'topic' ? 'mono cut' : 'cut'}>{text}</span>
+      </>
+    );
+  return (
+    <>
+      <Icon name="jobs" small />
+      <span class="mono cut">{text}</span>
+      <span class="faint cut">{job.topic}</span>
+      <JobState state={job.state} attempt={job.attempt} />
+    </>
+  );
+}
+
+/** Where Enter leads without a chosen option; null: nowhere. */
+function targetOf(input: string, options: readonly Option[]): string | null {
+  const { query, text } = readQuery(input);
+  if (Object.keys(query).length > 0)
+    return pathOf(text === '' || query.body !== undefined ? query : { ...query, body: text });
+  if (text === '') return null;
+  const exact = options.filter(({ kind }) => kind === 'exact');
+  const [first] = exact;
+  if (first !== undefined && exact.length === 1) return first.to;
+  return exact.length > 1 ? pathOf({ id: text }) : pathOf({ idPrefix: text });
+}
+
+/** Answers of the API for a text without keys. A failed call has no options. */
+function useOptions(input: string): readonly Option[] {
+  const [found, setFound] = useState<{ text: string; options: readonly Option[] }>({ text: '', options: [] });
+  const { query, text } = readQuery(input);
+  const asks = Object.keys(query).length === 0 && text !== '';
+  useEffect(() => {
+    if (!asks) return;
+    let ended = false;
+    const add = (options: readonly Option[]): void => {
+      if (ended || options.length === 0) return;
+      setFound((last) => {
+        const all = [...(last.text === text ? last.options : []), ...options];
+        return { text, options: all.filter((one, n) => all.findIndex(({ to }) => to === one.to) === n) };
+      });
+    };
+    const jobs = async (kind: 'exact' | 'prefix', filter: Record<string, string>): Promise<void> => {
+      const { items } = await get<Page<JobSummary>>('/v1/jobs', { ...filter, limit: String(shown) });
+      add(
+        items
+          .slice(0, shown)
+          .map((job) => ({ kind, job, text: job.id, to: href('jobs', job.topic, job.id) })),
+      );
+    };
+    const topics = async (): Promise<void> => {
+      const { items } = await get<Page<TopicJson>>('/v1/topics', { search: text, limit: String(shown) });
+      add(items.map(({ topic }) => ({ kind: 'topic', text: topic, to: href('topics', topic) })));
+    };
+    const timer = setTimeout(() => {
+      // Tokens of some topics cannot ask for an id in all of them; ids that begin with it include it.
+      const ignore = (): void => {};
+      void jobs('exact', { id: text }).catch(ignore);
+      void jobs('prefix', { idPrefix: text }).catch(ignore);
+      void topics().catch(ignore);
+    }, typingMs);
+    return () => {
+      ended = true;
+      clearTimeout(timer);
+    };
+  }, [text, asks]);
+  if (!asks) return [];
+  const order: readonly Option['kind'][] = ['exact', 'prefix', 'topic'];
+  const answers = found.text === text ? found.options : [];
+  const isLong = new TextEncoder().encode(text).length >= bodyBytesMin;
+  return [
+    ...[...answers].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind)),
+    { kind: 'all', text: t('find_ids', { text }), to: pathOf({ idPrefix: text }) },
+    ...(isLong
+      ? [{ kind: 'all', text: t('find_bodies', { text }), to: pathOf({ body: text }) } as const]
+      : []),
+  ];
 }

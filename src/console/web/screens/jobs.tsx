@@ -1,9 +1,10 @@
-// Jobs: live, dead and ended jobs by topic, state, time or exact id.
+// Jobs: live, dead and ended jobs by topic, state, time, id, beginning of the id or part of the body.
 
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import type { CallError } from '../api/call.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { JobSummary } from '../api/types.ts';
+import { readDue } from '../find-query.ts';
 import { clock, duration, number, relative } from '../format.ts';
 import { usePages } from '../pages.ts';
 import {
@@ -23,6 +24,7 @@ import {
 } from '../parts/parts.tsx';
 import { place, setQuery } from '../router.ts';
 import { t, wordOf } from '../words/words.ts';
+import { ScanProgress, useScan } from './scan.tsx';
 import { requeueJob, runNow } from './topic-actions.tsx';
 
 const states = ['delayed', 'ready', 'reserved', 'dead', 'done', 'cancelled', 'purged', 'expired'];
@@ -44,8 +46,22 @@ export function JobList({ topic }: { topic: string | null }) {
     state: query.get('state') ?? '',
     id: query.get('id') ?? '',
   };
-  const pages = usePages<JobSummary>('/v1/jobs', { ...filter, limit: '50' }, 5_000);
-  const isFiltered = filter.state !== '' || filter.id !== '' || (topic === null && filter.topic !== '');
+  const due = query.get('due') ?? '';
+  // Durations count from the moment in which the filter is set: pages of one list have the same range.
+  const range = useMemo(() => (due === '' ? {} : readDue(due, Math.round(daemonNow()))), [due]);
+  const part = { idPrefix: query.get('idPrefix') ?? '', body: query.get('body') ?? '' };
+  const isScan = part.idPrefix !== '' || part.body !== '';
+  const given = (all: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
+  const scan = useScan(isScan ? given({ ...filter, id: '', ...part, ...range }) : null);
+  const list = usePages<JobSummary>(isScan ? null : '/v1/jobs', { ...filter, ...range, limit: '50' }, 5_000);
+  const pages = isScan ? scan : list;
+  const isFiltered =
+    isScan ||
+    due !== '' ||
+    filter.state !== '' ||
+    filter.id !== '' ||
+    (topic === null && filter.topic !== '');
   return (
     <>
       <LoadError error={pages.error} what={t('jobs')} retry={pages.refresh} />
@@ -68,21 +84,50 @@ export function JobList({ topic }: { topic: string | null }) {
               ]}
               onChange={(state) => setQuery({ state })}
             />
-            <TextChip label={t('job_id')} value={filter.id} onChange={(id) => setQuery({ id })} />
+            {isScan ? null : (
+              <TextChip label={t('job_id')} value={filter.id} onChange={(id) => setQuery({ id })} />
+            )}
+            <TextChip
+              label={t('id_begins')}
+              value={part.idPrefix}
+              onChange={(idPrefix) => setQuery({ idPrefix, id: '' })}
+            />
+            <TextChip
+              label={t('body_contains')}
+              value={part.body}
+              onChange={(body) => setQuery({ body, id: '' })}
+            />
+            <TextChip
+              label={t('due_chip')}
+              value={due}
+              placeholder={t('due_placeholder')}
+              onChange={(value) => setQuery({ due: value })}
+            />
             {isFiltered ? (
               <button
                 type="button"
                 class="btn plain s"
-                onClick={() => setQuery({ topic: '', state: '', id: '' })}
+                onClick={() => setQuery({ topic: '', state: '', id: '', idPrefix: '', body: '', due: '' })}
               >
                 {t('clear_filters')}
               </button>
             ) : null}
           </div>
+          {isScan && scan.items !== null ? (
+            <span class="end note">
+              {t(scan.more === null && !scan.progress.isRunning ? 'found_all' : 'found_so_far', {
+                count: number(scan.items.length),
+              })}
+            </span>
+          ) : null}
         </header>
+        <Failure text={range === null ? t('due_wrong') : null} place="nothing" />
+        {isScan ? <ScanProgress scan={scan} isBody={part.body !== ''} /> : null}
         {pages.items === null ? (
           <Waiting />
-        ) : pages.items.length === 0 ? (
+        ) : isScan &&
+          pages.items.length === 0 &&
+          (scan.progress.isRunning || scan.more !== null) ? null : pages.items.length === 0 ? (
           <Empty>{t('no_jobs')}</Empty>
         ) : (
           <Table jobs={pages.items} withTopic={topic === null} changed={pages.refresh} />

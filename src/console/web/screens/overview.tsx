@@ -4,6 +4,7 @@
 import { useEffect } from 'preact/hooks';
 import { may } from '../api/session.ts';
 import type { Summary } from '../api/types.ts';
+import { Horizon } from '../charts/horizon.tsx';
 import { clock, duration, number, shortNumber, zone } from '../format.ts';
 import { Card, Empty, Head, Icon, NewTopicLink, Tiles, TopicState, Waiting } from '../parts/parts.tsx';
 import { go, href, hrefQuery } from '../router.ts';
@@ -92,6 +93,7 @@ function Figures(data: Summary) {
         ]}
       />
       <div class="cols">
+        <Horizon topic={null} />
         <Card
           width={8}
           fill

@@ -5,6 +5,7 @@ import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import type { Capacity, TopicJson, TopicStats } from '../api/types.ts';
+import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration, number, shortNumber } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
@@ -262,6 +263,7 @@ function Figures({ topic, stats }: { topic: TopicJson; stats: TopicStats | null 
             </ul>
           )}
         </Card>
+        <Horizon topic={name} width={12} />
       </div>
     </>
   );

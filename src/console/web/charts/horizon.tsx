@@ -1,0 +1,182 @@
+// Upcoming jobs by due time: one bar per class of the horizon, and the same numbers as a table.
+
+import { useState } from 'preact/hooks';
+import { usePoll } from '../api/poll.ts';
+import type { HorizonJson } from '../api/types.ts';
+import { clock, number, relative, shortNumber, useSecond } from '../format.ts';
+import { Card, Empty, LoadError, Waiting } from '../parts/parts.tsx';
+import { t, wordOf } from '../words/words.ts';
+
+type Classes = HorizonJson['classes'];
+
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+const wide: Size = { width: 860, height: 236 };
+const narrow: Size = { width: 326, height: 170 };
+/** A narrow screen has no space for all labels: each second class is added to the next one. */
+const narrowClasses = ['overdue', '5m', '1h', '6h', '1d', '7d', 'later'];
+
+const margin = 8;
+const bottom = 24;
+const top = 26;
+const gap = 10;
+
+/** Waiting jobs of a topic; null: of all that the session may see. Absent where the daemon has no horizon. */
+export function Horizon({ topic, width = 8 }: { topic: string | null; width?: 8 | 12 }) {
+  const [isTable, setTable] = useState(false);
+  const { data, error, refresh } = usePoll<HorizonJson>('/v1/horizon', 30_000, {
+    topic: topic ?? undefined,
+  });
+  useSecond();
+  if (data === null && error?.code === 'no_route') return null;
+  return (
+    <Card
+      title={t('horizon')}
+      note={
+        data === null
+          ? undefined
+          : t('horizon_note', { count: shortNumber(data.total), time: relative(Date.parse(data.at)) })
+      }
+      end={
+        <button type="button" class="btn plain s" onClick={() => setTable(!isTable)}>
+          {t(isTable ? 'view_chart' : 'view_table')}
+        </button>
+      }
+      width={width}
+      fill
+    >
+      <LoadError error={error} what={t('horizon')} retry={refresh} />
+      {data === null ? (
+        error === null ? (
+          <Waiting />
+        ) : null
+      ) : data.total === 0 ? (
+        <Empty>{t('horizon_empty')}</Empty>
+      ) : isTable ? (
+        <HorizonTable {...data} />
+      ) : (
+        <div class="body">
+          <div class="desk">
+            <Bars classes={data.classes} at={data.at} {...wide} />
+          </div>
+          <div class="phone-only">
+            <Bars classes={merged(data.classes)} at={data.at} {...narrow} />
+          </div>
+        </div>
+      )}
+    </Card>
+  );
+}
+
+/** "1m" → "1 min" */
+function labelOf(upTo: string): string {
+  const [, count, unit = ''] = /^(\d+)([mhd])$/.exec(upTo) ?? [];
+  if (count === undefined) return wordOf(`horizon_${upTo}`, upTo);
+  return `${count} ${wordOf(`unit_${unit === 'm' ? 'min' : unit}`, unit)}`;
+}
+
+function merged(classes: Classes): Classes {
+  let sum = 0;
+  return classes.flatMap(({ upTo, count }) => {
+    sum += count;
+    if (!narrowClasses.includes(upTo)) return [];
+    const one = { upTo, count: sum };
+    sum = 0;
+    return [one];
+  });
+}
+
+/** Heights grow by the square root: a few overdue jobs stay visible beside a million. */
+function Bars({ classes, at, width, height }: { classes: Classes; at: string } & Size) {
+  const base = height - bottom;
+  const slot = (width - 2 * margin) / classes.length;
+  const most = Math.max(...classes.map(({ count }) => count), 1);
+  const nowX = margin + slot;
+  return (
+    <svg class="chart" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={summaryOf(classes)}>
+      <line class="axis" x1={margin} x2={width - margin} y1={base + 0.5} y2={base + 0.5} />
+      {classes.map(({ upTo, count }, n) => {
+        const x = margin + slot * n + gap / 2;
+        const size = count === 0 ? 0 : Math.max(2, Math.sqrt(count / most) * (base - top));
+        const middle = x + (slot - gap) / 2;
+        return (
+          <g key={upTo}>
+            <rect
+              class={upTo === 'overdue' ? 'fill-retry' : 'fill-delayed'}
+              x={x}
+              y={base - size}
+              width={slot - gap}
+              height={size}
+              rx="3"
+            />
+            {count === 0 ? null : (
+              <text class="note" x={middle} y={base - size - 6} text-anchor="middle">
+                {shortCount(count)}
+              </text>
+            )}
+            <text x={middle} y={height - 7} text-anchor="middle">
+              {labelOf(upTo)}
+            </text>
+          </g>
+        );
+      })}
+      <line class="now" x1={nowX} x2={nowX} y1="8" y2={base} />
+      <text class="strong" x={nowX + 6} y="16">
+        {t('horizon_now', { time: clock(Date.parse(at)).slice(0, 5) })}
+      </text>
+    </svg>
+  );
+}
+
+/** Fits a bar: from 10,000 on short. */
+const shortCount = (count: number): string => (count < 10_000 ? number(count) : shortNumber(count, 10_000));
+
+function summaryOf(classes: Classes): string {
+  const parts = classes.filter(({ count }) => count > 0);
+  return `${t('horizon')}: ${parts.map(({ upTo, count }) => `${labelOf(upTo)} ${number(count)}`).join(', ')}`;
+}
+
+function HorizonTable({ classes, total }: HorizonJson) {
+  const rows = classes.map(({ upTo, count }) => ({
+    upTo,
+    label: labelOf(upTo),
+    count,
+    share: `${Math.round((1_000 * count) / total) / 10} %`,
+  }));
+  return (
+    <>
+      <table class="desk">
+        <thead>
+          <tr>
+            <th>{t('due_within')}</th>
+            <th class="right">{t('jobs')}</th>
+            <th class="right">{t('share')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ upTo, label, count, share }) => (
+            <tr key={upTo}>
+              <td>{label}</td>
+              <td class="right">{number(count)}</td>
+              <td class="right soft">{share}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <ul class="cards">
+        {rows.map(({ upTo, label, count, share }) => (
+          <li key={upTo}>
+            <div class="row">
+              <span>{label}</span>
+              <span class="num">
+                {number(count)} · {share}
+              </span>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,90 @@
+// The query language of the console: `topic:vip.recall state:dead id:vip-2026* body:"88120" due:-1h..+3h
+// reason:timeout status:5xx`. The text of the find box, the chips of a screen and the query of its address
+// are one query. Pure.
+
+import { parseDuration, parseInstant } from '../../core/duration.ts';
+
+/** Members of the address of /jobs and /dead, by their names there; '' or absent: any. */
+export type FindQuery = Readonly<Partial<Record<QueryName, string>>>;
+export type QueryName =
+  | 'topic'
+  | 'state'
+  | 'id'
+  | 'idPrefix'
+  | 'body'
+  | 'due'
+  | 'lastReason'
+  | 'reason'
+  | 'status';
+
+export interface Found {
+  /** filters; words without a key are in `text` */
+  readonly query: FindQuery;
+  readonly text: string;
+}
+
+const keys = new Set(['topic', 'state', 'id', 'body', 'due', 'reason', 'status']);
+/** why a job became a dead letter; other reasons are those of its last attempt */
+const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison'];
+
+/** Splits at spaces outside of quotes. */
+export function readQuery(input: string): Found {
+  const query: Partial<Record<QueryName, string>> = {};
+  const words: string[] = [];
+  for (const [word, key = '', quoted, plain = ''] of input.matchAll(
+    /(?:([a-z]+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g,
+  )) {
+    const value = quoted === undefined ? plain : quoted.replace(/\\(.)/g, '$1');
+    if (key === 'id' && quoted === undefined && value.endsWith('*')) query.idPrefix = value.slice(0, -1);
+    else if (key === 'reason') query[buryReasons.includes(value) ? 'reason' : 'lastReason'] = value;
+    else if (keys.has(key)) query[key as QueryName] = value;
+    else words.push(key === '' && quoted !== undefined ? value : word);
+  }
+  return { query, text: words.join(' ') };
+}
+
+const quote = (value: string): string =>
+  /[\s"\\]|\*$/.test(value) ? `"${value.replace(/["\\]/g, '\\$&')}"` : value;
+
+/** readQuery reads it back. */
+export function writeQuery({ idPrefix = '', body = '', lastReason = '', ...rest }: FindQuery): string {
+  const parts = (['topic', 'state', 'id', 'due', 'reason', 'status'] as const).map((name) => {
+    const value = rest[name] ?? '';
+    return value === '' ? '' : `${name}:${quote(value)}`;
+  });
+  return [
+    ...parts,
+    idPrefix === '' ? '' : `id:${idPrefix}*`,
+    body === '' ? '' : `body:"${body.replace(/["\\]/g, '\\$&')}"`,
+    lastReason === '' ? '' : `reason:${quote(lastReason)}`,
+  ]
+    .filter((part) => part !== '')
+    .join(' ');
+}
+
+/** Dead letters are listed by what their last attempt said; all others are on the screen of jobs. */
+export function screenOf({ reason, lastReason, status }: FindQuery): 'jobs' | 'dead' {
+  return [reason, lastReason, status].some((value) => value !== undefined && value !== '') ? 'dead' : 'jobs';
+}
+
+/** `-1h..+3h`, `..30m`, `2026-11-22T00:00:00Z..`: since and until as epoch ms, '' where open; null: invalid.
+ *  Durations count from `now`, epoch ms. */
+export function readDue(
+  text: string,
+  now: number,
+): { readonly since: string; readonly until: string } | null {
+  const [, from, to] = /^(.*?)\.\.(.*)$/.exec(text) ?? [];
+  if (from === undefined || to === undefined || (from === '' && to === '')) return null;
+  const [since, until] = [momentOf(from, now), momentOf(to, now)];
+  return since === null || until === null ? null : { since, until };
+}
+
+function momentOf(text: string, now: number): string | null {
+  if (text === '') return '';
+  if (text === 'now') return String(now);
+  const [, sign = '+', span = ''] = /^([+-]?)(\d.*)$/.exec(text) ?? [];
+  const duration = parseDuration(span);
+  if (duration.ok) return String(sign === '-' ? now - duration.value : now + duration.value);
+  const instant = parseInstant(text);
+  return instant.ok ? String(instant.value) : null;
+}

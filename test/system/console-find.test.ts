@@ -1,0 +1,135 @@
+// The find box, the search of bodies and the horizon in a real browser, on a real daemon.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { until } from '../support/until.ts';
+
+const browser = await startBrowser();
+afterAll(() => browser.close());
+const daemon = await startDaemon({ console: true, scope: 'file' });
+// The console can be ready later than the servers.
+const consoleUrl = () => JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console;
+await until('the console is ready', () => consoleUrl() !== undefined);
+const url: string = consoleUrl();
+const hostile = '<img src=x onerror=alert(1)>';
+
+const jobs = [
+  ['vip.recall', 'vip-1', '{"order":88120}', '40s'],
+  ['vip.recall', 'vip-2', '{"order":7}', '2h'],
+  ['order.close', 'vip-1', '{"order":7}', '2d'],
+  ['order.close', 'other', '{"note":"later 88120"}', '40d'],
+  ['order.close', hostile, '{"order":9}', '2h'],
+] as const;
+
+beforeAll(async () => {
+  for (const topic of ['order.close', 'vip.recall'])
+    await daemon.api('POST', '/v1/topics', { topic, callbackUrl: 'http://127.0.0.1:9/' });
+  for (const [topic, id, body, delay] of jobs) await daemon.push(topic, body, { id, delay });
+});
+
+const box = (page: Page) => page.getByRole('combobox', { name: /Search job ID/ });
+const options = (page: Page) => page.getByRole('option');
+const path = (page: Page) => decodeURIComponent(page.url().slice(url.length));
+const rows = (page: Page) => page.locator('main tbody tr');
+
+it('the find box lists exact ids, ids that begin so, topics and the search of bodies, by keys alone', async () => {
+  const { page } = await openPage(browser, url);
+  await page.getByText('Upcoming jobs by due time').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('vip');
+  await options(page).filter({ hasText: 'vip-2' }).waitFor();
+  await options(page)
+    .filter({ hasText: /^vip\.recall$/ })
+    .waitFor();
+  const texts = await options(page).allInnerTexts();
+  expect(texts.at(-2)).toBe('Search IDs that begin with “vip”');
+  expect(texts.at(-1)).toBe('Search bodies for “vip”');
+  expect(texts).toHaveLength(6);
+  expect(texts.at(-3)).toBe('vip.recall');
+  expect(await seriousFaults(page)).toEqual([]);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/jobs/*/vip-*');
+  await page.keyboard.press('/');
+  await page.keyboard.press('Control+A');
+  await page.keyboard.type('other');
+  await options(page).filter({ hasText: 'order.close' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/jobs/order.close/other');
+  await page.keyboard.press('/');
+  await page.keyboard.type('xyz');
+  await page.keyboard.press('Escape');
+  expect(await options(page).count()).toBe(0);
+});
+
+it('an id from outside appears as text in the list', async () => {
+  const { page } = await openPage(browser, url);
+  await box(page).fill(hostile.slice(0, 8));
+  await options(page).filter({ hasText: hostile }).first().waitFor();
+  expect(await page.locator('#find-list img').count()).toBe(0);
+});
+
+it('a query of keys opens the jobs with its filters, and the box and the chips show it', async () => {
+  const { page } = await openPage(browser, url);
+  await box(page).fill('topic:vip.recall id:vip-* due:..3h');
+  await box(page).press('Enter');
+  await page.waitForURL('**/jobs?**');
+  await expect.poll(() => rows(page).count()).toBe(2);
+  expect(path(page)).toBe('/jobs?topic=vip.recall&idPrefix=vip-&due=..3h');
+  expect(await box(page).inputValue()).toBe('topic:vip.recall due:..3h id:vip-*');
+  expect(await page.getByLabel('ID begins with').inputValue()).toBe('vip-');
+  await page.getByLabel('Due', { exact: true }).fill('..1m');
+  await page.keyboard.press('Tab');
+  await expect.poll(() => rows(page).count()).toBe(1);
+  await page.getByLabel('Due', { exact: true }).fill('soon');
+  await page.keyboard.press('Tab');
+  await page.getByText('Write a range such as').waitFor();
+  await box(page).fill('status:5xx topic:vip.recall');
+  await box(page).press('Enter');
+  await page.waitForURL('**/dead?**');
+});
+
+it('the search of bodies finds the jobs of all topics', async () => {
+  const { page } = await openPage(browser, url);
+  await box(page).fill('88120');
+  await options(page).filter({ hasText: 'Search bodies for' }).click();
+  await page.waitForURL('**/jobs?body=88120');
+  await page.getByText('2 found').waitFor();
+  expect(await rows(page).count()).toBe(2);
+  expect(await seriousFaults(page)).toEqual([]);
+  await page.goto(`${url}/jobs?body=nothing`);
+  await page.getByText('No job matches').first().waitFor();
+});
+
+it('the horizon shows bars, and the same numbers as a table; a topic has its own', async () => {
+  const { page } = await openPage(browser, url);
+  const card = page.locator('section.card', { hasText: 'Upcoming jobs by due time' });
+  await card.getByText('5 jobs').waitFor();
+  const chart = card.getByRole('img').first();
+  expect(await chart.getAttribute('aria-label')).toBe(
+    'Upcoming jobs by due time: 1 min 1, 3 h 2, 3 d 1, > 30 d 1',
+  );
+  await card.getByRole('button', { name: 'View as table' }).click();
+  await card.getByRole('row', { name: '3 h 2 40 %' }).waitFor();
+  await page.goto(`${url}/topics/vip.recall`);
+  await card.getByText('2 jobs').waitFor();
+});
+
+it('a phone shows the found jobs and the horizon without sideways scroll', async () => {
+  const phone = { viewport: { width: 390, height: 844 }, locale: 'zh-CN' };
+  const { page } = await openPage(browser, `${url}/`, phone);
+  await page.getByText('任务到期时间分布').waitFor();
+  expect(await scrollsSideways(page)).toBe(false);
+  await page.locator('#find').focus();
+  await page.keyboard.type('vip');
+  await options(page).filter({ hasText: 'vip-2' }).waitFor();
+  expect(await scrollsSideways(page)).toBe(false);
+  await page.goto(`${url}/jobs?idPrefix=vip`);
+  await expect.poll(() => page.locator('main ul.cards li').count()).toBe(3);
+  expect(await scrollsSideways(page)).toBe(false);
+  expect(await seriousFaults(page)).toEqual([]);
+});
