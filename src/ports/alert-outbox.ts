@@ -27,6 +27,8 @@ export interface AlertOutbox {
    *  `sent` also begins the window of the topics; the topic stores it, because an entry goes with its dead
    *  letter. */
   settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): Promise<void>;
+  /** State of the entry of this version of a job; null: it has none. */
+  stateOf(job: JobKey & { readonly version: Version }): Promise<AlertEntry['state'] | null>;
   /** Newest death first. */
   list(limit: number, cursor: string | null): Promise<Page<AlertEntry>>;
 }

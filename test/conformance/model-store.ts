@@ -54,6 +54,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       due: (windowMs) => step(() => model.due(windowMs)),
       claim: (topic, claimMs, max) => step(() => copyOf(model.claim(topic, claimMs, max))),
       settle: (versions, as) => step(() => model.settle(versions, as)),
+      stateOf: (job) => step(() => model.alertState(job)),
       list: (limit, cursor) => step(() => copyOf(model.listAlerts(limit, cursor))),
     },
     admin: {

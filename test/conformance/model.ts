@@ -361,6 +361,15 @@ export class Model extends ModelState {
     }
   }
 
+  alertState({
+    topic,
+    id,
+    version,
+  }: JobKey & { readonly version: Version }): port.AlertEntry['state'] | null {
+    const alert = this.alerts.get(version);
+    return alert?.topic === topic && alert.id === id ? this.alertEntry(alert).state : null;
+  }
+
   listAlerts(limit: number, cursor: string | null): port.Page<port.AlertEntry> {
     const entries = [...this.alerts.values()].map((alert) => this.alertEntry(alert));
     return pageOf(entries.sort(byDeath).reverse(), limit, cursor);

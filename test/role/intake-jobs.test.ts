@@ -324,7 +324,7 @@ describe('cancel and get', () => {
     expect(await why()).toEqual({ code: 'running', since: null, notifier: null });
     await dq.store.jobs.bury([{ ...job, reason: 'gone', attempt: failedAttempt }]);
     const { body: dead } = await dq.api('GET', '/v1/topics/t/jobs/a');
-    expect(dead).toMatchObject({ buryReason: 'gone', nextAttempts: [] });
+    expect(dead).toMatchObject({ buryReason: 'gone', alert: 'owed', nextAttempts: [] });
     expect(dead.why).toEqual({ code: 'dead', at: dead.deadAt });
     await dq.store.jobs.push([
       {

@@ -10,6 +10,7 @@ import { type AttemptRecord, type EndedJob, endStates, type JobSnapshot, jobStat
 import { type Why, whyCodes } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import type { PlannedAttempt } from '../../core/planned-attempts.ts';
+import type { AlertEntry } from '../../ports/job-store.ts';
 import {
   CreatedAt,
   count,
@@ -105,6 +106,12 @@ export const Job = Type.Object(
     createdAt: CreatedAt,
     deadAt: Type.Optional(instant('when the job died; only for dead jobs')),
     buryReason: Type.Optional(DeadReason),
+    alert: Type.Optional(
+      nullable('string', {
+        description: 'state of the mail about its death, as in /v1/alerts; null: none; only for dead jobs',
+        examples: ['sent'],
+      }),
+    ),
     endedAt: Type.Optional(instant('when the job ended; absent while it is stored')),
     attempt: FinishedAttempts,
     maxAttempts: nullable('integer', {
@@ -143,8 +150,10 @@ export const Job = Type.Object(
   { title: 'Job' },
 );
 
-/** What the store does not know about the job. */
+/** What belongs to the job, beside its record. */
 export interface JobFacts {
+  /** of a dead letter; null: none; undefined: not read */
+  readonly alert: AlertEntry['state'] | null | undefined;
   readonly maxAttempts: number | null;
   readonly why: Why;
   /** null: the topic is not registered */
@@ -153,7 +162,10 @@ export interface JobFacts {
   readonly shard: string | null | undefined;
 }
 
-export function jobJson(job: JobSnapshot | EndedJob, { maxAttempts, why, planned, shard }: JobFacts): object {
+export function jobJson(
+  job: JobSnapshot | EndedJob,
+  { alert, maxAttempts, why, planned, shard }: JobFacts,
+): object {
   const head = {
     ...jobHead(job),
     ...('endedAt' in job ? { endedAt: formatInstant(job.endedAt) } : {}),
@@ -167,6 +179,7 @@ export function jobJson(job: JobSnapshot | EndedJob, { maxAttempts, why, planned
     ...head,
     ...(deadAt === null ? {} : { deadAt: formatInstant(deadAt) }),
     ...(buryReason === null ? {} : { buryReason }),
+    ...(alert === undefined ? {} : { alert }),
     strikes,
     ...(shard === undefined ? {} : { shard }),
     ...(planned === null

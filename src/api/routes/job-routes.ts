@@ -151,7 +151,9 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
         ])
       : [null, null];
     const call = job.state === 'reserved' ? await callOf(job) : null;
+    const alert = job.state === 'dead' ? await store.alerts.stateOf(job).catch(() => undefined) : undefined;
     return {
+      alert,
       maxAttempts: topic?.maxAttempts ?? null,
       why: whyOf(job, { topic, notifiers, ahead, call }),
       planned:

@@ -61,6 +61,20 @@ export const alertCases: readonly Case[] = [
     expect(idsOf(again)).toEqual(['1']);
   }),
 
+  fact('alerts stateOf: reads the state of one alert', async (trial) => {
+    await trial.bystanders();
+    const [version = 0, other = 0] = await dying(trial, ['1', '2']);
+    const job = { topic: 't', id: '1', version };
+    const state = () => trial.unchanged(() => trial.alerts.stateOf(job));
+    expect(await state()).toBe('owed');
+    await trial.alerts.claim('t', farOffMs, 10);
+    expect(await state()).toBe('claimed');
+    await trial.alerts.settle([version], 'sent');
+    expect(await state()).toBe('sent');
+    for (const none of [{ version: other }, { version: version + 1 }, { id: '2' }, { topic: 'u' }])
+      expect(await trial.alerts.stateOf({ ...job, ...none })).toBeNull();
+  }),
+
   fact('alerts due: names topics with owed alerts, the longest owed first', async (trial) => {
     expect(await trial.alerts.due(0)).toEqual([]);
     for (const [topic, id] of [

@@ -125,6 +125,12 @@ const alertMutants: readonly Mutant[] = [
         return claimed.map((alert) => m.alertEntry(alert));
       }),
   ),
+  mutant('the state of an alert ignores its claim', 'alerts stateOf: reads the state of one alert', (m) =>
+    change(m, 'alertState', (right) => (job) => {
+      const state = right(job);
+      return state === 'claimed' ? 'owed' : state;
+    }),
+  ),
   mutant('topics are due by name', 'alerts due: names topics with owed alerts, the longest owed first', (m) =>
     change(m, 'due', (right) => (windowMs) => [...right(windowMs)].sort()),
   ),

@@ -148,6 +148,7 @@ export interface JobJson extends JobSummary {
   readonly why: WhyJson;
   readonly webhookId: string;
   readonly buryReason?: string;
+  readonly alert?: string | null;
   readonly strikes?: number;
   readonly shard?: string | null;
   readonly nextAttempts?: readonly { readonly attempt: number; readonly at: string }[];

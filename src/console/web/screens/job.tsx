@@ -36,6 +36,7 @@ function everyMs(job: JobJson): number {
 }
 
 export function Job({ topic, id }: { topic: string; id: string }) {
+  useSecond();
   const poll = usePoll<JobJson>(topicPath(topic, 'jobs', id), everyMs);
   const settings = usePoll<TopicJson>(topicPath(topic), 10_000);
   const job = poll.data;
@@ -230,7 +231,6 @@ const faces: Readonly<Partial<Record<JobJson['state'], string>>> = {
 };
 
 function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
-  useSecond();
   const first = headline(job);
   const points = pointsOf(job);
   const held = job.why.code.startsWith('topic_') || job.why.code === 'not_registered';
@@ -317,6 +317,7 @@ function factsOf(job: JobJson): readonly (readonly [string, string, boolean?])[]
     ],
     ...(job.deadAt === undefined ? [] : [[t('dead_since'), exactClock(Date.parse(job.deadAt))] as const]),
     ...(reason === undefined ? [] : [[t('bury_reason'), reason] as const]),
+    ...(job.alert == null ? [] : [[t('alert_mail'), wordOf(`alert_${job.alert}`, job.alert)] as const]),
     ...(job.endedAt === undefined ? [] : [[t('ended'), exactClock(Date.parse(job.endedAt))] as const]),
     ...(job.strikes === undefined ? [] : [[t('strikes'), number(job.strikes)] as const]),
     ...(job.shard == null ? [] : [[t('shard'), job.shard, true] as const]),

@@ -434,6 +434,7 @@ export const zh = {
   then_not_registered: '主题未注册：到期后 dq 暂缓投递。',
   called_by: '由 {notifier} 调用。',
   dead_since_time: '{time}成为死信。',
+  alert_mail: '告警邮件',
   search_request_logs: '请查 request-* 日志。',
   ids_alike: '以此开头的 ID',
   n_of_max: '{n} / {max}',

@@ -8,7 +8,7 @@ import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
 import { alertCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
 import { readAlert } from '../scripts/records.ts';
-import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
+import { askAll, lookUp, namingMissing, type Shards } from '../shard/shards.ts';
 import { byDeath } from './calls.ts';
 
 type DueReply = readonly [topic: Buffer, deadAt: number, version: number];
@@ -91,6 +91,14 @@ export function alertCalls(shards: Shards): AlertOutbox {
         }),
       );
     },
+    stateOf: (job) =>
+      lookUp(shards, job, async (partition, list) => {
+        const reply = await shards.run('alertState', partition, [job.version], list);
+        const [now, topic, record] = reply as [number, Buffer, Buffer];
+        if (record.length === 0) return null;
+        const found = readAlert(topic.toString(), job.version, record, now);
+        return found.topic === job.topic && found.id === job.id ? found.state : null;
+      }),
     async list(limit, cursor) {
       const from = placeOf(cursor, newest);
       const { answers, missing } = await askAll(shards, async (partition) => {

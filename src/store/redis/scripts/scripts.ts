@@ -9,6 +9,7 @@ import alertClaim from './lua/alert-claim.lua';
 import alertDue from './lua/alert-due.lua';
 import alertList from './lua/alert-list.lua';
 import alertSettle from './lua/alert-settle.lua';
+import alertState from './lua/alert-state.lua';
 import bury from './lua/bury.lua';
 import cancel from './lua/cancel.lua';
 import countQuarantined from './lua/count-quarantined.lua';
@@ -93,6 +94,7 @@ const files = {
   alertClaim,
   alertSettle,
   alertList,
+  alertState,
   counts,
   purgeTopic,
   examine,

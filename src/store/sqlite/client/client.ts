@@ -304,6 +304,7 @@ function alertCalls(link: Link): AlertOutbox {
     settle: async (versions, as) => {
       await cold(link, kinds.alertSettle, [versions, as], true);
     },
+    stateOf: ({ topic, id, version }) => cold(link, kinds.alertState, [{ topic, id, version }], true),
     list: (limit, cursor) => cold<Page<never>>(link, kinds.alertList, [limit, cursor], true),
   };
 }

@@ -2,7 +2,7 @@
 // settled here. Invariant: an owed or claimed entry is never removed; a settled one is removed with its
 // dead letter.
 
-import type { AttemptRecord } from '../../../core/job.ts';
+import type { AttemptRecord, JobKey, Version } from '../../../core/job.ts';
 import type { AlertEntry, Page } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { cursorOf, newest, placeOf } from '../../pages.ts';
@@ -94,6 +94,13 @@ export class Alerts {
       topics.add(row[1] as number);
     }
     if (as === 'sent') for (const topic of topics) this.#setSentAt.run(this.#tx.now, topic);
+  }
+
+  stateOf({ topic, id, version }: JobKey & { readonly version: Version }): AlertEntry['state'] | null {
+    const row = this.#find.get(version) as unknown[] | undefined;
+    if (row === undefined) return null;
+    const entry = this.#entryOf(row);
+    return entry.topic === topic && entry.id === id ? entry.state : null;
   }
 
   list(limit: number, cursor: string | null): Page<AlertEntry> {

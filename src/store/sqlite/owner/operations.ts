@@ -254,6 +254,10 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'read',
     read: cold((engine, ...args: Args<Engine['alerts']['list']>) => engine.alerts.list(...args)),
   },
+  [kinds.alertState]: {
+    needs: 'read',
+    read: cold((engine, ...args: Args<Engine['alerts']['stateOf']>) => engine.alerts.stateOf(...args)),
+  },
   [kinds.counts]: {
     needs: 'read',
     read: cold((engine, ...args: Args<Engine['jobCounts']['counts']>) => engine.jobCounts.counts(...args)),

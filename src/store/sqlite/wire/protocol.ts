@@ -47,6 +47,7 @@ export const kinds = {
   fsck: 54,
   position: 55,
   survey: 56,
+  alertState: 57,
   registry: 64,
   hintDue: 200,
   hintReady: 201,
