@@ -1,12 +1,22 @@
-// Bundles the console's page into dist/console: hashed files, their gzip and brotli forms, and manifest.json,
-// the closed map of what dq-console serves. Fails when a part is larger than its budget.
+// Bundles the console's page and the manual into dist/console: hashed files, their gzip and brotli forms, and
+// manifest.json, the closed map of what dq-console serves. Fails when a part is larger than its budget.
+import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { build, type Metafile } from 'esbuild';
+import { type Language, readManual } from './build-manual.ts';
 
-/** Bytes after gzip. A page that loads slowly is not opened twice. */
-const budgets = { firstScripts: 60 * 1024, allScripts: 120 * 1024, styles: 15 * 1024, dictionary: 12 * 1024 };
+/** Bytes after gzip. A page that loads slowly is not opened twice. Those of the manual are apart: `manual` is
+ *  all of it, `manualIndex` what the first key of its search loads. */
+const budgets = {
+  firstScripts: 60 * 1024,
+  allScripts: 120 * 1024,
+  styles: 15 * 1024,
+  dictionary: 12 * 1024,
+  manual: 320 * 1024,
+  manualIndex: 80 * 1024,
+};
 
 interface Served {
   readonly type: string;
@@ -20,7 +30,13 @@ export async function buildConsole(root: string, out: string): Promise<Metafile>
   const web = join(root, 'src/console/web');
   const { metafile, outputFiles } = await build({
     absWorkingDir: root,
-    entryPoints: [join(web, 'main.tsx'), join(web, 'boot.js'), join(web, 'css/main.css')],
+    entryPoints: [
+      join(web, 'main.tsx'),
+      join(web, 'boot.js'),
+      join(web, 'css/main.css'),
+      join(web, 'manual.ts'),
+      join(web, 'css/manual.css'),
+    ],
     outdir: out,
     entryNames: '[name]-[hash]',
     chunkNames: '[name]-[hash]',
@@ -53,18 +69,35 @@ export async function buildConsole(root: string, out: string): Promise<Metafile>
     const type = file.endsWith('.css') ? 'text/css; charset=utf-8' : 'text/javascript; charset=utf-8';
     serve(`/assets/${file}`, type, file, contents);
   }
+  const hashed = (name: string, kind: string): string => {
+    const file = outputFiles
+      .map(({ path }) => basename(path))
+      .find((one) => new RegExp(`^${name}-[A-Z0-9]+\\.${kind}$`).test(one));
+    if (file === undefined) throw new Error(`a page names ${name}.${kind}, which the bundle does not have`);
+    return `/assets/${file}`;
+  };
   const page = readFileSync(join(web, 'index.html'), 'utf8').replace(
     /\/assets\/(main|boot)\.(js|css)/g,
-    (_, name: string, kind: string) => {
-      const file = outputFiles
-        .map(({ path }) => basename(path))
-        .find((one) => new RegExp(`^${name}-[A-Z0-9]+\\.${kind}$`).test(one));
-      if (file === undefined)
-        throw new Error(`index.html names ${name}.${kind}, which the bundle does not have`);
-      return `/assets/${file}`;
-    },
+    (_, name: string, kind: string) => hashed(name, kind),
   );
   serve('/', 'text/html; charset=utf-8', 'index.html', Buffer.from(page));
+  const manual = readManual(root);
+  const indexOf = (language: Language): string => {
+    const content = Buffer.from(JSON.stringify(manual.index[language]));
+    const hash = createHash('sha256').update(content).digest('hex').slice(0, 8);
+    const file = `search-${language}-${hash}.json`;
+    if (!sizes.has(file)) serve(`/assets/${file}`, 'application/json', file, content);
+    return `/assets/${file}`;
+  };
+  const assets = {
+    boot: hashed('boot', 'js'),
+    script: hashed('manual', 'js'),
+    styles: hashed('manual', 'css'),
+  };
+  for (const { path, html } of manual.pages(assets, indexOf)) {
+    const file = `${path.slice(1).replaceAll('/', '.')}.html`;
+    serve(path, 'text/html; charset=utf-8', file, Buffer.from(html));
+  }
   writeFileSync(join(out, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`);
   checkBudgets(metafile, sizes);
   return metafile;
@@ -73,7 +106,8 @@ export async function buildConsole(root: string, out: string): Promise<Metafile>
 function checkBudgets({ outputs }: Metafile, sizes: ReadonlyMap<string, number>): void {
   const sizeOf = (names: readonly string[]): number =>
     names.reduce((sum, name) => sum + (sizes.get(basename(name)) ?? 0), 0);
-  const scripts = Object.keys(outputs).filter((name) => name.endsWith('.js'));
+  const files = Object.keys(outputs).filter((name) => !basename(name).startsWith('manual-'));
+  const scripts = files.filter((name) => name.endsWith('.js'));
   const main = scripts.find((name) => outputs[name]?.entryPoint?.endsWith('main.tsx')) ?? '';
   const first = new Set([main]);
   for (const name of first)
@@ -82,8 +116,10 @@ function checkBudgets({ outputs }: Metafile, sizes: ReadonlyMap<string, number>)
   const found = {
     firstScripts: sizeOf([...first]),
     allScripts: sizeOf(scripts),
-    styles: sizeOf(Object.keys(outputs).filter((name) => name.endsWith('.css'))),
+    styles: sizeOf(files.filter((name) => name.endsWith('.css'))),
     dictionary: sizeOf(scripts.filter((name) => /(^|\/)zh-/.test(name))),
+    manual: sizeOf([...sizes.keys()].filter((name) => /^(manual|search)/.test(name))),
+    manualIndex: sizeOf([...sizes.keys()].filter((name) => name.startsWith('search-en'))),
   };
   for (const [part, budget] of Object.entries(budgets)) {
     const size = found[part as keyof typeof found];

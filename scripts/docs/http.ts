@@ -5,6 +5,8 @@ import type { ApiContext } from '../../src/api/api-context.ts';
 import type { HttpFront } from '../../src/api/http/http-front.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { type SessionRoutesOptions, sessionRoutes } from '../../src/console/session-routes.ts';
+import type { Trial } from '../../src/console/trial.ts';
+import { trialRoutes } from '../../src/console/trial-routes.ts';
 import type { TopicField } from '../../src/core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
@@ -93,7 +95,7 @@ ${sections.join('\n')}
 ${topicTable()}
 ## Objects
 
-The objects of the replies, by name.
+The objects of the replies and bodies, by name.
 
 ${replyObjects(document).join('\n')}
 See also: [Pushing jobs](../pushing.md) · [Errors](errors.md) · [Command line](command-line.md)
@@ -115,9 +117,10 @@ async function describeApi(): Promise<OpenApi> {
   };
   const context = { role, pushes: unused, egress: unused, suggestion: unused } as unknown as ApiContext;
   const front = { serverFor: createServer } as unknown as HttpFront;
-  const api = await createApi(context, front, unused as TokenBook, (routes) =>
-    sessionRoutes(routes, unused as SessionRoutesOptions),
-  );
+  const api = await createApi(context, front, unused as TokenBook, (routes) => {
+    sessionRoutes(routes, unused as SessionRoutesOptions);
+    trialRoutes(routes, unused as Trial);
+  });
   await api.ready();
   return api.swagger() as unknown as OpenApi;
 }
@@ -168,7 +171,7 @@ function replyText(
   return [`Reply ${status}: ${plain(description)}.\n`, memberTable(schema, document)];
 }
 
-/** A heading and a table for each named schema of the replies and of the errors. */
+/** A heading and a table for each named schema of the replies, of the members of bodies and of the errors. */
 function replyObjects(document: OpenApi): string[] {
   const names = new Set(['Problem']);
   const collect = (node: unknown) => {
@@ -179,7 +182,12 @@ function replyObjects(document: OpenApi): string[] {
       }
   };
   for (const methods of Object.values(document.paths))
-    for (const operation of Object.values(methods)) collect(goodReplies(operation));
+    for (const operation of Object.values(methods)) {
+      collect(goodReplies(operation));
+      // The members of a body are listed at its route.
+      for (const { schema } of Object.values(operation.requestBody?.content ?? {}))
+        collect(resolve(schema, document).properties ?? {});
+    }
   return [...names].sort().map((name) => {
     const schema = document.components?.schemas?.[name] ?? {};
     const about = schema.description === undefined ? '' : `${plain(schema.description)}.\n\n`;

@@ -47,7 +47,9 @@ const security: Readonly<Record<string, string>> = {
 };
 
 /** Paths of the API beside /v1. */
-const api = /^\/(?:v1|manual|openapi\.json|livez|readyz|metrics)(?:\/|$)/;
+const api = /^\/(?:v1|openapi\.json|livez|readyz|metrics)(?:\/|$)/;
+/** Paths that are a file or nothing. */
+const files = /^\/(?:assets\/|manual(?:\/|$))/;
 const noPage = 'The console is not part of this build of dq. Run "npm run build".\n';
 
 export class Assets {
@@ -81,9 +83,15 @@ export class Assets {
       response.setHeader('cache-control', 'no-store');
       return false;
     }
-    const asset = this.#assets.get(path) ?? (path.startsWith('/assets/') ? undefined : this.#assets.get('/'));
-    if (asset === undefined)
-      sendText(request, response, path.startsWith('/assets/') ? 'No such file.\n' : noPage);
+    // Its links are relative to the path without the slash.
+    if (path === '/manual/') {
+      response.writeHead(308, { location: '../manual', 'content-length': 0 }).end();
+      return true;
+    }
+    // Other paths are places of the page, which names an unknown one itself.
+    const isFile = files.test(path);
+    const asset = this.#assets.get(path) ?? (isFile ? undefined : this.#assets.get('/'));
+    if (asset === undefined) sendText(request, response, isFile ? 'No such file.\n' : noPage);
     else send(asset, request, response);
     return true;
   }

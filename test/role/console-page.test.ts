@@ -29,7 +29,10 @@ describe('files', () => {
       '/assets/',
     ])
       expect((await console.send('GET', path)).status, path).toBe(404);
-    for (const path of ['/v1/nothing', '/v1', '/openapi.json', '/metrics', '/manual/x'])
+    for (const path of ['/manual/nothing', '/manual/../manifest.json'])
+      expect((await console.send('GET', path)).status, path).toBe(404);
+    expect((await console.send('GET', '/manual/')).headers['location']).toBe('../manual');
+    for (const path of ['/v1/nothing', '/v1', '/openapi.json', '/metrics'])
       expect((await console.send('GET', path)).status, path).toBe(401);
     expect((await console.send('GET', '/livez')).status).toBe(200);
     expect((await console.send('POST', '/')).status).toBe(401);

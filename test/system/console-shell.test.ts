@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
-import { openPage, startBrowser } from '../support/browser.ts';
+import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 
 const why = await whyNotInstalled('browser');
@@ -116,5 +116,42 @@ describe('Back', () => {
     await page.waitForURL(/\/settings/);
     // openPage takes every question for a fault.
     (faults as string[]).length = 0;
+  });
+});
+
+describe('the manual', () => {
+  it('opens from the page, finds a section by words, and its links lead on', async () => {
+    const { page } = await openPage(browser, url);
+    const path = await page.getByRole('link', { name: 'Manual' }).getAttribute('href');
+    await page.goto(url + path);
+    await page.keyboard.press('/');
+    await page.keyboard.type('rotate secret');
+    await page.locator('#hits a').first().waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/\/manual\/\S+#\S+/);
+    const { hash } = new URL(page.url());
+    expect(await page.locator(`[id="${hash.slice(1)}"]`).isVisible()).toBe(true);
+    await page.goto(`${url}/manual/reference/errors`);
+    await page.locator('article').getByRole('link', { name: 'Security' }).first().click();
+    await page.getByRole('heading', { name: 'Security', exact: true, level: 1 }).waitFor();
+    await page.getByRole('searchbox').fill('nothing-has-this-word');
+    await page.getByText('Nothing found').waitFor();
+    await page.goto(`${url}/manual/getting-started`);
+    await page.getByRole('link', { name: '中文' }).click();
+    await page.waitForURL(/\/manual\/zh\/getting-started$/);
+    await page.getByRole('searchbox').fill('死信');
+    await page.locator('#hits a').first().waitFor();
+  });
+
+  it.each([
+    ['light', {}],
+    ['dark', { colorScheme: 'dark' }],
+    ['on a phone', { viewport: { width: 390, height: 844 } }],
+  ] as const)('has no serious fault for assistive technology: %s', async (_name, options) => {
+    const { page } = await openPage(browser, `${url}/manual`, options);
+    for (const name of ['', '/reference/configuration', '/console', '/zh']) {
+      await page.goto(`${url}/manual${name}`);
+      expect([name, await seriousFaults(page), await scrollsSideways(page)]).toEqual([name, [], false]);
+    }
   });
 });

@@ -26,7 +26,7 @@ import { SignIn } from './screens/sign-in.tsx';
 import { TopicScreen } from './screens/topic.tsx';
 import { NewTopic } from './screens/topic-settings.tsx';
 import { Topics } from './screens/topics.tsx';
-import { t, type Word } from './words/words.ts';
+import { language, t, type Word } from './words/words.ts';
 
 /** Of the overview and the navigation: one poll for both. */
 export const summary = signal<Summary | null>(null);
@@ -216,6 +216,14 @@ function TabLink({ section, icon }: NavEntry) {
 function Foot({ version, host, store, timezone }: Me) {
   return (
     <div class="foot">
+      <a
+        href={href(...(language.value === 'zh' ? ['manual', 'zh'] : ['manual']))}
+        target="_blank"
+        rel="noopener"
+      >
+        {t('manual')}
+      </a>
+      {' · '}
       <button type="button" class="plain" onClick={() => (keysShown.value = true)}>
         {t('keys')}
       </button>
