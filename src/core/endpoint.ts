@@ -17,7 +17,7 @@ export interface EndpointPart {
   /** a notifier makes few calls of one of the topics until a call succeeds */
   readonly isProbing: boolean;
   readonly inFlight: number;
-  /** the most that one notifier counts for one topic */
+  /** failed attempts of a topic since its last success: of the worst topic */
   readonly failuresInRow: number;
   /** epoch ms; null: none since the start of the notifiers */
   readonly lastSuccessAt: number | null;
@@ -29,6 +29,8 @@ export interface EndpointPart {
   readonly failed: number;
   /** those attempts by durationGroups */
   readonly durations: readonly number[];
+  /** the longest of them, ms */
+  readonly longestMs: number;
 }
 
 /** As the topic states of the console: 5 minutes. */
@@ -40,20 +42,21 @@ export function groupOf(durationMs: number): number {
   return index < 0 ? durationGroups.length - 1 : index;
 }
 
-/** One part per origin, in the order of their first appearance. */
-export function mergeEndpoints(parts: readonly EndpointPart[]): EndpointPart[] {
+/** One part per origin, in the order of their first appearance. `of`: parts of topics are alternatives, parts
+ *  of notifiers each see some of the attempts. */
+export function mergeEndpoints(of: 'topics' | 'notifiers', parts: readonly EndpointPart[]): EndpointPart[] {
   const byOrigin = new Map<string, EndpointPart[]>();
   for (const part of parts) {
     const same = byOrigin.get(part.origin);
     if (same === undefined) byOrigin.set(part.origin, [part]);
     else same.push(part);
   }
-  return Array.from(byOrigin, ([origin, same]) => mergeSame(origin, same));
+  return Array.from(byOrigin, ([origin, same]) => mergeSame(of, origin, same));
 }
 
-function mergeSame(origin: string, parts: readonly EndpointPart[]): EndpointPart {
-  const sum = (of: (part: EndpointPart) => number) => parts.reduce((total, part) => total + of(part), 0);
-  const greatest = (of: (part: EndpointPart) => number) => Math.max(...parts.map(of));
+function mergeSame(of: 'topics' | 'notifiers', origin: string, parts: readonly EndpointPart[]): EndpointPart {
+  const sum = (get: (part: EndpointPart) => number) => parts.reduce((total, part) => total + get(part), 0);
+  const greatest = (get: (part: EndpointPart) => number) => Math.max(...parts.map(get));
   const lastSuccessAt = greatest(({ lastSuccessAt: at }) => at ?? 0);
   const lastFailureAt = greatest(({ lastFailureAt: at }) => at ?? 0);
   return {
@@ -61,19 +64,23 @@ function mergeSame(origin: string, parts: readonly EndpointPart[]): EndpointPart
     topics: [...new Set(parts.flatMap(({ topics }) => topics))],
     isProbing: parts.some(({ isProbing }) => isProbing),
     inFlight: sum(({ inFlight }) => inFlight),
-    failuresInRow: greatest(({ failuresInRow }) => failuresInRow),
+    failuresInRow: (of === 'topics' ? greatest : sum)(({ failuresInRow }) => failuresInRow),
     lastSuccessAt: lastSuccessAt || null,
     lastFailureAt: lastFailureAt || null,
     lastReason: parts.find((part) => part.lastFailureAt === lastFailureAt)?.lastReason ?? null,
     delivered: sum(({ delivered }) => delivered),
     failed: sum(({ failed }) => failed),
+    longestMs: greatest(({ longestMs }) => longestMs),
     durations: durationGroups.map((_, group) => sum(({ durations }) => durations[group] ?? 0)),
   };
 }
 
 /** The duration that `share` of the attempts did not exceed, ms, linear within its group; null without
  *  attempts. */
-export function durationAt(share: number, durations: readonly number[]): number | null {
+export function durationAt(
+  share: number,
+  { durations, longestMs }: Pick<EndpointPart, 'durations' | 'longestMs'>,
+): number | null {
   const total = durations.reduce((sum, n) => sum + n, 0);
   if (total === 0) return null;
   const rank = share * total;
@@ -82,9 +89,9 @@ export function durationAt(share: number, durations: readonly number[]): number 
     if (n > 0 && before + n >= rank) {
       const least = durationGroups[group - 1] ?? 0;
       const most = durationGroups[group] ?? least;
-      return Math.round(least + ((most - least) * (rank - before)) / n);
+      return Math.min(longestMs, Math.round(least + ((most - least) * (rank - before)) / n));
     }
     before += n;
   }
-  return durationGroups.at(-1) ?? null;
+  return longestMs;
 }

@@ -9,8 +9,8 @@ import { notifierLimits } from './limits.ts';
 
 const stepMs = endpointWindowMs / notifierLimits.endpointSteps;
 
-/** Counters of one step: delivered, failed, then attempts by durationGroups. */
-const width = 2 + durationGroups.length;
+/** Numbers of one step: delivered, failed, the longest duration, then attempts by durationGroups. */
+const width = 3 + durationGroups.length;
 
 export class TopicCalls {
   readonly topic: string;
@@ -45,17 +45,20 @@ export class TopicCalls {
     }
     const at = this.#place(Math.floor(nowMs / stepMs)) * width;
     this.#count(at + (reason === null ? 0 : 1));
-    this.#count(at + 2 + groupOf(durationMs));
+    this.#counts[at + 2] = Math.max(this.#counts[at + 2] ?? 0, durationMs);
+    this.#count(at + 3 + groupOf(durationMs));
   }
 
   part(nowMs: number, isProbing: boolean): EndpointPart {
     const current = Math.floor(nowMs / stepMs);
     const sums = new Array<number>(width).fill(0);
+    let longestMs = 0;
     for (const [place, step] of this.#steps.entries()) {
       if (step <= current - notifierLimits.endpointSteps || step > current) continue;
+      longestMs = Math.max(longestMs, this.#counts[place * width + 2] ?? 0);
       for (let n = 0; n < width; n += 1) sums[n] = (sums[n] ?? 0) + (this.#counts[place * width + n] ?? 0);
     }
-    const [delivered = 0, failed = 0, ...durations] = sums;
+    const [delivered = 0, failed = 0, , ...durations] = sums;
     return {
       origin: this.origin,
       topics: [this.topic],
@@ -68,6 +71,7 @@ export class TopicCalls {
       delivered,
       failed,
       durations,
+      longestMs,
     };
   }
 
@@ -97,10 +101,6 @@ export class EndpointCalls {
     const calls = new TopicCalls(topic, origin);
     this.#topics.set(topic, calls);
     return calls;
-  }
-
-  get(topic: string): TopicCalls | undefined {
-    return this.#topics.get(topic);
   }
 
   all(): Iterable<TopicCalls> {

@@ -261,15 +261,17 @@ class Notifier implements Role {
 
   /** Of the topics that the caller may see. The most recently called first. */
   #endpointsOf({ topic, topics }: Questions['endpoints']['params']): readonly EndpointPart[] {
-    const origin = topic === null ? null : this.#endpoints.get(topic)?.origin;
-    if (origin === undefined) return [];
+    // Of its settings: this notifier may not have called it.
+    const url = topic === null ? null : this.#ctx.topics.get(topic)?.callbackUrl;
+    if (url === undefined) return [];
+    const origin = url === null ? null : new URL(url).origin;
     const nowMs = this.#ctx.clock.now();
     const parts = [...this.#endpoints.all()]
       .filter((calls) => origin === null || calls.origin === origin)
       .filter((calls) => reaches({ scopes: [], topics }, calls.topic))
       .sort((a, b) => b.lastAt - a.lastAt)
       .map((calls) => calls.part(nowMs, this.#capacity.isProbing(calls.topic)));
-    return mergeEndpoints(parts).slice(0, notifierLimits.endpointsMax);
+    return mergeEndpoints('topics', parts).slice(0, notifierLimits.endpointsMax);
   }
 
   #onEnded(): void {

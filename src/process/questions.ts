@@ -15,7 +15,7 @@ export interface Questions {
   readonly capacity: Asked<'notifier', { readonly topic: string }, readonly CapacityReason[]>;
   /** since when a notifier calls a version of a job, epoch ms by the storage clock; null: it does not */
   readonly running: Asked<'notifier', JobKey & { readonly version: Version }, number | null>;
-  /** the endpoints of visible topics that the notifier has called; with a topic: only its own */
+  /** the endpoints of visible topics that the notifier has called; with a topic: only that of its URL */
   readonly endpoints: Asked<'notifier', TopicFilter, readonly EndpointPart[]>;
   /** makes one call that changes nothing. Asked of one notifier; takes up to the topic's timeout */
   readonly test_call: Asked<'notifier', TestCall, TestCallResult>;

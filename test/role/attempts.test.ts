@@ -77,6 +77,10 @@ describe('endpoints', () => {
     expect(await of('fine', { topics: ['refused'] })).toBeUndefined();
     expect(await rig.ask('endpoints', { topic: 'fine', topics: ['*'] })).toHaveLength(1);
     expect(await rig.ask('endpoints', { topic: 'absent', topics: ['*'] })).toEqual([]);
+    await rig.topic('uncalled', `${fine.url}/other`);
+    expect(await rig.ask('endpoints', { topic: 'uncalled', topics: ['*'] })).toMatchObject([
+      { topics: ['fine'] },
+    ]);
     hanging.finish(hanging.open()[0]);
     await until('no call runs', async () => (await of('hanging'))?.inFlight === 0);
   });
@@ -90,7 +94,15 @@ describe('GET /v1/attempts and GET /v1/endpoints', () => {
   } as const;
   const part = {
     ...{ origin: 'http://a', topics: ['order.close'], isProbing: false, inFlight: 1, failuresInRow: 0 },
-    ...{ lastSuccessAt: 1, lastFailureAt: null, lastReason: null, delivered: 4, failed: 0, durations: [4] },
+    ...{
+      lastSuccessAt: 1,
+      lastFailureAt: null,
+      lastReason: null,
+      delivered: 4,
+      failed: 0,
+      durations: [4],
+      longestMs: 1,
+    },
   } as const;
 
   function start(answerOf: (name: string, params: object) => unknown): Promise<TestIntake> {

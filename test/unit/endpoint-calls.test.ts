@@ -33,7 +33,8 @@ describe('endpoint', () => {
     a.judged('status', 1, start + 2);
     b.judged(null, 90, start + 1);
     b.running = 3;
-    const [x, y] = mergeEndpoints([a, b, other, b].map((calls) => calls.part(start + 5, calls === a)));
+    const parts = [a, b, other, b].map((calls) => calls.part(start + 5, calls === a));
+    const [x, y] = mergeEndpoints('topics', parts);
     expect(x).toMatchObject({
       ...{ origin: 'http://x', topics: ['a', 'b'], inFlight: 6, failuresInRow: 2, isProbing: true },
       ...{
@@ -44,17 +45,20 @@ describe('endpoint', () => {
         failed: 2,
       },
     });
+    expect(mergeEndpoints('notifiers', [parts[0], parts[0]] as never)[0]?.failuresInRow).toBe(4);
     expect(y).toMatchObject({ lastSuccessAt: null, lastFailureAt: null, lastReason: null, delivered: 0 });
   });
 
   it('a percentile lies within its group', () => {
     const durations = durationGroups.map(() => 0);
-    expect(durationAt(0.95, durations)).toBeNull();
+    const at = (share: number, longestMs = 10_000) => durationAt(share, { durations, longestMs });
+    expect(at(0.95)).toBeNull();
     for (const ms of [...Array.from({ length: 95 }, () => 80), ...Array.from({ length: 5 }, () => 2_500)])
       durations[groupOf(ms)] = (durations[groupOf(ms)] ?? 0) + 1;
-    expect(durationAt(0.5, durations)).toBeGreaterThan(70);
-    expect(durationAt(0.95, durations)).toBe(100);
-    expect(durationAt(0.96, durations)).toBeGreaterThan(2_000);
+    expect(at(0.5)).toBeGreaterThan(70);
+    expect(at(0.95)).toBe(100);
+    expect(at(0.96)).toBeGreaterThan(2_000);
+    expect(at(1, 2_500), 'not more than the longest').toBe(2_500);
     expect(groupOf(1e9)).toBe(durationGroups.length - 1);
   });
 

@@ -33,9 +33,7 @@ const Endpoint = closed(
       description: `probing: a notifier makes few calls until one succeeds; failing: at least ${failingPercent} % of at least ${failingAttempts} attempts failed within 5 minutes, or the last ${failingInRow} of a topic; else healthy`,
     }),
     inFlight: count('calls that run now', 3),
-    failuresInRow: count(
-      'failed attempts since the last success: the most that one notifier counts for a topic',
-    ),
+    failuresInRow: count('failed attempts of a topic since its last success: of the worst topic'),
     lastSuccessAt: orNever('end of the last successful attempt'),
     lastFailureAt: orNever('end of the last failed attempt'),
     lastReason: nullable('string', { description: 'why it failed', examples: ['timeout'] }),
@@ -81,7 +79,10 @@ export function endpointsRoute(api: Api, questions: MasterQuestions): void {
       const answers = await questions.ask('endpoints', { topic, topics: rightsOf(request).topics });
       if (answers === null || (answers.length > 0 && answers.every(({ answer }) => answer === null)))
         throw new DqError('unavailable', 'notifiers: no answer; try again');
-      const parts = mergeEndpoints(answers.flatMap(({ answer }) => answer ?? []));
+      const parts = mergeEndpoints(
+        'notifiers',
+        answers.flatMap(({ answer }) => answer ?? []),
+      );
       return {
         items: parts.map(endpointJson),
         silent: answers.filter(({ answer }) => answer === null).map(({ process }) => process),
@@ -106,7 +107,7 @@ function endpointJson(part: EndpointPart): object {
     lastReason,
     attempts,
     successRate: attempts === 0 ? null : part.delivered / attempts,
-    p95Ms: durationAt(0.95, part.durations),
+    p95Ms: durationAt(0.95, part),
   };
 }
 
