@@ -180,3 +180,71 @@ export interface HorizonJson {
   readonly total: number;
   readonly at: string;
 }
+
+// Attempts, endpoint, test call
+
+export interface AttemptSampleJson extends Omit<AttemptJson, 'host'> {
+  readonly topic: string;
+  readonly id: string;
+  readonly version: string;
+  readonly latenessMs: number;
+  /** '' where the reply tells */
+  readonly detail: string;
+  readonly origin: string;
+}
+
+export interface AttemptsJson {
+  readonly items: readonly AttemptSampleJson[];
+  readonly since: string;
+  readonly host: string;
+}
+
+export interface EndpointJson {
+  readonly origin: string;
+  readonly topics: readonly string[];
+  readonly topicCount: number;
+  readonly state: 'healthy' | 'failing' | 'probing';
+  readonly inFlight: number;
+  readonly failuresInRow: number;
+  readonly lastSuccessAt: string | null;
+  readonly lastFailureAt: string | null;
+  readonly lastReason: string | null;
+  readonly attempts: number;
+  readonly successRate: number | null;
+  readonly p95Ms: number | null;
+}
+
+export interface EndpointsJson {
+  readonly items: readonly EndpointJson[];
+  readonly silent: readonly string[];
+  readonly host: string;
+}
+
+export interface TestCallJson {
+  readonly request: {
+    readonly method: string;
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly body: string;
+  };
+  readonly reply: {
+    readonly status: number;
+    readonly headers: readonly string[];
+    readonly body: string;
+    readonly cut: boolean;
+  } | null;
+  readonly phases: Readonly<
+    Record<'lookupMs' | 'connectMs' | 'tlsMs' | 'waitMs' | 'readMs', number | null>
+  > & {
+    readonly totalMs: number;
+  };
+  readonly verdict: {
+    readonly outcome: 'delivered' | 'failed' | 'not_started';
+    readonly reason: string | null;
+    readonly detail: string;
+    readonly next: 'ack' | 'retry' | 'bury' | null;
+    readonly delayMs: number | null;
+  };
+  readonly ruleValues: Readonly<Record<string, string>> | null;
+  readonly notifier: string;
+}

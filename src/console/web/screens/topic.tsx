@@ -23,7 +23,10 @@ import {
 import { href, hrefQuery } from '../router.ts';
 import { waitsOf } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
+import { RecentAttempts } from './attempts.tsx';
+import { EndpointCard } from './endpoints.tsx';
 import { JobList } from './jobs.tsx';
+import { TestCallButton } from './test-call.tsx';
 import { askDelete, askOffline, askPause, askResume } from './topic-actions.tsx';
 import { TopicSettings } from './topic-settings.tsx';
 
@@ -76,6 +79,10 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
         <Waiting rows={6} />
       ) : tab === 'jobs' ? (
         <JobList topic={name} />
+      ) : tab === 'attempts' ? (
+        <div class="cols">
+          <RecentAttempts topic={data} most={200} tab />
+        </div>
       ) : tab === 'settings' ? (
         <TopicSettings topic={data} />
       ) : tab === 'secret' ? (
@@ -91,6 +98,7 @@ function Tabs({ name, tab, jobs }: { name: string; tab: string; jobs: number | n
   const tabs: readonly (readonly [string, Word, number | null])[] = [
     ['overview', 'tab_overview', null],
     ['jobs', 'tab_jobs', jobs],
+    ['attempts', 'attempts', null],
     ...(may('admin')
       ? ([
           ['settings', 'tab_settings', null],
@@ -144,6 +152,7 @@ function Actions({
           {t('take_offline')}…
         </button>
       ) : null}
+      {may('operate') ? <TestCallButton topic={name} /> : null}
       {may('push') ? (
         <a class="btn main" href={hrefQuery(['push'], { topic: name })}>
           <Icon name="push" />
@@ -263,7 +272,9 @@ function Figures({ topic, stats }: { topic: TopicJson; stats: TopicStats | null 
             </ul>
           )}
         </Card>
-        <Horizon topic={name} width={12} />
+        <Horizon topic={name} width={8} />
+        <EndpointCard topic={name} />
+        <RecentAttempts topic={topic} most={6} />
       </div>
     </>
   );

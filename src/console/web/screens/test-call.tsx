@@ -1,0 +1,192 @@
+// Test call: one real request of a topic, or of a draft of its settings. dq stores and counts nothing. A button
+// with a dialog on the page of the topic, and a card beside its settings.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { CallError, call, topicPath } from '../api/call.ts';
+import type { TestCallJson } from '../api/types.ts';
+import { duration, number } from '../format.ts';
+import { Card, Failure, Icon, Pill } from '../parts/parts.tsx';
+import { t, wordOf } from '../words/words.ts';
+
+/** Only for sessions with the scope operate. */
+export function TestCallButton({ topic }: { topic: string }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" class="btn" onClick={() => setOpen(true)}>
+        <Icon name="bolt" />
+        {t('test_call')}
+      </button>
+      {open ? <TestCallDialog topic={topic} onClose={() => setOpen(false)} /> : null}
+    </>
+  );
+}
+
+function TestCallDialog({ topic, onClose }: { topic: string; onClose: () => void }) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => element.current?.showModal(), []);
+  return (
+    <dialog ref={element} class="dialog modal test-call" aria-labelledby="test-call-title" onClose={onClose}>
+      <div class="top">
+        <h2 id="test-call-title">{t('test_call_of', { topic })}</h2>
+        <p class="faint">{t('test_call_note')}</p>
+      </div>
+      <div class="body">
+        <TestCall topic={topic} draft={() => null} />
+      </div>
+      <div class="bottom">
+        <button type="button" class="btn" onClick={() => element.current?.close()}>
+          {t('close')}
+        </button>
+      </div>
+    </dialog>
+  );
+}
+
+/** `draft`: members of the topic that were changed; null: none. Only for sessions with the scope admin. */
+export function TestCallCard({ topic, draft }: { topic: string; draft: () => object | null }) {
+  return (
+    <Card title={t('test_call')} note={t('test_call_note')}>
+      <div class="body">
+        <TestCall topic={topic} draft={draft} />
+      </div>
+    </Card>
+  );
+}
+
+function TestCall({ topic, draft }: { topic: string; draft: () => object | null }) {
+  const [body, setBody] = useState('{}');
+  const [type, setType] = useState('application/json');
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<string | null>(null);
+  const [result, setResult] = useState<TestCallJson | null>(null);
+  const send = async (): Promise<void> => {
+    setBusy(true);
+    setFailure(null);
+    setResult(null);
+    const changed = draft();
+    const json = {
+      ...{ body, contentType: type.trim() === '' ? null : type.trim() },
+      ...(changed === null ? {} : { draft: changed }),
+    };
+    try {
+      setResult(await call<TestCallJson>('POST', topicPath(topic, 'test-call'), { json }));
+    } catch (error) {
+      const problem = error instanceof CallError && error.status !== 0 ? error : null;
+      setFailure(problem === null ? t('no_reply') : wordOf(`test_call_${problem.code}`, problem.message));
+    }
+    setBusy(false);
+  };
+  return (
+    <form
+      class="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
+      <div class="form">
+        <label class="wide">
+          {t('body')}
+          <textarea
+            rows={3}
+            class="mono"
+            value={body}
+            spellcheck={false}
+            onInput={(event) => setBody(event.currentTarget.value)}
+          />
+        </label>
+        <label class="wide">
+          {t('content_type')}
+          <input
+            class="mono"
+            value={type}
+            autocomplete="off"
+            onInput={(event) => setType(event.currentTarget.value)}
+          />
+        </label>
+      </div>
+      <div>
+        <button type="submit" class="btn main" disabled={busy}>
+          <Icon name="bolt" small />
+          {t(busy ? 'test_call_runs' : 'test_call_send')}
+        </button>
+      </div>
+      <Failure text={failure} />
+      <div role="status" class="stack">
+        {result === null ? null : <Result {...result} />}
+      </div>
+    </form>
+  );
+}
+
+function Result({ request, reply, phases, verdict, ruleValues, notifier }: TestCallJson) {
+  const { outcome, reason, detail, next, delayMs } = verdict;
+  const done = outcome === 'delivered';
+  return (
+    <>
+      <div class="verdict">
+        <Pill colour={done ? 'done' : next === 'bury' ? 'dead' : 'retry'}>
+          {done ? t('test_call_success') : (reason ?? t('test_call_not_started'))}
+        </Pill>
+        {reply === null ? null : <span class="mono">{reply.status}</span>}
+        <span class="mono">{`${number(phases.totalMs)} ${t('unit_ms')}`}</span>
+        <span class="faint">{phasesText(phases)}</span>
+        {Object.entries(ruleValues ?? {}).map(([name, value]) => (
+          <span key={name} class="mono">{`${name} = ${value}`}</span>
+        ))}
+      </div>
+      {detail === '' ? null : <p class="mono wrong">{detail}</p>}
+      <p class="soft">
+        {next === null
+          ? t('test_next_none')
+          : t(`test_next_${next}`, { time: delayMs === null ? '' : duration(delayMs) })}{' '}
+        <span class="faint">{t('test_call_by', { notifier })}</span>
+      </p>
+      {reply === null ? null : (
+        <>
+          <h3>{t('reply')}</h3>
+          <pre class="code wrap" tabIndex={0}>
+            {reply.body === '' ? t('test_empty_body') : reply.body}
+            {reply.cut ? '…' : ''}
+          </pre>
+          <details>
+            <summary>{t('test_reply_headers')}</summary>
+            <pre class="code wrap" tabIndex={0}>
+              {reply.headers.join('\n')}
+            </pre>
+          </details>
+        </>
+      )}
+      <details>
+        <summary>{t('test_request')}</summary>
+        <pre class="code wrap" tabIndex={0}>
+          {[
+            `${request.method} ${request.url}`,
+            ...Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`),
+            '',
+            request.body,
+          ].join('\n')}
+        </pre>
+      </details>
+    </>
+  );
+}
+
+const phaseWords = {
+  lookupMs: 'phase_lookup',
+  connectMs: 'phase_connect',
+  tlsMs: 'phase_tls',
+  waitMs: 'phase_wait',
+  readMs: 'phase_read',
+} as const;
+
+/** "dns 1 · connect 3 · tls 19 · first byte 50": without phases that did not take place. */
+function phasesText(phases: TestCallJson['phases']): string {
+  return Object.entries(phaseWords)
+    .flatMap(([name, word]) => {
+      const ms = phases[name as keyof typeof phaseWords];
+      return ms === null ? [] : [`${t(word)} ${number(ms)}`];
+    })
+    .join(' · ');
+}
