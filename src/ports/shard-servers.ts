@@ -26,6 +26,8 @@ export interface ShardInfo {
   readonly maxBytes: number | null;
   /** maxmemory-policy; null = its configuration cannot be read */
   readonly eviction: string | null;
+  /** what of its data survives: see durability; `snapshots`, `memory`: without an append-only file */
+  readonly persistence: 'always' | 'everysec' | 'no' | 'snapshots' | 'memory' | 'unknown';
   /** one sentence, as in StoreHealth */
   readonly durability: string;
   readonly warnings: readonly string[];

@@ -68,6 +68,18 @@ const listSchema = {
       'a page',
       closed({
         incidents: Type.Array(IncidentItem, { description: 'newest first; only on the first page' }),
+        mail: Type.Optional(
+          closed(
+            {
+              server: Type.Boolean({ description: 'smtp.url is set', examples: [true] }),
+              addresses: Type.Array(Type.String(), {
+                description: 'alerts.emails: recipients of every alert',
+                examples: [['ops@example.org']],
+              }),
+            },
+            { title: 'AlertMail' },
+          ),
+        ),
         items: Type.Array(Alert),
         nextCursor: NextCursor,
         missing: Missing,
@@ -93,6 +105,7 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
   const { config, store, version } = role;
   const incidents = new IncidentFiles(config.dataDir);
   const sender = openMailSender(config);
+  const mail = { server: sender !== null, addresses: config['alerts.emails'] };
 
   api.get(
     '/v1/alerts',
@@ -103,6 +116,7 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
       const own = cursor === undefined ? [...(await incidents.list())].reverse() : [];
       return {
         incidents: own.map(incidentJson),
+        ...(cursor === undefined ? { mail } : {}),
         items: page.items.map(alertJson),
         nextCursor: page.nextCursor,
         missing: page.missing,

@@ -151,10 +151,28 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
   });
 }
 
+/** A shard as the API shows it. */
+export interface ShardFacts {
+  readonly id: string;
+  readonly url: string;
+  readonly state: 'active' | 'draining';
+  readonly buckets: number;
+  readonly addedAt: string;
+  /** null: it does not answer */
+  readonly jobs: number | null;
+  readonly alerts: number | null;
+  readonly list: number | null;
+  /** null: it works */
+  readonly trouble: string | null;
+}
+
 /** Jobs and alerts as the server answers now, not as this process last saw them. */
-export async function shardJson({ servers }: Pick<Shards, 'servers'>, shard: ShardRecord): Promise<object> {
+export async function shardJson(
+  { servers }: Pick<Shards, 'servers'>,
+  shard: ShardRecord,
+): Promise<ShardFacts> {
   const { id, url, active, buckets, addedAt } = shard;
-  const state = active ? 'active' : 'draining';
+  const state = active ? ('active' as const) : ('draining' as const);
   const facts = { id, url: servers.nameOf(url), state, buckets, addedAt: formatInstant(addedAt) };
   const [held, trouble] = await Promise.all([orFailure(servers.holds(id)), orFailure(servers.trouble(id))]);
   if (held instanceof StoreError) {
@@ -165,7 +183,7 @@ export async function shardJson({ servers }: Pick<Shards, 'servers'>, shard: Sha
   return { ...facts, ...held, trouble: trouble instanceof StoreError ? null : trouble };
 }
 
-export async function orFailure<T>(call: Promise<T>): Promise<T | StoreError> {
+async function orFailure<T>(call: Promise<T>): Promise<T | StoreError> {
   try {
     return await call;
   } catch (error) {

@@ -16,7 +16,7 @@ import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { closed, count, instant, nullable, problems, reply, text } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
-import { orFailure, shardFields, shardJson } from './shard-routes.ts';
+import { type ShardFacts, shardFields, shardJson } from './shard-routes.ts';
 
 const Embedded = closed(
   {
@@ -43,6 +43,9 @@ const Info = closed(
     eviction: nullable('string', {
       description: 'maxmemory-policy; null: unreadable',
       examples: ['noeviction'],
+    }),
+    persistence: Type.Enum(['always', 'everysec', 'no', 'snapshots', 'memory', 'unknown'], {
+      description: 'appendfsync of its append-only file; `snapshots`, `memory`: it has none',
     }),
     durability: text('which failures its jobs survive', 'Redis, appendfsync everysec: …'),
     warnings: Type.Array(Type.String(), { description: 'dangerous settings', examples: [[]] }),
@@ -107,8 +110,10 @@ const schema = {
   },
 };
 
+type KeptInfo = ShardInfo & { readonly readAt: string };
+
 export function storeRoute(api: Api, { role }: ApiContext): void {
-  const infos = new Map<string, object>();
+  const infos = new Map<string, KeptInfo>();
   let kept: { readonly at: number; readonly state: Promise<object> } | null = null;
   api.get('/v1/store', { schema, config: { access: { scope: 'read', topics: 'every' } } }, () => {
     const now = performance.now();
@@ -118,44 +123,66 @@ export function storeRoute(api: Api, { role }: ApiContext): void {
   });
 }
 
-/** Never rejects with a StoreError. */
-async function stateOf(role: RoleContext, infos: Map<string, object>): Promise<object> {
+/** Never rejects with a StoreError, and is ready within about apiLimits.readyMs. */
+async function stateOf(role: RoleContext, infos: Map<string, KeptInfo>): Promise<object> {
   const { config, store, shards } = role;
-  const [health, embedded, states] = await Promise.all([
-    healthOf(() => store.admin.health()),
-    shards === undefined ? filesOf(config.dataDir) : null,
-    shards === undefined ? [] : shardsOf(shards.servers, infos),
-  ]);
   const mysql = parseMysqlUrl(config['mysql.url']);
-  return {
-    kind: shards === undefined ? 'embedded' : 'redis',
-    ok: health.ok,
-    durability: health.durability,
-    warnings: health.warnings,
-    quarantined: health.quarantined ?? 0,
+  const common = {
     registry: mysql.ok ? `MySQL ${placeOf(mysql.value)}` : 'embedded',
-    embedded: embedded === null ? null : { ...embedded, fsyncP99Ms: health.commitP99Ms ?? null },
-    list: shards === undefined ? null : shards.servers.list.number,
-    shards: states,
     at: formatInstant(role.clock.now()),
+  };
+  if (shards === undefined) {
+    const [health, files] = await Promise.all([inTime(store.admin.health()), filesOf(config.dataDir)]);
+    const { ok, durability, warnings, quarantined = 0, commitP99Ms = null } = health ?? silentStore;
+    const embedded = files === null ? null : { ...files, fsyncP99Ms: commitP99Ms };
+    return {
+      kind: 'embedded',
+      ok,
+      durability,
+      warnings,
+      quarantined,
+      embedded,
+      list: null,
+      shards: [],
+      ...common,
+    };
+  }
+  const { list } = shards.servers;
+  for (const id of infos.keys()) if (!list.shards.some((shard) => shard.id === id)) infos.delete(id);
+  const states = await Promise.all(list.shards.map((shard) => shardState(shards.servers, shard, infos)));
+  const answering = states.flatMap(({ info, trouble }) => (info === null || trouble !== null ? [] : [info]));
+  return {
+    kind: 'redis',
+    ok: answering.length > 0,
+    durability: [...new Set(answering.map(({ durability }) => durability))].join('; ') || null,
+    warnings: states.flatMap(({ url, trouble, info }) =>
+      trouble === null
+        ? (info?.warnings ?? []).map((text) => `${url}: ${text}`)
+        : [`Redis at ${url} ${trouble}`],
+    ),
+    quarantined: answering.reduce((sum, one) => sum + one.quarantined, 0),
+    embedded: null,
+    list: list.number,
+    shards: states,
+    ...common,
   };
 }
 
-async function healthOf(
-  ask: () => Promise<StoreHealth>,
-): Promise<
-  Pick<StoreHealth, 'ok' | 'warnings' | 'quarantined' | 'commitP99Ms'> & { durability: string | null }
-> {
+type Health = Pick<StoreHealth, 'ok' | 'warnings' | 'quarantined' | 'commitP99Ms'>;
+const silentStore: Health & { readonly durability: null } = {
+  ok: false,
+  durability: null,
+  warnings: ['the store does not answer'],
+};
+
+/** null = no answer in time, or a failure of the store. */
+async function inTime<T>(work: Promise<T>): Promise<T | null> {
+  const late = () => new StoreError({ kind: 'not_stored', code: 'no_answer' });
   try {
-    return await within(
-      apiLimits.readyMs,
-      ask(),
-      () => new StoreError({ kind: 'not_stored', code: 'no_answer' }),
-    );
+    return await within(apiLimits.readyMs, work, late);
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    const warnings = [`the store does not answer (${error.failure.code})`];
-    return { ok: false, durability: null, warnings };
+    if (error instanceof StoreError) return null;
+    throw error;
   }
 }
 
@@ -179,24 +206,20 @@ async function filesOf(dataDir: string): Promise<object | null> {
   }
 }
 
-async function shardsOf(servers: ShardServers, infos: Map<string, object>): Promise<object[]> {
-  const { shards } = servers.list;
-  for (const id of infos.keys()) if (!shards.some((shard) => shard.id === id)) infos.delete(id);
-  return Promise.all(shards.map((shard) => shardState(servers, shard, infos)));
-}
-
-async function shardState(
-  servers: ShardServers,
-  shard: ShardRecord,
-  infos: Map<string, object>,
-): Promise<object> {
-  const [facts, info] = await Promise.all([shardJson({ servers }, shard), infoOf(servers, shard.id)]);
-  if (info !== null) infos.set(shard.id, { ...info, readAt: formatInstant(Date.now()) });
-  return { ...facts, info: infos.get(shard.id) ?? null };
-}
-
-/** null = it does not answer. */
-async function infoOf(servers: ShardServers, id: string): Promise<ShardInfo | null> {
-  const info = await orFailure(servers.info(id));
-  return info instanceof StoreError ? null : info;
+async function shardState(servers: ShardServers, shard: ShardRecord, infos: Map<string, KeptInfo>) {
+  const { id, url, active, buckets, addedAt } = shard;
+  const [facts, info] = await Promise.all([inTime(shardJson({ servers }, shard)), inTime(servers.info(id))]);
+  if (info !== null) infos.set(id, { ...info, readAt: formatInstant(Date.now()) });
+  const silent: ShardFacts = {
+    id,
+    url: servers.nameOf(url),
+    state: active ? 'active' : 'draining',
+    buckets,
+    addedAt: formatInstant(addedAt),
+    jobs: null,
+    alerts: null,
+    list: null,
+    trouble: 'does not answer',
+  };
+  return { ...(facts ?? silent), info: infos.get(id) ?? null };
 }

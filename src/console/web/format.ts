@@ -89,5 +89,12 @@ export function exactClock(epochMs: number): string {
   }).format(new Date(epochMs));
 }
 
-export const bytes = (count: number): string =>
-  count < 1024 ? t('bytes', { count: number(count) }) : `${(count / 1024).toFixed(1)} KiB`;
+const sizes = ['KiB', 'MiB', 'GiB', 'TiB'] as const;
+
+/** "512 bytes", "4.0 KiB", "1.6 GiB" */
+export function bytes(count: number): string {
+  if (count < 1024) return t('bytes', { count: number(count) });
+  const at = Math.min(Math.floor(Math.log2(count) / 10), sizes.length) - 1;
+  const value = count / 1024 ** (at + 1);
+  return `${value < 100 ? value.toFixed(1) : Math.round(value)} ${sizes[at]}`;
+}

@@ -52,6 +52,22 @@ const screens: Readonly<Record<string, ScreenEntry>> = {
   jobs: { title: 'jobs', show: JobPages },
   dead: { title: 'dead_letters', show: DeadLetters },
   push: { title: 'push_job', show: Push },
+  store: {
+    title: 'store',
+    show: later(() => import('./screens/store.tsx').then((file) => file.Store)),
+  },
+  alerts: {
+    title: 'alerts',
+    show: later(() => import('./screens/alerts.tsx').then((file) => file.Alerts)),
+  },
+  configuration: {
+    title: 'configuration',
+    show: later(() => import('./screens/configuration.tsx').then((file) => file.Configuration)),
+  },
+  doctor: {
+    title: 'doctor',
+    show: later(() => import('./screens/doctor.tsx').then((file) => file.Doctor)),
+  },
   processes: {
     title: 'processes',
     show: later(() => import('./screens/processes.tsx').then((file) => file.Processes)),

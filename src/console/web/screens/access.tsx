@@ -3,8 +3,8 @@
 import { useState } from 'preact/hooks';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { type Scope, session, signIn } from '../api/session.ts';
-import { clock, relative } from '../format.ts';
+import { daemonNow, type Scope, session, signIn } from '../api/session.ts';
+import { clock, number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Card, CopyButton, Empty, Failure, Head, LoadError, toast, Waiting } from '../parts/parts.tsx';
 import { t, type Word } from '../words/words.ts';
@@ -15,6 +15,8 @@ interface Token {
   readonly scopes: readonly Scope[];
   readonly topics: readonly string[];
   readonly createdAt: string;
+  readonly lastUsedAt: string | null;
+  readonly expiresAt: string | null;
 }
 
 interface Session {
@@ -29,16 +31,26 @@ interface Session {
 }
 
 const scopes: readonly Scope[] = ['read', 'push', 'operate', 'admin'];
+const lives = ['', '7d', '30d', '90d', '365d'] as const;
 
 export function Access() {
+  useSecond();
   const { value: state } = session;
   const isFirst = state.kind === 'signed_in' && !state.me.tokensExist;
   const tokens = usePoll<{ items: readonly Token[] }>('/v1/tokens', 10_000);
   const sessions = usePoll<{ items: readonly Session[] }>('/v1/sessions', 10_000);
+  const [isOpen, setOpen] = useState(false);
   return (
     <>
-      <Head title={t('access')} />
-      <NewToken isFirst={isFirst} changed={tokens.refresh} />
+      <Head
+        title={t('access')}
+        actions={
+          <button type="button" class="btn main" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+            {t('create_token')}…
+          </button>
+        }
+      />
+      {isOpen ? <NewToken isFirst={isFirst} changed={tokens.refresh} /> : null}
       <Card title={t('tokens')}>
         <LoadError error={tokens.error} what={t('tokens')} retry={tokens.refresh} />
         {tokens.data === null ? (
@@ -46,7 +58,14 @@ export function Access() {
         ) : tokens.data.items.length === 0 ? (
           <Empty>{t('no_tokens')}</Empty>
         ) : (
-          <Tokens tokens={tokens.data.items} changed={tokens.refresh} />
+          <Tokens
+            tokens={tokens.data.items}
+            sessions={sessions.data?.items ?? []}
+            changed={() => {
+              tokens.refresh();
+              sessions.refresh();
+            }}
+          />
         )}
       </Card>
       <Card title={t('sessions')}>
@@ -68,6 +87,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
   const [name, setName] = useState('');
   const [topics, setTopics] = useState('*');
   const [chosen, setChosen] = useState<ReadonlySet<Scope>>(new Set([isFirst ? 'admin' : 'read']));
+  const [life, setLife] = useState<(typeof lives)[number]>('');
   const [made, setMade] = useState<string | null>(null);
   const [error, setError] = useState<string | null>(null);
   const create = async (): Promise<void> => {
@@ -78,6 +98,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
         name,
         scopes: scopes.filter((scope) => chosen.has(scope)),
         topics: topics.split(',').map((topic) => topic.trim()),
+        ...(life === '' ? {} : { expiresIn: life }),
       };
       const { token } = await call<{ token: string }>('POST', '/v1/tokens', { json });
       setMade(token);
@@ -85,7 +106,13 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
       if (isFirst) await signIn({ token });
       changed();
     } catch (problem) {
-      setError(problem instanceof CallError && problem.status !== 0 ? problem.message : t('no_reply'));
+      setError(
+        !(problem instanceof CallError) || problem.status === 0
+          ? t('no_reply')
+          : problem.code === 'token_exists'
+            ? t('token_exists')
+            : problem.message,
+      );
     }
   };
   return (
@@ -114,6 +141,19 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
             autocomplete="off"
             onInput={(event) => setTopics(event.currentTarget.value)}
           />
+        </label>
+        <label>
+          {t('expires_after')}
+          <select
+            value={life}
+            onChange={(event) => setLife(event.currentTarget.value as (typeof lives)[number])}
+          >
+            {lives.map((one) => (
+              <option key={one} value={one}>
+                {t(one === '' ? 'expires_never' : (`expires_${one}` as Word))}
+              </option>
+            ))}
+          </select>
         </label>
         <fieldset>
           <legend>{t('scopes')}</legend>
@@ -155,10 +195,18 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
   );
 }
 
-function askRemove({ name }: Token, isLast: boolean, changed: () => void): void {
+/** Sessions end with the token that they came from; they have its name. */
+function sessionsOf({ name }: Token, sessions: readonly Session[]): number {
+  return sessions.filter((one) => one.signedInBy === 'token' && one.name === name).length;
+}
+
+function askRemove(token: Token, ending: number, isLast: boolean, changed: () => void): void {
+  const { name } = token;
+  const consequence =
+    ending === 0 ? t('remove_token_text') : t('remove_token_sessions', { count: number(ending) });
   ask({
     title: t('remove_token_question', { name }),
-    body: `${t('remove_token_text')}${isLast ? ` ${t('remove_last_token_text')}` : ''}`,
+    body: `${consequence}${isLast ? ` ${t('remove_last_token_text')}` : ''}`,
     action: t('remove'),
     danger: true,
     run: async () => {
@@ -169,9 +217,33 @@ function askRemove({ name }: Token, isLast: boolean, changed: () => void): void 
   });
 }
 
-function Tokens({ tokens, changed }: { tokens: readonly Token[]; changed: () => void }) {
+function LastUsed({ lastUsedAt }: Token) {
+  if (lastUsedAt === null) return <span class="faint">{t('never_used')}</span>;
+  return <span title={lastUsedAt}>{relative(Date.parse(lastUsedAt))}</span>;
+}
+
+function Expires({ expiresAt }: Token) {
+  if (expiresAt === null) return <span class="faint">{t('expires_never')}</span>;
+  const at = Date.parse(expiresAt);
+  if (at <= daemonNow()) return <span class="tag bad">{t('expired')}</span>;
+  return <span title={expiresAt}>{relative(at)}</span>;
+}
+
+function Tokens({
+  tokens,
+  sessions,
+  changed,
+}: {
+  tokens: readonly Token[];
+  sessions: readonly Session[];
+  changed: () => void;
+}) {
   const remove = (token: Token) => (
-    <button type="button" class="btn s danger" onClick={() => askRemove(token, tokens.length === 1, changed)}>
+    <button
+      type="button"
+      class="btn s danger"
+      onClick={() => askRemove(token, sessionsOf(token, sessions), tokens.length === 1, changed)}
+    >
       {t('remove')}…
     </button>
   );
@@ -185,6 +257,8 @@ function Tokens({ tokens, changed }: { tokens: readonly Token[]; changed: () => 
             <th>{t('topics')}</th>
             <th>ID</th>
             <th class="right">{t('created')}</th>
+            <th class="right">{t('last_used')}</th>
+            <th class="right">{t('expires')}</th>
             <th class="right">
               <span class="sr">{t('actions')}</span>
             </th>
@@ -198,6 +272,12 @@ function Tokens({ tokens, changed }: { tokens: readonly Token[]; changed: () => 
               <td class="mono">{token.topics.join(' ')}</td>
               <td class="mono faint">{token.id}</td>
               <td class="right soft">{clock(Date.parse(token.createdAt))}</td>
+              <td class="right soft">
+                <LastUsed {...token} />
+              </td>
+              <td class="right soft">
+                <Expires {...token} />
+              </td>
               <td class="right">{remove(token)}</td>
             </tr>
           ))}
@@ -213,6 +293,14 @@ function Tokens({ tokens, changed }: { tokens: readonly Token[]; changed: () => 
             <div class="row soft">
               <span>{token.scopes.join(' ')}</span>
               <span class="mono">{token.topics.join(' ')}</span>
+            </div>
+            <div class="row faint">
+              <span>
+                {t('last_used')}: <LastUsed {...token} />
+              </span>
+              <span>
+                {t('expires')}: <Expires {...token} />
+              </span>
             </div>
           </li>
         ))}
@@ -281,6 +369,14 @@ function Sessions({ sessions, changed }: { sessions: readonly Session[]; changed
             <div class="row soft">
               <span>{t(`by_${session.signedInBy}` as Word)}</span>
               <span class="mono">{session.address}</span>
+            </div>
+            <div class="row faint">
+              <span>
+                {t('last_used')}: {relative(Date.parse(session.usedAt))}
+              </span>
+              <span>
+                {t('ends')}: {clock(Date.parse(session.endsAt))}
+              </span>
             </div>
           </li>
         ))}

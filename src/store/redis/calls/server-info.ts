@@ -2,7 +2,7 @@
 
 import type { ShardInfo } from '../../../ports/shard-servers.ts';
 import { StoreError } from '../../../ports/store-error.ts';
-import { durabilityOf } from '../client/durability.ts';
+import { durabilityOf, persistenceOf } from '../client/durability.ts';
 import type { Shard } from '../shard/shard.ts';
 import { settingsOf } from './admin.ts';
 import { quarantineOf } from './quarantine.ts';
@@ -21,6 +21,7 @@ export async function infoOf(shard: Shard): Promise<ShardInfo> {
     usedBytes: sumOf(infos, 'used_memory'),
     maxBytes: maxBytes === 0 ? null : maxBytes,
     eviction: settings?.maxmemoryPolicy ?? fieldOf(infos[0] ?? '', 'maxmemory_policy'),
+    persistence: persistenceOf(settings),
     ...durabilityOf(settings),
     clients: sumOf(infos, 'connected_clients'),
     opsPerSecond: sumOf(infos, 'instantaneous_ops_per_sec'),

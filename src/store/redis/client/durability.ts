@@ -2,6 +2,7 @@
 // changes one.
 
 import type { StoreHealth } from '../../../ports/job-store.ts';
+import type { ShardInfo } from '../../../ports/shard-servers.ts';
 
 export interface ServerSettings {
   readonly appendonly?: string | undefined;
@@ -72,4 +73,12 @@ export function durabilityOf(settings: ServerSettings | null): Pick<StoreHealth,
     durability: `Redis, appendfsync ${appendfsync ?? 'unknown'}: a power cut loses what the system had not written`,
     warnings,
   };
+}
+
+/** The same as a code. */
+export function persistenceOf(settings: ServerSettings | null): ShardInfo['persistence'] {
+  if (settings === null) return 'unknown';
+  const { appendonly, appendfsync, save } = settings;
+  if (appendonly !== 'yes') return save === '' ? 'memory' : 'snapshots';
+  return appendfsync === 'always' || appendfsync === 'everysec' ? appendfsync : 'no';
 }

@@ -1,0 +1,359 @@
+// Store: durability, the files of the embedded store, or a card per Redis with its memory and its jobs.
+
+import { CallError, call } from '../api/call.ts';
+import { usePoll } from '../api/poll.ts';
+import { may } from '../api/session.ts';
+import { bytes, number, relative } from '../format.ts';
+import { ask } from '../parts/dialog.tsx';
+import { Card, type Colour, Facts, Head, Icon, LoadError, Pill, toast, Waiting } from '../parts/parts.tsx';
+import { t, wordOf } from '../words/words.ts';
+
+interface ShardInfo {
+  readonly version: string;
+  readonly usedBytes: number;
+  readonly maxBytes: number | null;
+  readonly eviction: string | null;
+  readonly persistence: string;
+  readonly durability: string;
+  readonly warnings: readonly string[];
+  readonly clients: number;
+  readonly opsPerSecond: number;
+  readonly latencyMs: number;
+  readonly nodes: number;
+  readonly quarantined: number;
+  readonly readAt: string;
+}
+
+interface Shard {
+  readonly id: string;
+  readonly url: string;
+  readonly state: 'active' | 'draining';
+  readonly jobs: number | null;
+  readonly trouble: string | null;
+  readonly info: ShardInfo | null;
+}
+
+interface Store {
+  readonly kind: 'embedded' | 'redis';
+  readonly ok: boolean;
+  readonly durability: string | null;
+  readonly warnings: readonly string[];
+  readonly quarantined: number;
+  readonly registry: string;
+  readonly embedded: {
+    readonly path: string;
+    readonly fileBytes: number;
+    readonly walBytes: number;
+    readonly freeBytes: number;
+    readonly diskBytes: number;
+    readonly fsyncP99Ms: number | null;
+  } | null;
+  readonly list: number | null;
+  readonly shards: readonly Shard[];
+}
+
+export function Store() {
+  const poll = usePoll<Store>('/v1/store', 5_000);
+  const { data, refresh } = poll;
+  const isRedis = data?.kind === 'redis';
+  const add = (
+    <button type="button" class="btn" onClick={() => askAdd(refresh)}>
+      {t('add_shard')}…
+    </button>
+  );
+  return (
+    <>
+      <Head
+        title={t('store')}
+        sub={data === null ? undefined : subOf(data)}
+        {...(isRedis && may('admin') ? { actions: add } : {})}
+      />
+      <LoadError error={poll.error} what={t('store')} retry={refresh} />
+      {data === null ? (
+        <Waiting />
+      ) : (
+        <>
+          {data.warnings.map((warning) => (
+            <div class={data.ok ? 'strip warn' : 'strip bad'} role={data.ok ? 'note' : 'alert'} key={warning}>
+              <Icon name="warn" />
+              <span class="text">{warning}</span>
+            </div>
+          ))}
+          {data.kind === 'embedded' ? <Embedded store={data} /> : <Shards store={data} changed={refresh} />}
+        </>
+      )}
+    </>
+  );
+}
+
+function subOf({ kind, list, shards, registry }: Store): string {
+  const where = t('store_registry', { place: registry === 'embedded' ? t('registry_embedded') : registry });
+  if (kind === 'embedded') return `${t('store_embedded_note')} ${where}`;
+  const draining = shards.filter(({ state }) => state === 'draining').length;
+  const facts = { active: number(shards.length - draining), draining: number(draining), list: list ?? 0 };
+  return `${t(draining === 0 ? 'store_shards' : 'store_shards_draining', facts)} ${where}`;
+}
+
+/** `share`: 0 to 1 */
+function Meter({ share, label, colour }: { share: number; label: string; colour: Colour }) {
+  return (
+    <div>
+      <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={label}>
+        <rect class="fill-sunken" width="100" height="6" />
+        <rect class={`fill-${colour}`} width={Math.min(share, 1) * 100} height="6" />
+      </svg>
+      <p class="faint num spaced">{label}</p>
+    </div>
+  );
+}
+
+const fullColour = (share: number): Colour => (share > 0.9 ? 'dead' : share > 0.75 ? 'retry' : 'ready');
+const latency = (ms: number): string => `${number(Math.round(ms * 10) / 10)} ${t('unit_ms')}`;
+
+function Embedded({ store: { ok, durability, embedded, quarantined } }: { store: Store }) {
+  const used = embedded === null ? 0 : 1 - embedded.freeBytes / embedded.diskBytes;
+  return (
+    <Card
+      title={t('embedded_store')}
+      note={embedded === null ? undefined : <span class="mono">{embedded.path}</span>}
+      end={<Pill colour={ok ? 'done' : 'dead'}>{t(ok ? 'store_works' : 'store_fails')}</Pill>}
+    >
+      <div class="body stack">
+        {embedded === null ? null : (
+          <Meter
+            share={used}
+            colour={fullColour(used)}
+            label={t('disk_free', { free: bytes(embedded.freeBytes), all: bytes(embedded.diskBytes) })}
+          />
+        )}
+        <Facts
+          rows={[
+            [t('durability'), durability === null ? t('currently_unknown') : t('durability_embedded')],
+            ...(embedded === null
+              ? []
+              : ([
+                  [t('store_file'), bytes(embedded.fileBytes)],
+                  [t('store_wal'), bytes(embedded.walBytes)],
+                  [
+                    t('fsync_p99'),
+                    embedded.fsyncP99Ms === null ? t('not_measured') : latency(embedded.fsyncP99Ms),
+                  ],
+                ] as const)),
+            ...(quarantined > 0 ? ([[t('quarantined'), number(quarantined)]] as const) : []),
+          ]}
+        />
+      </div>
+    </Card>
+  );
+}
+
+function Shards({ store: { shards }, changed }: { store: Store; changed: () => void }) {
+  return (
+    <div class="cols shards">
+      {shards.map((shard) => (
+        <ShardCard key={shard.id} shard={shard} changed={changed} />
+      ))}
+    </div>
+  );
+}
+
+const nameOf = ({ id }: Shard): string => t('shard_name', { id: id.slice(0, 6) });
+
+function ShardCard({ shard, changed }: { shard: Shard; changed: () => void }) {
+  const { url, state, jobs, trouble, info } = shard;
+  const answers = jobs !== null;
+  return (
+    <Card
+      width={4}
+      title={nameOf(shard)}
+      note={<span class="mono">{url.replace(/^\w+:\/\//, '')}</span>}
+      end={
+        trouble === null ? (
+          <Pill colour={state === 'active' ? 'done' : 'retry'}>
+            {t(state === 'active' ? 'state_active' : 'shard_draining')}
+          </Pill>
+        ) : (
+          <Pill colour="dead">{t(answers ? 'shard_rejects' : 'shard_silent')}</Pill>
+        )
+      }
+    >
+      <div class="body stack">
+        {trouble === null || trouble === 'does not answer' ? null : <p class="wrong">{trouble}</p>}
+        {state === 'draining' && jobs !== null ? <p>{t('jobs_left', { count: number(jobs) })}</p> : null}
+        {info === null ? null : <Info info={info} jobs={jobs} />}
+        {info !== null && !answers ? (
+          <p class="faint">{t('values_of', { time: relative(Date.parse(info.readAt)) })}</p>
+        ) : null}
+        {may('admin') ? <ShardActions shard={shard} changed={changed} /> : null}
+      </div>
+    </Card>
+  );
+}
+
+function Info({ info, jobs }: { info: ShardInfo; jobs: number | null }) {
+  const { usedBytes, maxBytes, eviction } = info;
+  const share = maxBytes === null ? 0 : usedBytes / maxBytes;
+  return (
+    <>
+      {maxBytes === null ? null : (
+        <Meter
+          share={share}
+          colour={fullColour(share)}
+          label={t('memory_of', { used: bytes(usedBytes), all: bytes(maxBytes) })}
+        />
+      )}
+      <Facts
+        rows={[
+          ...(jobs === null ? [] : ([[t('jobs'), number(jobs)]] as const)),
+          ...(maxBytes === null
+            ? ([[t('memory'), t('memory_unlimited', { used: bytes(usedBytes) })]] as const)
+            : []),
+          [t('durability'), wordOf(`durability_${info.persistence}`, info.durability)],
+          [t('eviction'), eviction ?? t('currently_unknown')],
+          [t('latency'), latency(info.latencyMs)],
+          [
+            t('version_of_server'),
+            info.nodes > 1 ? t('version_nodes', { version: info.version, nodes: info.nodes }) : info.version,
+          ],
+          [t('clients'), number(info.clients)],
+          [t('ops_per_second'), number(info.opsPerSecond)],
+          [t('quarantined'), number(info.quarantined)],
+        ]}
+      />
+    </>
+  );
+}
+
+function ShardActions({ shard, changed }: { shard: Shard; changed: () => void }) {
+  if (shard.state === 'active')
+    return (
+      <div class="fields">
+        <button type="button" class="btn s" onClick={() => askDrain(shard, changed)}>
+          {t('drain')}…
+        </button>
+      </div>
+    );
+  return (
+    <div class="fields">
+      <button type="button" class="btn s danger" onClick={() => askRemove(shard, changed)}>
+        {t('remove')}…
+      </button>
+    </div>
+  );
+}
+
+/** Texts of the codes that these calls add to the usual ones. */
+async function explained(work: Promise<unknown>, address: string): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!(error instanceof CallError)) throw error;
+    const text =
+      error.code === 'shard_unreachable'
+        ? t('shard_unreachable', { address })
+        : error.code === 'shard_refused'
+          ? t('shard_refused', { detail: error.message })
+          : error.code === 'shard_in_use'
+            ? t('shard_in_use')
+            : error.message;
+    const detail =
+      text === error.message || error.code === 'shard_refused' ? text : `${text} (${error.message})`;
+    throw new CallError(error.status, error.code, detail, error.problem);
+  }
+}
+
+function askDrain(shard: Shard, changed: () => void): void {
+  ask({
+    title: t('drain_question', { name: nameOf(shard) }),
+    body: t('drain_text', { count: shard.jobs === null ? '?' : number(shard.jobs) }),
+    action: t('drain'),
+    run: async () => {
+      await explained(call('POST', `/v1/shards/${encodeURIComponent(shard.id)}/drain`), shard.url);
+      changed();
+    },
+  });
+}
+
+function askRemove(shard: Shard, changed: () => void): void {
+  const isLost = shard.jobs === null;
+  ask({
+    title: t('remove_shard_question', { name: nameOf(shard) }),
+    body: isLost ? t('remove_lost_text', { id: shard.id }) : t('remove_shard_text'),
+    action: t('remove'),
+    danger: true,
+    ...(isLost ? { typed: shard.id } : {}),
+    run: async () => {
+      const query = isLost ? { query: { jobs: 'lost' } } : {};
+      await explained(call('DELETE', `/v1/shards/${encodeURIComponent(shard.id)}`, query), shard.url);
+      toast(t('done'));
+      changed();
+    },
+  });
+}
+
+interface Parts {
+  scheme: string;
+  host: string;
+  port: string;
+  user: string;
+  password: string;
+  database: string;
+}
+
+function urlOf({ scheme, host, port, user, password, database }: Parts): string {
+  const login =
+    user === '' && password === '' ? '' : `${encodeURIComponent(user)}:${encodeURIComponent(password)}@`;
+  const name = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
+  return `${scheme}://${login}${name}:${port}/${database}`;
+}
+
+function askAdd(changed: () => void): void {
+  const parts: Parts = { scheme: 'redis', host: '', port: '6379', user: '', password: '', database: '0' };
+  const field = (name: keyof Parts, label: string, type: 'text' | 'password' = 'text') => (
+    <label>
+      {label}
+      <input
+        class="mono"
+        type={type as 'text'}
+        defaultValue={parts[name]}
+        autocomplete={type === 'password' ? 'new-password' : 'off'}
+        onInput={(event) => {
+          parts[name] = event.currentTarget.value;
+        }}
+      />
+    </label>
+  );
+  ask({
+    title: t('add_shard_question'),
+    body: (
+      <div class="form shard-form">
+        <p class="wide">{t('add_shard_text')}</p>
+        <label>
+          {t('scheme')}
+          <select
+            onChange={(event) => {
+              parts.scheme = event.currentTarget.value;
+            }}
+          >
+            <option>redis</option>
+            <option>rediss</option>
+          </select>
+        </label>
+        {field('host', t('host'))}
+        {field('port', t('port'))}
+        {field('database', t('database'))}
+        {field('user', t('user'))}
+        {field('password', t('password'), 'password')}
+      </div>
+    ),
+    action: t('add_shard'),
+    run: async () => {
+      await explained(
+        call('POST', '/v1/shards', { json: { url: urlOf(parts) } }),
+        `${parts.host}:${parts.port}`,
+      );
+      toast(t('done'));
+      changed();
+    },
+  });
+}

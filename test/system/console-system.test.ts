@@ -1,0 +1,139 @@
+// The console's screens about the system in a real browser: store, alerts, configuration, doctor, processes,
+// access.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterAll, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import { whyNotInstalled } from '../../scripts/services/binaries.ts';
+import { startRedisServers } from '../../scripts/services/redis.ts';
+
+import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+const why = await whyNotInstalled('browser');
+if (why !== null) throw new Error(why);
+const browser = await startBrowser();
+afterAll(() => browser.close());
+const config = { 'notifier.slots': 64, 'alerts.emails': ['ops@example.org'] };
+const nested = (options: Record<string, unknown>): Record<string, unknown> => {
+  const all: Record<string, Record<string, unknown>> = {};
+  for (const [name, value] of Object.entries(options)) {
+    const [group = '', key = ''] = name.split('.');
+    all[group] = { ...all[group], [key]: value };
+  }
+  return all;
+};
+const daemon = await startDaemon({ console: true, scope: 'file', config: nested(config) });
+const consoleOf = ({ dataDir }: Daemon): string =>
+  JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console;
+const url = consoleOf(daemon);
+const writeConfig = (options: Record<string, unknown>): void =>
+  writeFileSync(join(daemon.directory, 'dq.yaml'), stringify(nested(options)));
+
+const shows = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor();
+
+describe('configuration and processes', () => {
+  it('a changed file is shown, reloaded on the page, and in force; a wrong one changes nothing', async () => {
+    const { page } = await openPage(browser, `${url}/configuration`);
+    await page.getByPlaceholder('Name, value or description').fill('slots');
+    const row = page.getByRole('row', { name: /notifier\.slots/ });
+    await expect.poll(() => row.textContent()).toMatch(/64.*dq\.yaml:/s);
+    writeConfig({ ...config, 'notifier.slots': 65 });
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('r');
+    await shows(page, 'then 65');
+    await page.goto(`${url}/processes`);
+    await page.getByRole('button', { name: 'Reload…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Reload' }).click();
+    await shows(page, /generation 2 · reloaded/);
+    writeConfig({ ...config, nonsense: 1 });
+    await page.getByRole('button', { name: 'Reload…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Reload' }).click();
+    await shows(page, /was rejected\. Nothing has changed/);
+    await shows(page, /nonsense/);
+    writeConfig(config);
+  });
+});
+
+describe('doctor', () => {
+  it('runs the checks, and lists the worst first', async () => {
+    const { page } = await openPage(browser, `${url}/doctor`);
+    await page.getByRole('button', { name: 'Run checks' }).click();
+    await shows(page, /last run .* · /);
+    const order = ['Failed', 'Warning', 'Unknown', 'OK'];
+    const results = await page.locator('table.findings tbody tr td:first-child').allInnerTexts();
+    expect(results.length).toBeGreaterThan(5);
+    expect(results).toEqual([...results].sort((a, b) => order.indexOf(a) - order.indexOf(b)));
+  });
+});
+
+describe('alerts', () => {
+  it('name the recipients, and what is missing for mails', async () => {
+    const { page } = await openPage(browser, `${url}/alerts`);
+    await shows(page, 'No mail server. Set smtp.url.');
+    await shows(page, 'ops@example.org');
+    await shows(page, 'No open incidents');
+  });
+});
+
+describe('store', () => {
+  it('of Redis: a card for each shard; a stopped one is red and keeps its last values', async () => {
+    const servers = await startRedisServers(2, { config: ['appendonly yes'] });
+    for (const server of servers) await owned('test', Promise.resolve(server));
+    const dq = await startDaemon({ console: true, config: { redis: servers.map((one) => one.url) } });
+    const { page } = await openPage(browser, `${consoleOf(dq)}/store`);
+    await shows(page, /2 active shards/);
+    expect(await page.getByText('A power cut may lose up to 2 s').count()).toBe(2);
+    await servers[1]?.process.freeze();
+    try {
+      await page.locator('.pill').getByText('Does not answer').waitFor();
+      await shows(page, /Values of the last answer/);
+      const { body } = await dq.api('GET', '/v1/store');
+      expect(body).toMatchObject({ kind: 'redis', ok: true, shards: [{ info: {} }, {}] });
+    } finally {
+      servers[1]?.process.thaw();
+    }
+    await page.getByRole('button', { name: 'Add shard…' }).click();
+    await page.getByLabel('Host').fill('127.0.0.1');
+    await page.getByLabel('Port').fill('1');
+    await page.getByRole('dialog').getByRole('button', { name: 'Add shard' }).click();
+    await shows(page, /Cannot reach 127\.0\.0\.1:1/);
+  });
+});
+
+describe('every screen', () => {
+  it.each(['store', 'alerts', 'configuration', 'doctor', 'processes', 'access'])(
+    '%s: no serious fault of axe, no sideways scroll, light and dark, wide and narrow, en and zh',
+    async (screen) => {
+      for (const [width, colorScheme, locale] of [
+        [1440, 'light', 'en-GB'],
+        [390, 'dark', 'zh-CN'],
+      ] as const) {
+        const viewport = { width, height: 844 };
+        const { page } = await openPage(browser, `${url}/${screen}`, { viewport, colorScheme, locale });
+        await page.locator('main h1').waitFor();
+        await until('the data are there', async () => (await page.locator('.waiting').count()) === 0);
+        expect(await seriousFaults(page)).toEqual([]);
+        expect(await scrollsSideways(page)).toBe(false);
+      }
+    },
+  );
+});
+
+describe('access', () => {
+  // Last: from then on this machine needs a sign-in.
+  it('a token with an end is created, shown once, and listed with its end', async () => {
+    const { page } = await openPage(browser, `${url}/access`);
+    await page.getByRole('button', { name: 'Create token…' }).click();
+    await page.getByLabel('Name').fill('li.wei');
+    await page.getByLabel('Valid for').selectOption('7d');
+    await page.getByRole('button', { name: 'Create token', exact: true }).click();
+    await shows(page, 'Copy it now');
+    await shows(page, /in 6 d 23 h/);
+    await shows(page, /ago/);
+  });
+});
