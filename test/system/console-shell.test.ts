@@ -97,9 +97,21 @@ describe('a sign-in', () => {
       headers: { 'content-type': 'application/json', 'x-dq-key': localStorage.getItem('dq-key') } })
       .then(async (reply) => { localStorage.setItem('dq-key', (await reply.json()).key); return reply.status; })`);
     expect([status, await told]).toEqual([200, true]);
+    const reply = page.waitForResponse((one) => one.url().includes('/v1/topics'));
     await page.keyboard.press('r');
-    const reply = await page.waitForResponse((one) => one.url().includes('/v1/topics'));
-    expect(reply.status()).toBe(200);
+    expect((await reply).status()).toBe(200);
+  });
+});
+
+describe('a push', () => {
+  it('without a content type sends none', async () => {
+    const { page } = await openPage(browser, `${url}/push?topic=order.close`);
+    await page.getByLabel(/^Job ID/).fill('bare');
+    await page.getByLabel('Content type').fill('');
+    await page.getByLabel(/^Body/).fill('{}');
+    await page.getByRole('button', { name: 'Push', exact: true }).click();
+    await page.getByRole('link', { name: /View job/ }).waitFor();
+    expect((await daemon.api('GET', '/v1/topics/order.close/jobs/bare')).body.contentType).toBeNull();
   });
 });
 

@@ -1,7 +1,7 @@
 // Reads a list page by page: the first page is polled, further ones are read when they are asked for. New
 // data of the first page replace everything only while no further page is shown.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { type CallError, get } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
 import type { Page } from './api/types.ts';
@@ -26,12 +26,17 @@ export function usePages<T>(
   const [error, setError] = useState<CallError | null>(null);
   // With further pages on the screen the first one stays as it is: rows must not move under the pointer.
   const first = usePoll<Page<T>>(path, further === null ? everyMs : 3_600_000, query);
-  useEffect(() => setFurther(null), [JSON.stringify([path, query])]);
+  const key = JSON.stringify([path, query]);
+  const shown = useRef(key);
+  shown.current = key;
+  useEffect(() => setFurther(null), [key]);
   const next = further === null ? (first.data?.nextCursor ?? null) : further.next;
   const more = (): void => {
     if (path === null) return;
     get<Page<T>>(path, { ...query, cursor: next ?? undefined })
       .then((page) => {
+        // The filter was changed meanwhile.
+        if (shown.current !== key) return;
         setError(null);
         setFurther({ items: [...(further?.items ?? []), ...page.items], next: page.nextCursor });
       })

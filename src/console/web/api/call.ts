@@ -80,12 +80,13 @@ export interface CallOptions {
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const headers: Record<string, string> = { ...options.headers };
   if (key !== null) headers['x-dq-key'] = key;
-  let body: string | undefined;
+  let body: string | Blob | undefined;
   if (options.json !== undefined) {
     body = JSON.stringify(options.json);
     headers['content-type'] = 'application/json';
   } else if (options.text !== undefined) {
-    body = options.text;
+    // Of a string the browser would send text/plain; of this, nothing that was not given.
+    body = new Blob([options.text]);
     if (options.contentType !== undefined && options.contentType !== '')
       headers['content-type'] = options.contentType;
   }
