@@ -2,7 +2,7 @@
 // runs between its slices.
 
 import { setImmediate as turn } from 'node:timers/promises';
-import type { KnownTopic } from '../core/topic/topic.ts';
+import type { KnownTopic, TopicState } from '../core/topic/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { useCaseLimits } from './limits.ts';
 
@@ -11,6 +11,8 @@ export interface TopicFilter {
   readonly search: string | undefined;
   /** exact; undefined = any */
   readonly owner: string | undefined;
+  /** undefined = any */
+  readonly state: TopicState | undefined;
   /** whether the caller may see a topic of this name */
   readonly isVisible: (name: string) => boolean;
 }
@@ -37,8 +39,9 @@ export async function findTopics(
   }
 }
 
-function matches({ topic, title, owner }: KnownTopic, filter: TopicFilter): boolean {
+function matches({ topic, title, owner, state }: KnownTopic, filter: TopicFilter): boolean {
   if (filter.owner !== undefined && owner !== filter.owner) return false;
+  if (filter.state !== undefined && state !== filter.state) return false;
   const part = filter.search?.toLowerCase();
   const isFound =
     part === undefined || [topic, title, owner].some((value) => value.toLowerCase().includes(part));

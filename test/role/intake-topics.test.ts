@@ -339,6 +339,8 @@ describe('list', () => {
     expect(await found('owner=shop')).toEqual(['mail']);
     expect(await found('search=order&owner=Shop')).toEqual(['order.close']);
     expect(await found('search=%25')).toEqual([]);
+    expect(await found('state=active&search=order')).toEqual(['mail', 'order.close']);
+    expect(await found('state=paused')).toEqual([]);
   });
 
   it('rejects invalid limits and cursors', async () => {

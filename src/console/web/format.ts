@@ -76,6 +76,20 @@ export function preciseClock(epochMs: number): string {
   return `${clock(epochMs)}.${String(Math.floor(epochMs) % 1_000).padStart(3, '0')}`;
 }
 
+/** On an axis: 14:37, or 19 Nov for a range of days. */
+export function axisClock(epochMs: number, isLong: boolean): string {
+  const parts = isLong
+    ? ({ day: 'numeric', month: 'short' } as const)
+    : ({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const);
+  return new Intl.DateTimeFormat(locale(), parts).format(new Date(epochMs));
+}
+
+/** 0.9807 → "98.07"; two digits only near 100 %. */
+export function percent(part: number): string {
+  const digits = part > 0.9 && part < 1 ? 2 : 1;
+  return new Intl.NumberFormat(locale(), { maximumFractionDigits: digits }).format(100 * part);
+}
+
 /** With milliseconds: 22 Nov 14:21:00.000. */
 export function exactClock(epochMs: number): string {
   return new Intl.DateTimeFormat(locale(), {

@@ -45,6 +45,7 @@ const listSchema = {
   querystring: closed({
     search: Type.Optional(text('part of name, title or owner; ignores case', 'order')),
     owner: Type.Optional(text('exact owner', 'shop')),
+    state: Type.Optional(Type.Enum(['active', 'paused', 'offline'], { description: 'state of the topic' })),
     ...pagingParams,
   }),
   response: { 200: reply('a page', pageOf(TopicSchema)), ...problems(503) },
@@ -190,11 +191,11 @@ function listRoute(api: Api, { role }: ApiContext): void {
     '/v1/topics',
     { schema: listSchema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
-      const { search, owner, cursor } = request.query;
+      const { search, owner, state, cursor } = request.query;
       const limit = readLimit(request.query.limit);
       const after = cursor === undefined ? '' : readCursor(cursor);
       await role.topics.refresh();
-      const filter = { search, owner, isVisible: (name: string) => mayTouch(request, name) };
+      const filter = { search, owner, state, isVisible: (name: string) => mayTouch(request, name) };
       const found = await findTopics(role.topics, filter, after, limit + 1);
       const page = found.slice(0, limit);
       const last = found.length > limit ? page.at(-1) : undefined;

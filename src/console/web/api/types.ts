@@ -248,3 +248,53 @@ export interface TestCallJson {
   readonly ruleValues: Readonly<Record<string, string>> | null;
   readonly notifier: string;
 }
+
+// series
+
+export type Column = readonly (number | null)[];
+
+export interface Timing<T> {
+  readonly p50: T;
+  readonly p95: T;
+  readonly p99: T;
+  readonly max: T;
+}
+
+/** null: not recorded */
+export interface Series {
+  /** seconds */
+  readonly step: number;
+  /** epoch ms */
+  readonly at: readonly number[];
+  readonly unfinished: boolean;
+  readonly pushed: Column;
+  readonly delivered: Column;
+  readonly failed: Column;
+  readonly retried: Column;
+  readonly dead: Column;
+  readonly lateness: Timing<Column>;
+  readonly duration: Timing<Column>;
+  readonly states: Readonly<Record<keyof States, Column>>;
+  readonly reasons: readonly {
+    readonly reason: string;
+    readonly status: number | null;
+    readonly total: number;
+  }[];
+  readonly totals: Counts & {
+    readonly failed: number;
+    readonly firstAttempts: number;
+    readonly firstDelivered: number;
+    readonly recordedSteps: number;
+    readonly lateness: Timing<number | null>;
+    readonly duration: Timing<number | null>;
+  };
+}
+
+export interface TopicSeries {
+  readonly at: readonly number[];
+  readonly topics: readonly {
+    readonly topic: string;
+    readonly delivered: Column;
+    readonly failed: Column;
+  }[];
+}

@@ -60,7 +60,17 @@ export function JobState({
   return <Pill colour={jobColours[state] ?? 'quiet'}>{wordOf(`job_${state}`, state)}</Pill>;
 }
 
-export function TopicState({ state, failing = false }: { state: string; failing?: boolean }) {
+/** `probing`: one call at a time, until one succeeds */
+export function TopicState({
+  state,
+  failing = false,
+  probing = false,
+}: {
+  state: string;
+  failing?: boolean;
+  probing?: boolean;
+}) {
+  if (state === 'active' && probing) return <Pill colour="retry">{t('state_probing')}</Pill>;
   if (state === 'active' && failing) return <Pill colour="dead">{t('state_failing')}</Pill>;
   if (state === 'active') return <Pill colour="done">{t('state_active')}</Pill>;
   if (state === 'paused') return <Pill colour="retry">{t('state_paused')}</Pill>;
@@ -236,7 +246,10 @@ export function JobLink({ topic, id }: { topic: string; id: string }) {
 export interface TileFacts {
   readonly name: Word;
   readonly value: string;
+  /** small, after the value */
+  readonly unit?: string;
   readonly how: ComponentChildren;
+  readonly spark?: ComponentChildren;
   readonly to?: string;
   readonly tone?: 'bad' | 'warn' | undefined;
 }
@@ -244,13 +257,17 @@ export interface TileFacts {
 export function Tiles({ label, tiles }: { label: string; tiles: readonly TileFacts[] }) {
   return (
     <section class="tiles" aria-label={label}>
-      {tiles.map(({ name, value, how, to, tone }) => {
+      {tiles.map(({ name, value, unit, how, spark, to, tone }) => {
         const inside = (
           <>
             <span class="name">{t(name)}</span>
-            <span class="value">{value}</span>
+            <span class="value">
+              {value}
+              {unit === undefined ? null : <small>{unit}</small>}
+            </span>
             <span class="how">
               <span>{how}</span>
+              {spark}
             </span>
           </>
         );

@@ -1,25 +1,73 @@
-// Overview: open problems, totals, topics that need attention, open incidents. Everything comes from the
-// summary that the shell polls.
+// Overview: open problems, totals, what happened in the chosen range, topics that need attention. Totals come
+// from the summary that the shell polls. Sessions of some topics see no series of all topics.
 
 import { useEffect } from 'preact/hooks';
+import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
-import type { Summary } from '../api/types.ts';
+import type { Column, Series, Summary, TopicSeries } from '../api/types.ts';
 import { Horizon } from '../charts/horizon.tsx';
-import { clock, duration, number, shortNumber, zone } from '../format.ts';
-import { Card, Empty, Head, Icon, NewTopicLink, Tiles, TopicState, Waiting } from '../parts/parts.tsx';
+import { RangeChoice, rangeOf } from '../charts/range.tsx';
+import { Spark } from '../charts/spark.tsx';
+import { clock, duration, number, percent, shortNumber, zone } from '../format.ts';
+import {
+  Card,
+  Empty,
+  Head,
+  Icon,
+  LoadError,
+  NewTopicLink,
+  type TileFacts,
+  Tiles,
+  TopicState,
+  Waiting,
+} from '../parts/parts.tsx';
 import { go, href, hrefQuery } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
+import { FailedAttempts, isAbsent, Lateness, successOf, Throughput, useSeries } from './series-cards.tsx';
 import { askResume } from './topic-actions.tsx';
 
 export function Overview() {
   const { value } = summary;
   if (value !== null && value.topics.active + value.topics.paused + value.topics.offline === 0)
     return <FirstSteps />;
+  return <Loaded data={value} />;
+}
+
+function Loaded({ data }: { data: Summary | null }) {
+  const range = rangeOf();
+  const series = useSeries(range);
+  const isShown = !isAbsent(series.error);
   return (
     <>
-      <Head title={t('overview')} sub={t('times_in', { zone: zone() })} />
-      {value === null ? <Waiting rows={8} /> : <Figures {...value} />}
+      <Head
+        title={t('overview')}
+        sub={
+          isShown
+            ? t('range_sub', { range: t(`last_${range}`), zone: zone() })
+            : t('times_in', { zone: zone() })
+        }
+        actions={isShown ? <RangeChoice value={range} /> : undefined}
+      />
+      {data === null ? null : <Strips {...data} />}
+      <LoadError error={isShown ? series.error : null} what={t('throughput')} retry={series.refresh} />
+      {data === null ? (
+        <Waiting rows={2} />
+      ) : (
+        <Tiles label={t('overview')} tiles={isShown ? tilesOf(data, series.data) : tilesOfToday(data)} />
+      )}
+      <div class="cols">
+        {isShown ? (
+          <>
+            <Throughput series={series.data} />
+            <Lateness series={series.data} width={4} />
+          </>
+        ) : null}
+        <Horizon topic={null} />
+        {isShown ? <FailedAttempts series={series.data} /> : null}
+        {data === null ? null : <Matters {...data} />}
+        {data === null ? null : <Incidents {...data} />}
+      </div>
     </>
   );
 }
@@ -40,98 +88,163 @@ function FirstSteps() {
   );
 }
 
-function Figures(data: Summary) {
-  const { states, today, oldestOverdueMs, attention, incidents, topics } = data;
+/** Of the newest recorded step that is over; null: none. */
+function newest(series: Series | null, name: 'pushed' | 'delivered'): number | null {
+  if (series === null) return null;
+  const values = series.unfinished ? series[name].slice(0, -1) : series[name];
+  const value = values.findLast((one) => one !== null) ?? null;
+  return value === null ? null : (value * 60) / series.step;
+}
+
+const perMinute = (value: number | null): string =>
+  value === null ? '–' : value < 10 ? number(Math.round(value * 10) / 10) : shortNumber(Math.round(value));
+
+function tilesOf(data: Summary, series: Series | null): readonly TileFacts[] {
+  const totals = series?.totals;
+  const spark = (name: 'ready' | 'delayed' | 'dead', colour: 'retry' | 'delayed' | 'dead') => (
+    <Spark values={series?.states[name] ?? []} colour={colour} label={t('state')} />
+  );
+  const first = totals === undefined || totals.firstAttempts === 0 ? null : totals;
+  const success = first === null ? null : first.firstDelivered / first.firstAttempts;
+  const { p50 = null, p99 = null, max = null } = totals?.lateness ?? {};
+  const [due, delayed, dead] = storedTiles(data);
+  return [
+    {
+      name: 'delivered',
+      value: perMinute(newest(series, 'delivered')),
+      unit: t('per_minute'),
+      how: t('pushed_n', { count: perMinute(newest(series, 'pushed')) }),
+      spark: <Spark values={finished(series, 'delivered')} colour="done" label={t('delivered')} />,
+      to: href('topics'),
+    },
+    {
+      name: 'first_attempt_success',
+      value: success === null ? '–' : percent(success),
+      ...(success === null ? {} : { unit: '%' }),
+      how: first === null ? t('no_attempts_5m') : t('of_first', { count: shortNumber(first.firstAttempts) }),
+      to: href('topics'),
+      tone: success !== null && success < 0.95 ? 'warn' : undefined,
+    },
+    {
+      name: 'lateness_p99',
+      ...(p99 === null ? { value: '–' } : splitUnit(duration(p99))),
+      how:
+        p50 === null || max === null
+          ? t('no_attempts_5m')
+          : t('lateness_how', { p50: duration(p50), max: duration(max) }),
+      to: hrefQuery(['jobs'], { state: 'ready' }),
+      tone: p99 !== null && p99 > 60_000 ? 'warn' : undefined,
+    },
+    { ...due, spark: spark('ready', 'retry') },
+    { ...delayed, spark: spark('delayed', 'delayed') },
+    { ...dead, spark: spark('dead', 'dead') },
+  ];
+}
+
+const finished = (series: Series | null, name: 'delivered'): Column =>
+  series === null ? [] : series.unfinished ? series[name].slice(0, -1) : series[name];
+
+/** "41 ms" → 41 and a small ms; "2 min 3 s" stays whole. */
+function splitUnit(text: string): { value: string; unit?: string } {
+  const parts = text.split(' ');
+  return parts.length === 2 ? { value: parts[0] ?? '', unit: parts[1] ?? '' } : { value: text };
+}
+
+function storedTiles({ states, today, oldestOverdueMs }: Summary): [TileFacts, TileFacts, TileFacts] {
   const overdue = oldestOverdueMs !== null && oldestOverdueMs > 1_000;
+  return [
+    {
+      name: 'due_now',
+      value: shortNumber(states.ready),
+      how: overdue ? t('oldest_overdue', { time: duration(oldestOverdueMs) }) : t('nothing_overdue'),
+      to: hrefQuery(['jobs'], { state: 'ready' }),
+      tone: overdue ? 'warn' : undefined,
+    },
+    {
+      name: 'delayed',
+      value: shortNumber(states.delayed),
+      how: t('delayed_how'),
+      to: hrefQuery(['jobs'], { state: 'delayed' }),
+    },
+    {
+      name: 'dead_letters',
+      value: shortNumber(states.dead),
+      how: t('dead_today', { count: number(today.dead) }),
+      to: href('dead'),
+      tone: states.dead > 0 ? 'bad' : undefined,
+    },
+  ];
+}
+
+function tilesOfToday(data: Summary): readonly TileFacts[] {
+  const { states, today } = data;
+  return [
+    {
+      name: 'delivered_today',
+      value: shortNumber(today.delivered),
+      how: t('of_pushed', { count: shortNumber(today.pushed) }),
+      to: href('topics'),
+    },
+    {
+      name: 'retried_today',
+      value: shortNumber(today.retried),
+      how: t('retried_how'),
+      to: href('topics'),
+      tone: today.retried > 0 ? 'warn' : undefined,
+    },
+    {
+      name: 'in_flight',
+      value: shortNumber(states.reserved),
+      how: t('in_flight_how'),
+      to: hrefQuery(['jobs'], { state: 'reserved' }),
+    },
+    ...storedTiles(data),
+  ];
+}
+
+function Matters({ attention, topics }: Summary) {
   return (
-    <>
-      <Strips {...data} />
-      <Tiles
-        label={t('overview')}
-        tiles={[
-          {
-            name: 'delivered_today',
-            value: shortNumber(today.delivered),
-            how: t('of_pushed', { count: shortNumber(today.pushed) }),
-            to: href('topics'),
-          },
-          {
-            name: 'retried_today',
-            value: shortNumber(today.retried),
-            how: t('retried_how'),
-            to: href('topics'),
-            tone: today.retried > 0 ? 'warn' : undefined,
-          },
-          {
-            name: 'in_flight',
-            value: shortNumber(states.reserved),
-            how: t('in_flight_how'),
-            to: hrefQuery(['jobs'], { state: 'reserved' }),
-          },
-          {
-            name: 'due_now',
-            value: shortNumber(states.ready),
-            how: overdue
-              ? t('oldest_overdue', { time: duration(oldestOverdueMs ?? 0) })
-              : t('nothing_overdue'),
-            to: hrefQuery(['jobs'], { state: 'ready' }),
-            tone: overdue ? 'warn' : undefined,
-          },
-          {
-            name: 'delayed',
-            value: shortNumber(states.delayed),
-            how: t('delayed_how'),
-            to: hrefQuery(['jobs'], { state: 'delayed' }),
-          },
-          {
-            name: 'dead_letters',
-            value: shortNumber(states.dead),
-            how: t('dead_today', { count: number(today.dead) }),
-            to: href('dead'),
-            tone: states.dead > 0 ? 'bad' : undefined,
-          },
-        ]}
-      />
-      <div class="cols">
-        <Horizon topic={null} />
-        <Card
-          width={8}
-          fill
-          title={t('attention')}
-          end={
-            <a class="btn plain s" href={href('topics')}>
-              {t('all_topics', { count: number(topics.active + topics.paused + topics.offline) })}
-            </a>
-          }
-        >
-          {attention.length === 0 ? <Empty>{t('attention_none')}</Empty> : <Attention lines={attention} />}
-        </Card>
-        <Card width={4} fill title={t('open_incidents')}>
-          {incidents.length === 0 ? (
-            <Empty>{t('no_incidents')}</Empty>
-          ) : (
-            <ul class="list">
-              {incidents.map(({ kind, about, since, detail }) => (
-                <li key={`${kind} ${about}`}>
-                  <svg class="icon s" aria-hidden="true">
-                    <circle class="fill-dead" cx="8" cy="8" r="4" stroke="none" />
-                  </svg>
-                  <span class="grow">
-                    <span class="two">
-                      <span>
-                        {kind} {about}
-                      </span>
-                      <small class="faint">{detail}</small>
-                    </span>
+    <Card
+      width={8}
+      fill
+      title={t('attention')}
+      end={
+        <a class="btn plain s" href={href('topics')}>
+          {t('all_topics', { count: number(topics.active + topics.paused + topics.offline) })}
+        </a>
+      }
+    >
+      {attention.length === 0 ? <Empty>{t('attention_none')}</Empty> : <Attention lines={attention} />}
+    </Card>
+  );
+}
+
+function Incidents({ incidents }: Summary) {
+  return (
+    <Card width={4} fill title={t('open_incidents')}>
+      {incidents.length === 0 ? (
+        <Empty>{t('no_incidents')}</Empty>
+      ) : (
+        <ul class="list">
+          {incidents.map(({ kind, about, since, detail }) => (
+            <li key={`${kind} ${about}`}>
+              <svg class="icon s" aria-hidden="true">
+                <circle class="fill-dead" cx="8" cy="8" r="4" stroke="none" />
+              </svg>
+              <span class="grow">
+                <span class="two">
+                  <span>
+                    {kind} {about}
                   </span>
-                  <time class="faint num">{clock(Date.parse(since))}</time>
-                </li>
-              ))}
-            </ul>
-          )}
-        </Card>
-      </div>
-    </>
+                  <small class="faint">{detail}</small>
+                </span>
+              </span>
+              <time class="faint num">{clock(Date.parse(since))}</time>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
   );
 }
 
@@ -182,6 +295,9 @@ function Strips({ attention, orphaned, missing, warnings }: Summary) {
 }
 
 function Attention({ lines }: { lines: Summary['attention'] }) {
+  const names = lines.map(({ topic }) => topic);
+  const sparks = usePoll<TopicSeries>('/v1/series/topics', 60_000, { names: names.join(',') });
+  const delivered = new Map(sparks.data?.topics.map((one) => [one.topic, one.delivered]));
   return (
     <>
       <table class="desk">
@@ -191,8 +307,10 @@ function Attention({ lines }: { lines: Summary['attention'] }) {
             <th>{t('state')}</th>
             <th class="right">{t('delayed')}</th>
             <th class="right">{t('due')}</th>
-            <th class="right">{t('delivered_today')}</th>
-            <th class="right">{t('retried_today')}</th>
+            <th>
+              {t('delivered')} ({t('range_24h')})
+            </th>
+            <th class="right">{t('success_rate')}</th>
             <th class="right">{t('dead_letters')}</th>
           </tr>
         </thead>
@@ -211,9 +329,15 @@ function Attention({ lines }: { lines: Summary['attention'] }) {
                 <TopicState state={state ?? 'not_registered'} failing={reasons.includes('failing')} />
               </td>
               <td class="right">{number(states.delayed)}</td>
-              <td class="right">{number(states.ready)}</td>
-              <td class="right">{number(today.delivered)}</td>
-              <td class="right">{number(today.retried)}</td>
+              <td class={states.ready === 0 ? 'right faint' : 'right'}>{number(states.ready)}</td>
+              <td>
+                <Spark
+                  values={delivered.get(topic) ?? []}
+                  colour={reasons.includes('failing') ? 'dead' : 'done'}
+                  label={t('delivered')}
+                />
+              </td>
+              <td class="right">{successOf(today)}</td>
               <td class="right">
                 {states.dead > 0 ? (
                   <a href={hrefQuery(['dead'], { topic })}>{number(states.dead)}</a>

@@ -1,13 +1,15 @@
-// Topic: totals, delivery in a sentence, retry schedule, why its jobs wait; its jobs, settings and secret.
+// Topic: totals, traffic and lateness over time, delivery in a sentence, retry schedule, why its jobs wait; its
+// jobs, settings and secret. Its health is that of the last five minutes.
 
 import { useState } from 'preact/hooks';
 import { call, topicPath } from '../api/call.ts';
-import { usePoll } from '../api/poll.ts';
+import { type Polled, usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
-import type { Capacity, TopicJson, TopicStats } from '../api/types.ts';
+import type { Capacity, Series, TopicJson, TopicStats } from '../api/types.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
-import { duration, number, shortNumber } from '../format.ts';
+import { rangeOf } from '../charts/range.tsx';
+import { duration, number, percent, shortNumber } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import {
   Card,
@@ -16,6 +18,7 @@ import {
   Head,
   Icon,
   LoadError,
+  type TileFacts,
   Tiles,
   TopicState,
   Waiting,
@@ -26,6 +29,7 @@ import { t, type Word } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
 import { EndpointCard } from './endpoints.tsx';
 import { JobList } from './jobs.tsx';
+import { FailedAttempts, isFailing, Lateness, reasonName, Traffic, useSeries } from './series-cards.tsx';
 import { TestCallButton } from './test-call.tsx';
 import { askDelete, askOffline, askPause, askResume } from './topic-actions.tsx';
 import { TopicSettings } from './topic-settings.tsx';
@@ -33,6 +37,8 @@ import { TopicSettings } from './topic-settings.tsx';
 export function TopicScreen({ name, tab }: { name: string; tab: string }) {
   const topic = usePoll<TopicJson>(topicPath(name), 5_000);
   const stats = usePoll<TopicStats>(topicPath(name, 'stats'), 5_000);
+  const capacity = usePoll<Capacity>(topicPath(name, 'capacity'), 5_000);
+  const recent = useSeries('5m', name);
   if (topic.data === null && topic.error?.status === 404)
     return (
       <>
@@ -66,7 +72,13 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
       >
         <div class="title">
           <h1>{name}</h1>
-          {data === null ? null : <TopicState state={data.state} />}
+          {data === null ? null : (
+            <TopicState
+              state={data.state}
+              failing={isFailing(recent.data)}
+              probing={isProbing(capacity.data)}
+            />
+          )}
         </div>
       </Head>
       <Tabs
@@ -88,7 +100,7 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
       ) : tab === 'secret' ? (
         <Secret name={name} />
       ) : (
-        <Figures topic={data} stats={stats.data} />
+        <Figures topic={data} stats={stats.data} recent={recent.data} capacity={capacity} />
       )}
     </>
   );
@@ -173,62 +185,40 @@ function Actions({
   );
 }
 
-function Figures({ topic, stats }: { topic: TopicJson; stats: TopicStats | null }) {
-  const capacity = usePoll<Capacity>(topicPath(topic.topic, 'capacity'), 5_000);
-  const waits = waitsOf(topic);
+function Figures({
+  topic,
+  stats,
+  recent,
+  capacity,
+}: {
+  topic: TopicJson;
+  stats: TopicStats | null;
+  recent: Series | null;
+  capacity: Polled<Capacity>;
+}) {
   const name = topic.topic;
+  // Of one topic dq keeps 30 days.
+  const range = rangeOf('6h');
+  const series = useSeries(range, name);
+  const waits = waitsOf(topic);
   const reasons = reasonsOf(capacity.data);
   return (
     <>
+      {isFailing(recent) && recent !== null ? <FailingStrip recent={recent} /> : null}
       {stats === null ? (
         <Waiting rows={2} />
       ) : (
-        <Tiles
-          label={t('overview')}
-          tiles={[
-            {
-              name: 'delivered_today',
-              value: shortNumber(stats.today.delivered),
-              how: t('of_pushed', { count: shortNumber(stats.today.pushed) }),
-            },
-            {
-              name: 'retried_today',
-              value: shortNumber(stats.today.retried),
-              how: t('retried_how'),
-              tone: stats.today.retried > 0 ? 'warn' : undefined,
-            },
-            {
-              name: 'in_flight',
-              value: shortNumber(stats.states.reserved),
-              how: t('at_most', { count: number(topic.concurrency) }),
-              to: hrefQuery(['topics', name, 'jobs'], { state: 'reserved' }),
-            },
-            {
-              name: 'due_now',
-              value: shortNumber(stats.states.ready),
-              how: t('due_now_how'),
-              to: hrefQuery(['topics', name, 'jobs'], { state: 'ready' }),
-              tone: stats.states.ready > 0 ? 'warn' : undefined,
-            },
-            {
-              name: 'delayed',
-              value: shortNumber(stats.states.delayed),
-              how: t('delayed_how'),
-              to: hrefQuery(['topics', name, 'jobs'], { state: 'delayed' }),
-            },
-            {
-              name: 'dead_letters',
-              value: shortNumber(stats.states.dead),
-              how: t('dead_today', { count: number(stats.today.dead) }),
-              to: hrefQuery(['dead'], { topic: name }),
-              tone: stats.states.dead > 0 ? 'bad' : undefined,
-            },
-          ]}
-        />
+        <Tiles label={t('overview')} tiles={tilesOf(topic, stats, recent)} />
       )}
+      <LoadError
+        error={series.error?.status === 404 ? null : series.error}
+        what={t('traffic')}
+        retry={series.refresh}
+      />
       <div class="cols">
+        <Traffic series={series.data} range={range} />
         <Card
-          width={6}
+          width={4}
           fill
           title={t('delivery')}
           end={
@@ -252,7 +242,9 @@ function Figures({ topic, stats }: { topic: TopicJson; stats: TopicStats | null 
             <Ladder waitsMs={waits} />
           </div>
         </Card>
-        <Card width={6} fill title={t('why_not_called')} note={t('per_notifier')}>
+        <Lateness series={series.data} width={4} />
+        <FailedAttempts series={series.data} />
+        <Card width={4} fill title={t('why_not_called')} note={t('per_notifier')}>
           <LoadError error={capacity.error} what={t('why_not_called')} retry={capacity.refresh} />
           {capacity.data === null ? (
             <Waiting rows={2} />
@@ -278,6 +270,75 @@ function Figures({ topic, stats }: { topic: TopicJson; stats: TopicStats | null 
       </div>
     </>
   );
+}
+
+function tilesOf(topic: TopicJson, stats: TopicStats, recent: Series | null): readonly TileFacts[] {
+  const { today, states } = stats;
+  const name = topic.topic;
+  const { delivered = 0, failed = 0 } = recent?.totals ?? {};
+  const attempts = delivered + failed;
+  const { p50 = null, p95 = null } = recent?.totals.duration ?? {};
+  return [
+    {
+      name: 'delivered_today',
+      value: shortNumber(today.delivered),
+      how: t('of_pushed', { count: shortNumber(today.pushed) }),
+    },
+    {
+      name: 'success_5m',
+      ...(attempts === 0 ? { value: '–' } : { value: percent(delivered / attempts), unit: '%' }),
+      how: attempts === 0 ? t('no_attempts_5m') : t('of_attempts', { count: shortNumber(attempts) }),
+      tone: isFailing(recent) ? 'bad' : undefined,
+    },
+    {
+      name: 'duration_p95',
+      value: p95 === null ? '–' : duration(p95),
+      how:
+        p50 === null
+          ? t('no_attempts_5m')
+          : t('duration_how', { timeout: topic.timeout, p50: duration(p50) }),
+    },
+    {
+      name: 'in_flight',
+      value: shortNumber(states.reserved),
+      unit: t('of_count', { count: number(topic.concurrency) }),
+      how: t('per_instance'),
+      to: hrefQuery(['topics', name, 'jobs'], { state: 'reserved' }),
+    },
+    {
+      name: 'delayed',
+      value: shortNumber(states.delayed),
+      how: t('due_n', { count: shortNumber(states.ready) }),
+      to: hrefQuery(['topics', name, 'jobs'], { state: states.ready > 0 ? 'ready' : 'delayed' }),
+      tone: topic.state !== 'active' && states.ready > 0 ? 'warn' : undefined,
+    },
+    {
+      name: 'dead_letters',
+      value: shortNumber(states.dead),
+      how: t('dead_today', { count: number(today.dead) }),
+      to: hrefQuery(['dead'], { topic: name }),
+      tone: states.dead > 0 ? 'bad' : undefined,
+    },
+  ];
+}
+
+function FailingStrip({ recent }: { recent: Series }) {
+  const { delivered, failed } = recent.totals;
+  const reasons = recent.reasons.slice(0, 3).map(({ reason, status }) => reasonName(reason, status));
+  return (
+    <div class="strip warn" role="status">
+      <Icon name="warn" />
+      <span class="text">
+        <b>{t('failing_strip', { percent: percent(failed / (delivered + failed)) })}</b>{' '}
+        {t('failing_strip_text', { reasons: reasons.join(', ') })}
+      </span>
+    </div>
+  );
+}
+
+/** The endpoint gets single calls only, until one succeeds. */
+function isProbing(data: Capacity | null): boolean {
+  return reasonsOf(data).some(({ code }) => code === 'ailing' || code === 'origin_ailing');
 }
 
 function reasonsOf(data: Capacity | null) {

@@ -1,18 +1,52 @@
-// Topics: the list with today's counters; search by name, title or owner.
+// Topics: the list with today's counters, deliveries of the last day and a menu per row; search by name, title
+// or owner, filters by state and owner.
 
 import { usePoll } from '../api/poll.ts';
-import type { Stats, TopicJson } from '../api/types.ts';
-import { number } from '../format.ts';
+import { may } from '../api/session.ts';
+import type { Column, Stats, TopicJson, TopicSeries } from '../api/types.ts';
+import { Spark } from '../charts/spark.tsx';
+import { number, shortNumber } from '../format.ts';
 import { usePages } from '../pages.ts';
-import { Empty, Head, Icon, LoadError, More, NewTopicLink, TopicState, Waiting } from '../parts/parts.tsx';
+import { Menu } from '../parts/menu.tsx';
+import {
+  Choice,
+  copyText,
+  Empty,
+  Head,
+  Icon,
+  LoadError,
+  More,
+  NewTopicLink,
+  TextChip,
+  TopicState,
+  Waiting,
+} from '../parts/parts.tsx';
 import { href, hrefQuery, place, setQuery } from '../router.ts';
+import { topicCommand } from '../topic-command.ts';
 import { t } from '../words/words.ts';
+import { successOf } from './series-cards.tsx';
+import { askOffline, askPause, askResume } from './topic-actions.tsx';
+
+/** A page, and the topics of one call of series. */
+const pageRows = 50;
 
 export function Topics() {
-  const search = place.value.query.get('search') ?? '';
-  const pages = usePages<TopicJson>('/v1/topics', { search, limit: '50' }, 5_000);
+  const given = (name: string) => place.value.query.get(name) ?? '';
+  const filter = { search: given('search'), state: given('state'), owner: given('owner') };
+  const isFiltered = Object.values(filter).some((value) => value !== '');
+  const pages = usePages<TopicJson>('/v1/topics', { ...filter, limit: String(pageRows) }, 5_000);
   const stats = usePoll<Stats>('/v1/stats', 5_000);
+  const names = (pages.items ?? []).slice(0, pageRows).map(({ topic }) => topic);
+  const series = usePoll<TopicSeries>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
+    names: names.join(','),
+  });
   const lines = new Map(stats.data?.topics.map((line) => [line.topic, line]));
+  const delivered = new Map(series.data?.topics.map((one) => [one.topic, one.delivered]));
+  const refresh = (): void => {
+    pages.refresh();
+    stats.refresh();
+  };
+  const clear = (): void => setQuery({ search: '', state: '', owner: '' });
   return (
     <>
       <Head title={t('topics')} sub={t('topics_sub')} actions={<NewTopicLink />} />
@@ -20,28 +54,49 @@ export function Topics() {
       <section class="card">
         <header>
           <div class="fields">
-            <label class={search === '' ? 'field' : 'field on'}>
+            <label class={filter.search === '' ? 'field' : 'field on'}>
               <Icon name="search" small />
               <span class="sr">{t('search_topics')}</span>
               <input
                 placeholder={t('search_topics')}
-                value={search}
+                value={filter.search}
                 onChange={(event) => setQuery({ search: event.currentTarget.value.trim() })}
               />
             </label>
-            {search === '' ? null : (
-              <button type="button" class="btn plain s" onClick={() => setQuery({ search: '' })}>
+            <Choice
+              label={t('state')}
+              value={filter.state}
+              options={[
+                ['', t('any')],
+                ['active', t('state_active')],
+                ['paused', t('state_paused')],
+                ['offline', t('state_offline')],
+              ]}
+              onChange={(state) => setQuery({ state })}
+            />
+            <TextChip label={t('owner')} value={filter.owner} onChange={(owner) => setQuery({ owner })} />
+            {isFiltered ? (
+              <button type="button" class="btn plain s" onClick={clear}>
                 {t('clear_filters')}
               </button>
-            )}
+            ) : null}
           </div>
         </header>
         {pages.items === null ? (
           <Waiting />
         ) : pages.items.length === 0 ? (
-          <Empty>{t(search === '' ? 'topics_empty' : 'topics_none')}</Empty>
+          <Empty>
+            {t(isFiltered ? 'topics_none' : 'topics_empty')}{' '}
+            {isFiltered ? (
+              <button type="button" class="btn s" onClick={clear}>
+                {t('clear_filters')}
+              </button>
+            ) : may('admin') ? (
+              <a href={href('first')}>{t('first_job')}</a>
+            ) : null}
+          </Empty>
         ) : (
-          <Table topics={pages.items} lines={lines} />
+          <Table topics={pages.items} lines={lines} delivered={delivered} refresh={refresh} />
         )}
         <More next={pages.more} />
       </section>
@@ -51,77 +106,154 @@ export function Topics() {
 
 type Line = Stats['topics'][number];
 
-function Table({ topics, lines }: { topics: readonly TopicJson[]; lines: ReadonlyMap<string, Line> }) {
+function Table({
+  topics,
+  lines,
+  delivered,
+  refresh,
+}: {
+  topics: readonly TopicJson[];
+  lines: ReadonlyMap<string, Line>;
+  delivered: ReadonlyMap<string, Column>;
+  refresh: () => void;
+}) {
   return (
     <>
-      <table class="desk">
-        <thead>
-          <tr>
-            <th>{t('topic')}</th>
-            <th>{t('state')}</th>
-            <th>{t('callback')}</th>
-            <th class="right">{t('delayed')}</th>
-            <th class="right">{t('due')}</th>
-            <th class="right">{t('delivered_today')}</th>
-            <th class="right">{t('retried_today')}</th>
-            <th class="right">{t('dead_letters')}</th>
-            <th>{t('owner')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {topics.map(({ topic, title, state, method, callbackUrl, owner }) => {
-            const line = lines.get(topic);
-            return (
-              <tr key={topic}>
-                <td>
-                  <span class="two">
-                    <a class="name" href={href('topics', topic)}>
-                      {topic}
-                    </a>
-                    <small>{title}</small>
-                  </span>
-                </td>
-                <td>
-                  <TopicState state={state} />
-                </td>
-                <td class="cut mono faint">
-                  {method} {hostOf(callbackUrl)}
-                </td>
-                <Count value={line?.states.delayed} />
-                <Count value={line?.states.ready} />
-                <Count value={line?.today.delivered} />
-                <Count value={line?.today.retried} />
-                <td class="right">
-                  {line !== undefined && line.states.dead > 0 ? (
-                    <a href={hrefQuery(['dead'], { topic })}>{number(line.states.dead)}</a>
-                  ) : (
-                    <span class="faint">{line === undefined ? '–' : '0'}</span>
-                  )}
-                </td>
-                <td class="soft">{owner}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+      <div class="topics-box">
+        <table class="desk topics">
+          <thead>
+            <tr>
+              <th>{t('topic')}</th>
+              <th>{t('state')}</th>
+              <th class="right extra">{t('delay_short')}</th>
+              <th class="extra">{t('callback')}</th>
+              <th class="right">{t('delayed')}</th>
+              <th class="right">{t('due')}</th>
+              <th class="right wrap">{t('today_counts')}</th>
+              <th class="right">{t('success_rate')}</th>
+              <th class="right">{t('dead_letters')}</th>
+              <th>{t('owner')}</th>
+              <th>{t('last_24_hours')}</th>
+              <th>
+                <span class="sr">{t('actions')}</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {topics.map((topic) => {
+              const { topic: name, title, state, delay, method, callbackUrl, owner } = topic;
+              const line = lines.get(name);
+              return (
+                <tr key={name}>
+                  <td>
+                    <span class="two">
+                      <a class="name" href={href('topics', name)}>
+                        {name}
+                      </a>
+                      <small>{title}</small>
+                    </span>
+                  </td>
+                  <td>
+                    <TopicState state={state} />
+                  </td>
+                  <td class="right extra">{delay}</td>
+                  <td class="cut mono faint extra" title={callbackUrl}>
+                    {method} {hostOf(callbackUrl)}
+                  </td>
+                  <Count value={line?.states.delayed} />
+                  <Count value={line?.states.ready} />
+                  <td class="right">{line === undefined ? '–' : <Today {...line.today} />}</td>
+                  <td class="right">{line === undefined ? '–' : successOf(line.today)}</td>
+                  <td class="right">
+                    {line !== undefined && line.states.dead > 0 ? (
+                      <a href={hrefQuery(['dead'], { topic: name })}>{number(line.states.dead)}</a>
+                    ) : (
+                      <span class="faint">{line === undefined ? '–' : '0'}</span>
+                    )}
+                  </td>
+                  <td class="soft">{owner}</td>
+                  <td>
+                    <Spark values={delivered.get(name) ?? []} colour="done" label={t('delivered')} />
+                  </td>
+                  <td class="right">
+                    <RowMenu topic={topic} line={line} refresh={refresh} />
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
       <ul class="cards">
-        {topics.map(({ topic, title, state }) => (
-          <li key={topic}>
-            <div class="row">
-              <a class="name" href={href('topics', topic)}>
-                {topic}
-              </a>
-              <TopicState state={state} />
-            </div>
-            <div class="row soft">
-              <span>{title}</span>
-              <span class="num">
-                {t('delayed')} {number(lines.get(topic)?.states.delayed ?? 0)}
-              </span>
-            </div>
-          </li>
-        ))}
+        {topics.map((topic) => {
+          const { topic: name, title, state } = topic;
+          const line = lines.get(name);
+          return (
+            <li key={name}>
+              <div class="row">
+                <a class="name" href={href('topics', name)}>
+                  {name}
+                </a>
+                <span class="row">
+                  <TopicState state={state} />
+                  <RowMenu topic={topic} line={line} refresh={refresh} />
+                </span>
+              </div>
+              <div class="row soft">
+                <span>{title}</span>
+                <span class="num">
+                  {t('delayed')} {number(line?.states.delayed ?? 0)}
+                  {line === undefined ? '' : ` · ${successOf(line.today)}`}
+                </span>
+              </div>
+            </li>
+          );
+        })}
       </ul>
+    </>
+  );
+}
+
+function RowMenu({
+  topic,
+  line,
+  refresh,
+}: {
+  topic: TopicJson;
+  line: Line | undefined;
+  refresh: () => void;
+}) {
+  const { topic: name, state, concurrency } = topic;
+  const due = line?.states.ready ?? 0;
+  const waiting = due + (line?.states.delayed ?? 0);
+  return (
+    <Menu label={t('row_menu', { topic: name })}>
+      {!may('operate') ? null : state === 'active' ? (
+        <button type="button" onClick={() => askPause(name, due, refresh)}>
+          {t('pause')}…
+        </button>
+      ) : (
+        <button type="button" onClick={() => askResume(name, due, refresh, concurrency)}>
+          {t('resume')}…
+        </button>
+      )}
+      {may('operate') && state !== 'offline' ? (
+        <button type="button" onClick={() => askOffline(name, waiting, refresh)}>
+          {t('take_offline')}…
+        </button>
+      ) : null}
+      <button type="button" onClick={() => void copyText(topicCommand(topic, may('admin')), null)}>
+        {t('copy_command')}
+      </button>
+    </Menu>
+  );
+}
+
+function Today({ pushed, delivered, retried, dead }: Line['today']) {
+  return (
+    <>
+      {shortNumber(pushed)} · {shortNumber(delivered)} ·{' '}
+      <span class={retried + dead > 0 ? 'bad' : ''}>{shortNumber(retried + dead)}</span>
     </>
   );
 }

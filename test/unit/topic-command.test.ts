@@ -1,0 +1,59 @@
+// The command line that the console copies for a topic: flags that `dq topic add` has, quoted for a shell.
+import { execFileSync } from 'node:child_process';
+import { expect, it } from 'vitest';
+import { topicFieldFlags } from '../../src/cli/topic-flags.ts';
+import type { TopicJson } from '../../src/console/web/api/types.ts';
+import { topicCommand } from '../../src/console/web/topic-command.ts';
+
+const topic: TopicJson = {
+  topic: 'vip.recall',
+  title: "it's $HOME `x`",
+  owner: '',
+  state: 'active',
+  callbackUrl: 'https://crm.example.cn/hooks?a=1&b=2',
+  method: 'POST',
+  format: 'raw',
+  headers: { 'x-key': 'a b' },
+  delay: '3d',
+  timeout: '3s',
+  retryIf: '{res.code}!=200',
+  okStatus: ['2xx', '304'],
+  emptyReply: 'accept',
+  maxAttempts: 10,
+  backoff: ['15s', '3m'],
+  jitter: 0.1,
+  priority: 'high',
+  concurrency: 64,
+  rate: 0,
+  alertEmails: [],
+  createdAt: '',
+  updatedAt: '',
+} as TopicJson;
+
+/** As a shell splits it. */
+function words(command: string): string[] {
+  const text = execFileSync('sh', ['-c', `printf '%s\\n' ${command}`], { encoding: 'utf8' });
+  return text.trimEnd().split('\n');
+}
+
+it('topic command: has flags of dq topic add only, and each value survives a shell', () => {
+  const [dq, ...parts] = words(topicCommand(topic, true));
+  expect([dq, parts[0], parts[1], parts[2]]).toEqual(['dq', 'topic', 'add', 'vip.recall']);
+  const flags = Object.values(topicFieldFlags);
+  const values = new Map<string, string>();
+  for (let n = 3; n < parts.length; n += 2) {
+    expect(flags).toContain(parts[n]);
+    values.set(parts[n] as string, parts[n + 1] as string);
+  }
+  expect(values.get('--title')).toBe(topic.title);
+  expect(values.get('--callback')).toBe(topic.callbackUrl);
+  expect(values.get('--rule')).toBe('{res.code}!=200');
+  expect(values.get('--header')).toBe('x-key: a b');
+  expect(values.get('--backoff')).toBe('15s,3m');
+  expect(values.get('--rate')).toBe('0');
+  expect(values.has('--owner')).toBe(false);
+});
+
+it('topic command: header values that the session does not see are left out', () => {
+  expect(topicCommand(topic, false)).not.toContain('--header');
+});
