@@ -40,7 +40,8 @@ export function storeProblem(error: StoreError, isRead: boolean): DqError {
   const { kind, code } = failure;
   // A repeat does not help against a configuration.
   const remedy = misconfigured.has(code) ? '`dq doctor` names the cause' : 'try again';
-  if (isRead) return new DqError('unavailable', `${where}: unavailable (${code})`, { cause: error });
+  if (isRead)
+    return new DqError('unavailable', `${where}: unavailable (${code}); ${remedy}`, { cause: error });
   return kind === 'not_stored'
     ? new DqError('not_stored', `${where}: nothing was changed (${code}); ${remedy}`, { cause: error })
     : new DqError('unknown', `${where}: the change may or may not have been made (${code})`, {

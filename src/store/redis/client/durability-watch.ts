@@ -75,8 +75,9 @@ export function watchDurability(
   };
 }
 
-function sentenceOf({ durability, warnings }: StoreHealth): string {
-  return [durability, ...warnings.map((warning) => `warning: ${warning}`)].join('; ');
+/** Without the reasons of a store that is not ok: /readyz and dq status name those. */
+function sentenceOf({ ok, durability, warnings }: StoreHealth): string {
+  return [durability, ...(ok ? warnings : []).map((warning) => `warning: ${warning}`)].join('; ');
 }
 
 function rejectOld(info: string): void {
