@@ -49,6 +49,8 @@ it('the find box lists exact ids, ids that begin so, topics and the search of bo
   expect(texts.at(-2)).toBe('Search IDs that begin with “vip”');
   expect(texts.at(-1)).toBe('Search bodies for “vip”');
   expect(texts).toHaveLength(6);
+  for (const text of await page.locator('#find-list .one-line').all())
+    expect((await text.boundingBox())?.width).toBeGreaterThan(10);
   expect(texts.at(-3)).toBe('vip.recall');
   expect(await seriousFaults(page)).toEqual([]);
   await page.keyboard.press('ArrowDown');

@@ -130,14 +130,14 @@ function OptionText({ option: { kind, text, job } }: { option: Option }) {
     return (
       <>
         <Icon name={kind === 'topic' ? 'topics' : 'search'} small />
-        <span class={kind === 'topic' ? 'mono cut' : 'cut'}>{text}</span>
+        <span class={kind === 'topic' ? 'mono one-line' : 'one-line'}>{text}</span>
       </>
     );
   return (
     <>
       <Icon name="jobs" small />
-      <span class="mono cut">{text}</span>
-      <span class="faint cut">{job.topic}</span>
+      <span class="mono one-line">{text}</span>
+      <span class="faint one-line">{job.topic}</span>
       <JobState state={job.state} attempt={job.attempt} />
     </>
   );

@@ -76,7 +76,7 @@ export class Survey {
     this.#bodiesUpTo = prepare('SELECT count(*) FROM body WHERE n > :after AND n <= :edge');
     this.#ids = prepare(
       `SELECT ${foundColumns}, n FROM job INDEXED BY job_key
-       WHERE topic = :topic AND id > :after AND id >= :from AND id < :end ORDER BY id LIMIT :rows`,
+       WHERE topic = :topic AND id >= :from AND id < :end ORDER BY id LIMIT :rows`,
     );
     this.#hasInBody = prepare('SELECT instr(bytes, ?) > 0 FROM body WHERE n = ?');
     const due = (index: string, where: string) =>
@@ -174,8 +174,11 @@ export class Survey {
       if (topic < no) continue;
       if (topic > no) [no, id] = [topic, Buffer.alloc(0)];
       for (;;) {
-        const found = this.#ids.all({ topic, after: id, from, end, rows: sqliteLimits.surveyIds });
+        // One lower bound: with two, SQLite walks from the lower one.
+        const first = id.length > 0 ? id : from;
+        const found = this.#ids.all({ topic, from: first, end, rows: sqliteLimits.surveyIds });
         for (const row of found as unknown[][]) {
+          if (id.equals(row[1] as Uint8Array)) continue;
           id = Buffer.from(row[1] as Uint8Array);
           examined += 1;
           if (this.#isWanted(filter, row, part)) items.push(this.#read(row));

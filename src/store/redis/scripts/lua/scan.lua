@@ -21,10 +21,15 @@ end
 
 local uuid = '%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x'
 local may_be_uuid = not prefix:find('[^0-9a-f%-]')
-local function has_prefix(tid)
+local function has_prefix(f)
   if prefix == '' then return true end
-  if tid:byte(1) == 0 then return tid:sub(2, 1 + #prefix) == prefix end
-  return may_be_uuid and #tid == 17 and uuid:format(tid:byte(2, 17)):sub(1, #prefix) == prefix
+  if f:byte(4) == 0 then return f:sub(5, 4 + #prefix) == prefix end
+  return may_be_uuid and #f == 20 and uuid:format(f:byte(5, 20)):sub(1, #prefix) == prefix
+end
+
+-- Passes over most records before they are unpacked: the part is in the whole record, or the body is apart.
+local function may_have_part(record)
+  return part == '' or record:find(part, 1, true) or (record:byte(1) or 0) % 64 >= 32
 end
 
 local function has_part(job)
@@ -40,8 +45,8 @@ local found = call('HSCAN', P .. ':j', ARGV[4], 'COUNT', ARGV[5])
 local answer = { found[1], #found[2] / 2, call('HLEN', P .. ':j') }
 for i = 1, #found[2], 2 do
   local f, record = found[2][i], found[2][i + 1]
-  local no, tid = (struct.unpack('>I3', f)), f:sub(4)
-  if (not wanted or wanted[no]) and has_prefix(tid) then
+  if #f > 3 and has_prefix(f) and may_have_part(record) and (not wanted or wanted[(struct.unpack('>I3', f))]) then
+    local no, tid = (struct.unpack('>I3', f)), f:sub(4)
     local more = call('HGET', P .. ':m', f)
     local job = is_whole(record, more) and job_of(no, tid, record, more)
     if job and job.due >= since and job.due < upto and has_part(job) then
