@@ -122,8 +122,9 @@ export function describedCall(url: string, description: OpenApi): TestIntake['ca
   return async (method, path, init = {}) => {
     const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
     const text = await response.text();
-    const body = text === '' ? null : JSON.parse(text);
-    const type = (response.headers.get('content-type') ?? '').replace('; charset=utf-8', '');
+    const type = (response.headers.get('content-type') ?? '').replace(/;.*/, '');
+    const json = () => (text === '' ? null : JSON.parse(text));
+    const body = type === 'text/plain' ? text : json();
     const wrong = undescribed(description, method, path, { status: response.status, type, body });
     if (wrong !== null) throw new Error(`${method} ${path}: ${wrong}`);
     return { status: response.status, headers: response.headers, body };
