@@ -16,12 +16,10 @@ import { KeysDialog } from './parts/keys-dialog.tsx';
 import { later, NewVersion } from './parts/later.tsx';
 import { Card, Head, Icon, Toasts } from './parts/parts.tsx';
 import { href, type Place, place } from './router.ts';
-import { DeadLetters } from './screens/dead.tsx';
 import { FindBox } from './screens/find.tsx';
 import { Job } from './screens/job.tsx';
 import { Jobs } from './screens/jobs.tsx';
 import { Overview } from './screens/overview.tsx';
-import { Push } from './screens/push.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { TopicScreen } from './screens/topic.tsx';
 import { NewTopic } from './screens/topic-settings.tsx';
@@ -50,8 +48,14 @@ const screens: Readonly<Record<string, ScreenEntry>> = {
   '': { title: 'overview', show: Overview },
   topics: { title: 'topics', show: TopicPages },
   jobs: { title: 'jobs', show: JobPages },
-  dead: { title: 'dead_letters', show: DeadLetters },
-  push: { title: 'push_job', show: Push },
+  dead: {
+    title: 'dead_letters',
+    show: later(() => import('./screens/dead.tsx').then((file) => file.DeadLetters)),
+  },
+  push: {
+    title: 'push_job',
+    show: later(() => import('./screens/push.tsx').then((file) => file.Push)),
+  },
   store: {
     title: 'store',
     show: later(() => import('./screens/store.tsx').then((file) => file.Store)),
@@ -75,6 +79,10 @@ const screens: Readonly<Record<string, ScreenEntry>> = {
   access: {
     title: 'access',
     show: later(() => import('./screens/access.tsx').then((file) => file.Access)),
+  },
+  operations: {
+    title: 'operations',
+    show: later(() => import('./screens/operation.tsx').then((file) => file.Operations)),
   },
   first: {
     title: 'first_job',

@@ -159,6 +159,72 @@ export interface JobJson extends JobSummary {
   readonly attempts: readonly AttemptJson[];
 }
 
+// Operations
+
+export interface OperationFilter {
+  readonly topic?: string;
+  readonly ids?: readonly string[];
+  readonly idPrefix?: string;
+  readonly state?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly reason?: string;
+  readonly lastReason?: string;
+  readonly status?: string;
+}
+
+export type OperationKind = 'requeue' | 'purge' | 'cancel' | 'run' | 'reschedule';
+
+export interface OperationInput {
+  readonly kind: OperationKind;
+  readonly filter: OperationFilter;
+  readonly spread?: string;
+  readonly delay?: string;
+  readonly at?: string;
+}
+
+export interface OperationJson {
+  readonly id: string;
+  readonly kind: OperationKind;
+  readonly state: 'not_started' | 'running' | 'stopped' | 'finished' | 'failed';
+  readonly filter: Omit<OperationFilter, 'ids'> & { readonly idCount?: number };
+  readonly topics: readonly string[];
+  /** ms */
+  readonly spread: number | null;
+  readonly rate: number | null;
+  readonly at: string | null;
+  readonly dryRun: boolean;
+  readonly actor: string;
+  readonly matched: number | null;
+  readonly done: number;
+  readonly skipped: number;
+  readonly failed: number;
+  readonly failures: readonly { readonly topic: string; readonly id: string; readonly error: string }[];
+  readonly problem: string | null;
+  readonly perSecond: number | null;
+  readonly leftMs: number | null;
+  readonly createdAt: string;
+  readonly startedAt: string | null;
+  readonly endedAt: string | null;
+}
+
+export interface DeadGroup {
+  readonly topic: string;
+  readonly lastReason: string | null;
+  readonly status: number | null;
+  readonly count: number;
+  readonly firstAt: string;
+  readonly lastAt: string;
+  /** per hour, oldest first */
+  readonly hours: readonly number[];
+}
+
+export interface DeadGroups {
+  readonly groups: readonly DeadGroup[];
+  readonly examined: number;
+  readonly complete: boolean;
+}
+
 export interface DeadJson {
   readonly topic: string;
   readonly id: string;

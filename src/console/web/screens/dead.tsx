@@ -1,16 +1,26 @@
-// Dead letters: newest first, by topic and time; requeue and purge of selected jobs or of all that match.
+// Dead letters: running operations, groups by cause, and the list. A selection is requeued directly; all that
+// match, by an operation that goes on without the page.
 
 import { useEffect, useState } from 'preact/hooks';
 import { type CallError, call } from '../api/call.ts';
+import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
-import type { DeadJson } from '../api/types.ts';
-import { clock, number } from '../format.ts';
+import type { DeadGroup, DeadGroups, DeadJson, OperationFilter } from '../api/types.ts';
+import { clock, number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
 import { usePages } from '../pages.ts';
-import { ask } from '../parts/dialog.tsx';
 import {
+  askPurge,
+  askRequeue,
+  askRequeueByTime,
+  namedFilters,
+  RunningOperations,
+} from '../parts/operations.tsx';
+import {
+  Card,
   Choice,
   Empty,
+  Failure,
   Head,
   Icon,
   JobLink,
@@ -21,34 +31,43 @@ import {
   toast,
   Waiting,
 } from '../parts/parts.tsx';
-import { place, setQuery } from '../router.ts';
+import { hrefQuery, place, setQuery } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t } from '../words/words.ts';
 
 const hourMs = 3_600_000;
 const ages: Readonly<Record<string, number>> = { '1h': hourMs, '24h': 24 * hourMs, '7d': 168 * hourMs };
-/** Calls of one bulk action: dq moves a bounded number of jobs per call. */
-const bulkCallsMax = 1_000;
+/** A larger selection asks first and becomes an operation. */
+const directMax = 100;
+const groupsShown = 8;
 
-interface Filter {
-  readonly topic?: string;
-  readonly since?: string;
-}
+const attemptReasons = [
+  ...['timeout', 'status', 'rule', 'connect', 'dns', 'tls', 'reset', 'protocol'],
+  ...['reply_too_large', 'empty_reply', 'blocked_address'],
+];
 
 export function DeadLetters() {
   const { query } = place.value;
-  const topic = query.get('topic') ?? '';
-  const age = query.get('age') ?? '';
+  const of = (name: string): string => query.get(name) ?? '';
+  const age = of('age');
   // One time for all pages and for the action: a filter that moves would not match what is shown.
   const [from, setFrom] = useState(() => daemonNow());
   useEffect(() => setFrom(daemonNow()), [age]);
   const ageMs = ages[age];
-  const filter: Filter = {
-    ...(topic === '' ? {} : { topic }),
-    ...(ageMs === undefined ? {} : { since: new Date(from - ageMs).toISOString() }),
+  const given = {
+    topic: of('topic'),
+    lastReason: of('lastReason'),
+    status: of('status'),
+    since: ageMs === undefined ? '' : new Date(from - ageMs).toISOString(),
   };
+  const filter: Omit<OperationFilter, 'ids'> = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== ''),
+  );
+  const isFiltered = Object.keys(filter).length > 0;
   const pages = usePages<DeadJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
+  const groups = usePoll<DeadGroups>('/v1/dead/groups', 10_000);
   const total = summary.value?.states.dead ?? null;
+  const count = isFiltered ? countIn(groups.data, filter) : total;
   return (
     <>
       <Head
@@ -56,22 +75,47 @@ export function DeadLetters() {
         sub={t('dead_sub')}
         actions={
           may('operate') && pages.items !== null && pages.items.length > 0 ? (
-            <AllActions
-              filter={filter}
-              count={topic === '' && age === '' ? total : null}
-              changed={pages.refresh}
-            />
+            <>
+              <button type="button" class="btn desk" onClick={() => askRequeueByTime(topicOf(filter))}>
+                {t('op_by_time')}…
+              </button>
+              <button type="button" class="btn" onClick={() => askRequeue([filter], filter.topic, count)}>
+                <Icon name="redo" />
+                {t('requeue_all')}…
+              </button>
+              <button
+                type="button"
+                class="btn danger desk"
+                onClick={() => askPurge([filter], filter.topic, count)}
+              >
+                <Icon name="trash" />
+                {t('purge')}…
+              </button>
+            </>
           ) : undefined
         }
       />
+      <RunningOperations />
+      {groups.data === null || groups.data.groups.length === 0 ? null : <Causes {...groups.data} />}
       <LoadError error={pages.error} what={t('dead_letters')} retry={pages.refresh} />
       <section class="card">
         <header>
           <div class="fields">
             <TextChip
               label={t('filter_topic')}
-              value={topic}
+              value={given.topic}
               onChange={(value) => setQuery({ topic: value })}
+            />
+            <Choice
+              label={t('filter_reason')}
+              value={given.lastReason}
+              options={[['', t('any')], ...attemptReasons.map((reason) => [reason, reason] as const)]}
+              onChange={(value) => setQuery({ lastReason: value })}
+            />
+            <TextChip
+              label={t('filter_status')}
+              value={given.status}
+              onChange={(value) => setQuery({ status: value })}
             />
             <Choice
               label={t('filter_time')}
@@ -84,14 +128,26 @@ export function DeadLetters() {
               ]}
               onChange={(value) => setQuery({ age: value })}
             />
+            {isFiltered ? (
+              <button
+                type="button"
+                class="btn plain s"
+                onClick={() => setQuery({ topic: '', lastReason: '', status: '', age: '' })}
+              >
+                {t('clear_filters')}
+              </button>
+            ) : null}
           </div>
+          {count === null ? null : (
+            <span class="end note desk">{t('matches', { count: number(count) })}</span>
+          )}
         </header>
         {pages.items === null ? (
           <Waiting />
         ) : pages.items.length === 0 ? (
-          <Empty>{t('dead_none')}</Empty>
+          <Empty>{t(isFiltered ? 'dead_no_match' : 'dead_none')}</Empty>
         ) : (
-          <Table jobs={pages.items} changed={pages.refresh} />
+          <Table jobs={pages.items} filter={filter} count={count} changed={pages.refresh} />
         )}
         <More next={pages.more} />
       </section>
@@ -99,117 +155,193 @@ export function DeadLetters() {
   );
 }
 
-/** Repeats the call until no more match. Returns the number of jobs. */
-async function repeat(step: () => Promise<{ moved: number; more: boolean }>): Promise<number> {
-  let total = 0;
-  for (let n = 0; n < bulkCallsMax; n += 1) {
-    const { moved, more } = await step();
-    total += moved;
-    if (!more) break;
-  }
-  return total;
+const topicOf = ({ topic }: OperationFilter): OperationFilter => (topic === undefined ? {} : { topic });
+
+/** The number of dead letters of a filter; null: the groups do not tell it. */
+function countIn(groups: DeadGroups | null, { topic, lastReason, status, since }: OperationFilter) {
+  if (groups === null || !groups.complete || since !== undefined) return null;
+  return groups.groups
+    .filter(
+      (one) =>
+        (topic === undefined || one.topic === topic) &&
+        (lastReason === undefined || one.lastReason === lastReason) &&
+        (status === undefined || isStatus(status, one.status)),
+    )
+    .reduce((sum, one) => sum + one.count, 0);
 }
 
-/** `until`: jobs that die after the start of the action are left: without it a job that dies again would be
- *  requeued in a circle. */
-async function requeue(filter: Filter & { ids?: readonly string[] }): Promise<number> {
-  const until = new Date(daemonNow()).toISOString();
-  const isAll = filter.topic === undefined && filter.since === undefined;
-  return repeat(async () => {
-    const { requeued, more } = await call<{ requeued: number; more: boolean }>('POST', '/v1/dead/requeue', {
-      json: filter.ids === undefined ? { ...filter, ...(isAll ? { all: true } : {}), until } : filter,
-    });
-    return { moved: requeued, more };
-  });
+function isStatus(wanted: string, status: number | null): boolean {
+  if (wanted === 'none' || status === null) return wanted === 'none' && status === null;
+  return wanted.endsWith('xx') ? wanted[0] === String(status)[0] : wanted === String(status);
 }
 
-async function purge(filter: Filter, until: string): Promise<number> {
-  const isAll = filter.topic === undefined && filter.since === undefined;
-  return repeat(async () => {
-    const { purged, more } = await call<{ purged: number; more: boolean }>('DELETE', '/v1/dead', {
-      query: { ...filter, ...(isAll ? { all: 'true' } : {}), until },
-    });
-    return { moved: purged, more };
-  });
+// By cause
+
+function Causes({ groups, examined, complete }: DeadGroups) {
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? groups : groups.slice(0, groupsShown);
+  const keyed = shown.map((group) => [`${group.topic} ${group.lastReason} ${group.status}`, group] as const);
+  return (
+    <Card
+      title={t('by_cause')}
+      note={complete ? t('by_cause_all') : t('by_cause_newest', { count: number(examined) })}
+    >
+      <table class="desk">
+        <thead>
+          <tr>
+            <th>{t('topic')}</th>
+            <th>{t('last_failure')}</th>
+            <th class="right">{t('jobs')}</th>
+            <th>{t('last_12_h')}</th>
+            <th>{t('first_seen')}</th>
+            <th>{t('last_seen')}</th>
+            <th>
+              <span class="sr">{t('actions')}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {keyed.map(([key, group]) => (
+            <tr key={key}>
+              <td>
+                <TopicLink topic={group.topic} />
+              </td>
+              <td>
+                <span class="tag bad">{causeText(group)}</span>
+              </td>
+              <td class="right">
+                <b>{number(group.count)}</b>
+              </td>
+              <td>
+                <Spark hours={group.hours} />
+              </td>
+              <td class="soft nowrap">{clock(Date.parse(group.firstAt))}</td>
+              <td class="soft nowrap">{relative(Date.parse(group.lastAt))}</td>
+              <td class="right nowrap">
+                <CauseActions group={group} isExact={complete} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <ul class="cards">
+        {keyed.map(([key, group]) => (
+          <li key={key}>
+            <div class="row">
+              <TopicLink topic={group.topic} />
+              <b class="num">{number(group.count)}</b>
+            </div>
+            <div class="row">
+              <span class="tag bad">{causeText(group)}</span>
+              <span class="faint">{relative(Date.parse(group.lastAt))}</span>
+              <CauseActions group={group} isExact={complete} />
+            </div>
+          </li>
+        ))}
+      </ul>
+      <More next={groups.length > shown.length ? () => setWhole(true) : null} />
+    </Card>
+  );
 }
 
-function AllActions({
-  filter,
-  count,
-  changed,
-}: {
-  filter: Filter;
-  /** null: not known for this filter */
-  count: number | null;
-  changed: () => void;
-}) {
-  const shown = count === null ? t('all_matching') : number(count);
+const causeText = ({ lastReason, status }: DeadGroup): string =>
+  [lastReason ?? t('cause_none'), status].filter((part) => part !== null).join(' ');
+
+function CauseActions({ group, isExact }: { group: DeadGroup; isExact: boolean }) {
+  const { topic, lastReason, status } = group;
+  // Poisoned jobs have no attempt: no filter of the last attempt finds them alone.
+  if (lastReason === null) return null;
+  const filter = { topic, lastReason, status: status === null ? 'none' : String(status) };
   return (
     <>
-      <button
-        type="button"
-        class="btn"
-        onClick={() =>
-          ask({
-            title: t('requeue_question', { count: shown }),
-            body: t('requeue_text'),
-            action: t('requeue'),
-            run: async () => {
-              toast(t('toast_requeued', { count: number(await requeue(filter)) }));
-              changed();
-            },
-          })
-        }
-      >
-        <Icon name="redo" />
-        {t('requeue_all')}…
-      </button>
-      <button
-        type="button"
-        class="btn danger"
-        onClick={() => {
-          // Jobs that die after the question were not in it.
-          const until = new Date(daemonNow()).toISOString();
-          ask({
-            title: t('purge_question', { count: shown }),
-            body: t('purge_text', { count: shown }),
-            action: t('purge'),
-            danger: true,
-            typed: shown,
-            run: async () => {
-              toast(t('toast_purged', { count: number(await purge(filter, until)) }));
-              changed();
-            },
-          });
-        }}
-      >
-        <Icon name="trash" />
-        {t('purge')}…
-      </button>
+      <a class="btn plain s" href={hrefQuery(['dead'], filter)}>
+        {t('view')}
+      </a>
+      {may('operate') ? (
+        <button
+          type="button"
+          class="btn s"
+          onClick={() => askRequeue([filter], topic, isExact ? group.count : null)}
+        >
+          <Icon name="redo" small />
+          {t('requeue')}…
+        </button>
+      ) : null}
     </>
   );
 }
 
+function Spark({ hours }: { hours: readonly number[] }) {
+  const top = Math.max(1, ...hours);
+  const step = 72 / Math.max(1, hours.length - 1);
+  const points = hours.map((n, at) => `${(1 + at * step).toFixed(1)} ${(20 - (17 * n) / top).toFixed(1)}`);
+  const line = `M${points.join('L')}`;
+  return (
+    <svg class="spark" viewBox="0 0 74 22" role="img" aria-label={t('dead_per_hour')}>
+      <path class="area fill-dead" d={`${line}L73 22L1 22Z`} />
+      <path class="l stroke-dead" d={line} />
+    </svg>
+  );
+}
+
+// The list
+
 const keyOf = ({ topic, id, version }: DeadJson): string => `${topic} ${id} ${version}`;
 
-function Table({ jobs, changed }: { jobs: readonly DeadJson[]; changed: () => void }) {
+async function requeueNamed(jobs: readonly DeadJson[]): Promise<number> {
+  let requeued = 0;
+  for (const filter of namedFilters(jobs)) {
+    const done = await call<{ requeued: number }>('POST', '/v1/dead/requeue', { json: filter });
+    requeued += done.requeued;
+  }
+  return requeued;
+}
+
+function Table({
+  jobs,
+  filter,
+  count,
+  changed,
+}: {
+  jobs: readonly DeadJson[];
+  filter: OperationFilter;
+  count: number | null;
+  changed: () => void;
+}) {
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
-  const chosen = jobs.filter((job) => picked.has(keyOf(job)));
-  const toggle = (job: DeadJson): void => {
-    const next = new Set(picked);
-    if (!next.delete(keyOf(job))) next.add(keyOf(job));
-    setPicked(next);
+  const [isAll, setAll] = useState(false);
+  const [failure, setFailure] = useState<string | null>(null);
+  const chosen = jobs.filter((job) => isAll || picked.has(keyOf(job)));
+  const isPicked = (job: DeadJson): boolean => isAll || picked.has(keyOf(job));
+  const pick = (keys: readonly string[]): void => {
+    setAll(false);
+    setPicked(new Set(keys));
   };
+  useEffect(() => pick([]), [JSON.stringify(filter)]);
+  const toggle = (job: DeadJson): void => {
+    const keys = chosen.map(keyOf);
+    const key = keyOf(job);
+    pick(isPicked(job) ? keys.filter((one) => one !== key) : [...keys, key]);
+  };
+  const topics = new Set(chosen.map(({ topic }) => topic));
+  const oneTopic = topics.size === 1 ? chosen[0]?.topic : undefined;
   const requeueChosen = (): void => {
-    const byTopic = new Map<string, string[]>();
-    for (const { topic, id } of chosen) byTopic.set(topic, [...(byTopic.get(topic) ?? []), id]);
-    Promise.all([...byTopic].map(([topic, ids]) => requeue({ topic, ids })))
-      .then((counts) => {
-        toast(t('toast_requeued', { count: number(counts.reduce((sum, n) => sum + n, 0)) }));
-        setPicked(new Set());
-        changed();
-      })
-      .catch((error: CallError) => toast(error.message));
+    if (chosen.length === 0) return;
+    if (isAll) askRequeue([filter], filter.topic, count);
+    else if (chosen.length > directMax) askRequeue(namedFilters(chosen), oneTopic, chosen.length);
+    else
+      requeueNamed(chosen)
+        .then((requeued) => {
+          setFailure(null);
+          toast(t('toast_requeued', { count: number(requeued) }));
+          pick([]);
+          changed();
+        })
+        .catch((error: CallError) => setFailure(error.message));
+  };
+  const purgeChosen = (): void => {
+    if (isAll) askPurge([filter], filter.topic, count);
+    else askPurge(namedFilters(chosen), oneTopic, chosen.length);
   };
   useEffect(() => {
     screenKeys.set('R', requeueChosen);
@@ -220,15 +352,27 @@ function Table({ jobs, changed }: { jobs: readonly DeadJson[]; changed: () => vo
     };
   });
   const operates = may('operate');
+  const isWholePage = chosen.length === jobs.length;
   return (
     <>
+      <Failure text={failure} place="nothing" />
       {chosen.length === 0 ? null : (
         <div class="pickbar">
-          <b>{t('selected', { count: chosen.length })}</b>
+          <b>{isAll ? t('all_match_selected') : t('selected', { count: chosen.length })}</b>
+          {isAll ? null : (
+            <button type="button" class="btn plain s" onClick={() => setAll(true)}>
+              {count === null ? t('select_all_match') : t('select_all_count', { count: number(count) })}
+            </button>
+          )}
           <span class="grow" />
           <button type="button" class="btn s" onClick={requeueChosen}>
             <Icon name="redo" small />
             {t('requeue')}
+            {isAll || chosen.length > directMax ? '…' : ''}
+          </button>
+          <button type="button" class="btn s danger" onClick={purgeChosen}>
+            <Icon name="trash" small />
+            {t('purge')}…
           </button>
         </div>
       )}
@@ -240,8 +384,8 @@ function Table({ jobs, changed }: { jobs: readonly DeadJson[]; changed: () => vo
                 <input
                   type="checkbox"
                   aria-label={t('select_page')}
-                  checked={chosen.length === jobs.length}
-                  onChange={() => setPicked(new Set(chosen.length === jobs.length ? [] : jobs.map(keyOf)))}
+                  checked={isWholePage}
+                  onChange={() => pick(isWholePage ? [] : jobs.map(keyOf))}
                 />
               </th>
             ) : null}
@@ -255,13 +399,13 @@ function Table({ jobs, changed }: { jobs: readonly DeadJson[]; changed: () => vo
         </thead>
         <tbody>
           {jobs.map((job) => (
-            <tr key={keyOf(job)} class={picked.has(keyOf(job)) ? 'picked' : ''}>
+            <tr key={keyOf(job)} class={isPicked(job) ? 'picked' : ''}>
               {operates ? (
                 <td>
                   <input
                     type="checkbox"
                     aria-label={t('select_row', { id: job.id })}
-                    checked={picked.has(keyOf(job))}
+                    checked={isPicked(job)}
                     onChange={() => toggle(job)}
                   />
                 </td>
@@ -284,13 +428,13 @@ function Table({ jobs, changed }: { jobs: readonly DeadJson[]; changed: () => vo
       </table>
       <ul class="cards">
         {jobs.map((job) => (
-          <li key={keyOf(job)} class={picked.has(keyOf(job)) ? 'picked' : ''}>
+          <li key={keyOf(job)} class={isPicked(job) ? 'picked' : ''}>
             <div class="row">
               {operates ? (
                 <input
                   type="checkbox"
                   aria-label={t('select_row', { id: job.id })}
-                  checked={picked.has(keyOf(job))}
+                  checked={isPicked(job)}
                   onChange={() => toggle(job)}
                 />
               ) : null}

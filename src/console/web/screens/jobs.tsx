@@ -1,12 +1,13 @@
 // Jobs: live, dead and ended jobs by topic, state, time, id, beginning of the id or part of the body.
 
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { CallError } from '../api/call.ts';
 import { daemonNow, may } from '../api/session.ts';
-import type { JobSummary } from '../api/types.ts';
+import type { JobSummary, OperationFilter, OperationKind } from '../api/types.ts';
 import { readDue } from '../find-query.ts';
 import { clock, duration, number, relative } from '../format.ts';
 import { usePages } from '../pages.ts';
+import { askJobs, namedFilters, RunningOperations, start, verbsOf } from '../parts/operations.tsx';
 import {
   Choice,
   Empty,
@@ -64,6 +65,7 @@ export function JobList({ topic }: { topic: string | null }) {
     (topic === null && filter.topic !== '');
   return (
     <>
+      <RunningOperations />
       <LoadError error={pages.error} what={t('jobs')} retry={pages.refresh} />
       <section class="card">
         <header>
@@ -130,11 +132,31 @@ export function JobList({ topic }: { topic: string | null }) {
           (scan.progress.isRunning || scan.more !== null) ? null : pages.items.length === 0 ? (
           <Empty>{t('no_jobs')}</Empty>
         ) : (
-          <Table jobs={pages.items} withTopic={topic === null} changed={pages.refresh} />
+          <Table
+            jobs={pages.items}
+            filter={
+              part.body === '' && range !== null
+                ? operationFilter({ ...filter, ...range, idPrefix: part.idPrefix })
+                : null
+            }
+            withTopic={topic === null}
+            changed={pages.refresh}
+          />
         )}
         <More next={pages.more} />
       </section>
     </>
+  );
+}
+
+/** The filter of an operation on all jobs that match; null: an operation cannot have this filter. */
+function operationFilter({ id, ...filter }: Readonly<Record<string, string>>): OperationFilter | null {
+  if (id !== '') return null;
+  // Text in JSON is RFC 3339; a query also takes epoch ms.
+  const timeOf = (value: string) => (/^\d+$/.test(value) ? new Date(Number(value)).toISOString() : value);
+  const given = Object.entries(filter).filter(([, value]) => value !== '');
+  return Object.fromEntries(
+    given.map(([name, value]) => [name, name === 'since' || name === 'until' ? timeOf(value) : value]),
   );
 }
 
@@ -150,20 +172,107 @@ function when({ state, dueAt, deadAt, endedAt }: JobSummary): readonly [string, 
   return [relative(due), clock(due)];
 }
 
+const keyOf = ({ topic, id, version }: JobSummary): string => `${topic} ${id} ${version}`;
+
+/** Actions on the selected jobs. `all`: every job that matches, also those that the page does not show. */
+function PickBar({
+  chosen,
+  filter,
+  isAll,
+  setAll,
+  act,
+}: {
+  chosen: readonly JobSummary[];
+  filter: OperationFilter | null;
+  isAll: boolean;
+  setAll: () => void;
+  act: (work: Promise<void>) => void;
+}) {
+  const states = isAll ? [filter?.state ?? ''] : [...new Set(chosen.map(({ state }) => state))];
+  const topics = new Set(chosen.map(({ topic }) => topic));
+  const topic = isAll ? filter?.topic : topics.size === 1 ? chosen[0]?.topic : undefined;
+  const named = (state: string) =>
+    namedFilters(chosen.filter((job) => job.state === state)).map((one) => ({ ...one, state }));
+  const filtersFor = (kind: OperationKind): readonly OperationFilter[] => {
+    if (isAll && filter !== null) return [filter];
+    // An operation reschedules jobs of one state.
+    return kind === 'reschedule' ? states.flatMap(named) : namedFilters(chosen);
+  };
+  const count = isAll ? null : chosen.length;
+  const run = (kind: OperationKind): void => {
+    const asks = isAll || kind === 'cancel' || kind === 'reschedule';
+    if (asks) askJobs(kind, filtersFor(kind), topic, count);
+    else act(start(filtersFor(kind).map((one) => ({ kind, filter: one }))));
+  };
+  const icons: Readonly<Record<string, string>> = { run: 'play', requeue: 'redo', cancel: 'x' };
+  return (
+    <div class="pickbar">
+      <b>{isAll ? t('all_match_selected') : t('selected', { count: chosen.length })}</b>
+      {isAll || filter === null ? null : (
+        <button type="button" class="btn plain s" onClick={setAll}>
+          {t('select_all_match')}
+        </button>
+      )}
+      <span class="grow" />
+      {verbsOf(states).map((kind) => (
+        <button
+          key={kind}
+          type="button"
+          class={kind === 'cancel' ? 'btn s danger' : 'btn s'}
+          onClick={() => run(kind)}
+        >
+          <Icon name={icons[kind] ?? 'clock'} small />
+          {t(kind === 'run' ? 'run_now' : `op_${kind}`)}
+          {isAll || kind === 'cancel' || kind === 'reschedule' ? '…' : ''}
+        </button>
+      ))}
+    </div>
+  );
+}
+
 function Table({
   jobs,
+  filter,
   withTopic,
   changed,
 }: {
   jobs: readonly JobSummary[];
+  /** null: an action on all that match is not possible */
+  filter: OperationFilter | null;
   withTopic: boolean;
   changed: () => void;
 }) {
   const [failure, setFailure] = useState<string | null>(null);
+  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
+  const [isAll, setAll] = useState(false);
+  const pick = (keys: readonly string[]): void => {
+    setAll(false);
+    setPicked(new Set(keys));
+  };
+  useEffect(() => pick([]), [JSON.stringify(filter)]);
+  const operates = may('operate');
+  const canPick = (job: JobSummary): boolean => job.endedAt === undefined;
+  const live = jobs.filter(canPick);
+  const isPicked = (job: JobSummary): boolean => canPick(job) && (isAll || picked.has(keyOf(job)));
+  const chosen = live.filter(isPicked);
+  const toggle = (job: JobSummary): void => {
+    const keys = chosen.map(keyOf);
+    pick(isPicked(job) ? keys.filter((one) => one !== keyOf(job)) : [...keys, keyOf(job)]);
+  };
+  const box = (job: JobSummary) => (
+    <input
+      type="checkbox"
+      aria-label={t('select_row', { id: job.id })}
+      disabled={!canPick(job)}
+      checked={isPicked(job)}
+      onChange={() => toggle(job)}
+    />
+  );
   const act = (work: Promise<void>): void => {
     work.then(
       () => {
         setFailure(null);
+        pick([]);
         changed();
       },
       (error: CallError) => {
@@ -175,9 +284,22 @@ function Table({
   return (
     <>
       <Failure text={failure} place="nothing" />
+      {operates && chosen.length > 0 ? (
+        <PickBar chosen={chosen} filter={filter} isAll={isAll} setAll={() => setAll(true)} act={act} />
+      ) : null}
       <table class="desk">
         <thead>
           <tr>
+            {operates && live.length > 0 ? (
+              <th class="w0">
+                <input
+                  type="checkbox"
+                  aria-label={t('select_page')}
+                  checked={chosen.length === live.length}
+                  onChange={() => pick(chosen.length === live.length ? [] : live.map(keyOf))}
+                />
+              </th>
+            ) : null}
             <th class="w4">{t('job')}</th>
             {withTopic ? <th>{t('topic')}</th> : null}
             <th>{t('state')}</th>
@@ -193,7 +315,8 @@ function Table({
           {jobs.map((job) => {
             const [text, time] = when(job);
             return (
-              <tr key={`${job.topic} ${job.id} ${job.version}`}>
+              <tr key={keyOf(job)} class={isPicked(job) ? 'picked' : ''}>
+                {operates && live.length > 0 ? <td>{box(job)}</td> : null}
                 <td class="cut">
                   <JobLink {...job} />
                 </td>
@@ -214,13 +337,13 @@ function Table({
                 <td class="right">{number(job.attempt)}</td>
                 <td class="right soft">{clock(Date.parse(job.createdAt))}</td>
                 <td class="right nowrap">
-                  {job.state === 'delayed' && may('operate') ? (
+                  {job.state === 'delayed' && operates ? (
                     <button type="button" class="btn s" onClick={() => act(runNow(job))}>
                       <Icon name="play" small />
                       {t('run_now')}
                     </button>
                   ) : null}
-                  {job.state === 'dead' && may('operate') ? (
+                  {job.state === 'dead' && operates ? (
                     <button type="button" class="btn s" onClick={() => act(requeueJob(job))}>
                       <Icon name="redo" small />
                       {t('requeue')}
@@ -234,8 +357,9 @@ function Table({
       </table>
       <ul class="cards">
         {jobs.map((job) => (
-          <li key={`${job.topic} ${job.id} ${job.version}`}>
+          <li key={keyOf(job)} class={isPicked(job) ? 'picked' : ''}>
             <div class="row">
+              {operates && canPick(job) ? box(job) : null}
               <JobLink {...job} />
               <JobState state={job.state} attempt={job.attempt} />
             </div>

@@ -1,0 +1,413 @@
+// Operations on a page: starting one after a question, the running ones with their progress, and their texts.
+
+import { type Signal, signal } from '@preact/signals';
+import { CallError, call } from '../api/call.ts';
+import { usePoll } from '../api/poll.ts';
+import { daemonNow, may } from '../api/session.ts';
+import type { OperationFilter, OperationInput, OperationJson, OperationKind } from '../api/types.ts';
+import { clock, duration, number, relative } from '../format.ts';
+import { href } from '../router.ts';
+import { t, type Word, wordOf } from '../words/words.ts';
+import { ask } from './dialog.tsx';
+import { type Colour, Icon, Pill, toast } from './parts.tsx';
+
+/** An ended operation stays on the page for this time. */
+const endedShownMs = 30_000;
+export const isRunning = ({ state }: OperationJson): boolean =>
+  state === 'not_started' || state === 'running';
+export const processed = ({ done, skipped, failed }: OperationJson): number => done + skipped + failed;
+
+const isAboutDead = (kind: string): boolean => kind === 'requeue' || kind === 'purge';
+
+/** "Requeue 1,240 dead letters of coupon.expire" */
+export function titleOf(kind: string, topic: string | undefined, count: number | null): string {
+  const what = isAboutDead(kind) ? 'op_dead' : 'op_jobs';
+  const jobs = count === null ? t(`${what}_any`) : t(what, { count: number(count) });
+  const verb = t(`op_${kind}` as Word);
+  return topic === undefined ? t('op_title', { verb, jobs }) : t('op_title_of', { verb, jobs, topic });
+}
+
+/** The filter without its topic: "timeout · 5xx · dead before 14:30" */
+export function filterText({ kind, filter }: Pick<OperationJson, 'kind' | 'filter'>): string {
+  const { reason, lastReason, status, idPrefix, state, since, until, idCount } = filter;
+  const dead = isAboutDead(kind);
+  const parts = [
+    reason,
+    lastReason,
+    status === undefined ? undefined : t('op_status', { status }),
+    idPrefix === undefined ? undefined : `${idPrefix}*`,
+    state === undefined ? undefined : wordOf(`job_${state}`, state),
+    idCount === undefined ? undefined : t('op_named', { count: number(idCount) }),
+    since === undefined
+      ? undefined
+      : t(dead ? 'op_dead_since' : 'op_due_since', { time: clock(Date.parse(since)) }),
+    until === undefined
+      ? undefined
+      : t(dead ? 'op_dead_until' : 'op_due_until', { time: clock(Date.parse(until)) }),
+  ];
+  return parts.filter((part) => part !== undefined).join(' · ');
+}
+
+const colours: Readonly<Record<OperationJson['state'], Colour>> = {
+  not_started: 'quiet',
+  running: 'running',
+  stopped: 'retry',
+  finished: 'done',
+  failed: 'dead',
+};
+
+export function OperationState({ state }: { state: OperationJson['state'] }) {
+  return (
+    <Pill colour={colours[state]} ring={state === 'not_started'}>
+      {t(`op_state_${state}`)}
+    </Pill>
+  );
+}
+
+/** "812 of 1,240 · 90/s · 5 s left · 0 failed" */
+export function progressText(op: OperationJson): string {
+  const { matched, perSecond, leftMs, failed, dryRun } = op;
+  if (dryRun) return t('op_counted', { count: number(matched ?? 0) });
+  const parts = [
+    matched === null
+      ? t('op_done', { count: number(processed(op)) })
+      : t('op_done_of', { count: number(processed(op)), of: number(matched) }),
+    perSecond === null ? '' : t('op_per_second', { count: number(perSecond) }),
+    isRunning(op) && leftMs !== null ? t('op_left', { time: duration(leftMs) }) : '',
+    t('op_failed', { count: number(failed) }),
+  ];
+  return parts.filter((part) => part !== '').join(' · ');
+}
+
+export function OperationMeter({ op }: { op: OperationJson }) {
+  const whole = op.matched ?? (isRunning(op) ? null : processed(op));
+  const part = whole === null ? 0 : whole === 0 ? 100 : (100 * processed(op)) / whole;
+  return (
+    <svg
+      class="meter"
+      viewBox="0 0 100 6"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={progressText(op)}
+    >
+      <rect class="fill-sunken" width="100" height="6" />
+      <rect class={`fill-${colours[op.state]}`} width={op.dryRun ? 0 : Math.min(100, part)} height="6" />
+    </svg>
+  );
+}
+
+export function askStop(op: OperationJson, stopped: () => void): void {
+  const done = number(op.done);
+  const rest = op.matched === null ? null : number(Math.max(0, op.matched - processed(op)));
+  ask({
+    title: t('op_stop_question'),
+    body:
+      op.kind === 'requeue' && rest !== null
+        ? t('op_stop_requeue', { done, rest })
+        : t('op_stop_text', { done }),
+    action: t('op_stop'),
+    danger: true,
+    run: async () => {
+      await call('DELETE', `/v1/operations/${op.id}`);
+      stopped();
+    },
+  });
+}
+
+/** The open operations and those that have just ended, each with its progress. */
+export function RunningOperations() {
+  const poll = usePoll<{ items: readonly OperationJson[] }>('/v1/operations', ({ items }) =>
+    items.some(isRunning) ? 1_000 : 5_000,
+  );
+  const shown = (poll.data?.items ?? []).filter(
+    (op) => op.endedAt === null || Date.parse(op.endedAt) > daemonNow() - endedShownMs,
+  );
+  return (
+    <>
+      {[...shown.filter(isRunning), ...shown.filter((op) => !isRunning(op)).slice(0, 2)].map((op) => (
+        <Running key={op.id} op={op} refresh={poll.refresh} />
+      ))}
+    </>
+  );
+}
+
+function Running({ op, refresh }: { op: OperationJson; refresh: () => void }) {
+  const about = filterText(op);
+  const spread = op.spread === null ? '' : t('op_spread', { time: duration(op.spread) });
+  const isOpen = isRunning(op);
+  return (
+    <section class="card progress" aria-label={titleOf(op.kind, op.filter.topic, op.matched)} role="status">
+      <span>
+        {isOpen && op.state === 'running' ? (
+          <Pill colour="running">{t(`op_doing_${op.kind}` as Word)}</Pill>
+        ) : (
+          <OperationState state={op.state} />
+        )}
+      </span>
+      <span class="what">
+        <a class="name" href={href('operations', op.id)}>
+          {titleOf(op.kind, op.filter.topic, op.matched)}
+        </a>
+        {about === '' ? null : <b>· {about}</b>}
+        <span class="faint">
+          · {t('op_by', { actor: op.actor, time: relative(Date.parse(op.createdAt)) })}
+          {spread === '' ? '' : ` · ${spread}`}
+        </span>
+      </span>
+      <span class="fields">
+        <span class="num soft">{progressText(op)}</span>
+        {isOpen && may('operate') ? (
+          <button type="button" class="btn s" onClick={() => askStop(op, refresh)}>
+            {t('op_stop')}…
+          </button>
+        ) : null}
+      </span>
+      <OperationMeter op={op} />
+      {op.problem === null ? null : <p class="wrong all">{t('op_waits', { problem: op.problem })}</p>}
+    </section>
+  );
+}
+
+// Starting
+
+/** Starts one operation per filter, and says so with a link. Rejects with CallError. */
+export async function start(inputs: readonly OperationInput[]): Promise<void> {
+  let last: OperationJson | null = null;
+  for (const input of inputs) {
+    const isAll = Object.keys(input.filter).length === 0;
+    last = await call<OperationJson>('POST', '/v1/operations', {
+      json: { ...input, ...(isAll ? { all: true } : {}) },
+    });
+  }
+  if (last !== null) toast(t('op_started'), { href: href('operations', last.id), text: t('view') });
+}
+
+/** An operation per topic for named jobs. */
+export function namedFilters(
+  jobs: readonly { readonly topic: string; readonly id: string }[],
+): readonly OperationFilter[] {
+  const byTopic = new Map<string, string[]>();
+  for (const { topic, id } of jobs) byTopic.set(topic, [...(byTopic.get(topic) ?? []), id]);
+  return [...byTopic].map(([topic, ids]) => ({ topic, ids }));
+}
+
+const spreads = ['1m', '10m', '1h', '6h', '1d'] as const;
+
+/** `count` null: not known. */
+export function askRequeue(
+  filters: readonly OperationFilter[],
+  topic: string | undefined,
+  count: number | null,
+): void {
+  const spread = signal('10m');
+  ask({
+    title: t('op_question', { title: titleOf('requeue', topic, count) }),
+    body: (
+      <>
+        <p>{t('op_requeue_text')}</p>
+        <SpreadChoice spread={spread} />
+        {topic === undefined ? null : <FailingNow topic={topic} />}
+      </>
+    ),
+    action: t('requeue'),
+    run: () =>
+      start(
+        filters.map((filter) => ({
+          kind: 'requeue',
+          filter,
+          ...(spread.value === '' ? {} : { spread: spread.value }),
+        })),
+      ),
+  });
+}
+
+/** Dead letters of a time that is chosen in the dialog. */
+export function askRequeueByTime(filter: OperationFilter): void {
+  const [spread, since, until] = [signal('10m'), signal(localTime(daemonNow() - 3_600_000)), signal('')];
+  ask({
+    title: t('op_question', { title: titleOf('requeue', filter.topic, null) }),
+    body: (
+      <>
+        <p>{t('op_requeue_text')}</p>
+        <label>
+          {t('op_died_since')}
+          <input
+            type="datetime-local"
+            step="1"
+            value={since.value}
+            onInput={(event) => {
+              since.value = event.currentTarget.value;
+            }}
+          />
+        </label>
+        <label>
+          {t('op_died_until')}
+          <input
+            type="datetime-local"
+            step="1"
+            onInput={(event) => {
+              until.value = event.currentTarget.value;
+            }}
+          />
+          <small>{t('op_died_until_hint')}</small>
+        </label>
+        <SpreadChoice spread={spread} />
+      </>
+    ),
+    action: t('requeue'),
+    run: async () => {
+      const times = {
+        ...(since.value === '' ? {} : { since: new Date(since.value).toISOString() }),
+        ...(until.value === '' ? {} : { until: new Date(until.value).toISOString() }),
+      };
+      if (Object.keys(times).length === 0) throw new CallError(400, 'invalid', t('op_time_missing'));
+      await start([
+        {
+          kind: 'requeue',
+          filter: { ...filter, ...times },
+          ...(spread.value === '' ? {} : { spread: spread.value }),
+        },
+      ]);
+    },
+  });
+}
+
+/** Value of a field for a local time. */
+function localTime(epochMs: number): string {
+  const date = new Date(epochMs);
+  return new Date(epochMs - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+function SpreadChoice({ spread }: { spread: Signal<string> }) {
+  const at = spread.value;
+  return (
+    <fieldset>
+      <legend class="sr">{t('op_when')}</legend>
+      <label>
+        <input
+          type="radio"
+          name="spread"
+          checked={at === ''}
+          onChange={() => {
+            spread.value = '';
+          }}
+        />{' '}
+        {t('op_at_once')}
+      </label>
+      <label>
+        <input
+          type="radio"
+          name="spread"
+          checked={at !== ''}
+          onChange={() => {
+            spread.value = '10m';
+          }}
+        />{' '}
+        {t('op_spread_over')}{' '}
+        <select
+          aria-label={t('op_spread_over')}
+          value={at === '' ? '10m' : at}
+          onChange={(event) => {
+            spread.value = event.currentTarget.value;
+          }}
+        >
+          {spreads.map((time) => (
+            <option key={time} value={time}>
+              {time}
+            </option>
+          ))}
+        </select>
+      </label>
+    </fieldset>
+  );
+}
+
+/** "53 % of this topic's attempts failed in the last 5 min", of the endpoints that this instance calls. */
+function FailingNow({ topic }: { topic: string }) {
+  interface Endpoint {
+    readonly attempts: number;
+    readonly successRate: number | null;
+  }
+  const { data } = usePoll<{ items: readonly Endpoint[] }>('/v1/endpoints', 5_000, { topic });
+  const known = (data?.items ?? []).filter(
+    ({ attempts, successRate }) => attempts > 0 && successRate !== null,
+  );
+  const attempts = known.reduce((sum, one) => sum + one.attempts, 0);
+  const failed = known.reduce((sum, one) => sum + one.attempts * (1 - (one.successRate ?? 1)), 0);
+  if (attempts === 0 || failed === 0) return null;
+  return (
+    <p class="warned">
+      <Icon name="warn" small /> {t('op_failing', { percent: Math.round((100 * failed) / attempts) })}
+    </p>
+  );
+}
+
+/** Asks for the number, or for the word where the number is not known. */
+export function askPurge(
+  filters: readonly OperationFilter[],
+  topic: string | undefined,
+  count: number | null,
+): void {
+  const typed = count === null ? t('purge') : number(count);
+  ask({
+    title: t('op_purge_question', { title: titleOf('purge', topic, count) }),
+    body: t('op_purge_text', { typed }),
+    action: t('purge'),
+    danger: true,
+    typed,
+    run: () => start(filters.map((filter) => ({ kind: 'purge', filter }))),
+  });
+}
+
+/** The operations that are possible for jobs in all of these states; '' = every live state. */
+export function verbsOf(states: readonly string[]): readonly OperationKind[] {
+  const possible: Readonly<Record<string, readonly OperationKind[]>> = {
+    delayed: ['run', 'reschedule', 'cancel'],
+    ready: ['reschedule', 'cancel'],
+    reserved: ['cancel'],
+    dead: ['requeue', 'cancel'],
+    '': ['cancel'],
+  };
+  const of = (state: string): readonly OperationKind[] => possible[state] ?? [];
+  const [first = '', ...rest] = states;
+  return of(first).filter((kind) => rest.every((state) => of(state).includes(kind)));
+}
+
+/** `count` null: not known. */
+export function askJobs(
+  kind: OperationKind,
+  filters: readonly OperationFilter[],
+  topic: string | undefined,
+  count: number | null,
+): void {
+  // A dead letter has its state by the kind of the operation.
+  if (kind === 'requeue') {
+    askRequeue(
+      filters.map(({ state, ...filter }) => filter),
+      topic,
+      count,
+    );
+    return;
+  }
+  const isTime = (value: string): boolean => /^\d{4}-/.test(value);
+  const filtersOf = kind === 'run' ? filters.map(({ state, ...filter }) => filter) : filters;
+  ask({
+    title: t('op_question', { title: titleOf(kind, topic, count) }),
+    body: t(kind === 'cancel' ? 'cancel_jobs_text' : 'op_confirm_text'),
+    action: t(kind === 'cancel' ? 'cancel_jobs' : kind === 'run' ? 'run_now' : 'reschedule'),
+    danger: kind === 'cancel',
+    ...(kind === 'cancel' ? { keep: t('keep_jobs') } : {}),
+    ...(kind === 'cancel' && count === null ? { typed: t('op_cancel') } : {}),
+    ...(kind === 'reschedule'
+      ? { input: { label: t('reschedule_field'), hint: t('reschedule_hint'), value: '10m' } }
+      : {}),
+    run: (value) =>
+      start(
+        filtersOf.map((filter) => ({
+          kind,
+          filter,
+          ...(kind === 'reschedule' ? { [isTime(value.trim()) ? 'at' : 'delay']: value.trim() } : {}),
+        })),
+      ),
+  });
+}
