@@ -17,13 +17,8 @@ import { later, NewVersion } from './parts/later.tsx';
 import { Card, Head, Icon, Toasts } from './parts/parts.tsx';
 import { href, type Place, place } from './router.ts';
 import { FindBox } from './screens/find.tsx';
-import { Job } from './screens/job.tsx';
-import { Jobs } from './screens/jobs.tsx';
 import { Overview } from './screens/overview.tsx';
 import { SignIn } from './screens/sign-in.tsx';
-import { TopicScreen } from './screens/topic.tsx';
-import { NewTopic } from './screens/topic-settings.tsx';
-import { Topics } from './screens/topics.tsx';
 import { language, t, type Word } from './words/words.ts';
 
 /** Of the overview and the navigation: one poll for both. */
@@ -46,8 +41,14 @@ interface ScreenEntry {
 /** The screens by the first segment of the path. The navigation shows those that are here. */
 const screens: Readonly<Record<string, ScreenEntry>> = {
   '': { title: 'overview', show: Overview },
-  topics: { title: 'topics', show: TopicPages },
-  jobs: { title: 'jobs', show: JobPages },
+  topics: {
+    title: 'topics',
+    show: later(() => import('./screens/topics.tsx').then((file) => file.TopicPages)),
+  },
+  jobs: {
+    title: 'jobs',
+    show: later(() => import('./screens/jobs.tsx').then((file) => file.JobPages)),
+  },
   dead: {
     title: 'dead_letters',
     show: later(() => import('./screens/dead.tsx').then((file) => file.DeadLetters)),
@@ -360,17 +361,6 @@ function Screen({ at: { path } }: { at: Place }) {
   const Show = Object.hasOwn(screens, section) ? screens[section]?.show : undefined;
   if (Show === undefined) return <Head title={t('page_not_found')} sub={t('page_not_found_text')} />;
   return <Show first={first} second={second} />;
-}
-
-function TopicPages({ first, second }: Segments) {
-  if (first === undefined) return <Topics />;
-  if (first === 'new' && place.value.query.has('create')) return <NewTopic />;
-  return <TopicScreen key={first} name={first} tab={second ?? 'overview'} />;
-}
-
-function JobPages({ first, second }: Segments) {
-  if (first === undefined || second === undefined) return <Jobs />;
-  return <Job key={`${first} ${second}`} topic={first} id={second} />;
 }
 
 function NoTokens() {

@@ -24,13 +24,20 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { place, setQuery } from '../router.ts';
+import type { Segments } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
+import { Job } from './job.tsx';
 import { ScanProgress, useScan } from './scan.tsx';
 import { requeueJob, runNow } from './topic-actions.tsx';
 
 const states = ['delayed', 'ready', 'reserved', 'dead', 'done', 'cancelled', 'purged', 'expired'];
 
-export function Jobs() {
+export function JobPages({ first, second }: Segments) {
+  if (first === undefined || second === undefined) return <Jobs />;
+  return <Job key={`${first} ${second}`} topic={first} id={second} />;
+}
+
+function Jobs() {
   return (
     <>
       <Head title={t('jobs')} sub={t('jobs_sub')} />

@@ -22,15 +22,24 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { href, hrefQuery, place, setQuery } from '../router.ts';
+import type { Segments } from '../shell.tsx';
 import { topicCommand } from '../topic-command.ts';
 import { t } from '../words/words.ts';
 import { successOf } from './series-cards.tsx';
+import { TopicScreen } from './topic.tsx';
 import { askOffline, askPause, askResume } from './topic-actions.tsx';
+import { NewTopic } from './topic-settings.tsx';
 
 /** A page, and the topics of one call of series. */
 const pageRows = 50;
 
-export function Topics() {
+export function TopicPages({ first, second }: Segments) {
+  if (first === undefined) return <Topics />;
+  if (first === 'new' && place.value.query.has('create')) return <NewTopic />;
+  return <TopicScreen key={first} name={first} tab={second ?? 'overview'} />;
+}
+
+function Topics() {
   const given = (name: string) => place.value.query.get(name) ?? '';
   const filter = { search: given('search'), state: given('state'), owner: given('owner') };
   const isFiltered = Object.values(filter).some((value) => value !== '');
