@@ -15,7 +15,7 @@ export interface ApiContext {
   readonly pushes: PushQueue;
   readonly audit: Pick<AuditTrail, 'answered'>;
   /** checks callback URLs at registration */
-  readonly egress: Pick<EgressPolicy, 'refusesUrl'>;
+  readonly egress: Pick<EgressPolicy, 'refuses' | 'refusesUrl'>;
   /** the callers of this port may change nothing; absent: they may */
   readonly isReadOnly?: boolean;
   /** adds "did you mean" to errors about unknown topics */

@@ -81,7 +81,10 @@ export class ApiServer {
         pushes,
         audit: this.#audit,
         suggestion: new TopicSuggestion(topics),
-        egress: { refusesUrl: (url) => egress.refusesUrl(url) },
+        egress: {
+          refuses: (address, port) => egress.refuses(address, port),
+          refusesUrl: (url) => egress.refusesUrl(url),
+        },
         isReadOnly,
       },
       this.#front,

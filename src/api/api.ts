@@ -46,6 +46,7 @@ import { summaryRoute } from './routes/summary-route.ts';
 import { surveyRoutes } from './routes/survey-routes.ts';
 import { tokenRoutes } from './routes/token-routes.ts';
 import { capacityRoute } from './routes/topics/capacity-route.ts';
+import { previewRoute } from './routes/topics/preview-route.ts';
 import { secretRoute } from './routes/topics/secret-route.ts';
 import { testCallRoute } from './routes/topics/test-call-route.ts';
 import { topicRoutes } from './routes/topics/topic-routes.ts';
@@ -153,6 +154,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   jobVerbRoutes(api, context);
   searchRoute(api, context);
   topicRoutes(api, context);
+  previewRoute(api, context);
   topicStateRoutes(api, context);
   secretRoute(api, context);
   deadRoutes(api, context);

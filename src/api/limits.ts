@@ -25,6 +25,11 @@ export const apiLimits = {
   /** Items of one page: the default and the maximum of `limit`. */
   pageItems: 100,
   pageItemsMax: 1_000,
+  /** Lookups of a topic's preview: one per this time and process, how long a reader waits for it, and the
+   *  addresses that the answer names. */
+  previewEveryMs: 1_000,
+  previewMs: 2_000,
+  previewAddressesMax: 16,
   /** Entries of one page of the audit log: about 1 MB where all are long. */
   auditPageMax: 200,
   /** Audit entries that wait for the registry: 1 MB. The log files have all of them. */

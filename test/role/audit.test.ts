@@ -216,6 +216,45 @@ it('If-Match: another revision is 412 topic_changed with the current topic, and 
   expect(absent.status).toBe(404);
 });
 
+it('the preview of a draft names mistakes, waits and the egress verdict, and stores nothing', async () => {
+  const dq = await startIntake({ config: { 'egress.deny': ['10.0.0.0/8'] } });
+  const preview = async (draft: object, headers = {}) =>
+    (
+      await dq.call('POST', '/v1/topics/preview', {
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(draft),
+      })
+    ).body;
+  const good = { callbackUrl, maxAttempts: 3, backoff: ['10s', '1m'] };
+  expect(await preview(good)).toEqual({
+    errors: [],
+    waitsMs: [10_000, 60_000],
+    totalMs: 70_000,
+    destination: { host: '127.0.0.1', addresses: ['127.0.0.1'], verdict: 'allowed', reason: null },
+  });
+  const wrong = await preview({ retryIf: '{res.code}!=', maxAttempts: 0 });
+  expect(wrong.errors.map(({ field }: { field: string }) => field).sort()).toEqual([
+    'callbackUrl',
+    'maxAttempts',
+    'retryIf',
+  ]);
+  expect(wrong).toMatchObject({ waitsMs: null, totalMs: null, destination: null });
+  const named = { ...good, callbackUrl: 'http://no-such-host.invalid/' };
+  expect((await preview(named)).destination).toMatchObject({ addresses: [], verdict: 'unknown' });
+
+  await dq.api('POST', '/v1/topics', { topic: 't', ...good });
+  expect(await preview({ topic: 't', maxAttempts: 2 })).toMatchObject({ waitsMs: [10_000] });
+  expect((await dq.api('GET', '/v1/topics/t')).body.maxAttempts).toBe(3);
+  const { token } = await tokenFor(dq, ['read'], ['other']);
+  await until(
+    'the token',
+    async () => (await dq.call('GET', '/v1/me', { headers: bearer(token) })).status === 200,
+  );
+  expect((await preview(good, bearer(token))).destination).toBeNull();
+  expect(await preview({ topic: 't' }, bearer(token))).toMatchObject({ code: 'forbidden' });
+  expect((await dq.registry.audit({}, null, 10)).items).toHaveLength(1);
+});
+
 it('ids order entries by their time', () => {
   expect(makeAuditId(1_000) < makeAuditId(1_001)).toBe(true);
 });

@@ -43,7 +43,7 @@ function specified({ method, path }: Route): string | null | undefined {
   if (path === '/v1/me' || path === '/v1/sign-in-links') return 'known';
   if (path.startsWith('/v1/sessions')) return 'admin';
   if (['/v1/audit', '/v1/config', '/v1/reload'].includes(path)) return 'admin';
-  if (method === 'GET') return 'read';
+  if (method === 'GET' || path === '/v1/topics/preview') return 'read';
   if (path.startsWith('/v1/operations')) return 'operate';
   if (
     /\/(run|reschedule|requeue|request|pause|resume|offline|test-call)$/.test(path) ||

@@ -60,6 +60,7 @@ const built = [
   'GET /v1/dead/groups',
   'POST /v1/sign-in-links',
   'GET /v1/audit',
+  'POST /v1/topics/preview',
   'GET /v1/sessions',
   'DELETE /v1/sessions',
   'DELETE /v1/sessions/{id}',

@@ -55,6 +55,7 @@ const bodyOf = ({ method, path }: Route) => {
   if (method === 'POST' && path === '/v1/tokens') return '{"name":"a","scopes":["read"]}';
   if (method === 'POST' && path === '/v1/jobs') return '[]';
   if (method === 'POST' && path === '/v1/shards') return '{"url":"redis://127.0.0.1:1"}';
+  if (path === '/v1/topics/preview') return goodBody;
   return ['PUT', 'PATCH'].includes(method) || path === '/v1/topics' ? goodBody : undefined;
 };
 

@@ -63,20 +63,20 @@ export const jobParams = {
   id: text('job id, percent-encoded; 1–256 bytes of UTF-8', '4711'),
 };
 
+export const FieldProblem = Type.Object({
+  field: text('name as the caller wrote it', 'items[3].delay'),
+  message: text('what is wrong with it and what is right', 'give delay or at, not both'),
+  position: Type.Optional(count('where in the text; characters from 0', 17)),
+});
 export const Problem = Type.Object(
   {
     title: text('what the code means', 'No such topic'),
     status: Type.Integer({ description: 'HTTP status', examples: [404] }),
     detail: text('what is wrong and what to do', 'there is no topic "order.clse"; did you mean order.close?'),
     code: Type.Enum(codes, { description: 'stable; decide by it, not by the texts' }),
-    errors: Type.Array(
-      Type.Object({
-        field: text('name as the caller wrote it', 'items[3].delay'),
-        message: text('what is wrong with it and what is right', 'give delay or at, not both'),
-        position: Type.Optional(count('where in the text; characters from 0', 17)),
-      }),
-      { description: 'each wrong field; empty where no single field is wrong' },
-    ),
+    errors: Type.Array(FieldProblem, {
+      description: 'each wrong field; empty where no single field is wrong',
+    }),
   },
   {
     title: 'Problem',

@@ -1,0 +1,122 @@
+// POST /v1/topics/preview: what a draft of a topic would do, before it is saved: mistakes by field, the waits
+// between its attempts, and for the scope admin where its callbacks would go. Changes nothing.
+
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import { Type } from 'typebox';
+import { DqError } from '../../../core/errors.ts';
+import { backoffMs } from '../../../core/retry-policy.ts';
+import { parseTopicInput } from '../../../core/topic/settings.ts';
+import type { Topic } from '../../../core/topic/topic.ts';
+import { orAfter } from '../../../runtime/timeout.ts';
+import { draftTopic, getTopic } from '../../../use-cases/change-topic.ts';
+import type { Api, ApiContext } from '../../api-context.ts';
+import { requireTopic, seesHeaderValues } from '../../http/route-access.ts';
+import { closed, FieldProblem, nullable, problems, reply, text } from '../../http/schemas.ts';
+import { apiLimits } from '../../limits.ts';
+import { TopicPatch } from './topic-schemas.ts';
+
+const Destination = closed(
+  {
+    host: text('host of the callback URL', 'shop.example.org'),
+    addresses: Type.Array(Type.String(), {
+      description: 'its addresses, as this machine resolves it now',
+      examples: [['10.20.4.18']],
+    }),
+    verdict: Type.Enum(['allowed', 'refused', 'unknown'], {
+      description: 'of the egress policy, for all addresses; unknown: not resolved, at most one per second',
+    }),
+    reason: nullable('string', { description: 'why it is refused or unknown', examples: [null] }),
+  },
+  { title: 'CallbackDestination' },
+);
+const Preview = closed(
+  {
+    errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the draft can be saved' }),
+    waitsMs: Type.Union([Type.Array(Type.Integer()), Type.Null()], {
+      description:
+        'wait after each failed attempt but the last, without jitter; null: the draft has mistakes',
+      examples: [[60_000, 180_000]],
+    }),
+    totalMs: nullable('integer', { description: 'sum of the waits', examples: [240_000] }),
+    destination: Type.Union([Destination, Type.Null()], {
+      description: 'where callbacks go; null: the draft has mistakes, or the caller lacks the scope admin',
+      examples: [null],
+    }),
+  },
+  { title: 'TopicPreview' },
+);
+const schema = {
+  operationId: 'previewTopic',
+  tags: ['topics'],
+  summary: 'What a draft of a topic would do; changes nothing',
+  description: 'The draft of a registered topic is read as in PATCH, every other one as in POST.',
+  response: { 200: reply('the preview', Preview), ...problems(413, 415, 503) },
+};
+
+type Destination = {
+  readonly host: string;
+  readonly addresses: readonly string[];
+  readonly verdict: 'allowed' | 'refused' | 'unknown';
+  readonly reason: string | null;
+};
+
+export function previewRoute(api: Api, { role, egress }: ApiContext): void {
+  const { registry, config } = role;
+  let nextAt = 0;
+  let isResolving = false;
+
+  api.post(
+    '/v1/topics/preview',
+    { schema, config: { access: { scope: 'read', topics: 'handler' }, jsonBody: TopicPatch } },
+    async (request) => {
+      const given = Object(request.body) as { readonly topic?: unknown };
+      const name = typeof given.topic === 'string' ? given.topic : '';
+      if (name !== '') requireTopic(request, name);
+      const known = name === '' ? null : await getTopic(registry, name);
+      try {
+        const parsed = parseTopicInput(request.body, egress, known === null);
+        if (!parsed.ok) throw parsed.error;
+        const topic = draftTopic(known, name, parsed.input);
+        const waitsMs = waitsOf(topic, config['retry.unit']);
+        const totalMs = waitsMs.reduce((sum, wait) => sum + wait, 0);
+        const mayResolve = seesHeaderValues(request);
+        const destination = mayResolve ? await destinationOf(new URL(topic.callbackUrl)) : null;
+        return { errors: [], waitsMs, totalMs, destination };
+      } catch (error) {
+        if (!(error instanceof DqError) || error.code !== 'invalid') throw error;
+        return { errors: error.errors, waitsMs: null, totalMs: null, destination: null };
+      }
+    },
+  );
+
+  async function destinationOf(url: URL): Promise<Destination> {
+    const host = url.hostname.replace(/^\[|\]$/g, '');
+    const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+    const addresses = isIP(host) === 0 ? await resolve(host) : [host];
+    if (typeof addresses === 'string') return { host, addresses: [], verdict: 'unknown', reason: addresses };
+    const reason = addresses.map((one) => egress.refuses(one, port)).find((why) => why !== null) ?? null;
+    return { host, addresses, verdict: reason === null ? 'allowed' : 'refused', reason };
+  }
+
+  /** Addresses, or why there are none. One lookup at a time: a hanging resolver blocks a thread of the
+   *  process for as long as it likes. */
+  async function resolve(host: string): Promise<readonly string[] | string> {
+    const now = performance.now();
+    if (isResolving || now < nextAt) return 'not resolved now; ask again in a second';
+    isResolving = true;
+    nextAt = now + apiLimits.previewEveryMs;
+    const looking = lookup(host, { all: true })
+      .then((found) => found.slice(0, apiLimits.previewAddressesMax).map(({ address }) => address))
+      .catch((error: NodeJS.ErrnoException) => `cannot resolve ${host} (${error.code ?? 'unknown error'})`)
+      .finally(() => {
+        isResolving = false;
+      });
+    return orAfter(apiLimits.previewMs, looking, 'the resolver does not answer');
+  }
+}
+
+/** The wait after attempt 1, 2, … */
+function waitsOf({ backoff, maxAttempts }: Topic, unitMs: number): readonly number[] {
+  return Array.from({ length: maxAttempts - 1 }, (_, failures) => backoffMs(backoff, failures, unitMs));
+}
