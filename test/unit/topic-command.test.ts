@@ -26,6 +26,8 @@ const topic: TopicJson = {
   concurrency: 64,
   rate: 0,
   alertEmails: [],
+  dangerouslySkipTlsVerify: false,
+  revision: 1,
   createdAt: '',
   updatedAt: '',
 } as TopicJson;

@@ -28,8 +28,8 @@ function decode(segment: string): string {
 
 export const place = signal(read());
 
-/** What asks before the page changes; returns false to stay. */
-export const leaveCheck = { ask: (): boolean => true };
+/** What asks before the page changes; returns false to stay, and may call `leave` later. */
+export const leaveCheck = { ask: (_leave: () => void): boolean => true };
 
 /** Path of the console: href('topics', 'order.close') = /topics/order.close */
 export function href(...path: readonly string[]): string {
@@ -47,7 +47,10 @@ export function hrefQuery(path: readonly string[], query: Readonly<Record<string
 let shown = location.href;
 
 export function go(to: string, replace = false): void {
-  if (!leaveCheck.ask()) return;
+  if (leaveCheck.ask(() => move(to, replace))) move(to, replace);
+}
+
+function move(to: string, replace: boolean): void {
   if (replace) history.replaceState(null, '', to);
   else history.pushState(null, '', to);
   place.value = read();
@@ -62,9 +65,10 @@ export function setQuery(change: Readonly<Record<string, string>>): void {
 }
 
 addEventListener('popstate', () => {
-  if (leaveCheck.ask()) {
+  const to = location.href;
+  if (leaveCheck.ask(() => move(to, false))) {
     place.value = read();
-    shown = location.href;
+    shown = to;
   } else history.pushState(null, '', shown);
 });
 addEventListener('click', (event) => {

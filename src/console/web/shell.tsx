@@ -85,6 +85,10 @@ const screens: Readonly<Record<string, ScreenEntry>> = {
     title: 'operations',
     show: later(() => import('./screens/operation.tsx').then((file) => file.Operations)),
   },
+  audit: {
+    title: 'audit_log',
+    show: later(() => import('./screens/audit.tsx').then((file) => file.Audit)),
+  },
   first: {
     title: 'first_job',
     show: later(() => import('./screens/first.tsx').then((file) => file.First)),

@@ -72,6 +72,8 @@ export interface TopicJson {
   readonly concurrency: number;
   readonly rate: number;
   readonly alertEmails: readonly string[];
+  readonly dangerouslySkipTlsVerify: boolean;
+  readonly revision: number;
   readonly createdAt: string;
   readonly updatedAt: string;
 }
@@ -363,4 +365,45 @@ export interface TopicSeries {
     readonly delivered: Column;
     readonly failed: Column;
   }[];
+}
+
+// Audit log
+
+export interface AuditEntry {
+  readonly id: string;
+  readonly at: string;
+  /** '' : a failed sign-in */
+  readonly actor: string;
+  readonly address: string;
+  /** operationId */
+  readonly action: string;
+  readonly topic: string | null;
+  readonly jobId: string | null;
+  readonly detail: {
+    readonly changes?: readonly {
+      readonly field: string;
+      readonly before: unknown;
+      readonly after: unknown;
+    }[];
+    readonly filter?: Readonly<Record<string, unknown>>;
+    readonly count?: number;
+  } | null;
+  readonly status: number;
+  readonly code: string | null;
+}
+
+export interface TopicPreview {
+  readonly errors: readonly {
+    readonly field: string;
+    readonly message: string;
+    readonly position?: number;
+  }[];
+  readonly waitsMs: readonly number[] | null;
+  readonly totalMs: number | null;
+  readonly destination: {
+    readonly host: string;
+    readonly addresses: readonly string[];
+    readonly verdict: 'allowed' | 'refused' | 'unknown';
+    readonly reason: string | null;
+  } | null;
 }

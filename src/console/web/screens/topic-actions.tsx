@@ -55,7 +55,7 @@ export function askDelete(topic: string, jobs: number): void {
     danger: true,
     typed: topic,
     run: async () => {
-      await call('DELETE', topicPath(topic), jobs > 0 ? { query: { purge: 'true' } } : {});
+      await call('DELETE', topicPath(topic), jobs > 0 ? { query: { jobs: 'purge' } } : {});
       toast(t('done'));
       go(href('topics'));
     },

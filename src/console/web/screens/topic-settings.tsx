@@ -1,25 +1,28 @@
 // Settings of a topic: a form over the API's fields, the rule tester and the retry schedule beside it. Sends only
 // the members that were changed; dq checks them, and its errors appear at their fields.
 
-import { Fragment } from 'preact';
+import { type ComponentChildren, Fragment } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
-import type { TopicJson } from '../api/types.ts';
+import type { TopicJson, TopicPreview } from '../api/types.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Card, CopyButton, Failure, Head, Pill, toast } from '../parts/parts.tsx';
+import { Card, Failure, Head, Pill, toast } from '../parts/parts.tsx';
+import { SecretOnce } from '../parts/secret-once.tsx';
 import { go, href, leaveCheck } from '../router.ts';
 import { waitsOf } from '../waits.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
+import { TestCallCard } from './test-call.tsx';
 
 type Values = Readonly<Record<string, string>>;
 
 interface Field {
   readonly name: string;
   readonly group: Word;
-  /** 'text', 'number', the members of a choice, 'list' (comma-separated), or 'backoff' */
-  readonly kind: 'text' | 'number' | 'list' | 'backoff' | readonly string[];
+  /** the members of a choice, or how the text is read: `list` is separated by commas, `headers` has lines
+   *  `name: value` */
+  readonly kind: 'text' | 'number' | 'list' | 'backoff' | 'headers' | 'yes_no' | readonly string[];
   readonly wide?: boolean;
   readonly mono?: boolean;
 }
@@ -30,6 +33,8 @@ const fields: readonly Field[] = [
   { name: 'format', group: 'group_callback', kind: ['raw', 'form'] },
   { name: 'delay', group: 'group_callback', kind: 'text', mono: true },
   { name: 'timeout', group: 'group_callback', kind: 'text', mono: true },
+  { name: 'headers', group: 'group_callback', kind: 'headers', wide: true, mono: true },
+  { name: 'dangerouslySkipTlsVerify', group: 'group_callback', kind: 'yes_no', wide: true },
   { name: 'retryIf', group: 'group_retry', kind: 'text', wide: true, mono: true },
   { name: 'okStatus', group: 'group_retry', kind: 'list', mono: true },
   { name: 'emptyReply', group: 'group_retry', kind: ['accept', 'retry'] },
@@ -51,6 +56,8 @@ const defaults: Values = {
   format: 'raw',
   delay: '0',
   timeout: '3s',
+  headers: '',
+  dangerouslySkipTlsVerify: 'false',
   retryIf: '',
   okStatus: '2xx',
   emptyReply: 'accept',
@@ -72,8 +79,27 @@ function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
+const headersText = (headers: TopicJson['headers']): string =>
+  Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join('\n');
+
+/** A line without a colon goes as it is: dq names the mistake. */
+function headersOf(text: string): unknown {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  if (lines.some((line) => !line.includes(':'))) return text;
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(':')).trim(), line.slice(line.indexOf(':') + 1).trim()]),
+  );
+}
+
 const valuesOf = (topic: TopicJson): Values =>
-  Object.fromEntries(fields.map(({ name }) => [name, textOf(topic[name as keyof TopicJson])]));
+  Object.fromEntries(
+    fields.map(({ name, kind }) => [
+      name,
+      kind === 'headers' ? headersText(topic.headers) : textOf(topic[name as keyof TopicJson]),
+    ]),
+  );
 
 const listOf = (text: string): string[] =>
   text
@@ -84,6 +110,8 @@ const listOf = (text: string): string[] =>
 /** The member that a field's text means. A text that is no number goes as it is: dq names the mistake. */
 function memberOf({ kind }: Field, text: string): unknown {
   if (kind === 'list') return listOf(text);
+  if (kind === 'headers') return headersOf(text);
+  if (kind === 'yes_no') return text === 'true';
   if (kind === 'number') return text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text);
   if (kind !== 'backoff') return text;
   if (text.trim().startsWith('{')) return readObject(text);
@@ -101,37 +129,69 @@ function readObject(text: string): unknown {
 const changedFields = (before: Values, now: Values): readonly Field[] =>
   fields.filter(({ name }) => (before[name] ?? '') !== (now[name] ?? ''));
 
+const membersOf = (given: readonly Field[], values: Values): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(given.map((field) => [field.name, memberOf(field, values[field.name] ?? '')]));
+
+/** Asks before unsaved input is lost: by the page's dialog, and by the browser's where the tab is closed. */
+function useLeaveCheck(isUnsaved: boolean): void {
+  useEffect(() => {
+    if (!isUnsaved) return;
+    const onClose = (event: BeforeUnloadEvent): void => event.preventDefault();
+    leaveCheck.ask = (leave) => {
+      ask({
+        title: t('leave_question'),
+        body: t('leave_text'),
+        action: t('leave'),
+        keep: t('stay'),
+        danger: true,
+        run: async () => leave(),
+      });
+      return false;
+    };
+    addEventListener('beforeunload', onClose);
+    return () => {
+      leaveCheck.ask = () => true;
+      removeEventListener('beforeunload', onClose);
+    };
+  }, [isUnsaved]);
+}
+
 export function TopicSettings({ topic }: { topic: TopicJson }) {
   // The topic as it was when the form was opened: polls must not change what is typed.
-  const [before, setBefore] = useState(() => valuesOf(topic));
+  const [base, setBase] = useState(() => ({ values: valuesOf(topic), revision: topic.revision }));
+  const before = base.values;
   const [values, setValues] = useState(before);
   const [errors, setErrors] = useState<readonly FieldError[]>([]);
   const [failure, setFailure] = useState<string | null>(null);
+  /** fields that someone else changed meanwhile */
+  const [theirs, setTheirs] = useState<readonly Field[]>([]);
   const changed = changedFields(before, values);
-  useEffect(() => {
-    const onLeave = (event: BeforeUnloadEvent): void => {
-      if (changed.length > 0) event.preventDefault();
-    };
-    leaveCheck.ask = () => changed.length === 0 || confirm(t('leave_question'));
-    addEventListener('beforeunload', onLeave);
-    return () => {
-      leaveCheck.ask = () => true;
-      removeEventListener('beforeunload', onLeave);
-    };
-  });
+  useLeaveCheck(changed.length > 0);
+  const preview = usePreview({ topic: topic.topic, ...membersOf(changed, values) }, changed.length > 0);
   const save = async (): Promise<void> => {
-    const json = Object.fromEntries(
-      changed.map((field) => [field.name, memberOf(field, values[field.name] ?? '')]),
-    );
+    const json = membersOf(changed, values);
+    const headers = { 'if-match': `"${base.revision}"` };
     try {
-      const saved = valuesOf(await call<TopicJson>('PATCH', topicPath(topic.topic), { json }));
-      setBefore(saved);
-      setValues(saved);
+      const saved = await call<TopicJson>('PATCH', topicPath(topic.topic), { json, headers });
+      setBase({ values: valuesOf(saved), revision: saved.revision });
+      setValues(valuesOf(saved));
       setErrors([]);
       setFailure(null);
+      setTheirs([]);
       toast(t('saved'));
     } catch (error) {
-      showError(error, setErrors, setFailure);
+      const current = error instanceof CallError && error.status === 412 ? error.problem['topic'] : null;
+      if (current === null || current === undefined) return showError(error, setErrors, setFailure);
+      // What only they changed is taken; what both changed stays as it is typed, and is shown with theirs.
+      const now = current as TopicJson;
+      const next = valuesOf(now);
+      setTheirs(changedFields(before, next));
+      setBase({ values: next, revision: now.revision });
+      setValues({
+        ...next,
+        ...Object.fromEntries(changed.map(({ name }) => [name, values[name] ?? ''])),
+      });
+      setFailure(t('changed_meanwhile'));
     }
   };
   const askToSave = (): void => {
@@ -154,8 +214,19 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
             askToSave();
           }}
         >
-          <Fields values={values} errors={errors} change={setValues} />
+          <Fields
+            values={values}
+            errors={shownErrors(errors, preview, changed)}
+            change={setValues}
+            note={<DestinationNote preview={preview} />}
+          />
           <Failure text={failure} place="wide" />
+          <Theirs
+            fields={theirs}
+            theirs={before}
+            mine={values}
+            take={(name) => setValues({ ...values, [name]: before[name] ?? '' })}
+          />
           <div class="wide fields">
             <button type="submit" class="btn main" disabled={changed.length === 0}>
               {t('save')}
@@ -168,6 +239,7 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
                 setValues(before);
                 setErrors([]);
                 setFailure(null);
+                setTheirs([]);
               }}
             >
               {t('discard')}
@@ -175,12 +247,96 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
             {changed.length === 0 ? null : (
               <span class="faint">{t('unsaved', { count: changed.length })}</span>
             )}
+            <span class="faint">{t('revision', { number: base.revision })}</span>
           </div>
         </form>
       </Card>
-      <Beside values={values} />
+      <Beside values={values} preview={preview}>
+        <TestCallCard
+          topic={topic.topic}
+          draft={() => (changed.length === 0 ? null : membersOf(changed, values))}
+        />
+      </Beside>
     </div>
   );
+}
+
+/** Their values and the typed ones, field by field. */
+function Theirs({
+  fields: changed,
+  theirs,
+  mine,
+  take,
+}: {
+  fields: readonly Field[];
+  theirs: Values;
+  mine: Values;
+  take: (name: string) => void;
+}) {
+  if (changed.length === 0) return null;
+  return (
+    <dl class="facts wide">
+      {changed.map(({ name }) => (
+        <Fragment key={name}>
+          <dt>{wordOf(`field_${name}`, name)}</dt>
+          <dd>
+            {t('their_value')} <span class="mono">{theirs[name] === '' ? '–' : theirs[name]}</span>
+            {mine[name] === theirs[name] ? null : (
+              <>
+                {' · '}
+                {t('your_value')} <span class="mono">{mine[name] === '' ? '–' : mine[name]}</span>{' '}
+                <button type="button" class="btn s" onClick={() => take(name)}>
+                  {t('take_theirs')}
+                </button>
+              </>
+            )}
+          </dd>
+        </Fragment>
+      ))}
+    </dl>
+  );
+}
+
+/** Asks 400 ms after the last key; null: unknown. */
+function usePreview(draft: object, isWanted: boolean): TopicPreview | null {
+  const [preview, setPreview] = useState<TopicPreview | null>(null);
+  const text = JSON.stringify(draft);
+  useEffect(() => {
+    setPreview(null);
+    if (!isWanted) return;
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      const options = { text, contentType: 'application/json', signal: abort.signal };
+      // Without an answer the form works as before: dq checks the fields when they are saved.
+      call<TopicPreview>('POST', '/v1/topics/preview', options).then(setPreview, () => undefined);
+    }, 400);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [text, isWanted]);
+  return preview;
+}
+
+/** Of the last save, else of the preview for fields that were changed. */
+function shownErrors(
+  errors: readonly FieldError[],
+  preview: TopicPreview | null,
+  changed: readonly Field[],
+): readonly FieldError[] {
+  const found = (preview?.errors ?? []).filter(({ field }) =>
+    changed.some(({ name }) => name === rootOf(field)),
+  );
+  return [...found, ...errors];
+}
+
+function DestinationNote({ preview }: { preview: TopicPreview | null }) {
+  const found = preview?.destination ?? null;
+  if (found === null) return null;
+  if (found.verdict === 'allowed')
+    return <small class="good">{t('resolves_to', { addresses: found.addresses.join(', ') })}</small>;
+  if (found.verdict === 'refused') return <small class="wrong">{found.reason}</small>;
+  return <small>{found.reason}</small>;
 }
 
 /** A mistake in one of these sends callbacks to the wrong place, or ends jobs as dead letters. */
@@ -215,14 +371,12 @@ export function NewTopic() {
   const [errors, setErrors] = useState<readonly FieldError[]>([]);
   const [failure, setFailure] = useState<string | null>(null);
   const [made, setMade] = useState<{ readonly topic: string; readonly secret: string } | null>(null);
+  const changed = changedFields(defaults, values);
+  const given = fields.filter((field) => field.name === 'callbackUrl' || changed.includes(field));
+  const json = { topic: name, ...membersOf(given, values) };
+  useLeaveCheck(made === null && (name !== '' || changed.length > 0));
+  const preview = usePreview(json, made === null && name !== '' && changed.length > 0);
   const create = async (): Promise<void> => {
-    const given = fields.filter(
-      (field) => field.name === 'callbackUrl' || values[field.name] !== defaults[field.name],
-    );
-    const json = {
-      topic: name,
-      ...Object.fromEntries(given.map((field) => [field.name, memberOf(field, values[field.name] ?? '')])),
-    };
     try {
       setMade(await call<{ topic: string; secret: string }>('POST', '/v1/topics', { json }));
     } catch (error) {
@@ -234,14 +388,9 @@ export function NewTopic() {
       <>
         <Head title={made.topic} />
         <Card title={t('tab_secret')}>
-          <div class="body stack" role="status">
+          <div class="body stack">
             <p>{t('created_topic')}</p>
-            <div class="title">
-              <pre class="code" tabIndex={0}>
-                {made.secret}
-              </pre>
-              <CopyButton text={made.secret} label={t('copy')} />
-            </div>
+            <SecretOnce text={made.secret} />
             <div>
               <button type="button" class="btn main" onClick={() => go(href('topics', made.topic))}>
                 {made.topic}
@@ -273,7 +422,12 @@ export function NewTopic() {
               />
               <FieldNote errors={errors} name="topic" />
             </label>
-            <Fields values={values} errors={errors} change={setValues} />
+            <Fields
+              values={values}
+              errors={shownErrors(errors, preview, changed)}
+              change={setValues}
+              note={<DestinationNote preview={preview} />}
+            />
             <Failure text={failure} place="wide" />
             <div class="wide fields">
               <button type="submit" class="btn main" disabled={name === ''}>
@@ -282,7 +436,7 @@ export function NewTopic() {
             </div>
           </form>
         </Card>
-        <Beside values={values} />
+        <Beside values={values} preview={preview} />
       </div>
     </>
   );
@@ -315,10 +469,13 @@ function Fields({
   values,
   errors,
   change,
+  note,
 }: {
   values: Values;
   errors: readonly FieldError[];
   change: (values: Values) => void;
+  /** below the callback URL */
+  note: ComponentChildren;
 }) {
   return (
     <>
@@ -334,6 +491,7 @@ function Fields({
                 value={values[field.name] ?? ''}
                 errors={errors}
                 change={(value) => change({ ...values, [field.name]: value })}
+                note={field.name === 'callbackUrl' ? note : null}
               />
             ))}
         </fieldset>
@@ -347,13 +505,16 @@ function Input({
   value,
   errors,
   change,
+  note,
 }: {
   field: Field;
   value: string;
   errors: readonly FieldError[];
   change: (value: string) => void;
+  note: ComponentChildren;
 }) {
-  const { name, kind, wide = false, mono = false } = field;
+  const { name, wide = false, mono = false } = field;
+  const kind = field.kind === 'yes_no' ? ['false', 'true'] : field.kind;
   const isBad = errorOf(errors, name) !== undefined;
   return (
     <label class={wide ? 'wide' : ''} for={`field-${name}`}>
@@ -366,6 +527,15 @@ function Input({
             </option>
           ))}
         </select>
+      ) : kind === 'headers' ? (
+        <textarea
+          id={`field-${name}`}
+          class={isBad ? 'bad' : ''}
+          rows={3}
+          placeholder="x-tenant: shop"
+          value={value}
+          onInput={(event) => change(event.currentTarget.value)}
+        />
       ) : (
         <input
           id={`field-${name}`}
@@ -376,17 +546,27 @@ function Input({
         />
       )}
       <FieldNote errors={errors} name={name} />
+      {isBad ? null : note}
     </label>
   );
 }
 
-function Beside({ values }: { values: Values }) {
+function Beside({
+  values,
+  preview,
+  children,
+}: {
+  values: Values;
+  preview: TopicPreview | null;
+  children?: ComponentChildren;
+}) {
   const maxAttempts = Math.min(100, Math.max(1, Math.floor(Number(values['maxAttempts'])) || 1));
   const backoff = memberOf(
     { name: 'backoff', group: 'group_retry', kind: 'backoff' },
     values['backoff'] ?? '',
   );
-  const waits = waitsOf({ maxAttempts, backoff: backoff as TopicJson['backoff'] });
+  // The preview knows the unit of 2n+1.
+  const waits = preview?.waitsMs ?? waitsOf({ maxAttempts, backoff: backoff as TopicJson['backoff'] });
   const total = waits.reduce((sum, wait) => sum + wait, 0);
   return (
     <div class="c5 stack">
@@ -399,6 +579,7 @@ function Beside({ values }: { values: Values }) {
           <Ladder waitsMs={waits} />
         </div>
       </Card>
+      {children}
     </div>
   );
 }

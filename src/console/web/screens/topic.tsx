@@ -11,9 +11,9 @@ import { Ladder } from '../charts/ladder.tsx';
 import { rangeOf } from '../charts/range.tsx';
 import { duration, number, percent, shortNumber } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
+import { later } from '../parts/later.tsx';
 import {
   Card,
-  CopyButton,
   Empty,
   Head,
   Icon,
@@ -23,6 +23,7 @@ import {
   TopicState,
   Waiting,
 } from '../parts/parts.tsx';
+import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { waitsOf } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
@@ -33,6 +34,8 @@ import { FailedAttempts, isFailing, Lateness, reasonName, Traffic, useSeries } f
 import { TestCallButton } from './test-call.tsx';
 import { askDelete, askOffline, askPause, askResume } from './topic-actions.tsx';
 import { TopicSettings } from './topic-settings.tsx';
+
+const Changes = later(() => import('./audit.tsx').then((file) => file.TopicChanges));
 
 export function TopicScreen({ name, tab }: { name: string; tab: string }) {
   const topic = usePoll<TopicJson>(topicPath(name), 5_000);
@@ -99,6 +102,8 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
         <TopicSettings topic={data} />
       ) : tab === 'secret' ? (
         <Secret name={name} />
+      ) : tab === 'changes' ? (
+        <Changes topic={name} />
       ) : (
         <Figures topic={data} stats={stats.data} recent={recent.data} capacity={capacity} />
       )}
@@ -115,6 +120,7 @@ function Tabs({ name, tab, jobs }: { name: string; tab: string; jobs: number | n
       ? ([
           ['settings', 'tab_settings', null],
           ['secret', 'tab_secret', null],
+          ['changes', 'tab_changes', null],
         ] as const)
       : []),
   ];
@@ -402,15 +408,7 @@ function Secret({ name }: { name: string }) {
     <Card title={t('tab_secret')}>
       <div class="body stack">
         <p class="soft">{t('secret_text')}</p>
-        {made === null ? null : (
-          <div class="title">
-            <pre class="code" tabIndex={0}>
-              {made}
-            </pre>
-            <CopyButton text={made} label={t('copy')} />
-            <b>{t('secret_once')}</b>
-          </div>
-        )}
+        {made === null ? null : <SecretOnce text={made} />}
         <div>
           <button
             type="button"
