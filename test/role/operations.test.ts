@@ -300,6 +300,20 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await store.admin.counts()).toMatchObject({ topics: {} });
     expect(bench.rig.counted('t', 'cancelled')).toBe(600);
   });
+
+  it('cancel at a rate: keeps a job that was pushed again since its page was listed', async () => {
+    const bench = await openBench(kind);
+    const { store } = bench;
+    await push(store, 't', ids('a', 8), 3_600_000);
+    const id = await begin(bench, { kind: 'cancel', rate: 2 });
+    await work(bench);
+    await until('the first is cancelled', async () => (await count(store, 't', 'delayed')) < 8);
+    await push(store, 't', ids('a', 8), 3_600_000);
+    const { done, skipped } = await ended(bench, id);
+    expect(await count(store, 't', 'delayed')).toBe(8);
+    expect(skipped).toBeGreaterThan(0);
+    expect(done + skipped).toBe(8);
+  });
 });
 
 describe('operations', () => {

@@ -2,6 +2,7 @@
 // state. Invariant: moving the same keys twice moves each job once: dead letters that died after the start do
 // not match, a job of a second run or cancel has changed its state, and rescheduling to the same time changes
 // nothing that matters.
+// Live jobs are moved by id: OperationRun compares their versions before, the store does not.
 
 import type { FoundJob, JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
@@ -171,7 +172,7 @@ export function stateOf({ kind, filter }: Pick<OperationRecord, 'kind' | 'filter
   return filter.state ?? (kind === 'cancel' ? undefined : 'delayed');
 }
 
-function isAboutDead({ kind }: OperationRecord): boolean {
+export function isAboutDead({ kind }: OperationRecord): boolean {
   return kind === 'requeue' || kind === 'purge';
 }
 

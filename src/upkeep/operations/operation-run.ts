@@ -13,12 +13,13 @@ import {
   type OperationRecord,
   type OperationWork,
   processedOf,
+  type StepKey,
 } from '../../core/operation.ts';
 import { reaches } from '../../core/token.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { upkeepLimits } from '../limits.ts';
-import { type OperationJobs, type Started, stateOf } from './operation-jobs.ts';
+import { isAboutDead, type OperationJobs, type Started, stateOf } from './operation-jobs.ts';
 import { Pace } from './pace.ts';
 
 export interface OperationRunOptions {
@@ -161,13 +162,15 @@ export class OperationRun {
   }
 
   async #move(allowed: number): Promise<Next> {
-    if (this.#work.step.length === 0) {
+    const isFresh = this.#work.step.length === 0;
+    if (isFresh) {
       this.#work = { ...this.#work, ...(await this.#list()) };
       this.#isNew = true;
     }
     await this.#checkpoint();
     if (this.#isStopped) return 'again';
-    const keys = this.#work.step.slice(0, Math.min(allowed, upkeepLimits.operationStepMax));
+    const most = Math.min(allowed, upkeepLimits.operationStepMax);
+    const keys = isFresh ? this.#work.step.slice(0, most) : await this.#stillListed(most);
     if (keys.length === 0) return 'again';
     // Until the results are counted, a failure or a stop has to examine the step.
     this.#isUnsure = true;
@@ -180,6 +183,18 @@ export class OperationRun {
     this.#tries = 0;
     this.#worked();
     return 'again';
+  }
+
+  /** The first keys of an older step. A pace or a failure may have kept it for minutes, and live jobs are
+   *  moved by id: those with a new version are skipped. For dead letters the store compares their death. */
+  async #stillListed(max: number): Promise<readonly StepKey[]> {
+    const { step } = this.#work;
+    const keys = step.slice(0, max);
+    if (isAboutDead(this.#record)) return keys;
+    const same = await this.#options.jobs.unmoved(keys);
+    this.#add({ done: 0, skipped: keys.length - same.length, failures: [] });
+    this.#work = { ...this.#work, step: [...same, ...step.slice(keys.length)] };
+    return same;
   }
 
   /** Counts the jobs of the step that were moved, and keeps the others. */
