@@ -164,6 +164,54 @@ describe.each(stores)('all dead letters of a topic, on %s', (name, config) => {
   });
 });
 
+describe('all that match', () => {
+  it('are the jobs that the address names: other dead letters stay', async () => {
+    const server = createServer((request, reply) => {
+      request.resume();
+      reply.writeHead(request.url === '/gone' ? 410 : 500).end();
+    });
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    afterAll(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const daemon = await startDaemon({ console: true });
+    const deadIn = async (topic: string) =>
+      (await daemon.api('GET', `/v1/topics/${topic}/stats`)).body.states.dead;
+    for (const topic of ['gone', 'tired']) {
+      const callbackUrl = `http://127.0.0.1:${port}/${topic}`;
+      const given = { topic, callbackUrl, maxAttempts: 1 };
+      expect((await daemon.api('POST', '/v1/topics', given)).status).toBe(201);
+      await daemon.push(topic, '{}', { id: `${topic}-1`, delay: '0s' });
+      await until(`${topic} has a dead letter`, async () => (await deadIn(topic)) === 1);
+    }
+    const url = consoleOf(daemon);
+    const { page } = await openPage(browser, `${url}/dead?reason=gone`);
+    await shows(page, 'gone-1');
+    expect(await page.getByText('tired-1').count()).toBe(0);
+    await page.getByRole('button', { name: 'Purge…' }).click();
+    // It died after the question was asked.
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('textbox').waitFor();
+    await daemon.push('gone', '{}', { id: 'gone-2', delay: '0s' });
+    await until('a second one is dead', async () => (await deadIn('gone')) === 2);
+    await dialog.getByRole('textbox').fill('Purge');
+    await dialog.getByRole('button', { name: 'Purge', exact: true }).click();
+    const purged = await until('the end of the operation', async () => {
+      const { body } = await daemon.api('GET', '/v1/operations');
+      return body.items[0]?.endedAt == null ? null : body.items[0];
+    });
+    expect(purged).toMatchObject({ done: 1, filter: { reason: 'gone' } });
+    expect([await deadIn('gone'), await deadIn('tired')]).toEqual([1, 1]);
+
+    await page.goto(`${url}/dead?lastReason=status&idPrefix=tired`);
+    await shows(page, 'Dead letters cannot be filtered by id:tired*');
+    expect(await page.getByRole('button', { name: 'Purge…' }).count()).toBe(0);
+    await page.goto(`${url}/jobs?state=dead&due=..1h`);
+    await page.getByLabel('Select tired-1', { exact: true }).first().check();
+    await shows(page, '1 selected');
+    expect(await page.getByRole('button', { name: 'Select all that match' }).count()).toBe(0);
+  });
+});
+
 describe('jobs', () => {
   it('that match are cancelled; the screens of operations have no serious fault', async () => {
     const daemon = await startDaemon({ console: true });

@@ -349,13 +349,15 @@ export function askPurge(
   count: number | null,
 ): void {
   const typed = count === null ? t('purge') : number(count);
+  // Jobs that die while the dialog is open are not part of its question.
+  const until = new Date(daemonNow()).toISOString();
   ask({
     title: t('op_purge_question', { title: titleOf('purge', topic, count) }),
     body: t('op_purge_text', { typed }),
     action: t('purge'),
     danger: true,
     typed,
-    run: () => start(filters.map((filter) => ({ kind: 'purge', filter }))),
+    run: () => start(filters.map((filter) => ({ kind: 'purge', filter: { until, ...filter } }))),
   });
 }
 

@@ -6,6 +6,7 @@ import { type CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { DeadGroup, DeadGroups, DeadJson, OperationFilter } from '../api/types.ts';
+import { writeQuery } from '../find-query.ts';
 import { clock, number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
 import { usePages } from '../pages.ts';
@@ -41,6 +42,7 @@ const ages: Readonly<Record<string, number>> = { '1h': hourMs, '24h': 24 * hourM
 const directMax = 100;
 const groupsShown = 8;
 
+const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison'] as const;
 const attemptReasons = [
   ...['timeout', 'status', 'rule', 'connect', 'dns', 'tls', 'reset', 'protocol'],
   ...['reply_too_large', 'empty_reply', 'blocked_address'],
@@ -56,6 +58,7 @@ export function DeadLetters() {
   const ageMs = ages[age];
   const given = {
     topic: of('topic'),
+    reason: of('reason'),
     lastReason: of('lastReason'),
     status: of('status'),
     since: ageMs === undefined ? '' : new Date(from - ageMs).toISOString(),
@@ -63,7 +66,10 @@ export function DeadLetters() {
   const filter: Omit<OperationFilter, 'ids'> = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== ''),
   );
-  const isFiltered = Object.keys(filter).length > 0;
+  // The find box may add these. An action on all that match would reach more jobs than the query names.
+  const [id, idPrefix, body, due] = [of('id'), of('idPrefix'), of('body'), of('due')];
+  const unapplied = writeQuery({ id, idPrefix, body, due });
+  const isFiltered = Object.keys(filter).length > 0 || unapplied !== '';
   const pages = usePages<DeadJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
   const groups = usePoll<DeadGroups>('/v1/dead/groups', 10_000);
   const total = summary.value?.states.dead ?? null;
@@ -74,7 +80,7 @@ export function DeadLetters() {
         title={t('dead_letters')}
         sub={t('dead_sub')}
         actions={
-          may('operate') && pages.items !== null && pages.items.length > 0 ? (
+          may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0 ? (
             <>
               <button type="button" class="btn desk" onClick={() => askRequeueByTime(topicOf(filter))}>
                 {t('op_by_time')}…
@@ -106,6 +112,14 @@ export function DeadLetters() {
               value={given.topic}
               onChange={(value) => setQuery({ topic: value })}
             />
+            {given.reason === '' ? null : (
+              <Choice
+                label={t('dead_because')}
+                value={given.reason}
+                options={[['', t('any')], ...buryReasons.map((reason) => [reason, reason] as const)]}
+                onChange={(value) => setQuery({ reason: value })}
+              />
+            )}
             <Choice
               label={t('filter_reason')}
               value={given.lastReason}
@@ -132,7 +146,12 @@ export function DeadLetters() {
               <button
                 type="button"
                 class="btn plain s"
-                onClick={() => setQuery({ topic: '', lastReason: '', status: '', age: '' })}
+                onClick={() =>
+                  setQuery({
+                    ...{ topic: '', reason: '', lastReason: '', status: '', age: '' },
+                    ...{ id: '', idPrefix: '', body: '', due: '' },
+                  })
+                }
               >
                 {t('clear_filters')}
               </button>
@@ -142,12 +161,19 @@ export function DeadLetters() {
             <span class="end note desk">{t('matches', { count: number(count) })}</span>
           )}
         </header>
+        <Failure text={unapplied === '' ? null : t('dead_unapplied', { query: unapplied })} place="nothing" />
         {pages.items === null ? (
           <Waiting />
         ) : pages.items.length === 0 ? (
           <Empty>{t(isFiltered ? 'dead_no_match' : 'dead_none')}</Empty>
         ) : (
-          <Table jobs={pages.items} filter={filter} count={count} changed={pages.refresh} />
+          <Table
+            jobs={pages.items}
+            filter={filter}
+            isWhole={unapplied === ''}
+            count={count}
+            changed={pages.refresh}
+          />
         )}
         <More next={pages.more} />
       </section>
@@ -158,8 +184,9 @@ export function DeadLetters() {
 const topicOf = ({ topic }: OperationFilter): OperationFilter => (topic === undefined ? {} : { topic });
 
 /** The number of dead letters of a filter; null: the groups do not tell it. */
-function countIn(groups: DeadGroups | null, { topic, lastReason, status, since }: OperationFilter) {
-  if (groups === null || !groups.complete || since !== undefined) return null;
+function countIn(groups: DeadGroups | null, filter: OperationFilter) {
+  const { topic, reason, lastReason, status, since } = filter;
+  if (groups === null || !groups.complete || since !== undefined || reason !== undefined) return null;
   return groups.groups
     .filter(
       (one) =>
@@ -300,11 +327,14 @@ async function requeueNamed(jobs: readonly DeadJson[]): Promise<number> {
 function Table({
   jobs,
   filter,
+  isWhole,
   count,
   changed,
 }: {
   jobs: readonly DeadJson[];
   filter: OperationFilter;
+  /** whether the filter is all that the address names */
+  isWhole: boolean;
   count: number | null;
   changed: () => void;
 }) {
@@ -359,7 +389,7 @@ function Table({
       {chosen.length === 0 ? null : (
         <div class="pickbar">
           <b>{isAll ? t('all_match_selected') : t('selected', { count: chosen.length })}</b>
-          {isAll ? null : (
+          {isAll || !isWhole ? null : (
             <button type="button" class="btn plain s" onClick={() => setAll(true)}>
               {count === null ? t('select_all_match') : t('select_all_count', { count: number(count) })}
             </button>

@@ -159,6 +159,9 @@ export function JobList({ topic }: { topic: string | null }) {
 /** The filter of an operation on all jobs that match; null: an operation cannot have this filter. */
 function operationFilter({ id, ...filter }: Readonly<Record<string, string>>): OperationFilter | null {
   if (id !== '') return null;
+  // An operation on dead letters reads times as times of death; this list is by due time.
+  const { state, since = '', until = '' } = filter;
+  if (state === 'dead' && since + until !== '') return null;
   // Text in JSON is RFC 3339; a query also takes epoch ms.
   const timeOf = (value: string) => (/^\d+$/.test(value) ? new Date(Number(value)).toISOString() : value);
   const given = Object.entries(filter).filter(([, value]) => value !== '');

@@ -350,6 +350,8 @@ export const en = {
   dead_per_hour: 'dead letters per hour',
   filter_reason: 'Reason',
   filter_status: 'Status',
+  dead_because: 'Died by',
+  dead_unapplied: 'Dead letters cannot be filtered by {query}. This list ignores it.',
   cause_none: 'no attempt',
   matches: '{count} matches',
   select_all_match: 'Select all that match',

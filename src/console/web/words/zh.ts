@@ -349,6 +349,8 @@ export const zh = {
   dead_per_hour: '每小时死信数',
   filter_reason: '原因',
   filter_status: '状态码',
+  dead_because: '成为死信的原因',
+  dead_unapplied: '死信不能按 {query} 筛选，此列表忽略它。',
   cause_none: '无通知',
   matches: '匹配 {count} 个',
   select_all_match: '选择全部匹配项',
