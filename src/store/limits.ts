@@ -7,10 +7,12 @@ export const storeLimits = {
    *  each job is on another page of the disk. */
   searchRowsMax: 2_500,
   /** Surveys work in steps of about this long, and rest after each for this multiple of its duration, so
-   *  they use a quarter of the store's time at most. Surveys that wait for the running one: more would wait
-   *  for seconds. A survey that takes longer in all is given up, well below storeCallMs. */
+   *  they use a quarter of the store's time at most. The shortest of so many steps counts: on a busy machine
+   *  a step waits longer than it works. Surveys that wait for the running one: more would wait for seconds.
+   *  A survey that takes longer in all is given up, well below storeCallMs. */
   surveyStepMs: 1,
   surveyRestPerStep: 3,
+  surveyStepsCompared: 4,
   surveysWaitingMax: 4,
   surveyMsMax: 5_000,
   /** Jobs counted before one: beyond, a person only needs to know that there are many. */

@@ -28,6 +28,7 @@ export class SurveyQueue {
 /** The time of one survey. */
 export class SurveyPace {
   readonly #end: number;
+  readonly #lately: number[] = [];
   #stepAt = performance.now();
 
   /** @param budgetMs the survey should end by then */
@@ -43,8 +44,15 @@ export class SurveyPace {
   async rest(): Promise<void> {
     const took = performance.now() - this.#stepAt;
     if (took < storeLimits.surveyStepMs) return;
-    await sleep(took * storeLimits.surveyRestPerStep);
+    await sleep(this.restMsAfter(took));
     this.#stepAt = performance.now();
+  }
+
+  /** By the shortest of the last steps: a longer one mostly waited, for other calls or for the processor. */
+  restMsAfter(tookMs: number): number {
+    this.#lately.push(tookMs);
+    if (this.#lately.length > storeLimits.surveyStepsCompared) this.#lately.shift();
+    return Math.min(...this.#lately) * storeLimits.surveyRestPerStep;
   }
 
   /** The same, for a survey that cannot return a part. Throws not_stored, survey_too_long. */

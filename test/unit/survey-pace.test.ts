@@ -42,6 +42,12 @@ it('survey pace: rests for three times the duration of a step', async () => {
   expect(performance.now() - rested).toBeGreaterThanOrEqual(5 * storeLimits.surveyRestPerStep - 1);
 });
 
+it('survey pace: a step that waited for others is not rested for', () => {
+  const pace = new SurveyPace();
+  const rests = [4, 40, 5, 90, 40, 40, 40, 40].map((ms) => pace.restMsAfter(ms));
+  expect(rests).toEqual([12, 12, 12, 12, 15, 15, 120, 120]);
+});
+
 it('survey pace: a survey that returns no part is given up at its end', async () => {
   await expect(new SurveyPace(0).restOrGiveUp()).rejects.toMatchObject({
     failure: { code: 'survey_too_long' },
