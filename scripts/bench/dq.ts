@@ -17,6 +17,8 @@ export interface BenchDaemon {
   readonly startMs: number;
   api(method: string, path: string, body?: unknown): Promise<unknown>;
   processes(): Promise<readonly { title: string; pid: number }[]>;
+  /** Resolves when dq-console is ready, which can be later than the other roles. */
+  consoleUrl(): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -92,6 +94,13 @@ export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
         processes: { title: string; pid: number }[];
       };
       return processes;
+    },
+    async consoleUrl() {
+      for (const end = performance.now() + 20_000; performance.now() < end; await sleep(2)) {
+        const { console: its } = JSON.parse(readFileSync(runFile, 'utf8')) as { console?: string };
+        if (its !== undefined) return its;
+      }
+      throw new Error('dq-console is not ready after 20 s');
     },
     async stop() {
       const exited = once(child, 'exit');

@@ -1,20 +1,21 @@
 // Runs the benchmark: `npm run bench [-- case …] [--redis] [--runs 5]`. Cases: intake, delivery, lateness,
-// isolation, idle, start. Two more run only by name: `memory [--jobs 1000000]`, what a waiting job costs in
+// isolation, idle, start. Three more run only by name: `memory [--jobs 1000000]`, what a waiting job costs in
 // Redis; `neighbours [--counts 0,12,30,400,2000] [--timeout 60s] [--names] [--cold]`, how late a healthy
-// topic is beside topics that hang. `--dq path/to/bin/dq` measures the daemon of another checkout. Reports,
-// never asserts: figures of a shared machine vary by a quarter between runs, so compare ratios whose two
-// sides were measured in one run.
+// topic is beside topics that hang; `consoles`, ten open consoles against none. `--dq path/to/bin/dq`
+// measures the daemon of another checkout. Reports, never asserts: figures of a shared machine vary by a
+// quarter between runs, so compare ratios whose two sides were measured in one run.
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
-import { startDaemon, useLauncher, useRedis } from './dq.ts';
+import { type BenchDaemon, startDaemon, useLauncher, useRedis } from './dq.ts';
 import { cpuSeconds, measureSync, median, percentile, print, printMachine, pssBytes } from './figures.ts';
 import { batchOf, pushLoad, startBareServer } from './load.ts';
 import { memory } from './memory.ts';
 import { neighbours } from './neighbours.ts';
+import { openConsoles } from './open-consoles.ts';
 
 const loadSeconds = 5;
 const batchJobs = 100;
@@ -24,6 +25,7 @@ const latenessJobs = 500;
 const latenessPerSecond = 50;
 const hangingJobs = 2_000;
 const idleSeconds = 10;
+const consoleCount = 10;
 
 async function intake(runs: number): Promise<void> {
   const bare = await startBareServer('push');
@@ -96,6 +98,26 @@ async function received(sinkUrl: string): Promise<{ received: number; lateness: 
   return (await (await fetch(sinkUrl)).json()) as { received: number; lateness: number[] };
 }
 
+/** Jobs per second from the first arrival to the last, of jobs that wait in paused topics. */
+async function deliverDue(dq: BenchDaemon, sinkUrl: string, topics: readonly string[]): Promise<number> {
+  await received(sinkUrl);
+  for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/pause`);
+  await pushMany(dq.url, topics, dueJobs);
+  // A change of a topic reaches every process within two seconds, so no job below leaves before its topic
+  // resumes.
+  for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/resume`);
+  const from = performance.now();
+  let arrived = 0;
+  let firstAt = 0;
+  while (arrived < dueJobs) {
+    await sleep(5);
+    arrived += (await received(sinkUrl)).received;
+    if (firstAt === 0 && arrived > 0) firstAt = performance.now();
+    if (performance.now() - from > 60_000) throw new Error(`delivery: ${arrived} of ${dueJobs} in a minute`);
+  }
+  return dueJobs / ((performance.now() - firstAt + 5) / 1000);
+}
+
 async function delivery(runs: number): Promise<void> {
   const sink = await startBareServer('sink');
   const dq = await startDaemon();
@@ -106,23 +128,7 @@ async function delivery(runs: number): Promise<void> {
   const bareRates: number[] = [];
   for (let run = 0; run <= runs; run++) {
     const bareRate = await bareCalls(sink.url, dueJobs, 128);
-    await received(sink.url);
-    for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/pause`);
-    await pushMany(dq.url, topics, dueJobs);
-    // A change of a topic reaches every process within two seconds, so no job below leaves before its topic
-    // resumes.
-    for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/resume`);
-    const from = performance.now();
-    let arrived = 0;
-    let firstAt = 0;
-    while (arrived < dueJobs) {
-      await sleep(5);
-      arrived += (await received(sink.url)).received;
-      if (firstAt === 0 && arrived > 0) firstAt = performance.now();
-      if (performance.now() - from > 60_000)
-        throw new Error(`delivery: ${arrived} of ${dueJobs} in a minute`);
-    }
-    const rate = dueJobs / ((performance.now() - firstAt + 5) / 1000);
+    const rate = await deliverDue(dq, sink.url, topics);
     // The first run warms up all processes.
     if (run === 0) continue;
     rates.push(rate);
@@ -255,6 +261,91 @@ async function start(runs: number): Promise<void> {
   print('dq start to every role ready', times, 'ms');
 }
 
+/** Pushes and deliveries with ten open consoles and without, in turn; the start and an idle daemon with
+ *  dq-console and without. */
+async function consoles(runs: number): Promise<void> {
+  const sink = await startBareServer('sink');
+  const dq = await startDaemon();
+  await dq.api('POST', '/v1/topics', { topic: 'push', callbackUrl: sink.url, delay: '1h' });
+  const topics = ['a', 'b', 'c', 'd'];
+  for (const topic of topics)
+    await dq.api('POST', '/v1/topics', { topic, callbackUrl: sink.url, concurrency: 256 });
+  const job = 'seen';
+  await dq.api('POST', `/v1/topics/push/jobs?id=${job}&delay=1h`, {});
+  const pushUrl = `${dq.url}/v1/topics/push/jobs`;
+  const work: readonly (readonly [name: string, () => Promise<number>])[] = [
+    ['pushes/s', async () => (await pushLoad(pushUrl, loadSeconds)).perSecond],
+    ['deliveries/s', () => deliverDue(dq, sink.url, topics)],
+  ];
+  for (const [name, measure] of work) {
+    await measure();
+    const results: { readonly open: number[]; readonly none: number[] } = { open: [], none: [] };
+    const replies: Record<string, number> = {};
+    for (let run = 0; run < runs; run++)
+      // The second of a pair finds more jobs in the store: each side goes first in turn.
+      for (const kind of run % 2 === 0 ? (['none', 'open'] as const) : (['open', 'none'] as const)) {
+        const opened = kind === 'open' ? await openConsoles(dq, consoleCount, 'push', job) : null;
+        results[kind].push(await measure());
+        for (const [status, count] of Object.entries((await opened?.close()) ?? {}))
+          replies[status] = (replies[status] ?? 0) + count;
+      }
+    print(`${name} with ${consoleCount} open consoles`, results.open, '');
+    print(`${name} without`, results.none, '');
+    print(
+      'ratio',
+      results.open.map((rate, run) => rate / (results.none[run] ?? Number.NaN)),
+      '',
+    );
+    console.log(`    replies to the consoles by status: ${JSON.stringify(replies)}`);
+  }
+  await dq.stop();
+  await sink.stop();
+  await consoleCosts(runs);
+}
+
+async function consoleCosts(runs: number): Promise<void> {
+  const kinds = [
+    ['with dq-console', []],
+    ['without', ['--no-console']],
+  ] as const;
+  const starts: number[][] = [[], []];
+  for (let run = 0; run < Math.max(runs, 10); run++)
+    for (const [n, [, args]] of kinds.entries()) {
+      const dq = await startDaemon(...args);
+      starts[n]?.push(dq.startMs);
+      await dq.stop();
+    }
+  for (const [n, [name]] of kinds.entries())
+    print(`dq start to every role ready, ${name}`, starts[n] ?? [], 'ms');
+  const daemons = [await startDaemon(), await startDaemon('--no-console')];
+  await daemons[0]?.consoleUrl();
+  await sleep(3_000);
+  const processes = await Promise.all(daemons.map((dq) => dq.processes()));
+  const totals: number[][] = [[], []];
+  const ofConsole: number[] = [];
+  const used = () => processes.map((ones) => ones.map(({ pid }) => cpuSeconds(pid)));
+  for (let run = 0; run < runs; run++) {
+    const before = used();
+    await sleep(idleSeconds * 1000);
+    for (const [n, seconds] of used().entries()) {
+      const percents = seconds.map((now, i) => (100 * (now - (before[n]?.[i] ?? 0))) / idleSeconds);
+      totals[n]?.push(percents.reduce((sum, percent) => sum + percent, 0));
+      const at = processes[n]?.findIndex(({ title }) => title.startsWith('dq-console')) ?? -1;
+      if (at >= 0) ofConsole.push(percents[at] ?? Number.NaN);
+    }
+  }
+  for (const [n, [name]] of kinds.entries()) {
+    print(`idle, all processes, of one core, ${name}`, totals[n] ?? [], '%');
+    const bytes = processes[n]?.reduce((sum, { pid }) => sum + pssBytes(pid), 0) ?? 0;
+    console.log(`    PSS of all processes, ${name}: ${(bytes / 2 ** 20).toFixed(1)} MiB`);
+  }
+  if (ofConsole.length > 0) print('idle, dq-console alone', ofConsole, '%');
+  for (const { title, pid } of processes[0] ?? [])
+    if (title.startsWith('dq-console'))
+      console.log(`    PSS of ${title}: ${(pssBytes(pid) / 2 ** 20).toFixed(1)} MiB`);
+  for (const dq of daemons) await dq.stop();
+}
+
 const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
   isolation,
   intake,
@@ -263,11 +354,12 @@ const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
   lateness,
   idle,
   start,
+  consoles,
   memory: () => memory(jobs),
   neighbours: () => neighbours({ counts, timeout, names, cold }),
 };
 /** Too long, and equal in every run. */
-const onRequest = ['memory', 'neighbours'];
+const onRequest = ['consoles', 'memory', 'neighbours'];
 
 const args = process.argv.slice(2);
 const flag = (name: string): boolean => {
