@@ -163,7 +163,9 @@ export function DeadLetters() {
         </header>
         <Failure text={unapplied === '' ? null : t('dead_unapplied', { query: unapplied })} place="nothing" />
         {pages.items === null ? (
-          <Waiting />
+          pages.error === null ? (
+            <Waiting />
+          ) : null
         ) : pages.items.length === 0 ? (
           <Empty>{t(isFiltered ? 'dead_no_match' : 'dead_none')}</Empty>
         ) : (

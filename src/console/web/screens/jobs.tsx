@@ -133,7 +133,9 @@ export function JobList({ topic }: { topic: string | null }) {
         <Failure text={range === null ? t('due_wrong') : null} place="nothing" />
         {isScan ? <ScanProgress scan={scan} isBody={part.body !== ''} /> : null}
         {pages.items === null ? (
-          <Waiting />
+          pages.error === null ? (
+            <Waiting />
+          ) : null
         ) : isScan &&
           pages.items.length === 0 &&
           (scan.progress.isRunning || scan.more !== null) ? null : pages.items.length === 0 ? (
