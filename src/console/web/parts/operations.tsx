@@ -9,7 +9,7 @@ import { clock, duration, number, relative } from '../format.ts';
 import { href } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 import { ask } from './dialog.tsx';
-import { type Colour, Icon, Pill, toast } from './parts.tsx';
+import { actorName, type Colour, Icon, Pill, toast } from './parts.tsx';
 
 /** An ended operation stays on the page for this time. */
 const endedShownMs = 30_000;
@@ -150,7 +150,7 @@ function Running({ op, refresh }: { op: OperationJson; refresh: () => void }) {
         </a>
         {about === '' ? null : <b>· {about}</b>}
         <span class="faint">
-          · {t('op_by', { actor: op.actor, time: relative(Date.parse(op.createdAt)) })}
+          · {t('op_by', { actor: actorName(op.actor), time: relative(Date.parse(op.createdAt)) })}
           {spread === '' ? '' : ` · ${spread}`}
         </span>
       </span>

@@ -235,6 +235,9 @@ export function TopicLink({ topic }: { topic: string }) {
   return <a href={href('topics', topic)}>{topic}</a>;
 }
 
+/** Name of a token or session. Without a sign-in it is a fixed one, which is in the page's language. */
+export const actorName = (actor: string): string => (actor === 'this machine' ? t('by_machine') : actor);
+
 export function JobLink({ topic, id }: { topic: string; id: string }) {
   return (
     <a class="name mono" href={href('jobs', topic, id)}>

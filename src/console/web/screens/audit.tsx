@@ -6,7 +6,19 @@ import { CallError, get } from '../api/call.ts';
 import type { AuditEntry, Page } from '../api/types.ts';
 import { clock, exactClock, number } from '../format.ts';
 import { usePages } from '../pages.ts';
-import { Card, Choice, Empty, Failure, Head, Icon, JobLink, More, Pill, Waiting } from '../parts/parts.tsx';
+import {
+  actorName,
+  Card,
+  Choice,
+  Empty,
+  Failure,
+  Head,
+  Icon,
+  JobLink,
+  More,
+  Pill,
+  Waiting,
+} from '../parts/parts.tsx';
 import { href, place, setQuery } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 
@@ -169,7 +181,7 @@ function Entries({ filter, inTopic = false }: { filter: Filter; inTopic?: boolea
                     <td class="num" title={new Date(entry.at).toISOString()}>
                       {clock(Date.parse(entry.at))}
                     </td>
-                    <td>{entry.actor === '' ? '–' : entry.actor}</td>
+                    <td>{entry.actor === '' ? '–' : actorName(entry.actor)}</td>
                     <td class="mono faint">{entry.address}</td>
                     <td>{actionName(entry.action)}</td>
                     {inTopic ? null : (
@@ -210,7 +222,7 @@ function Entries({ filter, inTopic = false }: { filter: Filter; inTopic?: boolea
                   <Outcome entry={entry} />
                 </div>
                 <p class="faint">
-                  {[clock(Date.parse(entry.at)), entry.actor, entry.topic, entry.jobId]
+                  {[clock(Date.parse(entry.at)), actorName(entry.actor), entry.topic, entry.jobId]
                     .filter((part) => part !== null && part !== '')
                     .join(' · ')}
                 </p>
@@ -279,7 +291,7 @@ function Detail({ entry }: { entry: AuditEntry }) {
       <dd class="num">{exactClock(Date.parse(entry.at))}</dd>
       <dt>{t('audit_actor')}</dt>
       <dd>
-        {entry.actor === '' ? '–' : entry.actor} · {entry.address}
+        {entry.actor === '' ? '–' : actorName(entry.actor)} · {entry.address}
       </dd>
       {changes.map(({ field, before, after }) => (
         <Fragment key={field}>

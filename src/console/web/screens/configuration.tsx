@@ -142,7 +142,7 @@ function Options({ options }: { options: readonly Option[] }) {
               <td>
                 <span class="two">
                   <span class="mono">{option.name}</span>
-                  <small>{option.help}</small>
+                  <small lang="en">{option.help}</small>
                 </span>
               </td>
               <td class="text">
@@ -166,7 +166,7 @@ function Options({ options }: { options: readonly Option[] }) {
               <Value option={option} />
             </p>
             <p class="faint text">
-              {originOf(option)} · {option.help}
+              {originOf(option)} · <span lang="en">{option.help}</span>
             </p>
           </li>
         ))}

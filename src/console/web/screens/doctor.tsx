@@ -112,7 +112,9 @@ function Findings({ run: { state, findings } }: { run: Run }) {
                       <Pill colour={colours[one]}>{wordOf(`finding_${one}`, one)}</Pill>
                     </td>
                     <td>{check}</td>
-                    <td class="text">{about}</td>
+                    <td class="text" lang="en">
+                      {about}
+                    </td>
                   </tr>
                 ))}
               </tbody>
@@ -124,7 +126,9 @@ function Findings({ run: { state, findings } }: { run: Run }) {
                     <span class="name grow">{check}</span>
                     <Pill colour={colours[one]}>{wordOf(`finding_${one}`, one)}</Pill>
                   </div>
-                  <p class="soft">{about}</p>
+                  <p class="soft" lang="en">
+                    {about}
+                  </p>
                 </li>
               ))}
             </ul>

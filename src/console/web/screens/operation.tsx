@@ -14,7 +14,17 @@ import {
   progressText,
   titleOf,
 } from '../parts/operations.tsx';
-import { Card, Empty, Facts, Head, JobLink, LoadError, TopicLink, Waiting } from '../parts/parts.tsx';
+import {
+  actorName,
+  Card,
+  Empty,
+  Facts,
+  Head,
+  JobLink,
+  LoadError,
+  TopicLink,
+  Waiting,
+} from '../parts/parts.tsx';
 import { href } from '../router.ts';
 import type { Segments } from '../shell.tsx';
 import { t } from '../words/words.ts';
@@ -62,7 +72,7 @@ function List() {
                       <OperationState state={op.state} />
                     </td>
                     <td class="right nowrap">{numbers(op)}</td>
-                    <td class="cut soft">{op.actor}</td>
+                    <td class="cut soft">{actorName(op.actor)}</td>
                     <td class="right soft nowrap">{clock(Date.parse(op.createdAt))}</td>
                   </tr>
                 ))}
@@ -160,7 +170,7 @@ function Operation({ id }: { id: string }) {
                 [t('op_filter'), about === '' ? t('op_everything') : about],
                 ...(op.at === null ? [] : ([[t('due'), clock(Date.parse(op.at))]] as const)),
                 [t('op_pace'), paceText(op)],
-                [t('op_started_by'), op.actor],
+                [t('op_started_by'), actorName(op.actor)],
                 [t('op_started_at'), at(op.startedAt)],
                 [t('op_ended_at'), at(op.endedAt)],
               ]}
