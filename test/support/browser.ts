@@ -18,28 +18,29 @@ export interface Watched {
   readonly faults: readonly string[];
 }
 
-/** A page of its own profile. Checks at the end of the test that nothing went wrong on it. */
+/** A page of its own profile. Checks at the end of the test that nothing went wrong on it, nor on a page that
+ *  it opened. */
 export async function openPage(
   browser: Browser,
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<Watched> {
   const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Asia/Shanghai', ...options });
-  const page = await context.newPage();
   const faults: string[] = [];
   const { origin } = new URL(url);
-  page.on('pageerror', (error) => faults.push(`exception: ${error.message}`));
-  page.on('dialog', (dialog) => {
+  context.on('weberror', (error) => faults.push(`exception: ${error.error().message}`));
+  context.on('dialog', (dialog) => {
     faults.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
-  page.on('request', (request) => {
-    if (!request.url().startsWith(origin) && !request.url().startsWith('data:'))
-      faults.push(`request to ${request.url()}`);
+  context.on('request', (request) => {
+    const to = new URL(request.url());
+    if (to.origin !== origin && to.protocol !== 'data:') faults.push(`request to ${request.url()}`);
   });
-  await page.exposeFunction('reportViolation', (text: string) => void faults.push(`policy: ${text}`));
-  await page.addInitScript(`addEventListener('securitypolicyviolation', (event) =>
+  await context.exposeFunction('reportViolation', (text: string) => void faults.push(`policy: ${text}`));
+  await context.addInitScript(`addEventListener('securitypolicyviolation', (event) =>
     window.reportViolation(event.violatedDirective + ' ' + event.blockedURI))`);
+  const page = await context.newPage();
   onTestFinished(async () => {
     await context.close();
     expect(faults).toEqual([]);
@@ -48,11 +49,13 @@ export async function openPage(
   return { page, faults };
 }
 
-/** Rules of axe that the page breaks seriously: `rule: element`. */
-export async function seriousFaults(page: Page): Promise<readonly string[]> {
-  await page.evaluate(`${axe.source}; window.axe = axe; null`);
+/** Rules of axe that the page breaks seriously: `rule: element`. `rules`: only these. */
+export async function seriousFaults(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
+  if ((await page.evaluate('window.axe === undefined')) === true)
+    await page.evaluate(`${axe.source}; window.axe = axe; null`);
+  const runOnly = rules === undefined ? '' : `runOnly: ${JSON.stringify(rules)},`;
   const violations = (await page.evaluate(
-    `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    `axe.run(document, { ${runOnly} resultTypes: ['violations'] }).then(({ violations }) =>
       violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
         .map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 120)).join(' | ')))`,
   )) as string[];
