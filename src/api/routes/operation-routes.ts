@@ -198,6 +198,9 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       requireTopic(request, filter.topic);
       await requireKnownTopic(topics, filter.topic);
     }
+    // The same right as DELETE of one job.
+    if (input.kind === 'cancel' && !rights.scopes.includes('push'))
+      throw new DqError('forbidden', 'kind: cancel needs the scope push; use a token that has it');
     const now = await clock.read();
     const record: OperationRecord = {
       id: randomBytes(limits.tokenIdBytes).toString('hex'),

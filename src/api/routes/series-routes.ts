@@ -140,7 +140,9 @@ const sparksSchema = {
   tags,
   summary: 'Deliveries of the last 24 hours for some topics',
   querystring: closed({
-    names: text(`topics, separated by commas; at most ${apiLimits.sparksMax}`, 'order.close,bill.send'),
+    names: Type.Optional(
+      text(`required: topics, separated by commas; at most ${apiLimits.sparksMax}`, 'order.close,bill.send'),
+    ),
   }),
   response: { 200: reply('two-hour steps', Sparks), ...problems(503) },
 };
@@ -164,7 +166,7 @@ export function seriesRoutes(api: Api, { role }: ApiContext): void {
   });
 
   api.get('/v1/series/topics', { schema: sparksSchema, config }, async (request) => {
-    const names = [...new Set(request.query.names.split(','))].filter((name) => name !== '');
+    const names = [...new Set((request.query.names ?? '').split(','))].filter((name) => name !== '');
     if (names.length === 0 || names.length > apiLimits.sparksMax)
       throw invalidField('names', `must be 1 to ${apiLimits.sparksMax} topics, separated by commas`);
     for (const name of names) requireTopic(request, name);

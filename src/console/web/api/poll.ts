@@ -46,7 +46,10 @@ export function usePoll<T>(
     let timer = 0;
     let failures = 0;
     let running = false;
+    // Asked for during a call, whose answer may be older.
+    let again = false;
     const look = async (): Promise<void> => {
+      if (running) again = true;
       if (running || ended || document.hidden) return;
       running = true;
       clearTimeout(timer);
@@ -63,7 +66,8 @@ export function usePoll<T>(
         if (!ended) setState((last) => ({ ...last, error: error as CallError }));
       }
       running = false;
-      if (!ended) timer = setTimeout(look, waitMs);
+      if (!ended) timer = setTimeout(look, again ? 0 : waitMs);
+      again = false;
     };
     const onVisible = (): void => void look();
     refresh.current = onVisible;

@@ -84,14 +84,19 @@ export async function claim(
   const row = await trx.selectFrom('operation').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
   const token = row.token + 1;
   const record = parsed(row.record);
-  const isDamaged = record === null;
+  const work = parsed<OperationWork>(row.work);
   await trx
     .updateTable('operation')
-    .set({ holder, token, lease_until: leaseUntil, ...(isDamaged ? { is_open: 0 } : {}) })
+    .set({
+      holder,
+      token,
+      lease_until: leaseUntil,
+      ...(record === null || work === null ? { is_open: 0 } : {}),
+    })
     .where('id', '=', id)
     .execute();
-  if (isDamaged) return null;
-  return { record, work: JSON.parse(row.work) as OperationWork, token, wasReleased: row.holder === null };
+  if (record === null || work === null) return null;
+  return { record, work, token, wasReleased: row.holder === null };
 }
 
 /** `stopped`: written, and an operator has stopped it: its state and end stay. `lost`: another process has
@@ -153,9 +158,9 @@ async function claimableOf(db: Db, holder: string, now: number): Promise<string 
   return free?.id ?? null;
 }
 
-function parsed(record: string): OperationRecord | null {
+function parsed<T = OperationRecord>(json: string): T | null {
   try {
-    return JSON.parse(record) as OperationRecord;
+    return JSON.parse(json) as T;
   } catch {
     return null; // readers skip a damaged row
   }
