@@ -174,6 +174,13 @@ describe('the page of a job', () => {
     await shows(page, /Due .*\(in 1 h 59 min\)|Due .*\(in 2 h\)/);
     await page.getByRole('dialog').getByRole('button', { name: 'Reschedule' }).click();
     await shows(page, /starts in 1 h 59 min/);
+    await until('the move is recorded', async () => {
+      const { body } = await daemon.api('GET', '/v1/audit?topic=ok&id=moves');
+      return body.items.length > 0;
+    });
+    await page.reload();
+    await page.locator('svg.chart text', { hasText: 'Reschedule' }).waitFor();
+    await page.locator('svg.chart text', { hasText: 'this machine' }).waitFor();
     await page.getByRole('button', { name: 'Cancel job…' }).click();
     await shows(page, 'Cancel this job?');
     await page.getByRole('button', { name: 'Keep job' }).click();

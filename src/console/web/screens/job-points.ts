@@ -4,11 +4,23 @@ import { daemonNow } from '../api/session.ts';
 import type { JobJson } from '../api/types.ts';
 import type { TimelinePoint } from '../charts/timeline.tsx';
 import { clock, duration, relative } from '../format.ts';
-import { t, wordOf } from '../words/words.ts';
+import { actorName } from '../parts/parts.tsx';
+import { t, type Word, wordOf } from '../words/words.ts';
+import type { JobMark } from './audit-marks.ts';
 import { endOf, shortResult } from './job-attempts.tsx';
 
-/** By time. */
-export function pointsOf(job: JobJson): readonly TimelinePoint[] {
+/** Moves of operators on a timeline, by operation. */
+const moves: Readonly<Record<string, Word>> = {
+  runJob: 'run_now',
+  rescheduleJob: 'reschedule',
+  requeueJob: 'requeue',
+};
+
+/** The newest ones; more would hide the attempts. */
+const movesMax = 5;
+
+/** By time. `marks`: what operators did to the job; those before its push are of an earlier job. */
+export function pointsOf(job: JobJson, marks: readonly JobMark[]): readonly TimelinePoint[] {
   const now = daemonNow();
   const created = Date.parse(job.createdAt);
   const due = Date.parse(job.dueAt);
@@ -42,6 +54,12 @@ export function pointsOf(job: JobJson): readonly TimelinePoint[] {
         ? {}
         : { note: n === 0 || isLate(attempt.latenessMs) ? (late ?? after) : after }),
     });
+  }
+  const shown = marks.filter(({ at, action }) => moves[action] !== undefined && at >= created);
+  for (const { at, action, actor } of shown.slice(0, movesMax)) {
+    const word = moves[action];
+    if (word !== undefined)
+      points.push({ at, kind: 'move', label: t(word), short: '', note: actorName(actor) });
   }
   if (job.endedAt !== undefined) {
     if (job.state !== 'done')

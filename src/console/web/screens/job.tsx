@@ -24,6 +24,7 @@ import {
 } from '../parts/parts.tsx';
 import { go, hrefQuery } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
+import { useJobMarks } from './audit-marks.ts';
 import { Attempts, endOf, failureText } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';
 import { pointsOf } from './job-points.ts';
@@ -232,7 +233,7 @@ const faces: Readonly<Partial<Record<JobJson['state'], string>>> = {
 
 function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
   const first = headline(job);
-  const points = pointsOf(job);
+  const points = pointsOf(job, useJobMarks(job.topic, job.id));
   const held = job.why.code.startsWith('topic_') || job.why.code === 'not_registered';
   const colour = (job.state === 'delayed' && job.attempt > 0) || held ? 'retry' : tones[job.state];
   return (
