@@ -1,8 +1,11 @@
 // The page of a job, the form that pushes one, and why a job waits, on a real daemon with each store.
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
@@ -17,8 +20,12 @@ const missing = await whyNotInstalled('browser');
 if (missing !== null) throw new Error(missing);
 const isWithoutRedis = await lacks('redis');
 const hanging: ServerResponse[] = [];
+/** to /ok */
+const requests: { headers: IncomingHttpHeaders; body: string }[] = [];
 const server = createServer((request, reply) => {
-  request.resume();
+  const { headers } = request;
+  if (request.url === '/ok') void text(request).then((body) => requests.push({ headers, body }));
+  else request.resume();
   if (request.url === '/ok') reply.end('{"code":200}');
   else if (request.url === '/rule') reply.setHeader('server', 'nginx').end('{"code":500,"msg":"busy"}');
   else if (request.url === '/gone') reply.writeHead(410).end();
@@ -189,7 +196,7 @@ describe('the page of a job', () => {
     expect(await page.getByRole('button', { name: 'Cancel job…' }).count()).toBe(0);
   });
 
-  it('copies the signed callback as curl, which a receiver accepts', async () => {
+  it('copies the signed callback as curl, which sends it from a shell', async () => {
     await daemon.push('ok', `{"it's":"@file"}`, { id: 'curl', delay: '1h' });
     const { page } = await openPage(browser, at('ok', 'curl'), {
       permissions: ['clipboard-read', 'clipboard-write'],
@@ -200,6 +207,13 @@ describe('the page of a job', () => {
     expect(curl).toContain(`curl -X POST '${endpoint}/ok'`);
     expect(curl).toMatch(/-H 'webhook-signature: v1,/);
     expect(curl).toContain(`--data-raw '{"it'\\''s":"@file"}'`);
+    requests.length = 0;
+    const { stdout } = await promisify(execFile)('sh', ['-c', curl]);
+    expect(stdout).toContain('{"code":200}');
+    const [sent] = requests;
+    expect(sent?.body).toBe(`{"it's":"@file"}`);
+    expect(sent?.headers['webhook-id']).toBe((await jobOf(daemon, 'ok', 'curl')).webhookId);
+    expect(sent?.headers['webhook-signature']).toMatch(/^v1,/);
   });
 
   it('of an unknown job says what to do', async () => {
