@@ -11,7 +11,7 @@ const slow = [
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{incidents,intake-connections,intake-drain,mailer,store-maintenance}.test.ts',
   'test/system/{bench,clocks,console,console-series,console-attempts,console-first,console-job,console-scale,console-shell,console-screens,console-system,console-find,console-audit}.test.ts',
-  'test/system/{console-looks,console-hostile-texts}.test.ts',
+  'test/system/{console-looks,console-hostile-texts,console-operations}.test.ts',
   'test/system/{copied-directory,crash-loop,dead-requeue,first-start}.test.ts',
   'test/system/{fuzz-http,hung-names}.test.ts',
   'test/system/{instances,many-topics,mysql,neighbours,package,process-death,reload,reload-*,restart}.test.ts',

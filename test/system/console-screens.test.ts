@@ -28,9 +28,10 @@ const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const browser = await startBrowser();
 afterAll(() => browser.close());
 const daemon = await startDaemon({ console: true, scope: 'file' });
-const consoleOf = ({ dataDir }: Daemon): string =>
-  JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console;
-const url = consoleOf(daemon);
+// The console can be ready later than the servers.
+const consoleOf = ({ dataDir }: Daemon): Promise<string> =>
+  until('the console is ready', () => JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console);
+const url = await consoleOf(daemon);
 
 beforeAll(async () => {
   await addTopic('order.close', { callbackUrl: `${endpoint}/ok`, title: 'Close unpaid orders' });
@@ -178,7 +179,7 @@ describe('every screen', () => {
 describe('sign-in', () => {
   it('goes on with the first token that the page creates, and shows it', async () => {
     const own = await startDaemon({ console: true });
-    const { page } = await openPage(browser, `${consoleOf(own)}/access`);
+    const { page } = await openPage(browser, `${await consoleOf(own)}/access`);
     await page.getByRole('button', { name: 'Create token…' }).click();
     await page.getByLabel('Name', { exact: true }).fill('ops');
     await shows(page, /This is the first token/);
@@ -193,7 +194,7 @@ describe('sign-in', () => {
 
   it('needs a token once one exists; the page shows no version before; signing out ends the session', async () => {
     const own = await startDaemon({ console: true });
-    const at = consoleOf(own);
+    const at = await consoleOf(own);
     const { body } = await own.api('POST', '/v1/tokens', { name: 'li.wei', scopes: ['read'] });
     const { page } = await openPage(browser, at);
     await page.getByLabel('Access token').fill('dqk_wrong');
