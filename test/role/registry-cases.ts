@@ -11,6 +11,7 @@ import {
   type SessionRecord,
   type SignInLink,
 } from '../../src/core/session.ts';
+import type { OperationRecord } from '../../src/core/operation.ts';
 import { filled, noShards } from '../../src/core/shard-list.ts';
 import { makeToken, type TokenRecord } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
@@ -945,6 +946,76 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       for (const one of links) await registry.createSignInLink(one, 0);
       expect(await registry.takeSignInLink((links[0] as SignInLink).digest, 0)).toBeNull();
       expect(await registry.takeSignInLink((links[1] as SignInLink).digest, 0)).toEqual(links[1]);
+    });
+  });
+
+  describe('operations', () => {
+    const record = (id: string, createdAt: number): OperationRecord => ({
+      ...{ id, kind: 'requeue', filter: { topic: 'T 主题' }, topics: ['*'], spreadMs: null, rate: null },
+      ...{ at: null, dryRun: false, actor: 'Li', state: 'not_started', createdAt, updatedAt: createdAt },
+      ...{ startedAt: null, movingAt: null, endedAt: null, matched: null, problem: null },
+      ...{ done: 0, skipped: 0, failed: 0, failures: [] },
+    });
+    const work = { ids: ['a', '😀'], cursor: null, isListed: false, isCounting: false, step: [] };
+
+    it('the oldest is claimed first; a lease excludes other instances until it ends', async () => {
+      const [here, there] = [await open(), await open()];
+      for (const [id, at] of [
+        ['b', 2],
+        ['a', 1],
+      ] as const)
+        expect(await here.createOperation(record(id, at), work)).toBe('created');
+      expect((await there.operations()).map(({ id }) => id)).toEqual(['b', 'a']);
+      const first = await here.claimOperation('1.1', 1_000, 2_000);
+      expect(first).toMatchObject({ record: record('a', 1), work });
+      expect((await there.claimOperation('2.1', 1_500, 2_500))?.record.id).toBe('b');
+      expect(await there.claimOperation('2.1', 1_500, 2_500)).toBeNull();
+      const taken = await there.claimOperation('2.1', 2_000, 3_000);
+      expect(taken?.record.id).toBe('a');
+      expect(taken?.token).toBeGreaterThan(first?.token ?? 0);
+    });
+
+    it('of many claims at once, one gets the lease', async () => {
+      const registries = await Promise.all([open(), open(), open(), open()]);
+      await registries[0]?.createOperation(record('a', 1), work);
+      const claims = await Promise.all(registries.map((one, n) => one.claimOperation(`${n}.1`, 1_000, 2_000)));
+      expect(claims.filter((claim) => claim !== null)).toHaveLength(1);
+    });
+
+    it('a checkpoint of a lost lease stores nothing; a stop stays', async () => {
+      const registry = await open();
+      await registry.createOperation(record('a', 1), work);
+      const old = await registry.claimOperation('1.1', 1_000, 2_000);
+      const next = await registry.claimOperation('2.1', 2_000, 3_000);
+      const checkpoint = (done: number) => ({
+        record: { ...record('a', 1), state: 'running' as const, done },
+        work: { ...work, isListed: true },
+        leaseUntil: 4_000,
+        isClosed: false,
+      });
+      expect(await registry.checkpointOperation(old?.token ?? 0, checkpoint(1))).toBe('lost');
+      expect((await registry.operation('a'))?.done).toBe(0);
+      expect(await registry.checkpointOperation(next?.token ?? 0, checkpoint(2))).toBe('updated');
+      expect(await registry.operation('a')).toMatchObject({ state: 'running', done: 2 });
+      expect(await registry.stopOperation('a', 9)).toMatchObject({ state: 'stopped', endedAt: 9 });
+      expect(await registry.checkpointOperation(next?.token ?? 0, checkpoint(3))).toBe('stopped');
+      expect(await registry.operation('a')).toMatchObject({ state: 'stopped', done: 3, endedAt: 9 });
+      expect(await registry.stopOperation('b', 9)).toBeNull();
+    });
+
+    it('a damaged row blocks no other', async () => {
+      const registry = await open();
+      for (const id of ['a', 'b']) await registry.createOperation(record(id, id === 'a' ? 1 : 2), work);
+      await run("UPDATE operation SET work = 'x' WHERE id = 'a'");
+      await registry.claimOperation('1.1', 1_000, 2_000);
+      expect((await registry.claimOperation('1.1', 1_000, 2_000))?.record.id).toBe('b');
+    });
+
+    it('at most limits.operationsOpenMax are open', async () => {
+      const registry = await open();
+      for (let n = 0; n < limits.operationsOpenMax; n += 1)
+        expect(await registry.createOperation(record(`${n}`, n), work)).toBe('created');
+      expect(await registry.createOperation(record('x', 99), work)).toBe('full');
     });
   });
 }
