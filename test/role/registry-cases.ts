@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { type AuditEntry, type AuditFilter, firstAuditId, makeAuditId } from '../../src/core/audit.ts';
 import { limits } from '../../src/core/limits.ts';
+import type { OperationRecord } from '../../src/core/operation.ts';
 import {
   digestHalves,
   linkDigestOf,
@@ -11,7 +12,6 @@ import {
   type SessionRecord,
   type SignInLink,
 } from '../../src/core/session.ts';
-import type { OperationRecord } from '../../src/core/operation.ts';
 import { filled, noShards } from '../../src/core/shard-list.ts';
 import { makeToken, type TokenRecord } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
@@ -978,7 +978,9 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
     it('of many claims at once, one gets the lease', async () => {
       const registries = await Promise.all([open(), open(), open(), open()]);
       await registries[0]?.createOperation(record('a', 1), work);
-      const claims = await Promise.all(registries.map((one, n) => one.claimOperation(`${n}.1`, 1_000, 2_000)));
+      const claims = await Promise.all(
+        registries.map((one, n) => one.claimOperation(`${n}.1`, 1_000, 2_000)),
+      );
       expect(claims.filter((claim) => claim !== null)).toHaveLength(1);
     });
 

@@ -54,6 +54,8 @@ export interface ApiReply {
 
 export interface Daemon {
   readonly url: string;
+  /** Waits for dq-console, which can be ready later than the servers. */
+  consoleUrl(): Promise<string>;
   readonly pid: number;
   readonly directory: string;
   readonly dataDir: string;
@@ -144,6 +146,11 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   const workers = () => childrenOf(pid);
   return {
     url,
+    consoleUrl: () =>
+      until('the console is ready', () => {
+        const run = JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')) as { console?: string };
+        return run.console;
+      }),
     pid,
     directory,
     dataDir,

@@ -2,7 +2,7 @@
 // of several causes, alerts, incidents, operations, audit rows, a token and sessions. The texts that people
 // and endpoints choose are given, so that a test finds them again. Ends with the file.
 
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -63,10 +63,7 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
       retry: { unit: '1h' },
     },
   });
-  const url = await until(
-    'the console is ready',
-    () => JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console as string | undefined,
-  );
+  const url = await daemon.consoleUrl();
   const post = async (path: string, body?: unknown, method = 'POST') => {
     const reply = await daemon.api(method, path, body);
     expect([path, reply]).toEqual([path, expect.objectContaining({ status: expect.toSatisfy(isSuccess) })]);

@@ -1,14 +1,12 @@
 // Recent attempts, the endpoint card and test calls of the console, in a real browser on a real daemon.
 
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
-import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { startDaemon } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
 
 /** A reply and its header must appear as text. */
@@ -29,9 +27,7 @@ const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const browser = await startBrowser();
 afterAll(() => browser.close());
 const daemon = await startDaemon({ console: true, scope: 'file' });
-const consoleOf = ({ dataDir }: Daemon): string =>
-  JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console;
-const url = consoleOf(daemon);
+const url = await daemon.consoleUrl();
 const shows = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor();
 
 async function addTopic(topic: string, settings: object): Promise<void> {

@@ -2,7 +2,6 @@
 // someone else meanwhile is shown field by field, and unsaved input is not lost.
 
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, expect, it } from 'vitest';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
@@ -11,7 +10,7 @@ import { startDaemon } from '../support/daemon.ts';
 const browser: Browser = await startBrowser();
 afterAll(() => browser.close());
 const daemon = await startDaemon({ console: true, scope: 'file' });
-const url: string = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console;
+const url = await daemon.consoleUrl();
 const callbackUrl = 'http://127.0.0.1:9/hooks';
 const topic = 'vip.recall';
 await daemon.api('POST', '/v1/topics', { topic, callbackUrl, title: 'Recall' });

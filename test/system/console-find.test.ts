@@ -1,20 +1,14 @@
 // The find box, the search of bodies and the horizon in a real browser, on a real daemon.
 
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
-import { until } from '../support/until.ts';
 
 const browser = await startBrowser();
 afterAll(() => browser.close());
 const daemon = await startDaemon({ console: true, scope: 'file' });
-// The console can be ready later than the servers.
-const consoleUrl = () => JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console;
-await until('the console is ready', () => consoleUrl() !== undefined);
-const url: string = consoleUrl();
+const url = await daemon.consoleUrl();
 const hostile = '<img src=x onerror=alert(1)>';
 
 const jobs = [

@@ -1,11 +1,8 @@
-// The first job: the trial of the console in a real daemon, and its screen in a real browser.
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { type Halves, halvesIn, sendTo } from '../support/console.ts';
-import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { startDaemon } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
 
 const why = await whyNotInstalled('browser');
@@ -20,9 +17,8 @@ const daemon = await startDaemon({
   config: { egress: { policy: 'public', deny: ['127.0.0.0/8'] } },
 });
 
-const urlOf = ({ dataDir }: Daemon): string =>
-  JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console;
-const port = Number(new URL(urlOf(daemon)).port);
+const url = await daemon.consoleUrl();
+const port = Number(new URL(url).port);
 
 async function signIn(): Promise<Halves> {
   const { json, headers } = await sendTo(
@@ -63,7 +59,7 @@ describe('the first job', () => {
   it('names what stops the trial', async () => {
     const callbackUrl = 'https://example.org/hello';
     await daemon.api('POST', '/v1/topics', { topic: 'trial.hello', callbackUrl });
-    const { page } = await openPage(browser, `${urlOf(daemon)}/first`);
+    const { page } = await openPage(browser, `${url}/first`);
     await page.getByRole('button', { name: 'Deliver a job' }).click();
     await page.getByText('A topic trial.hello exists that is not of a trial.').waitFor();
     await daemon.api('DELETE', '/v1/topics/trial.hello');

@@ -1,9 +1,7 @@
 // The page of a job, the form that pushes one, and why a job waits, on a real daemon with each store.
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
@@ -41,7 +39,7 @@ const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const daemon = await startDaemon({ console: true, scope: 'file' });
 const browser = await startBrowser();
 afterAll(() => browser.close());
-const url: string = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console;
+const url = await daemon.consoleUrl();
 
 async function addTopics(to: Daemon): Promise<void> {
   const topics: Record<string, object> = {

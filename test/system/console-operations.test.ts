@@ -1,11 +1,5 @@
-// Requeues all dead letters of a topic from the browser, closes it half-way and kills dq-upkeep twice: each
-// job is brought back once, and the progress has no gap. Its endpoint still fails, so each job dies again,
-// and the operation must leave it. 2,000 jobs by default; another number with
-// DQ_OPERATION_JOBS=200000 npx vitest run test/system/console-operations.test.ts
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
@@ -60,8 +54,6 @@ async function dead(daemon: Daemon): Promise<number> {
   return body.states.dead;
 }
 
-const consoleOf = ({ dataDir }: Daemon): string =>
-  JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console;
 const shows = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor();
 
 const redis = (await lacks('redis')) ? null : await startRedis({ config: ['appendonly yes'] });
@@ -85,7 +77,7 @@ describe.each(stores)('all dead letters of a topic, on %s', (name, config) => {
   it('are requeued once, with the browser closed and dq-upkeep killed', {
     timeout: 3 * deadlineMs,
   }, async () => {
-    const { page } = await openPage(browser, `${consoleOf(daemon)}/dead?topic=coupon.expire`);
+    const { page } = await openPage(browser, `${await daemon.consoleUrl()}/dead?topic=coupon.expire`);
     await page.getByRole('button', { name: 'Requeue all…' }).click();
     await page.getByLabel('Immediately').check();
     await page.getByRole('dialog').getByRole('button', { name: 'Requeue', exact: true }).click();
@@ -136,7 +128,7 @@ describe.each(stores)('all dead letters of a topic, on %s', (name, config) => {
   });
 
   it('are spread over a time, and a stop keeps the rest', async () => {
-    const { page } = await openPage(browser, `${consoleOf(daemon)}/dead`);
+    const { page } = await openPage(browser, `${await daemon.consoleUrl()}/dead`);
     await page.getByRole('button', { name: 'Requeue all…' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Requeue', exact: true }).click();
     await page.locator('.toasts').getByRole('link', { name: 'View' }).click();
@@ -151,7 +143,7 @@ describe.each(stores)('all dead letters of a topic, on %s', (name, config) => {
 
   it('are purged after their number is typed', async () => {
     await until('all are dead', async () => (await dead(daemon)) === count, deadlineMs, 200);
-    const { page } = await openPage(browser, `${consoleOf(daemon)}/dead`);
+    const { page } = await openPage(browser, `${await daemon.consoleUrl()}/dead`);
     await shows(page, `${count.toLocaleString('en-GB')} matches`);
     await page.getByRole('button', { name: 'Purge…' }).click();
     const dialog = page.getByRole('dialog');
@@ -183,7 +175,7 @@ describe('all that match', () => {
       await daemon.push(topic, '{}', { id: `${topic}-1`, delay: '0s' });
       await until(`${topic} has a dead letter`, async () => (await deadIn(topic)) === 1);
     }
-    const url = consoleOf(daemon);
+    const url = await daemon.consoleUrl();
     const { page } = await openPage(browser, `${url}/dead?reason=gone`);
     await shows(page, 'gone-1');
     expect(await page.getByText('tired-1').count()).toBe(0);
@@ -215,7 +207,7 @@ describe('all that match', () => {
 describe('jobs', () => {
   it('that match are cancelled; the screens of operations have no serious fault', async () => {
     const daemon = await startDaemon({ console: true });
-    const url = consoleOf(daemon);
+    const url = await daemon.consoleUrl();
     await daemon.api('POST', '/v1/topics', { topic: 'vip.recall', callbackUrl: 'http://127.0.0.1:9/' });
     for (let n = 0; n < 60; n += 1) await daemon.push('vip.recall', '{}', { id: `vip-${n}`, delay: '1h' });
     const { page } = await openPage(browser, `${url}/jobs?topic=vip.recall&state=delayed`);

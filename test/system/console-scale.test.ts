@@ -1,8 +1,3 @@
-// Tests that the calls of the console's page cost what their answers need, not what the store holds: many
-// jobs and topics, through the console's port, with a session. Prints the times; asserts only work.
-// DQ_SCALE_JOBS=1000000 is the full size: some minutes for each store, and about 1 GB.
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { redisLimits } from '../../src/store/redis/limits.ts';
@@ -60,9 +55,7 @@ async function fill(daemon: Daemon): Promise<void> {
 }
 
 async function signedIn(daemon: Daemon) {
-  const consoleUrl = () => JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console;
-  await until('the console is ready', () => consoleUrl() !== undefined);
-  const port = Number(new URL(consoleUrl()).port);
+  const port = Number(new URL(await daemon.consoleUrl()).port);
   const json = { 'content-type': 'application/json' };
   const reply = await sendTo(port, 'POST', '/v1/session', json, '{}');
   expect(reply.status).toBe(200);

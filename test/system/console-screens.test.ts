@@ -1,14 +1,12 @@
 // The screens of the console in a real browser, on a real daemon.
 
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
-import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { startDaemon } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
 
 /** Texts that must appear as text wherever they come from. */
@@ -28,10 +26,7 @@ const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const browser = await startBrowser();
 afterAll(() => browser.close());
 const daemon = await startDaemon({ console: true, scope: 'file' });
-// The console can be ready later than the servers.
-const consoleOf = ({ dataDir }: Daemon): Promise<string> =>
-  until('the console is ready', () => JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console);
-const url = await consoleOf(daemon);
+const url = await daemon.consoleUrl();
 
 beforeAll(async () => {
   await addTopic('order.close', { callbackUrl: `${endpoint}/ok`, title: 'Close unpaid orders' });
@@ -179,7 +174,7 @@ describe('every screen', () => {
 describe('sign-in', () => {
   it('goes on with the first token that the page creates, and shows it', async () => {
     const own = await startDaemon({ console: true });
-    const { page } = await openPage(browser, `${await consoleOf(own)}/access`);
+    const { page } = await openPage(browser, `${await own.consoleUrl()}/access`);
     await page.getByRole('button', { name: 'Create token…' }).click();
     await page.getByLabel('Name', { exact: true }).fill('ops');
     await shows(page, /This is the first token/);
@@ -194,7 +189,7 @@ describe('sign-in', () => {
 
   it('needs a token once one exists; the page shows no version before; signing out ends the session', async () => {
     const own = await startDaemon({ console: true });
-    const at = await consoleOf(own);
+    const at = await own.consoleUrl();
     const { body } = await own.api('POST', '/v1/tokens', { name: 'li.wei', scopes: ['read'] });
     const { page } = await openPage(browser, at);
     await page.getByLabel('Access token').fill('dqk_wrong');

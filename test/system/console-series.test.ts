@@ -1,9 +1,5 @@
-// What happened over time, in a real daemon and a real browser: recorded once, also when dq-upkeep is killed,
-// drawn and as a table, on the overview, the list of topics and the page of a topic.
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
@@ -23,7 +19,7 @@ const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const daemon = await startDaemon({ console: true, scope: 'file' });
 const browser = await startBrowser();
 afterAll(() => browser.close());
-const url: string = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console;
+const url = await daemon.consoleUrl();
 
 const upkeep = () => daemon.workers().find(({ title }) => title === 'dq-upkeep')?.pid;
 const seriesOf = async (query: string) => (await daemon.api('GET', `/v1/series${query}`)).body;

@@ -1,7 +1,3 @@
-// The shell of the page in a real browser: keys, sign-ins that come early or from another tab, and Back.
-
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
@@ -13,7 +9,7 @@ if (why !== null) throw new Error(why);
 const browser = await startBrowser();
 afterAll(() => browser.close());
 const daemon = await startDaemon({ console: true, scope: 'file' });
-const url = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console as string;
+const url = await daemon.consoleUrl();
 
 /** a document of this origin without a script */
 const empty = `${url}/assets/none`;

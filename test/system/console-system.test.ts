@@ -1,7 +1,7 @@
 // The console's screens about the system in a real browser: store, alerts, configuration, doctor, processes,
 // access.
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { startRedisServers } from '../../scripts/services/redis.ts';
 
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
-import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { startDaemon } from '../support/daemon.ts';
 import { owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
@@ -28,9 +28,7 @@ const nested = (options: Record<string, unknown>): Record<string, unknown> => {
   return all;
 };
 const daemon = await startDaemon({ console: true, scope: 'file', config: nested(config) });
-const consoleOf = ({ dataDir }: Daemon): string =>
-  JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console;
-const url = consoleOf(daemon);
+const url = await daemon.consoleUrl();
 const writeConfig = (options: Record<string, unknown>): void =>
   writeFileSync(join(daemon.directory, 'dq.yaml'), stringify(nested(options)));
 
@@ -85,7 +83,7 @@ describe('store', () => {
     const servers = await startRedisServers(2, { config: ['appendonly yes'] });
     for (const server of servers) await owned('test', Promise.resolve(server));
     const dq = await startDaemon({ console: true, config: { redis: servers.map((one) => one.url) } });
-    const { page } = await openPage(browser, `${consoleOf(dq)}/store`);
+    const { page } = await openPage(browser, `${await dq.consoleUrl()}/store`);
     await shows(page, /2 active shards/);
     expect(await page.getByText('A power cut may lose up to 2 s').count()).toBe(2);
     await servers[1]?.process.freeze();

@@ -1,13 +1,10 @@
 // One screen of the console, as a short check of all of them (console-looks, console-hostile-texts): a
 // hostile text appears as text, nothing of it runs, and axe finds no serious fault.
 
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
-import { until } from '../support/until.ts';
 
 const why = await whyNotInstalled('browser');
 if (why !== null && process.env['DQ_TEST_REQUIRE'] === 'services') throw new Error(why);
@@ -18,11 +15,7 @@ const hostile = `<img src=//127.0.0.1:1/x onerror="hit=1"></script><script>hit=2
 describe.skipIf(browser === null)('the list of topics', () => {
   it('shows a hostile title as text, on a phone too, without a serious fault', async () => {
     const daemon = await startDaemon({ console: true });
-    const url = await until(
-      'the console is ready',
-      () =>
-        JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console as string | undefined,
-    );
+    const url = await daemon.consoleUrl();
     const topic = { topic: 'order.close', callbackUrl: 'http://127.0.0.1:9/', title: hostile };
     expect((await daemon.api('POST', '/v1/topics', topic)).status).toBe(201);
     const viewport = { width: 390, height: 844 };
