@@ -19,15 +19,17 @@ describe('run', () => {
   it('makes a delayed job ready as a new version, with its body and attempts', async () => {
     await dq.push('t', '{"x": 1.0}', '?id=a&delay=0');
     await dq.store.jobs.retry([{ ...(await reserveOne(dq)), delayMs: 3_600_000, attempt: failedAttempt }]);
-    const before = await get();
+    const { why, nextAttempts, ...before } = await get();
     expect(before).toMatchObject({ state: 'delayed', attempt: 1 });
+    expect([why.code, nextAttempts.length]).toEqual(['waits_to_retry', 9]);
     const { status, body } = await dq.api('POST', `${job}/run`);
     expect(status).toBe(200);
     expect(Object.keys(body)).toEqual(['topic', 'id', 'version', 'state', 'dueAt']);
     expect(body).toMatchObject({ topic: 't', id: 'a', state: 'ready' });
     expect(BigInt(body.version)).toBeGreaterThan(BigInt(before.version));
     const { version, state, dueAt } = body;
-    expect(await get()).toEqual({ ...before, version, state, dueAt });
+    const { why: whyNow, nextAttempts: planned, ahead, ...after } = await get();
+    expect(after).toEqual({ ...before, version, state, dueAt });
     expect((await reserveOne(dq)).version).toBe(Number(version));
   });
 

@@ -986,23 +986,24 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
 
     it('a checkpoint of a lost lease stores nothing; a stop stays', async () => {
       const registry = await open();
-      await registry.createOperation(record('a', 1), work);
+      const id = 'a'.repeat(12);
+      await registry.createOperation(record(id, 1), work);
       const old = await registry.claimOperation('1.1', 1_000, 2_000);
       const next = await registry.claimOperation('2.1', 2_000, 3_000);
       const checkpoint = (done: number) => ({
-        record: { ...record('a', 1), state: 'running' as const, done },
+        record: { ...record(id, 1), state: 'running' as const, done },
         work: { ...work, isListed: true },
         leaseUntil: 4_000,
         isClosed: false,
       });
       expect(await registry.checkpointOperation(old?.token ?? 0, checkpoint(1))).toBe('lost');
-      expect((await registry.operation('a'))?.done).toBe(0);
+      expect((await registry.operation(id))?.done).toBe(0);
       expect(await registry.checkpointOperation(next?.token ?? 0, checkpoint(2))).toBe('updated');
-      expect(await registry.operation('a')).toMatchObject({ state: 'running', done: 2 });
-      expect(await registry.stopOperation('a', 9)).toMatchObject({ state: 'stopped', endedAt: 9 });
+      expect(await registry.operation(id)).toMatchObject({ state: 'running', done: 2 });
+      expect(await registry.stopOperation(id, 9)).toMatchObject({ state: 'stopped', endedAt: 9 });
       expect(await registry.checkpointOperation(next?.token ?? 0, checkpoint(3))).toBe('stopped');
-      expect(await registry.operation('a')).toMatchObject({ state: 'stopped', done: 3, endedAt: 9 });
-      expect(await registry.stopOperation('b', 9)).toBeNull();
+      expect(await registry.operation(id)).toMatchObject({ state: 'stopped', done: 3, endedAt: 9 });
+      expect(await registry.stopOperation('b'.repeat(12), 9)).toBeNull();
     });
 
     it('a damaged row blocks no other', async () => {

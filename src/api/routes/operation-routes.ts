@@ -16,7 +16,7 @@ import {
   operationStates,
   processedOf,
 } from '../../core/operation.ts';
-import { coversGlob, type Rights, reaches } from '../../core/token.ts';
+import { coversGlob, grants, type Rights, reaches } from '../../core/token.ts';
 import { readWhen } from '../../use-cases/accept-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
@@ -199,7 +199,7 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       await requireKnownTopic(topics, filter.topic);
     }
     // The same right as DELETE of one job.
-    if (input.kind === 'cancel' && !rights.scopes.includes('push'))
+    if (input.kind === 'cancel' && !grants(rights, 'push'))
       throw new DqError('forbidden', 'kind: cancel needs the scope push; use a token that has it');
     const now = await clock.read();
     const record: OperationRecord = {
