@@ -134,5 +134,6 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: Job, now: 
   }
 }
 
+/** Rounds down, because the clock of a reply has lost its part of a second. */
 const until = (at: string, now: number): string =>
-  formatDuration(Math.max(0, Math.round((Date.parse(at) - now) / 1_000)) * 1_000);
+  formatDuration(Math.max(0, Math.floor((Date.parse(at) - now) / 1_000)) * 1_000);
