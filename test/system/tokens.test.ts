@@ -88,7 +88,7 @@ describe('tokens', patience, () => {
     const admin = (await dq(['token', 'add', 'me', '--scope', 'admin,read'])).stdout.trim();
 
     const [head, ...rows] = (await dq(['token', 'ls'])).stdout.trimEnd().split('\n');
-    expect(head).toMatch(/^NAME +BEGINS WITH +SCOPES +TOPICS +CREATED AT$/);
+    expect(head).toMatch(/^NAME +BEGINS WITH +SCOPES +TOPICS +CREATED AT +LAST USED AT +EXPIRES AT$/);
     expect(rows[0]).toMatch(/^me +dqk_[0-9a-f]{12}_ +admin,read +\* +\d{4}-/);
     expect(rows[1]?.split(/ +/).slice(0, 4)).toEqual([
       'shop',
