@@ -111,22 +111,6 @@ describe('a push', () => {
   });
 });
 
-describe('Back', () => {
-  it('asks before it drops unsaved settings', async () => {
-    const { page, faults } = await openPage(browser, `${url}/topics/order.close`);
-    await page.getByRole('link', { name: 'Settings' }).first().click();
-    await page.getByLabel('Default delay').fill('20m');
-    await page.getByText('1 unsaved changes').waitFor();
-    const question = page.waitForEvent('dialog');
-    await page.evaluate('void history.back()');
-    expect((await question).message()).toMatch(/^Leave without saving/);
-    expect(await page.getByLabel('Default delay').inputValue()).toBe('20m');
-    await page.waitForURL(/\/settings/);
-    // openPage takes every question for a fault.
-    (faults as string[]).length = 0;
-  });
-});
-
 describe('the manual', () => {
   it('opens from the page, finds a section by words, and its links lead on', async () => {
     const { page } = await openPage(browser, url);
