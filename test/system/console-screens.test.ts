@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
-import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
+import { openPage, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
 
@@ -137,25 +137,7 @@ describe('settings', () => {
   });
 });
 
-const screens = ['/', '/topics', '/topics/vip.recall', '/topics/vip.recall/jobs', '/jobs', '/dead', '/push'];
-const system = ['/topics/order.close/settings', '/topics/order.close/secret', '/processes', '/access'];
-
 describe('every screen', () => {
-  it.each([
-    ['light', {}],
-    ['dark, in Chinese', { colorScheme: 'dark', locale: 'zh-CN' }],
-    ['on a phone', { viewport: { width: 390, height: 844 } }],
-  ] as const)('has no serious fault for assistive technology: %s', async (_name, options) => {
-    const { page } = await openPage(browser, url, options);
-    for (const path of [...screens, ...system]) {
-      await page.goto(url + path);
-      await page.locator('main h1').first().waitFor();
-      await page.locator('.waiting').first().waitFor({ state: 'detached' });
-      expect([path, await seriousFaults(page)]).toEqual([path, []]);
-      expect([path, await scrollsSideways(page)]).toEqual([path, false]);
-    }
-  });
-
   it('is reached by keys', async () => {
     const { page } = await openPage(browser, url);
     await page.locator('main h1').waitFor();

@@ -9,10 +9,9 @@ import { stringify } from 'yaml';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { startRedisServers } from '../../scripts/services/redis.ts';
 
-import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
+import { openPage, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { owned } from '../support/services.ts';
-import { until } from '../support/until.ts';
 
 const why = await whyNotInstalled('browser');
 if (why !== null) throw new Error(why);
@@ -101,25 +100,6 @@ describe('store', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Add shard' }).click();
     await shows(page, /Cannot reach 127\.0\.0\.1:1/);
   });
-});
-
-describe('every screen', () => {
-  it.each(['store', 'alerts', 'configuration', 'doctor', 'processes', 'access'])(
-    '%s: no serious fault of axe, no sideways scroll, light and dark, wide and narrow, en and zh',
-    async (screen) => {
-      for (const [width, colorScheme, locale] of [
-        [1440, 'light', 'en-GB'],
-        [390, 'dark', 'zh-CN'],
-      ] as const) {
-        const viewport = { width, height: 844 };
-        const { page } = await openPage(browser, `${url}/${screen}`, { viewport, colorScheme, locale });
-        await page.locator('main h1').waitFor();
-        await until('the data are there', async () => (await page.locator('.waiting').count()) === 0);
-        expect(await seriousFaults(page)).toEqual([]);
-        expect(await scrollsSideways(page)).toBe(false);
-      }
-    },
-  );
 });
 
 describe('access', () => {
