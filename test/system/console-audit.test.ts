@@ -64,8 +64,14 @@ it('a change by someone else is shown with both values; the second save succeeds
 it('links and Back ask before unsaved settings are lost', async () => {
   const { page } = await openPage(browser, `${url}/topics/${topic}`);
   await page.getByRole('link', { name: 'Settings' }).click();
-  await field(page, 'title').fill('unsaved');
-  await page.goBack();
+  await field(page, 'title').waitFor();
+  // In one step: Back may come before the next frame is drawn.
+  await page.evaluate(`{
+    const title = document.querySelector('#field-title');
+    title.value = 'unsaved';
+    title.dispatchEvent(new Event('input', { bubbles: true }));
+    history.back();
+  }`);
   await page.getByRole('button', { name: 'Stay' }).click();
   expect(await field(page, 'title').inputValue()).toBe('unsaved');
   expect(new URL(page.url()).pathname).toBe(`/topics/${topic}/settings`);

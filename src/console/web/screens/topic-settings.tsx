@@ -2,7 +2,7 @@
 // the members that were changed; dq checks them, and its errors appear at their fields.
 
 import { type ComponentChildren, Fragment } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import type { TopicJson, TopicPreview } from '../api/types.ts';
 import { Ladder } from '../charts/ladder.tsx';
@@ -134,7 +134,8 @@ const membersOf = (given: readonly Field[], values: Values): Readonly<Record<str
 
 /** Asks before unsaved input is lost: by the page's dialog, and by the browser's where the tab is closed. */
 function useLeaveCheck(isUnsaved: boolean): void {
-  useEffect(() => {
+  // A layout effect: an effect runs after the next frame, and Back may come before it.
+  useLayoutEffect(() => {
     if (!isUnsaved) return;
     const onClose = (event: BeforeUnloadEvent): void => event.preventDefault();
     leaveCheck.ask = (leave) => {
