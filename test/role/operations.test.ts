@@ -213,18 +213,38 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await count(bench.store, 't', 'ready')).toBe(1_700);
   });
 
-  it('requeue: a job that dies again stays a dead letter', async () => {
+  it('requeue: a list that begins again leaves jobs that died again', async () => {
     const bench = await openBench(kind);
+    const { dead } = bench.store;
+    await die(bench.store, 't', ids('a', 600));
+    let begunAgain = 0;
+    const list: Store['dead']['list'] = async (filter, limit, cursor) => {
+      if (cursor === null || begunAgain > 0) return dead.list(filter, limit, cursor);
+      // As after a change of the shards: the first page has moved, and its jobs are the newest dead letters.
+      begunAgain = await buryReady(bench.store);
+      throw new StoreError({ kind: 'not_stored', code: 'bad_cursor' });
+    };
+    const id = await begin(bench, {});
+    await work({ ...bench, store: { ...bench.store, dead: { ...dead, list } } });
+    expect(await ended(bench, id)).toMatchObject({ done: 600, skipped: 0, matched: 600 });
+    expect(begunAgain).toBe(500);
+    expect(await count(bench.store, 't', 'dead')).toBe(500);
+  });
+
+  it('requeue: a late call leaves jobs that died again since its page was listed', async () => {
+    const bench = await openBench(kind);
+    const { dead } = bench.store;
     await die(bench.store, 't', ids('a', 20));
-    const id = await begin(bench, { rate: 20 });
-    await work(bench);
-    const last = until('the end', async () => {
-      await buryReady(bench.store);
-      const found = await bench.registry.operation(id);
-      return found?.endedAt == null ? null : found;
-    });
-    expect(await last).toMatchObject({ done: 20, skipped: 0 });
-    await buryReady(bench.store);
+    const requeue: Store['dead']['requeue'] = async (filter, max) => {
+      // The process stood still. Another one requeued the jobs meanwhile, and they died again.
+      expect((await dead.requeue({ topic: 't' }, max)).requeued).toBe(20);
+      expect(await buryReady(bench.store)).toBe(20);
+      return dead.requeue(filter, max);
+    };
+    const id = await begin(bench, {});
+    const { calls } = await work({ ...bench, store: { ...bench.store, dead: { ...dead, requeue } } });
+    expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 0, skipped: 20 });
+    expect(calls.requeued).toBe(0);
     expect(await count(bench.store, 't', 'dead')).toBe(20);
   });
 
