@@ -6,10 +6,7 @@ import { answerAsMaster } from '../support/master-answers.ts';
 describe('GET /', () => {
   it('answers name, version and links that exist', async () => {
     const dq = await startIntake({
-      onSend: (message, answer) => {
-        answerAsMaster(message, answer);
-        if (message.kind === 'scrape') answer({ kind: 'scrape', call: message.call, text: '' });
-      },
+      onSend: answerAsMaster,
     });
     const { status, body } = await dq.api('GET', '/');
     expect([status, body.name, body.version]).toEqual([200, 'dq', '0.0.0-test']);
