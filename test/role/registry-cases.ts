@@ -975,6 +975,40 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(taken?.token).toBeGreaterThan(first?.token ?? 0);
     });
 
+    it('a later process of its instance takes a lease at once; a closed operation is never claimed', async () => {
+      const registry = await open();
+      const id = 'a'.repeat(12);
+      await registry.createOperation(record(id, 1), work);
+      await registry.claimOperation('11.1', 1_000, 2_000);
+      expect(await registry.claimOperation('11.1', 1_500, 2_500)).toBeNull();
+      // Another instance, whose number is a beginning of the first one.
+      expect(await registry.claimOperation('1.1', 1_500, 2_500)).toBeNull();
+      const next = await registry.claimOperation('11.2', 1_500, 2_500);
+      expect(next).toMatchObject({ wasReleased: false });
+      const checkpoint = { record: record(id, 1), work, leaseUntil: null, isClosed: false };
+      await registry.checkpointOperation(next?.token ?? 0, checkpoint);
+      const last = await registry.claimOperation('2.1', 1_500, 2_500);
+      expect(last).toMatchObject({ wasReleased: true });
+      await registry.checkpointOperation(last?.token ?? 0, { ...checkpoint, isClosed: true });
+      expect(await registry.claimOperation('2.2', 9_000, 9_999)).toBeNull();
+    });
+
+    it('of ended ones the oldest are dropped, and open ones never', async () => {
+      const registry = await open();
+      await registry.createOperation(record('open', 1), work);
+      const rows = Array.from({ length: limits.operationsKept }, (_, n) => {
+        const id = `e${String(n).padStart(3, '0')}`;
+        return `('${id}', '${JSON.stringify({ id })}', '{}', 0, 1, NULL, 0, ${n + 2})`;
+      });
+      await run(
+        `INSERT INTO operation (id, record, work, is_open, token, holder, lease_until, created_at) VALUES ${rows.join(', ')}`,
+      );
+      await registry.createOperation(record('new', 999), work);
+      const left = (await registry.operations()).map(({ id }) => id);
+      expect(left).toHaveLength(limits.operationsKept);
+      expect([left[0], left.at(-2), left.at(-1)]).toEqual(['new', 'e002', 'open']);
+    });
+
     it('of many claims at once, one gets the lease', async () => {
       const registries = await Promise.all([open(), open(), open(), open()]);
       await registries[0]?.createOperation(record('a', 1), work);
