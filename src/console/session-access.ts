@@ -7,7 +7,7 @@ import { isDirect, isOpen, malformedHead } from '../api/http/access.ts';
 import type { Config } from '../config/options.ts';
 import { DqError } from '../core/errors.ts';
 import { halfDigestOf, readOnlyRights, type SessionRecord } from '../core/session.ts';
-import { allRights, type Caller, noRights } from '../core/token.ts';
+import { type Caller, noRights } from '../core/token.ts';
 import { parsePublicUrl } from '../core/url/public-url.ts';
 import { servesThisMachine } from '../process/exposure.ts';
 import type { SessionBook } from '../registry/session-book.ts';
@@ -115,10 +115,10 @@ export class SessionAccess {
   }
 
   #callerOf(session: SessionRecord): Caller {
-    const { name, tokenId, scopes, topics, signedInBy } = session;
-    if (this.#options.config['console.readOnly']) return { name, tokenId, ...readOnlyRights(session) };
-    if (signedInBy === 'machine') return allRights;
-    return { name, tokenId, scopes, topics, ...(signedInBy === 'link' ? { isByLink: true } : {}) };
+    const { name, tokenId, signedInBy } = session;
+    const { scopes, topics } = this.#options.config['console.readOnly'] ? readOnlyRights(session) : session;
+    const kind = { machine: { isThisMachine: true }, link: { isByLink: true }, token: {} } as const;
+    return { name, tokenId, scopes, topics, ...kind[signedInBy] };
   }
 }
 

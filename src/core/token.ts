@@ -22,6 +22,8 @@ export interface Caller extends Rights {
   readonly name: string;
   /** readable part of the access token that the rights come from; null: from none */
   readonly tokenId: string | null;
+  /** admitted without a token, or its session was */
+  readonly isThisMachine?: true;
   /** its session began with a sign-in link */
   readonly isByLink?: true;
 }
@@ -51,7 +53,7 @@ export interface TokenUse {
 export const tokenNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const everyTopic = '*';
 const all = { scopes: ['admin'], topics: [everyTopic], tokenId: null } as const;
-export const allRights: Caller = { ...all, name: 'this machine' };
+export const allRights: Caller = { ...all, name: 'this machine', isThisMachine: true };
 /** All rights, as a value of its own: of the token of this start, which only the daemon's user can read. */
 export const ownerRights: Caller = { ...all, name: 'dq CLI' };
 export const noRights: Caller = { scopes: [], topics: [], name: '', tokenId: null };

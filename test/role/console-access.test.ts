@@ -395,6 +395,23 @@ describe('every route', () => {
       expect((await readOnly.send(method, path, halvesIn(halves))).status, path).toBe(403);
     expect((await readOnly.send('DELETE', '/v1/session', halvesIn(halves))).status).toBe(200);
   });
+
+  it('with console.readOnly no link outlives what its session came from', async () => {
+    const readOnly = await startConsole({ config: { 'console.readOnly': true } });
+    const make = ({ halves }: { readonly halves: Halves | null }) =>
+      readOnly.send(
+        'POST',
+        '/v1/sign-in-links',
+        { ...halvesIn(halves as Halves), 'content-type': 'application/json' },
+        '{}',
+      );
+    expect((await make(await readOnly.signIn({}))).status).toBe(403);
+    const { token } = await makeRegistryToken(['admin'], ['*'], readOnly);
+    // The session by this link ends with the token.
+    const made = await make(await readOnly.signIn({ token }));
+    expect(made.json).toMatchObject({ scopes: ['read'] });
+    expect((await make(await readOnly.signIn({ link: made.json.link }))).status).toBe(403);
+  });
 });
 
 describe('behind a proxy', () => {

@@ -12,7 +12,7 @@ import {
   type SessionRecord,
   signInKinds,
 } from '../../core/session.ts';
-import { allRights, coversGlob, grants } from '../../core/token.ts';
+import { coversGlob, grants } from '../../core/token.ts';
 import { servesThisMachine } from '../../process/exposure.ts';
 import { endOf, hasEnded } from '../../registry/session-book.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
@@ -116,7 +116,7 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
     async (request, answer) => {
       const caller = rightsOf(request);
       // What admits them ends with the first token; a session by their link would not.
-      if (caller === allRights)
+      if (caller.isThisMachine === true)
         throw new DqError('forbidden', 'while no access token exists, no link is needed; use dq console');
       // Each further link would begin a session that outlives the first one, without end.
       if (caller.isByLink === true)
