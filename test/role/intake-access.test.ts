@@ -9,6 +9,7 @@ import { TokenBook } from '../../src/registry/token-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
+import { nameOf, type Route, routesOf, specifiedScope } from '../support/route-scopes.ts';
 import { until } from '../support/until.ts';
 
 let dq: TestIntake;
@@ -18,42 +19,7 @@ beforeEach(async () => {
   });
 });
 
-interface Route {
-  readonly method: string;
-  readonly path: string;
-  /** null = needs no token; `known` = any token */
-  readonly scope: string | null;
-}
-
-/** From /openapi.json, which is made from the declarations that the check uses. */
-function routes(): readonly Route[] {
-  return Object.entries(dq.description.paths).flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, operation]) => {
-      const { security } = operation as unknown as { security: readonly { bearer?: readonly string[] }[] };
-      const bearerScopes = security.at(-1)?.bearer;
-      const scope = bearerScopes === undefined ? null : (bearerScopes[0] ?? 'known');
-      return { method: method.toUpperCase(), path, scope };
-    }),
-  );
-}
-
-/** The specified scope of a route, or undefined. */
-function specified({ method, path }: Route): string | null | undefined {
-  if (path === '/livez' || path === '/readyz') return null;
-  if (path === '/v1/me' || path === '/v1/sign-in-links') return 'known';
-  if (path.startsWith('/v1/sessions')) return 'admin';
-  if (['/v1/audit', '/v1/config', '/v1/reload'].includes(path)) return 'admin';
-  if (method === 'GET' || path === '/v1/topics/preview') return 'read';
-  if (path.startsWith('/v1/operations')) return 'operate';
-  if (
-    /\/(run|reschedule|requeue|request|pause|resume|offline|test-call)$/.test(path) ||
-    path.startsWith('/v1/dead')
-  )
-    return 'operate';
-  if (/\/jobs(\/\{id\})?$/.test(path)) return 'push';
-  if (/^\/v1\/(topics|tokens|shards|restore)/.test(path)) return 'admin';
-  return undefined;
-}
+const routes = () => routesOf(dq.description);
 
 const pathTo = (path: string, topic = 'order.close') =>
   path.replace('{topic}', topic).replace(/\{\w+\}/g, 'nobody');
@@ -84,12 +50,7 @@ const as = (token: string, body?: unknown): RequestInit => ({
 
 describe('routes', () => {
   it('each needs its specified scope', () => {
-    for (const route of routes()) {
-      const name = `${route.method} ${route.path}`;
-      const wanted = specified(route);
-      if (wanted !== undefined) expect(route.scope, name).toBe(wanted);
-      else expect(scopes, name).toContain(route.scope);
-    }
+    for (const route of routes()) expect(route.scope, nameOf(route)).toBe(specifiedScope(route));
   });
 
   it('a route without a declared access does not start', () => {
