@@ -6,7 +6,7 @@ import type { FunctionComponent } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
-import { type Me, may, type Scope, session, signOut, start } from './api/session.ts';
+import { clockOffset, type Me, may, type Scope, session, signOut, start } from './api/session.ts';
 import type { Summary } from './api/types.ts';
 import { clock, duration, shortNumber, useSecond } from './format.ts';
 import { bindKeys, keysShown } from './keys.ts';
@@ -298,7 +298,7 @@ function TopBar({ me, at, failed }: { me: Me; at: number | null; failed: boolean
       <FindBox />
       {at === null ? null : (
         <span class={failed ? 'live off' : 'live'}>
-          {failed ? t('not_live', { time: clock(at) }) : liveText(Date.now() - at)}
+          {failed ? t('not_live', { time: clock(at + clockOffset.value) }) : liveText(Date.now() - at)}
         </span>
       )}
       <LanguageButton place="desk" />

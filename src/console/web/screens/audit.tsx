@@ -3,6 +3,7 @@
 import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { CallError, get } from '../api/call.ts';
+import { daemonNow } from '../api/session.ts';
 import type { AuditEntry, Page } from '../api/types.ts';
 import { clock, exactClock, number } from '../format.ts';
 import { usePages } from '../pages.ts';
@@ -57,7 +58,7 @@ interface Filter {
 
 const queryOf = ({ topic, actor, action, range }: Filter): Record<string, string | undefined> => ({
   ...{ topic, actor, action },
-  since: range === '' ? undefined : String(Math.floor((Date.now() - rangeMs[range]) / minute) * minute),
+  since: range === '' ? undefined : String(Math.floor((daemonNow() - rangeMs[range]) / minute) * minute),
 });
 
 function readFilter(query: URLSearchParams): Filter {

@@ -2,7 +2,7 @@
 
 import { call, topicPath } from '../api/call.ts';
 import { daemonNow } from '../api/session.ts';
-import { clock, duration, number, relative } from '../format.ts';
+import { clock, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { toast } from '../parts/parts.tsx';
 import { go, href } from '../router.ts';
@@ -131,11 +131,7 @@ export function askReschedule(job: JobKey, done = () => {}): void {
       const isTime = /^\d{4}-/.test(value.trim());
       const { dueAt } = await jobCall('POST', job, 'reschedule', { [isTime ? 'at' : 'delay']: value.trim() });
       const due = dueAt === undefined ? Number.NaN : Date.parse(dueAt);
-      toast(
-        Number.isNaN(due)
-          ? t('done')
-          : t('toast_rescheduled', { time: t('in_time', { time: duration(due - Date.now()) }) }),
-      );
+      toast(Number.isNaN(due) ? t('done') : t('toast_rescheduled', { time: relative(due) }));
       done();
     },
   });
