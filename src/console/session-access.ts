@@ -64,10 +64,15 @@ export class SessionAccess {
   /** null = the request has no session that is in force. */
   sessionOf({ headers }: IncomingMessage): SessionRecord | null {
     const name = this.#cookieName;
-    const cookie = name === null ? null : halfDigestOf(cookieIn(headers.cookie, name));
     const keyHeader = headers['x-dq-key'];
     const key = halfDigestOf(typeof keyHeader === 'string' ? keyHeader : undefined);
-    return cookie === null || key === null ? null : this.#options.sessions.find(cookie, key);
+    if (name === null || key === null) return null;
+    for (const value of cookiesIn(headers.cookie, name)) {
+      const cookie = halfDigestOf(value);
+      const session = cookie === null ? null : this.#options.sessions.find(cookie, key);
+      if (session !== null) return session;
+    }
+    return null;
   }
 
   /** Whether this machine gets a session without a sign-in; null = the tokens are not known. */
@@ -122,8 +127,10 @@ export class SessionAccess {
   }
 }
 
-function cookieIn(header: string | undefined, name: string): string | undefined {
+/** Several: a server on another port of this host can set a cookie of the same name, with a longer path,
+ *  and a browser sends that one first. */
+function cookiesIn(header: string | undefined, name: string): readonly string[] {
   const start = `${name}=`;
-  const pair = header?.split(/; */).find((part) => part.startsWith(start));
-  return pair?.slice(start.length);
+  const pairs = header?.split(/; */).filter((part) => part.startsWith(start)) ?? [];
+  return pairs.map((pair) => pair.slice(start.length));
 }

@@ -93,6 +93,12 @@ describe('a session', () => {
     ])
       expect(await console.status('/v1/topics', halves), JSON.stringify(halves)).toBe(401);
     expect(await console.status('/v1/topics', { ...a, cookie: `other=1; ${a.cookie}; more=2` })).toBe(200);
+    // A server on another port of this host can set cookies of this name with a longer path: they come first.
+    const [name] = a.cookie.split('=');
+    for (const before of [`${name}=`, b.cookie, `${name}=${'x'.repeat(43)}; ${b.cookie}`])
+      expect(await console.status('/v1/topics', { ...a, cookie: `${before}; ${a.cookie}` }), before).toBe(
+        200,
+      );
   });
 
   it('the cookie is for this port, for no script and for no other site', async () => {
