@@ -14,6 +14,24 @@ beforeEach(async () => {
 
 const begin = (body: object) => dq.api('POST', '/v1/operations', body);
 
+const as = async (token: string, method: string, path: string, body?: object) =>
+  dq.call(method, path, {
+    headers: { ...bearer(token), ...(body ? { 'content-type': 'application/json' } : {}) },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+
+async function makeToken(
+  name: string,
+  topics: readonly string[],
+  scopes: readonly string[] = ['read', 'operate'],
+): Promise<string> {
+  const reply = await as(adminToken, 'POST', '/v1/tokens', { name, scopes, topics });
+  expect(reply.status).toBe(201);
+  const { token } = reply.body;
+  await until('the token to be known', async () => (await as(token, 'GET', '/v1/me')).status === 200);
+  return token;
+}
+
 describe('operations', () => {
   it('are accepted, listed newest first, stopped, and in the summary while open', async () => {
     const first = await begin({ kind: 'requeue', filter: { topic: 'a.x', ids: ['1', '2'] }, spread: '10m' });
@@ -83,21 +101,7 @@ describe('operations', () => {
   });
 
   it('a caller sees and stops those on its topics only', async () => {
-    const make = async (name: string, topics: readonly string[]): Promise<string> => {
-      const reply = await dq.call('POST', '/v1/tokens', {
-        headers: { 'content-type': 'application/json', ...bearer(adminToken) },
-        body: JSON.stringify({ name, scopes: ['read', 'operate'], topics }),
-      });
-      expect(reply.status).toBe(201);
-      return reply.body.token;
-    };
-    const [some, every] = [await make('some', ['a.*']), await make('every', ['*'])];
-    const as = async (token: string, method: string, path: string, body?: object) =>
-      dq.call(method, path, {
-        headers: { ...bearer(token), ...(body ? { 'content-type': 'application/json' } : {}) },
-        ...(body ? { body: JSON.stringify(body) } : {}),
-      });
-    await until('the tokens to be known', async () => (await as(some, 'GET', '/v1/me')).status === 200);
+    const [some, every] = [await makeToken('some', ['a.*']), await makeToken('every', ['*'])];
     const start = async (token: string, filter: object, all = false) =>
       as(token, 'POST', '/v1/operations', { kind: 'requeue', filter, all });
     expect((await start(some, { topic: 'b.x' })).status).toBe(403);
@@ -113,5 +117,19 @@ describe('operations', () => {
       for (const method of ['GET', 'DELETE'])
         expect((await as(some, method, `/v1/operations/${id}`)).status).toBe(404);
     expect((await as(some, 'DELETE', `/v1/operations/${a.id}`)).body.state).toBe('stopped');
+  });
+
+  it('cancel needs the scope push, as DELETE of one job does', async () => {
+    const token = await makeToken('operator', ['a.*']);
+    for (const input of [{ all: true }, { filter: { topic: 'a.x' } }, { all: true, dryRun: true }])
+      expect(await as(token, 'POST', '/v1/operations', { kind: 'cancel', ...input })).toMatchObject({
+        status: 403,
+        body: { detail: expect.stringContaining('push') },
+      });
+    expect((await as(token, 'DELETE', '/v1/topics/a.x/jobs/1')).status).toBe(403);
+    for (const scopes of [['operate', 'push'], ['admin']]) {
+      const other = await makeToken(scopes.join('-'), ['a.*'], scopes);
+      expect((await as(other, 'POST', '/v1/operations', { kind: 'cancel', all: true })).status).toBe(202);
+    }
   });
 });

@@ -210,7 +210,19 @@ describe('jobs', () => {
     const url = await daemon.consoleUrl();
     await daemon.api('POST', '/v1/topics', { topic: 'vip.recall', callbackUrl: 'http://127.0.0.1:9/' });
     for (let n = 0; n < 60; n += 1) await daemon.push('vip.recall', '{}', { id: `vip-${n}`, delay: '1h' });
-    const { page } = await openPage(browser, `${url}/jobs?topic=vip.recall&state=delayed`);
+    const list = `${url}/jobs?topic=vip.recall&state=delayed`;
+    const { page } = await openPage(browser, `${url}/assets/none`);
+    // A session that may operate, but not push, cannot cancel.
+    await page.route('**/v1/me', async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), scopes: ['read', 'operate'] } });
+    });
+    await page.goto(list);
+    await page.getByLabel('Select vip-0', { exact: true }).first().check();
+    await page.getByRole('button', { name: 'Reschedule…' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Cancel…' }).count()).toBe(0);
+    await page.unroute('**/v1/me');
+    await page.goto(list);
     await page.getByLabel('Select vip-0', { exact: true }).first().check();
     await page.getByLabel('Select vip-1', { exact: true }).first().check();
     await page.getByRole('button', { name: 'Reschedule…' }).click();

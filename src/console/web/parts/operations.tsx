@@ -361,7 +361,8 @@ export function askPurge(
   });
 }
 
-/** The operations that are possible for jobs in all of these states; '' = every live state. */
+/** The operations that are possible for jobs in all of these states, and that the session may begin; '' =
+ *  every live state. */
 export function verbsOf(states: readonly string[]): readonly OperationKind[] {
   const possible: Readonly<Record<string, readonly OperationKind[]>> = {
     delayed: ['run', 'reschedule', 'cancel'],
@@ -370,7 +371,8 @@ export function verbsOf(states: readonly string[]): readonly OperationKind[] {
     dead: ['requeue', 'cancel'],
     '': ['cancel'],
   };
-  const of = (state: string): readonly OperationKind[] => possible[state] ?? [];
+  const of = (state: string): readonly OperationKind[] =>
+    (possible[state] ?? []).filter((kind) => kind !== 'cancel' || may('push'));
   const [first = '', ...rest] = states;
   return of(first).filter((kind) => rest.every((state) => of(state).includes(kind)));
 }
