@@ -20,6 +20,7 @@ describe('dead letters', () => {
       version: expect.stringMatching(/^\d+$/),
       deadAt: expect.stringMatching(/Z$/),
       reason: 'attempts_exhausted',
+      lastReason: 'status',
       status: 500,
       attempt: 1,
       replyExcerpt: 'no',

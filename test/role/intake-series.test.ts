@@ -19,6 +19,8 @@ interface Event {
   readonly incarnation?: number;
   readonly isComplete?: boolean;
   readonly ready?: number;
+  /** ms, of one call */
+  readonly took?: number;
 }
 
 function rowOf({ topic, minutesAgo, step = 60, incarnation = 1, ...event }: Event) {
@@ -28,6 +30,7 @@ function rowOf({ topic, minutesAgo, step = 60, incarnation = 1, ...event }: Even
   facts.isComplete = event.isComplete ?? true;
   if (event.timeouts !== undefined) addReason(facts, reasonKey('timeout', null), event.timeouts);
   if (event.delivered !== undefined) addTime(facts.lateness, 41);
+  if (event.took !== undefined) addTime(facts.duration, event.took);
   if (event.ready !== undefined)
     facts.stored = { delayed: 0, ready: event.ready, reserved: 0, dead: 0, oldestOverdueMs: 7 };
   const at = stepStart(minute - minutesAgo * 60, step);
@@ -170,7 +173,7 @@ it('GET /v1/series/topics: deliveries of the last day, a column per topic', asyn
   const dq = await start([
     { topic: '', minutesAgo: 0, step: 7_200 },
     { topic: '', minutesAgo: 120, step: 7_200 },
-    { topic: 'order.close', minutesAgo: 120, step: 7_200, delivered: 9, timeouts: 1 },
+    { topic: 'order.close', minutesAgo: 120, step: 7_200, delivered: 9, timeouts: 1, took: 2_500 },
   ]);
   const { body } = await dq.api('GET', '/v1/series/topics?names=order.close,bill.send');
   expect(body.step).toBe(7_200);
@@ -178,6 +181,9 @@ it('GET /v1/series/topics: deliveries of the last day, a column per topic', asyn
   expect(body.topics.map(({ topic }: { topic: string }) => topic)).toEqual(['order.close', 'bill.send']);
   expect(body.topics[0].delivered.slice(-3)).toEqual([null, 9, 0]);
   expect(body.topics[0].failed.slice(-3)).toEqual([null, 1, 0]);
+  expect(body.topics[0].durationP95.slice(-3)).toEqual([null, expect.any(Number), null]);
+  expect(body.topics[0].durationP95.at(-2)).toBeLessThanOrEqual(2_500);
+  expect(body.topics[0].durationP95.at(-2)).toBeGreaterThan(1_000);
   expect(body.topics[1].delivered.slice(-3)).toEqual([null, 0, 0]);
   const many = Array.from({ length: apiLimits.sparksMax + 1 }, (_, n) => `t${n}`).join(',');
   expect((await dq.api('GET', `/v1/series/topics?names=${many}`)).status).toBe(400);

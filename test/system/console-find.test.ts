@@ -97,6 +97,13 @@ it('the search of bodies finds the jobs of all topics', async () => {
   await page.getByText('2 found').waitFor();
   expect(await rows(page).count()).toBe(2);
   expect(await seriousFaults(page)).toEqual([]);
+  // A number that no id begins with leads on to the bodies.
+  await box(page).fill('8812');
+  await box(page).press('Enter');
+  await page.waitForURL('**/jobs?idPrefix=8812');
+  await page.locator('main').getByRole('button', { name: 'Search bodies for “8812”' }).click();
+  await page.getByText('2 found').waitFor();
+  expect(path(page)).toBe('/jobs?body=8812');
   await page.goto(`${url}/jobs?body=nothing`);
   await page.getByText('No job matches').first().waitFor();
 });

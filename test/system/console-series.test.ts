@@ -117,6 +117,10 @@ describe('the page', () => {
     await page.getByRole('button', { name: 'Pause…' }).waitFor({ state: 'hidden' });
     await page.goto(`${url}/topics?state=offline`);
     await page.getByText('No topic matches').waitFor();
+    await page.getByRole('button', { name: 'Clear filters' }).first().click();
+    const bad = page.locator('main tbody tr', { hasText: 'bad' });
+    await bad.getByText('Failing', { exact: true }).waitFor();
+    await bad.getByText(/^\d+(\.\d+)? (ms|s)$/).waitFor();
   });
 
   it.each(['/', '/topics', '/topics/bad'])('%s fits a phone, in Chinese and dark', async (path) => {

@@ -129,7 +129,12 @@ const Sparks = closed(
     step: Step,
     at: At,
     topics: Type.Array(
-      closed({ topic: TopicName, delivered: column('deliveries'), failed: column('failed attempts') }),
+      closed({
+        topic: TopicName,
+        delivered: column('deliveries'),
+        failed: column('failed attempts'),
+        durationP95: column('95 of 100 calls took at most this, in ms, about'),
+      }),
       { description: 'in the order of names' },
     ),
   },
@@ -138,7 +143,7 @@ const Sparks = closed(
 const sparksSchema = {
   operationId: 'topicSeries',
   tags,
-  summary: 'Deliveries of the last 24 hours for some topics',
+  summary: 'Deliveries and durations of the last 24 hours for some topics',
   querystring: closed({
     names: Type.Optional(
       text(`required: topics, separated by commas; at most ${apiLimits.sparksMax}`, 'order.close,bill.send'),
@@ -181,6 +186,7 @@ export function seriesRoutes(api: Api, { role }: ApiContext): void {
           topic,
           delivered: facts.map((one) => one?.counts.delivered ?? null),
           failed: facts.map((one) => (one === null ? null : failedOf(one))),
+          durationP95: facts.map((one) => one && percentileOf(one.duration, percentiles.p95)),
         };
       });
       return { step: step.seconds, at: timesOf(range).map((at) => at * 1_000), topics: found };

@@ -233,6 +233,8 @@ export interface DeadJson {
   readonly version: string;
   readonly deadAt: string;
   readonly reason: string;
+  /** absent: an older dq that still runs */
+  readonly lastReason?: string | null;
   readonly status: number | null;
   readonly attempt: number;
   readonly replyExcerpt: string;
@@ -364,6 +366,8 @@ export interface TopicSeries {
     readonly topic: string;
     readonly delivered: Column;
     readonly failed: Column;
+    /** absent: an older dq that still runs */
+    readonly durationP95?: Column;
   }[];
 }
 

@@ -484,6 +484,7 @@ function Table({
   );
 }
 
-function failureOf({ reason, status }: DeadJson): string {
-  return status === null ? reason : `${reason} ${status}`;
+/** As the causes name it. Without an attempt, why the job became a dead letter. */
+function failureOf({ reason, lastReason, status }: DeadJson): string {
+  return [lastReason ?? reason, status].filter((part) => part !== null).join(' ');
 }

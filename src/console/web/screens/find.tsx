@@ -5,7 +5,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { get } from '../api/call.ts';
 import type { JobSummary, Page, TopicJson } from '../api/types.ts';
-import { type FindQuery, readQuery, screenOf, writeQuery } from '../find-query.ts';
+import { type FindQuery, isSearchable, readQuery, screenOf, writeQuery } from '../find-query.ts';
 import { Icon, JobState } from '../parts/parts.tsx';
 import { go, href, hrefQuery, place } from '../router.ts';
 import { t } from '../words/words.ts';
@@ -14,7 +14,6 @@ import { t } from '../words/words.ts';
 const typingMs = 200;
 /** Jobs and topics that the list shows of each kind. */
 const shown = 5;
-const bodyBytesMin = 3;
 
 interface Option {
   readonly to: string;
@@ -197,11 +196,10 @@ function useOptions(input: string): readonly Option[] {
   if (!asks) return [];
   const order: readonly Option['kind'][] = ['exact', 'prefix', 'topic'];
   const answers = found.text === text ? found.options : [];
-  const isLong = new TextEncoder().encode(text).length >= bodyBytesMin;
   return [
     ...[...answers].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind)),
     { kind: 'all', text: t('find_ids', { text }), to: pathOf({ idPrefix: text }) },
-    ...(isLong
+    ...(isSearchable(text)
       ? [{ kind: 'all', text: t('find_bodies', { text }), to: pathOf({ body: text }) } as const]
       : []),
   ];

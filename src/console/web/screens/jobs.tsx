@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { CallError } from '../api/call.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { JobSummary, OperationFilter, OperationKind } from '../api/types.ts';
-import { readDue } from '../find-query.ts';
+import { isSearchable, readDue } from '../find-query.ts';
 import { clock, duration, number, relative } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { askJobs, namedFilters, RunningOperations, start, verbsOf } from '../parts/operations.tsx';
@@ -139,7 +139,18 @@ export function JobList({ topic }: { topic: string | null }) {
         ) : isScan &&
           pages.items.length === 0 &&
           (scan.progress.isRunning || scan.more !== null) ? null : pages.items.length === 0 ? (
-          <Empty>{t('no_jobs')}</Empty>
+          <Empty>
+            {t('no_jobs')}{' '}
+            {part.body === '' && isSearchable(part.idPrefix) ? (
+              <button
+                type="button"
+                class="btn s"
+                onClick={() => setQuery({ idPrefix: '', body: part.idPrefix })}
+              >
+                {t('find_bodies', { text: part.idPrefix })}
+              </button>
+            ) : null}
+          </Empty>
         ) : (
           <Table
             jobs={pages.items}

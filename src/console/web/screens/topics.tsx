@@ -3,9 +3,9 @@
 
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
-import type { Column, Stats, TopicJson, TopicSeries } from '../api/types.ts';
+import type { Column, Stats, Summary, TopicJson, TopicSeries } from '../api/types.ts';
 import { Spark } from '../charts/spark.tsx';
-import { number, shortNumber } from '../format.ts';
+import { axisClock, duration, number, shortNumber } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { Menu } from '../parts/menu.tsx';
 import {
@@ -49,8 +49,12 @@ function Topics() {
   const series = usePoll<TopicSeries>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
     names: names.join(','),
   });
+  const summary = usePoll<Summary>('/v1/summary', 5_000);
+  const failing = new Set(
+    summary.data?.attention.flatMap(({ topic, reasons }) => (reasons.includes('failing') ? [topic] : [])),
+  );
   const lines = new Map(stats.data?.topics.map((line) => [line.topic, line]));
-  const delivered = new Map(series.data?.topics.map((one) => [one.topic, one.delivered]));
+  const courses = new Map(series.data?.topics.map((one) => [one.topic, one]));
   const refresh = (): void => {
     pages.refresh();
     stats.refresh();
@@ -105,7 +109,14 @@ function Topics() {
             ) : null}
           </Empty>
         ) : (
-          <Table topics={pages.items} lines={lines} delivered={delivered} refresh={refresh} />
+          <Table
+            topics={pages.items}
+            lines={lines}
+            at={series.data?.at ?? []}
+            courses={courses}
+            failing={failing}
+            refresh={refresh}
+          />
         )}
         <More next={pages.more} />
       </section>
@@ -118,12 +129,17 @@ type Line = Stats['topics'][number];
 function Table({
   topics,
   lines,
-  delivered,
+  at,
+  courses,
+  failing,
   refresh,
 }: {
   topics: readonly TopicJson[];
   lines: ReadonlyMap<string, Line>;
-  delivered: ReadonlyMap<string, Column>;
+  at: TopicSeries['at'];
+  courses: ReadonlyMap<string, TopicSeries['topics'][number]>;
+  /** more than a few of their attempts fail, as the overview says */
+  failing: ReadonlySet<string>;
   refresh: () => void;
 }) {
   return (
@@ -140,6 +156,7 @@ function Table({
               <th class="right">{t('due')}</th>
               <th class="right wrap">{t('today_counts')}</th>
               <th class="right">{t('success_rate')}</th>
+              <th class="right wrap">{t('duration_p95')}</th>
               <th class="right">{t('dead_letters')}</th>
               <th>{t('owner')}</th>
               <th>{t('last_24_hours')}</th>
@@ -163,7 +180,7 @@ function Table({
                     </span>
                   </td>
                   <td>
-                    <TopicState state={state} />
+                    <TopicState state={state} failing={failing.has(name)} />
                   </td>
                   <td class="right extra">{delay}</td>
                   <td class="cut mono faint extra" title={callbackUrl}>
@@ -173,6 +190,7 @@ function Table({
                   <Count value={line?.states.ready} />
                   <td class="right">{line === undefined ? '–' : <Today {...line.today} />}</td>
                   <td class="right">{line === undefined ? '–' : successOf(line.today)}</td>
+                  <Took at={at} values={courses.get(name)?.durationP95 ?? []} />
                   <td class="right">
                     {line !== undefined && line.states.dead > 0 ? (
                       <a href={hrefQuery(['dead'], { topic: name })}>{number(line.states.dead)}</a>
@@ -182,7 +200,7 @@ function Table({
                   </td>
                   <td class="soft">{owner}</td>
                   <td>
-                    <Spark values={delivered.get(name) ?? []} colour="done" label={t('delivered')} />
+                    <Spark values={courses.get(name)?.delivered ?? []} colour="done" label={t('delivered')} />
                   </td>
                   <td class="right">
                     <RowMenu topic={topic} line={line} refresh={refresh} />
@@ -204,7 +222,7 @@ function Table({
                   {name}
                 </a>
                 <span class="row">
-                  <TopicState state={state} />
+                  <TopicState state={state} failing={failing.has(name)} />
                   <RowMenu topic={topic} line={line} refresh={refresh} />
                 </span>
               </div>
@@ -270,6 +288,22 @@ function Today({ pushed, delivered, retried, dead }: Line['today']) {
 function Count({ value }: { value: number | undefined }) {
   if (value === undefined) return <td class="right faint">–</td>;
   return <td class={value === 0 ? 'right faint' : 'right'}>{number(value)}</td>;
+}
+
+/** The newest step with calls; the tooltip has those before it. */
+function Took({ at, values }: { at: TopicSeries['at']; values: Column }) {
+  const steps = values.flatMap((value, n) =>
+    value === null ? [] : [{ value, text: `${axisClock(at[n] ?? 0, false)} ${duration(value)}` }],
+  );
+  const last = steps.at(-1);
+  return (
+    <td
+      class={last === undefined ? 'right faint' : 'right nowrap'}
+      title={steps.map(({ text }) => text).join(' · ')}
+    >
+      {last === undefined ? '–' : duration(last.value)}
+    </td>
+  );
 }
 
 function hostOf(url: string): string {
