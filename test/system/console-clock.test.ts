@@ -42,13 +42,14 @@ beforeAll(async () => {
   );
 });
 
-/** Shifts Date of the pages that follow; timers stay correct. */
+/** Shifts Date of the pages that follow by their `aheadMs`; timers stay correct. */
 const shifted = (ms: number): string => `
+  globalThis.aheadMs = ${ms};
   const Right = Date;
   Date = new Proxy(Right, {
     construct: (target, args, fresh) =>
-      Reflect.construct(target, args.length === 0 ? [Right.now() + ${ms}] : args, fresh),
-    get: (target, name) => name === 'now' ? () => Right.now() + ${ms} : Reflect.get(target, name),
+      Reflect.construct(target, args.length === 0 ? [Right.now() + aheadMs] : args, fresh),
+    get: (target, name) => name === 'now' ? () => Right.now() + aheadMs : Reflect.get(target, name),
   });`;
 
 async function open(path: string, timezoneId: string, aheadMs: number): Promise<Page> {
@@ -88,6 +89,20 @@ describe.each([
     const text = await row.textContent();
     expect(text).toMatch(/in 2 h 5\d min/);
     expect(text).toContain(due);
+  });
+
+  it('follows the clock of the browser when it is set right', async () => {
+    const page = await open(`/jobs/${topic}/later`, zone, aheadMs);
+    const headline = (due: RegExp) => page.locator('.where strong').filter({ hasText: due }).waitFor();
+    await headline(/ in 2 h 5\d min/);
+    await page.route('**/v1/summary', (route) => route.abort());
+    await page.evaluate('aheadMs = 0');
+    await page.keyboard.press('r');
+    // Until the next reply the page is wrong by as much.
+    await headline(aheadMs > 0 ? / in 4 h 5\d min/ : / in 5\d min/);
+    await page.unroute('**/v1/summary');
+    await page.keyboard.press('r');
+    await headline(/ in 2 h 5\d min/);
   });
 
   it('finds jobs by their due time from the daemon’s now', async () => {

@@ -78,6 +78,7 @@ const Summary: TSchema = closed(
     }),
     attentionCount: count('topics that need attention', 0),
     at: instant('when the sums were made; they are kept for a second or longer'),
+    now: instant("the daemon's time"),
     operations: Type.Array(
       closed(
         {
@@ -117,9 +118,10 @@ export function summaryRoute(api: Api, { role }: ApiContext): void {
         kept.of(key, () => sumsOf(role, rights)),
         stateOf(role, incidents),
       ]);
+      const now = new Date(role.clock.now()).toISOString();
       return seesDaemon(request)
-        ? { ...sums, ...state }
-        : { ...sums, ready: state.ready, warnings: [], incidents: [] };
+        ? { ...sums, ...state, now }
+        : { ...sums, ready: state.ready, warnings: [], incidents: [], now };
     },
   );
 }

@@ -6,7 +6,16 @@ import type { FunctionComponent } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
-import { clockOffset, type Me, may, type Scope, session, signOut, start } from './api/session.ts';
+import {
+  clockOffset,
+  followClock,
+  type Me,
+  may,
+  type Scope,
+  session,
+  signOut,
+  start,
+} from './api/session.ts';
 import type { Summary } from './api/types.ts';
 import { clock, duration, shortNumber, useSecond } from './format.ts';
 import { bindKeys, keysShown } from './keys.ts';
@@ -24,7 +33,6 @@ import { language, t, type Word } from './words/words.ts';
 /** Of the overview and the navigation: one poll for both. */
 export const summary = signal<Summary | null>(null);
 /** epoch ms by the browser's clock */
-const summaryAt = signal<number | null>(null);
 const firstBuild = signal<string | null>(null);
 
 /** Segments of the path after the first. */
@@ -140,7 +148,8 @@ function Signed({ me }: { me: Me }) {
   const poll = usePoll<Summary>('/v1/summary', 5_000);
   useEffect(() => {
     summary.value = poll.data;
-    summaryAt.value = poll.at;
+    if (poll.data !== null && poll.at !== null && poll.sentAt !== null)
+      followClock(poll.data.now, poll.sentAt, poll.at);
   }, [poll.data, poll.at]);
   if (firstBuild.value === null && build.value !== null) firstBuild.value = build.value;
   const isOld = firstBuild.value !== null && build.value !== firstBuild.value;

@@ -9,14 +9,16 @@ export interface Polled<T> {
   readonly data: T | null;
   /** of the newest call; null: it succeeded */
   readonly error: CallError | null;
-  /** epoch ms by the browser's clock of the newest reply; null = none */
+  /** epoch ms by the browser's clock of the newest reply, and of its call; null = none */
   readonly at: number | null;
+  readonly sentAt: number | null;
   /** Calls now. */
   readonly refresh: () => void;
 }
 
 const retryMsMax = 15_000;
 const all = new EventTarget();
+const nothing = { data: null, error: null, at: null, sentAt: null };
 
 /** Every poll of the page calls now. */
 export function refreshAll(): void {
@@ -29,18 +31,14 @@ export function usePoll<T>(
   everyMs: number | ((data: T) => number),
   query: Readonly<Record<string, string | undefined>> = {},
 ): Polled<T> {
-  const [state, setState] = useState<{ data: T | null; error: CallError | null; at: number | null }>({
-    data: null,
-    error: null,
-    at: null,
-  });
+  const [state, setState] = useState<Omit<Polled<T>, 'refresh'>>(nothing);
   const refresh = useRef(() => {});
   // The newest one counts, without a new start of the polling.
   const period = useRef(everyMs);
   period.current = everyMs;
   const key = JSON.stringify([path, query]);
   useEffect(() => {
-    setState({ data: null, error: null, at: null });
+    setState(nothing);
     if (path === null) return;
     let ended = false;
     let timer = 0;
@@ -54,12 +52,13 @@ export function usePoll<T>(
       running = true;
       clearTimeout(timer);
       let waitMs: number;
+      const sentAt = Date.now();
       try {
         const data = await get<T>(path, query);
         failures = 0;
         const { current } = period;
         waitMs = typeof current === 'number' ? current : current(data);
-        if (!ended) setState({ data, error: null, at: Date.now() });
+        if (!ended) setState({ data, error: null, at: Date.now(), sentAt });
       } catch (error) {
         waitMs = Math.min(1_000 * 2 ** failures, retryMsMax);
         failures += 1;

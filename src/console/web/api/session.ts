@@ -31,6 +31,13 @@ export const session = signal<SessionState>({ kind: 'starting' });
 /** Daemon's clock minus the browser's, ms. */
 export const clockOffset = signal(0);
 
+/** The daemon read `now` between these times of the browser's clock. An offset that fits them stays, so that
+ *  texts do not flicker. */
+export function followClock(now: string, sentAt: number, receivedAt: number): void {
+  const at = Date.parse(now);
+  clockOffset.value = Math.min(Math.max(clockOffset.value, at - receivedAt), at - sentAt);
+}
+
 /** Epoch ms by the daemon's clock. */
 export const daemonNow = (): number => Date.now() + clockOffset.value;
 
@@ -105,7 +112,7 @@ export async function signOut(): Promise<void> {
 async function readMe(mayBeEarly = false): Promise<void> {
   const sentAt = Date.now();
   const me = await call<Me>('GET', '/v1/me', { mayBeEarly });
-  clockOffset.value = Date.parse(me.now) - (sentAt + Date.now()) / 2;
+  followClock(me.now, sentAt, Date.now());
   signedOut.value = false;
   session.value = { kind: 'signed_in', me };
 }

@@ -44,6 +44,8 @@ export interface Summary {
     readonly today: Counts;
     readonly states: States;
   }[];
+  /** the daemon's clock, RFC 3339 */
+  readonly now: string;
   readonly missing?: readonly string[];
 }
 
