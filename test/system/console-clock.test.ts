@@ -147,3 +147,31 @@ describe.each([
     expect((apart + 1_440) % 1_440, text).toBeLessThan(10);
   });
 });
+
+it('the audit log keeps its further pages while time goes on, until a refresh', async () => {
+  for (let n = 0; n < 60; n += 1) await daemon.api('PATCH', `/v1/topics/${topic}`, { title: `title ${n}` });
+  const isWritten = async () =>
+    (await daemon.api('GET', '/v1/audit?limit=200&action=patchTopic')).body.items.length === 60;
+  await until('the changes are written', isWritten);
+  const page = await open('/audit?range=1h', 'UTC', 0);
+  const rows = page.locator('main tbody .opener');
+  const starts: number[] = [];
+  page.on('request', (request) => {
+    const since = new URL(request.url()).searchParams.get('since');
+    if (since !== null) starts.push(Number(since));
+  });
+  await page.getByRole('button', { name: 'Show 50 more' }).click();
+  await rows.nth(59).waitFor();
+  const [start = 0] = starts;
+  await page.route('**/v1/summary', (route) => route.abort());
+  await page.evaluate('aheadMs = 120_000');
+  await rows.first().click();
+  await page.locator('main td dd').first().waitFor();
+  await page.evaluate(
+    'new Promise((end) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(end))))',
+  );
+  expect(await rows.count()).toBeGreaterThanOrEqual(60);
+  await page.keyboard.press('r');
+  await until('the list begins again', async () => (await rows.count()) === 50);
+  expect(starts.at(-1)).toBeGreaterThanOrEqual(start + 120_000);
+});

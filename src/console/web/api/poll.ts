@@ -25,6 +25,12 @@ export function refreshAll(): void {
   all.dispatchEvent(new Event('refresh'));
 }
 
+/** Returns the function that ends it. */
+export function onRefreshAll(act: () => void): () => void {
+  all.addEventListener('refresh', act);
+  return () => all.removeEventListener('refresh', act);
+}
+
 /** `path` null: no call. `everyMs` may depend on the data. */
 export function usePoll<T>(
   path: string | null,

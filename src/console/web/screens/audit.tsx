@@ -1,8 +1,9 @@
 // Audit log: who changed what. A row opens the difference, field by field. Also the tab Changes of a topic.
 
 import { Fragment } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { CallError, get } from '../api/call.ts';
+import { onRefreshAll } from '../api/poll.ts';
 import { daemonNow } from '../api/session.ts';
 import type { AuditEntry, Page } from '../api/types.ts';
 import { clock, exactClock, number } from '../format.ts';
@@ -39,8 +40,6 @@ const rangeWords: Readonly<Record<Range, Word>> = {
   '30d': 'range_30d',
   '': 'any',
 };
-/** Times of a range begin with a whole minute, so that polls repeat one query. */
-const minute = 60_000;
 const actions = [
   ...['createTopic', 'putTopic', 'patchTopic', 'removeTopic', 'pauseTopic', 'resumeTopic', 'offlineTopic'],
   ...['rotateSecret', 'runJob', 'rescheduleJob', 'requeueJob', 'requeueDead', 'purgeDead', 'createOperation'],
@@ -56,10 +55,16 @@ interface Filter {
   readonly range: Range;
 }
 
-const queryOf = ({ topic, actor, action, range }: Filter): Record<string, string | undefined> => ({
-  ...{ topic, actor, action },
-  since: range === '' ? undefined : String(Math.floor((daemonNow() - rangeMs[range]) / minute) * minute),
-});
+type Query = Readonly<Record<string, string | undefined>>;
+
+/** The range begins at one time until a refresh: with another query the list would begin again, and lose the
+ *  further pages that it shows. */
+function useQuery({ topic, actor, action, range }: Filter): Query {
+  const [round, setRound] = useState(0);
+  useEffect(() => onRefreshAll(() => setRound((n) => n + 1)), []);
+  const now = useMemo(daemonNow, [range, round]);
+  return { topic, actor, action, since: range === '' ? undefined : String(Math.floor(now - rangeMs[range])) };
+}
 
 function readFilter(query: URLSearchParams): Filter {
   const wanted = query.get('range') ?? '24h';
@@ -73,10 +78,11 @@ function readFilter(query: URLSearchParams): Filter {
 
 export function Audit() {
   const filter = readFilter(place.value.query);
+  const query = useQuery(filter);
   const isFiltered = filter.topic !== '' || filter.actor !== '' || filter.action !== '';
   return (
     <>
-      <Head title={t('audit_log')} sub={t('audit_sub')} actions={<Download filter={filter} />} />
+      <Head title={t('audit_log')} sub={t('audit_sub')} actions={<Download query={query} />} />
       <section class="card">
         <header>
           <div class="fields">
@@ -108,7 +114,7 @@ export function Audit() {
             ) : null}
           </div>
         </header>
-        <Entries filter={filter} />
+        <Entries query={query} />
       </section>
     </>
   );
@@ -118,7 +124,7 @@ export function Audit() {
 export function TopicChanges({ topic }: { topic: string }) {
   return (
     <Card title={t('tab_changes')}>
-      <Entries filter={{ topic, actor: '', action: '', range: '' }} inTopic />
+      <Entries query={{ topic }} inTopic />
     </Card>
   );
 }
@@ -138,8 +144,8 @@ function TextFilter({ name, value }: { name: 'actor' | 'topic'; value: string })
   );
 }
 
-function Entries({ filter, inTopic = false }: { filter: Filter; inTopic?: boolean }) {
-  const pages = usePages<AuditEntry>('/v1/audit', { ...queryOf(filter), limit: '50' }, 5_000);
+function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }) {
+  const pages = usePages<AuditEntry>('/v1/audit', { ...query, limit: '50' }, 5_000);
   const [open, setOpen] = useState<string | null>(null);
   const toggle = (id: string): void => setOpen(open === id ? null : id);
   if (pages.items === null && pages.error !== null)
@@ -326,7 +332,7 @@ export function csvCell(value: string): string {
   return `"${text.replaceAll('"', '""')}"`;
 }
 
-function Download({ filter }: { filter: Filter }) {
+function Download({ query }: { query: Query }) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<string | null>(null);
   const download = async (): Promise<void> => {
@@ -336,8 +342,7 @@ function Download({ filter }: { filter: Filter }) {
       const rows: AuditEntry[] = [];
       let cursor: string | undefined;
       do {
-        const query = { ...queryOf(filter), limit: '200', cursor };
-        const page = await get<Page<AuditEntry>>('/v1/audit', query);
+        const page = await get<Page<AuditEntry>>('/v1/audit', { ...query, limit: '200', cursor });
         rows.push(...page.items);
         cursor = page.nextCursor ?? undefined;
       } while (cursor !== undefined && rows.length < csvMax);
