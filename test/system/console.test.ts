@@ -1,9 +1,10 @@
 // The console in a real daemon: its port, sign-in by the command line, crashes and reloads.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
+import { freePorts } from '../../scripts/services/free-port.ts';
 import { alteredDq } from '../support/altered-dq.ts';
 import { type Halves, halvesIn, sendTo } from '../support/console.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -41,6 +42,12 @@ async function takenPort(): Promise<number> {
   onTestFinished(() => void server.close());
   return (server.address() as AddressInfo).port;
 }
+
+const runsOn = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => resolve(true)).on('error', () => resolve(false));
+    socket.on('connect', () => socket.destroy());
+  });
 
 describe('dq start', patience, () => {
   it('serves the console on a port of its own, and prints and records its address', async () => {
@@ -89,6 +96,20 @@ describe('dq start', patience, () => {
     );
     expect(run.code).toBe(78);
     expect(run.stderr).toContain(`port ${port} is taken; choose another one with --console-port`);
+  });
+
+  it('a taken port that is the default makes the console listen on another one, and prints it', async () => {
+    // Another program may hold it already.
+    const holder = createServer().on('error', () => {});
+    holder.listen(8_088, '127.0.0.1');
+    await until('the port is taken', () => holder.listening || runsOn(8_088));
+    onTestFinished(() => void holder.close());
+    const [server = 0] = await freePorts(1);
+    const daemon = await startDaemon({ console: true, port: server });
+    const url = await daemon.consoleUrl();
+    expect([8_088, server]).not.toContain(Number(new URL(url).port));
+    await until('it is printed', () => daemon.output().includes(`\nconsole ${url}\n`));
+    expect((await sendTo(portIn(daemon), 'GET', '/livez', {})).status).toBe(200);
   });
 
   it('another console.host rejects the start with 78 while no token exists, with --no-auth too', async () => {

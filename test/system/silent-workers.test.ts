@@ -1,36 +1,13 @@
 // Tests processes stopped by SIGSTOP: the master replaces a single worker; a stopped master or group
 // continues.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import { copyDq } from '../support/copied-dq.ts';
 import { type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
+import { impatientDq, silenceSeconds } from '../support/impatient-dq.ts';
 import { addTopic } from '../support/producing.ts';
 import { lacks, owned } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-/** Not less: a healthy worker on a busy machine may wait for some seconds. */
-const seconds = 10;
-
-/** bin/dq of a copy whose master waits 10 s, not 20, for messages of a worker. */
-function impatientDq(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-impatient-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  copyDq(directory);
-  const chunks = join(directory, 'dist/chunks');
-  const changed = readdirSync(chunks).filter((name) => {
-    const path = join(chunks, name);
-    const text = readFileSync(path, 'utf8');
-    if (!name.endsWith('.js') || !text.includes('silentTicks: 20')) return false;
-    writeFileSync(path, text.replace('silentTicks: 20', `silentTicks: ${seconds}`));
-    return true;
-  });
-  expect(changed).toHaveLength(1);
-  return join(directory, 'bin/dq');
-}
 
 async function stateOf(daemon: Daemon, id: string): Promise<string> {
   return (await daemon.api('GET', `/v1/topics/t/jobs/${id}`)).body.state;
@@ -74,7 +51,7 @@ describe.each(['embedded store', 'Redis'])('a stopped notifier, %s', (store) => 
           .some(
             ({ message }) =>
               message ===
-              `dq-notifier-0 (pid ${first}) was ended by SIGKILL: has sent nothing for ${seconds} s`,
+              `dq-notifier-0 (pid ${first}) was ended by SIGKILL: has sent nothing for ${silenceSeconds} s`,
           ),
       );
       // A lost lease is a strike and no attempt.
@@ -97,7 +74,10 @@ it('a stopped master, then a stopped process group: every worker survives', asyn
         // It has ended.
       }
     });
-    await until('the limit of silence has passed', () => performance.now() - stopped > (seconds + 2) * 1_000);
+    await until(
+      'the limit of silence has passed',
+      () => performance.now() - stopped > (silenceSeconds + 2) * 1_000,
+    );
     process.kill(pid, 'SIGCONT');
     // The master would have found every worker silent by then.
     const reported = performance.now();
