@@ -12,7 +12,7 @@ const slow = [
   'test/role/{console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
   'test/system/{bench,clocks,console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit}.test.ts',
-  'test/system/{console-failures,console-flows,console-looks,console-hostile-texts,console-keyboard,console-operations}.test.ts',
+  'test/system/{console-failures,console-flows,console-looks,console-hostile-texts,console-keyboard,console-operations,console-secrets}.test.ts',
   'test/system/{alerts,copied-directory,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
   'test/system/{fuzz-http,hung-names}.test.ts',
   'test/system/{instances,many-topics,mysql,neighbours,package,process-death,reload,reload-*,restart}.test.ts',
