@@ -1,6 +1,8 @@
 // Tests who may call the API through the console's port: sessions of two halves, their ends, pages of other
 // origins, and every route with every scope.
 import { beforeEach, describe, expect, it } from 'vitest';
+import { en } from '../../src/console/web/words/en.ts';
+import { zh } from '../../src/console/web/words/zh.ts';
 import { limits } from '../../src/core/limits.ts';
 import { linkDigestOf, makeSignInLink } from '../../src/core/session.ts';
 import { makeToken, type Scope, scopes } from '../../src/core/token.ts';
@@ -382,6 +384,24 @@ describe('every route', () => {
         ...['GET /v1/trial', 'POST /v1/trial', 'DELETE /v1/trial'],
       ].sort(),
     );
+  });
+
+  it('that is recorded has a name in the audit log, in both languages', async () => {
+    const description = await console.description(await signInHere());
+    const open = ['signIn', 'signOut', 'createSignInLink'];
+    const recorded = Object.values(description.paths).flatMap((operations) =>
+      Object.entries(operations).flatMap(([method, operation]) => {
+        const { operationId, security } = operation as unknown as {
+          operationId: string;
+          security: readonly { bearer?: readonly string[] }[];
+        };
+        const scope = security.at(-1)?.bearer?.[0] ?? '';
+        const changes = method !== 'get' && ['operate', 'admin'].includes(scope);
+        return changes || open.includes(operationId) ? [`act_${operationId}`] : [];
+      }),
+    );
+    expect(recorded.length).toBeGreaterThan(30);
+    expect(recorded.filter((key) => !(key in en) || !(key in zh))).toEqual([]);
   });
 
   it('is for its scope and its topics only', async () => {

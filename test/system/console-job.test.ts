@@ -153,6 +153,15 @@ const shows = (page: Page, text: string | RegExp) => page.getByText(text).first(
 const at = (topic: string, id: string) => `${url}/jobs/${topic}/${encodeURIComponent(id)}`;
 
 describe('the page of a job', () => {
+  it('plans no attempt while its topic holds it', async () => {
+    const { page } = await openPage(browser, `${url}/jobs/held/h`);
+    await shows(page, 'Its topic is offline, so dq holds it.');
+    await page.locator('main').getByText('Timeline', { exact: true }).waitFor();
+    expect(await page.locator('main').getByText('Attempt 1').count()).toBe(0);
+    await page.goto(`${url}/jobs/ok/waits`);
+    await page.locator('main').getByText('Attempt 1').first().waitFor({ state: 'attached' });
+  });
+
   it('says where it is, why an attempt failed, and what follows', async () => {
     await daemon.push('rule', '{"n":9007199254740993}', { id: 'page/1', delay: '1s' });
     const { page } = await openPage(browser, at('rule', 'page/1'));

@@ -12,6 +12,7 @@ import { startRedisServers } from '../../scripts/services/redis.ts';
 import { openPage, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
 
 const why = await whyNotInstalled('browser');
 if (why !== null) throw new Error(why);
@@ -74,6 +75,28 @@ describe('alerts', () => {
     await shows(page, 'No mail server. Set smtp.url.');
     await shows(page, 'ops@example.org');
     await shows(page, 'No open incidents');
+  });
+
+  it('above the outbox, whose chips say that there are more than they count', async () => {
+    const smtp = { url: 'smtp://127.0.0.1:10', from: 'dq@example.org' };
+    const dq = await startDaemon({ console: true, config: { smtp } });
+    const topic = { topic: 'gone', callbackUrl: 'http://127.0.0.1:9/', maxAttempts: 1 };
+    expect((await dq.api('POST', '/v1/topics', topic)).status).toBe(201);
+    const jobs = Array.from({ length: 101 }, (_, n) => ({
+      topic: 'gone',
+      id: `g${n}`,
+      body: {},
+      delay: '0',
+    }));
+    expect((await dq.api('POST', '/v1/jobs', jobs)).body).toMatchObject({ accepted: 101 });
+    await until('all are dead', async () => (await dq.api('GET', '/v1/summary')).body.states.dead === 101);
+    const { page } = await openPage(browser, `${await dq.consoleUrl()}/alerts`);
+    await page.getByRole('button', { name: /100\+/ }).waitFor();
+    expect(await page.locator('main h2').allInnerTexts()).toEqual([
+      ...['Open incidents', 'Recipients', 'Outbox'],
+    ]);
+    await page.getByRole('button', { name: 'Show 50 more' }).click();
+    await page.getByRole('button', { name: /101$/ }).waitFor();
   });
 });
 

@@ -90,8 +90,8 @@ export function Alerts() {
       ) : (
         <>
           <Incidents incidents={data.incidents} />
-          <Outbox first={data} />
           <Recipients global={data.mail?.addresses ?? []} />
+          <Outbox first={data} />
         </>
       )}
     </>
@@ -191,6 +191,8 @@ function Outbox({ first }: { first: Alerts }) {
   const all = [first, ...more].flatMap(({ items }) => items);
   const shown = all.filter(({ state }) => wanted === '' || state === wanted);
   const { nextCursor } = more.at(-1) ?? first;
+  // Counted are the rows that are read: "100+" while there are more.
+  const isWhole = nextCursor === null;
   const next = async (): Promise<void> => {
     try {
       const page = await get<Page<Alert>>('/v1/alerts', { limit: '100', cursor: nextCursor ?? '' });
@@ -216,7 +218,11 @@ function Outbox({ first }: { first: Alerts }) {
                 aria-pressed={wanted === state}
                 onClick={() => setQuery({ state: wanted === state ? '' : state })}
               >
-                {t(`alert_${state}` as Word)} <b>{number(count)}</b>
+                {t(`alert_${state}` as Word)}{' '}
+                <b>
+                  {number(count)}
+                  {isWhole ? '' : '+'}
+                </b>
               </button>
             );
           })}

@@ -22,6 +22,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { href, place, setQuery } from '../router.ts';
+import { en } from '../words/en.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 
 const ranges = ['1h', '24h', '7d', '30d', ''] as const;
@@ -40,11 +41,8 @@ const rangeWords: Readonly<Record<Range, Word>> = {
   '30d': 'range_30d',
   '': 'any',
 };
-const actions = [
-  ...['createTopic', 'putTopic', 'patchTopic', 'removeTopic', 'pauseTopic', 'resumeTopic', 'offlineTopic'],
-  ...['rotateSecret', 'runJob', 'rescheduleJob', 'requeueJob', 'requeueDead', 'purgeDead', 'createOperation'],
-  ...['createToken', 'removeToken', 'signIn', 'signOut', 'createSignInLink', 'removeSession'],
-] as const;
+/** Every audited call has a word. */
+const actions = Object.keys(en).flatMap((key) => (key.startsWith('act_') ? [key.slice(4)] : []));
 /** Rows of a CSV file: what the browser holds easily. */
 const csvMax = 10_000;
 

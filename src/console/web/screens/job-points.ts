@@ -76,6 +76,10 @@ export function pointsOf(job: JobJson, marks: readonly JobMark[]): readonly Time
 
 const isLate = (ms: number | undefined): boolean => ms !== undefined && ms >= 1_000;
 
+/** Its topic is paused, offline or not registered, now or when the job is due. */
+export const isHeld = ({ why }: JobJson): boolean =>
+  why.held !== undefined || why.code.startsWith('topic_') || why.code === 'not_registered';
+
 function comingPoints(job: JobJson, now: number): TimelinePoint[] {
   const points: TimelinePoint[] = [{ at: now, kind: 'now', label: t('now') }];
   if (job.state === 'reserved')
@@ -85,7 +89,10 @@ function comingPoints(job: JobJson, now: number): TimelinePoint[] {
       label: t('attempt_n', { n: job.attempt + 1 }),
       short: String(job.attempt + 1),
     });
-  const planned = job.nextAttempts ?? [];
+  // Attempts of a held job have no time: they follow when its topic is resumed or registered.
+  const planned = isHeld(job) ? [] : (job.nextAttempts ?? []);
+  if (isHeld(job) && job.state === 'delayed')
+    points.push({ at: Math.max(Date.parse(job.dueAt), now + 1), kind: 'due', label: t('due') });
   for (const [n, { attempt, at }] of planned.entries()) {
     const time = Math.max(Date.parse(at), now + 1 + n);
     const isNext = n === 0 && job.state !== 'reserved';

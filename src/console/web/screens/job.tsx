@@ -27,7 +27,7 @@ import { t, type Word, wordOf } from '../words/words.ts';
 import { useJobMarks } from './audit-marks.ts';
 import { Attempts, endOf, failureText } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';
-import { pointsOf } from './job-points.ts';
+import { isHeld, pointsOf } from './job-points.ts';
 import { askCancel, askReschedule, requeueJob, runNow } from './topic-actions.tsx';
 
 /** Soon due or running: each second; else every 5 s. */
@@ -234,7 +234,7 @@ const faces: Readonly<Partial<Record<JobJson['state'], string>>> = {
 function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
   const first = headline(job);
   const points = pointsOf(job, useJobMarks(job.topic, job.id));
-  const held = job.why.code.startsWith('topic_') || job.why.code === 'not_registered';
+  const held = job.state === 'ready' && isHeld(job);
   const colour = (job.state === 'delayed' && job.attempt > 0) || held ? 'retry' : tones[job.state];
   return (
     <>
