@@ -55,14 +55,8 @@ it.each(looks)(
   },
 );
 
-/** Codes, and sentences of the API: details of failures, and what notifiers say about a topic. */
-const apiTexts = [
-  /^(status \d{3}|connect)(: \d+)?$/,
-  /^no whole reply within/,
-  /is no longer in use$/,
-  /^there is no topic "absent"$/,
-  /^(the topic is|no job of the topic is ready|delayed jobs become ready|dq-notifier-\d · )/,
-];
+/** Codes, and details of failures, which are words of the network and of the endpoint. */
+const apiTexts = [/^(status \d{3}|connect)(: \d+)?$/, /^no whole reply within/, /is no longer in use$/];
 const isFromOutside = (text: string): boolean => apiTexts.some((pattern) => pattern.test(text));
 
 /** Visible texts, and the names that assistive technology reads. */

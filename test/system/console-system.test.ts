@@ -100,6 +100,21 @@ describe('alerts', () => {
   });
 });
 
+it.each(['topics', 'access', 'store', 'jobs', 'processes'])(
+  'an error of %s has no bars beside it, and is in the language of the page',
+  async (path) => {
+    const { page } = await openPage(browser, url, { locale: 'zh-CN' });
+    await page.getByText('概览').first().waitFor();
+    const json = { code: 'unavailable', detail: 'registry: does not answer; try again' };
+    await page.route(/\/v1\/(topics|tokens|sessions|store|jobs|processes)/, (route) =>
+      route.fulfill({ status: 503, contentType: 'application/problem+json', json }),
+    );
+    await page.goto(`${url}/${path}`);
+    await page.locator('main .strip.warn').getByText('暂时不可用，请稍后再试').first().waitFor();
+    expect(await page.locator('main .waiting').count()).toBe(0);
+  },
+);
+
 describe('store', () => {
   it('of Redis: a card for each shard; a stopped one is red and keeps its last values', async () => {
     const servers = await startRedisServers(2, { config: ['appendonly yes'] });

@@ -95,6 +95,8 @@ export interface CapacityReason {
   readonly code: string;
   readonly message: string;
   readonly remedy: string;
+  /** absent: an older dq that still runs */
+  readonly values?: Readonly<Record<string, number | string>>;
 }
 
 export interface Capacity {

@@ -49,9 +49,7 @@ export function Horizon({ topic, width = 8 }: { topic: string | null; width?: 8 
     >
       <LoadError error={error} what={t('horizon')} retry={refresh} />
       {data === null ? (
-        error === null ? (
-          <Waiting />
-        ) : null
+        <Waiting error={error} />
       ) : data.total === 0 ? (
         <Empty>{t('horizon_empty')}</Empty>
       ) : isTable ? (

@@ -4,9 +4,8 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { CallError } from '../api/call.ts';
 import { t } from '../words/words.ts';
-import { Failure } from './parts.tsx';
+import { errorText, Failure } from './parts.tsx';
 
 export interface Question {
   readonly title: string;
@@ -54,7 +53,7 @@ function Dialog({ title, body, action, danger = false, keep, typed, input, run }
       await run(value);
       close();
     } catch (problem) {
-      setError(problem instanceof CallError && problem.status !== 0 ? problem.message : t('no_reply'));
+      setError(errorText(problem));
       setBusy(false);
     }
   };

@@ -260,7 +260,7 @@ export function askRequeueByTime(filter: OperationFilter): void {
         ...(since.value === '' ? {} : { since: new Date(since.value).toISOString() }),
         ...(until.value === '' ? {} : { until: new Date(until.value).toISOString() }),
       };
-      if (Object.keys(times).length === 0) throw new CallError(400, 'invalid', t('op_time_missing'));
+      if (Object.keys(times).length === 0) throw new CallError(400, 'shown', t('op_time_missing'));
       await start([
         {
           kind: 'requeue',

@@ -2,10 +2,10 @@
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import type { CallError } from '../api/call.ts';
+import { CallError } from '../api/call.ts';
 import { may } from '../api/session.ts';
 import { href } from '../router.ts';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { serverText, t, type Word, wordOf } from '../words/words.ts';
 
 export function Icon({ name, small = false }: { name: string; small?: boolean }) {
   return (
@@ -132,6 +132,12 @@ export function Head({
   );
 }
 
+/** What a failed call says, in the page's language. */
+export function errorText(error: unknown): string {
+  if (!(error instanceof CallError) || error.status === 0) return t('no_reply');
+  return serverText(`problem_${error.code}`, error.message, { detail: error.message });
+}
+
 /** A failed call above the content, with the text of its code in the page's language. */
 export function LoadError({
   error,
@@ -147,7 +153,7 @@ export function LoadError({
     <div class="strip warn" role="alert">
       <Icon name="warn" />
       <span class="text">
-        <b>{t('cannot_load', { what })}</b> {error.status === 0 ? t('no_reply') : error.message}
+        <b>{t('cannot_load', { what })}</b> {errorText(error)}
       </span>
       <span class="end">
         <button type="button" class="btn s" onClick={retry}>
@@ -158,8 +164,10 @@ export function LoadError({
   );
 }
 
-/** Bars of the final size. They appear after 300 ms (css: .waiting). */
-export function Waiting({ rows = 4 }: { rows?: number }) {
+/** Bars of the final size. They appear after 300 ms (css: .waiting). None beside the error that a LoadError
+ *  shows. */
+export function Waiting({ rows = 4, error = null }: { rows?: number; error?: CallError | null }) {
+  if (error !== null) return null;
   return (
     <div class="waiting" role="status" aria-label={t('loading')}>
       {Array.from({ length: rows }, (_, n) => (

@@ -6,7 +6,17 @@ import { usePoll } from '../api/poll.ts';
 import { daemonNow, type Scope, session, signIn } from '../api/session.ts';
 import { clock, number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Card, CopyButton, Empty, Failure, Head, LoadError, toast, Waiting } from '../parts/parts.tsx';
+import {
+  Card,
+  CopyButton,
+  Empty,
+  errorText,
+  Failure,
+  Head,
+  LoadError,
+  toast,
+  Waiting,
+} from '../parts/parts.tsx';
 import { t, type Word } from '../words/words.ts';
 
 interface Token {
@@ -54,7 +64,7 @@ export function Access() {
       <Card title={t('tokens')}>
         <LoadError error={tokens.error} what={t('tokens')} retry={tokens.refresh} />
         {tokens.data === null ? (
-          <Waiting rows={2} />
+          <Waiting rows={2} error={tokens.error} />
         ) : tokens.data.items.length === 0 ? (
           <Empty>{t('no_tokens')}</Empty>
         ) : (
@@ -71,7 +81,7 @@ export function Access() {
       <Card title={t('sessions')}>
         <LoadError error={sessions.error} what={t('sessions')} retry={sessions.refresh} />
         {sessions.data === null ? (
-          <Waiting rows={2} />
+          <Waiting rows={2} error={sessions.error} />
         ) : sessions.data.items.length === 0 ? (
           <Empty>{t('no_sessions')}</Empty>
         ) : (
@@ -107,11 +117,9 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
       changed();
     } catch (problem) {
       setError(
-        !(problem instanceof CallError) || problem.status === 0
-          ? t('no_reply')
-          : problem.code === 'token_exists'
-            ? t('token_exists')
-            : problem.message,
+        problem instanceof CallError && problem.code === 'token_exists'
+          ? t('token_exists')
+          : errorText(problem),
       );
     }
   };
@@ -321,7 +329,7 @@ function Sessions({ sessions, changed }: { sessions: readonly Session[]; changed
             setError(null);
             changed();
           },
-          (problem: CallError) => setError(problem.message),
+          (problem: unknown) => setError(errorText(problem)),
         );
       }}
     >

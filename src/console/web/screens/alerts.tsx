@@ -11,6 +11,7 @@ import {
   Card,
   type Colour,
   Empty,
+  errorText,
   Failure,
   Head,
   Icon,
@@ -86,7 +87,7 @@ export function Alerts() {
         </div>
       ) : null}
       {data === null ? (
-        <Waiting rows={6} />
+        <Waiting rows={6} error={poll.error} />
       ) : (
         <>
           <Incidents incidents={data.incidents} />
@@ -199,7 +200,7 @@ function Outbox({ first }: { first: Alerts }) {
       setMore([...more, page]);
       setError(null);
     } catch (problem) {
-      setError((problem as CallError).message);
+      setError(errorText(problem));
     }
   };
   return (
@@ -334,7 +335,7 @@ function askTest(): void {
         toast(t('test_mail_sent', { to }));
       } catch (error) {
         if (!(error instanceof CallError) || error.code !== 'smtp_failed') throw error;
-        throw new CallError(error.status, error.code, t('smtp_failed', { reply: error.message }));
+        throw new CallError(error.status, 'shown', t('smtp_failed', { reply: error.message }));
       }
     },
   });

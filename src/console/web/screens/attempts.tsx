@@ -56,7 +56,7 @@ export function RecentAttempts({
     >
       <LoadError error={error} what={t('recent_attempts')} retry={refresh} />
       {data === null ? (
-        <Waiting />
+        <Waiting error={error} />
       ) : data.items.length === 0 ? (
         <Empty>{t(outcome === '' ? 'attempts_none' : 'attempts_none_such')}</Empty>
       ) : (

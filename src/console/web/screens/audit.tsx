@@ -2,7 +2,7 @@
 
 import { Fragment } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { CallError, get } from '../api/call.ts';
+import { get } from '../api/call.ts';
 import { onRefreshAll } from '../api/poll.ts';
 import { daemonNow } from '../api/session.ts';
 import type { AuditEntry, Page } from '../api/types.ts';
@@ -13,6 +13,7 @@ import {
   Card,
   Choice,
   Empty,
+  errorText,
   Failure,
   Head,
   Icon,
@@ -346,7 +347,7 @@ function Download({ query }: { query: Query }) {
       } while (cursor !== undefined && rows.length < csvMax);
       save('dq-audit.csv', csvOf(rows));
     } catch (error) {
-      setFailure(error instanceof CallError && error.status !== 0 ? error.message : t('no_reply'));
+      setFailure(errorText(error));
     }
     setBusy(false);
   };

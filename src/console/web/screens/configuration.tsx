@@ -80,7 +80,7 @@ export function Configuration() {
       </div>
       <Card>
         {data === null ? (
-          <Waiting rows={8} />
+          <Waiting rows={8} error={poll.error} />
         ) : shown.length === 0 ? (
           <Empty>
             {t('no_option')}{' '}

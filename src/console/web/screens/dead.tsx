@@ -2,7 +2,7 @@
 // match, by an operation that goes on without the page.
 
 import { useEffect, useState } from 'preact/hooks';
-import { type CallError, call } from '../api/call.ts';
+import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { DeadGroup, DeadGroups, DeadJson, OperationFilter } from '../api/types.ts';
@@ -21,6 +21,7 @@ import {
   Card,
   Choice,
   Empty,
+  errorText,
   Failure,
   Head,
   Icon,
@@ -163,9 +164,7 @@ export function DeadLetters() {
         </header>
         <Failure text={unapplied === '' ? null : t('dead_unapplied', { query: unapplied })} place="nothing" />
         {pages.items === null ? (
-          pages.error === null ? (
-            <Waiting />
-          ) : null
+          <Waiting error={pages.error} />
         ) : pages.items.length === 0 ? (
           <Empty>{t(isFiltered ? 'dead_no_match' : 'dead_none')}</Empty>
         ) : (
@@ -369,7 +368,7 @@ function Table({
           pick([]);
           changed();
         })
-        .catch((error: CallError) => setFailure(error.message));
+        .catch((error: unknown) => setFailure(errorText(error)));
   };
   const purgeChosen = (): void => {
     if (isAll) askPurge([filter], filter.topic, count);

@@ -1,11 +1,22 @@
 // Doctor: runs the checks of `dq doctor` in dq-console, and lists the findings, worst first.
 
 import { useState } from 'preact/hooks';
-import { CallError, call } from '../api/call.ts';
+import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { session } from '../api/session.ts';
 import { clock, duration, useSecond } from '../format.ts';
-import { Card, type Colour, Empty, Failure, Head, Icon, LoadError, Pill, Waiting } from '../parts/parts.tsx';
+import {
+  Card,
+  type Colour,
+  Empty,
+  errorText,
+  Failure,
+  Head,
+  Icon,
+  LoadError,
+  Pill,
+  Waiting,
+} from '../parts/parts.tsx';
 import { t, wordOf } from '../words/words.ts';
 
 const states = ['failed', 'warning', 'unknown', 'ok'] as const;
@@ -37,7 +48,7 @@ export function Doctor() {
       setError(null);
       refresh();
     } catch (problem) {
-      setError(problem instanceof CallError && problem.status !== 0 ? problem.message : t('no_reply'));
+      setError(errorText(problem));
     }
   };
   return (
@@ -53,7 +64,7 @@ export function Doctor() {
       />
       <LoadError error={poll.error} what={t('doctor')} retry={refresh} />
       <Failure text={error} />
-      {data === null ? <Waiting /> : <Findings run={data} />}
+      {data === null ? <Waiting error={poll.error} /> : <Findings run={data} />}
     </>
   );
 }

@@ -35,7 +35,7 @@ export function EndpointCard({ topic }: { topic: string }) {
     >
       <LoadError error={error} what={t('endpoint')} retry={refresh} />
       {data === null ? (
-        <Waiting rows={3} />
+        <Waiting rows={3} error={error} />
       ) : endpoint === undefined ? (
         <Empty>{t('endpoint_uncalled')}</Empty>
       ) : (

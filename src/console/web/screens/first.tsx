@@ -6,7 +6,7 @@ import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, session } from '../api/session.ts';
 import { duration, exactClock } from '../format.ts';
-import { Card, CopyButton, Failure, Head, Icon, LoadError, Pill } from '../parts/parts.tsx';
+import { Card, CopyButton, errorText, Failure, Head, Icon, LoadError, Pill } from '../parts/parts.tsx';
 import { href } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
@@ -133,8 +133,8 @@ function TrialCard({ trial, refresh }: { trial: Trial | null; refresh: () => voi
 }
 
 /** What stops the trial, in the language of the page. */
-function obstacle({ status, code, message }: CallError): string {
-  return status === 0 ? t('no_reply') : wordOf(`trial_${code}`, message);
+function obstacle(error: CallError): string {
+  return wordOf(`trial_${error.code}`, errorText(error));
 }
 
 /** ms until the job is due, drawn ten times a second while it is not. */

@@ -1,6 +1,6 @@
 // Job: where it is and why, its timeline, attempts, body and details.
 
-import { CallError, call, topicPath } from '../api/call.ts';
+import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { JobJson, JobSummary, Page, TopicJson } from '../api/types.ts';
@@ -12,6 +12,7 @@ import {
   CopyButton,
   copyText,
   Empty,
+  errorText,
   Facts,
   Head,
   Icon,
@@ -22,6 +23,7 @@ import {
   toast,
   Waiting,
 } from '../parts/parts.tsx';
+import { reasonText } from '../parts/reason-text.ts';
 import { go, hrefQuery } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 import { useJobMarks } from './audit-marks.ts';
@@ -63,7 +65,7 @@ export function Job({ topic, id }: { topic: string; id: string }) {
         </div>
       </Head>
       <LoadError error={poll.error} what={t('job')} retry={poll.refresh} />
-      {job === null ? <Waiting rows={8} /> : <Details job={job} topic={settings.data} />}
+      {job === null ? <Waiting rows={8} error={poll.error} /> : <Details job={job} topic={settings.data} />}
     </>
   );
 }
@@ -103,7 +105,7 @@ function Absent({ topic, id, isKnown }: { topic: string; id: string; isKnown: bo
 function Actions({ job, refresh }: { job: JobJson; refresh: () => void }) {
   const key = { topic: job.topic, id: job.id };
   const act = (work: Promise<void>): void => {
-    work.then(refresh, (error: CallError) => toast(error.message));
+    work.then(refresh, (error: unknown) => toast(errorText(error)));
   };
   const waits = job.state === 'delayed' || job.state === 'ready';
   return (
@@ -188,7 +190,7 @@ function explanation(job: JobJson): string {
     why.code !== 'ahead' && typeof why.ahead === 'number' && why.ahead > 0
       ? t('jobs_first', { count: countOf(why.ahead) })
       : '',
-    sentenceOf((why.reasons ?? []).map(({ message }) => message)),
+    sentenceOf((why.reasons ?? []).map((reason) => reasonText(reason).message)),
     typeof why.notifier === 'string' ? t('called_by', { notifier: why.notifier }) : '',
     why.code === 'dead' ? t('dead_since_time', { time: relative(Date.parse(why.at ?? job.dueAt)) }) : '',
     last === undefined
@@ -332,7 +334,7 @@ function CurlButton({ job }: { job: JobJson }) {
       const path = topicPath(job.topic, 'jobs', job.id, 'request');
       await copyText(curlOf(await call('POST', path)), from);
     } catch (error) {
-      toast(error instanceof CallError ? error.message : t('no_reply'));
+      toast(errorText(error));
     }
   };
   return (

@@ -1,7 +1,6 @@
 // Jobs: live, dead and ended jobs by topic, state, time, id, beginning of the id or part of the body.
 
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { CallError } from '../api/call.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { JobSummary, OperationFilter, OperationKind } from '../api/types.ts';
 import { isSearchable, readDue } from '../find-query.ts';
@@ -11,6 +10,7 @@ import { askJobs, namedFilters, RunningOperations, start, verbsOf } from '../par
 import {
   Choice,
   Empty,
+  errorText,
   Failure,
   Head,
   Icon,
@@ -133,9 +133,7 @@ export function JobList({ topic }: { topic: string | null }) {
         <Failure text={range === null ? t('due_wrong') : null} place="nothing" />
         {isScan ? <ScanProgress scan={scan} isBody={part.body !== ''} /> : null}
         {pages.items === null ? (
-          pages.error === null ? (
-            <Waiting />
-          ) : null
+          <Waiting error={pages.error} />
         ) : isScan &&
           pages.items.length === 0 &&
           (scan.progress.isRunning || scan.more !== null) ? null : pages.items.length === 0 ? (
@@ -298,9 +296,9 @@ function Table({
         pick([]);
         changed();
       },
-      (error: CallError) => {
-        setFailure(error.message);
-        toast(error.message);
+      (error: unknown) => {
+        setFailure(errorText(error));
+        toast(errorText(error));
       },
     );
   };

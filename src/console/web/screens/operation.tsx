@@ -44,7 +44,7 @@ function List() {
       <LoadError error={poll.error} what={t('operations')} retry={poll.refresh} />
       <section class="card">
         {items === null ? (
-          <Waiting />
+          <Waiting error={poll.error} />
         ) : items.length === 0 ? (
           <Empty>{t('op_none')}</Empty>
         ) : (

@@ -81,7 +81,7 @@ export function Processes() {
       ))}
       {reload.data === null ? null : <ReloadState state={reload.data} />}
       <section class="card">
-        {processes === null ? <Waiting rows={8} /> : <Table processes={processes} />}
+        {processes === null ? <Waiting rows={8} error={poll.error} /> : <Table processes={processes} />}
       </section>
     </>
   );

@@ -10,7 +10,16 @@ import { daemonNow, may, session } from '../api/session.ts';
 import type { JobJson, TopicJson } from '../api/types.ts';
 import { curlOf } from '../curl.ts';
 import { bytes, clock, relative } from '../format.ts';
-import { Card, CopyButton, Empty, Failure, Head, LoadError, NewTopicLink } from '../parts/parts.tsx';
+import {
+  Card,
+  CopyButton,
+  Empty,
+  errorText,
+  Failure,
+  Head,
+  LoadError,
+  NewTopicLink,
+} from '../parts/parts.tsx';
 import { href, place } from '../router.ts';
 import { durationMs } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
@@ -281,16 +290,16 @@ function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wron
     case 'topic_offline':
       return { topic: t('offline_first', { topic }) };
     case 'topic_not_found':
-      return { topic: error.message };
+      return { topic: errorText(error) };
     case 'job_exists':
       return { id: t('id_exists') };
     case 'body_too_large': {
       const max = /(\d+) bytes/.exec(error.message)?.[1];
-      return { body: max === undefined ? error.message : t('body_exceeds', { size: bytes(Number(max)) }) };
+      return { body: max === undefined ? errorText(error) : t('body_exceeds', { size: bytes(Number(max)) }) };
     }
     // Usually it is known while the body is typed.
     case 'malformed_json':
-      return isJson ? { body: error.message } : {};
+      return isJson ? { body: errorText(error) } : {};
     case 'unknown':
       return { other: t('unknown_result') };
     case 'no_reply':
@@ -298,7 +307,7 @@ function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wron
   }
   const fields = Object.fromEntries(error.errors.map(({ field, message }) => [field, message]));
   const isShown = ['id', 'delay', 'at', 'body'].some((field) => field in fields);
-  return isShown ? fields : { other: error.message };
+  return isShown ? fields : { other: errorText(error) };
 }
 
 /** Number of the first wrong character, from 1; null: the text is JSON. */

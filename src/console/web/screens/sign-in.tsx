@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { CallError } from '../api/call.ts';
 import { signIn } from '../api/session.ts';
+import { errorText } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
 
 /** `ended`: there was a session on this page. */
@@ -44,7 +45,7 @@ export function SignIn({ error, ended }: { error: CallError | null; ended: boole
             </label>
             {error === null ? null : (
               <p class="wrong" role="alert">
-                {error.status === 0 ? t('no_reply') : t('sign_in_refused', { detail: error.message })}
+                {error.status === 0 ? t('no_reply') : t('sign_in_refused', { detail: errorText(error) })}
               </p>
             )}
             <button type="submit" class="btn main" disabled={token.trim() === ''}>

@@ -70,7 +70,7 @@ export function Store() {
       />
       <LoadError error={poll.error} what={t('store')} retry={refresh} />
       {data === null ? (
-        <Waiting />
+        <Waiting error={poll.error} />
       ) : (
         <>
           {data.warnings.map((warning) => (
@@ -258,7 +258,9 @@ async function explained(work: Promise<unknown>, address: string): Promise<void>
             : error.message;
     const detail =
       text === error.message || error.code === 'shard_refused' ? text : `${text} (${error.message})`;
-    throw new CallError(error.status, error.code, detail, error.problem);
+    // Its text is in the page's language already, so it is not looked up by its code again.
+    const code = text === error.message ? error.code : 'shown';
+    throw new CallError(error.status, code, detail, error.problem);
   }
 }
 

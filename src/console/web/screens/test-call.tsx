@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { CallError, call, topicPath } from '../api/call.ts';
 import type { TestCallJson } from '../api/types.ts';
 import { duration, number } from '../format.ts';
-import { Card, Failure, Icon, Pill } from '../parts/parts.tsx';
+import { Card, errorText, Failure, Icon, Pill } from '../parts/parts.tsx';
 import { t, wordOf } from '../words/words.ts';
 
 /** Only for sessions with the scope operate. */
@@ -72,8 +72,8 @@ function TestCall({ topic, draft }: { topic: string; draft: () => object | null 
     try {
       setResult(await call<TestCallJson>('POST', topicPath(topic, 'test-call'), { json }));
     } catch (error) {
-      const problem = error instanceof CallError && error.status !== 0 ? error : null;
-      setFailure(problem === null ? t('no_reply') : wordOf(`test_call_${problem.code}`, problem.message));
+      const code = error instanceof CallError ? error.code : '';
+      setFailure(wordOf(`test_call_${code}`, errorText(error)));
     }
     setBusy(false);
   };

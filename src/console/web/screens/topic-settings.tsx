@@ -8,7 +8,7 @@ import type { TopicJson, TopicPreview } from '../api/types.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Card, Failure, Head, Pill, toast } from '../parts/parts.tsx';
+import { Card, errorText, Failure, Head, Pill, toast } from '../parts/parts.tsx';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { go, href, leaveCheck } from '../router.ts';
 import { waitsOf } from '../waits.ts';
@@ -451,8 +451,7 @@ function showError(
   const problem = error instanceof CallError ? error : null;
   const known = (problem?.errors ?? []).filter(({ field }) => field === 'topic' || isField(field));
   setErrors(known);
-  if (problem === null || problem.status === 0) setFailure(t('no_reply'));
-  else setFailure(problem.message);
+  setFailure(errorText(error));
 }
 
 /** `alertEmails[1]` belongs to the field alertEmails. */

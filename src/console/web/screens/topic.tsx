@@ -23,6 +23,7 @@ import {
   TopicState,
   Waiting,
 } from '../parts/parts.tsx';
+import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { waitsOf } from '../waits.ts';
@@ -91,7 +92,7 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
       />
       <LoadError error={topic.error} what={t('topic')} retry={topic.refresh} />
       {data === null ? (
-        <Waiting rows={6} />
+        <Waiting rows={6} error={topic.error} />
       ) : tab === 'jobs' ? (
         <JobList topic={name} />
       ) : tab === 'attempts' ? (
@@ -253,7 +254,7 @@ function Figures({
         <Card width={4} fill title={t('why_not_called')} note={t('per_notifier')}>
           <LoadError error={capacity.error} what={t('why_not_called')} retry={capacity.refresh} />
           {capacity.data === null ? (
-            <Waiting rows={2} />
+            <Waiting rows={2} error={capacity.error} />
           ) : reasons.length === 0 ? (
             <Empty>{t('no_reason')}</Empty>
           ) : (
@@ -350,9 +351,9 @@ function isProbing(data: Capacity | null): boolean {
 function reasonsOf(data: Capacity | null) {
   if (data === null) return [];
   return [
-    ...data.reasons.map((reason) => ({ ...reason, from: '' })),
+    ...data.reasons.map((reason) => ({ ...reason, ...reasonText(reason), from: '' })),
     ...data.notifiers.flatMap(({ notifier, reasons }) =>
-      (reasons ?? []).map((reason) => ({ ...reason, from: notifier })),
+      (reasons ?? []).map((reason) => ({ ...reason, ...reasonText(reason), from: notifier })),
     ),
   ];
 }

@@ -96,7 +96,7 @@ function Topics() {
           </div>
         </header>
         {pages.items === null ? (
-          <Waiting />
+          <Waiting error={pages.error} />
         ) : pages.items.length === 0 ? (
           <Empty>
             {t(isFiltered ? 'topics_none' : 'topics_empty')}{' '}

@@ -8,20 +8,43 @@ export type Language = 'en' | 'zh';
 export type Word = keyof typeof en;
 
 export const language = signal<Language>(document.documentElement.lang.startsWith('zh') ? 'zh' : 'en');
+/** by code; empty in English */
+const server = signal<Readonly<Record<string, string>>>({});
 const table = signal<Readonly<Record<Word, string>>>(en);
 
 /** `values` replace {name} in the text. */
 export function t(key: Word, values: Readonly<Record<string, string | number>> = {}): string {
-  return table.value[key].replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+  return filled(table.value[key], values);
 }
+
+const filled = (text: string, values: Readonly<Record<string, string | number>>): string =>
+  text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 
 /** The text of a key that is made from a code; `other` for codes that have none. */
 export function wordOf(key: string, other: string): string {
   return Object.hasOwn(en, key) ? t(key as Word) : other;
 }
 
+/** A sentence of the server in the language of the page, by its code; `other`: its own, English words. */
+export function serverText(
+  key: string,
+  other: string,
+  values: Readonly<Record<string, string | number>> = {},
+): string {
+  const text = server.value[key];
+  return text === undefined ? other : filled(text, values);
+}
+
 export async function choose(next: Language): Promise<void> {
-  table.value = next === 'zh' ? (await import('./zh.ts')).zh : en;
+  const [words, sentences] =
+    next === 'zh'
+      ? await Promise.all([
+          import('./zh.ts').then(({ zh }) => zh),
+          import('./zh-server.ts').then(({ zhServer }) => zhServer),
+        ])
+      : [en, {}];
+  server.value = sentences;
+  table.value = words;
   language.value = next;
   document.documentElement.lang = next === 'zh' ? 'zh-CN' : 'en';
   try {
