@@ -36,7 +36,7 @@ export class RegistryPoll implements Service {
         await refresh();
         this.#failure = null;
         failures.succeeded();
-        return registryLimits.registryPollMs;
+        return untilNextTurn();
       },
       onFailure: (error) => {
         this.#failure = error;
@@ -68,4 +68,13 @@ export class RegistryPoll implements Service {
     this.#unsubscribe?.();
     await this.#loop.drain(deadlineMs);
   }
+}
+
+/** All caches of a process poll at the same moment, so that an idle process wakes once for them. This clock
+ *  begins with the process, so processes poll at different moments. */
+function untilNextTurn(): number {
+  const every = registryLimits.registryPollMs;
+  const left = every - (performance.now() % every);
+  // A timer may be early by a millisecond: no second poll for the same turn.
+  return left < every / 10 ? every : left;
 }

@@ -1,0 +1,28 @@
+// Tests when the caches of one process poll the registry.
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { Registry } from '../../src/ports/registry.ts';
+import { RegistryPoll } from '../../src/registry/registry-poll.ts';
+import type { Log } from '../../src/telemetry/log.ts';
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
+afterEach(() => void vi.useRealTimers());
+
+it('caches that start apart poll together, once a second', async () => {
+  const times: Record<string, number[]> = { topics: [], tokens: [], sessions: [] };
+  const polls = [];
+  for (const [what, at] of Object.entries(times)) {
+    const registry = { onChange: () => () => {} } as unknown as Registry;
+    const log = {} as Log;
+    const refresh = async () => void at.push(performance.now());
+    const poll = new RegistryPoll({ registry, log, what, refresh });
+    polls.push(poll);
+    await poll.start();
+    await vi.advanceTimersByTimeAsync(230);
+  }
+  await vi.advanceTimersByTimeAsync(5_000);
+  const [topics, tokens, sessions] = Object.values(times).map((at) => at.slice(-3));
+  expect([tokens, sessions]).toEqual([topics, topics]);
+  const [first = 0, second = 0, third = 0] = topics ?? [];
+  expect([second - first, third - second]).toEqual([1_000, 1_000]);
+  for (const poll of polls) await poll.drain(0);
+});
