@@ -24,6 +24,7 @@ import { SessionAccess } from './session-access.ts';
 import { sessionRoutes } from './session-routes.ts';
 import { Trial } from './trial.ts';
 import { trialRoutes } from './trial-routes.ts';
+import { answerUnchanged } from './unchanged.ts';
 
 /** For tests. */
 export interface ConsoleOptions {
@@ -77,6 +78,7 @@ class Console implements Role {
       isReadOnly: config['console.readOnly'],
       services: [sessions, trial],
       addRoutes: (api, questions) => {
+        answerUnchanged(api);
         sessionRoutes(api, { config, registry, tokens, sessions, access, now });
         trialRoutes(api, trial);
         doctorRoutes(api, role, questions);

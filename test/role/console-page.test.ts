@@ -1,6 +1,6 @@
 // Tests the files that the console serves: the closed map of the build, and the headers of every answer.
 import { describe, expect, it } from 'vitest';
-import { page, startConsole } from '../support/console.ts';
+import { halvesIn, page, startConsole } from '../support/console.ts';
 
 describe('files', () => {
   it('every path of the page answers the page; others are the API or 404', async () => {
@@ -123,5 +123,30 @@ describe('headers', () => {
     });
     expect(reply.status).toBe(403);
     expect(Object.keys(reply.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
+  });
+});
+
+describe('polls', () => {
+  it('an unchanged reply is answered with 304, a changed one as it is', async () => {
+    const console = await startConsole();
+    const { halves } = await console.signIn({});
+    const poll = (etag?: string | string[]) =>
+      console.send('GET', '/v1/topics', {
+        ...halvesIn(halves ?? {}),
+        ...(typeof etag === 'string' ? { 'if-none-match': etag } : {}),
+      });
+    const first = await poll();
+    const { etag } = first.headers;
+    expect([first.status, first.json.items]).toEqual([200, []]);
+    const second = await poll(etag);
+    expect([second.status, second.body.length, second.headers['etag']]).toEqual([304, 0, etag]);
+    expect(second.headers['cache-control']).toBe('no-store');
+    const topic = JSON.stringify({ topic: 'order.close', callbackUrl: 'https://shop.example.org/dq' });
+    const headers = { ...halvesIn(halves ?? {}), 'content-type': 'application/json' };
+    expect((await console.send('POST', '/v1/topics', headers, topic)).status).toBe(201);
+    const third = await poll(etag);
+    expect([third.status, third.json.items.length]).toEqual([200, 1]);
+    const ended = await console.send('GET', '/v1/topics', { 'if-none-match': String(etag) });
+    expect(ended.status).toBe(401);
   });
 });

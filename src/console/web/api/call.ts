@@ -63,7 +63,15 @@ export const signedOut = signal(false);
 /** x-dq-build of the newest reply; null before the first */
 export const build = signal<string | null>(null);
 
+/** The last reply of a call that is repeated: dq answers 304 while it is the same. */
+export class LastReply {
+  etag: string | null = null;
+  json: unknown = null;
+}
+
 export interface CallOptions {
+  /** sent along, and renewed by the reply */
+  readonly last?: LastReply;
   readonly query?: Readonly<Record<string, string | undefined>>;
   /** sent as JSON */
   readonly json?: unknown;
@@ -80,6 +88,8 @@ export interface CallOptions {
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const headers: Record<string, string> = { ...options.headers };
   if (key !== null) headers['x-dq-key'] = key;
+  const { last } = options;
+  if (last !== undefined && last.etag !== null) headers['if-none-match'] = last.etag;
   let body: string | Blob | undefined;
   if (options.json !== undefined) {
     body = JSON.stringify(options.json);
@@ -105,9 +115,14 @@ export async function call<T>(method: string, path: string, options: CallOptions
   }
   const newBuild = reply.headers.get('x-dq-build');
   if (newBuild !== null) build.value = newBuild;
+  // Also of a 304: the browser reports a reply that is not read as an aborted request.
   const text = await reply.text();
+  if (reply.status === 304 && last !== undefined) return last.json as T;
   const json = readJson(text);
-  if (reply.ok) return json as T;
+  if (reply.ok) {
+    if (last !== undefined) Object.assign(last, { etag: reply.headers.get('etag'), json });
+    return json as T;
+  }
   const problem = (json ?? {}) as { code?: string; detail?: string };
   if (reply.status === 401 && path !== '/v1/session' && options.mayBeEarly !== true) signedOut.value = true;
   throw new CallError(
@@ -118,8 +133,8 @@ export async function call<T>(method: string, path: string, options: CallOptions
   );
 }
 
-export const get = <T>(path: string, query?: CallOptions['query']) =>
-  call<T>('GET', path, query === undefined ? {} : { query });
+export const get = <T>(path: string, query: CallOptions['query'] = {}, last?: LastReply) =>
+  call<T>('GET', path, { query, ...(last === undefined ? {} : { last }) });
 
 /** Path of a topic's call: topicPath('a b', 'pause') = /v1/topics/a%20b/pause */
 export function topicPath(topic: string, ...rest: readonly string[]): string {

@@ -2,7 +2,7 @@
 // data of the last reply.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type CallError, get } from './call.ts';
+import { type CallError, get, LastReply } from './call.ts';
 
 export interface Polled<T> {
   /** null before the first reply */
@@ -52,6 +52,7 @@ export function usePoll<T>(
     let running = false;
     // Asked for during a call, whose answer may be older.
     let again = false;
+    const last = new LastReply();
     const look = async (): Promise<void> => {
       if (running) again = true;
       if (running || ended || document.hidden) return;
@@ -60,7 +61,7 @@ export function usePoll<T>(
       let waitMs: number;
       const sentAt = Date.now();
       try {
-        const data = await get<T>(path, query);
+        const data = await get<T>(path, query, last);
         failures = 0;
         const { current } = period;
         waitMs = typeof current === 'number' ? current : current(data);
