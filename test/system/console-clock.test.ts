@@ -175,3 +175,16 @@ it('the audit log keeps its further pages while time goes on, until a refresh', 
   await until('the list begins again', async () => (await rows.count()) === 50);
   expect(starts.at(-1)).toBeGreaterThanOrEqual(start + 120_000);
 });
+
+it('has UTC in the tooltip of its times', async () => {
+  const page = await open(`/jobs?topic=${topic}&state=delayed`, 'America/New_York', 2 * hour);
+  const utc = new Date(await dueOf('later')).toISOString().replace('T', ' ').replace('Z', ' UTC');
+  // How long, and the time.
+  await page.locator('main tbody').getByTitle(utc).nth(1).waitFor();
+  for (const path of [`/jobs/${topic}/later`, `/topics/${topic}?tab=attempts`, '/audit', '/access']) {
+    await page.goto(url + path);
+    const time = page.locator('main time').first();
+    await time.waitFor();
+    expect(await time.getAttribute('title'), path).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC$/);
+  }
+});

@@ -76,6 +76,10 @@ export function preciseClock(epochMs: number): string {
   return `${clock(epochMs)}.${String(Math.floor(epochMs) % 1_000).padStart(3, '0')}`;
 }
 
+/** 2026-11-22 14:37:09.311 UTC */
+export const utc = (epochMs: number): string =>
+  new Date(epochMs).toISOString().replace('T', ' ').replace('Z', ' UTC');
+
 /** On an axis: 14:37, or 19 Nov for a range of days. */
 export function axisClock(epochMs: number, isLong: boolean): string {
   const parts = isLong

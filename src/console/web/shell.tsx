@@ -24,6 +24,7 @@ import { DialogHost } from './parts/dialog.tsx';
 import { KeysDialog } from './parts/keys-dialog.tsx';
 import { later, NewVersion } from './parts/later.tsx';
 import { Card, Head, Icon, Toasts } from './parts/parts.tsx';
+import { Time } from './parts/time.tsx';
 import { href, type Place, place } from './router.ts';
 import { FindBox } from './screens/find.tsx';
 import { Overview } from './screens/overview.tsx';
@@ -307,7 +308,11 @@ function TopBar({ me, at, failed }: { me: Me; at: number | null; failed: boolean
       <FindBox />
       {at === null ? null : (
         <span class={failed ? 'live off' : 'live'}>
-          {failed ? t('not_live', { time: clock(at + clockOffset.value) }) : liveText(Date.now() - at)}
+          {failed ? (
+            <Time at={at + clockOffset.value} text={(ms) => t('not_live', { time: clock(ms) })} />
+          ) : (
+            liveText(Date.now() - at)
+          )}
         </span>
       )}
       <LanguageButton place="desk" />

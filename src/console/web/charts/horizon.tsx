@@ -5,6 +5,7 @@ import { usePoll } from '../api/poll.ts';
 import type { HorizonJson } from '../api/types.ts';
 import { clock, number, relative, shortNumber, useSecond } from '../format.ts';
 import { Card, Empty, LoadError, Waiting } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
 
 type Classes = HorizonJson['classes'];
@@ -35,9 +36,12 @@ export function Horizon({ topic, width = 8 }: { topic: string | null; width?: 8 
     <Card
       title={t('horizon')}
       note={
-        data === null
-          ? undefined
-          : t('horizon_note', { count: shortNumber(data.total), time: relative(Date.parse(data.at)) })
+        data === null ? undefined : (
+          <Time
+            at={data.at}
+            text={(ms) => t('horizon_note', { count: shortNumber(data.total), time: relative(ms) })}
+          />
+        )
       }
       end={
         <button type="button" class="btn plain s" onClick={() => setTable(!isTable)}>

@@ -5,6 +5,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { axisClock, clock } from '../format.ts';
 import { Card, Empty } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { language, t } from '../words/words.ts';
 import type { Line } from './draw.ts';
 
@@ -152,7 +153,9 @@ function Table({
         <tbody>
           {newest.map((n) => (
             <tr key={at[n]}>
-              <td class="num">{clock(at[n] ?? 0)}</td>
+              <td class="num">
+                <Time at={at[n] ?? 0} />
+              </td>
               {lines.map(({ label, values }) => {
                 const value = values[n] ?? null;
                 return (

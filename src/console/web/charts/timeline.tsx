@@ -2,7 +2,8 @@
 // are shortened: the width of a gap grows with the logarithm of its time, and its length is written in it.
 // Labels never overlap: points that have no room for one show their number, and all are in the list for phones.
 
-import { clock, duration } from '../format.ts';
+import { clock, duration, utc } from '../format.ts';
+import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 
 export interface TimelinePoint {
@@ -169,7 +170,7 @@ function Point({
         cy={line}
         r={point.kind === 'failed' ? 6 : 5.5}
       >
-        <title>{[point.label, clock(point.at), point.note].filter(Boolean).join(' · ')}</title>
+        <title>{[point.label, clock(point.at), point.note, utc(point.at)].filter(Boolean).join(' · ')}</title>
       </circle>
       <text
         class={isShort ? '' : 'strong'}
@@ -224,7 +225,7 @@ export function TimelineList({ points }: { points: readonly TimelinePoint[] }) {
               .filter(Boolean)
               .join(' · ')}
           </span>
-          <time class="faint num">{clock(point.at)}</time>
+          <Time class="faint num" at={point.at} />
         </li>
       ))}
     </ol>

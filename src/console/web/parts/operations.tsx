@@ -10,6 +10,7 @@ import { href } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 import { ask } from './dialog.tsx';
 import { actorName, type Colour, Icon, Pill, toast } from './parts.tsx';
+import { Time } from './time.tsx';
 
 /** An ended operation stays on the page for this time. */
 const endedShownMs = 30_000;
@@ -150,7 +151,11 @@ function Running({ op, refresh }: { op: OperationJson; refresh: () => void }) {
         </a>
         {about === '' ? null : <b>· {about}</b>}
         <span class="faint">
-          · {t('op_by', { actor: actorName(op.actor), time: relative(Date.parse(op.createdAt)) })}
+          ·{' '}
+          <Time
+            at={op.createdAt}
+            text={(ms) => t('op_by', { actor: actorName(op.actor), time: relative(ms) })}
+          />
           {spread === '' ? '' : ` · ${spread}`}
         </span>
       </span>

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, type Scope, session, signIn } from '../api/session.ts';
-import { clock, number, relative, useSecond } from '../format.ts';
+import { number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import {
   Card,
@@ -17,6 +17,7 @@ import {
   toast,
   Waiting,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { t, type Word } from '../words/words.ts';
 
 interface Token {
@@ -227,14 +228,14 @@ function askRemove(token: Token, ending: number, isLast: boolean, changed: () =>
 
 function LastUsed({ lastUsedAt }: Token) {
   if (lastUsedAt === null) return <span class="faint">{t('never_used')}</span>;
-  return <span title={lastUsedAt}>{relative(Date.parse(lastUsedAt))}</span>;
+  return <Time at={lastUsedAt} text={relative} />;
 }
 
 function Expires({ expiresAt }: Token) {
   if (expiresAt === null) return <span class="faint">{t('expires_never')}</span>;
   const at = Date.parse(expiresAt);
   if (at <= daemonNow()) return <span class="tag bad">{t('expired')}</span>;
-  return <span title={expiresAt}>{relative(at)}</span>;
+  return <Time at={at} text={relative} />;
 }
 
 function Tokens({
@@ -279,7 +280,9 @@ function Tokens({
               <td>{token.scopes.join(' ')}</td>
               <td class="mono">{token.topics.join(' ')}</td>
               <td class="mono faint">{token.id}</td>
-              <td class="right soft">{clock(Date.parse(token.createdAt))}</td>
+              <td class="right soft">
+                <Time at={token.createdAt} />
+              </td>
               <td class="right soft">
                 <LastUsed {...token} />
               </td>
@@ -360,8 +363,12 @@ function Sessions({ sessions, changed }: { sessions: readonly Session[]; changed
               <td>{session.scopes.join(' ')}</td>
               <td>{t(`by_${session.signedInBy}` as Word)}</td>
               <td class="mono">{session.address}</td>
-              <td class="soft">{relative(Date.parse(session.usedAt))}</td>
-              <td class="soft">{clock(Date.parse(session.endsAt))}</td>
+              <td class="soft">
+                <Time at={session.usedAt} text={relative} />
+              </td>
+              <td class="soft">
+                <Time at={session.endsAt} />
+              </td>
               <td class="right">{end(session)}</td>
             </tr>
           ))}
@@ -380,10 +387,10 @@ function Sessions({ sessions, changed }: { sessions: readonly Session[]; changed
             </div>
             <div class="row faint">
               <span>
-                {t('last_used')}: {relative(Date.parse(session.usedAt))}
+                {t('last_used')}: <Time at={session.usedAt} text={relative} />
               </span>
               <span>
-                {t('ends')}: {clock(Date.parse(session.endsAt))}
+                {t('ends')}: <Time at={session.endsAt} />
               </span>
             </div>
           </li>

@@ -5,7 +5,7 @@ import { CallError, call, get } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, session } from '../api/session.ts';
 import type { Page, TopicJson } from '../api/types.ts';
-import { clock, number, relative } from '../format.ts';
+import { number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import {
   Card,
@@ -23,6 +23,7 @@ import {
   toast,
   Waiting,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { place, setQuery } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 
@@ -156,8 +157,8 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
                     </span>
                   </td>
                   <td>{state(one)}</td>
-                  <td class="right soft" title={one.at}>
-                    {clock(Date.parse(one.at))}
+                  <td class="right soft">
+                    <Time at={one.at} />
                   </td>
                   <td>{wordOf(`alert_${one.alert}`, one.alert)}</td>
                 </tr>
@@ -173,7 +174,9 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
                 </div>
                 <p class="soft">{one.detail}</p>
                 <div class="row faint">
-                  <span class="num">{relative(Date.parse(one.at))}</span>
+                  <span class="num">
+                    <Time at={one.at} text={relative} />
+                  </span>
                   <span>{wordOf(`alert_${one.alert}`, one.alert)}</span>
                 </div>
               </li>
@@ -268,7 +271,9 @@ function OutboxRows({ items }: { items: readonly Alert[] }) {
               </td>
               <td class="mono">{reasonOf(alert)}</td>
               <td class="right">{number(alert.attempt)}</td>
-              <td class="right soft">{relative(Date.parse(alert.deadAt))}</td>
+              <td class="right soft">
+                <Time at={alert.deadAt} text={relative} />
+              </td>
             </tr>
           ))}
         </tbody>
@@ -282,7 +287,9 @@ function OutboxRows({ items }: { items: readonly Alert[] }) {
             </div>
             <div class="row faint">
               <span>{alert.topic}</span>
-              <span class="num">{relative(Date.parse(alert.deadAt))}</span>
+              <span class="num">
+                <Time at={alert.deadAt} text={relative} />
+              </span>
             </div>
           </li>
         ))}

@@ -5,6 +5,7 @@ import { usePoll } from '../api/poll.ts';
 import type { AttemptSampleJson, AttemptsJson, TopicJson } from '../api/types.ts';
 import { clock, duration, number } from '../format.ts';
 import { Card, type Colour, Empty, JobLink, LoadError, Pill, Waiting } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { place, setQuery } from '../router.ts';
 import { t } from '../words/words.ts';
 
@@ -34,9 +35,9 @@ export function RecentAttempts({
       width={12}
       title={t('recent_attempts')}
       note={
-        data === null
-          ? undefined
-          : t('attempts_since', { time: clock(Date.parse(data.since)), host: data.host })
+        data === null ? undefined : (
+          <Time at={data.since} text={(ms) => t('attempts_since', { time: clock(ms), host: data.host })} />
+        )
       }
       end={
         <span class="fields">
@@ -112,9 +113,7 @@ function Rows({
               <td class="right nowrap">{`${number(attempt.durationMs)} ${t('unit_ms')}`}</td>
               <td class="cut mono faint">{replyOf(attempt)}</td>
               <td class="right faint nowrap">
-                <time dateTime={attempt.startedAt} title={attempt.startedAt}>
-                  {clock(Date.parse(attempt.startedAt))}
-                </time>
+                <Time at={attempt.startedAt} />
               </td>
             </tr>
           ))}
@@ -135,9 +134,7 @@ function Rows({
                   time: `${number(attempt.durationMs)} ${t('unit_ms')}`,
                 })}
               </span>
-              <time class="num" dateTime={attempt.startedAt}>
-                {clock(Date.parse(attempt.startedAt))}
-              </time>
+              <Time class="num" at={attempt.startedAt} />
             </div>
           </li>
         ))}

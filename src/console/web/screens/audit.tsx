@@ -6,7 +6,7 @@ import { get } from '../api/call.ts';
 import { onRefreshAll } from '../api/poll.ts';
 import { daemonNow } from '../api/session.ts';
 import type { AuditEntry, Page } from '../api/types.ts';
-import { clock, exactClock, number } from '../format.ts';
+import { exactClock, number } from '../format.ts';
 import { usePages } from '../pages.ts';
 import {
   actorName,
@@ -22,6 +22,7 @@ import {
   Pill,
   Waiting,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { href, place, setQuery } from '../router.ts';
 import { en } from '../words/en.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
@@ -184,8 +185,8 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
               {pages.items.map((entry) => (
                 <Fragment key={entry.id}>
                   <tr>
-                    <td class="num" title={new Date(entry.at).toISOString()}>
-                      {clock(Date.parse(entry.at))}
+                    <td class="num">
+                      <Time at={entry.at} />
                     </td>
                     <td>{entry.actor === '' ? '–' : actorName(entry.actor)}</td>
                     <td class="mono faint">{entry.address}</td>
@@ -228,9 +229,10 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
                   <Outcome entry={entry} />
                 </div>
                 <p class="faint">
-                  {[clock(Date.parse(entry.at)), actorName(entry.actor), entry.topic, entry.jobId]
+                  <Time at={entry.at} />
+                  {[actorName(entry.actor), entry.topic, entry.jobId]
                     .filter((part) => part !== null && part !== '')
-                    .join(' · ')}
+                    .map((part) => ` · ${part}`)}
                 </p>
                 <Opener entry={entry} isOpen={open === entry.id} toggle={toggle} />
                 {open === entry.id ? <Detail entry={entry} /> : null}
@@ -294,7 +296,9 @@ function Detail({ entry }: { entry: AuditEntry }) {
   return (
     <dl class="facts">
       <dt>{t('attempt_time')}</dt>
-      <dd class="num">{exactClock(Date.parse(entry.at))}</dd>
+      <dd class="num">
+        <Time at={entry.at} text={exactClock} />
+      </dd>
       <dt>{t('audit_actor')}</dt>
       <dd>
         {entry.actor === '' ? '–' : actorName(entry.actor)} · {entry.address}

@@ -7,7 +7,7 @@ import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { DeadGroup, DeadGroups, DeadJson, OperationFilter } from '../api/types.ts';
 import { writeQuery } from '../find-query.ts';
-import { clock, number, relative } from '../format.ts';
+import { number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
 import { usePages } from '../pages.ts';
 import {
@@ -33,6 +33,7 @@ import {
   toast,
   Waiting,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { hrefQuery, place, setQuery } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t } from '../words/words.ts';
@@ -243,8 +244,12 @@ function Causes({ groups, examined, complete }: DeadGroups) {
               <td>
                 <Spark hours={group.hours} />
               </td>
-              <td class="soft nowrap">{clock(Date.parse(group.firstAt))}</td>
-              <td class="soft nowrap">{relative(Date.parse(group.lastAt))}</td>
+              <td class="soft nowrap">
+                <Time at={group.firstAt} />
+              </td>
+              <td class="soft nowrap">
+                <Time at={group.lastAt} text={relative} />
+              </td>
               <td class="right nowrap">
                 <CauseActions group={group} isExact={complete} />
               </td>
@@ -261,7 +266,9 @@ function Causes({ groups, examined, complete }: DeadGroups) {
             </div>
             <div class="row">
               <span class="tag bad">{causeText(group)}</span>
-              <span class="faint">{relative(Date.parse(group.lastAt))}</span>
+              <span class="faint">
+                <Time at={group.lastAt} text={relative} />
+              </span>
               <CauseActions group={group} isExact={complete} />
             </div>
           </li>
@@ -452,7 +459,9 @@ function Table({
               </td>
               <td class="right">{number(job.attempt)}</td>
               <td class="cut mono faint">{job.replyExcerpt}</td>
-              <td class="right soft">{clock(Date.parse(job.deadAt))}</td>
+              <td class="right soft">
+                <Time at={job.deadAt} />
+              </td>
             </tr>
           ))}
         </tbody>
@@ -474,7 +483,9 @@ function Table({
             </div>
             <div class="row faint">
               <span>{job.topic}</span>
-              <span class="num">{clock(Date.parse(job.deadAt))}</span>
+              <span class="num">
+                <Time at={job.deadAt} />
+              </span>
             </div>
           </li>
         ))}

@@ -17,6 +17,7 @@ import {
   Pill,
   Waiting,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
 
 const states = ['failed', 'warning', 'unknown', 'ok'] as const;
@@ -55,7 +56,16 @@ export function Doctor() {
     <>
       <Head
         title={t('doctor')}
-        sub={data === null ? t('doctor_sub') : `${hostOf()}${subOf(data)}`}
+        sub={
+          data === null ? (
+            t('doctor_sub')
+          ) : (
+            <>
+              {hostOf()}
+              {subOf(data)}
+            </>
+          )
+        }
         actions={
           <button type="button" class="btn main" disabled={isRunning} onClick={() => void run()}>
             {t('run_checks')}
@@ -74,11 +84,12 @@ function hostOf(): string {
   return value.kind === 'signed_in' ? `${value.me.host} · ` : '';
 }
 
-function subOf({ state, startedAt, endedAt }: Run): string {
+function subOf({ state, startedAt, endedAt }: Run) {
   if (state === 'none') return t('doctor_sub');
   if (state === 'running') return t('checks_running');
   const [from, to] = [Date.parse(startedAt ?? ''), Date.parse(endedAt ?? '')];
-  return t('last_run', { time: clock(from), duration: duration(to - from) });
+  const text = (ms: number) => t('last_run', { time: clock(ms), duration: duration(to - ms) });
+  return <Time at={from} text={text} />;
 }
 
 function Findings({ run: { state, findings } }: { run: Run }) {

@@ -5,6 +5,7 @@ import { usePoll } from '../api/poll.ts';
 import type { EndpointJson, EndpointsJson } from '../api/types.ts';
 import { duration, number, relative, useSecond } from '../format.ts';
 import { Card, type Colour, Empty, Facts, LoadError, Pill, TopicLink, Waiting } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 
 const colours: Readonly<Record<EndpointJson['state'], Colour>> = {
@@ -53,7 +54,7 @@ export function EndpointCard({ topic }: { topic: string }) {
 function rowsOf(endpoint: EndpointJson, topic: string): Parameters<typeof Facts>[0]['rows'] {
   const { attempts, successRate, p95Ms, lastFailureAt, lastReason, failuresInRow } = endpoint;
   const others = endpoint.topics.filter((name) => name !== topic);
-  const when = (at: string | null) => (at === null ? t('endpoint_never') : relative(Date.parse(at)));
+  const when = (at: string | null) => (at === null ? t('endpoint_never') : <Time at={at} text={relative} />);
   return [
     [t('endpoint_origin'), endpoint.origin, true],
     [
@@ -68,7 +69,13 @@ function rowsOf(endpoint: EndpointJson, topic: string): Parameters<typeof Facts>
     [t('endpoint_last_success'), when(endpoint.lastSuccessAt)],
     [
       t('endpoint_last_failure'),
-      lastReason === null ? t('endpoint_never') : `${when(lastFailureAt)} · ${lastReason}`,
+      lastReason === null ? (
+        t('endpoint_never')
+      ) : (
+        <>
+          {when(lastFailureAt)} · {lastReason}
+        </>
+      ),
     ],
     ...(others.length === 0
       ? []

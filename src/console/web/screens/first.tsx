@@ -7,6 +7,7 @@ import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, session } from '../api/session.ts';
 import { duration, exactClock } from '../format.ts';
 import { Card, CopyButton, errorText, Failure, Head, Icon, LoadError, Pill } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { href } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
@@ -214,7 +215,7 @@ function Wait({ acceptedAt, dueAt }: Trial) {
         <rect class="fill-sunken" width="100" height="6" />
         <rect class="fill-accent" width={Math.max(0, 100 - (100 * left) / whole)} height="6" />
       </svg>
-      <span class="faint num">{`${t('due').toLowerCase()} ${exactClock(due)}`}</span>
+      <Time class="faint num" at={due} text={(ms) => `${t('due').toLowerCase()} ${exactClock(ms)}`} />
     </>
   );
 }

@@ -24,6 +24,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { reasonText } from '../parts/reason-text.ts';
+import { Time } from '../parts/time.tsx';
 import { go, hrefQuery } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 import { useJobMarks } from './audit-marks.ts';
@@ -51,7 +52,12 @@ export function Job({ topic, id }: { topic: string; id: string }) {
         sub={
           <>
             <TopicLink topic={topic} />
-            {job === null ? null : ` · ${t('accepted_ago', { time: relative(Date.parse(job.createdAt)) })}`}
+            {job === null ? null : (
+              <>
+                {' · '}
+                <Time at={job.createdAt} text={(ms) => t('accepted_ago', { time: relative(ms) })} />
+              </>
+            )}
           </>
         }
         actions={job === null ? undefined : <Actions job={job} refresh={poll.refresh} />}
@@ -92,7 +98,7 @@ function Absent({ topic, id, isKnown }: { topic: string; id: string; isKnown: bo
                 <span class="grow">
                   <JobLink topic={job.topic} id={job.id} />
                 </span>
-                <time class="faint num">{clock(Date.parse(job.dueAt))}</time>
+                <Time class="faint num" at={job.dueAt} />
               </li>
             ))}
           </ul>
@@ -260,7 +266,13 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
           />
         </svg>
         <div>
-          <strong>{first}</strong>
+          <strong>
+            {/^(waits_|ended)/.test(job.why.code) ? (
+              <Time at={job.why.at ?? job.dueAt} text={() => first} />
+            ) : (
+              first
+            )}
+          </strong>
           <span class="soft">{explanation(job)}</span>
         </div>
         <CopyButton text={location.href} label={t('copy_link')}>
@@ -305,23 +317,25 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
   );
 }
 
-function factsOf(job: JobJson): readonly (readonly [string, string, boolean?])[] {
+const exact = (at: string) => <Time at={at} text={exactClock} />;
+
+function factsOf(job: JobJson): Parameters<typeof Facts>[0]['rows'] {
   const reason = job.buryReason === undefined ? undefined : wordOf(`bury_${job.buryReason}`, job.buryReason);
   return [
     [t('version'), job.version, true],
     ['webhook-id', job.webhookId, true],
-    [t('accepted'), exactClock(Date.parse(job.createdAt))],
-    [t('due'), exactClock(Date.parse(job.dueAt))],
+    [t('accepted'), exact(job.createdAt)],
+    [t('due'), exact(job.dueAt)],
     [
       t('attempts'),
       job.maxAttempts === null
         ? number(job.attempt)
         : t('n_of_max', { n: job.attempt, max: job.maxAttempts }),
     ],
-    ...(job.deadAt === undefined ? [] : [[t('dead_since'), exactClock(Date.parse(job.deadAt))] as const]),
+    ...(job.deadAt === undefined ? [] : [[t('dead_since'), exact(job.deadAt)] as const]),
     ...(reason === undefined ? [] : [[t('bury_reason'), reason] as const]),
     ...(job.alert == null ? [] : [[t('alert_mail'), wordOf(`alert_${job.alert}`, job.alert)] as const]),
-    ...(job.endedAt === undefined ? [] : [[t('ended'), exactClock(Date.parse(job.endedAt))] as const]),
+    ...(job.endedAt === undefined ? [] : [[t('ended'), exact(job.endedAt)] as const]),
     ...(job.strikes === undefined ? [] : [[t('strikes'), number(job.strikes)] as const]),
     ...(job.shard == null ? [] : [[t('shard'), job.shard, true] as const]),
   ];

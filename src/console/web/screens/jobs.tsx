@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import { daemonNow, may } from '../api/session.ts';
 import type { JobSummary, OperationFilter, OperationKind } from '../api/types.ts';
 import { isSearchable, readDue } from '../find-query.ts';
-import { clock, duration, number, relative } from '../format.ts';
+import { duration, number, relative } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { askJobs, namedFilters, RunningOperations, start, verbsOf } from '../parts/operations.tsx';
 import {
@@ -23,6 +23,7 @@ import {
   toast,
   Waiting,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { place, setQuery } from '../router.ts';
 import type { Segments } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
@@ -182,15 +183,15 @@ function operationFilter({ id, ...filter }: Readonly<Record<string, string>>): O
 }
 
 /** When the job is due, or since when it is over: a sentence and a time. */
-function when({ state, dueAt, deadAt, endedAt }: JobSummary): readonly [string, string] {
+function when({ state, dueAt, deadAt, endedAt }: JobSummary): readonly [string, number] {
   const due = Date.parse(dueAt);
-  if (endedAt !== undefined) return [relative(Date.parse(endedAt)), clock(Date.parse(endedAt))];
+  if (endedAt !== undefined) return [relative(Date.parse(endedAt)), Date.parse(endedAt)];
   if (state === 'dead' && deadAt !== undefined) {
     const died = Date.parse(deadAt);
-    return [t('dead_for', { time: duration(daemonNow() - died) }), clock(died)];
+    return [t('dead_for', { time: duration(daemonNow() - died) }), died];
   }
-  if (due <= daemonNow()) return [t('due_ago', { time: duration(daemonNow() - due) }), clock(due)];
-  return [relative(due), clock(due)];
+  if (due <= daemonNow()) return [t('due_ago', { time: duration(daemonNow() - due) }), due];
+  return [relative(due), due];
 }
 
 const keyOf = ({ topic, id, version }: JobSummary): string => `${topic} ${id} ${version}`;
@@ -334,7 +335,7 @@ function Table({
         </thead>
         <tbody>
           {jobs.map((job) => {
-            const [text, time] = when(job);
+            const [text, at] = when(job);
             return (
               <tr key={keyOf(job)} class={isPicked(job) ? 'picked' : ''}>
                 {operates && live.length > 0 ? <td>{box(job)}</td> : null}
@@ -351,12 +352,16 @@ function Table({
                 </td>
                 <td>
                   <span class="two">
-                    <span class="nowrap">{text}</span>
-                    <small class="num">{time}</small>
+                    <Time class="nowrap" at={at} text={() => text} />
+                    <small class="num">
+                      <Time at={at} />
+                    </small>
                   </span>
                 </td>
                 <td class="right">{number(job.attempt)}</td>
-                <td class="right soft">{clock(Date.parse(job.createdAt))}</td>
+                <td class="right soft">
+                  <Time at={job.createdAt} />
+                </td>
                 <td class="right nowrap">
                   {job.state === 'delayed' && operates ? (
                     <button type="button" class="btn s" onClick={() => act(runNow(job))}>
@@ -386,7 +391,7 @@ function Table({
             </div>
             <div class="row faint">
               <span>{job.topic}</span>
-              <span class="num">{when(job)[0]}</span>
+              <Time class="num" at={when(job)[1]} text={() => when(job)[0]} />
             </div>
           </li>
         ))}

@@ -25,6 +25,7 @@ import {
   TopicLink,
   Waiting,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { href } from '../router.ts';
 import type { Segments } from '../shell.tsx';
 import { t } from '../words/words.ts';
@@ -73,7 +74,9 @@ function List() {
                     </td>
                     <td class="right nowrap">{numbers(op)}</td>
                     <td class="cut soft">{actorName(op.actor)}</td>
-                    <td class="right soft nowrap">{clock(Date.parse(op.createdAt))}</td>
+                    <td class="right soft nowrap">
+                      <Time at={op.createdAt} />
+                    </td>
                   </tr>
                 ))}
               </tbody>
@@ -89,7 +92,9 @@ function List() {
                   </div>
                   <div class="row faint">
                     <span class="num">{numbers(op)}</span>
-                    <span class="num">{clock(Date.parse(op.createdAt))}</span>
+                    <span class="num">
+                      <Time at={op.createdAt} />
+                    </span>
                   </div>
                 </li>
               ))}
@@ -122,7 +127,7 @@ function Operation({ id }: { id: string }) {
   const { topic } = op.filter;
   const about = filterText(op);
   const at = (time: string | null) =>
-    time === null ? '–' : `${relative(Date.parse(time))} · ${clock(Date.parse(time))}`;
+    time === null ? '–' : <Time at={time} text={(ms) => `${relative(ms)} · ${clock(ms)}`} />;
   return (
     <>
       <Head
@@ -168,7 +173,7 @@ function Operation({ id }: { id: string }) {
               rows={[
                 [t('filter_topic'), topic === undefined ? op.topics.join(', ') : <TopicLink topic={topic} />],
                 [t('op_filter'), about === '' ? t('op_everything') : about],
-                ...(op.at === null ? [] : ([[t('due'), clock(Date.parse(op.at))]] as const)),
+                ...(op.at === null ? [] : ([[t('due'), <Time key="at" at={op.at} />]] as const)),
                 [t('op_pace'), paceText(op)],
                 [t('op_started_by'), actorName(op.actor)],
                 [t('op_started_at'), at(op.startedAt)],

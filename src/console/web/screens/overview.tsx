@@ -8,7 +8,7 @@ import type { Column, Series, Summary, TopicSeries } from '../api/types.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
-import { clock, duration, number, percent, shortNumber, zone } from '../format.ts';
+import { duration, number, percent, shortNumber, zone } from '../format.ts';
 import {
   Card,
   Empty,
@@ -21,6 +21,7 @@ import {
   TopicState,
   Waiting,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { go, href, hrefQuery } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
@@ -239,7 +240,7 @@ function Incidents({ incidents }: Summary) {
                   <small class="faint">{detail}</small>
                 </span>
               </span>
-              <time class="faint num">{clock(Date.parse(since))}</time>
+              <Time class="faint num" at={since} />
             </li>
           ))}
         </ul>

@@ -7,6 +7,7 @@ import { daemonNow, may, session } from '../api/session.ts';
 import { bytes, clock, duration, number, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Card, type Colour, Facts, Head, Icon, LoadError, Pill, Waiting } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { t, type Word, wordOf } from '../words/words.ts';
 
 interface Process {
@@ -135,9 +136,12 @@ function ReloadState({ state: { running, waiting, last, restart } }: { state: Re
           <Icon name="warn" />
           <span class="text pre">
             <b>
-              {t(last.outcome === 'rejected' ? 'reload_rejected' : 'reload_partly', {
-                time: clock(Date.parse(last.endedAt)),
-              })}
+              <Time
+                at={last.endedAt}
+                text={(ms) =>
+                  t(last.outcome === 'rejected' ? 'reload_rejected' : 'reload_partly', { time: clock(ms) })
+                }
+              />
             </b>{' '}
             {last.reason}
           </span>

@@ -20,6 +20,7 @@ import {
   LoadError,
   NewTopicLink,
 } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { href, place } from '../router.ts';
 import { durationMs } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
@@ -35,6 +36,8 @@ interface Result {
   readonly replaced: boolean;
   readonly duplicate: boolean;
 }
+
+const dueText = (ms: number): string => t('due_both', { clock: clock(ms), time: relative(ms) });
 
 export function Push() {
   const { query } = place.value;
@@ -236,7 +239,9 @@ export function Push() {
                 {curl}
               </pre>
               {due === null ? null : (
-                <p class="soft">{t('due_both', { clock: clock(due), time: relative(due) })}</p>
+                <p class="soft">
+                  <Time at={due} text={dueText} />
+                </p>
               )}
             </div>
           </Card>
@@ -262,7 +267,7 @@ function Pushed({ result: { topic, id, dueAt, replaced, duplicate } }: { result:
       <div class="body stack" role="status">
         <p>
           {t(duplicate ? 'push_kept' : replaced ? 'push_replaced' : 'push_created')}{' '}
-          {t('due_both', { clock: clock(due), time: relative(due) })}
+          <Time at={due} text={dueText} />
         </p>
         <p>
           <a class="mono" href={href('jobs', topic, id)}>

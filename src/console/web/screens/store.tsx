@@ -6,6 +6,7 @@ import { may } from '../api/session.ts';
 import { bytes, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Card, type Colour, Facts, Head, Icon, LoadError, Pill, toast, Waiting } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
 
 interface ShardInfo {
@@ -182,7 +183,9 @@ function ShardCard({ shard, changed }: { shard: Shard; changed: () => void }) {
         {state === 'draining' && jobs !== null ? <p>{t('jobs_left', { count: number(jobs) })}</p> : null}
         {info === null ? null : <Info info={info} jobs={jobs} />}
         {info !== null && !answers ? (
-          <p class="faint">{t('values_of', { time: relative(Date.parse(info.readAt)) })}</p>
+          <p class="faint">
+            <Time at={info.readAt} text={(ms) => t('values_of', { time: relative(ms) })} />
+          </p>
         ) : null}
         {may('admin') ? <ShardActions shard={shard} changed={changed} /> : null}
       </div>
