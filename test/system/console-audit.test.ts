@@ -32,6 +32,14 @@ it('a saved setting appears in Changes and in the audit log, with actor and diff
   await page.getByText('No changes in this range').waitFor();
 });
 
+it('saving with a test call saves first, and shows the reply of the saved endpoint', async () => {
+  const { page } = await openPage(browser, `${url}/topics/${topic}/settings`);
+  await field(page, 'timeout').fill('2s');
+  await page.getByRole('button', { name: 'Save and test call' }).click();
+  await page.locator('.verdict').getByText('connect', { exact: true }).waitFor();
+  expect((await daemon.api('GET', `/v1/topics/${topic}`)).body.timeout).toBe('2s');
+});
+
 it('the CSV quotes cells that a spreadsheet would run', async () => {
   await daemon.api('PATCH', `/v1/topics/${topic}`, { owner: '=cmd()' });
   const { page } = await openPage(browser, `${url}/audit`);

@@ -153,6 +153,17 @@ const shows = (page: Page, text: string | RegExp) => page.getByText(text).first(
 const at = (topic: string, id: string) => `${url}/jobs/${topic}/${encodeURIComponent(id)}`;
 
 describe('the page of a job', () => {
+  it('says how long a dead or ended job is kept', async () => {
+    const dead = await jobOf(daemon, 'gone', 'dies');
+    const day = 86_400_000;
+    expect(Date.parse(dead.keptUntil) - Date.parse(dead.deadAt)).toBe(30 * day);
+    const ended = await jobOf(daemon, 'ok', 'ends');
+    expect(Date.parse(ended.keptUntil) - Date.parse(ended.endedAt)).toBe(day);
+    expect((await jobOf(daemon, 'ok', 'waits')).keptUntil).toBeUndefined();
+    const { page } = await openPage(browser, `${url}/jobs/gone/dies`);
+    await page.locator('dt', { hasText: 'Kept for' }).waitFor();
+  });
+
   it('plans no attempt while its topic holds it', async () => {
     const { page } = await openPage(browser, `${url}/jobs/held/h`);
     await shows(page, 'Its topic is offline, so dq holds it.');

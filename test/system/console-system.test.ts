@@ -1,7 +1,7 @@
 // The console's screens about the system in a real browser: store, alerts, configuration, doctor, processes,
 // access.
 
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -98,6 +98,49 @@ describe('alerts', () => {
     await page.getByRole('button', { name: 'Show 50 more' }).click();
     await page.getByRole('button', { name: /101$/ }).waitFor();
   });
+});
+
+it('the overview has the begins and ends of incidents, newest first', async () => {
+  const directory = join(daemon.directory, 'data/alerts');
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const write = (minutesAgo: number, state: string): void => {
+    const at = Date.now() - minutesAgo * 60_000;
+    const name = `${String(at * 1_000).padStart(16, '0')}.json`;
+    const rest = { kind: 'redis', about: 'redis-a:6379', detail: 'no answer', alert: 'sent', sentAt: at };
+    writeFileSync(join(directory, name), JSON.stringify({ id: at * 1_000, at, state, ...rest }));
+  };
+  write(50, 'begun');
+  write(40, 'over');
+  write(30, 'begun');
+  await daemon.api('PUT', '/v1/topics/some', { callbackUrl: 'http://127.0.0.1:9/' });
+  const { page } = await openPage(browser, url);
+  const card = page.locator('section.card', { has: page.getByRole('heading', { name: 'Recent events' }) });
+  await card.locator('li').nth(2).waitFor();
+  expect(await card.locator('li .pill').allInnerTexts()).toEqual(['Open', 'Over', 'Began']);
+});
+
+it('a cause without an attempt leads to its poisoned jobs', async () => {
+  await daemon.api('PUT', '/v1/topics/some', { callbackUrl: 'http://127.0.0.1:9/' });
+  const { page } = await openPage(browser, url);
+  await page.getByText('Overview').first().waitFor();
+  // A poisoned job needs five dead notifiers, so this reply is written by hand.
+  const at = new Date().toISOString();
+  const group = {
+    topic: 'some',
+    lastReason: null,
+    status: null,
+    count: 2,
+    firstAt: at,
+    lastAt: at,
+    hours: [],
+  };
+  await page.route('**/v1/dead/groups', (route) =>
+    route.fulfill({ json: { groups: [group], examined: 2, complete: true } }),
+  );
+  await page.goto(`${url}/dead`);
+  await page.getByRole('link', { name: 'View', exact: true }).click();
+  await page.waitForURL('**/dead?topic=some&reason=poison&status=none');
+  await page.getByText('No dead letter matches').first().waitFor();
 });
 
 it.each(['topics', 'access', 'store', 'jobs', 'processes'])(

@@ -42,5 +42,7 @@ it('find query: due ranges count from now', () => {
   expect(readDue('..30m', now)).toEqual({ since: '', until: String(now + hour / 2) });
   expect(readDue('now..', now)).toEqual({ since: String(now), until: '' });
   expect(readDue('2026-11-22T01:00:00Z..', now)).toEqual({ since: String(now + hour), until: '' });
-  for (const wrong of ['', '..', '1h', '-1x..', 'a..b']) expect(readDue(wrong, now)).toBeNull();
+  expect(readDue('30m', now)).toEqual({ since: String(now), until: String(now + hour / 2) });
+  expect(readDue('-1h', now)).toEqual({ since: String(now - hour), until: String(now) });
+  for (const wrong of ['', '..', '1x', 'now+', '-1x..', 'a..b']) expect(readDue(wrong, now)).toBeNull();
 });

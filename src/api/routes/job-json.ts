@@ -113,6 +113,9 @@ export const Job = Type.Object(
       }),
     ),
     endedAt: Type.Optional(instant('when the job ended; absent while it is stored')),
+    keptUntil: Type.Optional(
+      instant('dead: dead.retention, ended: history.retention; dq removes the job later than this'),
+    ),
     attempt: FinishedAttempts,
     maxAttempts: nullable('integer', {
       description: 'maxAttempts of the topic; null without the topic',
@@ -160,15 +163,18 @@ export interface JobFacts {
   readonly planned: readonly PlannedAttempt[] | null;
   /** undefined: the embedded store */
   readonly shard: string | null | undefined;
+  /** of a dead or ended job; null: of another one */
+  readonly keptUntil: number | null;
 }
 
 export function jobJson(
   job: JobSnapshot | EndedJob,
-  { alert, maxAttempts, why, planned, shard }: JobFacts,
+  { alert, maxAttempts, why, planned, shard, keptUntil }: JobFacts,
 ): object {
   const head = {
     ...jobHead(job),
     ...('endedAt' in job ? { endedAt: formatInstant(job.endedAt) } : {}),
+    ...(keptUntil === null ? {} : { keptUntil: formatInstant(keptUntil) }),
     maxAttempts,
     why: whyJson(why),
     webhookId: webhookIdOf(job),

@@ -161,7 +161,14 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
           ? null
           : plannedAttempts(job, topic, config['retry.unit'], now),
       shard: shardOf(job),
+      keptUntil: keptUntil(job),
     };
+  }
+
+  /** null: its end does not depend on the time. */
+  function keptUntil(job: JobSnapshot | EndedJob): number | null {
+    if ('endedAt' in job) return job.endedAt + config['history.retention'];
+    return job.deadAt === null ? null : job.deadAt + config['dead.retention'];
   }
 
   /** null: no notifier of this instance names it. */

@@ -71,11 +71,17 @@ export function screenOf({ reason, lastReason, status }: FindQuery): 'jobs' | 'd
 }
 
 /** `-1h..+3h`, `..30m`, `2026-11-22T00:00:00Z..`: since and until as epoch ms, '' where open; null: invalid.
- *  Durations count from `now`, epoch ms. */
+ *  Durations count from `now`, epoch ms. One time alone is the range between now and it: `30m`, `-1h`. */
 export function readDue(
   text: string,
   now: number,
 ): { readonly since: string; readonly until: string } | null {
+  if (!text.includes('..')) {
+    const alone = text === '' ? '' : (momentOf(text, now) ?? '');
+    if (alone === '') return null;
+    const [since, until] = Number(alone) < now ? [alone, String(now)] : [String(now), alone];
+    return { since, until };
+  }
   const [, from, to] = /^(.*?)\.\.(.*)$/.exec(text) ?? [];
   if (from === undefined || to === undefined || (from === '' && to === '')) return null;
   const [since, until] = [momentOf(from, now), momentOf(to, now)];

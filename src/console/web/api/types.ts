@@ -150,6 +150,8 @@ export interface WhyJson {
 }
 
 export interface JobJson extends JobSummary {
+  /** of a dead or ended job; absent: an older dq that still runs */
+  readonly keptUntil?: string;
   readonly maxAttempts: number | null;
   readonly why: WhyJson;
   readonly webhookId: string;

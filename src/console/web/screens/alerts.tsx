@@ -7,6 +7,7 @@ import { may, session } from '../api/session.ts';
 import type { Page, TopicJson } from '../api/types.ts';
 import { number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
+import { type Incident, IncidentState, isOpen } from '../parts/incidents.tsx';
 import {
   Card,
   type Colour,
@@ -36,15 +37,6 @@ interface Alert {
   readonly lastReason: string | null;
   readonly status: number | null;
   readonly state: 'owed' | 'claimed' | 'sent' | 'nobody';
-}
-
-interface Incident {
-  readonly kind: string;
-  readonly about: string;
-  readonly state: 'begun' | 'over';
-  readonly at: string;
-  readonly detail: string;
-  readonly alert: 'owed' | 'sent' | 'nobody';
 }
 
 interface Alerts extends Page<Alert> {
@@ -100,26 +92,9 @@ export function Alerts() {
   );
 }
 
-/** Newest first: the first one of each kind and part says whether it is open. */
-function isOpen(incident: Incident, all: readonly Incident[]): boolean {
-  const { kind, about } = incident;
-  return (
-    incident.state === 'begun' && all.find((one) => one.kind === kind && one.about === about) === incident
-  );
-}
-
 function Incidents({ incidents }: { incidents: readonly Incident[] }) {
   const wantsAll = place.value.query.has('all');
   const shown = wantsAll ? incidents : incidents.filter((one) => isOpen(one, incidents));
-  const ended = (one: Incident): boolean => one.state === 'over';
-  const state = (one: Incident) =>
-    ended(one) ? (
-      <Pill colour="done">{t('incident_over')}</Pill>
-    ) : isOpen(one, incidents) ? (
-      <Pill colour="dead">{t('incident_open')}</Pill>
-    ) : (
-      <Pill colour="quiet">{t('incident_began')}</Pill>
-    );
   return (
     <Card
       title={t(wantsAll ? 'incidents' : 'open_incidents')}
@@ -156,7 +131,9 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
                       <small>{[one.about, one.detail].filter((part) => part !== '').join(' · ')}</small>
                     </span>
                   </td>
-                  <td>{state(one)}</td>
+                  <td>
+                    <IncidentState one={one} all={incidents} />
+                  </td>
                   <td class="right soft">
                     <Time at={one.at} />
                   </td>
@@ -170,7 +147,7 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
               <li key={`${one.at} ${one.kind} ${one.about}`}>
                 <div class="row">
                   <span class="name grow">{wordOf(`incident_${one.kind}`, one.kind)}</span>
-                  {state(one)}
+                  <IncidentState one={one} all={incidents} />
                 </div>
                 <p class="soft">{one.detail}</p>
                 <div class="row faint">

@@ -284,9 +284,11 @@ const causeText = ({ lastReason, status }: DeadGroup): string =>
 
 function CauseActions({ group, isExact }: { group: DeadGroup; isExact: boolean }) {
   const { topic, lastReason, status } = group;
-  // Poisoned jobs have no attempt: no filter of the last attempt finds them alone.
-  if (lastReason === null) return null;
-  const filter = { topic, lastReason, status: status === null ? 'none' : String(status) };
+  // Jobs without an attempt are poisoned ones. Their filter also finds poisoned jobs whose last attempt had
+  // no reply, so the number of the group is not theirs.
+  const isPoison = lastReason === null;
+  const cause = isPoison ? { reason: 'poison' } : { lastReason };
+  const filter = { topic, ...cause, status: status === null ? 'none' : String(status) };
   return (
     <>
       <a class="btn plain s" href={hrefQuery(['dead'], filter)}>
@@ -296,7 +298,7 @@ function CauseActions({ group, isExact }: { group: DeadGroup; isExact: boolean }
         <button
           type="button"
           class="btn s"
-          onClick={() => askRequeue([filter], topic, isExact ? group.count : null)}
+          onClick={() => askRequeue([filter], topic, isExact && !isPoison ? group.count : null)}
         >
           <Icon name="redo" small />
           {t('requeue')}…

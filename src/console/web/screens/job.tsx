@@ -336,9 +336,19 @@ function factsOf(job: JobJson): Parameters<typeof Facts>[0]['rows'] {
     ...(reason === undefined ? [] : [[t('bury_reason'), reason] as const]),
     ...(job.alert == null ? [] : [[t('alert_mail'), wordOf(`alert_${job.alert}`, job.alert)] as const]),
     ...(job.endedAt === undefined ? [] : [[t('ended'), exact(job.endedAt)] as const]),
+    ...(job.keptUntil === undefined ? [] : [[t('kept_for'), keptFor(job.keptUntil)] as const]),
     ...(job.strikes === undefined ? [] : [[t('strikes'), number(job.strikes)] as const]),
     ...(job.shard == null ? [] : [[t('shard'), job.shard, true] as const]),
   ];
+}
+
+/** How long dq keeps a dead or ended job from now on, and until when. */
+function keptFor(until: string) {
+  return (
+    <>
+      {duration(Math.max(0, Date.parse(until) - daemonNow()))} · {exact(until)}
+    </>
+  );
 }
 
 /** Copies the callback as dq would send it now. */

@@ -3,12 +3,13 @@
 
 import { useEffect } from 'preact/hooks';
 import { usePoll } from '../api/poll.ts';
-import { may } from '../api/session.ts';
+import { may, session } from '../api/session.ts';
 import type { Column, Series, Summary, TopicSeries } from '../api/types.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
 import { duration, number, percent, shortNumber, zone } from '../format.ts';
+import { type Incident, IncidentState } from '../parts/incidents.tsx';
 import {
   Card,
   Empty,
@@ -67,7 +68,7 @@ function Loaded({ data }: { data: Summary | null }) {
         <Horizon topic={null} />
         {isShown ? <FailedAttempts series={series.data} /> : null}
         {data === null ? null : <Matters {...data} />}
-        {data === null ? null : <Incidents {...data} />}
+        <RecentEvents />
       </div>
     </>
   );
@@ -220,27 +221,42 @@ function Matters({ attention, topics }: Summary) {
   );
 }
 
-function Incidents({ incidents }: Summary) {
+const eventsShown = 6;
+
+/** Begins and ends of incidents, newest first. Sessions of some topics may not read them. */
+function RecentEvents() {
+  const { value } = session;
+  const isEvery = value.kind === 'signed_in' && value.me.topics.includes('*');
+  const path = isEvery && may('read') ? '/v1/alerts' : null;
+  const { data, error, refresh } = usePoll<{ incidents: readonly Incident[] }>(path, 15_000, { limit: '1' });
+  if (path === null) return null;
+  const events = data?.incidents.slice(0, eventsShown) ?? [];
   return (
-    <Card width={4} fill title={t('open_incidents')}>
-      {incidents.length === 0 ? (
-        <Empty>{t('no_incidents')}</Empty>
+    <Card
+      width={4}
+      fill
+      title={t('recent_events')}
+      end={
+        <a class="btn plain s" href={hrefQuery(['alerts'], { all: '1' })}>
+          {t('alerts')}
+        </a>
+      }
+    >
+      <LoadError error={error} what={t('recent_events')} retry={refresh} />
+      {data === null ? (
+        <Waiting rows={2} error={error} />
+      ) : events.length === 0 ? (
+        <Empty>{t('no_events')}</Empty>
       ) : (
         <ul class="list">
-          {incidents.map(({ kind, about, since, detail }) => (
-            <li key={`${kind} ${about}`}>
-              <svg class="icon s" aria-hidden="true">
-                <circle class="fill-dead" cx="8" cy="8" r="4" stroke="none" />
-              </svg>
-              <span class="grow">
-                <span class="two">
-                  <span>
-                    {kind} {about}
-                  </span>
-                  <small class="faint">{detail}</small>
-                </span>
+          {events.map((one) => (
+            <li key={`${one.at} ${one.kind} ${one.about} ${one.state}`}>
+              <IncidentState one={one} all={data.incidents} />
+              <span class="grow two">
+                <span>{[wordOf(`incident_${one.kind}`, one.kind), one.about].join(' ')}</span>
+                <small class="faint">{one.detail}</small>
               </span>
-              <Time class="faint num" at={since} />
+              <Time class="faint num" at={one.at} />
             </li>
           ))}
         </ul>

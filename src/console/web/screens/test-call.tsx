@@ -43,18 +43,25 @@ function TestCallDialog({ topic, onClose }: { topic: string; onClose: () => void
   );
 }
 
-/** `draft`: members of the topic that were changed; null: none. Only for sessions with the scope admin. */
-export function TestCallCard({ topic, draft }: { topic: string; draft: () => object | null }) {
+interface TestCallProps {
+  readonly topic: string;
+  /** members of the topic that were changed; null: none. Only for sessions with the scope admin */
+  readonly draft: () => object | null;
+  /** each higher number starts one more call */
+  readonly runs?: number;
+}
+
+export function TestCallCard(props: TestCallProps) {
   return (
     <Card title={t('test_call')} note={t('test_call_note')}>
       <div class="body">
-        <TestCall topic={topic} draft={draft} />
+        <TestCall {...props} />
       </div>
     </Card>
   );
 }
 
-function TestCall({ topic, draft }: { topic: string; draft: () => object | null }) {
+function TestCall({ topic, draft, runs = 0 }: TestCallProps) {
   const [body, setBody] = useState('{}');
   const [type, setType] = useState('application/json');
   const [busy, setBusy] = useState(false);
@@ -77,6 +84,9 @@ function TestCall({ topic, draft }: { topic: string; draft: () => object | null 
     }
     setBusy(false);
   };
+  useEffect(() => {
+    if (runs > 0) void send();
+  }, [runs]);
   return (
     <form
       class="stack"

@@ -169,7 +169,8 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
   const changed = changedFields(before, values);
   useLeaveCheck(changed.length > 0);
   const preview = usePreview({ topic: topic.topic, ...membersOf(changed, values) }, changed.length > 0);
-  const save = async (): Promise<void> => {
+  const [testRuns, setTestRuns] = useState(0);
+  const save = async (thenTest: boolean): Promise<void> => {
     const json = membersOf(changed, values);
     const headers = { 'if-match': `"${base.revision}"` };
     try {
@@ -180,6 +181,7 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
       setFailure(null);
       setTheirs([]);
       toast(t('saved'));
+      if (thenTest) setTestRuns(testRuns + 1);
     } catch (error) {
       const current = error instanceof CallError && error.status === 412 ? error.problem['topic'] : null;
       if (current === null || current === undefined) return showError(error, setErrors, setFailure);
@@ -195,14 +197,14 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
       setFailure(t('changed_meanwhile'));
     }
   };
-  const askToSave = (): void => {
+  const askToSave = (thenTest: boolean): void => {
     const grave = changed.filter(({ name }) => graveFields.includes(name));
-    if (grave.length === 0) return void save();
+    if (grave.length === 0) return void save(thenTest);
     ask({
       title: t('save_question', { topic: topic.topic }),
       body: <Difference fields={grave} before={before} now={values} />,
-      action: t('save'),
-      run: save,
+      action: t(thenTest ? 'save_and_test' : 'save'),
+      run: () => save(thenTest),
     });
   };
   return (
@@ -212,7 +214,7 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
           class="body form"
           onSubmit={(event) => {
             event.preventDefault();
-            askToSave();
+            askToSave(false);
           }}
         >
           <Fields
@@ -231,6 +233,9 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
           <div class="wide fields">
             <button type="submit" class="btn main" disabled={changed.length === 0}>
               {t('save')}
+            </button>
+            <button type="button" class="btn" disabled={changed.length === 0} onClick={() => askToSave(true)}>
+              {t('save_and_test')}
             </button>
             <button
               type="button"
@@ -255,6 +260,7 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
       <Beside values={values} preview={preview}>
         <TestCallCard
           topic={topic.topic}
+          runs={testRuns}
           draft={() => (changed.length === 0 ? null : membersOf(changed, values))}
         />
       </Beside>
