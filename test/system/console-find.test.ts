@@ -106,6 +106,7 @@ it('the search of bodies finds the jobs of all topics', async () => {
   expect(path(page)).toBe('/jobs?body=8812');
   await page.goto(`${url}/jobs?body=nothing`);
   await page.getByText('No job matches').first().waitFor();
+  await page.getByText('dq keeps ended jobs without their bodies').waitFor();
 });
 
 it('the horizon shows bars, and the same numbers as a table; a topic has its own', async () => {

@@ -139,7 +139,7 @@ export function JobList({ topic }: { topic: string | null }) {
           pages.items.length === 0 &&
           (scan.progress.isRunning || scan.more !== null) ? null : pages.items.length === 0 ? (
           <Empty>
-            {t('no_jobs')}{' '}
+            {t('no_jobs')} {part.body === '' ? null : t('ended_no_body')}
             {part.body === '' && isSearchable(part.idPrefix) ? (
               <button
                 type="button"

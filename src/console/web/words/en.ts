@@ -198,6 +198,7 @@ export const en = {
   attempts: 'Attempts',
   accepted: 'Accepted',
   no_jobs: 'No job matches.',
+  ended_no_body: 'dq keeps ended jobs without their bodies, so this search does not find them.',
   state_live: 'Live and dead',
   due_ago: 'due {time} ago',
   dead_for: 'dead for {time}',

@@ -197,6 +197,7 @@ export const zh = {
   attempts: '通知',
   accepted: '已接收',
   no_jobs: '没有匹配的任务。',
+  ended_no_body: 'dq 保留已结束的任务但不保留任务体，因此这里搜不到它们。',
   state_live: '未结束和死信',
   due_ago: '{time}前到期',
   dead_for: '成为死信 {time}',
