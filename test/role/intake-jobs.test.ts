@@ -404,6 +404,7 @@ describe('cancel and get', () => {
       version: String(job.version),
       state: 'done',
       endedAt: expect.stringMatching(/Z$/),
+      keptUntil: expect.stringMatching(/Z$/),
       why: { code: 'ended', at: body.endedAt },
       attempt: 2,
       attempts: [
