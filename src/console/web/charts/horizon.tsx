@@ -21,7 +21,8 @@ const narrowClasses = ['overdue', '5m', '1h', '6h', '1d', '7d', 'later'];
 
 const margin = 8;
 const bottom = 24;
-const top = 26;
+/** Above the highest bar: its number, and the word at the line of now. */
+const top = 42;
 const gap = 10;
 
 /** Waiting jobs of a topic; null: of all that the session may see. Absent where the daemon has no horizon. */

@@ -5,6 +5,7 @@
 import { clock, duration, utc } from '../format.ts';
 import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
+import { textWidth } from './text-width.ts';
 
 export interface TimelinePoint {
   readonly at: number;
@@ -100,7 +101,7 @@ export function Timeline({ points, label }: { points: readonly TimelinePoint[]; 
       <line class="axis" x1={margin} x2={now} y1={line} y2={line} />
       <line class="axis dash" x1={now} x2={last} y1={line} y2={line} />
       {placed.slice(1).map((to, n) => (
-        <Gap key={`gap ${n.toString()}`} from={placed[n] as Placed} to={to} />
+        <Gap key={`gap ${n.toString()}`} from={placed[n] as Placed} to={to} isFirst={n === 0} />
       ))}
       {placed.map(({ point, room, x }, n) => (
         <Point
@@ -116,13 +117,15 @@ export function Timeline({ points, label }: { points: readonly TimelinePoint[]; 
 }
 
 /** The length of a gap, where it has room between the labels. */
-function Gap({ from, to }: { from: Placed; to: Placed }) {
+function Gap({ from, to, isFirst }: { from: Placed; to: Placed; isFirst: boolean }) {
   const ms = to.point.at - from.point.at;
   if (ms < 1_000 || from.point.kind === 'now' || to.point.kind === 'now') return null;
   const text = duration(ms);
-  const middle = (from.x + to.x) / 2;
+  // The label of the first point begins at its point; the others are centred.
+  const start = isFirst ? from.x + textWidth(from.point.label) - textWidth(to.point.label) / 2 : from.x;
+  const middle = (start + to.x) / 2;
   const half = 12 + text.length * 3;
-  if (to.x - from.x < 2 * half + 16) return null;
+  if (to.x - start < 2 * half + 16) return null;
   if (ms < 3_600_000)
     return (
       <text x={middle} y={line - 8} text-anchor="middle">
