@@ -277,7 +277,7 @@ function Strips({ attention, orphaned, missing, warnings }: Summary) {
           </span>
           <span class="end">
             <a class="btn s" href={hrefQuery(['jobs'], { topic, state: 'ready' })}>
-              {t('jobs')}
+              {t('view_jobs')}
             </a>
             {may('operate') ? (
               <button type="button" class="btn s" onClick={() => askResume(topic, states.ready)}>

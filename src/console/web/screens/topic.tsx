@@ -26,7 +26,7 @@ import {
 import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
-import { waitsOf } from '../waits.ts';
+import { durationMs, waitsOf } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
 import { EndpointCard } from './endpoints.tsx';
@@ -67,7 +67,7 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
             : [
                 data.title,
                 data.owner === '' ? '' : t('owned_by', { owner: data.owner }),
-                t('default_delay', { time: data.delay }),
+                t('default_delay', { time: spoken(data.delay) }),
               ]
                 .filter((text) => text !== '')
                 .join(' · ')
@@ -167,7 +167,7 @@ function Actions({
         </button>
       )}
       {may('operate') && topic.state !== 'offline' ? (
-        <button type="button" class="btn" onClick={() => askOffline(name, waiting, refresh)}>
+        <button type="button" class="btn desk" onClick={() => askOffline(name, waiting, refresh)}>
           {t('take_offline')}…
         </button>
       ) : null}
@@ -181,7 +181,7 @@ function Actions({
       {may('admin') ? (
         <button
           type="button"
-          class="btn square danger"
+          class="btn square danger desk"
           aria-label={`${t('delete_topic')}…`}
           onClick={() => askDelete(name, all)}
         >
@@ -239,13 +239,15 @@ function Figures({
         >
           <div class="body stack">
             <Sentences topic={topic} />
-            <h3>
-              {t('retry_schedule')} ·{' '}
-              {t('schedule_note', {
-                count: topic.maxAttempts,
-                time: duration(waits.reduce((sum, wait) => sum + wait, 0)),
-              })}
-            </h3>
+            <div>
+              <h3>{t('retry_schedule')}</h3>
+              <p class="soft">
+                {t('schedule_note', {
+                  count: topic.maxAttempts,
+                  time: duration(waits.reduce((sum, wait) => sum + wait, 0)),
+                })}
+              </p>
+            </div>
             <Ladder waitsMs={waits} />
           </div>
         </Card>
@@ -303,7 +305,7 @@ function tilesOf(topic: TopicJson, stats: TopicStats, recent: Series | null): re
       how:
         p50 === null
           ? t('no_attempts_5m')
-          : t('duration_how', { timeout: topic.timeout, p50: duration(p50) }),
+          : t('duration_how', { timeout: spoken(topic.timeout), p50: duration(p50) }),
     },
     {
       name: 'in_flight',
@@ -358,6 +360,12 @@ function reasonsOf(data: Capacity | null) {
   ];
 }
 
+/** "3d" of the API as all times of the page: "3 d" */
+function spoken(text: string): string {
+  const ms = durationMs(text);
+  return ms === null ? text : duration(ms);
+}
+
 /** Words of a text with its values in bold: the text is split at {name}. */
 function Sentence({ word, values }: { word: Word; values: Readonly<Record<string, string>> }) {
   return (
@@ -366,7 +374,13 @@ function Sentence({ word, values }: { word: Word; values: Readonly<Record<string
         .split(/(\{\w+\})/)
         .map((part) => {
           const name = /^\{(\w+)\}$/.exec(part)?.[1];
-          return name === undefined ? part : <b key={part}>{values[name] ?? part}</b>;
+          if (name === undefined) return part;
+          const isCode = name === 'call' || name === 'rule';
+          return (
+            <b key={part} class={isCode ? 'mono' : ''}>
+              {values[name] ?? part}
+            </b>
+          );
         })}
     </>
   );
@@ -377,7 +391,10 @@ function Sentences({ topic }: { topic: TopicJson }) {
   return (
     <>
       <p class="sentence">
-        <Sentence word="sentence_call" values={{ call: `${method} ${callbackUrl}`, timeout }} />{' '}
+        <Sentence
+          word="sentence_call"
+          values={{ call: `${method} ${callbackUrl}`, timeout: spoken(timeout) }}
+        />{' '}
         <Sentence word="sentence_status" values={{ statuses: okStatus.join(', ') }} />
         {retryIf === '' || retryIf === null ? (
           t('full_stop')
