@@ -899,6 +899,7 @@ export const en = {
   act_createToken: 'Token created',
   act_removeToken: 'Token removed',
   act_signIn: 'Signed in',
+  view_jobs: 'View jobs',
   act_signOut: 'Signed out',
   act_putTopic: 'Topic put',
   act_testCall: 'Test call sent',

@@ -886,6 +886,7 @@ export const zh = {
   act_createToken: '创建令牌',
   act_removeToken: '移除令牌',
   act_signIn: '登录',
+  view_jobs: '查看任务',
   act_signOut: '退出',
   act_putTopic: '写入主题',
   act_testCall: '测试调用',
