@@ -3,11 +3,12 @@
 
 import { hostname } from 'node:os';
 import { Type } from 'typebox';
+import type { Config } from '../../config/options.ts';
 import { scopes } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { rightsOf } from '../http/route-access.ts';
-import { closed, instant, problems, reply, text } from '../http/schemas.ts';
+import { closed, instant, nullable, problems, reply, text } from '../http/schemas.ts';
 
 const Me = closed(
   {
@@ -28,6 +29,10 @@ const Me = closed(
     host: text('name of the machine', 'queue-1'),
     timezone: text('option timezone: the day of "today"', 'Asia/Shanghai'),
     store: Type.Enum(['embedded', 'redis'], { description: 'where the jobs are', examples: ['embedded'] }),
+    serverUrl: nullable('string', {
+      description: 'address of the API on this machine; null: server.port is 0',
+      examples: ['http://127.0.0.1:6789'],
+    }),
     now: instant("the daemon's time"),
   },
   { title: 'Me' },
@@ -56,7 +61,15 @@ export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, toke
       host,
       timezone: config.timezone,
       store: config.redis.length === 0 ? 'embedded' : 'redis',
+      serverUrl: serverUrlOf(config),
       now: new Date(clock.now()).toISOString(),
     };
   });
+}
+
+/** null where the port is chosen at the start. Nothing can be sent to a wildcard address. */
+function serverUrlOf({ 'server.host': host, 'server.port': port }: Config): string | null {
+  if (port === 0) return null;
+  const reached = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host;
+  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
 }

@@ -18,6 +18,8 @@ export interface Me {
   readonly host: string;
   readonly timezone: string;
   readonly store: 'embedded' | 'redis';
+  /** address of the API on the daemon's machine; null: not known. Absent: an older dq still runs */
+  readonly serverUrl?: string | null;
   /** the daemon's clock, RFC 3339 */
   readonly now: string;
 }
@@ -119,4 +121,10 @@ async function readMe(mayBeEarly = false): Promise<void> {
 
 function show(error: unknown): void {
   session.value = { kind: 'signed_out', error: error instanceof CallError ? error : null };
+}
+
+/** Address of the API in examples. */
+export function serverUrl(): string {
+  const { value } = session;
+  return (value.kind === 'signed_in' ? value.me.serverUrl : null) ?? 'http://127.0.0.1:6789';
 }

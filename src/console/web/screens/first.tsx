@@ -4,7 +4,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may, session } from '../api/session.ts';
+import { daemonNow, may, serverUrl, session } from '../api/session.ts';
 import { duration, exactClock } from '../format.ts';
 import { Card, CopyButton, errorText, Failure, Head, Icon, LoadError, Pill } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
@@ -42,8 +42,6 @@ interface Reply {
   readonly trial: Trial | null;
 }
 
-const defaultServer = 'http://127.0.0.1:6789';
-
 export function First() {
   const poll = usePoll<Reply>('/v1/trial', ({ trial }) =>
     trial !== null && trial.request === null ? 500 : 5_000,
@@ -68,7 +66,7 @@ export function First() {
       <div class="cols">
         <TrialCard trial={trial} refresh={poll.refresh} />
         <div class="c5 stack">
-          <OwnCode server={trial?.serverUrl ?? defaultServer} />
+          <OwnCode server={trial?.serverUrl ?? serverUrl()} />
           <ConsoleAccess />
         </div>
       </div>
@@ -164,7 +162,7 @@ const tenths = (ms: number): string => `${(Math.ceil(ms / 100) / 10).toFixed(1)}
 
 function Steps({ trial }: { trial: Trial | null }) {
   const request = trial?.request ?? null;
-  const server = trial?.serverUrl ?? defaultServer;
+  const server = trial?.serverUrl ?? serverUrl();
   return (
     <ol class="steps">
       <li class={trial === null ? '' : 'did'}>

@@ -6,7 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { mistakeIn } from '../../../core/json-span.ts';
 import { CallError, call, get, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may, session } from '../api/session.ts';
+import { daemonNow, may, serverUrl, session } from '../api/session.ts';
 import type { JobJson, TopicJson } from '../api/types.ts';
 import { curlOf } from '../curl.ts';
 import { bytes, clock, relative } from '../format.ts';
@@ -322,7 +322,7 @@ function jsonMistake(text: string): number | null {
   return at === null ? null : [...new TextDecoder().decode(encoded.subarray(0, at))].length + 1;
 }
 
-/** To the default address of the API, which is not the console's. */
+/** To the address of the API, which is not the console's. */
 function curlOfPush(topic: string, query: Record<string, string>, contentType: string, body: string): string {
   const parameters = new URLSearchParams(query).toString();
   const path = topicPath(topic === '' ? 'TOPIC' : topic, 'jobs');
@@ -330,7 +330,7 @@ function curlOfPush(topic: string, query: Record<string, string>, contentType: s
   const needsToken = value.kind === 'signed_in' && value.me.tokensExist;
   return curlOf({
     method: 'POST',
-    url: `http://127.0.0.1:6789${path}${parameters === '' ? '' : `?${parameters}`}`,
+    url: `${serverUrl()}${path}${parameters === '' ? '' : `?${parameters}`}`,
     headers: {
       ...(needsToken ? { authorization: 'Bearer dqk_…' } : {}),
       ...(contentType === '' ? {} : { 'content-type': contentType }),

@@ -95,7 +95,7 @@ export const en = {
   oldest_overdue: 'oldest {time}',
   nothing_overdue: 'nothing is overdue',
   delayed: 'Delayed',
-  delayed_how: 'wait until they are due',
+  delayed_how: 'not due yet',
   dead_today: '+{count} today',
   attention: 'Topics that need attention',
   attention_none: 'No topic needs attention.',
