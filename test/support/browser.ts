@@ -49,13 +49,17 @@ export async function openPage(
   return { page, faults };
 }
 
-/** Rules of axe that the page breaks seriously: `rule: element`. `rules`: only these. */
-export async function seriousFaults(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
+/** Rules of axe that the page breaks seriously: `rule: element`. `rules`: only these. `within`: selector. */
+export async function seriousFaults(
+  page: Page,
+  rules?: readonly string[],
+  within = 'html',
+): Promise<readonly string[]> {
   if ((await page.evaluate('window.axe === undefined')) === true)
     await page.evaluate(`${axe.source}; window.axe = axe; null`);
   const runOnly = rules === undefined ? '' : `runOnly: ${JSON.stringify(rules)},`;
   const violations = (await page.evaluate(
-    `axe.run(document, { ${runOnly} resultTypes: ['violations'] }).then(({ violations }) =>
+    `axe.run(${JSON.stringify(within)}, { ${runOnly} resultTypes: ['violations'] }).then(({ violations }) =>
       violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
         .map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 120)).join(' | ')))`,
   )) as string[];

@@ -1,8 +1,11 @@
-// Every screen of the console with data of every kind, in both languages, light and dark, wide and on a
-// phone: no serious fault of axe, no sideways scroll, no text cut off; in Chinese no English text.
+// Every screen of the console with data of every kind, and what opens above the screens, in both languages,
+// light and dark, wide and on a phone: no serious fault of axe, no sideways scroll, no text cut off; in
+// Chinese no English text.
 
 import type { Page } from 'playwright-core';
 import { afterAll, expect, it } from 'vitest';
+import { en } from '../../src/console/web/words/en.ts';
+import { zh } from '../../src/console/web/words/zh.ts';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { screenIsThere, startRichConsole } from '../support/rich-console.ts';
 import { englishTexts } from '../support/zh-texts.ts';
@@ -55,8 +58,129 @@ it.each(looks)(
   },
 );
 
-/** Codes, and details of failures, which are words of the network and of the endpoint. */
-const apiTexts = [/^(status \d{3}|connect)(: \d+)?$/, /^no whole reply within/, /is no longer in use$/];
+const job = '/jobs/bill.send/vip-2026-again';
+const topic = '/topics/order.close';
+
+interface Overlay {
+  readonly path: string;
+  /** the buttons that lead to it */
+  readonly buttons: readonly (keyof typeof en)[];
+  /** before them, or instead */
+  readonly before?: (page: Page) => Promise<unknown>;
+  /** what appears; default: a dialog */
+  readonly appears?: string;
+  /** the buttons that leave it: settings with changes keep the page */
+  readonly after?: readonly (keyof typeof en)[];
+  /** its buttons are not on a phone */
+  readonly isWide?: true;
+}
+
+const changeUrl = (page: Page) => page.getByLabel(/Callback URL|回调地址/).fill('https://example.org/');
+
+/** Each kind of dialog, the menu, the list of the find box, and a toast. */
+const overlays: Readonly<Record<string, Overlay>> = {
+  confirmation: { path: topic, buttons: ['pause'] },
+  'dangerous confirmation': { path: job, buttons: ['cancel_job'] },
+  'typed confirmation': { path: topic, buttons: ['delete_topic'] },
+  'one field': { path: job, buttons: ['reschedule'] },
+  'choice of a time': { path: '/dead', buttons: ['requeue_all'] },
+  'fields of times': { path: '/dead', buttons: ['op_by_time'], isWide: true },
+  difference: {
+    path: `${topic}/settings`,
+    before: changeUrl,
+    buttons: ['save'],
+    after: ['cancel', 'discard'],
+  },
+  'unsaved changes': {
+    path: `${topic}/settings`,
+    before: async (page) => {
+      await changeUrl(page);
+      await page.locator('a[href$="/dead"]:visible').first().click();
+    },
+    buttons: [],
+    after: ['leave'],
+  },
+  'test call': { path: topic, buttons: ['test_call'] },
+  keys: { path: '/more', buttons: ['keys'] },
+  menu: {
+    path: '/topics',
+    buttons: [],
+    before: (page) => page.locator('[aria-haspopup]:visible').first().click(),
+    appears: '.menu:popover-open',
+  },
+  'find list': {
+    path: '/jobs',
+    buttons: [],
+    before: async (page) => {
+      await page.keyboard.press('/');
+      await page.keyboard.type('vip');
+      await page.getByRole('option').nth(3).waitFor();
+    },
+    appears: '.find-list',
+  },
+  toast: { path: job, buttons: ['copy_id'], appears: '.toast' },
+};
+
+it.each([
+  { locale: 'en-GB', width: 1_440 },
+  { locale: 'en-GB', width: 390 },
+  { locale: 'zh-CN', width: 390 },
+] as const)(
+  'what opens above a screen, $locale $width: no serious fault, fits the window, no text cut off',
+  async ({ locale, width }) => {
+    const viewport = { width, height: 900 };
+    // Without transitions: a colour half-way has a lower contrast.
+    const options = { locale, viewport, storageState, reducedMotion: 'reduce' } as const;
+    const { page } = await openPage(browser, url, options);
+    const words = locale === 'zh-CN' ? zh : en;
+    const faults: unknown[] = [];
+    const examine = async (name: string, within: string) => {
+      const found = await cutTexts(page);
+      if (await scrollsSideways(page)) found.push('scrolls sideways');
+      if (locale === 'zh-CN') found.push(...englishTexts(await textsOf(page), isFromOutside));
+      else
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.emulateMedia({ colorScheme });
+          found.push(...(await seriousFaults(page, colorScheme === 'light' ? undefined : contrast, within)));
+        }
+      if (found.length > 0) faults.push({ name, found });
+    };
+    const click = async (names: readonly (keyof typeof en)[]) => {
+      for (const name of names)
+        await page.getByRole('button', { name: words[name] }).filter({ visible: true }).first().click();
+    };
+    for (const [
+      name,
+      { path, before, buttons, appears = 'dialog[open]', after = [], isWide },
+    ] of Object.entries(overlays)) {
+      if (isWide === true && width < 768) continue;
+      await page.goto(url + path);
+      await screenIsThere(page);
+      await before?.(page);
+      await click(buttons);
+      await page.locator(appears).waitFor();
+      await examine(name, appears);
+      await click(after);
+    }
+    await page.context().clearCookies();
+    await page.goto(url);
+    await page.locator('form').waitFor();
+    await examine('sign-in', 'body');
+    await page.locator('form input').fill('dqk_wrong');
+    await page.keyboard.press('Enter');
+    await page.locator('[role=alert]').first().waitFor();
+    await examine('rejected sign-in', 'body');
+    expect(faults).toEqual([]);
+  },
+);
+
+/** Codes, a command, and details of failures, which are words of the network and of the endpoint. */
+const apiTexts = [
+  /^(status \d{3}|connect)(: \d+)?$/,
+  /dq topic add$/,
+  /^no whole reply within/,
+  /is no longer in use$/,
+];
 const isFromOutside = (text: string): boolean => apiTexts.some((pattern) => pattern.test(text));
 
 /** Visible texts, and the names that assistive technology reads. */
@@ -75,7 +199,7 @@ async function textsOf(page: Page): Promise<readonly string[]> {
 }
 
 /** Buttons, chips and heads of tables too narrow for their text. A row that opens is cut on purpose. */
-async function cutTexts(page: Page): Promise<readonly string[]> {
+async function cutTexts(page: Page): Promise<string[]> {
   return (await page.evaluate(`[...document.querySelectorAll('button:not(.opener), .btn, .pill, .tag, .field, th, .tabs a, .tabbar a')]
     .filter((at) => at.checkVisibility() && at.closest('.sr') === null && at.clientWidth > 0)
     .filter((at) => at.scrollWidth > at.clientWidth)
