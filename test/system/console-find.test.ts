@@ -83,7 +83,7 @@ it('a query of keys opens the jobs with its filters, and the box and the chips s
   await expect.poll(() => rows(page).count()).toBe(1);
   await page.getByLabel('Due', { exact: true }).fill('soon');
   await page.keyboard.press('Tab');
-  await page.getByText('Write a range such as').waitFor();
+  await page.getByText('Write a time such as').waitFor();
   await box(page).fill('status:5xx topic:vip.recall');
   await box(page).press('Enter');
   await page.waitForURL('**/dead?**');

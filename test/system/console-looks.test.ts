@@ -81,7 +81,7 @@ const changeUrl = (page: Page) => page.getByLabel(/Callback URL|回调地址/).f
 const overlays: Readonly<Record<string, Overlay>> = {
   confirmation: { path: topic, buttons: ['pause'] },
   'dangerous confirmation': { path: job, buttons: ['cancel_job'] },
-  'typed confirmation': { path: topic, buttons: ['delete_topic'] },
+  'typed confirmation': { path: topic, buttons: ['delete_topic'], isWide: true },
   'one field': { path: job, buttons: ['reschedule'] },
   'choice of a time': { path: '/dead', buttons: ['requeue_all'] },
   'fields of times': { path: '/dead', buttons: ['op_by_time'], isWide: true },

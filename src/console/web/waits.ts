@@ -3,11 +3,20 @@
 
 import { parseDuration } from '../../core/duration.ts';
 import type { TopicJson } from './api/types.ts';
+import { duration } from './format.ts';
+import { t } from './words/words.ts';
 
 /** "1h30m" → ms; null for another text. */
 export function durationMs(text: string): number | null {
   const parsed = parseDuration(text);
   return parsed.ok ? parsed.value : null;
+}
+
+/** "3d" of the API as all times of the page: "3 d" */
+export function spoken(text: string): string {
+  const ms = durationMs(text);
+  if (ms === null) return text;
+  return ms === 0 ? `0 ${t('unit_s')}` : duration(ms);
 }
 
 /** One wait less than attempts: the wait after attempt 1, 2, … in ms, without jitter. */

@@ -382,10 +382,12 @@ export async function copyText(text: string, from: Element | null): Promise<void
 export function CopyButton({
   text,
   label,
+  icon = 'copy',
   children,
 }: {
   text: string;
   label: string;
+  icon?: 'copy' | 'link';
   children?: ComponentChildren;
 }) {
   return (
@@ -395,7 +397,7 @@ export function CopyButton({
       aria-label={label}
       onClick={(event) => void copyText(text, event.currentTarget.closest('.card, .title'))}
     >
-      <Icon name={children === undefined ? 'copy' : 'link'} small={children === undefined} />
+      <Icon name={icon} small={children === undefined} />
       {children}
     </button>
   );

@@ -83,11 +83,12 @@ function rowsOf(endpoint: EndpointJson, topic: string): Parameters<typeof Facts>
           [
             t('also_called_by'),
             <>
-              {others.slice(0, 5).map((name) => (
+              {others.slice(0, 5).map((name, n) => (
                 <span key={name} class="linked">
-                  <TopicLink topic={name} />{' '}
+                  {n === 0 ? '' : ', '}
+                  <TopicLink topic={name} />
                 </span>
-              ))}
+              ))}{' '}
               {endpoint.topicCount > 6 ? t('and_more', { count: endpoint.topicCount - 6 }) : null}
             </>,
           ] as const,

@@ -175,7 +175,7 @@ function Steps({ trial }: { trial: Trial | null }) {
       </li>
       <li class={trial === null ? '' : 'did'}>
         <strong>{t(trial === null ? 'step_push_todo' : 'step_push')}</strong>
-        <pre class="code" tabIndex={0}>
+        <pre class="code wrap" tabIndex={0}>
           {`curl -X POST '${server}/v1/topics/trial.hello/jobs?delay=3s' \\\n` +
             `  -H 'content-type: application/json' -d '{"hello":"dq"}'`}
         </pre>
@@ -230,7 +230,7 @@ function Request({ method, path, headers, body, latenessMs, signature, reason }:
           {signature === 'ok' ? t('signature_ok') : t('signature_wrong', { reason: reason ?? signature })}
         </Pill>
       </div>
-      <pre class="code" tabIndex={0}>{`${method} ${path}\n${head}\n\n${body}`}</pre>
+      <pre class="code wrap" tabIndex={0}>{`${method} ${path}\n${head}\n\n${body}`}</pre>
       <span class="faint">{t('step_request_text')}</span>
     </>
   );
@@ -256,7 +256,7 @@ function OwnCode({ server }: { server: string }) {
       }
     >
       <div class="body stack">
-        <pre class="code" tabIndex={0}>
+        <pre class="code wrap" tabIndex={0}>
           {text}
         </pre>
         <p class="sentence">{t('own_code_text')}</p>

@@ -275,7 +275,7 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
           </strong>
           <span class="soft">{explanation(job)}</span>
         </div>
-        <CopyButton text={location.href} label={t('copy_link')}>
+        <CopyButton text={location.href} label={t('copy_link')} icon="link">
           {t('copy_link')}
         </CopyButton>
       </section>

@@ -22,7 +22,7 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { href, place } from '../router.ts';
-import { durationMs } from '../waits.ts';
+import { durationMs, spoken } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 import { dueOf } from './topic-actions.tsx';
 
@@ -153,7 +153,10 @@ export function Push() {
             </label>
             <fieldset class="wide when">
               <legend>{t('when')}</legend>
-              {radio('default', t('when_default', { time: chosen?.delay ?? '–' }))}
+              {radio(
+                'default',
+                t('when_default', { time: chosen === undefined ? '–' : spoken(chosen.delay) }),
+              )}
               {radio('in', t('when_in'))}
               <input
                 class={wrongs.delay === undefined ? 'mono' : 'mono bad'}

@@ -141,7 +141,12 @@ export function FailedAttempts({ series }: { series: Series | null }) {
                     role="img"
                     aria-label={`${name}: ${number(total)}`}
                   >
-                    <rect class="fill-dead" width={Math.max(0.5, (100 * total) / most)} height="6" rx="2" />
+                    <rect
+                      class={reason === 'rule' ? 'fill-retry' : 'fill-dead'}
+                      width={Math.max(0.5, (100 * total) / most)}
+                      height="6"
+                      rx="2"
+                    />
                   </svg>
                 </li>
               );

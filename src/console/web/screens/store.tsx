@@ -124,7 +124,11 @@ function Embedded({ store: { ok, durability, embedded, quarantined } }: { store:
           <Meter
             share={used}
             colour={fullColour(used)}
-            label={t('disk_free', { free: bytes(embedded.freeBytes), all: bytes(embedded.diskBytes) })}
+            label={t('disk_free', {
+              free: bytes(embedded.freeBytes),
+              used: bytes(embedded.diskBytes - embedded.freeBytes),
+              all: bytes(embedded.diskBytes),
+            })}
           />
         )}
         <Facts

@@ -26,7 +26,7 @@ import {
 import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
-import { durationMs, waitsOf } from '../waits.ts';
+import { spoken, waitsOf } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
 import { EndpointCard } from './endpoints.tsx';
@@ -301,7 +301,7 @@ function tilesOf(topic: TopicJson, stats: TopicStats, recent: Series | null): re
     },
     {
       name: 'duration_p95',
-      value: p95 === null ? '–' : duration(p95),
+      ...(p95 === null ? { value: '–' } : withUnit(duration(p95))),
       how:
         p50 === null
           ? t('no_attempts_5m')
@@ -360,10 +360,10 @@ function reasonsOf(data: Capacity | null) {
   ];
 }
 
-/** "3d" of the API as all times of the page: "3 d" */
-function spoken(text: string): string {
-  const ms = durationMs(text);
-  return ms === null ? text : duration(ms);
+/** "3.1 s" for a tile, which shows the unit smaller. Two units stay together. */
+function withUnit(text: string): { readonly value: string; readonly unit?: string } {
+  const [value = '', unit, ...more] = text.split(' ');
+  return unit === undefined || more.length > 0 ? { value: text } : { value, unit };
 }
 
 /** Words of a text with its values in bold: the text is split at {name}. */

@@ -24,6 +24,7 @@ import {
 import { href, hrefQuery, place, setQuery } from '../router.ts';
 import type { Segments } from '../shell.tsx';
 import { topicCommand } from '../topic-command.ts';
+import { spoken } from '../waits.ts';
 import { t } from '../words/words.ts';
 import { successOf } from './series-cards.tsx';
 import { TopicScreen } from './topic.tsx';
@@ -182,7 +183,7 @@ function Table({
                   <td>
                     <TopicState state={state} failing={failing.has(name)} />
                   </td>
-                  <td class="right extra">{delay}</td>
+                  <td class="right extra">{spoken(delay)}</td>
                   <td class="cut mono faint extra" title={callbackUrl}>
                     {method} {hostOf(callbackUrl)}
                   </td>

@@ -684,7 +684,7 @@ export const en = {
   store_shards_draining: 'Jobs: {active} active shards, {draining} draining · shard list {list}.',
   store_works: 'Works',
   store_fails: 'Fails',
-  disk_free: '{free} of {all} free on this disk',
+  disk_free: '{used} of {all} of this disk used, {free} free',
   durability: 'Durability',
   durability_embedded: 'Safe on kill -9 of dq and on a power cut.',
   durability_always: 'Safe on kill -9 of dq and of Redis, and on a power cut. A failover may lose writes.',
@@ -873,7 +873,7 @@ export const en = {
   copy_command: 'Copy as dq topic add',
 
   // Audit log
-  audit_sub: 'Changes by operators and sign-ins. Pushes and cancels are in the request log',
+  audit_sub: 'Changes by operators and sign-ins. Pushes and cancels are in the request log.',
   audit_actor: 'Actor',
   audit_action: 'Action',
   audit_ok: 'OK',

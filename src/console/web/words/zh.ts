@@ -673,7 +673,7 @@ export const zh = {
   store_shards_draining: '任务：{active} 个分片在用，{draining} 个排空中 · 分片列表 {list}。',
   store_works: '正常',
   store_fails: '故障',
-  disk_free: '此磁盘共 {all}，可用 {free}',
+  disk_free: '此磁盘共 {all}，已用 {used}，可用 {free}',
   durability: '持久性',
   durability_embedded: 'dq 被 kill -9 或断电均不丢失。',
   durability_always: 'dq 或 Redis 被 kill -9、断电均不丢失。故障切换可能丢失写入。',
@@ -860,7 +860,7 @@ export const zh = {
   copy_command: '复制为 dq topic add',
 
   // Audit log
-  audit_sub: '操作人员的变更与登录。推送与取消见请求日志',
+  audit_sub: '操作人员的变更与登录。推送与取消见请求日志。',
   audit_actor: '操作人',
   audit_action: '操作',
   audit_ok: '成功',
