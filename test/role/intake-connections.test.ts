@@ -1,7 +1,9 @@
 // Tests connections with unusual requests: slow, broken, incomplete, too large, pipelined. Every request gets
 // its own answer or a closed connection, never the answer of another request.
-import { describe, expect, it } from 'vitest';
-import type { FrontTimes } from '../../src/api/http/http-front.ts';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type FrontTimes, HttpFront } from '../../src/api/http/http-front.ts';
+import { DqError } from '../../src/core/errors.ts';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
@@ -224,6 +226,35 @@ describe('odd HTTP', () => {
 });
 
 describe('slow clients', () => {
+  it('after a pause of dq, arrived bytes are read first', async () => {
+    const front = new HttpFront({
+      admit: () => new DqError('unauthorized', 'nothing is admitted'),
+      observer: { onAnswer: () => {}, onRejected: () => {} },
+      times: short,
+    });
+    front.begin();
+    const { server } = front;
+    server.on('clientError', (error, socket) => front.onClientError(error, socket as Socket));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => front.drain(0));
+    const text = push('paused');
+    // All after the pause began, and the header's second half.
+    for (const early of [0, 30]) {
+      const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));
+      const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+      const reply = new Promise<string>((resolve) => client.once('data', (data) => resolve(String(data))));
+      await new Promise((resolve) => client.once('connect', resolve));
+      const socket = await accepted;
+      client.write(text.slice(0, early));
+      await until('dq has read the first bytes', () => socket.bytesRead === early);
+      client.write(text.slice(early));
+      // This process stands still.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * short.headersTimeoutMs);
+      expect(statuses(await reply), `${early} bytes before`).toEqual([401]);
+      client.destroy();
+    }
+  });
+
   it('an endless header is 408 and closed', async () => {
     const dq = await startIntake({ times: short });
     const connection = dq.open();

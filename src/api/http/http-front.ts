@@ -261,6 +261,26 @@ export class HttpFront {
       return;
     }
     if (connection.broken) return;
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') this.#onSlow(connection, socket);
+    else this.#close(connection, socket, error.code);
+  }
+
+  /** After a pause of this process, Node's check runs before the bytes that have arrived are read: they are
+   *  read first. The check names a request once. */
+  #onSlow(connection: Connection, socket: KnownSocket): void {
+    const isBody = connection.pending.at(-1)?.req.complete === false;
+    const { bytesRead } = socket;
+    setImmediate(() => {
+      if (connection.broken || !this.#connections.has(connection)) return;
+      const last = connection.pending.at(-1);
+      const hasArrived = isBody ? last?.req.complete !== false : last !== undefined;
+      if (hasArrived && socket.bytesRead > bytesRead) return;
+      this.#close(connection, socket, 'ERR_HTTP_REQUEST_TIMEOUT');
+    });
+  }
+
+  /** Answers when no answer is pending, and ends the connection. */
+  #close(connection: Connection, socket: KnownSocket, code: string | undefined): void {
     connection.broken = true;
     const last = connection.pending.at(-1);
     const isComplete = last === undefined || last.req.complete;
@@ -270,7 +290,7 @@ export class HttpFront {
       socket.destroy();
       return;
     }
-    socket.end(rawReply(problemOf(...clientProblem(error.code))));
+    socket.end(rawReply(problemOf(...clientProblem(code))));
     setTimeout(() => socket.destroy(), this.#times.lingerMs).unref();
   }
 }
