@@ -4,7 +4,7 @@
 // next start. It touches no topic that it has not made: its own have its owner and a callback to a receiver.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { urlOf } from '../api/http/listen.ts';
+import { urlOfHost } from '../api/http/listen.ts';
 import { catalogue, DqError, type ErrorCode } from '../core/errors.ts';
 import { makeSecret } from '../core/topic/secrets.ts';
 import { parseTopicInput } from '../core/topic/settings.ts';
@@ -114,9 +114,13 @@ export class Trial implements Service {
   /** Resolves when nothing of it is left. */
   end(): Promise<void> {
     return this.#alone(async () => {
+      // Until its topic is gone, the trial is shown.
       const running = this.#running;
-      if (running !== null) this.#close(running);
-      await this.#remove();
+      try {
+        await this.#remove();
+      } finally {
+        if (running !== null) this.#close(running);
+      }
     });
   }
 
@@ -278,9 +282,7 @@ export class Trial implements Service {
   }
 
   get #serverUrl(): string {
-    const address = this.#role.config['server.host'];
-    const family = address.includes(':') ? 'IPv6' : 'IPv4';
-    return urlOf({ address, family, port: this.#serverPort });
+    return urlOfHost(this.#role.config['server.host'], this.#serverPort);
   }
 }
 

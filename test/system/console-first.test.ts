@@ -91,8 +91,10 @@ describe('the trial', () => {
     const second = (await call('POST')).json.trial;
     expect(second.callbackUrl).toBe(first.callbackUrl);
     expect(second.id).not.toBe(first.id);
-    expect((await call('DELETE')).json).toEqual({ deleted: true });
+    const removal = call('DELETE');
+    await until('the console shows no trial', async () => (await call('GET')).json.trial === null);
     expect((await topic()).status).toBe(404);
+    expect((await removal).json).toEqual({ deleted: true });
     expect((await daemon.api('GET', '/v1/jobs')).body.items).toEqual([]);
     expect((await call('GET')).json).toEqual({ trial: null });
     await expect(fetch(first.callbackUrl)).rejects.toThrow();
