@@ -63,16 +63,13 @@ const stores = [
   ...(redis === null ? [] : [['Redis', { redis: redis.url }] as const]),
 ] as const;
 
-describe.each(stores)('all dead letters of a topic, on %s', (name, config) => {
-  let daemon: Daemon;
-  let calls: Uint8Array;
+// Not in beforeAll, where nothing that starts can register its end.
+const settings: [string, Daemon, Awaited<ReturnType<typeof startEndpoint>>][] = [];
+for (const [name, config] of stores)
+  settings.push([name, await startDaemon({ console: true, config, scope: 'file' }), await startEndpoint()]);
 
-  beforeAll(async () => {
-    const endpoint = await startEndpoint();
-    calls = endpoint.calls;
-    daemon = await startDaemon({ console: true, config, scope: 'file' });
-    await makeDeadLetters(daemon, endpoint.url);
-  }, deadlineMs);
+describe.each(settings)('all dead letters of a topic, on %s', (name, daemon, { url, calls }) => {
+  beforeAll(() => makeDeadLetters(daemon, url), deadlineMs);
 
   it('are requeued once, with the browser closed and dq-upkeep killed', {
     timeout: 3 * deadlineMs,
