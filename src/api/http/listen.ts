@@ -54,3 +54,8 @@ export function urlOf({ address, family, port }: AddressInfo): string {
           : address;
   return `http://${host}:${port}`;
 }
+
+/** The same of a configured host. */
+export function urlOfHost(host: string, port: number): string {
+  return urlOf({ address: host, family: host.includes(':') ? 'IPv6' : 'IPv4', port });
+}

@@ -3,10 +3,10 @@
 
 import { hostname } from 'node:os';
 import { Type } from 'typebox';
-import type { Config } from '../../config/options.ts';
 import { scopes } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { urlOfHost } from '../http/listen.ts';
 import { rightsOf } from '../http/route-access.ts';
 import { closed, instant, nullable, problems, reply, text } from '../http/schemas.ts';
 
@@ -47,6 +47,7 @@ const schema = {
 export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, tokens: TokenBook): void {
   const { config, version, clock } = role;
   const host = hostname();
+  const port = config['server.port'];
   api.get('/v1/me', { schema, config: { access: 'known' } }, async (request) => {
     const { name, scopes: granted, topics } = rightsOf(request);
     return {
@@ -61,15 +62,9 @@ export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, toke
       host,
       timezone: config.timezone,
       store: config.redis.length === 0 ? 'embedded' : 'redis',
-      serverUrl: serverUrlOf(config),
+      // Port 0 is chosen at the start.
+      serverUrl: port === 0 ? null : urlOfHost(config['server.host'], port),
       now: new Date(clock.now()).toISOString(),
     };
   });
-}
-
-/** null where the port is chosen at the start. Nothing can be sent to a wildcard address. */
-function serverUrlOf({ 'server.host': host, 'server.port': port }: Config): string | null {
-  if (port === 0) return null;
-  const reached = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host;
-  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
 }

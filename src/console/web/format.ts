@@ -48,6 +48,13 @@ export function duration(ms: number): string {
   return rest === 0 || next === undefined ? first : `${first} ${rest} ${t(`unit_${next[0]}`)}`;
 }
 
+/** The duration for a place that shows its unit apart; two units stay together. */
+export function durationParts(ms: number): { readonly value: string; readonly unit?: string } {
+  const text = duration(ms);
+  const [value = '', unit, ...more] = text.split(' ');
+  return unit === undefined || more.length > 0 ? { value: text } : { value, unit };
+}
+
 /** "in 4 min 49 s" or "2 min ago", by the daemon's clock. */
 export function relative(epochMs: number): string {
   const ms = epochMs - daemonNow();

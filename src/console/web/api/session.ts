@@ -35,8 +35,10 @@ export const clockOffset = signal(0);
 
 /** The daemon read `now` between these times of the browser's clock. An offset that fits them stays, so that
  *  texts do not flicker. */
-export function followClock(now: string, sentAt: number, receivedAt: number): void {
-  const at = Date.parse(now);
+export function followClock(now: string | undefined, sentAt: number, receivedAt: number): void {
+  const at = Date.parse(now ?? '');
+  // Without a time: an older dq still runs.
+  if (Number.isNaN(at)) return;
   clockOffset.value = Math.min(Math.max(clockOffset.value, at - receivedAt), at - sentAt);
 }
 

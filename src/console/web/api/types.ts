@@ -44,8 +44,8 @@ export interface Summary {
     readonly today: Counts;
     readonly states: States;
   }[];
-  /** the daemon's clock, RFC 3339 */
-  readonly now: string;
+  /** the daemon's clock, RFC 3339; absent: an older dq that still runs */
+  readonly now?: string;
   readonly missing?: readonly string[];
 }
 

@@ -1,7 +1,7 @@
 // The attempts of a topic as points, with the waits between them. Labels keep the size of other charts: the
 // unit of a wait is written where it changes, and a label without space is left out.
 
-import { duration } from '../format.ts';
+import { duration, durationParts } from '../format.ts';
 import { t } from '../words/words.ts';
 import { textWidth } from './text-width.ts';
 
@@ -52,10 +52,9 @@ export function Ladder({ waitsMs }: { waitsMs: readonly number[] }) {
 function labelsOf(waits: readonly number[]): readonly string[] {
   let before = '';
   return waits.map((wait) => {
-    const text = duration(wait);
-    const [value = '', unit = '', ...rest] = text.split(' ');
-    const isKnown = unit === before && rest.length === 0;
-    before = rest.length === 0 ? unit : '';
-    return isKnown ? value : text;
+    const { value, unit } = durationParts(wait);
+    const isKnown = unit !== undefined && unit === before;
+    before = unit ?? '';
+    return isKnown ? value : duration(wait);
   });
 }

@@ -9,7 +9,7 @@ import type { Capacity, Series, TopicJson, TopicStats } from '../api/types.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
 import { rangeOf } from '../charts/range.tsx';
-import { duration, number, percent, shortNumber } from '../format.ts';
+import { duration, durationParts, number, percent, shortNumber } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { later } from '../parts/later.tsx';
 import {
@@ -301,7 +301,7 @@ function tilesOf(topic: TopicJson, stats: TopicStats, recent: Series | null): re
     },
     {
       name: 'duration_p95',
-      ...(p95 === null ? { value: '–' } : withUnit(duration(p95))),
+      ...(p95 === null ? { value: '–' } : durationParts(p95)),
       how:
         p50 === null
           ? t('no_attempts_5m')
@@ -358,12 +358,6 @@ function reasonsOf(data: Capacity | null) {
       (reasons ?? []).map((reason) => ({ ...reason, ...reasonText(reason), from: notifier })),
     ),
   ];
-}
-
-/** "3.1 s" for a tile, which shows the unit smaller. Two units stay together. */
-function withUnit(text: string): { readonly value: string; readonly unit?: string } {
-  const [value = '', unit, ...more] = text.split(' ');
-  return unit === undefined || more.length > 0 ? { value: text } : { value, unit };
 }
 
 /** Words of a text with its values in bold: the text is split at {name}. */

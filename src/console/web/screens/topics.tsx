@@ -3,7 +3,7 @@
 
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
-import type { Column, Stats, Summary, TopicJson, TopicSeries } from '../api/types.ts';
+import type { Column, Stats, TopicJson, TopicSeries } from '../api/types.ts';
 import { Spark } from '../charts/spark.tsx';
 import { axisClock, duration, number, shortNumber } from '../format.ts';
 import { usePages } from '../pages.ts';
@@ -22,7 +22,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { href, hrefQuery, place, setQuery } from '../router.ts';
-import type { Segments } from '../shell.tsx';
+import { type Segments, summary } from '../shell.tsx';
 import { topicCommand } from '../topic-command.ts';
 import { spoken } from '../waits.ts';
 import { t } from '../words/words.ts';
@@ -50,9 +50,8 @@ function Topics() {
   const series = usePoll<TopicSeries>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
     names: names.join(','),
   });
-  const summary = usePoll<Summary>('/v1/summary', 5_000);
   const failing = new Set(
-    summary.data?.attention.flatMap(({ topic, reasons }) => (reasons.includes('failing') ? [topic] : [])),
+    summary.value?.attention.flatMap(({ topic, reasons }) => (reasons.includes('failing') ? [topic] : [])),
   );
   const lines = new Map(stats.data?.topics.map((line) => [line.topic, line]));
   const courses = new Map(series.data?.topics.map((one) => [one.topic, one]));
