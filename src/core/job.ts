@@ -39,8 +39,15 @@ export interface Owner {
   readonly incarnation: number;
 }
 
-/** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. A call that a stop
- *  interrupts is not an attempt: its job is released. Series store positions: append only. */
+/** The owner of all leases of pulled jobs. They belong to no process: the exit of a process ends none. An
+ *  instance never draws the number 0. */
+export const pullOwner: Owner = { instance: 0, incarnation: 0 };
+
+export const isPulled = ({ instance }: Owner): boolean => instance === pullOwner.instance;
+
+/** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. The last two are of
+ *  pulled jobs. A call that a stop interrupts is not an attempt: its job is released. Series store
+ *  positions: append only. */
 export const attemptReasons = [
   'blocked_address',
   'dns',
@@ -53,11 +60,13 @@ export const attemptReasons = [
   'reply_too_large',
   'empty_reply',
   'rule',
+  'lease_expired',
+  'nacked',
 ] as const;
 export type AttemptReason = (typeof attemptReasons)[number];
 
-/** Why a job became a dead letter. */
-export type BuryReason = 'attempts_exhausted' | 'gone' | 'no_retry' | 'poison';
+/** Why a job became a dead letter. `nacked`: its puller asked for it. */
+export type BuryReason = 'attempts_exhausted' | 'gone' | 'no_retry' | 'poison' | 'nacked';
 
 export interface AttemptRecord {
   /** failed attempts before this one + 1 */
@@ -105,7 +114,8 @@ export interface ReservedJob extends Lease {
   readonly failures: number;
   /** leases that a dead or silent notifier lost since the last outcome */
   readonly strikes: number;
-  /** length of the lease, counted from before the reserve was sent */
+  /** length of the lease, counted from before the reserve was sent: that of the request, or the job's own one
+   *  when pullOwner reserves it */
   readonly leaseMs: number;
   /** as pushed; null = the push had none, and the callback has none */
   readonly contentType: string | null;
@@ -127,6 +137,8 @@ export interface JobSnapshot extends JobKey {
   readonly attempts: readonly AttemptRecord[];
   readonly deadAt: number | null;
   readonly buryReason: BuryReason | null;
+  /** the job's own lease for pullOwner (PushJob); absent without one */
+  readonly leaseMs?: number;
 }
 
 /** A live, dead or ended job as a search returns it: without its long fields. */

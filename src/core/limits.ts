@@ -106,6 +106,9 @@ export const limits = {
   /** Finishing writes in one call: a transaction of 500 delays the other callers by 10–20 ms. */
   finishBatchMax: 500,
   recoverMax: 500,
+  /** Bounds of the lease of a pulled job: a topic's, a job's own one, a request's and an extension's. */
+  pullLeaseMsMin: 1_000,
+  pullLeaseMsMax: 24 * 3_600_000,
   /** Jobs of one requeue or purge call. */
   bulkMax: 10_000,
   /** Operations in the registry, ended ones too: some 2 KB each, and one list shows them all. */

@@ -43,6 +43,13 @@ export interface PushJob extends JobKey {
   readonly priority: Priority;
   readonly contentType: string | null;
   readonly body: Buffer;
+  /** The job's own lease, 1 … limits.pullLeaseMsMax: pullOwner reserves it for so long, whatever it requests.
+   *  Retries and new versions keep it. */
+  readonly leaseMs?: number | undefined;
+  /** Of an imported job: epoch ms, a later moment becomes now; absent: now */
+  readonly acceptedAt?: number | undefined;
+  /** Of an imported job: its failed attempts, 0 … 65,535; absent: 0 */
+  readonly failures?: number | undefined;
   /** For a generated id: makes another one. No caller knows the id yet, so the job may go to another shard
    *  under another id when its home does not answer. */
   readonly anotherId?: (() => string) | undefined;
@@ -160,6 +167,29 @@ export interface BuryItem extends Lease {
   readonly attempt: AttemptRecord;
 }
 
+export interface ExtendItem extends Lease {
+  /** counts from the storage clock at the call, so an extension can also end a lease earlier */
+  readonly leaseMs: number;
+}
+
+export type ExtendOutcome =
+  /** `until`: the new end of the lease, epoch ms by the storage clock */
+  | { readonly kind: 'extended'; readonly until: number }
+  /** also for a lease of a notifier: none is ever extended */
+  | { readonly kind: 'lease_lost' }
+  | StoreFailure;
+
+/** An expired lease of pullOwner: a failed attempt that its reader settles. */
+export interface ExpiredPull {
+  readonly lease: Lease;
+  /** failed attempts before this one */
+  readonly failures: number;
+  /** from the reserve to the end of the lease, extensions included */
+  readonly leaseMs: number;
+  /** its end, epoch ms by the storage clock */
+  readonly until: number;
+}
+
 /** Leases that ended without an outcome. Their jobs are ready again in their old place with one more strike.
  *  At strike limits.strikesPoison a job is buried as poison instead, without a further failure, and its
  *  alert is owed. */
@@ -169,6 +199,9 @@ export interface Recovered {
   /** buried as poison */
   readonly poisoned: readonly JobKey[];
   readonly more: boolean;
+  /** Expired leases of pullOwner; absent without one. They are unchanged: the caller settles each by retry,
+   *  bury or release, and the fencing token decides between two callers. */
+  readonly pulled?: readonly ExpiredPull[];
 }
 
 /** Lossy on purpose: without any hint, a job is late by at most pollCeiling. */
@@ -212,7 +245,8 @@ export interface JobStore {
   /** Earliest due first, equal ones by version; ended jobs latest end first. A call reads at most
    *  storeLimits.searchRowsMax jobs, so a page with a next one can be short or empty. */
   search(filter: SearchFilter, limit: number, cursor: string | null): Promise<Page<FoundJob>>;
-  cancel(keys: readonly JobKey[]): Promise<readonly CancelOutcome[]>;
+  /** `as` done: the jobs end as delivered. */
+  cancel(keys: readonly JobKey[], as?: 'done'): Promise<readonly CancelOutcome[]>;
   /** Makes the job due now. A repeat returns `unchanged`. */
   run(keys: readonly JobKey[]): Promise<readonly RunOutcome[]>;
   /** Changes the due time. A repeat makes one more version. */
@@ -226,7 +260,8 @@ export interface JobStore {
   promote(partition: Partition, max: number): Promise<Promoted>;
   /** ready → reserved: 5:3:2 over priorities by a wheel with a stored position, round robin over topics
    *  with capacity, earliest due first inside a topic, equal ones by version (wheel.ts). Not idempotent: a
-   *  client never repeats it, and releaseUnheld returns the jobs of a lost reply. */
+   *  client never repeats it, and releaseUnheld returns the jobs of a lost reply. pullOwner gets nothing
+   *  while it has storeLimits.pullLeasesMax leases in the partition; a lost reply costs its jobs an attempt. */
   reserve(partition: Partition, request: ReserveRequest): Promise<Reserved>;
 
   /** reserved → gone. */
@@ -239,8 +274,11 @@ export interface JobStore {
   bury(items: readonly BuryItem[]): Promise<readonly FinishOutcome<'buried'>[]>;
   /** reserved → ready in its old place, without attempt or strike. */
   release(leases: readonly Lease[]): Promise<readonly FinishOutcome<'released'>[]>;
+  /** Moves the end of leases of pullOwner; the token stays. A repeat moves it again. */
+  extend(items: readonly ExtendItem[]): Promise<readonly ExtendOutcome[]>;
 
-  /** Recovers expired leases, earliest end first, equal ones by token, at most max (≤ limits.recoverMax).
+  /** Recovers expired leases, earliest end first, equal ones by token, at most max (≤ limits.recoverMax), and
+   *  lists as many of pullOwner. While its disk is full the embedded store releases both kinds.
    *  Recovers nothing for storeLimits.recoverHoldMs when the previous call is older than
    *  storeLimits.recoverAwayMs or unknown: notifiers could not settle while the store was unavailable, and
    *  an outage must not cause strikes. The hold extends no lease. Every call counts as a previous call. (A
@@ -248,7 +286,7 @@ export interface JobStore {
   recover(partition: Partition, max: number): Promise<Recovered>;
   /** Recovers unexpired leases of dead processes of an instance: of one dead incarnation, or of all but the
    *  living ones. Incarnations rise: one above all named ones began later and is skipped. So a call may be
-   *  repeated, or wait for an unavailable store. */
+   *  repeated, or wait for an unavailable store. Leaves leases of pullOwner alone, as releaseUnheld does. */
   recoverOwners(
     partition: Partition,
     instance: number,

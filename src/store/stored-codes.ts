@@ -5,6 +5,12 @@ import type { BuryReason, EndState, JobState, Priority } from '../core/job.ts';
 
 export const stateCodes: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
 export const priorityCodes: readonly Priority[] = ['high', 'normal', 'low'];
-export const reasonCodes: readonly BuryReason[] = ['attempts_exhausted', 'gone', 'no_retry', 'poison'];
+export const reasonCodes: readonly BuryReason[] = [
+  'attempts_exhausted',
+  'gone',
+  'no_retry',
+  'poison',
+  'nacked',
+];
 export const endCodes: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
 export const alertCodes = ['owed', 'claimed', 'sent', 'nobody'] as const;

@@ -48,6 +48,8 @@ const reasons = [
   'reply_too_large',
   'empty_reply',
   'rule',
+  'lease_expired',
+  'nacked',
 ] as const satisfies readonly (AttemptReason | 'none')[];
 
 const states = ['delayed', 'ready', 'reserved', 'dead'] as const;

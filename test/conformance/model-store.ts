@@ -19,7 +19,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
     push: (items) => each(items, (job) => model.push(job)),
     get: (key) => step(() => copyOf(model.get(key))),
     search: (filter, limit, cursor) => step(() => copyOf(model.search(filter, limit, cursor))),
-    cancel: (keys) => each(keys, (key) => model.cancel(key)),
+    cancel: (keys, as) => each(keys, (key) => model.cancel(key, as)),
     run: (keys) => each(keys, (key) => model.run(key)),
     reschedule: (items) => each(items, (item) => model.reschedule(item)),
     requeue: (keys) => each(keys, (key) => model.requeue(key)),
@@ -29,6 +29,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
     retry: (items) => each(items, (item) => model.retry(item)),
     bury: (items) => each(items, (item) => model.bury(item)),
     release: (leases) => each(leases, (lease) => model.release(lease)),
+    extend: (items) => each(items, (item) => model.extend(item)),
     recover: (_partition, max) => step(() => model.recover(max)),
     recoverOwners: (_partition, instance, which, max) =>
       step(() => model.recoverOwners(instance, which, max)),

@@ -7,6 +7,7 @@ import { horizonEndsMs } from '../../src/core/horizon.ts';
 import type {
   AttemptRecord,
   EndedJob,
+  EndState,
   FoundJob,
   JobKey,
   JobSnapshot,
@@ -18,10 +19,11 @@ import type {
   Token,
   Version,
 } from '../../src/core/job.ts';
-import { endStates, jobStates, priorities } from '../../src/core/job.ts';
+import { endStates, isPulled, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
+import { storeLimits } from '../../src/store/limits.ts';
 import { dealTickets, type ReadyRings } from '../support/deal-tickets.ts';
 import {
   byDeath,
@@ -55,9 +57,11 @@ export class Model extends ModelState {
     const job: ModelJob = {
       ...given,
       ...untried,
+      ...(pushed.leaseMs === undefined ? {} : { leaseMs: pushed.leaseMs }),
+      failures: pushed.failures ?? 0,
       version,
       origin: version,
-      acceptedAt: now,
+      acceptedAt: Math.min(pushed.acceptedAt ?? now, now),
       state: 'ready',
       dueAt: now,
     };
@@ -108,10 +112,10 @@ export class Model extends ModelState {
     );
   }
 
-  cancel(key: JobKey): port.CancelOutcome {
+  cancel(key: JobKey, as: EndState = 'cancelled'): port.CancelOutcome {
     const job = this.jobs.get(this.nameOf(key));
     if (job === undefined) return { kind: 'absent' };
-    this.end(job, 'cancelled');
+    this.end(job, as);
     return { kind: 'cancelled', inFlight: job.state === 'reserved' };
   }
 
@@ -154,7 +158,8 @@ export class Model extends ModelState {
     };
   }
 
-  reserve(request: port.ReserveRequest): port.Reserved {
+  reserve(asked: port.ReserveRequest): port.Reserved {
+    const request = isPulled(asked.owner) ? { ...asked, max: Math.min(asked.max, this.pullsLeft()) } : asked;
     const ringOf = (priority: Priority) =>
       this.rings[priority].map((topic) => ({ topic, ready: this.waiting(priority, topic).length }));
     const dealt = this.deal(
@@ -171,16 +176,28 @@ export class Model extends ModelState {
     return { jobs, more: dealt.more, now: jobs.length === 0 ? null : this.now() };
   }
 
+  pullsLeft(): number {
+    return storeLimits.pullLeasesMax - this.held((owner) => isPulled(owner)).length;
+  }
+
   deal(rings: ReadyRings, request: port.ReserveRequest): ReturnType<typeof dealTickets> {
     return dealTickets(this.position, rings, request);
   }
 
-  lease(job: ModelJob, owner: Owner, leaseMs: number): ReservedJob {
+  lease(job: ModelJob, owner: Owner, requestedMs: number): ReservedJob {
     const token = this.drawToken();
+    const leaseMs = isPulled(owner) ? (job.leaseMs ?? requestedMs) : requestedMs;
     job.state = 'reserved';
     job.lease = { token, owner: { ...owner }, untilMs: this.now() + leaseMs };
     const { state, priority, lease, attempts, deadAt, buryReason, ...held } = job;
     return { ...held, token, leaseMs };
+  }
+
+  extend(item: port.ExtendItem): port.ExtendOutcome {
+    const job = this.leased(item);
+    if (job === null || job.lease === null || !isPulled(job.lease.owner)) return { kind: 'lease_lost' };
+    job.lease = { ...job.lease, untilMs: this.now() + item.leaseMs };
+    return { kind: 'extended', until: job.lease.untilMs };
   }
 
   ack(item: port.AckItem): port.FinishOutcome<'acked'> {
@@ -221,7 +238,33 @@ export class Model extends ModelState {
   // Leases that end without an outcome
 
   recover(max: number): port.Recovered {
-    return this.strike((lease) => lease.untilMs <= this.now(), max);
+    const struck = this.strike((lease) => this.hasEnded(lease), max);
+    const pulled = this.held((owner) => isPulled(owner)).filter(({ lease }) => this.hasEnded(lease));
+    if (pulled.length === 0) return struck;
+    const listed = pulled.slice(0, max).map((job) => this.expiredPull(job));
+    return { ...struck, more: struck.more || pulled.length > max, pulled: listed };
+  }
+
+  hasEnded(lease: ModelJob['lease']): boolean {
+    return lease !== null && lease.untilMs <= this.now();
+  }
+
+  expiredPull(job: ModelJob): port.ExpiredPull {
+    const { topic, id, version, failures } = job;
+    const { token, untilMs } = job.lease ?? { token: 0, untilMs: 0 };
+    const leaseMs = Math.max(0, untilMs - Math.floor(token / 1000));
+    return { lease: { topic, id, version, token }, failures, leaseMs, until: untilMs };
+  }
+
+  /** Reserved jobs by the end of their leases. */
+  held(by: (owner: Owner) => boolean): ModelJob[] {
+    const reserved = this.inState('reserved').filter(({ lease }) => by(lease?.owner ?? pullOwner));
+    return reserved.sort(byLeaseEnd);
+  }
+
+  /** Reserved jobs that a process holds. */
+  heldByProcesses(): ModelJob[] {
+    return this.held((owner) => !isPulled(owner));
   }
 
   recoverOwners(
@@ -241,8 +284,7 @@ export class Model extends ModelState {
   }
 
   strike(ended: (lease: NonNullable<ModelJob['lease']>) => boolean, max: number): port.Recovered {
-    const lost = this.inState('reserved').filter((job) => job.lease !== null && ended(job.lease));
-    lost.sort(byLeaseEnd);
+    const lost = this.heldByProcesses().filter((job) => job.lease !== null && ended(job.lease));
     const poisoned: JobKey[] = [];
     for (const job of lost.slice(0, max)) {
       job.strikes += 1;
@@ -257,14 +299,14 @@ export class Model extends ModelState {
   }
 
   releaseUnheld(owner: Owner, held: readonly Token[]): number {
-    const unheld = this.inState('reserved').filter(
+    const unheld = this.heldByProcesses().filter(
       ({ lease }) =>
         lease !== null &&
         lease.owner.instance === owner.instance &&
         lease.owner.incarnation === owner.incarnation &&
         !held.includes(lease.token),
     );
-    for (const job of unheld.sort(byLeaseEnd)) this.makeReady(job);
+    for (const job of unheld) this.makeReady(job);
     return unheld.length;
   }
 

@@ -60,10 +60,12 @@ function asOnePartition({ jobs }: Store): JobStore {
       left -= recovered.returned + recovered.poisoned.length;
       return recovered;
     });
+    const pulled = answers.flatMap((answer) => answer.pulled ?? []);
     return {
       returned: sum(answers.map(({ returned }) => returned)),
       poisoned: answers.flatMap(({ poisoned }) => poisoned),
       more: answers.some(({ more }) => more),
+      ...(pulled.length > 0 ? { pulled } : {}),
     };
   };
   return {

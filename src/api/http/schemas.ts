@@ -37,7 +37,7 @@ export const Version = Type.String({
   examples: ['1893456000000001'],
 });
 export const State = Type.Enum(['delayed', 'ready', 'reserved', 'dead'], { description: 'state of the job' });
-export const DeadReason = Type.Enum(['attempts_exhausted', 'gone', 'no_retry', 'poison'], {
+export const DeadReason = Type.Enum(['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked'], {
   description: 'why no attempt follows',
 });
 export const FinishedAttempts = count('finished attempts', 3);

@@ -2,7 +2,7 @@
 // directory. Invariant: two instances on one Redis have different numbers, even if a machine or a directory
 // was copied. Otherwise each would take the processes of the other for dead and recover their leases.
 
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomInt } from 'node:crypto';
 import { readFileSync, realpathSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -63,7 +63,8 @@ export function readInstanceIdentity(dataDir: string, isShared: boolean): ReadId
 }
 
 const differs = (kept: string | undefined, now: string): boolean => kept !== undefined && kept !== now;
-const draw = (): number => randomBytes(4).readUInt32LE();
+// 1 … 2^32 - 1: 0 is pullOwner's.
+const draw = (): number => randomInt(1, 2 ** 32);
 
 /** Some copies of a machine keep its machine id; few keep its host name. */
 function homeOf(dataDir: string): string {

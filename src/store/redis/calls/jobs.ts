@@ -150,6 +150,7 @@ export function jobCalls(
         'buried',
       ),
     release: (leases) => finish('release', leases, () => ({}), 'released'),
+    extend: async () => [],
 
     async recover(partition, max) {
       const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];

@@ -204,6 +204,7 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     retry: (items) => finish(kinds.retry, items, writeRetry, 'retried'),
     bury: (items) => finish(kinds.bury, items, writeBury, 'buried'),
     release: (leases) => finish(kinds.release, leases, writeLease, 'released'),
+    extend: async () => [],
     recover: (_partition, max) => cold<Recovered>(link, kinds.recover, [max], true),
     recoverOwners: (_partition, instance, which, max) =>
       cold(link, kinds.recoverOwners, [instance, which, max], true),
