@@ -1,11 +1,11 @@
--- The embedded job store of dq, layout 1. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
+-- The embedded job store of dq, layout 2. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
 -- Times are epoch ms.
 -- job.state: 0 delayed, 1 ready, 2 reserved, 3 dead, 4 ended. job.prio: 0 high, 1 normal, 2 low.
--- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison.
+-- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison, 4 nacked.
 -- job.ended_as: 0 done, 1 cancelled, 2 purged, 3 expired.
 -- alert.state: 0 owed, 1 claimed, 2 sent, 3 'nobody'.
 PRAGMA application_id = 1685154402;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 -- seq: last version or token drawn; wheel: next ticket; clock: last trusted time
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -17,6 +17,7 @@ CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at IN
 -- One row per live or dead job, and one per ended id (its last version) for history.retention.
 -- id is a BLOB: compared byte by byte, and never cut at a NUL.
 -- ctype: content type of the body; in an ended job whose only attempt delivered it, that attempt.
+-- extension: options of the job (src/store/extension.ts). owner_instance 0: the lease of a pulled job.
 CREATE TABLE job(
   n INTEGER PRIMARY KEY,
   topic INTEGER NOT NULL,
@@ -37,12 +38,14 @@ CREATE TABLE job(
   dead_at INTEGER,
   reason INTEGER,
   ended_at INTEGER,
-  ended_as INTEGER
+  ended_as INTEGER,
+  extension BLOB
 ) STRICT;
 CREATE UNIQUE INDEX job_key ON job(topic, id);
 CREATE INDEX job_due ON job(due, version) WHERE state = 0;
 CREATE INDEX job_ready ON job(prio, topic, due, version) WHERE state = 1;
-CREATE INDEX job_leased ON job(lease_until) WHERE state = 2;
+CREATE INDEX job_leased ON job(lease_until) WHERE state = 2 AND owner_instance > 0;
+CREATE INDEX job_pulled ON job(lease_until) WHERE state = 2 AND owner_instance = 0;
 CREATE INDEX job_dead ON job(dead_at, version) WHERE state = 3;
 CREATE INDEX job_dead_topic ON job(topic, dead_at, version) WHERE state = 3;
 -- Filtered by ended_at, not by state: each change of state would rewrite these indexes.

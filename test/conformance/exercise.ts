@@ -11,6 +11,7 @@ import { finishCases } from './cases/finish.ts';
 import { hintCases } from './cases/hints.ts';
 import { historyCases } from './cases/history.ts';
 import { identityCases } from './cases/identity.ts';
+import { pullCases } from './cases/pull.ts';
 import { pushCases } from './cases/push.ts';
 import { recoverCases } from './cases/recover.ts';
 import { reserveCases } from './cases/reserve.ts';
@@ -27,6 +28,7 @@ export const cases: readonly Case[] = [
   ...reserveCases,
   ...finishCases,
   ...recoverCases,
+  ...pullCases,
   ...deadCases,
   ...verbCases,
   ...historyCases,

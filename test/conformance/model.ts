@@ -158,13 +158,14 @@ export class Model extends ModelState {
     };
   }
 
-  reserve(asked: port.ReserveRequest): port.Reserved {
-    const request = isPulled(asked.owner) ? { ...asked, max: Math.min(asked.max, this.pullsLeft()) } : asked;
+  reserve(request: port.ReserveRequest): port.Reserved {
+    const max = Math.min(request.max, limits.reserveMax, this.leasesLeft(request.owner));
+    if (max <= 0) return { jobs: [], more: false, now: null };
     const ringOf = (priority: Priority) =>
       this.rings[priority].map((topic) => ({ topic, ready: this.waiting(priority, topic).length }));
     const dealt = this.deal(
       { high: ringOf('high'), normal: ringOf('normal'), low: ringOf('low') },
-      { ...request, max: Math.min(request.max, limits.reserveMax) },
+      { ...request, max },
     );
     this.position = dealt.position;
     for (const priority of priorities)
@@ -176,8 +177,8 @@ export class Model extends ModelState {
     return { jobs, more: dealt.more, now: jobs.length === 0 ? null : this.now() };
   }
 
-  pullsLeft(): number {
-    return storeLimits.pullLeasesMax - this.held((owner) => isPulled(owner)).length;
+  leasesLeft(owner: Owner): number {
+    return isPulled(owner) ? storeLimits.pullLeasesMax - this.held(isPulled).length : Infinity;
   }
 
   deal(rings: ReadyRings, request: port.ReserveRequest): ReturnType<typeof dealTickets> {
@@ -239,7 +240,7 @@ export class Model extends ModelState {
 
   recover(max: number): port.Recovered {
     const struck = this.strike((lease) => this.hasEnded(lease), max);
-    const pulled = this.held((owner) => isPulled(owner)).filter(({ lease }) => this.hasEnded(lease));
+    const pulled = this.held(isPulled).filter(({ lease }) => this.hasEnded(lease));
     if (pulled.length === 0) return struck;
     const listed = pulled.slice(0, max).map((job) => this.expiredPull(job));
     return { ...struck, more: struck.more || pulled.length > max, pulled: listed };

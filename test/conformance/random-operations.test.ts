@@ -20,6 +20,8 @@ const kinds = [
   ...['stored', 'kept', 'job_exists', 'cancelled', 'absent', 'acked', 'retried', 'buried', 'released'],
   ...[
     'lease_lost',
+    'extended',
+    'pulled',
     'poisoned',
     'promote',
     'reserve',

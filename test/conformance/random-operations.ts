@@ -5,7 +5,7 @@
 import { expect } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../src/core/job.ts';
-import { endStates, jobStates, priorities } from '../../src/core/job.ts';
+import { endStates, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
@@ -13,9 +13,13 @@ import { attemptOf, leaseOf } from './trial.ts';
 
 const topics = ['a', 'b', 'c', 'a.b'];
 const ids = Array.from({ length: 12 }, (_, n) => (n === 0 ? '\u00e9😀' : `job ${n}`));
-const owners: readonly Owner[] = [1, 2].flatMap((instance) =>
-  [1, 2, 3].map((incarnation) => ({ instance: instance * 2_000_000_000, incarnation })),
-);
+const owners: readonly Owner[] = [
+  ...[1, 2].flatMap((instance) =>
+    [1, 2, 3].map((incarnation) => ({ instance: instance * 2_000_000_000, incarnation })),
+  ),
+  pullOwner,
+  pullOwner,
+];
 
 interface Operation {
   readonly what: string;
@@ -49,6 +53,8 @@ export class RandomOperations extends Dice {
   /** Remembers jobs and leases for later operations. */
   learn(answer: unknown): void {
     for (const lease of (answer as { jobs?: Held[] } | null)?.jobs ?? []) this.#leases.push(lease);
+    const { pulled = [] } = Object(answer) as Partial<port.Recovered>;
+    for (const { lease, failures } of pulled) this.#leases.push({ ...lease, failures });
     for (const { version } of Array.isArray(answer) ? (answer as { version?: number }[]) : [])
       if (version !== undefined) this.#versions.push(version);
     this.#leases.splice(0, this.#leases.length - 24);
@@ -64,6 +70,7 @@ export class RandomOperations extends Dice {
       [10, () => this.#promote()],
       [16, () => this.#reserve()],
       [24, () => this.#finish()],
+      [4, () => this.#extend()],
       [4, () => this.#recover()],
       [2, () => this.#recoverOwners()],
       [2, () => this.#releaseUnheld()],
@@ -103,13 +110,17 @@ export class RandomOperations extends Dice {
       body: this.chance(0.15)
         ? Buffer.alloc(1_100, this.below(256))
         : Buffer.from(Array.from({ length: this.below(6) }, () => this.below(256))),
+      ...(this.chance(0.3) ? { leaseMs: 1 + this.below(400) } : {}),
+      ...(this.chance(0.1) ? { acceptedAt: this.#now() - 500 + this.below(1_000) } : {}),
+      ...(this.chance(0.1) ? { failures: this.below(4) } : {}),
     }));
     return { what: 'push', given: jobs, call: (store) => store.jobs.push(jobs) };
   }
 
   #cancel(): Operation {
     const keys = this.some(this.#key, 2);
-    return { what: 'cancel', given: keys, call: (store) => store.jobs.cancel(keys) };
+    const as = this.pick(['done', undefined] as const);
+    return { what: 'cancel', given: [keys, as], call: (store) => store.jobs.cancel(keys, as) };
   }
 
   #verb(): Operation {
@@ -142,18 +153,27 @@ export class RandomOperations extends Dice {
     return { what: 'reserve', given, call: (store) => store.jobs.reserve(0, request) };
   }
 
+  /** A lease, usually one that a reserve returned. */
+  #lease(): Held {
+    const known = this.#leases.length > 0 && this.chance(0.95);
+    const lease = known ? this.pick(this.#leases) : { ...this.#key(), version: 1, token: 2, failures: 0 };
+    const off = () => (this.chance(0.03) ? 1 : 0);
+    return { ...lease, version: lease.version + off(), token: lease.token + off() };
+  }
+
+  #extend(): Operation {
+    const items = this.some(() => ({ ...leaseOf(this.#lease()), leaseMs: this.below(500) }));
+    return { what: 'extend', given: items, call: (store) => store.jobs.extend(items) };
+  }
+
   #finish(): Operation {
     const verb = this.pick(['ack', 'retry', 'retry', 'bury', 'bury', 'release'] as const);
     const end = verb === 'ack' ? ({ outcome: 'delivered', reason: null, status: 200 } as const) : {};
     const items = this.some(() => {
-      const { failures, ...lease } =
-        this.#leases.length > 0 && this.chance(0.95)
-          ? this.pick(this.#leases)
-          : { ...this.#key(), version: 1, token: 2, failures: 0 };
-      const off = () => (this.chance(0.03) ? 1 : 0);
+      const lease = this.#lease();
       return {
-        ...leaseOf({ ...lease, version: lease.version + off(), token: lease.token + off() }),
-        attempt: attemptOf({ failures }, end),
+        ...leaseOf(lease),
+        attempt: attemptOf(lease, end),
         delayMs: this.pick([0, this.below(200), this.below(5_000)]),
         reason: this.pick(['attempts_exhausted', 'gone', 'no_retry'] as const),
       };
@@ -418,6 +438,8 @@ export class SideBySide {
   #count(what: string, answer: unknown): void {
     const kinds = Array.isArray(answer) ? answer.map((item: { kind?: string }) => item.kind) : [];
     const poisoned = (answer as { poisoned?: unknown[] } | null)?.poisoned ?? [];
+    const pulled = (answer as Partial<port.Recovered> | null)?.pulled ?? [];
+    kinds.push(...pulled.map(() => 'pulled'));
     const { state, forgotten = 0, expired = 0 } = Object(answer) as Partial<Record<string, number>>;
     if (what === 'get ended' && state !== undefined) kinds.push(`ended: ${state}`);
     if (forgotten > 0) kinds.push('forgotten');

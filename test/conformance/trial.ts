@@ -90,6 +90,7 @@ export interface Pushed {
   readonly priority?: Priority;
   readonly contentType?: string | null;
   readonly body?: Buffer;
+  readonly leaseMs?: number;
 }
 
 export function jobOf(id: string, pushed: Pushed = {}): port.PushJob {

@@ -8,6 +8,7 @@ import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
 import type { TopicRecord } from '../../src/ports/registry.ts';
 import type { Database } from '../../src/runtime/database.ts';
+import { optionsIn } from '../../src/store/extension.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
 import { attemptsOfEnded } from '../../src/store/sqlite/engine/history.ts';
 import { invariants } from '../../src/store/sqlite/file/invariants.ts';
@@ -120,6 +121,7 @@ function jobOf(row: Row): DumpedJob {
     contentType: row['ctype'] ?? null,
     body: Buffer.from(row['bytes'] ?? []),
     attempts: JSON.parse(row['list'] ?? '[]') as AttemptRecord[],
+    ...optionsIn(row['extension'] ?? null),
     deadAt: row['dead_at'] ?? null,
     buryReason: row['reason'] === null ? null : (reasonCodes[row['reason'] ?? 0] ?? null),
   };

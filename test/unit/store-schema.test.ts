@@ -34,9 +34,12 @@ describe('sql/sqlite/jobs.sql', () => {
     expect(
       planOf('SELECT n FROM job WHERE state = 1 AND prio = 1 AND topic = 2 ORDER BY due, version LIMIT 9'),
     ).toEqual(['SEARCH job USING COVERING INDEX job_ready (prio=? AND topic=?)']);
-    expect(
-      planOf('SELECT id FROM job WHERE state = 2 AND lease_until <= 5 ORDER BY lease_until LIMIT 9'),
-    ).toEqual(['SEARCH job USING INDEX job_leased (lease_until<?)']);
+    for (const [whose, index] of [['> 0', 'job_leased'] as const, ['= 0', 'job_pulled'] as const])
+      expect(
+        planOf(
+          `SELECT id FROM job WHERE state = 2 AND owner_instance ${whose} AND lease_until <= 5 ORDER BY lease_until LIMIT 9`,
+        ),
+      ).toEqual([`SEARCH job USING INDEX ${index} (lease_until<?)`]);
     expect(
       planOf(
         'SELECT id FROM job WHERE topic = 1 AND state = 3 AND dead_at < 9 ORDER BY dead_at DESC, version DESC LIMIT 9',

@@ -35,12 +35,14 @@ import { sqliteLimits } from '../limits.ts';
 import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
 import {
   readCancelOutcome,
+  readExtended,
   readFinish,
   readPushOutcome,
   readReserved,
   readSnapshot,
   writeAck,
   writeBury,
+  writeExtend,
   writeKey,
   writeLease,
   writePush,
@@ -166,9 +168,11 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
   return {
     partitions: () => [0],
     push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
-    cancel: (keys) =>
+    cancel(keys, as) {
+      const kind = as === 'done' ? kinds.finishById : kinds.cancel;
       // A repeat would return `absent` for jobs that the first call cancelled.
-      itemCall(link, kinds.cancel, inBatches(keys, limits.pushBatchMax), writeKey, readCancelOutcome, false),
+      return itemCall(link, kind, inBatches(keys, limits.pushBatchMax), writeKey, readCancelOutcome, false);
+    },
     // A repeat would see the moves of the first call.
     run: (keys) => verb<JobKey, RunOutcome>(kinds.run, keys, writeKey),
     reschedule: (items) => verb<RescheduleItem, RescheduleOutcome>(kinds.reschedule, items, writeReschedule),
@@ -204,7 +208,8 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     retry: (items) => finish(kinds.retry, items, writeRetry, 'retried'),
     bury: (items) => finish(kinds.bury, items, writeBury, 'buried'),
     release: (leases) => finish(kinds.release, leases, writeLease, 'released'),
-    extend: async () => [],
+    extend: (items) =>
+      itemCall(link, kinds.extend, inBatches(items, limits.finishBatchMax), writeExtend, readExtended, true),
     recover: (_partition, max) => cold<Recovered>(link, kinds.recover, [max], true),
     recoverOwners: (_partition, instance, which, max) =>
       cold(link, kinds.recoverOwners, [instance, which, max], true),

@@ -4,7 +4,7 @@
 // Invariant: outside a transaction the counters in memory equal the file.
 
 import type { JobKey, Lease } from '../../../core/job.ts';
-import type { BuryItem, PushJob, RescheduleItem, RetryItem } from '../../../ports/job-store.ts';
+import type { BuryItem, ExtendItem, PushJob, RescheduleItem, RetryItem } from '../../../ports/job-store.ts';
 import { type Database, sqliteCode } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { DiskReserve, diskReserveBytesFor } from '../file/disk-reserve.ts';
@@ -14,7 +14,7 @@ import { sqliteLimits } from '../limits.ts';
 import { Alerts } from './alerts.ts';
 import { ClockWatch } from './clock-watch.ts';
 import { DeadPages } from './dead-pages.ts';
-import { type AckedLease, ackJob, buryJob, releaseJob, retryJob } from './finish.ts';
+import { type AckedLease, ackJob, buryJob, extendJob, releaseJob, retryJob } from './finish.ts';
 import { History } from './history.ts';
 import { JobCounts } from './job-counts.ts';
 import { JobRows } from './job-rows.ts';
@@ -167,7 +167,8 @@ export class Engine {
   // Operations on one job
 
   push = (job: PushJob) => pushJob(this.#tx, job);
-  cancel = (key: JobKey) => cancelJob(this.#tx, key);
+  cancel = (key: JobKey) => cancelJob(this.#tx, key, 'cancelled');
+  finishById = (key: JobKey) => cancelJob(this.#tx, key, 'done');
   run = (key: JobKey) => runJob(this.#tx, key);
   reschedule = (item: RescheduleItem) => rescheduleJob(this.#tx, item);
   requeue = (key: JobKey) => requeueJob(this.#tx, key);
@@ -175,6 +176,7 @@ export class Engine {
   retry = (item: RetryItem) => retryJob(this.#tx, item);
   bury = (item: BuryItem) => buryJob(this.#tx, item);
   release = (lease: Lease) => releaseJob(this.#tx, lease);
+  extend = (item: ExtendItem) => extendJob(this.#tx, item);
 
   // Expiry and clock
 

@@ -1,9 +1,15 @@
-// Implements the finishing writes: ack, retry, bury, release. Each compares version and token first and
+// Implements the finishing writes (ack, retry, bury, release) and extend. Each compares version and token first and
 // changes nothing when either differs. The clock does not decide: an expired lease still finishes its job
 // until recovery returns it.
 
 import type { Lease } from '../../../core/job.ts';
-import type { BuryItem, FinishOutcome, RetryItem } from '../../../ports/job-store.ts';
+import type {
+  BuryItem,
+  ExtendItem,
+  ExtendOutcome,
+  FinishOutcome,
+  RetryItem,
+} from '../../../ports/job-store.ts';
 import { reasonCodes } from '../../stored-codes.ts';
 import { delayed, ready, reserved } from '../file/schema.ts';
 import type { JobRow, LastAttempt } from './job-rows.ts';
@@ -47,6 +53,13 @@ export function releaseJob(tx: TransactionContext, lease: Lease): FinishOutcome<
   if (row === null) return { kind: 'lease_lost' };
   backToReady(tx, row, row.strikes);
   return { kind: 'released' };
+}
+
+export function extendJob(tx: TransactionContext, item: ExtendItem): ExtendOutcome {
+  const row = leased(tx, item);
+  const until = tx.now + Math.ceil(item.leaseMs);
+  if (row === null || !tx.rows.extend(row, until)) return { kind: 'lease_lost' };
+  return { kind: 'extended', until };
 }
 
 /** reserved → ready in its old place: the due time does not change. */

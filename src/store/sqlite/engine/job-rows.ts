@@ -2,7 +2,7 @@
 // operations change jobs only through these methods. Invariant: a job has one row in `job` and one in
 // `body`, a row in `attempts` only after a failed attempt; its tally changes in the same transaction.
 
-import type { AttemptRecord, EndState } from '../../../core/job.ts';
+import { type AttemptRecord, type EndState, pullOwner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { endCodes } from '../../stored-codes.ts';
@@ -41,8 +41,11 @@ export interface NewJob {
   readonly due: number;
   readonly version: number;
   readonly acceptedAt: number;
+  readonly failures: number;
   readonly contentType: string | null;
   readonly body: Buffer;
+  /** extension.ts */
+  readonly extension: Buffer | null;
 }
 
 /** The end of a job. */
@@ -99,6 +102,7 @@ export class JobRows {
   readonly #writeAttempts: Statement;
   readonly #toWaiting: Statement;
   readonly #toReserved: Statement;
+  readonly #extend: Statement;
   readonly #toDead: Statement;
   readonly #toEnded: Statement;
   readonly #addAlert: Statement;
@@ -112,11 +116,11 @@ export class JobRows {
       { returnArrays: true },
     );
     this.#insertJob = db.prepare(
-      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, ctype) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
     );
     this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (?, ?)');
     this.#renewJob = db.prepare(
-      `UPDATE job SET state = ?, prio = ?, due = ?, version = ?, origin = ?, accepted_at = ?, ctype = ?, failures = 0, strikes = 0,
+      `UPDATE job SET state = ?, prio = ?, due = ?, version = ?, origin = ?, accepted_at = ?, failures = ?, ctype = ?, extension = ?, strikes = 0,
        ${noLease}, dead_at = NULL, reason = NULL, ended_at = NULL, ended_as = NULL WHERE n = ?`,
     );
     this.#renewBody = db.prepare(
@@ -135,11 +139,12 @@ export class JobRows {
     this.#toReserved = db.prepare(
       'UPDATE job SET state = 2, token = ?, owner_instance = ?, owner_incarnation = ?, lease_until = ? WHERE n = ?',
     );
+    this.#extend = db.prepare('UPDATE job SET lease_until = ? WHERE n = ? AND owner_instance = ?');
     this.#toDead = db.prepare(
       `UPDATE job SET state = 3, failures = ?, strikes = ?, ${noLease}, dead_at = ?, reason = ? WHERE n = ?`,
     );
     this.#toEnded = db.prepare(
-      `UPDATE job SET state = ${ended}, ctype = ?, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
+      `UPDATE job SET state = ${ended}, ctype = ?, extension = NULL, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
     );
     this.#addAlert = db.prepare(
       'INSERT INTO alert(version, topic, id, dead_at, reason, failures, attempt, state) VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
@@ -182,7 +187,9 @@ export class JobRows {
       job.version,
       job.version,
       job.acceptedAt,
+      job.failures,
       job.contentType,
+      job.extension,
     );
     this.#insertBody.run(lastInsertRowid, job.body);
     this.#arrives(job.topic, job.prio, job.state, job.due);
@@ -197,7 +204,9 @@ export class JobRows {
       job.version,
       job.version,
       job.acceptedAt,
+      job.failures,
       job.contentType,
+      job.extension,
       old.n,
     );
     this.#renewBody.run(old.n, job.body);
@@ -224,6 +233,11 @@ export class JobRows {
     this.#toReserved.run(lease.token, lease.instance, lease.incarnation, lease.until, row.n);
     this.#counters.count(row.topic, row.prio, ready, -1);
     this.#counters.count(row.topic, row.prio, reserved, 1);
+  }
+
+  /** Moves the end of a lease of pullOwner; false: it belongs to a process. */
+  extend(row: JobRow, until: number): boolean {
+    return this.#extend.run(until, row.n, pullOwner.instance).changes === 1;
   }
 
   /** Delayed or ready again, without a lease. */

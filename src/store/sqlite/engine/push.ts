@@ -1,8 +1,9 @@
 // Implements push and cancel: a producer's moves of one job. Each is one step of its transaction, with all
 // checks before the first write.
 
-import type { JobKey } from '../../../core/job.ts';
+import type { EndState, JobKey } from '../../../core/job.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
+import { extensionOf } from '../../extension.ts';
 import { priorityCodes, stateCodes } from '../../stored-codes.ts';
 import { dead, delayed, ready, reserved } from '../file/schema.ts';
 import { isEnded } from './job-rows.ts';
@@ -26,9 +27,11 @@ export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
     prio: priorityCodes.indexOf(job.priority),
     due,
     version: counters.nextNumber(now),
-    acceptedAt: now,
+    acceptedAt: Math.min(job.acceptedAt ?? now, now),
+    failures: job.failures ?? 0,
     contentType: job.contentType,
     body: job.body,
+    extension: extensionOf(job),
   } as const;
   if (place === undefined) rows.insert(fresh);
   else rows.replace(place, fresh);
@@ -42,9 +45,9 @@ export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
   };
 }
 
-export function cancelJob(tx: TransactionContext, key: JobKey): CancelOutcome {
+export function cancelJob(tx: TransactionContext, key: JobKey, as: EndState): CancelOutcome {
   const row = tx.rows.find(key.topic, key.id);
   if (row === undefined) return { kind: 'absent' };
-  tx.rows.end(row, { state: 'cancelled', at: tx.now });
+  tx.rows.end(row, { state: as, at: tx.now });
   return { kind: 'cancelled', inFlight: row.state === reserved };
 }

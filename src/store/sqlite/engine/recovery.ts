@@ -1,10 +1,10 @@
 // Ends leases without an outcome: expired ones, leases of a dead owner, leases that their owner does not
-// hold. Bounded by the caller's max; the slots of all notifiers bound the reserved jobs that are scanned.
+// hold. Lists expired leases of pulled jobs, and changes none of them. Bounded by the caller's max; the slots of all notifiers bound the reserved jobs that are scanned.
 
 import type { JobKey, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import type { Recovered } from '../../../ports/job-store.ts';
-import type { Statement } from '../../../runtime/database.ts';
+import type { ExpiredPull, Recovered } from '../../../ports/job-store.ts';
+import type { Database, Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { reasonCodes } from '../../stored-codes.ts';
 import { reserved } from '../file/schema.ts';
@@ -17,29 +17,34 @@ const poison = reasonCodes.indexOf('poison');
 export class Recovery {
   readonly #tx: TransactionContext;
   readonly #expired: Statement;
+  readonly #expiredPulls: Statement;
   readonly #ofInstance: Statement;
-  readonly #longest: Statement;
-  readonly #holdMs: number;
   readonly #monotonic: () => number;
   /** storage time and monotonic time of the last call of expired() */
   #calledAt = Number.NEGATIVE_INFINITY;
   #calledMonotonic = Number.NEGATIVE_INFINITY;
-  #heldUntil = Number.NEGATIVE_INFINITY;
-  /** ms; the length of the last hold */
-  #heldMs = 0;
+  /** Two: a lease of a pulled job may last a day, and must not hold those of notifiers for so long. */
+  readonly #hold: Hold;
+  readonly #pullHold: Hold;
 
   /** `holdMs` 0: no hold. */
   constructor(tx: TransactionContext, holdMs: number, monotonic: () => number) {
     this.#tx = tx;
-    this.#holdMs = holdMs;
     this.#monotonic = monotonic;
-    this.#longest = tx.db.prepare('SELECT max(lease_until) AS until FROM job WHERE state = 2 AND token <= ?');
-    this.#expired = tx.db.prepare(
-      `SELECT ${jobColumns} FROM job WHERE state = 2 AND lease_until <= ? ORDER BY lease_until, token LIMIT ?`,
-      { returnArrays: true },
-    );
+    const [ofProcess, pulled] = ['owner_instance > 0', 'owner_instance = 0'] as const;
+    this.#hold = new Hold(tx.db, ofProcess, holdMs);
+    this.#pullHold = new Hold(tx.db, pulled, holdMs);
+    const expired = (whose: string) =>
+      tx.db.prepare(
+        `SELECT ${jobColumns}, lease_until FROM job WHERE state = 2 AND ${whose} AND lease_until <= ?
+         ORDER BY lease_until, token LIMIT ?`,
+        { returnArrays: true },
+      );
+    this.#expired = expired(ofProcess);
+    this.#expiredPulls = expired(pulled);
     this.#ofInstance = tx.db.prepare(
-      `SELECT ${jobColumns}, owner_incarnation FROM job WHERE state = 2 AND owner_instance = ? ORDER BY lease_until, token`,
+      `SELECT ${jobColumns}, owner_incarnation FROM job
+       WHERE state = 2 AND ${ofProcess} AND owner_instance = ? ORDER BY lease_until, token`,
       { returnArrays: true },
     );
   }
@@ -49,12 +54,28 @@ export class Recovery {
   }
 
   expired(max: number): Recovered {
-    if (this.#isOnHold()) return { returned: 0, poisoned: [], more: false };
+    const { now, isDiskFull } = this.#tx;
+    this.#noteCall();
     const bound = this.#bound(max);
-    const rows = (this.#expired.all(this.#tx.now, bound + 1) as unknown[][]).map(jobRowOf);
-    // On a full disk leases expire because their outcomes cannot be written: no strike for the job.
-    if (this.#tx.isDiskFull) return this.#release(rows, bound);
-    return this.#strike(rows, bound);
+    const ended = (hold: Hold, expired: Statement) =>
+      hold.holds(now) ? [] : (expired.all(now, bound + 1) as unknown[][]);
+    const rows = ended(this.#hold, this.#expired).map(jobRowOf);
+    const pulls = ended(this.#pullHold, this.#expiredPulls);
+    // On a full disk leases expire because their outcomes cannot be written: no strike and no attempt.
+    if (isDiskFull) return this.#release([...rows, ...pulls.map(jobRowOf)], bound);
+    const struck = this.#strike(rows, bound);
+    if (pulls.length === 0) return struck;
+    const pulled = pulls.slice(0, bound).map((columns) => this.#pulled(columns));
+    return { ...struck, more: struck.more || pulls.length > bound, pulled };
+  }
+
+  #pulled(columns: readonly unknown[]): ExpiredPull {
+    const { topic, id, version, token, failures } = jobRowOf(columns);
+    const until = columns[12] as number;
+    const key = { topic: this.#tx.counters.topicName(topic), id: id.toString() };
+    // Tokens are the clock in µs.
+    const leaseMs = Math.max(0, until - Math.floor((token ?? 0) / 1_000));
+    return { lease: { ...key, version, token: token ?? 0 }, failures, leaseMs, until };
   }
 
   ofOwners(
@@ -78,32 +99,17 @@ export class Recovery {
     return rows.length;
   }
 
-  /** Whether lease owners may not have reached the store yet. In memory: a start always begins a hold. */
-  #isOnHold(): boolean {
+  /** Lease owners may not have reached the store yet. In memory: a start always begins a hold. */
+  #noteCall(): void {
     const { now } = this.#tx;
     const at = this.#monotonic();
     const gapMs = now - this.#calledAt;
     if (gapMs > storeLimits.recoverAwayMs) {
-      this.#heldMs = Math.max(this.#holdMs, this.#leasesLeftMs(now, gapMs - (at - this.#calledMonotonic)));
-      this.#heldUntil = now + this.#heldMs;
+      const jumpMs = gapMs - (at - this.#calledMonotonic);
+      for (const hold of [this.#hold, this.#pullHold]) hold.begin(now, jumpMs);
     }
     this.#calledAt = now;
     this.#calledMonotonic = at;
-    // A clock that was set back does not prolong the hold.
-    this.#heldUntil = Math.min(this.#heldUntil, now + this.#heldMs);
-    return now < this.#heldUntil;
-  }
-
-  /** Ms that leases from before a clock jump or a suspend of this machine still have: their owners live and
-   *  use the monotonic clock. At most the longest current lease; 0 without a jump. */
-  #leasesLeftMs(now: number, jumpMs: number): number {
-    // NaN at the first call: the time before is unknown.
-    if (this.#holdMs === 0 || !(jumpMs > storeLimits.recoverAwayMs)) return 0;
-    const before = now - jumpMs;
-    // Tokens are the clock in µs: leases with later tokens began after the jump and end at the right time.
-    const { until } = this.#longest.get(before * 1_000) as { until: number | null };
-    // A second jump during the hold keeps the rest of the hold.
-    return Math.max((until ?? 0) - before, this.#heldUntil - before, 0);
   }
 
   #leasesOf(instance: number, matches: (incarnation: number) => boolean): JobRow[] {
@@ -136,6 +142,45 @@ export class Recovery {
       }
     }
     return { returned: struck.length - poisoned.length, poisoned, more: rows.length > struck.length };
+  }
+}
+
+/** A time without recovery, after an outage or a jump of the clock. Of the leases that match `whose`. */
+class Hold {
+  readonly #longest: Statement;
+  readonly #holdMs: number;
+  #until = Number.NEGATIVE_INFINITY;
+  /** its length */
+  #ms = 0;
+
+  constructor(db: Database, whose: string, holdMs: number) {
+    this.#holdMs = holdMs;
+    this.#longest = db.prepare(
+      `SELECT max(lease_until) AS until FROM job WHERE state = 2 AND ${whose} AND token <= ?`,
+    );
+  }
+
+  begin(now: number, jumpMs: number): void {
+    this.#ms = Math.max(this.#holdMs, this.#leasesLeftMs(now, jumpMs));
+    this.#until = now + this.#ms;
+  }
+
+  holds(now: number): boolean {
+    // A clock that was set back does not prolong the hold.
+    this.#until = Math.min(this.#until, now + this.#ms);
+    return now < this.#until;
+  }
+
+  /** Ms that leases from before a clock jump or a suspend of this machine still have: their owners live and
+   *  use the monotonic clock. At most the longest current lease; 0 without a jump. */
+  #leasesLeftMs(now: number, jumpMs: number): number {
+    // NaN at the first call: the time before is unknown.
+    if (this.#holdMs === 0 || !(jumpMs > storeLimits.recoverAwayMs)) return 0;
+    const before = now - jumpMs;
+    // Tokens are the clock in µs: leases with later tokens began after the jump and end at the right time.
+    const { until } = this.#longest.get(before * 1_000) as { until: number | null };
+    // A second jump during the hold keeps the rest of the hold.
+    return Math.max((until ?? 0) - before, this.#until - before, 0);
   }
 }
 

@@ -3,6 +3,7 @@
 import type { JobKey, JobSnapshot } from '../../../core/job.ts';
 import type { DeadLetter } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
+import { optionsIn } from '../../extension.ts';
 import { reasonCodes, stateCodes } from '../../stored-codes.ts';
 import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
@@ -15,11 +16,11 @@ export class Snapshots {
   constructor(tx: TransactionContext) {
     this.#tx = tx;
     this.#readRow = tx.db.prepare(
-      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason FROM job WHERE job.n = ?`,
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, job.extension FROM job WHERE job.n = ?`,
       { returnArrays: true },
     );
     this.#read = tx.db.prepare(
-      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, body.bytes
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, job.extension, body.bytes
        FROM job LEFT JOIN body ON body.n = job.n WHERE job.n = ?`,
       { returnArrays: true },
     );
@@ -33,7 +34,7 @@ export class Snapshots {
   /** The job of row n, which exists. */
   read(n: number): JobSnapshot {
     const columns = columnsOf(this.#read, n);
-    const bytes = columns[15] as Uint8Array | null;
+    const bytes = columns[16] as Uint8Array | null;
     // Of a damaged file: the rest of the job stays visible and removable.
     return { ...this.#snapshot(columns), body: bytes === null ? Buffer.alloc(0) : asBuffer(bytes) };
   }
@@ -45,7 +46,12 @@ export class Snapshots {
 
   #snapshot(columns: readonly unknown[]): DeadLetter {
     const row = jobRowOf(columns);
-    const [acceptedAt, contentType, reason] = columns.slice(12) as [number, string | null, number | null];
+    const [acceptedAt, contentType, reason, extension] = columns.slice(12) as [
+      number,
+      string | null,
+      number | null,
+      Uint8Array | null,
+    ];
     return {
       topic: this.#tx.counters.topicName(row.topic),
       id: row.id.toString(),
@@ -60,6 +66,7 @@ export class Snapshots {
       attempts: this.#tx.rows.attemptsOf(row.n),
       deadAt: row.deadAt,
       buryReason: reason === null ? null : (reasonCodes[reason] ?? null),
+      ...optionsIn(extension),
     };
   }
 }

@@ -5,7 +5,7 @@
 /** In the file header: "dqjb". */
 export const applicationId = 0x64716a62;
 /** In the file header; a changed layout gets a new number, and no process opens a file with a higher one. */
-export const layoutVersion = 1;
+export const layoutVersion = 2;
 
 /** Indexes of stateCodes. */
 export const delayed = 0;
@@ -16,11 +16,22 @@ export type StateCode = typeof delayed | typeof ready | typeof reserved | typeof
 /** Not a job state: the row is a history entry. */
 export const ended = 4;
 
+/** Two, so that expired leases of processes are found without reading those of pulled jobs. */
+const leaseIndexes = `\
+CREATE INDEX job_leased ON job(lease_until) WHERE state = 2 AND owner_instance > 0;
+CREATE INDEX job_pulled ON job(lease_until) WHERE state = 2 AND owner_instance = 0;
+`;
+
+/** By layout: changes a file of this layout into one of the next. */
+export const upgrades: Readonly<Record<number, string>> = {
+  1: `ALTER TABLE job ADD COLUMN extension BLOB; DROP INDEX job_leased; ${leaseIndexes}`,
+};
+
 export const schema = `\
--- The embedded job store of dq, layout 1. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
+-- The embedded job store of dq, layout ${layoutVersion}. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
 -- Times are epoch ms.
 -- job.state: 0 delayed, 1 ready, 2 reserved, 3 dead, 4 ended. job.prio: 0 high, 1 normal, 2 low.
--- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison.
+-- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison, 4 nacked.
 -- job.ended_as: 0 done, 1 cancelled, 2 purged, 3 expired.
 -- alert.state: 0 owed, 1 claimed, 2 sent, 3 'nobody'.
 PRAGMA application_id = ${applicationId};
@@ -36,6 +47,7 @@ CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at IN
 -- One row per live or dead job, and one per ended id (its last version) for history.retention.
 -- id is a BLOB: compared byte by byte, and never cut at a NUL.
 -- ctype: content type of the body; in an ended job whose only attempt delivered it, that attempt.
+-- extension: options of the job (src/store/extension.ts). owner_instance 0: the lease of a pulled job.
 CREATE TABLE job(
   n INTEGER PRIMARY KEY,
   topic INTEGER NOT NULL,
@@ -56,13 +68,13 @@ CREATE TABLE job(
   dead_at INTEGER,
   reason INTEGER,
   ended_at INTEGER,
-  ended_as INTEGER
+  ended_as INTEGER,
+  extension BLOB
 ) STRICT;
 CREATE UNIQUE INDEX job_key ON job(topic, id);
 CREATE INDEX job_due ON job(due, version) WHERE state = 0;
 CREATE INDEX job_ready ON job(prio, topic, due, version) WHERE state = 1;
-CREATE INDEX job_leased ON job(lease_until) WHERE state = 2;
-CREATE INDEX job_dead ON job(dead_at, version) WHERE state = 3;
+${leaseIndexes}CREATE INDEX job_dead ON job(dead_at, version) WHERE state = 3;
 CREATE INDEX job_dead_topic ON job(topic, dead_at, version) WHERE state = 3;
 -- Filtered by ended_at, not by state: each change of state would rewrite these indexes.
 CREATE INDEX job_time ON job(due, version) WHERE ended_at IS NULL;

@@ -1,5 +1,5 @@
 // Creates, checks, opens and closes jobs.db. Invariants: a foreign, newer or damaged file is rejected with
-// its reason and stays unchanged; an open file is locked (locking_mode EXCLUSIVE: the kernel frees the lock
+// its reason and stays unchanged; an older layout is upgraded in one transaction; an open file is locked (locking_mode EXCLUSIVE: the kernel frees the lock
 // of a dead process, and no shell can open the file); a clean close leaves one file without a WAL.
 // Hazard: while the file is open, this process must not open and close it by other means (fs.readFile): that
 // drops the POSIX locks of the whole process.
@@ -16,7 +16,7 @@ import {
 } from '../../../runtime/database.ts';
 import { sqliteLimits } from '../limits.ts';
 import { forgetBoot, noteBoot, wasLeftOpen, wasOpenInThisBoot } from './boot-note.ts';
-import { applicationId, layoutVersion, schema } from './schema.ts';
+import { applicationId, layoutVersion, schema, upgrades } from './schema.ts';
 
 /** Why a file was not opened; the message is for the operator who starts dq. */
 export class StoreFileRefused extends Error {
@@ -151,12 +151,20 @@ function openExclusive(path: string): Database {
     db.exec('PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL');
     // Takes the lock now, not at the first push.
     db.exec('BEGIN IMMEDIATE; COMMIT');
-    checkLayout(path, Number(pragma(db, 'user_version')));
+    const layout = Number(pragma(db, 'user_version'));
+    checkLayout(path, layout);
+    upgrade(db, layout);
     return db;
   } catch (error) {
     db.close();
     throw error;
   }
+}
+
+/** All or nothing: a file whose upgrade was interrupted has its layout of before. */
+function upgrade(db: Database, from: number): void {
+  for (let layout = from; layout < layoutVersion; layout += 1)
+    db.exec(`BEGIN IMMEDIATE; ${upgrades[layout] ?? ''} PRAGMA user_version = ${layout + 1}; COMMIT`);
 }
 
 /** The first 100 bytes, padded with zeros. */
@@ -233,6 +241,14 @@ function toRefusal(path: string, error: unknown): unknown {
     return new StoreFileRefused('in_use', `${path} is open in another process`, { cause: error });
   if (code === sqliteCodes.readOnly || code === sqliteCodes.cannotOpen)
     return new StoreFileRefused('unwritable', `${path} is not writable (${reason})`, { cause: error });
+  if (code === sqliteCodes.full)
+    return new StoreFileRefused(
+      'unwritable',
+      `${path} cannot be upgraded: its disk is full; free some space`,
+      {
+        cause: error,
+      },
+    );
   if (code === sqliteCodes.corrupt || code === sqliteCodes.notADatabase)
     return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
   return error;

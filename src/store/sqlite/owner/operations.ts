@@ -2,13 +2,21 @@
 // entry per kind. Owns no transaction: `needs` tells group.ts which kind the request needs.
 
 import type { JobKey } from '../../../core/job.ts';
-import type { CancelOutcome, DeadLetter, PushJob, PushOutcome } from '../../../ports/job-store.ts';
+import type {
+  CancelOutcome,
+  DeadLetter,
+  ExtendItem,
+  ExtendOutcome,
+  PushJob,
+  PushOutcome,
+} from '../../../ports/job-store.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import type { Engine } from '../engine/engine.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
 import {
   readAck,
   readBury,
+  readExtend,
   readKey,
   readLease,
   readPush,
@@ -16,6 +24,7 @@ import {
   readReserveRequest,
   readRetry,
   writeCancelOutcome,
+  writeExtended,
   writeFinish,
   writePushOutcome,
   writeReserved,
@@ -114,6 +123,10 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'full',
     read: (r) => list<JobKey, CancelOutcome>(r, readKey, (engine) => engine.cancel, writeCancelOutcome),
   },
+  [kinds.finishById]: {
+    needs: 'full',
+    read: (r) => list<JobKey, CancelOutcome>(r, readKey, (engine) => engine.finishById, writeCancelOutcome),
+  },
   [kinds.run]: {
     needs: 'full',
     read: (r) => list(r, readKey, (engine) => engine.run, writeJson),
@@ -182,6 +195,10 @@ const operations: Readonly<Record<number, Operation>> = {
   [kinds.release]: {
     needs: 'normal',
     read: (r) => list(r, readLease, (engine) => engine.release, writeFinish),
+  },
+  [kinds.extend]: {
+    needs: 'normal',
+    read: (r) => list<ExtendItem, ExtendOutcome>(r, readExtend, (engine) => engine.extend, writeExtended),
   },
   [kinds.recover]: {
     needs: 'full',

@@ -7,6 +7,8 @@ import type {
   AckItem,
   BuryItem,
   CancelOutcome,
+  ExtendItem,
+  ExtendOutcome,
   FinishOutcome,
   PushJob,
   PushMode,
@@ -77,20 +79,29 @@ function readWhen(r: Reader): When {
 
 // Push
 
+/** added to the code of the mode */
+const optionsFollow = 8;
+type PushOptions = Pick<PushJob, 'leaseMs' | 'acceptedAt' | 'failures'>;
+
 export function writePush(w: Writer, job: PushJob): void {
+  const { leaseMs, acceptedAt, failures } = job;
+  const hasOptions = leaseMs !== undefined || acceptedAt !== undefined || failures !== undefined;
   w.text(job.topic).text(job.id);
-  w.u8(codeIn(modes, job.mode)).u8(codeIn(priorityCodes, job.priority));
+  w.u8(codeIn(modes, job.mode) + (hasOptions ? optionsFollow : 0)).u8(codeIn(priorityCodes, job.priority));
   writeWhen(w, job.when);
   w.text(job.contentType).bytes(job.body);
+  if (hasOptions) w.json({ leaseMs, acceptedAt, failures });
 }
 
 export function readPush(r: Reader): PushJob {
   const topic = r.text();
   const id = r.text();
-  const mode = oneOf(modes, r.u8());
+  const code = r.u8();
+  const mode = oneOf(modes, code % optionsFollow);
   const priority = oneOf(priorityCodes, r.u8());
   const when = readWhen(r);
-  return { topic, id, mode, priority, when, contentType: r.textOrNull(), body: r.bytes() };
+  const job = { topic, id, mode, priority, when, contentType: r.textOrNull(), body: r.bytes() };
+  return code < optionsFollow ? job : { ...job, ...(r.json() as PushOptions) };
 }
 
 const pushKinds = ['stored', 'kept', 'job_exists'] as const;
@@ -205,6 +216,25 @@ export function readFinish<Done extends string>(r: Reader, done: Done): FinishOu
   const code = r.u8();
   if (code === failedItem) return readFailure(r);
   return code === 0 ? { kind: done } : { kind: 'lease_lost' };
+}
+
+export function writeExtend(w: Writer, item: ExtendItem): void {
+  writeLease(w, item);
+  w.f64(item.leaseMs);
+}
+
+export function readExtend(r: Reader): ExtendItem {
+  return { ...readLease(r), leaseMs: r.number() };
+}
+
+export function writeExtended(w: Writer, outcome: ExtendOutcome): void {
+  if (outcome.kind === 'extended') w.u8(0).f64(outcome.until);
+  else writeFinish(w, outcome);
+}
+
+export function readExtended(r: Reader): ExtendOutcome {
+  const outcome = readFinish(r, 'extended');
+  return outcome.kind === 'extended' ? { kind: 'extended', until: r.f64() } : outcome;
 }
 
 // Reserve

@@ -34,6 +34,8 @@ export const kinds = {
   deadExpire: 35,
   endedGet: 36,
   endedForget: 37,
+  finishById: 38,
+  extend: 39,
   alertClaim: 40,
   alertSettle: 41,
   alertList: 42,

@@ -1,0 +1,333 @@
+// Leases of pulled jobs: they belong to no process, can be extended, and end as a failed attempt. Also what a
+// push may bring along: a lease of the job's own, and the past of an imported job.
+
+import { expect } from 'vitest';
+import { pullOwner, type ReservedJob } from '../../../src/core/job.ts';
+import type { ExtendOutcome } from '../../../src/ports/job-store.ts';
+import { until } from '../../support/until.ts';
+import {
+  at,
+  attemptOf,
+  type Case,
+  fact,
+  farOffMs,
+  idsOf,
+  jobOf,
+  leaseOf,
+  longLeaseMs,
+  only,
+  owner,
+  type Pushed,
+  request,
+  type Trial,
+  within,
+} from '../trial.ts';
+
+const none = { returned: 0, poisoned: [], more: false };
+const lost = { kind: 'lease_lost' };
+const ownLeaseMs = 5_000;
+
+const pulled = (trial: Trial, id: string, leaseMs = longLeaseMs, pushed: Pushed = {}): Promise<ReservedJob> =>
+  trial.reserved(id, pushed, pullOwner, leaseMs);
+
+const extend = async (trial: Trial, job: ReservedJob, leaseMs: number): Promise<ExtendOutcome> =>
+  only(await trial.jobs.extend([{ ...leaseOf(job), leaseMs }]));
+
+async function endOf(trial: Trial, id: string, topic = 't'): Promise<number> {
+  const job = (await trial.dump()).jobs.find((one) => one.topic === topic && one.id === id);
+  return job?.lease?.untilMs ?? Number.NaN;
+}
+
+/** A pulled job whose lease has expired, and is listed by recover. */
+async function expired(trial: Trial, id: string, pushed: Pushed = {}): Promise<ReservedJob> {
+  const job = await pulled(trial, id, 30, pushed);
+  await trial.past(await endOf(trial, id, pushed.topic));
+  return job;
+}
+
+export const pullCases: readonly Case[] = [
+  fact('pull: reserves for the requested time', async (trial) => {
+    await trial.bystanders();
+    await trial.push('1');
+    await trial.changes(
+      () => trial.lease('t', pullOwner, 40_000),
+      (job, span) => {
+        expect(job).toMatchObject({ id: '1', leaseMs: 40_000, failures: 0, strikes: 0 });
+        const lease = { token: job.token, owner: pullOwner, untilMs: at(span, 40_000) };
+        return { jobs: { 't/1': { state: 'reserved', lease } } };
+      },
+    );
+  }),
+
+  fact("pull: a job's own lease replaces the requested one", async (trial) => {
+    await trial.push('1', { leaseMs: ownLeaseMs });
+    expect(await trial.known('1')).toMatchObject({ leaseMs: ownLeaseMs });
+    const from = Date.now();
+    const job = await trial.lease('t', pullOwner, 40_000);
+    expect(job.leaseMs).toBe(ownLeaseMs);
+    expect(await endOf(trial, '1')).toEqual(at({ from, to: Date.now() }, ownLeaseMs));
+  }),
+
+  fact("pull: a notifier never gets a job's own lease", async (trial) => {
+    await trial.push('1', { leaseMs: ownLeaseMs });
+    const from = Date.now();
+    const job = await trial.lease('t', owner, 40_000);
+    expect(job.leaseMs).toBe(40_000);
+    expect(await endOf(trial, '1')).toEqual(at({ from, to: Date.now() }, 40_000));
+  }),
+
+  fact("pull: retries, releases and new versions keep a job's own lease", async (trial) => {
+    await trial.push('1', {
+      leaseMs: ownLeaseMs,
+      contentType: 'application/x-unusual',
+      body: Buffer.alloc(2_000, 7),
+    });
+    const leased = async () => {
+      const job = await trial.lease('t', pullOwner);
+      expect(job).toMatchObject({ leaseMs: ownLeaseMs, contentType: 'application/x-unusual' });
+      expect(job.body).toEqual(Buffer.alloc(2_000, 7));
+      return job;
+    };
+    await trial.release(await leased());
+    await trial.retry(await leased(), 0);
+    await trial.retry(await leased(), farOffMs);
+    await trial.jobs.run([{ topic: 't', id: '1' }]);
+    await trial.release(await leased());
+    await trial.jobs.reschedule([{ topic: 't', id: '1', when: { delayMs: 0 } }]);
+    await trial.bury(await leased());
+    await trial.jobs.requeue([{ topic: 't', id: '1' }]);
+    await leased();
+    expect(await trial.known('1')).toMatchObject({ leaseMs: ownLeaseMs });
+  }),
+
+  fact('pull: the next job of an id has no lease of its own', async (trial) => {
+    await trial.push('1', { leaseMs: ownLeaseMs });
+    await trial.push('1');
+    expect(await trial.known('1')).not.toHaveProperty('leaseMs');
+    expect(await trial.lease('t', pullOwner)).toMatchObject({ leaseMs: longLeaseMs });
+  }),
+
+  fact('pull: recoverOwners and releaseUnheld leave pulled jobs alone', async (trial) => {
+    await pulled(trial, '1');
+    const { partition, jobs } = trial;
+    const alone = [
+      () => jobs.recoverOwners(partition, pullOwner.instance, { living: [] }, 10),
+      () => jobs.recoverOwners(partition, pullOwner.instance, { dead: pullOwner.incarnation }, 10),
+      () => jobs.recoverOwners(partition, owner.instance, { living: [] }, 10),
+    ];
+    for (const call of alone) expect(await trial.unchanged(call)).toEqual(none);
+    expect(await trial.unchanged(() => jobs.releaseUnheld(partition, pullOwner, []))).toBe(0);
+  }),
+
+  fact('pull: recover lists an expired lease and changes nothing', async (trial) => {
+    await trial.bystanders();
+    const job = await expired(trial, '1');
+    const listed = {
+      lease: leaseOf(job),
+      failures: 0,
+      leaseMs: within(29, 31),
+      until: await endOf(trial, '1'),
+    };
+    for (let n = 0; n < 2; n += 1)
+      expect(await trial.unchanged(() => trial.recover())).toEqual({ ...none, pulled: [listed] });
+  }),
+
+  fact('pull: recover lists no lease before it expires', async (trial) => {
+    await pulled(trial, '1');
+    expect(await trial.unchanged(() => trial.recover())).toEqual(none);
+  }),
+
+  fact('pull: an expired lease is a failed attempt without a strike', async (trial) => {
+    await trial.bystanders();
+    const job = await expired(trial, '1');
+    const [lease] = (await trial.recover()).pulled ?? [];
+    expect(lease?.lease).toEqual(leaseOf(job));
+    const attempt = attemptOf(job, { reason: 'lease_expired', status: null });
+    await trial.changes(
+      () => trial.retry(job, 0, attempt),
+      (outcome, span) => {
+        expect(outcome).toEqual({ kind: 'retried' });
+        const again = { state: 'ready', lease: null, dueAt: at(span), failures: 1, strikes: 0 };
+        return { jobs: { 't/1': { ...again, attempts: [attempt] } } };
+      },
+    );
+    expect(await trial.recover()).toEqual(none);
+  }),
+
+  fact('pull: of two callers of recover, one settles the expired lease', async (trial) => {
+    const job = await expired(trial, '1');
+    const both = await Promise.all([trial.recover(), trial.recover()]);
+    expect(both.map(({ pulled: leases = [] }) => leases.map(({ lease }) => lease))).toEqual([
+      ...[[leaseOf(job)], [leaseOf(job)]],
+    ]);
+    expect(await trial.retry(job, 0)).toEqual({ kind: 'retried' });
+    await trial.lost(job);
+    expect(await trial.known('1')).toMatchObject({ state: 'ready', failures: 1 });
+  }),
+
+  fact('pull: an expired lease finishes its job until it is settled', async (trial) => {
+    const job = await expired(trial, '1');
+    expect((await trial.recover()).pulled).toHaveLength(1);
+    expect(await trial.ack(job)).toEqual({ kind: 'acked' });
+    expect(await trial.recover()).toEqual(none);
+    expect(await trial.jobs.get(job)).toBeNull();
+  }),
+
+  fact('pull: recover lists the earliest ends first, at most max', async (trial) => {
+    for (const [id, leaseMs] of [['b', 60] as const, ['a', 40] as const, ['c', 80] as const])
+      await pulled(trial, id, leaseMs, { topic: id });
+    await pulled(trial, 'later', longLeaseMs, { topic: 'later' });
+    await trial.past(await endOf(trial, 'c', 'c'));
+    const { pulled: listed = [], ...rest } = await trial.recover(2);
+    expect(listed.map(({ lease }) => lease.id)).toEqual(['a', 'b']);
+    expect(rest).toEqual({ ...none, more: true });
+    expect((await trial.recover(3)).more).toBe(false);
+  }),
+
+  fact('pull: expired pulled jobs do not keep back those of notifiers', async (trial) => {
+    await expired(trial, '1', { topic: 'a' });
+    await expired(trial, '2', { topic: 'b' });
+    await trial.reserved('3', { topic: 'c' }, owner, 30);
+    await trial.past(await endOf(trial, '3', 'c'));
+    const recovered = await trial.recover(1);
+    expect(recovered).toMatchObject({ returned: 1, poisoned: [], more: true });
+    expect(recovered.pulled).toHaveLength(1);
+    expect(await trial.known('3', 'c')).toMatchObject({ state: 'ready', strikes: 1 });
+  }),
+
+  fact('pull: counts, searches, purges and examines pulled jobs', async (trial) => {
+    const jobs = await Promise.all(
+      ['1', '2', '3', '4'].map((id) => pulled(trial, id, longLeaseMs, { topic: id })),
+    );
+    await trial.reserved('5', { topic: '5' });
+    const one = { delayed: 0, ready: 0, reserved: 1, dead: 0 };
+    expect((await trial.admin.counts()).topics).toEqual({ '1': one, '2': one, '3': one, '4': one, '5': one });
+    const found = await trial.jobs.search({ state: 'reserved' }, 10, null);
+    expect(idsOf(found.items).sort()).toEqual(['1', '2', '3', '4', '5']);
+    await trial.admin.startFsck();
+    await until('it to be examined', async () => (await trial.admin.fsck()).kind !== 'running');
+    expect(await trial.admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 5, problems: [] } });
+    expect(await trial.admin.purgeTopic('1', 10)).toEqual({ purged: 1, more: false });
+    expect(await trial.cancel({ topic: '2', id: '2' })).toEqual({ kind: 'cancelled', inFlight: true });
+    expect(await trial.tryPush('3', { topic: '3' })).toMatchObject({ replaced: true, inFlight: true });
+    for (const job of jobs.slice(0, 3)) await trial.lost(job);
+    expect(await trial.bury(jobs[3] as ReservedJob)).toEqual({ kind: 'buried' });
+    await trial.admin.startFsck();
+    await until('it to be examined', async () => (await trial.admin.fsck()).kind !== 'running');
+    expect(await trial.admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 3, problems: [] } });
+  }),
+
+  fact('extend: moves the end of a lease; its token stays', async (trial) => {
+    await trial.bystanders();
+    const job = await pulled(trial, '1', 30);
+    for (const leaseMs of [600_000, 20_000])
+      await trial.changes(
+        () => extend(trial, job, leaseMs),
+        (outcome, span) => {
+          const untilMs = at(span, leaseMs);
+          expect(outcome).toEqual({ kind: 'extended', until: untilMs });
+          return { jobs: { 't/1': { lease: { token: job.token, owner: pullOwner, untilMs } } } };
+        },
+      );
+    await trial.tick();
+    expect(await trial.recover()).toEqual(none);
+    expect(await trial.ack(job)).toEqual({ kind: 'acked' });
+  }),
+
+  fact('extend: a shorter lease expires earlier', async (trial) => {
+    const job = await pulled(trial, '1');
+    expect(await extend(trial, job, 20)).toMatchObject({ kind: 'extended' });
+    await until('the lease to expire', async () => (await trial.recover()).pulled !== undefined);
+    expect((await trial.recover()).pulled).toMatchObject([{ lease: leaseOf(job) }]);
+  }),
+
+  fact('extend: an expired lease goes on until it is settled', async (trial) => {
+    const job = await expired(trial, '1');
+    expect(await extend(trial, job, 60_000)).toMatchObject({ kind: 'extended' });
+    expect(await trial.recover()).toEqual(none);
+  }),
+
+  fact('extend: rejects another token and another version', async (trial) => {
+    await trial.bystanders();
+    const job = await pulled(trial, '1');
+    for (const wrong of [
+      { token: job.token + 1 },
+      { token: job.version },
+      { version: job.version - 1 },
+      { version: job.token },
+      { id: '2' },
+      { topic: 'by.ready' },
+      { topic: 'by.reserved' },
+      { topic: 'none' },
+    ])
+      expect(await trial.unchanged(() => extend(trial, { ...job, ...wrong }, 1_000))).toEqual(lost);
+    expect(await extend(trial, job, 1_000)).toMatchObject({ kind: 'extended' });
+  }),
+
+  fact('extend: rejects a lease that was settled or taken over', async (trial) => {
+    const first = await expired(trial, '1');
+    await trial.retry(first, 0);
+    expect(await trial.unchanged(() => extend(trial, first, 1_000))).toEqual(lost);
+    const second = await trial.lease('t', pullOwner);
+    expect(await trial.unchanged(() => extend(trial, first, 1_000))).toEqual(lost);
+    expect(await extend(trial, second, 1_000)).toMatchObject({ kind: 'extended' });
+    await trial.ack(second);
+    expect(await trial.unchanged(() => extend(trial, second, 1_000))).toEqual(lost);
+  }),
+
+  fact('extend: rejects the lease of a notifier', async (trial) => {
+    const job = await trial.reserved('1');
+    expect(await trial.unchanged(() => extend(trial, job, 600_000))).toEqual(lost);
+  }),
+
+  fact('extend: returns an outcome per item', async (trial) => {
+    const a = await pulled(trial, 'a', longLeaseMs, { topic: 'a' });
+    const b = await pulled(trial, 'b', longLeaseMs, { topic: 'b' });
+    const items = [{ ...leaseOf(a), token: 7 }, leaseOf(b), leaseOf(a)];
+    const outcomes = await trial.jobs.extend(items.map((lease) => ({ ...lease, leaseMs: 1_000 })));
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['lease_lost', 'extended', 'extended']);
+  }),
+
+  ...(['delayed', 'ready', 'reserved', 'dead'] as const).map((state) =>
+    fact(`cancel as done: ends a ${state} job as delivered`, async (trial) => {
+      await trial.bystanders();
+      const job = await trial.seed(state);
+      const before = await trial.known('1');
+      await trial.changes(
+        async () => only(await trial.jobs.cancel([{ topic: 't', id: '1' }], 'done')),
+        (outcome, span) => {
+          expect(outcome).toEqual({ kind: 'cancelled', inFlight: state === 'reserved' });
+          const { topic, id, version, origin, dueAt, acceptedAt, failures, attempts } = before;
+          const ended = { topic, id, version, origin, dueAt, acceptedAt, failures, attempts };
+          return { jobs: { 't/1': null }, ended: { 't/1': { ...ended, state: 'done', endedAt: at(span) } } };
+        },
+      );
+      if (job !== null) await trial.lost(job);
+      expect(await trial.jobs.cancel([{ topic: 't', id: '1' }], 'done')).toEqual([{ kind: 'absent' }]);
+    }),
+  ),
+
+  fact('push: keeps acceptedAt and failures of an imported job', async (trial) => {
+    const past = { acceptedAt: 1_700_000_000_123, failures: 3 };
+    const pushed = [jobOf('1'), jobOf('2')].map((job) => ({ ...job, ...past, leaseMs: ownLeaseMs }));
+    for (const outcome of await trial.jobs.push(pushed)) expect(outcome).toMatchObject({ kind: 'stored' });
+    expect(await trial.known('1')).toMatchObject({ ...past, attempts: [], leaseMs: ownLeaseMs });
+    expect(only((await trial.jobs.search({ id: '1' }, 10, null)).items)).toMatchObject(past);
+    // In the place of a live job, too.
+    await trial.jobs.push(pushed);
+    const jobs = await trial.reserve(request(2, { t: 2 }, pullOwner));
+    expect(jobs).toMatchObject([past, past]);
+    await trial.ack(jobs[0] as ReservedJob);
+    expect(await trial.history.get({ topic: 't', id: '1' })).toMatchObject({
+      ...{ ...past, attempts: [{ attempt: 4, outcome: 'delivered' }] },
+    });
+    await trial.retry(jobs[1] as ReservedJob, 0);
+    expect(await trial.known('2')).toMatchObject({ ...past, failures: 4, attempts: [{ attempt: 4 }] });
+  }),
+
+  fact('push: an acceptedAt after now becomes now', async (trial) => {
+    const from = Date.now();
+    await trial.jobs.push([{ ...jobOf('1'), acceptedAt: from + farOffMs }]);
+    expect((await trial.known('1')).acceptedAt).toEqual(at({ from, to: Date.now() }));
+  }),
+];
