@@ -65,6 +65,7 @@ export async function redisJobsOf(options: JobsOptions): Promise<RedisJobs | nul
     registryBackup: mysql === null ? (embedded ?? null) : null,
     urls: config.redis,
     takesLogins: role === 'store' && init.restarts === 0,
+    upgrades: role === 'store' && init.restarts === 0 && !init.takesOver,
     registryId: () => registry.id(),
     title,
     log,

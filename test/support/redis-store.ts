@@ -200,7 +200,7 @@ async function dumpBucket(raw: Redis, prefix: string, now: number) {
   const attempts = await hash('p');
   const ended = await hash('h');
   const alerts = await hash('o');
-  const leases = await scores(raw, `${prefix}:l`);
+  const leases = new Map([...(await scores(raw, `${prefix}:l`)), ...(await scores(raw, `${prefix}:k`))]);
   const names = new Map(
     (await rows(raw, `${prefix}:T`)).map(([no, name]) => [Number(String(no)), String(name)]),
   );

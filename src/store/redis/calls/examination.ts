@@ -61,7 +61,7 @@ async function stepsOf(shard: Shard, bucket: Bucket): Promise<readonly string[]>
   const perTopic = numbers.flatMap((no) =>
     ['d', 'r:0', 'r:1', 'r:2', 'x', 'y', 'ow'].map((set) => `${set}:${no}`),
   );
-  return [...['j', 'm', 'b', 'p', 'h', 'o', 'q', 'topics', 'l', 'x', 'e', 'oa', 'os'], ...perTopic];
+  return [...['j', 'm', 'b', 'p', 'h', 'o', 'q', 'topics', 'l', 'k', 'x', 'e', 'oa', 'os'], ...perTopic];
 }
 
 /** topic/id; without an id, the text that the script returns instead */

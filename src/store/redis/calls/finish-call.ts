@@ -1,8 +1,8 @@
-// Encodes the leases of an ack, retry, bury or release as one binary argument, as push-call.ts does for jobs,
+// Encodes the leases of an ack, retry, bury, release or extend as one binary argument, as push-call.ts does for jobs,
 // and decodes the replies. lua/shared/leases.lua reads the argument.
 
 import type { Lease } from '../../../core/job.ts';
-import type { FinishOutcome } from '../../../ports/job-store.ts';
+import type { ExtendOutcome, FinishOutcome } from '../../../ports/job-store.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
 import { writeSafe } from '../scripts/records.ts';
 import type { Arg } from '../shard/shards.ts';
@@ -10,7 +10,7 @@ import type { Placed } from './calls.ts';
 
 /** Sent with the lease. */
 export interface Finish {
-  /** delay or reason code, six bytes; 0 when absent */
+  /** delay, reason code or length of the lease, six bytes; 0 when absent */
   readonly number?: number;
   /** the attempt as the script stores it; '' when absent */
   readonly attempt?: string;
@@ -48,4 +48,11 @@ function writeLease(text: Buffer, start: number, lease: Lease): number {
 
 export function readFinishes<D extends string>(reply: unknown, done: D): readonly FinishOutcome<D>[] {
   return Array.from(reply as Buffer, (byte) => (byte === 1 ? { kind: done } : { kind: 'lease_lost' }));
+}
+
+export function readExtensions(reply: unknown): readonly ExtendOutcome[] {
+  const text = reply as Buffer;
+  return Array.from({ length: text.length / 7 }, (_, i) =>
+    text[7 * i] === 1 ? { kind: 'extended', until: text.readUIntBE(7 * i + 1, 6) } : { kind: 'lease_lost' },
+  );
 }

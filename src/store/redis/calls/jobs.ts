@@ -7,6 +7,9 @@ import type {
   AckItem,
   BuryItem,
   CancelOutcome,
+  ExpiredPull,
+  ExtendItem,
+  ExtendOutcome,
   FinishOutcome,
   JobStore,
   OnStored,
@@ -22,7 +25,7 @@ import type {
 import { pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import { storeLimits } from '../../limits.ts';
-import { reasonCodes } from '../../stored-codes.ts';
+import { endCodes, reasonCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
 import { readWhole, type WholeReply } from '../scripts/records.ts';
@@ -30,7 +33,7 @@ import type { ScriptName } from '../scripts/scripts.ts';
 import { timeOf, wholeMs } from '../scripts/times.ts';
 import { type Arg, lookUp, type Shards } from '../shard/shards.ts';
 import { callItems, ofEach } from './calls.ts';
-import { type Finish, finishArgs, readFinishes } from './finish-call.ts';
+import { type Finish, finishArgs, readExtensions, readFinishes } from './finish-call.ts';
 import { pushArgs, readPushes } from './push-call.ts';
 import { reserveCall } from './reserve-call.ts';
 import { search } from './search.ts';
@@ -87,10 +90,10 @@ export function jobCalls(
         return (reply as unknown[]).length === 0 ? null : snapshotOf(reply);
       }),
     search: (filter, limit, cursor) => search(shards, filter, limit, cursor),
-    cancel: (keys) =>
+    cancel: (keys, as) =>
       callItems<JobKey, CancelOutcome>(shards, keys, {
         script: 'cancel',
-        args: ofEach(key),
+        args: (batch) => [endCodes.indexOf(as ?? 'cancelled'), ...ofEach(key)(batch)],
         read: (reply) =>
           (reply as number[]).map((was) =>
             was === 0 ? { kind: 'absent' } : { kind: 'cancelled', inFlight: was === 2 },
@@ -150,7 +153,14 @@ export function jobCalls(
         'buried',
       ),
     release: (leases) => finish('release', leases, () => ({}), 'released'),
-    extend: async () => [],
+    extend: (items) =>
+      callItems<ExtendItem, ExtendOutcome>(shards, items, {
+        script: 'extend',
+        args: (batch) => finishArgs(batch, ({ leaseMs }) => ({ number: wholeMs(leaseMs) })),
+        read: readExtensions,
+        isElsewhere: ({ kind }) => kind === 'lease_lost',
+        routeOf: (item) => shards.routeOfLease(item),
+      }),
 
     async recover(partition, max) {
       const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];
@@ -226,10 +236,23 @@ function requeueOutcome([kind, version, dueAt, state]: VerbReply): RequeueOutcom
 }
 
 function readRecovered(reply: unknown): Recovered {
-  const [returned, more, poisoned] = reply as [number, number, Buffer[]];
+  const [returned, more, poisoned, pulls = []] = reply as [number, number, Buffer[], unknown[]?];
   const keys = Array.from({ length: poisoned.length / 2 }, (_, i) => ({
     topic: String(poisoned[2 * i]),
     id: idOf(poisoned[2 * i + 1] as Buffer),
   }));
-  return { returned, poisoned: keys, more: more === 1 };
+  const pulled = Array.from({ length: pulls.length / 6 }, (_, i) =>
+    readExpired(pulls.slice(6 * i, 6 * i + 6) as unknown as Parameters<typeof readExpired>[0]),
+  );
+  return { returned, poisoned: keys, more: more === 1, ...(pulled.length > 0 ? { pulled } : {}) };
+}
+
+function readExpired([topic, tid, version, token, failures, until]: readonly [
+  Buffer,
+  Buffer,
+  ...(readonly [number, number, number, number]),
+]): ExpiredPull {
+  // Tokens are the clock in µs.
+  const leaseMs = Math.max(0, until - Math.floor(token / 1_000));
+  return { lease: { topic: String(topic), id: idOf(tid), version, token }, failures, leaseMs, until };
 }

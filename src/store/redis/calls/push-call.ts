@@ -5,7 +5,15 @@
 import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { stateCodes } from '../../stored-codes.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
-import { flagsOf, liesApart, readSafe, tailBytesMax, writeSafe, writeTail } from '../scripts/records.ts';
+import {
+  flagsOf,
+  hasPast,
+  liesApart,
+  readSafe,
+  tailBytesMax,
+  writeSafe,
+  writeTail,
+} from '../scripts/records.ts';
 import { timeOf } from '../scripts/times.ts';
 import type { Arg } from '../shard/shards.ts';
 import type { Placed } from './calls.ts';
@@ -13,8 +21,8 @@ import type { Placed } from './calls.ts';
 const codeOf = (letter: string): number => letter.charCodeAt(0);
 const modes = { replace: codeOf('r'), keep: codeOf('k'), reject: codeOf('j') } as const;
 const froms = { d: codeOf('d'), a: codeOf('a') } as const;
-/** bytes of a job without its key and tail */
-const fixedBytes = 19;
+/** most bytes of a job without its key and tail */
+const fixedBytes = 27;
 
 export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
   let bytesMax = 0;
@@ -25,6 +33,9 @@ export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
   const apart = batch.filter(({ item }) => liesApart(item)).map(({ item }) => item.body);
   return [text.subarray(0, at), ...apart];
 }
+
+/** The script makes now of it. */
+const latest = 2 ** 48 - 1;
 
 /** Returns the offset after it. */
 function writePush(text: Buffer, start: number, { item: job, isEarlier, above }: Placed<PushJob>): number {
@@ -39,7 +50,9 @@ function writePush(text: Buffer, start: number, { item: job, isEarlier, above }:
   const tailAt = at + 2;
   at = writeTail(text, tailAt, job);
   text.writeUInt16BE(at - tailAt, tailAt - 2);
-  return at;
+  if (!hasPast(job)) return at;
+  const { acceptedAt = latest, failures = 0 } = job;
+  return text.writeUInt16BE(failures, text.writeUIntBE(acceptedAt, at, 6));
 }
 
 const replyBytes = 16;

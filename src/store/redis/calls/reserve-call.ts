@@ -3,6 +3,7 @@
 // Invariants: both modes reserve the same jobs; an outdated copy delays a topic by at most
 // redisLimits.ringCopyMs.
 
+import { isPulled } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Partition, Reserved, ReserveRequest } from '../../../ports/job-store.ts';
 import { redisLimits } from '../limits.ts';
@@ -41,7 +42,8 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
       ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
       ...[others.room, Math.ceil(others.leaseMs), ...mode],
     ])) as [number, number[], (number | Buffer)[], number[], number?, ...unknown[]];
-    const leaseMsOf = (topic: string) => (topics.get(topic) ?? others).leaseMs;
+    const leaseMsOf = (topic: string, own: number | undefined) =>
+      (isPulled(owner) ? own : undefined) ?? (topics.get(topic) ?? others).leaseMs;
     return {
       kind,
       gone: sliced(gone, 2).map(([number, priority]) => [Number(number), Number(priority)]),

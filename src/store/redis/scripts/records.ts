@@ -10,6 +10,7 @@ import type {
   ReservedJob,
 } from '../../../core/job.ts';
 import type { AlertEntry, PushJob } from '../../../ports/job-store.ts';
+import { extensionOf, optionsIn } from '../../extension.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
 import { alertCodes, endCodes, priorityCodes, reasonCodes, stateCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
@@ -27,7 +28,10 @@ const typeCodes: readonly (string | null)[] = [
 ];
 const otherType = 7;
 const bodyApart = 32;
+/** in a stored record: origin and acceptedAt follow; in a push: its past follows */
 const movedOn = 64;
+/** the tail begins with the length and the bytes of the extension block */
+const extended = 128;
 
 /** Whether the body is stored outside the record. */
 export function liesApart({ body }: PushJob): boolean {
@@ -37,18 +41,39 @@ export function liesApart({ body }: PushJob): boolean {
 export function flagsOf(job: PushJob): number {
   const known = typeCodes.indexOf(job.contentType);
   const type = known < 0 ? otherType : known;
-  return priorityCodes.indexOf(job.priority) + 4 * type + (liesApart(job) ? bodyApart : 0);
+  return (
+    priorityCodes.indexOf(job.priority) +
+    4 * type +
+    (liesApart(job) ? bodyApart : 0) +
+    (hasPast(job) ? movedOn : 0) +
+    (extensionOf(job) === null ? 0 : extended)
+  );
+}
+
+/** Whether the push of an imported job brings its past. */
+export function hasPast({ acceptedAt, failures }: PushJob): boolean {
+  return acceptedAt !== undefined || failures !== undefined;
 }
 
 /** Upper bound for writeTail. */
-export function tailBytesMax({ contentType, body }: PushJob): number {
-  return 2 + 3 * (contentType?.length ?? 0) + Math.min(body.length, redisLimits.inlineBodyBytesMax);
+export function tailBytesMax(job: PushJob): number {
+  const { contentType, body } = job;
+  const extension = extensionOf(job)?.length ?? 0;
+  return (
+    4 + extension + 3 * (contentType?.length ?? 0) + Math.min(body.length, redisLimits.inlineBodyBytesMax)
+  );
 }
 
-/** Writes the part of a record after the numbers: content type and body. Returns the offset after it. */
+/** Writes the part of a record after the numbers: extension block, content type and body. Returns the offset
+ *  after it. */
 export function writeTail(bytes: Buffer, start: number, job: PushJob): number {
   const { contentType, body } = job;
   let at = start;
+  const extension = extensionOf(job);
+  if (extension !== null) {
+    at = bytes.writeUInt16BE(extension.length, at);
+    at += extension.copy(bytes, at);
+  }
   if (contentType !== null && !typeCodes.includes(contentType)) {
     const length = bytes.write(contentType, at + 2);
     bytes.writeUInt16BE(length, at);
@@ -63,6 +88,12 @@ export function readRecord(record: Buffer, apart: Buffer) {
   const version = readSafe(record, 7);
   const moved = (flags & movedOn) !== 0;
   let at = moved ? 27 : 14;
+  let extension: Buffer | null = null;
+  if ((flags & extended) !== 0) {
+    const length = record.readUInt16BE(at);
+    extension = record.subarray(at + 2, at + 2 + length);
+    at += 2 + length;
+  }
   const code = (flags >> 2) & 7;
   let contentType = typeCodes[code] ?? null;
   if (code === otherType) {
@@ -78,6 +109,7 @@ export function readRecord(record: Buffer, apart: Buffer) {
     priority: priorityCodes[flags & 3] ?? 'low',
     contentType,
     body: (flags & bodyApart) === 0 ? record.subarray(at) : apart,
+    ...optionsIn(extension),
   };
 }
 
@@ -156,12 +188,12 @@ export function readWhole([
 /** Reads one job of the reply of reserve. */
 export function readReserved(
   [topic, tid, token, stateRecord, record, apart]: readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer],
-  leaseMsOf: (topic: string) => number,
+  leaseMsOf: (topic: string, own: number | undefined) => number,
 ): ReservedJob {
-  const { priority, ...kept } = readRecord(record, apart);
+  const { priority, leaseMs, ...kept } = readRecord(record, apart);
   const { failures, strikes } = readStateRecord(stateRecord);
   const name = topic.toString();
-  return { topic: name, id: idOf(tid), ...kept, token, failures, strikes, leaseMs: leaseMsOf(name) };
+  return { topic: name, id: idOf(tid), ...kept, token, failures, strikes, leaseMs: leaseMsOf(name, leaseMs) };
 }
 
 /** topic, tag+id, state, record, state record */

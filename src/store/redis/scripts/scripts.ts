@@ -3,6 +3,7 @@
 // with frame, and reads the storage clock only through clock.
 
 import { limits } from '../../../core/limits.ts';
+import { storeLimits } from '../../limits.ts';
 import { reasonCodes } from '../../stored-codes.ts';
 import ack from './lua/ack.lua';
 import alertClaim from './lua/alert-claim.lua';
@@ -20,6 +21,7 @@ import deadList from './lua/dead-list.lua';
 import deadPurge from './lua/dead-purge.lua';
 import deadRequeue from './lua/dead-requeue.lua';
 import examine from './lua/examine.lua';
+import extend from './lua/extend.lua';
 import get from './lua/get.lua';
 import historyForget from './lua/history-forget.lua';
 import historyGet from './lua/history-get.lua';
@@ -78,6 +80,7 @@ const files = {
   retry,
   bury,
   release,
+  extend,
   recover,
   recoverOwners,
   releaseUnheld,
@@ -133,7 +136,8 @@ const parts: Readonly<Record<string, string>> = {
 };
 
 const constants = `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
-  poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax} }\n`;
+  poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
+  pullLeasesMax = ${storeLimits.pullLeasesMax} }\n`;
 
 /** `replaced`: other text for parts, for tests. Throws for an unknown part in an @include. */
 export function composeScripts(

@@ -9,7 +9,7 @@ import { limits } from '../../../core/limits.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { failureOf } from '../client/failures.ts';
 import type { Bucket } from '../scripts/keys.ts';
-import { markerText, readMarker, whyForeign } from '../scripts/marker.ts';
+import { isOfLayoutBefore, markerText, readMarker, whyForeign } from '../scripts/marker.ts';
 
 export interface OwnershipOptions {
   readonly log: Log;
@@ -21,6 +21,9 @@ export interface OwnershipOptions {
   readonly buckets: number;
   /** true: accepts whatever shard id the marker names; else another id is another server */
   readonly takesName?: boolean;
+  /** This process starts the daemon: it may upgrade the marker of an earlier version. In a reload, processes
+   *  of that version still run. */
+  readonly upgrades?: boolean;
   /** The shard list names it, so it had a marker: without one it has lost its data. */
   readonly isListed?: boolean;
 }
@@ -29,9 +32,9 @@ export interface OwnershipOptions {
 export interface MarkedServer {
   readonly name: string;
   readonly isConnected: () => boolean;
-  /** The marker of the bucket after the call; '' = none. Writes `wanted` to an empty bucket where `makes` is
-   *  '1'. */
-  readonly mark: (bucket: Bucket, wanted: string, makes: '0' | '1') => Promise<string>;
+  /** The marker of the bucket after the call; '' = none. Where `makes` is '1', writes `wanted` to a bucket
+   *  without a marker, or with `before`. */
+  readonly mark: (bucket: Bucket, wanted: string, before: string, makes: '0' | '1') => Promise<string>;
   /** which rights its user lacks, as the end of a sentence about the server; null = none */
   readonly whatIsDenied: () => Promise<string | null>;
 }
@@ -135,13 +138,17 @@ export class Ownership {
     try {
       let emptied = false;
       for (let bucket = 0; bucket < buckets; bucket += 1) {
-        const found = await this.#server.mark(bucket, wanted, '0');
+        const found = await this.#server.mark(bucket, wanted, '', '0');
+        const sameAs = bucket === 0 ? null : wanted;
         // The marker of the first bucket decides the shard's id; the first writer wins.
-        const made = found === '' ? await this.#server.mark(bucket, wanted, '1') : found;
+        const made = found === '' ? await this.#server.mark(bucket, wanted, '', '1') : found;
         emptied ||= found === '' && (this.#knownMarker !== null || isListed === true);
-        const foreign = this.#whyForeign(made, registryId, bucket === 0 ? null : wanted);
+        const current = currentOf(made);
+        const foreign = this.#whyForeign(current, registryId, sameAs);
         if (foreign !== null) return this.#rejectServer(foreign);
-        wanted = made;
+        if (current !== made && this.#options.upgrades !== true) return this.#rejectServer(ofEarlierVersion);
+        if (current !== made) await this.#server.mark(bucket, current, made, '1');
+        wanted = current;
       }
       const redis = this.#server.name;
       if (emptied)
@@ -220,4 +227,13 @@ export class Ownership {
       this.#options.log.error(message, error, { redis: this.#server.name });
     this.#failing = true;
   }
+}
+
+const ofEarlierVersion =
+  'an earlier version of dq wrote its layout: run `dq restart` on every instance of this Redis';
+
+/** The marker as this version writes it. */
+function currentOf(marker: string): string {
+  const read = readMarker(marker);
+  return typeof read === 'string' || !isOfLayoutBefore(marker) ? marker : markerText(read);
 }

@@ -93,10 +93,16 @@ export class ShardPolls {
     return has;
   }
 
-  /** A lease given out less than unleasedMs ago has not expired, or only just now. */
+  /** A lease given out less than unleasedMs ago has not expired, or only just now. That of a pulled job may be
+   *  shorter: its set is always asked for. */
   async mayHaveExpired(bucket: Bucket): Promise<boolean> {
-    const at = this.#unleasedAt.get(bucket) ?? Number.NEGATIVE_INFINITY;
-    return performance.now() - at >= redisLimits.unleasedMs && (await this.hasLeases(bucket));
+    const at = performance.now();
+    const isUnleased =
+      at - (this.#unleasedAt.get(bucket) ?? Number.NEGATIVE_INFINITY) < redisLimits.unleasedMs;
+    if (isUnleased) return this.#shard.has(bucket, 'k');
+    const has = await this.#shard.has(bucket, 'l', 'k');
+    if (!has) this.#unleasedAt.set(bucket, at);
+    return has;
   }
 
   /** With more than capacitiesMax topics: always true, because the script then answers from what changed. */

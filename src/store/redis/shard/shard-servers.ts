@@ -42,7 +42,9 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
     async identify(url, buckets) {
       const shardId = randomBytes(8).toString('hex');
       // The caller reports the result, and may call every second.
-      const shard = new Shard({ ...options, log: silentLog, url, buckets, shardId, takesName: true });
+      const one = { ...options, log: silentLog, url, buckets, shardId };
+      // No process works on a server outside the list: a marker of an earlier version is only a leftover.
+      const shard = new Shard({ ...one, takesName: true, upgrades: true });
       try {
         return await identified(shard);
       } finally {

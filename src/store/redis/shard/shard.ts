@@ -286,9 +286,9 @@ export class Shard {
 
   // ── for the ownership
 
-  async #mark(bucket: Bucket, wanted: string, makes: '0' | '1'): Promise<string> {
+  async #mark(bucket: Bucket, wanted: string, before: string, makes: '0' | '1'): Promise<string> {
     const prefix = prefixOf(bucket);
-    const answer = this.#call('mark')(prefix, wanted, this.#listNumber, makes);
+    const answer = this.#call('mark')(prefix, wanted, before, this.#listNumber, makes);
     return String(await this.#within(answer, nodeOf(this.#client, prefix)));
   }
 

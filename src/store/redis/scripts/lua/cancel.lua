@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
 -- cancel: removes jobs in any state.
 -- @keys P
--- @args per job: topic, tag+id
+-- @args how they end (code); per job: topic, tag+id
 -- @returns per job: 0 absent, 1 cancelled, 2 cancelled while reserved
 -- @writes the set of its state, then record, body, history
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
 local answers = {}
-for i = 4, #ARGV, 2 do
+for i = 5, #ARGV, 2 do
   local job = find(ARGV[i], ARGV[i + 1])
   if job then
     answers[#answers + 1] = job.state == 2 and 2 or 1
-    end_job(job, 1)
+    end_job(job, tonumber(ARGV[4]))
   else
     answers[#answers + 1] = 0
   end

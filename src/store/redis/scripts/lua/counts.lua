@@ -5,22 +5,25 @@
 -- @returns storage clock (ms), earliest due time of a ready, or due and delayed, job (-1 = none); per topic
 --   with jobs: name, delayed, ready, reserved, dead
 -- @include clock, numbers, topics
--- Why: sizes of sets are exact, so no counter can drift. Leases are bounded by the slots of all notifiers.
-if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, -1 } end
+-- Why: sizes of sets are exact, so no counter can drift. Leases are bounded by the slots of all notifiers and
+--   by pullLeasesMax.
+if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':k', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, -1 } end
 local held = {}
 for i = 4, #ARGV do held[ARGV[i]] = true end
 local reserved = {}
-local at = 0
-repeat
-  local piece = call('ZRANGE', P .. ':l', at, at + 999)
-  for _, member in ipairs(piece) do
-    if #member >= 35 then
-      local no = struct.unpack('>I3', member, 31)
-      reserved[no] = (reserved[no] or 0) + 1
+for _, set in ipairs({ ':l', ':k' }) do
+  local at = 0
+  repeat
+    local piece = call('ZRANGE', P .. set, at, at + 999)
+    for _, member in ipairs(piece) do
+      if #member >= 35 then
+        local no = struct.unpack('>I3', member, 31)
+        reserved[no] = (reserved[no] or 0) + 1
+      end
     end
-  end
-  at = at + #piece
-until #piece == 0
+    at = at + #piece
+  until #piece == 0
+end
 
 local ready, oldest = {}, -1
 for prio = 0, 2 do

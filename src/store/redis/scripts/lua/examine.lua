@@ -26,7 +26,9 @@ local function judge_place(job)
     if ready then places = places + 1 end
     if job.state == 0 and prio == job.prio and tonumber(ready or '') == job.due then right = true end
   end
-  if job.token and job.state == 2 and call('ZSCORE', P .. ':l', lease_of(job)) then places, right = places + 1, true end
+  for _, set in ipairs(job.token and { ':l', ':k' } or {}) do
+    if call('ZSCORE', P .. set, lease_of(job)) then places, right = places + 1, job.state == 2 and set == lease_set(job) end
+  end
   local dead = call('ZSCORE', P .. ':x:' .. job.no, entry)
   if dead then
     places = places + 1
@@ -86,11 +88,11 @@ local judge_field = {
 
 -- Members of the sorted sets.
 local function judge_member(set, no, member)
-  if set == 'l' then
+  if set == 'l' or set == 'k' then
     if not is_lease(member) then return wrong(12, nil, '') end
     local lease = read_lease(member)
     local job = find_in(lease.no, lease.tid)
-    if not job or job.state ~= 2 or lease_of(job) ~= member then wrong(12, lease.no, lease.tid) end
+    if not job or job.state ~= 2 or lease_set(job) ~= ':' .. set or lease_of(job) ~= member then wrong(12, lease.no, lease.tid) end
   elseif set == 'e' then
     if call('HEXISTS', P .. ':h', member:sub(8)) == 0 then wrong(9, split(member:sub(8))) end
   elseif set == 'oa' or set == 'os' or set == 'ow' then

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- mark: returns the marker of a bucket, and writes one to an unmarked bucket.
+-- mark: returns the marker of a bucket, and writes one to an unmarked bucket, or to one of the layout before.
 -- @keys P of the bucket
--- @args the wanted marker, number of the shard list; '1' = write it to an unmarked bucket
+-- @args the wanted marker, the marker of the layout before that it replaces ('' = none), number of the shard
+--   list; '1' = write it
 -- @returns the marker now; '' without one. NOPERM: the user lacks a command that the scripts need
--- @writes a try key that is gone at its end; marker and list number, if there was no marker; numbers of
+-- @writes a try key that is gone at its end; the marker; the list number, if there was no marker; numbers of
 --   topics in use, if unknown
 -- Why: every other script rejects a bucket without the caller's marker, so only this one has no frame. It
 --   runs on a full server too, which a new daemon must be able to drain. Redis does not roll back a script
@@ -19,14 +20,16 @@ local tried = {
   { 'HKEYS', h }, { 'HLEN', h }, { 'HMGET', h, 'f' }, { 'HSCAN', h, 0 }, { 'HSTRLEN', h, 'f' }, { 'TIME' }, { 'ZCARD', z }, { 'ZCOUNT', z, 0, 0 },
   { 'ZRANGE', z, 0, 0 }, { 'ZRANGEBYSCORE', z, 0, 0 }, { 'ZSCAN', z, 0 }, { 'ZSCORE', z, 'm' },
 }
-for _, command in ipairs(marker and marker ~= ARGV[1] and {} or tried) do
+local is_ours = marker == ARGV[1] or marker == ARGV[2]
+for _, command in ipairs(marker and not is_ours and {} or tried) do
   local answer = redis.pcall(unpack(command))
   if type(answer) == 'table' and answer.err then
     return redis.error_reply('NOPERM the scripts of dq need ' .. command[1] .. ', which answers: ' .. answer.err)
   end
 end
-if not marker and ARGV[3] == '1' then
-  call('HSET', P .. ':n', 'marker', ARGV[1], 'list', ARGV[2])
+if ARGV[4] == '1' and (not marker or marker == ARGV[2]) then
+  if not marker then call('HSET', P .. ':n', 'list', ARGV[3]) end
+  call('HSET', P .. ':n', 'marker', ARGV[1])
   marker = ARGV[1]
 end
 -- Topics of versions before :u existed: counts need them.

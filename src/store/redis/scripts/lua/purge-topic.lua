@@ -16,16 +16,18 @@ for _, key in ipairs({ ':d:', ':r:0:', ':r:1:', ':r:2:', ':x:' }) do
     end
   end
 end
-local at = 0
-repeat
-  local piece = #found <= max and call('ZRANGE', P .. ':l', at, at + 999) or {}
-  for _, member in ipairs(piece) do
-    if is_lease(member) and read_lease(member).no == no then
-      found[#found + 1] = function() return find_at_lease(member) end
+for _, set in ipairs({ ':l', ':k' }) do
+  local at = 0
+  repeat
+    local piece = #found <= max and call('ZRANGE', P .. set, at, at + 999) or {}
+    for _, member in ipairs(piece) do
+      if is_lease(member) and read_lease(member).no == no then
+        found[#found + 1] = function() return find_at_lease(set, member) end
+      end
     end
-  end
-  at = at + #piece
-until #piece == 0
+    at = at + #piece
+  until #piece == 0
+end
 local purged = 0
 for i = 1, math.min(#found, max) do
   local job = found[i]()

@@ -3,8 +3,9 @@
 -- @keys P
 -- @args one text with all jobs, then each body that lies apart, in their order. Per job: length (1) and
 --   topic, length (2) and tag+id, mode (r replace, k keep, j reject), 1 = only if the id lives here, number
---   that the version must exceed (7), flags (priority + 4 × content type + 32 with a body apart), d = delay
---   or a = epoch (ms, 6), length (2) and tail
+--   that the version must exceed (7), flags (priority + 4 × content type + 32 with a body apart + 64 if it has
+--   a past + 128 if the tail begins with an extension block), d = delay or a = epoch (ms, 6), length (2) and
+--   tail; the past of an imported job: acceptedAt (ms, 6), failures (2)
 -- @returns one text, per job: kind (1 stored, 2 a live job is unchanged, 3 absent), state, 1 replaced + 2 was
 --   reserved, version (7; absent: a number no lower than any given here), due (6)
 -- @writes the list number, if it was lower; the replaced job's set, then record, body, set; new jobs in one
@@ -23,9 +24,15 @@ while at <= #ARGV[4] do
     struct.unpack('>Bc0 I2c0 c1 B I7 B c1I6 I2c0', ARGV[4], at)
   local no = topic_number(topic)
   local f = no and field_of(no, tid)
-  if flags >= 32 then apart = apart + 1 end
+  local is_apart, accepted, failures = flags % 64 >= 32, now, 0
+  if is_apart then apart = apart + 1 end
+  if flags % 128 >= 64 then
+    accepted, failures, at = struct.unpack('>I6I2', ARGV[4], at)
+    flags = flags - 64
+  end
   pushes[#pushes + 1] = { topic = topic, tid = tid, f = f, mode = mode, only = only == 1, above = above, flags = flags,
-    from = from, ms = ms, tail = tail, body = flags >= 32 and ARGV[apart] }
+    from = from, ms = ms, tail = tail, body = is_apart and ARGV[apart],
+    accepted = math.min(accepted, now), failures = failures }
   if f then fields[#fields + 1] = f end
 end
 
@@ -48,7 +55,8 @@ local function made(push)
   rise_above(push.above)
   local version = draw()
   return { no = topic_number_made(push.topic), tid = push.tid, due = due_of(push), version = version, origin = version,
-    accepted = now, flags = push.flags, prio = push.flags % 4, tail = push.tail, state = 0 }
+    accepted = push.accepted, flags = push.flags, prio = push.flags % 4, tail = push.tail, state = 0,
+    failures = push.failures, strikes = 0 }
 end
 
 local answers = {}
@@ -125,13 +133,15 @@ local function push_known(push)
   end
   write_record(job)
   if push.body then call('HSET', P .. ':b', f, push.body) end
+  if job.failures > 0 then write_more(job) end
   put_waiting(job)
   answer(1, job, job.due > now and 0 or 1, (live and 1 or 0) + (live and old.state == 2 and 2 or 0))
 end
 
 for _, push in ipairs(pushes) do
-  if is_new[push.f] and not push.only then
-    is_new[push.f] = false
+  local is_first = push.f and is_new[push.f]
+  if is_first then is_new[push.f] = false end
+  if is_first and not push.only and push.failures == 0 then
     local job = made(push)
     gather(push.f, job, push.body)
     answer(1, job, job.due > now and 0 or 1, 0)

@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- recover: recovers expired leases, the earliest end first, equal ones by token.
+-- recover: recovers expired leases of processes, the earliest end first, equal ones by token, and lists those
+--   of pulled jobs.
 -- @keys P
 -- @args max; the gap between calls that counts as an outage (ms), the hold after it (ms)
--- @returns returned, 1 when more have expired, topic and tag+id of each job buried as poison
+-- @returns returned, 1 when more have expired, topic and tag+id of each job buried as poison; per expired lease
+--   of a pulled job: topic, tag+id, version, token, failures, end (ms)
 -- @writes time of this call and end of the hold; per lease: the lease, then the state record, its set, an
 --   alert
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, strikes
@@ -15,5 +17,17 @@ if not last[1] or now - tonumber(last[1]) > away_ms then held = now + hold_ms en
 -- A clock set back does not extend the hold.
 held = math.min(held, now + hold_ms)
 call('HSET', P .. ':n', 'recover-asked', digits(now), 'recover-held', digits(held))
-if now < held then return { 0, 0, {} } end
-return strike(call('ZRANGEBYSCORE', P .. ':l', '-inf', digits(now), 'LIMIT', 0, max + 1), max)
+if now < held then return { 0, 0, {}, {} } end
+
+local expired, pulled = call('ZRANGEBYSCORE', P .. ':k', '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, max + 1), {}
+for i = 1, math.min(#expired, 2 * max), 2 do
+  local job, n = find_at_lease(':k', expired[i]), #pulled
+  if job then
+    pulled[n + 1], pulled[n + 2], pulled[n + 3] = topic_name(job.no), job.tid, job.version
+    pulled[n + 4], pulled[n + 5], pulled[n + 6] = job.token, job.failures, tonumber(expired[i + 1])
+  end
+end
+local answer = strike(call('ZRANGEBYSCORE', P .. ':l', '-inf', digits(now), 'LIMIT', 0, max + 1), max)
+if #expired > 2 * max then answer[2] = 1 end
+answer[4] = pulled
+return answer

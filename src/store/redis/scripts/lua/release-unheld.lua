@@ -14,7 +14,7 @@ local unheld = leases_of(tonumber(ARGV[4]), function(incarnation, token)
 end, math.huge)
 local released = 0
 for _, member in ipairs(unheld) do
-  local job = find_at_lease(member)
+  local job = find_at_lease(':l', member)
   if job then
     back_in_place(job)
     released = released + 1

@@ -24,6 +24,8 @@ local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local mode = ARGV[10]
 local from_ring = mode == 'ring'
+if instance == 0 then max = math.min(max, limits.pullLeasesMax - call('ZCARD', P .. ':k')) end
+if max <= 0 then return { 0, {}, {}, {} } end
 if from_ring and call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { 0, {}, {}, {} } end
 
 -- Index of each name in ARGV; capacity and lease follow it. Read on demand: most are never needed.
@@ -195,7 +197,8 @@ for i = 1, fitting do
   local its = jobs[i]
   local job = its.job
   job.state, job.token, job.instance, job.incarnation = 2, draw(), instance, incarnation
-  leases[2 * i - 1] = digits(now + tonumber(ARGV[place_of(its.entry.name) + 2]))
+  local lease_ms = instance == 0 and own_lease(job) or tonumber(ARGV[place_of(its.entry.name) + 2])
+  leases[2 * i - 1] = digits(now + lease_ms)
   leases[2 * i] = lease_of(job)
   mores[2 * i - 1] = its.f
   mores[2 * i] = more_of(job)
@@ -203,7 +206,7 @@ for i = 1, fitting do
   answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = its.entry.name, its.tid, job.token, mores[2 * i]
   answer[n + 5], answer[n + 6] = its.record, job.apart and call('HGET', P .. ':b', its.f) or ''
 end
-call('ZADD', P .. ':l', unpack(leases))
+call('ZADD', P .. (instance == 0 and ':k' or ':l'), unpack(leases))
 call('HSET', P .. ':m', unpack(mores))
 call('HSET', P .. ':n', 'wheel', plan.position)
 finish()

@@ -45,6 +45,7 @@ end
 local numbers = call('ZRANGEBYSCORE', P .. ':u', 0, 0, 'LIMIT', before, most)
 if numbers[1] then
   note(P .. ':l', 31)
+  note(P .. ':k', 31)
   note(P .. ':oc', 8)
 end
 local last = tonumber(call('ZRANGE', P .. ':e', -1, -1, 'WITHSCORES')[2] or '0')

@@ -36,8 +36,9 @@ local function has_part(job)
   if part == '' then return true end
   local f = field_of(job.no, job.tid)
   if job.apart then return (call('HGET', P .. ':b', f) or ''):find(part, 1, true) ~= nil end
-  -- The tail begins with a content type that has no code.
-  local first = job.flags % 32 >= 28 and 3 + struct.unpack('>I2', job.tail) or 1
+  local first = content_at(job)
+  -- Before the body stands a content type that has no code.
+  if job.flags % 32 >= 28 then first = first + 2 + struct.unpack('>I2', job.tail, first) end
   return job.tail:find(part, first, true) ~= nil
 end
 

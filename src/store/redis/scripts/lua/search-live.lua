@@ -32,22 +32,24 @@ end
 
 local function comes_before(a, b) return a.due < b.due or (a.due == b.due and a.version < b.version) end
 
--- Leases are sorted by their ends; the slots of all notifiers bound them.
+-- Leases are sorted by their ends; the slots of all notifiers and pullLeasesMax bound them.
 local function lease_source()
   local rows, n = {}, 0
-  local first = 0
-  repeat
-    local piece = call('ZRANGE', P .. ':l', first, first + 999)
-    for _, member in ipairs(piece) do
-      local row = is_lease(member) and read_lease(member)
-      local behind = row and (row.due > at or (row.due == at and row.version >= version))
-      if behind and row.due < upto and (not wanted or row.no == wanted) then
-        row.state = 2
-        rows[#rows + 1] = row
+  for _, set in ipairs({ ':l', ':k' }) do
+    local first = 0
+    repeat
+      local piece = call('ZRANGE', P .. set, first, first + 999)
+      for _, member in ipairs(piece) do
+        local row = is_lease(member) and read_lease(member)
+        local behind = row and (row.due > at or (row.due == at and row.version >= version))
+        if behind and row.due < upto and (not wanted or row.no == wanted) then
+          row.state = 2
+          rows[#rows + 1] = row
+        end
       end
-    end
-    first = first + #piece
-  until #piece == 0
+      first = first + #piece
+    until #piece == 0
+  end
   table.sort(rows, comes_before)
   return function()
     n = n + 1

@@ -9,11 +9,17 @@ end
 -- attempts: per job the successful attempt, '' = none. A job's only attempt is stored in its history entry: a
 -- field of its own in :p would take twice the memory.
 local function end_jobs(jobs, how, attempts)
-  local fields, leases, mores, bodies, lists, rows, ends = {}, {}, {}, {}, {}, {}, {}
+  local fields, mores, bodies, lists, rows, ends = {}, {}, {}, {}, {}, {}
+  local leases = { [':l'] = {}, [':k'] = {} }
   for i, job in ipairs(jobs) do
     local f = field_of(job.no, job.tid)
     fields[i] = f
-    if job.state == 2 then leases[#leases + 1] = lease_of(job) else leave_place(job) end
+    if job.state == 2 then
+      local held = leases[lease_set(job)]
+      held[#held + 1] = lease_of(job)
+    else
+      leave_place(job)
+    end
     if job.had_more then mores[#mores + 1] = f end
     if job.apart then bodies[#bodies + 1] = f end
     if keeps_history then
@@ -28,7 +34,9 @@ local function end_jobs(jobs, how, attempts)
       lists[#lists + 1] = f
     end
   end
-  if leases[1] then call('ZREM', P .. ':l', unpack(leases)) end
+  for set, held in pairs(leases) do
+    if held[1] then call('ZREM', P .. set, unpack(held)) end
+  end
   remove_rows(':j', fields)
   remove_rows(':m', mores)
   remove_rows(':b', bodies)

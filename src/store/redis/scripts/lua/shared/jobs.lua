@@ -11,11 +11,15 @@ local function is_whole(record, more)
   -- A version has 53 bits.
   if length < 14 or record:byte(8) >= 32 then return false end
   local flags = record:byte(1)
-  if flags >= 128 or flags % 4 == 3 or (flags >= 64 and length < 27) then return false end
-  if flags % 32 >= 28 then
-    local at = flags >= 64 and 28 or 15
-    if length <= at or length <= at + struct.unpack('>I2', record, at) then return false end
+  if flags % 4 == 3 then return false end
+  local at = flags % 128 >= 64 and 28 or 15
+  if length < at - 1 then return false end
+  if flags >= 128 then
+    if length <= at then return false end
+    at = at + 2 + struct.unpack('>I2', record, at)
+    if length < at - 1 then return false end
   end
+  if flags % 32 >= 28 and (length <= at or length <= at + struct.unpack('>I2', record, at)) then return false end
   if not more then return true end
   local state = more:byte(1)
   return #more == 28 and (state == 0 or state == 2 or state == 3)
@@ -24,13 +28,13 @@ end
 local function job_of(no, tid, record, more)
   local flags, due, version, at = struct.unpack('>BI6I7', record)
   local origin, accepted = version, math.floor(version / 1000)
-  if flags >= 64 then
+  if flags % 128 >= 64 then
     origin, accepted, at = struct.unpack('>I7I6', record, at)
     flags = flags - 64
   end
   local job = {
     no = no, tid = tid, due = due, version = version, origin = origin, accepted = accepted,
-    flags = flags, prio = flags % 4, apart = flags >= 32, tail = record:sub(at),
+    flags = flags, prio = flags % 4, apart = flags % 64 >= 32, tail = record:sub(at),
     state = 0, failures = 0, strikes = 0, had_more = false,
   }
   if more then
@@ -114,7 +118,25 @@ local function tid_of(entry)
   return string.char(both % 2) .. entry:sub(9), math.floor(both / 2)
 end
 
--- The member of a reserved job in :l: sorts by token, and holds all that a lease needs without the record.
+-- The tail of a record begins with the extension block, if the job has options (flag 128).
+local function content_at(job) return job.flags >= 128 and 3 + struct.unpack('>I2', job.tail) or 1 end
+
+-- The job's own lease (ms; extension.ts); nil = none.
+local function own_lease(job)
+  local at, content = 3, content_at(job)
+  while at + 1 < content do
+    local kind, length = job.tail:byte(at, at + 1)
+    if kind == 1 and length == 4 and at + 5 < content then return (struct.unpack('>I4', job.tail, at + 2)) end
+    at = at + 2 + length
+  end
+end
+
+-- Leases of processes are in :l, those of pulled jobs (instance 0) in :k: whoever looks for leases of a process
+-- reads no pulled ones.
+local function lease_set(job) return job.instance == 0 and ':k' or ':l' end
+
+-- The member of a reserved job in such a set: sorts by token, and holds all that a lease needs without the
+-- record.
 local function lease_of(job)
   return struct.pack('>I7I4I6I6I7I3', job.token, job.instance, job.incarnation, job.due, job.version, job.no)
     .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)

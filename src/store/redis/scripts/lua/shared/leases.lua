@@ -19,20 +19,26 @@ local function leases_shown()
   return leases
 end
 
+-- by field: a lease of this call was finished, or its record quarantined
+local is_over = {}
+
+-- The job that a shown lease may finish; nil = the lease is lost.
+local function leased(lease)
+  if not lease.record or is_over[lease.f] then return nil end
+  if not is_whole(lease.record, lease.more) then
+    quarantine_job(lease.no, lease.tid)
+    is_over[lease.f] = true
+    return nil
+  end
+  local job = job_of(lease.no, lease.tid, lease.record, lease.more)
+  return job.state == 2 and job.version == lease.version and job.token == lease.token and job or nil
+end
+
 -- Calls finish_one(job, number, attempt) for each valid lease. Returns a byte per lease: 1 finished, 0 lost.
 local function finish_leases(finish_one)
-  local answers, is_over = {}, {}
+  local answers = {}
   for i, lease in ipairs(leases_shown()) do
-    local job
-    if lease.record and not is_over[lease.f] then
-      if is_whole(lease.record, lease.more) then
-        job = job_of(lease.no, lease.tid, lease.record, lease.more)
-        if job.state ~= 2 or job.version ~= lease.version or job.token ~= lease.token then job = nil end
-      else
-        quarantine_job(lease.no, lease.tid)
-        is_over[lease.f] = true
-      end
-    end
+    local job = leased(lease)
     if job then
       is_over[lease.f] = true
       finish_one(job, lease.number, lease.attempt)

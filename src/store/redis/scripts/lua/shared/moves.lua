@@ -2,7 +2,7 @@
 -- Invariant: at the end of each script a job is in exactly one set; each move leaves the old one first.
 local function leave_place(job)
   if job.state == 2 then
-    call('ZREM', P .. ':l', lease_of(job))
+    call('ZREM', P .. lease_set(job), lease_of(job))
   elseif job.state == 3 then
     call('ZREM', P .. ':x', struct.pack('>I7', job.version) .. field_of(job.no, job.tid))
     call('ZREM', P .. ':x:' .. job.no, entry_of(job))

@@ -99,7 +99,7 @@ local function find_at(set, member, no, tid)
     return nil
   end
   local wanted
-  if set == ':l' then wanted = job.state == 2 and lease_of(job)
+  if set == ':l' or set == ':k' then wanted = job.state == 2 and lease_set(job) == set and lease_of(job)
   elseif set == ':x' then wanted = job.state == 3 and struct.pack('>I7', job.version) .. field_of(no, tid)
   else wanted = (job.state == 3) == (set:find('^:[xy]') ~= nil) and job.state ~= 2 and entry_of(job) end
   if wanted == member then return job end
@@ -113,11 +113,11 @@ local function find_at_entry(set, no, member)
   return nil
 end
 
-local function find_at_lease(member)
+local function find_at_lease(set, member)
   if not is_lease(member) then
-    quarantine_member(nil, '', ':l', member)
+    quarantine_member(nil, '', set, member)
     return nil
   end
   local lease = read_lease(member)
-  return find_at(':l', member, lease.no, lease.tid)
+  return find_at(set, member, lease.no, lease.tid)
 end

@@ -5,7 +5,7 @@ local function strike(members, max)
   local poisoned = {}
   local returned = 0
   for i = 1, math.min(#members, max) do
-    local job = find_at_lease(members[i])
+    local job = find_at_lease(':l', members[i])
     if job then
       job.strikes = job.strikes + 1
       if job.strikes < limits.strikesPoison then

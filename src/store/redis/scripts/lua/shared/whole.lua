@@ -10,8 +10,9 @@ end
 local function bodiless(job)
   local f = field_of(job.no, job.tid)
   local record = call('HGET', P .. ':j', f)
-  -- Keeps of the tail only the text of a content type without a code.
-  local kept = job.flags % 32 >= 28 and 2 + struct.unpack('>I2', job.tail) or 0
+  -- Keeps of the tail only the extension block and the text of a content type without a code.
+  local kept = content_at(job) - 1
+  if job.flags % 32 >= 28 then kept = kept + 2 + struct.unpack('>I2', job.tail, kept + 1) end
   return { topic_name(job.no), job.tid, state_of(job), record:sub(1, #record - #job.tail + kept),
     call('HGET', P .. ':m', f) or '', call('HGET', P .. ':p', f) or '', '' }
 end
