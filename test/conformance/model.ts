@@ -159,8 +159,9 @@ export class Model extends ModelState {
   }
 
   reserve(request: port.ReserveRequest): port.Reserved {
-    const max = Math.min(request.max, limits.reserveMax, this.leasesLeft(request.owner));
-    if (max <= 0) return { jobs: [], more: false, now: null };
+    const left = this.leasesLeft(request.owner);
+    if (left <= 0) return { jobs: [], more: false, now: null };
+    const max = Math.min(request.max, limits.reserveMax, left);
     const ringOf = (priority: Priority) =>
       this.rings[priority].map((topic) => ({ topic, ready: this.waiting(priority, topic).length }));
     const dealt = this.deal(

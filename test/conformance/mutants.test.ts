@@ -9,6 +9,7 @@ import { fenceMutants } from './mutants/fence.ts';
 import { historyMutants } from './mutants/history.ts';
 import { moveMutants } from './mutants/moves.ts';
 import type { Mutant } from './mutants/mutant.ts';
+import { pullMutants } from './mutants/pull.ts';
 import { pushMutants } from './mutants/push.ts';
 import { searchMutants } from './mutants/search.ts';
 import { surveyMutants } from './mutants/surveys.ts';
@@ -19,6 +20,7 @@ const mutants: readonly Mutant[] = [
   ...pushMutants,
   ...moveMutants,
   ...endingMutants,
+  ...pullMutants,
   ...coldMutants,
   ...verbMutants,
   ...historyMutants,

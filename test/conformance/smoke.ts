@@ -19,6 +19,8 @@ const titles = [
   'recover: returns an expired lease to its old place, with a strike',
   'recoverOwners dead: takes the leases of one incarnation only',
   'releaseUnheld: releases unheld leases of the owner without a strike',
+  'pull: recover lists an expired lease and changes nothing',
+  'extend: moves the end of a lease; its token stays',
   'dead list: pages skip and repeat nothing while others die or go',
   'requeue: makes a dead letter ready as a new version; its alert stays owed',
   'search: pages skip and repeat nothing while others come or go',

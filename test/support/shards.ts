@@ -61,11 +61,12 @@ function asOnePartition({ jobs }: Store): JobStore {
       return recovered;
     });
     const pulled = answers.flatMap((answer) => answer.pulled ?? []);
+    pulled.sort((a, b) => a.until - b.until);
     return {
       returned: sum(answers.map(({ returned }) => returned)),
       poisoned: answers.flatMap(({ poisoned }) => poisoned),
-      more: answers.some(({ more }) => more),
-      ...(pulled.length > 0 ? { pulled } : {}),
+      more: answers.some(({ more }) => more) || pulled.length > max,
+      ...(pulled.length > 0 ? { pulled: pulled.slice(0, max) } : {}),
     };
   };
   return {

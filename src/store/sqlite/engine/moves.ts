@@ -96,9 +96,10 @@ export class Moves {
   /** `views`: the rings as this caller used them before. */
   reserve(request: ReserveRequest, views?: RingViews): Reserved {
     const { counters } = this.#tx;
-    const max = Math.min(request.max, limits.reserveMax, this.#leasesLeft(request.owner));
-    if (max <= 0) return { jobs: [], more: false, now: null };
-    const bounded = { ...request, max: stepMax(this.#tx, max) };
+    const left = this.#leasesLeft(request.owner);
+    if (left <= 0) return { jobs: [], more: false, now: null };
+    const max = stepMax(this.#tx, Math.min(request.max, limits.reserveMax, left));
+    const bounded = { ...request, max };
     let plan = counters.deal(bounded, views);
     if (plan.deals.length === 0) return { jobs: [], more: plan.more, now: null };
     const candidates = this.#candidates(plan.deals);

@@ -24,8 +24,11 @@ local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local mode = ARGV[10]
 local from_ring = mode == 'ring'
-if instance == 0 then max = math.min(max, limits.pullLeasesMax - call('ZCARD', P .. ':k')) end
-if max <= 0 then return { 0, {}, {}, {} } end
+if instance == 0 then
+  local left = limits.pullLeasesMax - call('ZCARD', P .. ':k')
+  if left <= 0 then return { 0, {}, {}, {} } end
+  max = math.min(max, left)
+end
 if from_ring and call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { 0, {}, {}, {} } end
 
 -- Index of each name in ARGV; capacity and lease follow it. Read on demand: most are never needed.
