@@ -111,6 +111,7 @@ export const metricDeclarations = {
     'Leases recovered from dead or silent notifiers; each is a strike unless the disk is full',
     [],
   ),
+  dq_leases_expired_total: counter('Leases of pulled jobs that expired; each is a failed attempt', []),
   dq_strikes_alone_total: counter('Isolated calls of jobs with two or more strikes', []),
   dq_strikes_poisoned_total: counter('Jobs buried as poison at their fifth strike', []),
   dq_mails_total: counter('Alert mails by reply of the mail server, per address', [

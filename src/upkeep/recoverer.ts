@@ -1,4 +1,4 @@
-// Recovers leases that have expired or whose process is dead. Each return is one atomic, fenced step of the
+// Recovers leases that have expired or whose process is dead, and has expired ones of pulled jobs settled. Each return is one atomic, fenced step of the
 // store, so two recoverers beside each other (in a reload) do no harm.
 // Invariant: a lease of a living process is not recovered before it expires. The master's list of living
 // notifiers includes the next incarnation of each slot; the store skips incarnations newer than the list; an
@@ -11,6 +11,7 @@ import type { RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { ExpiredPulls } from './expired-pulls.ts';
 import { upkeepLimits } from './limits.ts';
 
 export class Recoverer implements Service {
@@ -24,9 +25,11 @@ export class Recoverer implements Service {
   /** performance.now() of the next check for expired leases */
   #nextAt = 0;
   readonly #failures: FailureLog;
+  readonly #expiredPulls: ExpiredPulls;
 
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
+    this.#expiredPulls = new ExpiredPulls(ctx);
     this.#failures = new FailureLog(ctx.log, {
       failure: 'recoverer: cannot recover leases',
       end: 'recoverer: leases are recovered again',
@@ -114,6 +117,7 @@ export class Recoverer implements Service {
         do {
           recovered = await recover(partition);
           this.#report(recovered);
+          await this.#expiredPulls.settle(recovered.pulled ?? []);
         } while (recovered.more);
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;

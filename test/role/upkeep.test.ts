@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -43,6 +44,47 @@ describe('recoverer: leases', () => {
     await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ strikes: 1, failures: 0 });
     expect(rig.lines.some(({ returned }) => returned === 1)).toBe(true);
+  });
+
+  it('of pulled jobs that expired are failed attempts, without a strike', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:1/', {
+      maxAttempts: 2,
+      backoff: { type: 'ladder', stepsMs: [0] },
+    });
+    await rig.push('t', 'a');
+    const pull = async () => {
+      const others = { room: 1, leaseMs: 300 };
+      const request = { owner: pullOwner, max: 1, others, topics: new Map() };
+      return (await rig.store.jobs.reserve(0, request)).jobs[0];
+    };
+    const first = await pull();
+    await startUpkeep(rig);
+    await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      ...{ strikes: 0, failures: 1 },
+      attempts: [{ attempt: 1, outcome: 'failed', reason: 'lease_expired', status: null, nextBy: 'backoff' }],
+    });
+    expect(await rig.store.jobs.ack([{ ...(first as ReservedJob), attempt: null }])).toEqual([
+      { kind: 'lease_lost' },
+    ]);
+    await pull();
+    await until('it is dead', async () => (await stateOf(rig, 'a')) === 'dead');
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      ...{ strikes: 0, failures: 2, buryReason: 'attempts_exhausted' },
+    });
+    expect([rig.counted('t', 'retried'), rig.counted('t', 'dead')]).toEqual([1, 1]);
+  });
+
+  it('of pulled jobs that expired are released when their topic is unknown', async () => {
+    const rig = await startRig();
+    await rig.push('unknown', 'a');
+    const others = { room: 1, leaseMs: 100 };
+    await rig.store.jobs.reserve(0, { owner: pullOwner, max: 1, others, topics: new Map() });
+    await startUpkeep(rig);
+    const key = { topic: 'unknown', id: 'a' };
+    await until('it is ready', async () => (await rig.store.jobs.get(key))?.state === 'ready');
+    expect(await rig.store.jobs.get(key)).toMatchObject({ strikes: 0, failures: 0, attempts: [] });
   });
 
   it('of an exited process are recovered at once; the others stay', async () => {

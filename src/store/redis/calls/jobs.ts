@@ -164,7 +164,13 @@ export function jobCalls(
 
     async recover(partition, max) {
       const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];
-      return readRecovered(await shards.run('recover', partition, args));
+      const recovered = readRecovered(await shards.run('recover', partition, args));
+      if (recovered.pulled !== undefined)
+        shards.leased(
+          partition,
+          recovered.pulled.map(({ lease }) => lease),
+        );
+      return recovered;
     },
     async recoverOwners(partition, instance, which, max) {
       const named = 'dead' in which ? ['dead', which.dead] : ['living', ...which.living];

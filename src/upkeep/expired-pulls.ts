@@ -1,0 +1,92 @@
+// Settles expired leases of pulled jobs: each is a failed attempt, and the topic's policy decides whether
+// another one follows. Fenced: of two recoverers, or a recoverer and a late ack, one settles a lease.
+
+import { hostname } from 'node:os';
+import type { AttemptRecord, Lease } from '../core/job.ts';
+import type { BuryItem, ExpiredPull, RetryItem } from '../ports/job-store.ts';
+import { StoreError, type StoreFailure } from '../ports/store-error.ts';
+import type { RoleContext } from '../process/role.ts';
+import { settle } from '../use-cases/settle-delivery.ts';
+
+const verdict = {
+  outcome: 'failed',
+  reason: 'lease_expired',
+  noMoreAttempts: null,
+  retryAfterMs: 0,
+} as const;
+
+export class ExpiredPulls {
+  readonly #ctx: RoleContext;
+  readonly #host = hostname();
+
+  constructor(ctx: RoleContext) {
+    this.#ctx = ctx;
+  }
+
+  /** Rejects with StoreError when the store did not settle all: the next recover lists the rest again. */
+  async settle(expired: readonly ExpiredPull[]): Promise<void> {
+    const { jobs } = this.#ctx.store;
+    const retries: RetryItem[] = [];
+    const buries: BuryItem[] = [];
+    const releases: Lease[] = [];
+    for (const pull of expired) {
+      const topic = this.#ctx.topics.get(pull.lease.topic);
+      // Its policy is unknown: the job waits for its topic, as before the lease.
+      if (topic === undefined) releases.push(pull.lease);
+      else {
+        const unitMs = this.#ctx.config['retry.unit'];
+        const settlement = settle(topic, pull.failures, verdict, unitMs, Math.random);
+        const attempt = this.#attemptOf(pull);
+        if (settlement.kind === 'bury') buries.push({ ...pull.lease, reason: settlement.reason, attempt });
+        else if (settlement.kind === 'retry') {
+          const { delayMs } = settlement;
+          const next = { nextDelayMs: delayMs, nextBy: 'backoff' } as const;
+          retries.push({ ...pull.lease, delayMs, attempt: { ...attempt, ...next } });
+        }
+      }
+    }
+    const [retried, buried, released] = await Promise.all([
+      retries.length > 0 ? jobs.retry(retries) : [],
+      buries.length > 0 ? jobs.bury(buries) : [],
+      releases.length > 0 ? jobs.release(releases) : [],
+    ]);
+    for (const [i, item] of retries.entries())
+      if (retried[i]?.kind === 'retried') this.#report(item, { verdict: 'retry', delayMs: item.delayMs });
+    for (const [i, item] of buries.entries())
+      if (buried[i]?.kind === 'buried') this.#report(item, { verdict: 'bury', buryReason: item.reason });
+    const count = released.filter(({ kind }) => kind === 'released').length;
+    if (count > 0) this.#ctx.metrics.count('dq_jobs_released_total', count);
+    const failure = [...retried, ...buried, ...released].find(
+      (outcome): outcome is StoreFailure => outcome.kind === 'not_stored' || outcome.kind === 'unknown',
+    );
+    if (failure !== undefined) throw new StoreError(failure);
+  }
+
+  #attemptOf({ failures, leaseMs, until }: ExpiredPull): AttemptRecord {
+    return {
+      attempt: failures + 1,
+      startedAt: until - leaseMs,
+      durationMs: leaseMs,
+      outcome: 'failed',
+      reason: verdict.reason,
+      status: null,
+      replyExcerpt: '',
+      notifier: this.#ctx.title,
+      host: this.#host,
+    };
+  }
+
+  #report(
+    { topic, id, version, attempt }: Lease & { readonly attempt: AttemptRecord },
+    end:
+      | { readonly verdict: 'retry'; readonly delayMs: number }
+      | { readonly verdict: 'bury'; readonly buryReason: string },
+  ): void {
+    const { log, counters, metrics } = this.#ctx;
+    const { attempt: number, outcome, reason, status, durationMs } = attempt;
+    metrics.count('dq_leases_expired_total', 1);
+    metrics.count('dq_attempts_total', 1, end.verdict, verdict.reason);
+    counters.add(topic, end.verdict === 'retry' ? 'retried' : 'dead');
+    log.notify({ topic, id, version, attempt: number, outcome, reason, status, durationMs, ...end });
+  }
+}
