@@ -12,6 +12,7 @@ import { parseHeaders } from './header-flag.ts';
 /** The values of the flags by commander's names, which follow from core/topic/fields.ts. */
 export interface TopicFlags {
   readonly callback?: string;
+  readonly pull?: boolean;
   readonly rule?: string;
 }
 
@@ -45,20 +46,14 @@ export const topicFieldFlags: FlagNames = Object.fromEntries(
   ].map(([name, option]) => [name, (option as Option).long]),
 );
 
-/** `requires`: mandatory fields, by API name. */
-export function withTopicFlags(command: Command, requires: readonly string[] = []): Command {
-  for (const { name, option } of fieldFlags) {
-    const { flags, description, parseArg } = option;
-    const own = new Option(flags, description).makeOptionMandatory(requires.includes(name));
-    if (parseArg !== undefined) own.argParser(parseArg);
-    command.addOption(own);
-  }
-  return command;
+export function withTopicFlags(command: Command): Command {
+  for (const { option } of fieldFlags) command.addOption(option);
+  return command.option('--pull', 'the same as --delivery pull');
 }
 
 export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {
   const values = flags as Readonly<Record<string, unknown>>;
-  const json: Record<string, unknown> = {};
+  const json: Record<string, unknown> = flags.pull === true ? { delivery: 'pull' } : {};
   for (const { name, field, option } of fieldFlags) {
     const value = values[option.attributeName()];
     if (value !== undefined) json[name] = jsonOf(field.kind, option.long ?? '', value);

@@ -19,6 +19,8 @@ export const catalogue = {
   topic_exists: { status: 409, title: 'Topic exists' },
   topic_has_jobs: { status: 409, title: 'Topic still has jobs' },
   topic_offline: { status: 409, title: 'Topic is offline' },
+  topic_not_push: { status: 409, title: 'The topic has no callback' },
+  topic_not_pull: { status: 409, title: 'dq calls the topic' },
   job_in_flight: { status: 409, title: 'An attempt is running' },
   job_dead: { status: 409, title: 'Job is dead' },
   no_shards: { status: 409, title: 'The jobs are not in Redis' },

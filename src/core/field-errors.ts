@@ -10,6 +10,10 @@ export class FieldErrors {
     this.#errors.push(position === undefined ? { field, message } : { field, message, position });
   }
 
+  has(field: string): boolean {
+    return this.#errors.some((error) => error.field === field);
+  }
+
   /** null when nothing was rejected. */
   error(): DqError | null {
     const errors = this.#errors;

@@ -11,6 +11,8 @@ export const whyCodes = [
   'topic_paused',
   'topic_offline',
   'not_registered',
+  'waits_for_pull',
+  'pulled',
   'at_concurrency',
   'at_rate',
   'probing',
@@ -26,7 +28,7 @@ export const whyCodes = [
 
 export type WhyCode = (typeof whyCodes)[number];
 /** Why a topic's jobs are held. */
-type HeldCode = Extract<WhyCode, 'topic_paused' | 'topic_offline' | 'not_registered'>;
+type HeldCode = Extract<WhyCode, 'topic_paused' | 'topic_offline' | 'not_registered' | 'waits_for_pull'>;
 
 export interface Why {
   readonly code: WhyCode;
@@ -51,7 +53,7 @@ interface NotifierAnswer {
 
 export interface WhyFacts {
   /** undefined: not registered */
-  readonly topic: Pick<PlainTopic, 'state'> | undefined;
+  readonly topic: Pick<PlainTopic, 'state' | 'delivery'> | undefined;
   /** of the topic, for a ready job; null: the master did not answer in time */
   readonly notifiers: readonly NotifierAnswer[] | null;
   /** of a ready job; null: not counted */
@@ -66,6 +68,7 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
     case 'dead':
       return { code: 'dead', at: job.deadAt ?? job.dueAt };
     case 'reserved':
+      if (facts.call === null && facts.topic?.delivery === 'pull') return { code: 'pulled' };
       return {
         code: 'running',
         since: facts.call?.since ?? null,
@@ -91,7 +94,8 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
 function heldBy(topic: WhyFacts['topic']): HeldCode | null {
   if (topic === undefined) return 'not_registered';
   if (topic.state === 'paused') return 'topic_paused';
-  return topic.state === 'offline' ? 'topic_offline' : null;
+  if (topic.state === 'offline') return 'topic_offline';
+  return topic.delivery === 'pull' ? 'waits_for_pull' : null;
 }
 
 /** The reason of the notifier, and what it says about a job. The first match counts. */

@@ -5,7 +5,7 @@
 // them make a new base: a copy of all exceptions.
 
 import { CapacityBase, isSameCapacity, type TopicCapacity } from '../core/layered-capacities.ts';
-import { type KnownTopic, topicDefaults } from '../core/topic/topic.ts';
+import { isCalled, type KnownTopic, topicDefaults } from '../core/topic/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { notifierLimits } from './limits.ts';
 import type { NotifierShare } from './notifier-share.ts';
@@ -118,8 +118,10 @@ export class CapacityPlan {
     return topic === undefined ? others : this.#capacityOf(topic);
   }
 
-  #capacityOf(topic: Pick<KnownTopic, 'state' | 'concurrency' | 'rate' | 'timeoutMs'>): TopicCapacity {
-    const room = topic.state === 'active' ? this.#options.share.burstOf(topic) : 0;
+  #capacityOf(
+    topic: Pick<KnownTopic, 'state' | 'delivery' | 'concurrency' | 'rate' | 'timeoutMs'>,
+  ): TopicCapacity {
+    const room = isCalled(topic) ? this.#options.share.burstOf(topic) : 0;
     return { room, leaseMs: this.leaseMsOf(topic) };
   }
 }

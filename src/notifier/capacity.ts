@@ -12,6 +12,7 @@ import type { CapacityReason } from '../core/capacity-reasons.ts';
 import type { AttemptReason, ReservedJob } from '../core/job.ts';
 import { isSameCapacity, LayeredCapacities, type TopicCapacity } from '../core/layered-capacities.ts';
 import { limits } from '../core/limits.ts';
+import { isCalled } from '../core/topic/topic.ts';
 import type { Partition } from '../ports/job-store.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -284,7 +285,7 @@ export class Capacity {
   }
 
   #capacityNow({ topic }: TopicTarget, calls: number, nowMs: number): TopicCapacity {
-    const room = topic.state === 'active' ? this.#rates.limit(topic, calls, nowMs) : 0;
+    const room = isCalled(topic) ? this.#rates.limit(topic, calls, nowMs) : 0;
     return { room, leaseMs: this.#plan.leaseMsOf(topic) };
   }
 

@@ -67,6 +67,13 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
   const { topic: name, concurrency, rate } = topic;
   const { share, budget, rates, targets } = view;
   const reasons: CapacityReason[] = [];
+  if (topic.delivery === 'pull')
+    reasons.push({
+      code: 'pulled',
+      message: 'clients pull the jobs of this topic; dq does not call it',
+      remedy: `pull them: dq pull ${name}`,
+      values: {},
+    });
   const failure = targets.failureOf(name);
   if (failure !== null)
     reasons.push({

@@ -4,6 +4,7 @@
 // counted from before the reserve was sent. So no attempt outlives its lease.
 
 import { limits } from '../core/limits.ts';
+import { isCalled } from '../core/topic/topic.ts';
 import type { Partition, Reserved } from '../ports/job-store.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { Capacity } from './capacity.ts';
@@ -96,7 +97,7 @@ export class JobStarter {
     }
     const leftMs = held.leaseFrom + held.job.leaseMs - performance.now();
     const isEnough = leftMs >= target.topic.timeoutMs + limits.leaseReserveMs;
-    return isEnough && target.topic.state === 'active' && !this.#isDraining ? target : null;
+    return isEnough && isCalled(target.topic) && !this.#isDraining ? target : null;
   }
 
   /** A topic that is younger than this process's knowledge comes as a change of the topic book, which ends

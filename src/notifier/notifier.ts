@@ -263,7 +263,7 @@ class Notifier implements Role {
   #endpointsOf({ topic, topics }: Questions['endpoints']['params']): readonly EndpointPart[] {
     // Of its settings: this notifier may not have called it.
     const url = topic === null ? null : this.#ctx.topics.get(topic)?.callbackUrl;
-    if (url === undefined) return [];
+    if (url === undefined || url === '') return [];
     const origin = url === null ? null : new URL(url).origin;
     const nowMs = this.#ctx.clock.now();
     const parts = [...this.#endpoints.all()]

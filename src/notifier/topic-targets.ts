@@ -34,10 +34,11 @@ export class TopicTargets {
   }
 
   /** Builds the target of a topic that has none. null: the topic cannot be called, and its jobs are held
-   *  from now on; undefined: its jobs were held before, or this process does not know the topic. */
+   *  from now on; undefined: its jobs were held before, dq calls no pull topic, or this process does not know
+   *  the topic. */
   build(name: string): TopicTarget | null | undefined {
     const topic = this.#topics.get(name);
-    if (topic === undefined || this.#held.has(name)) return undefined;
+    if (topic === undefined || topic.delivery !== 'push' || this.#held.has(name)) return undefined;
     try {
       const target = this.#targetOf(topic);
       if (topic.dangerouslySkipTlsVerify)
@@ -85,7 +86,7 @@ export class TopicTargets {
   failureOf(name: string): string | null {
     const topic = this.#topics.get(name);
     if (this.#held.has(name)) return this.#held.get(name) ?? null;
-    if (topic === undefined || this.#targets.has(name)) return null;
+    if (topic === undefined || topic.delivery !== 'push' || this.#targets.has(name)) return null;
     try {
       new TopicTarget(topic, this.#share.callsOf(topic), () => new OriginHealth());
       return null;

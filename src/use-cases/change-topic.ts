@@ -12,6 +12,7 @@ import {
   type TopicInput,
   topicJson,
   unmaskHeaders,
+  withDelivery,
 } from '../core/topic/settings.ts';
 import type { Topic, TopicSettings } from '../core/topic/topic.ts';
 import type { Registry, TopicDraft, TopicRemains } from '../ports/registry.ts';
@@ -92,7 +93,8 @@ export function draftTopic(known: Topic | null, name: string, input: TopicInput)
 
 function patchedSettings(known: Topic, input: TopicInput): TopicSettings {
   keepsSecret(known, input);
-  const settings = { ...settingsOf(known), ...unmaskHeaders(input, known).settings };
+  const { settings: given } = unmaskHeaders(input, known);
+  const settings = { ...withDelivery(settingsOf(known), given.delivery), ...given };
   const errors = new FieldErrors();
   checkTogether(settings, input, errors);
   errors.throwIfAny();
@@ -225,6 +227,15 @@ export function topicUnreadable(name: string, cause?: unknown): DqError {
     'unavailable',
     `topic ${name}: cannot read its stored record; replace it with PUT or remove it`,
     { cause },
+  );
+}
+
+/** Throws DqError topic_not_push. */
+export function requireCallback({ topic, delivery }: Pick<Topic, 'topic' | 'delivery'>): void {
+  if (delivery === 'push') return;
+  throw new DqError(
+    'topic_not_push',
+    `topic ${topic}: its delivery is "${delivery}"; dq makes no call for it`,
   );
 }
 

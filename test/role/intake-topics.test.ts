@@ -16,6 +16,8 @@ const defaults = {
   callbackUrl,
   title: '',
   owner: '',
+  delivery: 'push',
+  lease: '1m',
   method: 'POST',
   format: 'raw',
   headers: {},
@@ -111,6 +113,56 @@ describe('create', () => {
     expect((await dq.api('POST', '/v1/topics', { topic: 'a' })).body.errors).toEqual([
       { field: 'callbackUrl', message: 'is needed' },
     ]);
+  });
+});
+
+describe('a pull topic', () => {
+  const pull = (topic: string, more: object = {}) =>
+    dq.api('POST', '/v1/topics', { topic, delivery: 'pull', ...more });
+
+  it('has no callback, and rejects every field of a call', async () => {
+    expect((await pull('p')).body).toMatchObject({ delivery: 'pull', lease: '1m', callbackUrl: null });
+    const call = {
+      ...{ callbackUrl, method: 'PUT', format: 'form', headers: { 'x-a': '1' }, timeout: '5s' },
+      ...{ retryIf: '{res.status}>299', okStatus: ['200'], emptyReply: 'retry', concurrency: 1, rate: 1 },
+      dangerouslySkipTlsVerify: true,
+    };
+    const { status, body } = await pull('q', call);
+    expect(status).toBe(400);
+    expect(body.errors.map(({ field }: { field: string }) => field).sort()).toEqual(Object.keys(call).sort());
+  });
+
+  it('can be put as it was read', async () => {
+    await pull('p', { lease: '5m' });
+    const { body: read } = await dq.api('GET', '/v1/topics/p');
+    const { createdAt: _, updatedAt: __, ...again } = read;
+    expect(await dq.api('PUT', '/v1/topics/p', again)).toMatchObject({
+      status: 200,
+      body: { delivery: 'pull', lease: '5m', callbackUrl: null },
+    });
+  });
+
+  it('becomes one with a callback, and back, which drops the fields of a call', async () => {
+    await pull('p');
+    const patch = (json: object) => dq.api('PATCH', '/v1/topics/p', json);
+    expect((await patch({ delivery: 'push' })).body.errors).toEqual([
+      { field: 'callbackUrl', message: 'is needed' },
+    ]);
+    expect((await patch({ delivery: 'push', callbackUrl, concurrency: 3 })).body).toMatchObject({
+      ...{ delivery: 'push', concurrency: 3, callbackUrl },
+    });
+    expect((await patch({ delivery: 'pull' })).body).toMatchObject({ concurrency: 64, callbackUrl: null });
+    expect((await patch({ callbackUrl })).status).toBe(400);
+  });
+
+  it('makes no test call and no request', async () => {
+    await pull('p');
+    expect((await dq.push('p', '1', '?id=a')).status).toBe(201);
+    for (const path of ['/v1/topics/p/test-call', '/v1/topics/p/jobs/a/request'])
+      expect(await dq.api('POST', path, path.endsWith('call') ? {} : undefined), path).toMatchObject({
+        status: 409,
+        body: { code: 'topic_not_push' },
+      });
   });
 });
 

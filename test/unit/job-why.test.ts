@@ -17,7 +17,7 @@ const because = (...codes: CapacityReason['code'][]): CapacityReason[] =>
   codes.map((code) => ({ code, message: code, remedy: '', values: {} }));
 const says = (...answers: (CapacityReason[] | null)[]) => answers.map((answer) => ({ answer }));
 const why = (notifiers: WhyFacts['notifiers'], ahead: number | null = null) =>
-  whyOf(ready, { topic: { state: 'active' }, notifiers, ahead, call: null });
+  whyOf(ready, { topic: { state: 'active', delivery: 'push' }, notifiers, ahead, call: null });
 
 describe('why: a ready job', () => {
   it('one free notifier: other jobs go first', () => {

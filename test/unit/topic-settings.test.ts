@@ -33,7 +33,6 @@ describe('callbackUrl', () => {
 
   it.each([
     5,
-    null,
     '',
     'a.example',
     '//a.example',
@@ -59,6 +58,11 @@ describe('callbackUrl', () => {
     'http://0.0.0.0/',
   ])('%s is rejected', (callbackUrl) => {
     expect(fieldsOf({ callbackUrl })).toEqual(['callbackUrl']);
+  });
+
+  it('null is rejected where dq calls the topic', () => {
+    const parsed = parse({ callbackUrl: null }, true);
+    expect(parsed.ok ? [] : parsed.error.errors.map(({ field }) => field)).toEqual(['callbackUrl']);
   });
 });
 

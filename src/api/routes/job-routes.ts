@@ -13,7 +13,7 @@ import { whyOf } from '../../core/job-why.ts';
 import { plannedAttempts } from '../../core/planned-attempts.ts';
 import { placesOf } from '../../core/shard-list.ts';
 import { maskedValue } from '../../core/topic/settings.ts';
-import { getTopic } from '../../use-cases/change-topic.ts';
+import { getTopic, requireCallback } from '../../use-cases/change-topic.ts';
 import { cancelJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
@@ -68,7 +68,7 @@ const requestSchema = {
   tags: ['jobs'],
   summary: 'The callback of a job as dq would send it now; sends nothing',
   params: closed(jobParams),
-  response: { 200: reply('the request', CallbackRequest), ...problems(404, 413, 503) },
+  response: { 200: reply('the request', CallbackRequest), ...problems(404, 409, 413, 503) },
 };
 
 const url = '/v1/topics/:topic/jobs/:id';
@@ -103,6 +103,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
       const [job, topic] = await Promise.all([store.jobs.get(key), getTopic(registry, key.topic)]);
       if (job === null) throw await absentJob(topics, key.topic);
       if (topic === null) throw new DqError('topic_not_found', `topic ${key.topic} is not registered`);
+      requireCallback(topic);
       const target = new URL(topic.callbackUrl);
       const { path, body, contentType } = callbackRequest(
         job,

@@ -21,7 +21,6 @@ interface ListFlags extends DaemonOptions {
   readonly owner?: string;
 }
 interface AddFlags extends DaemonOptions, TopicFlags {
-  readonly callback: string;
   readonly secret?: string;
 }
 interface RemoveFlags extends DaemonOptions {
@@ -47,9 +46,10 @@ export function register(program: Command): void {
       `
 Examples:
   dq topic add order.close --callback https://shop.example.org/close --delay 30m
-  dq topic add mail.send --callback https://mail.example.org/send --rule '{res.code}!=200' --backoff 15s,3m,1h`,
+  dq topic add mail.send --callback https://mail.example.org/send --rule '{res.code}!=200' --backoff 15s,3m,1h
+  dq topic add report.build --pull --lease 5m`,
     );
-  withTopicFlags(add, ['callbackUrl']).option(
+  withTopicFlags(add).option(
     '--secret <secret>',
     'secret whsec_… instead of a new one; trial = a public one, for callbacks to this machine',
   );
@@ -146,7 +146,7 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
 
 function secretOf({ secret, callback }: AddFlags): string | undefined {
   if (secret !== trialWord) return secret;
-  if (isLocalCallback(callback)) return trialSecret;
+  if (callback !== undefined && isLocalCallback(callback)) return trialSecret;
   throw new Exit(
     'usage',
     '--secret trial: that secret is public; it is for callbacks to 127.0.0.1, [::1] or localhost',

@@ -187,15 +187,19 @@ export function readDuration(
   return errors.reject(field, `must be from ${range}, not ${formatDuration(parsed.value)}`);
 }
 
-/** The callback URL, required, as the WHATWG parser writes it: dq dials what it has checked here. */
+/** The callback URL as the WHATWG parser writes it: dq dials what it has checked here. '' = none, in JSON
+ *  null. settings.ts knows which topics need one. */
 export function url(max: number, help: string, more: More = {}): TopicField<string> {
   return {
     ...more,
     help,
+    default: '',
     kind: 'text',
     bounds: `at most ${max} characters`,
-    schema: { type: 'string', format: 'uri', maxLength: max },
+    schema: { type: ['string', 'null'], format: 'uri', maxLength: max },
+    print: (value) => (value === '' ? null : value),
     parse: (value, field, errors, policy) => {
+      if (value === null) return '';
       const reason = typeof value === 'string' ? urlProblem(value, max, policy) : 'must be a string';
       return reason === null ? new URL(value as string).href : errors.reject(field, reason);
     },

@@ -46,16 +46,16 @@ export const topicInputNames: ReadonlySet<string> = new Set([
 /** Members of a topic's JSON that a request must not have. */
 const setByDq: ReadonlySet<string> = new Set(['createdAt', 'updatedAt']);
 
-/** `complete`: POST and PUT, which need a callbackUrl; PATCH does not. */
+/** `complete`: POST and PUT, where a missing member takes its default. */
 export function parseTopicInput(json: unknown, policy: UrlPolicy, complete: boolean): TopicParsed {
   const errors = new FieldErrors();
-  const input = readInput(json, policy, complete, errors);
+  const input = readInput(json, policy, errors);
   if (complete) checkTogether(completeSettings(input), input, errors);
   const error = errors.error();
   return error === null ? { ok: true, input } : { ok: false, error };
 }
 
-function readInput(json: unknown, policy: UrlPolicy, complete: boolean, errors: FieldErrors): TopicInput {
+function readInput(json: unknown, policy: UrlPolicy, errors: FieldErrors): TopicInput {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     errors.reject('body', 'must be a JSON object');
     return { settings: {} };
@@ -67,8 +67,6 @@ function readInput(json: unknown, policy: UrlPolicy, complete: boolean, errors: 
   const settings: Record<string, unknown> = {};
   for (const [key, field] of fields) {
     const name = apiName(key, field);
-    if (complete && field.default === undefined && !Object.hasOwn(given, name))
-      errors.reject(name, 'is needed');
     const value = read(given, name, field);
     if (value !== undefined) settings[key] = value;
   }
@@ -93,16 +91,44 @@ function unknownMessage(name: string): string {
 /** Checks fields against each other. `settings`: as they would be stored; `input`: names the field that the
  *  request gave. A patch is checked after it is applied to the stored topic. */
 export function checkTogether(
-  { method, format }: Pick<TopicSettings, 'method' | 'format'>,
+  settings: TopicSettings,
   { settings: given }: TopicInput,
   errors: FieldErrors,
 ): void {
+  if (settings.delivery === 'pull') {
+    for (const key of callFields)
+      if (!isDefault(key, settings[key]))
+        errors.reject(apiName(key, topicFields[key]), 'delivery "pull" makes no calls; leave it out');
+    return;
+  }
+  // A callbackUrl that was rejected for another reason is missing here.
+  if (settings.callbackUrl === '' && !errors.has('callbackUrl')) errors.reject('callbackUrl', 'is needed');
+  const { method, format } = settings;
   if (method !== 'GET' || format === 'form') return;
   const field = given.method === undefined ? 'format' : 'method';
   errors.reject(
     field,
     'method "GET" sends no body and needs format "form", which puts the job into the query',
   );
+}
+
+/** What only a call needs. */
+const callFields = [
+  ...(['callbackUrl', 'method', 'format', 'headers', 'timeoutMs', 'retryIf', 'okStatus'] as const),
+  ...(['emptyReply', 'concurrency', 'rate', 'dangerouslySkipTlsVerify'] as const),
+];
+
+function isDefault(key: Key, value: unknown): boolean {
+  return JSON.stringify(value) === JSON.stringify(topicDefaults[key]);
+}
+
+/** `settings` after a change of the delivery: a pull topic has no fields of a call. */
+export function withDelivery(
+  settings: TopicSettings,
+  delivery: TopicSettings['delivery'] = settings.delivery,
+): TopicSettings {
+  if (delivery !== 'pull') return settings;
+  return { ...settings, ...Object.fromEntries(callFields.map((key) => [key, topicDefaults[key]])) };
 }
 
 /** Replaces masked header values by those of `known`; null = no topic yet. Throws DqError for a masked value

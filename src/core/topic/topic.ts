@@ -36,6 +36,11 @@ export interface KnownTopic extends PlainTopic {
   open(): Topic;
 }
 
+/** Whether dq may call its callback URL now. */
+export function isCalled({ state, delivery }: Pick<Topic, 'state' | 'delivery'>): boolean {
+  return state === 'active' && delivery === 'push';
+}
+
 /** Wraps a decrypted topic. */
 export function asKnown({ secrets, headers, ...rest }: Topic): KnownTopic {
   return { ...rest, open: () => ({ ...rest, secrets, headers }) };
@@ -45,7 +50,7 @@ export const topicDefaults = Object.fromEntries(
   Object.entries(topicFields).flatMap(([name, field]: [string, TopicField]) =>
     field.default === undefined ? [] : [[name, field.default]],
   ),
-) as Omit<TopicSettings, 'callbackUrl'>;
+) as unknown as TopicSettings;
 
 /** Default of emptyReply for a format. A php-delayqueue receiver, which gets `form`, must answer with a
  *  body: its empty reply is a crash. Other receivers often answer with a status alone. */

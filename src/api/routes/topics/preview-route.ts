@@ -80,7 +80,7 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
         const topic = draftTopic(known, name, parsed.input);
         const waitsMs = waitsOf(topic, config['retry.unit']);
         const totalMs = waitsMs.reduce((sum, wait) => sum + wait, 0);
-        const mayResolve = seesHeaderValues(request);
+        const mayResolve = seesHeaderValues(request) && topic.callbackUrl !== '';
         const destination = mayResolve ? await destinationOf(new URL(topic.callbackUrl)) : null;
         return { errors: [], waitsMs, totalMs, destination };
       } catch (error) {

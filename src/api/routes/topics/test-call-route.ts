@@ -9,7 +9,13 @@ import { maskedValue, parseTopicInput } from '../../../core/topic/settings.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
 import type { TestCallResult } from '../../../process/test-call.ts';
 import { checkContent } from '../../../use-cases/accept-job.ts';
-import { checkNamed, draftTopic, getTopic, topicNotFound } from '../../../use-cases/change-topic.ts';
+import {
+  checkNamed,
+  draftTopic,
+  getTopic,
+  requireCallback,
+  topicNotFound,
+} from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesHeaderValues } from '../../http/route-access.ts';
 import { closed, count, nullable, problems, reply, text, topicParam } from '../../http/schemas.ts';
@@ -120,7 +126,7 @@ const schema = {
   description: `The call has the header dq-test: true and a signature. At most ${apiLimits.testCallsPerMinute} per minute. It waits for the topic's timeout, at most 30 s.`,
   params: closed(topicParam),
   body: TestCallInput,
-  response: { 200: reply('what happened', TestCallReply), ...problems(404, 413, 415, 429, 503) },
+  response: { 200: reply('what happened', TestCallReply), ...problems(404, 409, 413, 415, 429, 503) },
 };
 
 export function testCallRoute(api: Api, { role, egress }: ApiContext, questions: MasterQuestions): void {
@@ -140,6 +146,7 @@ export function testCallRoute(api: Api, { role, egress }: ApiContext, questions:
       if (Buffer.byteLength(body) > apiLimits.testBodyBytesMax)
         throw invalidField('body', `must be at most ${apiLimits.testBodyBytesMax} bytes`);
       const topic = await topicToCall(name, draft);
+      requireCallback(topic);
       checkContent({ contentType, body: Buffer.from(body), isLiteral: true }, topic, clock.now());
       if (config.noDeliveries)
         throw new DqError('unavailable', 'dq was started with --no-deliveries; start it without');

@@ -52,9 +52,8 @@ export const Secret = schemaOf('secret', topicColumns.secret);
 
 const optional = (schemas: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, Type.Optional(schema)]));
-const { callbackUrl = Type.Unknown(), ...others } = withDefaults;
 const revision = Type.Optional(count('as read, ignored; the header If-Match compares it', 17));
-const written = { callbackUrl, ...optional({ ...others, secret: Secret }), revision };
+const written = { ...optional({ ...withDefaults, secret: Secret }), revision };
 
 export const TopicInput = closed({ topic: TopicName, ...written }, { title: 'TopicInput' });
 export const TopicReplacement = closed(

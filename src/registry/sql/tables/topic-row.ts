@@ -13,20 +13,18 @@ import { sqlLimits } from '../limits.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type TopicRow = RegistrySchema['topic'];
-type Settings = Omit<TopicSettings, 'callbackUrl'>;
 
-const defaults = Object.entries(topicDefaults) as [keyof Settings, unknown][];
-const settingNames: readonly (keyof TopicSettings)[] = ['callbackUrl', ...defaults.map(([name]) => name)];
+const defaults = Object.entries(topicDefaults) as [keyof TopicSettings, unknown][];
+const settingNames = defaults.map(([name]) => name);
 /** A row holds all settings of the dq that wrote it, so a later default changes no topic. Rows without
  *  emptyReply were written when this was its default. */
 const defaultsOfRows: typeof topicDefaults = { ...topicDefaults, emptyReply: 'retry' };
 const { headers: _, ...withoutHeaders } = defaultsOfRows;
-const plainDefaults = Object.entries(withoutHeaders) as [keyof Settings, unknown][];
+const plainDefaults = Object.entries(withoutHeaders) as [keyof TopicSettings, unknown][];
 /** Topics are copies of this: objects that grow member by member take four times the memory, 200 MB per
  *  100,000. */
 const template: KnownTopic = {
   ...withoutHeaders,
-  callbackUrl: '',
   topic: '',
   state: 'active',
   revision: 0,
@@ -175,7 +173,7 @@ function stateOf({ name, state }: Pick<TopicRecord, 'name' | 'state'>): TopicSta
   });
 }
 
-function isDefault(setting: keyof Settings, value: unknown): boolean {
+function isDefault(setting: keyof TopicSettings, value: unknown): boolean {
   return typeof value === 'object' && JSON.stringify(value) === shared.get(setting);
 }
 
