@@ -9,7 +9,7 @@ import type { RoleContext } from '../process/role.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { Service } from '../runtime/service.ts';
 import { PushQueue } from '../use-cases/push-queue.ts';
-import type { Api } from './api-context.ts';
+import type { Api, ApiContext } from './api-context.ts';
 import { AuditTrail } from './audit-trail.ts';
 import { observerOf } from './http/front-observer.ts';
 import { type Admit, type FrontTimes, HttpFront } from './http/http-front.ts';
@@ -32,7 +32,7 @@ export interface ApiServerOptions {
   readonly countsReplies?: boolean;
   readonly isReadOnly?: boolean;
   /** adds the routes of this port */
-  readonly addRoutes?: (api: Api, questions: MasterQuestions) => void;
+  readonly addRoutes?: (api: Api, questions: MasterQuestions, context: ApiContext) => void;
   /** started before the first answer, and drained after the last one */
   readonly services?: readonly Service[];
   /** for tests, instead of the limits */

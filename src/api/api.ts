@@ -68,7 +68,7 @@ export async function createApi(
   context: ApiContext,
   front: HttpFront,
   tokens: TokenBook,
-  addRoutes: (api: Api, questions: MasterQuestions) => void = () => {},
+  addRoutes: (api: Api, questions: MasterQuestions, context: ApiContext) => void = () => {},
 ): Promise<Api> {
   const { config, version } = context.role;
   const budgets = createBodyBudgets(config['limits.batchBytes']);
@@ -129,7 +129,7 @@ export async function createApi(
     scope.addContentTypeParser('*', jsonBodyReader(budgets.lists));
     const questions = new MasterQuestions(context.role.link);
     addJsonRoutes(scope as Api, context, tokens, questions);
-    addRoutes(scope as Api, questions);
+    addRoutes(scope as Api, questions, context);
   });
   return api;
 }

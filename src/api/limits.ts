@@ -46,6 +46,8 @@ export const apiLimits = {
   /** A connection without traffic; longer than the longest answer (an unavailable store, then one call to
    *  it). */
   connectionTimeoutMs: 60_000,
+  /** The same for a request that waits for a job, beyond its wait. */
+  pullSpareMs: 10_000,
   /** dq reads and discards what a rejected client still sends for this long: closing with unread bytes
    *  resets the connection, and the reset can overtake the answer. */
   lingerMs: 2_000,

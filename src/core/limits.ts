@@ -18,7 +18,6 @@ export const limits = {
   topicEmailsMax: 50,
   /** The longest delay: 3650 days. */
   delayMsMax: 3650 * 86_400_000,
-  leaseMsMax: 86_400_000,
   /** Pushes of one batch: ten store calls. */
   batchItemsMax: 1_000,
   /** Attempt records that dq keeps with a job; older ones are dropped. */

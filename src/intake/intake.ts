@@ -8,6 +8,9 @@ import { listen, urlOf, whyNotListening } from '../api/http/listen.ts';
 import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
+import { pullRoutes } from './pull/pull-routes.ts';
+import { PulledLeases } from './pull/pulled-leases.ts';
+import { Puller } from './pull/puller.ts';
 
 /** `times`: for tests, instead of the limits. */
 export function createIntake(role: RoleContext, times?: FrontTimes): Role {
@@ -17,12 +20,15 @@ export function createIntake(role: RoleContext, times?: FrontTimes): Role {
 class Intake implements Role {
   readonly name = 'server';
   readonly #server: ApiServer;
+  readonly #puller: Puller;
   #url: string | null = null;
 
   constructor(role: RoleContext, times?: FrontTimes) {
     const { adminToken, config } = role;
     const { 'server.host': host, 'server.port': port } = config;
     const tokens = new TokenBook(role.registry, role.log);
+    this.#puller = new Puller(role);
+    const leases = new PulledLeases(role);
     const access = new Access({ adminToken, tokens, servesStrangers: servesStrangers(config) });
     this.#server = new ApiServer({
       role,
@@ -35,6 +41,8 @@ class Intake implements Role {
         }),
       // A server that replaces a dead one. Not in a reload, which may discard its servers again.
       opensFirst: role.restarts > 0,
+      addRoutes: (api, _questions, context) => pullRoutes(api, context, { puller: this.#puller, leases }),
+      services: [leases],
       times,
     });
   }
@@ -51,7 +59,9 @@ class Intake implements Role {
     this.#url = urlOf(await this.#server.start());
   }
 
-  drain(deadlineMs: number): Promise<void> {
-    return this.#server.drain(deadlineMs);
+  /** Waiting pullers are answered first: the server waits for its requests. */
+  async drain(deadlineMs: number): Promise<void> {
+    await this.#puller.drain(deadlineMs);
+    await this.#server.drain(deadlineMs);
   }
 }

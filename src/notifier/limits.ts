@@ -131,8 +131,4 @@ export const notifierLimits = {
   /** Share of the slots that only topics whose last callback succeeded and that have no running call may
    *  use. */
   keptSlotsShare: 0.125,
-  /** Facts about calls: topics per message, and how often one is sent. As in the rows of dq-upkeep; 20 KB a
-   *  second with 200 busy topics. */
-  factTopicsMax: 200,
-  factsToUpkeepMs: 1_000,
 } as const;

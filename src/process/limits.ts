@@ -16,4 +16,8 @@ export const processLimits = {
   watchdogStoreTicks: 60,
   /** Interval of sending counters to dq-upkeep. */
   countersToUpkeepMs: 1_000,
+  /** Facts about calls: topics per message, and how often one is sent. As in the rows of dq-upkeep; 20 KB a
+   *  second with 200 busy topics. */
+  factTopicsMax: 200,
+  factsToUpkeepMs: 1_000,
 } as const;

@@ -101,6 +101,8 @@ export const metricDeclarations = {
     topic,
     ['event', ['pushed', 'delivered', 'retried', 'dead', 'cancelled']],
   ]),
+  dq_pulls_total: counter('Pull requests by their answer', [['outcome', ['jobs', 'empty', 'gone']]]),
+  dq_pull_waiting: gauge('Pull requests that wait for a job', []),
   dq_jobs_promoted_total: counter('Jobs promoted from delayed to ready', []),
   dq_jobs_released_total: counter('Reserved jobs released without a call; no attempt counted', []),
   dq_leases_lost_total: counter('Finishing writes rejected because the lease was lost', [

@@ -28,7 +28,7 @@ export const topicFields = {
   title: text(200, '', 'title for people', { flag: '--title <text>' }),
   owner: text(200, '', 'person or team that owns the topic', { flag: '--owner <text>' }),
   delivery: choice(['push', 'pull'], 'push', 'push: dq calls callbackUrl; pull: clients take the jobs', { flag: '--delivery <delivery>', more: 'With `pull` the fields of a call (`callbackUrl`, `method`, `format`, `headers`, `timeout`, `retryIf`, `okStatus`, `emptyReply`, `concurrency`, `rate`, `dangerouslySkipTlsVerify`) must be left out. A change holds for the jobs that wait; calls and leases end as they began' }),
-  leaseMs: duration(1_000, limits.leaseMsMax, 60_000, 'time that a client has for a job that it pulled', { name: 'lease', flag: '--lease <duration>', more: 'For delivery `pull`. A lease that ends without an answer is a failed attempt' }),
+  leaseMs: duration(limits.pullLeaseMsMin, limits.pullLeaseMsMax, 60_000, 'time that a client has for a job that it pulled', { name: 'lease', flag: '--lease <duration>', more: 'For delivery `pull`. A lease that ends without an answer is a failed attempt' }),
   method: choice(['POST', 'PUT', 'GET'], 'POST', 'HTTP method of callbacks; GET needs format form', { flag: '--method <method>' }),
   format: choice(['raw', 'form'], 'raw', 'raw: the body as pushed; form: its members as form fields', { flag: '--format <format>', more: 'With method GET the form fields go into the query' }),
   headers: headers(16, 1_024, 'static headers of every callback', { flag: '--header <name: value>', more: 'They replace all earlier ones. Hop-by-hop headers and those that dq sets are rejected. Only callers with the scope `admin` see the values, others see `***`; `***` in a request keeps the stored value' }),

@@ -1,12 +1,12 @@
 // CallFacts adds up the lateness, duration and result of calls per topic, and sends them to dq-upkeep each
 // second, which records them. Statistics: a kill -9 loses those that were not sent.
-// Invariant: at most notifierLimits.factTopicsMax topics; further ones are added up as `_other`.
+// Invariant: at most processLimits.factTopicsMax topics; further ones are added up as `_other`.
 
 import type { AttemptReason } from '../core/job.ts';
 import { addReason, addTime, type Facts, noFacts, packFacts, reasonKey } from '../core/series.ts';
-import type { MasterLink } from '../process/role.ts';
 import { otherLabel } from '../telemetry/metric-declarations.ts';
-import { notifierLimits } from './limits.ts';
+import { processLimits } from './limits.ts';
+import type { MasterLink } from './role.ts';
 
 export interface EndedAttempt {
   readonly attempt: number;
@@ -27,7 +27,7 @@ export class CallFacts {
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.send(), notifierLimits.factsToUpkeepMs).unref();
+    this.#timer = setInterval(() => this.send(), processLimits.factsToUpkeepMs).unref();
   }
 
   close(): void {
@@ -58,7 +58,7 @@ export class CallFacts {
   #of(topic: string): Facts {
     const known = this.#facts.get(topic);
     if (known !== undefined) return known;
-    const name = this.#facts.size < notifierLimits.factTopicsMax ? topic : otherLabel;
+    const name = this.#facts.size < processLimits.factTopicsMax ? topic : otherLabel;
     const facts = this.#facts.get(name) ?? noFacts();
     this.#facts.set(name, facts);
     return facts;

@@ -1,0 +1,21 @@
+// pullLimits: the fixed bounds of pulling that users cannot configure, each with its reason.
+
+export const pullLimits = {
+  /** Requests that wait, per server; further ones are answered 503. Each costs some KB and a connection. */
+  waitersMax: 10_000,
+  /** Topics of one request: each is a line of every reserve. */
+  topicsMax: 100,
+  /** Jobs of one request, and leases of one ack, nack or extend. */
+  jobsMax: 100,
+  leasesMax: 1_000,
+  /** Longest wait of a request: below the usual idle limits of proxies and clients. */
+  waitMsMax: 180_000,
+  /** A partition that does not answer holds up the others for this long; its late answer still counts. */
+  partitionMs: 500,
+  /** A release that was not stored is sent again this often, after this time. Afterwards the lease expires,
+   *  which costs the job an attempt. */
+  releaseTries: 5,
+  releaseAgainMs: 500,
+  /** Characters of the reason of a nack, as of a detail of a callback. */
+  reasonCharsMax: 200,
+} as const;

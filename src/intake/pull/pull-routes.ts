@@ -1,0 +1,342 @@
+// POST /v1/pull and the calls of a puller's leases: ack, nack, extend. Only the port of the API has them.
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Api, ApiContext } from '../../api/api-context.ts';
+import { mayTouch, requireTopic } from '../../api/http/route-access.ts';
+import {
+  closed,
+  count,
+  DueAt,
+  instant,
+  JobId,
+  problems,
+  reply,
+  TopicName,
+  text,
+  topicParam,
+  Version,
+} from '../../api/http/schemas.ts';
+import { apiLimits } from '../../api/limits.ts';
+import { bodyJson } from '../../api/routes/job-json.ts';
+import { webhookIdOf } from '../../core/delivery.ts';
+import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
+import { catalogue, DqError, type ErrorCode, invalidField } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts';
+import type { Topic } from '../../core/topic/topic.ts';
+import { topicNotFound } from '../../use-cases/change-topic.ts';
+import { pullLimits } from './limits.ts';
+import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
+import type { PulledJob, Puller } from './puller.ts';
+
+const tags = ['pull'];
+const Lease = text('opaque; give it to ack, nack or extend', 'WyJvcmRlci5jbG9zZSIsIjQ3MTEiXQ');
+const shortest = formatDuration(limits.pullLeaseMsMin);
+const longest = formatDuration(limits.pullLeaseMsMax);
+const leaseHelp = `lease of jobs without one of their own, ${shortest} to ${longest}; default: that of the topic`;
+const waitHelp = `how long to wait for a job, at most ${formatDuration(pullLimits.waitMsMax)}; default 0`;
+
+const PulledJobJson = Type.Object(
+  {
+    topic: TopicName,
+    id: JobId,
+    version: Version,
+    webhookId: text('the same on every attempt of this job', 'msg_2f1c'),
+    lease: Lease,
+    leaseUntil: instant('when the lease ends: answer before'),
+    attempt: count('number of this attempt', 1),
+    maxAttempts: count('attempts in all', 10),
+    dueAt: DueAt,
+    createdAt: instant('when dq accepted the job'),
+    contentType: Type.Unsafe<unknown>({
+      type: ['string', 'null'],
+      description: 'as pushed',
+      examples: ['application/json'],
+    }),
+    body: Type.Optional(text('as pushed, if it is UTF-8', '{"order":4711}')),
+    bodyBase64: Type.Optional(text('as pushed, if it is not UTF-8', 'AAEC')),
+  },
+  { title: 'PulledJob' },
+);
+const Pulled = closed(
+  { items: Type.Array(PulledJobJson, { description: 'empty when no job was due in time' }) },
+  { title: 'Pulled' },
+);
+const LeaseResult = Type.Object(
+  {
+    status: Type.Integer({
+      description: '200: done; 403: not your topic; 409: the lease is lost; 503: not done, or unknown',
+      examples: [200],
+    }),
+    code: Type.Optional(text('why not', 'lease_lost')),
+    leaseUntil: Type.Optional(instant('extend: when the lease ends now')),
+  },
+  { title: 'LeaseResult' },
+);
+const LeaseResults = closed(
+  { results: Type.Array(LeaseResult, { description: 'one per lease, in order' }) },
+  { title: 'LeaseResults' },
+);
+const Leases = Type.Array(Lease, {
+  minItems: 1,
+  maxItems: pullLimits.leasesMax,
+  description: 'leases of pulled jobs',
+});
+const durationOf = (description: string, example: string) =>
+  Type.Unsafe<string | number>({ type: ['string', 'integer'], description, examples: [example] });
+
+const pullErrors = problems(404, 409, 413, 415, 503);
+const topicSchema = {
+  operationId: 'pullTopic',
+  tags,
+  summary: 'Take due jobs of a pull topic',
+  description:
+    'Each job comes with a lease. A lease that ends without ack or nack is a failed attempt. An answer that is lost costs the same.',
+  params: closed(topicParam),
+  querystring: closed({
+    max: Type.Optional(text(`jobs at most, 1 to ${pullLimits.jobsMax}; default 1`, '10')),
+    wait: Type.Optional(text(waitHelp, '30s')),
+    lease: Type.Optional(text(leaseHelp, '5m')),
+  }),
+  response: { 200: reply('the jobs', Pulled), ...pullErrors },
+};
+const topicsSchema = {
+  operationId: 'pull',
+  tags,
+  summary: 'Take due jobs of several pull topics, which take turns',
+  body: closed(
+    {
+      topics: Type.Array(TopicName, {
+        minItems: 1,
+        maxItems: pullLimits.topicsMax,
+        description: 'pull topics',
+      }),
+      max: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: pullLimits.jobsMax,
+          default: 1,
+          description: 'jobs at most',
+          examples: [10],
+        }),
+      ),
+      wait: Type.Optional(durationOf(waitHelp, '30s')),
+      lease: Type.Optional(durationOf(leaseHelp, '5m')),
+    },
+    { title: 'PullInput' },
+  ),
+  response: { 200: reply('the jobs', Pulled), ...pullErrors },
+};
+const leaseErrors = problems(413, 415, 503);
+const ackSchema = {
+  operationId: 'ackLeases',
+  tags,
+  summary: 'Jobs are done',
+  description: 'A late ack counts until dq has given the job to another client.',
+  body: closed({ leases: Leases }, { title: 'AckInput' }),
+  response: { 200: reply('a result per lease', LeaseResults), ...leaseErrors },
+};
+const nackSchema = {
+  operationId: 'nackLeases',
+  tags,
+  summary: 'Attempts have failed',
+  body: closed(
+    {
+      leases: Leases,
+      delay: Type.Optional(durationOf('until the next attempt; default: the backoff of the topic', '30s')),
+      reason: Type.Optional(
+        Type.String({
+          maxLength: pullLimits.reasonCharsMax,
+          description: 'kept with the attempt',
+          examples: ['order is locked'],
+        }),
+      ),
+      dead: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description: 'no further attempt: the job becomes a dead letter',
+          examples: [true],
+        }),
+      ),
+      release: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description: 'back in its place at once; counts no attempt. Not with the others',
+          examples: [true],
+        }),
+      ),
+    },
+    { title: 'NackInput' },
+  ),
+  response: { 200: reply('a result per lease', LeaseResults), ...leaseErrors },
+};
+const extendSchema = {
+  operationId: 'extendLeases',
+  tags,
+  summary: 'Leases end later, or sooner',
+  body: closed(
+    { leases: Leases, for: durationOf(`from now on, ${shortest} to ${longest}`, '5m') },
+    { title: 'ExtendInput' },
+  ),
+  response: { 200: reply('a result per lease', LeaseResults), ...leaseErrors },
+};
+
+interface Given {
+  readonly topics: readonly string[];
+  readonly max: number;
+  readonly wait: unknown;
+  readonly lease: unknown;
+}
+
+export function pullRoutes(
+  api: Api,
+  { role, suggestion }: ApiContext,
+  { puller, leases }: { readonly puller: Puller; readonly leases: PulledLeases },
+): void {
+  const access = { scope: 'pull', topics: 'handler' } as const;
+  api.post(
+    '/v1/topics/:topic/pull',
+    { schema: topicSchema, config: { access: { scope: 'pull', topics: 'path' } } },
+    (request, answer) => {
+      const { max = '1', wait, lease } = request.query;
+      return pull(request, answer, { topics: [request.params.topic], max: readMax(max), wait, lease });
+    },
+  );
+  api.post('/v1/pull', { schema: topicsSchema, config: { access } }, (request, answer) => {
+    const { topics, max = 1, wait, lease } = request.body;
+    for (const topic of topics) requireTopic(request, topic);
+    return pull(request, answer, { topics: [...new Set(topics)], max, wait, lease });
+  });
+  api.post('/v1/leases/ack', { schema: ackSchema, config: { access } }, (request) =>
+    each(request, request.body.leases, (mine) => leases.ack(mine)),
+  );
+  api.post('/v1/leases/nack', { schema: nackSchema, config: { access } }, (request) => {
+    const { leases: given, delay, reason = '', dead = false, release = false } = request.body;
+    if (release && (dead || delay !== undefined || reason !== ''))
+      throw invalidField(
+        'release',
+        'counts no attempt, so it takes no delay, reason or dead; leave them out',
+      );
+    if (dead && delay !== undefined)
+      throw invalidField('delay', 'a dead letter has no further attempt; leave out delay or dead');
+    const delayMs = delay === undefined ? null : readDuration('delay', delay, 0, limits.delayMsMax);
+    const isDead = dead;
+    return each(request, given, (mine) =>
+      release ? leases.release(mine) : leases.nack(mine, { delayMs, reason, isDead }),
+    );
+  });
+  api.post('/v1/leases/extend', { schema: extendSchema, config: { access } }, (request) => {
+    const { leases: given, for: length } = request.body;
+    const leaseMs = readDuration('for', length, limits.pullLeaseMsMin, limits.pullLeaseMsMax);
+    return each(request, given, (mine) => leases.extend(mine, leaseMs));
+  });
+
+  async function pull(request: FastifyRequest, answer: FastifyReply, given: Given): Promise<object> {
+    const waitMs = given.wait === undefined ? 0 : readDuration('wait', given.wait, 0, pullLimits.waitMsMax);
+    const leaseMs =
+      given.lease === undefined
+        ? null
+        : readDuration('lease', given.lease, limits.pullLeaseMsMin, limits.pullLeaseMsMax);
+    const topics = await Promise.all(given.topics.map((name) => pullTopic(request, name)));
+    const { socket } = request.raw;
+    // The limit for connections without traffic would cut a request that waits.
+    socket.setTimeout(waitMs + apiLimits.pullSpareMs);
+    const asked = puller.pull({ topics: given.topics, max: given.max, waitMs, leaseMs });
+    const onClose = (): void => asked.cancel();
+    socket.once('close', onClose);
+    try {
+      const pulled = await asked.jobs;
+      if (socket.destroyed) {
+        puller.release(pulled);
+        return { items: [] };
+      }
+      const maxOf = new Map(topics.map(({ topic, maxAttempts }) => [topic, maxAttempts]));
+      answer.header('cache-control', 'no-store');
+      return { items: pulled.map((one) => jobJson(one, maxOf.get(one.job.topic) ?? 0)) };
+    } finally {
+      socket.removeListener('close', onClose);
+      socket.setTimeout(apiLimits.connectionTimeoutMs);
+    }
+  }
+
+  /** Throws DqError topic_not_found or topic_not_pull. */
+  async function pullTopic(
+    request: FastifyRequest,
+    name: string,
+  ): Promise<Pick<Topic, 'topic' | 'maxAttempts'>> {
+    const topic = role.topics.get(name) ?? (await role.topics.lookUp(name));
+    if (topic === undefined) throw suggestion.added(topicNotFound(name), (near) => mayTouch(request, near));
+    if (topic.delivery === 'pull') return topic;
+    throw new DqError(
+      'topic_not_pull',
+      `topic ${name}: dq calls its callback URL; change delivery to pull first`,
+    );
+  }
+
+  function jobJson({ job, pulledAt }: PulledJob, maxAttempts: number): object {
+    const { topic, id, version, failures, dueAt, acceptedAt, contentType, body, leaseMs } = job;
+    const lease: PulledLease = { topic, id, version, token: job.token, failures, pulledAt, dueAt };
+    leases.pulled(lease);
+    return {
+      ...{ topic, id, version: String(version), webhookId: webhookIdOf(job), lease: leaseText(lease) },
+      leaseUntil: formatInstant(pulledAt + leaseMs),
+      ...{
+        attempt: failures + 1,
+        maxAttempts,
+        dueAt: formatInstant(dueAt),
+        createdAt: formatInstant(acceptedAt),
+      },
+      ...{ contentType, ...bodyJson(body) },
+    };
+  }
+}
+
+/** Applies `act` to the leases of topics that the caller may touch; the others are answered 403. */
+async function each(
+  request: FastifyRequest,
+  texts: readonly string[],
+  act: (leases: readonly PulledLease[]) => Promise<readonly LeaseOutcome[]>,
+): Promise<object> {
+  const leases = texts.map((given, n) => {
+    const lease = readLease(given);
+    if (lease === null)
+      throw invalidField(`leases[${n}]`, 'is no lease; give the text of a pulled job as it is');
+    return lease;
+  });
+  const mine = leases.filter(({ topic }) => mayTouch(request, topic));
+  const outcomes = mine.length === 0 ? [] : await act(mine);
+  const results = new Map(mine.map((lease, n) => [lease, resultOf(outcomes[n])]));
+  return { results: leases.map((lease) => results.get(lease) ?? rejected('forbidden')) };
+}
+
+function resultOf(outcome: LeaseOutcome | undefined): object {
+  switch (outcome?.kind) {
+    case 'lease_lost':
+      return rejected('lease_lost');
+    case 'not_stored':
+      return rejected('not_stored');
+    case 'unknown':
+    case undefined:
+      return rejected('unknown');
+    case 'extended':
+      return { status: 200, leaseUntil: formatInstant(outcome.until) };
+    default:
+      return { status: 200 };
+  }
+}
+
+const rejected = (code: ErrorCode): object => ({ status: catalogue[code].status, code });
+
+function readMax(given: string): number {
+  const max = /^\d{1,3}$/.test(given) ? Number(given) : 0;
+  if (max >= 1 && max <= pullLimits.jobsMax) return max;
+  throw invalidField('max', `must be a whole number from 1 to ${pullLimits.jobsMax}`);
+}
+
+function readDuration(field: string, given: unknown, minMs: number, maxMs: number): number {
+  const parsed = parseDuration(given);
+  if (!parsed.ok) throw invalidField(field, parsed.message);
+  if (parsed.value >= minMs && parsed.value <= maxMs) return parsed.value;
+  throw invalidField(field, `must be from ${formatDuration(minMs)} to ${formatDuration(maxMs)}`);
+}

@@ -1,0 +1,173 @@
+// Ends and extends the leases of pulled jobs, as their clients ask. Each write is fenced by version and token, so
+// a repeat does no harm: a second ack is answered lease_lost.
+
+import { hostname } from 'node:os';
+import type { AttemptReason, AttemptRecord, Lease } from '../../core/job.ts';
+import type { PulledLease } from '../../core/pull-lease.ts';
+import type { ExtendOutcome, FinishOutcome } from '../../ports/job-store.ts';
+import type { StatName } from '../../ports/registry.ts';
+import { CallFacts } from '../../process/call-facts.ts';
+import type { RoleContext } from '../../process/role.ts';
+import type { Service } from '../../runtime/service.ts';
+import { type Settlement, settle } from '../../use-cases/settle-delivery.ts';
+
+/** How the client ends an attempt that failed. */
+export interface Nack {
+  /** to the next attempt; null: the topic's backoff */
+  readonly delayMs: number | null;
+  /** of the client, kept with the attempt; '' = none */
+  readonly reason: string;
+  /** no further attempt */
+  readonly isDead: boolean;
+}
+
+export type LeaseOutcome = FinishOutcome<'acked' | 'retried' | 'buried' | 'released'> | ExtendOutcome;
+
+interface Ended {
+  readonly lease: PulledLease;
+  readonly attempt: AttemptRecord;
+  readonly settlement: Settlement;
+}
+
+const host = hostname();
+const leaseOf = ({ topic, id, version, token }: Lease): Lease => ({ topic, id, version, token });
+
+export class PulledLeases implements Service {
+  readonly #ctx: RoleContext;
+  readonly #facts: CallFacts;
+
+  constructor(ctx: RoleContext) {
+    this.#ctx = ctx;
+    this.#facts = new CallFacts(ctx.link);
+  }
+
+  async start(): Promise<void> {
+    this.#facts.start();
+  }
+
+  async drain(): Promise<void> {
+    this.#facts.close();
+  }
+
+  /** Counts the lateness of a job that is handed out. */
+  pulled(lease: PulledLease): void {
+    const lateMs = Math.max(0, lease.pulledAt - lease.dueAt);
+    this.#ctx.metrics.observe('dq_delivery_lateness_seconds', lateMs / 1_000);
+    this.#facts.lateness(lease.topic, lateMs);
+  }
+
+  async ack(leases: readonly PulledLease[]): Promise<readonly LeaseOutcome[]> {
+    const ended = leases.map(
+      (lease): Ended => ({
+        ...{ lease, attempt: this.#attempt(lease, null, ''), settlement: { kind: 'ack' } },
+      }),
+    );
+    const keeps = this.#ctx.config['history.retention'] > 0;
+    const items = ended.map(({ lease, attempt }) => ({ ...leaseOf(lease), attempt: keeps ? attempt : null }));
+    return this.#counted(ended, await this.#ctx.store.jobs.ack(items));
+  }
+
+  async nack(leases: readonly PulledLease[], nack: Nack): Promise<readonly LeaseOutcome[]> {
+    const ended = leases.map((lease): Ended => {
+      const settlement = this.#settlementOf(lease, nack);
+      const next =
+        settlement.kind === 'retry' ? { nextDelayMs: settlement.delayMs, nextBy: 'backoff' as const } : {};
+      const attempt = { ...this.#attempt(lease, 'nacked', nack.reason), ...next };
+      return { lease, attempt, settlement };
+    });
+    const { jobs } = this.#ctx.store;
+    const retried = ended.filter(({ settlement }) => settlement.kind === 'retry');
+    const buried = ended.filter(({ settlement }) => settlement.kind === 'bury');
+    const [retries, buries] = await Promise.all([
+      jobs.retry(
+        retried.map(({ lease, attempt, settlement }) => ({
+          ...leaseOf(lease),
+          attempt,
+          ...(settlement as { delayMs: number }),
+        })),
+      ),
+      jobs.bury(
+        buried.map(({ lease, attempt, settlement }) => ({
+          ...leaseOf(lease),
+          attempt,
+          ...(settlement as { reason: 'nacked' }),
+        })),
+      ),
+    ]);
+    const outcomes = new Map<Ended, LeaseOutcome>([
+      ...this.#counted(retried, retries).map((outcome, n) => [retried[n] as Ended, outcome] as const),
+      ...this.#counted(buried, buries).map((outcome, n) => [buried[n] as Ended, outcome] as const),
+    ]);
+    return ended.map((one) => outcomes.get(one) ?? unanswered);
+  }
+
+  /** Back in its place, without an attempt. */
+  async release(leases: readonly PulledLease[]): Promise<readonly LeaseOutcome[]> {
+    const outcomes = await this.#ctx.store.jobs.release(leases.map(leaseOf));
+    const released = outcomes.filter(({ kind }) => kind === 'released').length;
+    if (released > 0) this.#ctx.metrics.count('dq_jobs_released_total', released);
+    return outcomes;
+  }
+
+  extend(leases: readonly PulledLease[], leaseMs: number): Promise<readonly LeaseOutcome[]> {
+    return this.#ctx.store.jobs.extend(leases.map((lease) => ({ ...leaseOf(lease), leaseMs })));
+  }
+
+  /** A topic that was removed has no policy any more: its job waits for its return, one backoff later. */
+  #settlementOf({ topic, failures }: PulledLease, { delayMs, isDead }: Nack): Settlement {
+    const { config, topics } = this.#ctx;
+    const policy = topics.get(topic);
+    if (isDead) return { kind: 'bury', reason: 'nacked' };
+    if (policy === undefined) return { kind: 'retry', delayMs: delayMs ?? config['retry.unit'] };
+    const verdict = { outcome: 'failed', reason: 'nacked', noMoreAttempts: null, retryAfterMs: 0 } as const;
+    const settlement = settle(policy, failures, verdict, config['retry.unit'], Math.random);
+    return settlement.kind === 'retry' && delayMs !== null ? { kind: 'retry', delayMs } : settlement;
+  }
+
+  #attempt(lease: PulledLease, reason: AttemptReason | null, detail: string): AttemptRecord {
+    return {
+      attempt: lease.failures + 1,
+      startedAt: lease.pulledAt,
+      durationMs: Math.max(0, this.#ctx.clock.now() - lease.pulledAt),
+      outcome: reason === null ? 'delivered' : 'failed',
+      ...{ reason, status: null, replyExcerpt: '', notifier: this.#ctx.title, host },
+      ...(reason === null ? {} : { latenessMs: Math.max(0, lease.pulledAt - lease.dueAt) }),
+      ...(detail === '' ? {} : { detail }),
+    };
+  }
+
+  /** Counts and logs what the store has applied. */
+  #counted<O extends LeaseOutcome>(ended: readonly Ended[], outcomes: readonly O[]): readonly O[] {
+    for (const [n, one] of ended.entries()) {
+      const kind = outcomes[n]?.kind;
+      if (kind === 'acked' || kind === 'retried' || kind === 'buried') this.#report(one);
+      else if (kind === 'lease_lost')
+        this.#ctx.metrics.count('dq_leases_lost_total', 1, verbOf[one.settlement.kind]);
+    }
+    return outcomes;
+  }
+
+  #report({ lease, attempt, settlement }: Ended): void {
+    const { counters, metrics, log } = this.#ctx;
+    const { topic, id, version } = lease;
+    const { durationMs, reason, status } = attempt;
+    counters.add(topic, statOf[settlement.kind]);
+    metrics.count('dq_attempts_total', 1, settlement.kind, (reason ?? 'none') as 'none');
+    this.#facts.ended(topic, { attempt: attempt.attempt, durationMs, reason, status });
+    log.notify({
+      ...{ topic, id, version, attempt: attempt.attempt, outcome: attempt.outcome, verdict: settlement.kind },
+      ...{ reason, status, durationMs, lateMs: lease.pulledAt - lease.dueAt, via: 'pull' },
+      ...(settlement.kind === 'retry' ? { delayMs: settlement.delayMs } : {}),
+      ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
+      ...(attempt.detail === undefined ? {} : { detail: attempt.detail }),
+    });
+  }
+}
+
+const unanswered: LeaseOutcome = { kind: 'unknown' } as LeaseOutcome;
+const statOf: Readonly<Record<Settlement['kind'], StatName>> = {
+  ack: 'delivered',
+  retry: 'retried',
+  bury: 'dead',
+};
+const verbOf = { ack: 'ack', retry: 'retry', bury: 'bury' } as const;
