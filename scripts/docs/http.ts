@@ -10,6 +10,9 @@ import { trialRoutes } from '../../src/console/trial-routes.ts';
 import type { TopicField } from '../../src/core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
+import { pullRoutes } from '../../src/intake/pull/pull-routes.ts';
+import type { PulledLeases } from '../../src/intake/pull/pulled-leases.ts';
+import type { Puller } from '../../src/intake/pull/puller.ts';
 import type { TokenBook } from '../../src/registry/token-book.ts';
 import { code, plain, table } from './markdown.ts';
 
@@ -120,6 +123,7 @@ async function describeApi(): Promise<OpenApi> {
   const api = await createApi(context, front, unused as TokenBook, (routes) => {
     sessionRoutes(routes, unused as SessionRoutesOptions);
     trialRoutes(routes, unused as Trial);
+    pullRoutes(routes, context, { puller: unused as Puller, leases: unused as PulledLeases });
   });
   await api.ready();
   return api.swagger() as unknown as OpenApi;

@@ -13,6 +13,7 @@ const bodyOptional = ['/v1/topics/{topic}/jobs', '/v1/topics/{topic}/secret'];
 const tags = [
   { name: 'jobs', description: 'push, read, move and cancel jobs' },
   { name: 'topics', description: 'kinds of jobs with their callback, retry policy and limits' },
+  { name: 'pull', description: 'take due jobs of pull topics; acknowledge, reject or extend their leases' },
   { name: 'dead letters', description: 'jobs whose attempts are used up' },
   { name: 'alerts', description: 'mails about dead letters and incidents' },
   { name: 'access', description: 'access tokens' },

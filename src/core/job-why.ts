@@ -28,7 +28,7 @@ export const whyCodes = [
 
 export type WhyCode = (typeof whyCodes)[number];
 /** Why a topic's jobs are held. */
-type HeldCode = Extract<WhyCode, 'topic_paused' | 'topic_offline' | 'not_registered' | 'waits_for_pull'>;
+type HeldCode = Extract<WhyCode, 'topic_paused' | 'topic_offline' | 'not_registered'>;
 
 export interface Why {
   readonly code: WhyCode;
@@ -84,7 +84,8 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
     }
     case 'ready': {
       const held = heldBy(facts.topic);
-      return held === null ? whyReady(facts) : { code: held };
+      if (held !== null) return { code: held };
+      return facts.topic?.delivery === 'pull' ? { code: 'waits_for_pull' } : whyReady(facts);
     }
     default:
       return { code: 'unknown' };
@@ -94,8 +95,7 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
 function heldBy(topic: WhyFacts['topic']): HeldCode | null {
   if (topic === undefined) return 'not_registered';
   if (topic.state === 'paused') return 'topic_paused';
-  if (topic.state === 'offline') return 'topic_offline';
-  return topic.delivery === 'pull' ? 'waits_for_pull' : null;
+  return topic.state === 'offline' ? 'topic_offline' : null;
 }
 
 /** The reason of the notifier, and what it says about a job. The first match counts. */

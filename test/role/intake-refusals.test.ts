@@ -50,6 +50,9 @@ const bodyOf = ({ method, path }: Route) => {
   if (method === 'POST' && path === '/v1/operations') return '{"kind":"requeue","all":true}';
   if (method === 'POST' && path === '/v1/backup') return '{"directory":"/tmp/x"}';
   if (path === '/v1/sign-in-links' || path.endsWith('/test-call')) return '{}';
+  if (path === '/v1/pull') return '{"topics":["a"]}';
+  if (path === '/v1/leases/extend') return '{"leases":["a"],"for":"1m"}';
+  if (path.startsWith('/v1/leases/')) return '{"leases":["a"]}';
   if (path === '/v1/rules/test') return '{"rule":"{status}","body":""}';
   if (path === '/v1/alerts/test') return '{"to":"a@b.c"}';
   if (method === 'POST' && path === '/v1/tokens') return '{"name":"a","scopes":["read"]}';

@@ -40,6 +40,7 @@ export function specifiedScope(route: Route): Scope | 'known' | null | undefined
   const exception = exceptions[nameOf(route)];
   if (exception !== undefined) return exception;
   if (/^\/v1\/(sessions|audit|config|reload|trial|doctor)(\/|$)/.test(path)) return 'admin';
+  if (/^\/v1\/(pull|leases|topics\/\{topic\}\/pull)(\/|$)/.test(path)) return 'pull';
   if (method === 'GET') return 'read';
   if (/^\/v1\/(operations|dead)(\/|$)/.test(path)) return 'operate';
   if (/\/(run|reschedule|requeue|request|pause|resume|offline|test-call)$/.test(path)) return 'operate';

@@ -547,7 +547,6 @@ export const en = {
   then_topic_paused: 'The topic is paused: when the job is due, dq holds it.',
   then_topic_offline: 'The topic is offline: when the job is due, dq holds it.',
   then_not_registered: 'The topic is not registered: when the job is due, dq holds it.',
-  then_waits_for_pull: 'Clients pull the jobs of this topic.',
   called_by: '{notifier} calls it.',
   dead_since_time: 'It became a dead letter {time}.',
   alert_mail: 'Alert email',

@@ -536,7 +536,6 @@ export const zh = {
   then_topic_paused: '主题已暂停：到期后 dq 暂缓投递。',
   then_topic_offline: '主题已下线：到期后 dq 暂缓投递。',
   then_not_registered: '主题未注册：到期后 dq 暂缓投递。',
-  then_waits_for_pull: '该主题的任务由客户端拉取。',
   called_by: '由 {notifier} 调用。',
   dead_since_time: '{time}成为死信。',
   alert_mail: '告警邮件',
