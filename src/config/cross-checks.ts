@@ -3,7 +3,7 @@
 
 import ipaddr from 'ipaddr.js';
 import { leastDescriptors } from '../core/call-accounts.ts';
-import { parseRange } from '../core/egress-policy.ts';
+import { parseRange } from '../core/ip-range.ts';
 import { limits } from '../core/limits.ts';
 import { isMailAddress } from '../core/mail-address.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
