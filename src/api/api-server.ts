@@ -44,12 +44,17 @@ export class ApiServer {
   readonly #front: HttpFront;
   readonly #rejections: RejectionLines;
   readonly #audit: AuditTrail;
+  /** shared with other listeners of the role: their pushes go in the same store calls */
+  readonly pushes: PushQueue;
   #api: Api | null = null;
   #drained: Promise<void> | null = null;
 
   constructor(options: ApiServerOptions) {
     const { role, admit, first, countsReplies = true, times } = options;
     this.#options = options;
+    this.pushes = new PushQueue(role.store.jobs, (error) =>
+      role.log.error('api: the store broke off a call; its pushes are answered as unknown', error),
+    );
     this.#audit = new AuditTrail(role.registry, role.log);
     this.#rejections = new RejectionLines(role.log);
     this.#front = new HttpFront({
@@ -67,10 +72,7 @@ export class ApiServer {
   /** Resolves when requests are answered. */
   async start(): Promise<AddressInfo> {
     const { role, tokens, opensFirst, isReadOnly = false, addRoutes, listen } = this.#options;
-    const { config, log, shards, store, topics, link } = role;
-    const pushes = new PushQueue(store.jobs, (error) =>
-      log.error('api: the store broke off a call; its pushes are answered as unknown', error),
-    );
+    const { config, shards, topics, link } = role;
     // With port 0 the own endpoint is known only after listen().
     let egress = egressPolicyOf(config, { shards });
     const early = opensFirst ? await listen(this.#front.server) : null;
@@ -78,7 +80,7 @@ export class ApiServer {
     const api = await createApi(
       {
         role,
-        pushes,
+        pushes: this.pushes,
         audit: this.#audit,
         suggestion: new TopicSuggestion(topics),
         egress: {

@@ -6,12 +6,13 @@ import { leastDescriptors } from '../core/call-accounts.ts';
 import { parseRange } from '../core/ip-range.ts';
 import { limits } from '../core/limits.ts';
 import { isMailAddress } from '../core/mail-address.ts';
+import { scopes } from '../core/token.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { parsePublicUrl } from '../core/url/public-url.ts';
 import { parseRedisUrl } from '../core/url/redis-url.ts';
 import { parseSmtpUrl } from '../core/url/smtp-url.ts';
 import type { ConfigProblem } from './given.ts';
-import type { Config, OptionName } from './options.ts';
+import { type Config, compatPortOptions, compatPortsOf, type OptionName } from './options.ts';
 
 export interface Machine {
   /** open files that one process may have; null when unknown */
@@ -34,13 +35,14 @@ export function crossCheck(
 
   if (!isTimeZone(config.timezone))
     problem('timezone', `unknown time zone "${config.timezone}"; write an IANA name such as Asia/Shanghai`);
-  for (const name of ['egress.allow', 'egress.deny'] as const)
+  for (const name of ['egress.allow', 'egress.deny', 'compat.allow'] as const)
     for (const range of config[name]) {
       const parsed = parseRange(range);
       if (!parsed.ok) problem(name, `"${range}" ${parsed.message}`);
     }
 
   checkConsole(config, problem);
+  checkCompat(config, problem);
   checkRedis(config, problem);
   checkMail(config, problem, warning);
   checkMysql(config, problem, warning);
@@ -62,6 +64,27 @@ function checkConsole(config: Config, problem: Report): void {
   const publicUrl = config['console.publicUrl'];
   const parsed = publicUrl === '' ? null : parsePublicUrl(publicUrl);
   if (parsed?.ok === false) problem('console.publicUrl', parsed.message);
+}
+
+function checkCompat(config: Config, problem: Report): void {
+  const ports = compatPortsOf(config);
+  const others: [OptionName, number | null][] = [['server.port', config['server.port']]];
+  if (config['console.enabled']) others.push(['console.port', config['console.port']]);
+  for (const { protocol, port } of ports) {
+    const name = compatPortOptions[protocol];
+    const other = others.find(([, taken]) => port !== 0 && taken === port)?.[0];
+    if (other !== undefined) problem(name, `${port} is also the port of ${other}; choose another one`);
+    others.push([name, port]);
+  }
+  for (const scope of config['compat.scopes'])
+    if (!(scopes as readonly string[]).includes(scope))
+      problem('compat.scopes', `unknown scope "${scope}"; write ${scopes.join(', ')}`);
+  const host = config['compat.host'];
+  if (ports.length > 0 && !isLoopback(host) && config['compat.allow'].length === 0 && !config.noAuth)
+    problem(
+      'compat.host',
+      `${host} can be reached from other machines; list the callers in compat.allow, or add --no-auth to accept every caller while no access token exists`,
+    );
 }
 
 function checkRedis({ redis }: Config, problem: Report): void {

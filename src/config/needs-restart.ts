@@ -1,7 +1,7 @@
 // Names changes that need a restart instead of a reload. During a reload, old and new processes run
 // together: they must share the data directory, and a port that both listen on. Pure.
 
-import { type Config, consolePortOf, type OptionName } from './options.ts';
+import { type Config, compatPortOptions, compatPortsOf, consolePortOf, type OptionName } from './options.ts';
 
 /** Options whose change a reload rejects; `redis` only where it begins or ends. */
 export const restartOptions: ReadonlySet<OptionName> = new Set<OptionName>([
@@ -20,26 +20,45 @@ export function needsRestart(old: Config, next: Config): string | null {
   if (old['mysql.url'] !== next['mysql.url']) return 'mysql.url was changed';
   if (old.secretKeyFile !== next.secretKeyFile)
     return `secretKeyFile was changed from ${old.secretKeyFile || 'none'} to ${next.secretKeyFile || 'none'}`;
-  for (const part of ['server', 'console'] as const) {
-    if (part === 'console' && !(old['console.enabled'] && next['console.enabled'])) continue;
-    const [oldHost, nextHost] = [old[`${part}.host`], next[`${part}.host`]];
-    const isSamePort = old[`${part}.port`] === next[`${part}.port`];
-    if (oldHost !== nextHost && isSamePort && (wildcards.has(oldHost) || wildcards.has(nextHost)))
-      return `${part}.host was changed from ${oldHost} to ${nextHost} on the same port, which both would need at once`;
+  const [before, after] = [portsOf(old), portsOf(next)];
+  for (const { name, hostName, port } of after) {
+    const same = before.find((one) => one.name === name && one.port === port);
+    const [oldHost, nextHost] = [old[hostName], next[hostName]];
+    if (same !== undefined && oldHost !== nextHost && (wildcards.has(oldHost) || wildcards.has(nextHost)))
+      return `${hostName} was changed from ${oldHost} to ${nextHost} on the same port, which both would need at once`;
   }
-  // node:cluster gives both roles the same socket: pushes would reach the old console until it has left.
-  if (isPort(next['server.port'], consoleOf(old)))
-    return `server.port was changed to ${next['server.port']}, which the console uses`;
-  if (old['server.port'] !== next['server.port'] && isPort(old['server.port'], consoleOf(next)))
-    return `console.port was changed to ${old['server.port']}, which the servers use`;
+  // node:cluster gives both the same socket: requests would reach the old processes until they have left.
+  for (const { name, port } of after) {
+    const other = before.find((one) => one.name !== name && one.port === port && port !== 0);
+    if (other !== undefined) return `${name} was changed to ${port}, which ${other.user} uses`;
+  }
   return null;
 }
 
-const consoleOf = (config: Config): number => (config['console.enabled'] ? consolePortOf(config) : 0);
+interface Port {
+  readonly name: OptionName;
+  readonly hostName: 'server.host' | 'console.host' | 'compat.host';
+  readonly user: string;
+  /** 0: not known yet */
+  readonly port: number;
+}
 
-/** 0: the port is not known yet. */
-function isPort(port: number, other: number): boolean {
-  return port !== 0 && port === other;
+function portsOf(config: Config): readonly Port[] {
+  const ports: Port[] = [
+    { name: 'server.port', hostName: 'server.host', user: 'the HTTP API', port: config['server.port'] },
+  ];
+  if (config['console.enabled'])
+    ports.push({
+      name: 'console.port',
+      hostName: 'console.host',
+      user: 'the console',
+      port: consolePortOf(config),
+    });
+  for (const { protocol, port } of compatPortsOf(config)) {
+    const name = compatPortOptions[protocol];
+    ports.push({ name, hostName: 'compat.host', user: name, port });
+  }
+  return ports;
 }
 
 /** Two processes cannot share a port when one listens on all addresses and the other on one. */

@@ -157,6 +157,19 @@ export const options = {
     min: minute,
     max: 365 * day,
   }),
+  'compat.php.port': port(null, 'Port for clients of php-delayqueue; 0 picks a free one and prints it', {
+    defaultText: 'none',
+    flag: '--tcp-port',
+  }),
+  'compat.host': text('127.0.0.1', 'Address of the ports for clients of other queues', {
+    flag: '--compat-host',
+  }),
+  'compat.allow': list([], 'CIDR ranges of the callers that these ports accept', {
+    defaultText: 'none: this machine only',
+    only: 'file',
+  }),
+  'compat.scopes': list(['push', 'read'], 'Scopes of such a caller, as of an access token', { only: 'file' }),
+  'compat.topics': list(['*'], 'Topics of such a caller, as of an access token', { only: 'file' }),
   'timer.workers': count(1, 'Timer processes', { min: 1, max: 16, flag: '--timers' }),
   'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
   'notifier.slots': count(
@@ -271,13 +284,31 @@ type ValueOf<O> = O extends Option<infer T> ? T : never;
  *  all of it. */
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
 
+/** The protocols of other queues, each with the option of its port. */
+export const compatPortOptions = { php: 'compat.php.port' } as const satisfies Readonly<
+  Record<string, OptionName>
+>;
+export type CompatProtocol = keyof typeof compatPortOptions;
+
+/** The configured ports of the protocols that are switched on; 0 = a free one. */
+export function compatPortsOf(
+  config: Config,
+): readonly { readonly protocol: CompatProtocol; readonly port: number }[] {
+  return Object.entries(compatPortOptions).flatMap(([protocol, option]) => {
+    const port = config[option];
+    return port === null ? [] : [{ protocol: protocol as CompatProtocol, port }];
+  });
+}
+
 /** The port that the console asks for when `console.port` is not set; 0 = a free one. */
 const consolePort = 8088;
 
 /** The configured port of the console; 0 = a free one. */
-export function consolePortOf(config: Pick<Config, 'console.port' | 'server.port'>): number {
+export function consolePortOf(config: Config): number {
   const server = config['server.port'];
-  return config['console.port'] ?? (server === 0 || server === consolePort ? 0 : consolePort);
+  const isTaken =
+    server === 0 || server === consolePort || compatPortsOf(config).some(({ port }) => port === consolePort);
+  return config['console.port'] ?? (isTaken ? 0 : consolePort);
 }
 
 /** Defaults that follow from other options. Redis loses hints with every connection, so it polls more

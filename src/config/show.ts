@@ -19,7 +19,9 @@ export function formatValue(option: Option, value: unknown): string {
   if (option.secret === true && !isEmpty) return '********';
   if (option.kind === 'duration') return formatDuration(Number(value));
   if (option.kind === 'bytes') return formatBytes(Number(value));
-  if (Array.isArray(value)) return `[${value.join(', ')}]`;
+  // YAML reads `*` as an alias.
+  if (Array.isArray(value))
+    return `[${value.map((item) => (/^\w/.test(item) ? item : JSON.stringify(item))).join(', ')}]`;
   return String(value);
 }
 

@@ -12,6 +12,7 @@ export type Clock = (epochMs: number) => string;
 /** Offsets of zones and their changes are multiples of 15 minutes, so the day is constant within such a slot
  *  of UTC. */
 const slotMs = 15 * 60_000;
+const dayMs = 86_400_000;
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createCalendar(timezone: string): Calendar {
@@ -53,5 +54,33 @@ export function createClock(timezone: string): Clock {
     const part = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? '';
     const date = `${part('year').padStart(4, '0')}-${part('month')}-${part('day')}`;
     return `${date} ${part('hour')}:${part('minute')}:${part('second')}`;
+  };
+}
+
+/** A time of the wall clock to epoch ms; month 1–12. A time that a change of the clock skips moves forward by
+ *  the change; of a time that occurs twice the first one counts. */
+export type LocalTime = (
+  year: number,
+  month: number,
+  day: number,
+  hour: number,
+  minute: number,
+  second: number,
+) => number;
+
+/** `timezone`: an IANA name. Throws RangeError on an unknown one. */
+export function createLocalTime(timezone: string): LocalTime {
+  const clock = createClock(timezone);
+  /** ms that the zone is ahead of UTC at this instant */
+  const offsetAt = (epochMs: number) => Date.parse(`${clock(epochMs).replace(' ', 'T')}Z`) - epochMs;
+  return (year, month, day, hour, minute, second) => {
+    const asUtc = Date.UTC(year, month - 1, day, hour, minute, second);
+    // No zone changes its clock twice within two days.
+    const before = offsetAt(asUtc - dayMs);
+    const after = offsetAt(asUtc + dayMs);
+    const [first, last] = [Math.max(before, after), Math.min(before, after)].map((offset) => asUtc - offset);
+    if (first !== undefined && asUtc - first === offsetAt(first)) return first;
+    if (last !== undefined && asUtc - last === offsetAt(last)) return last;
+    return asUtc - before;
   };
 }

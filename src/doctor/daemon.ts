@@ -5,7 +5,7 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import type { Config } from '../config/options.ts';
+import { type Config, compatPortsOf } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { askMaster } from '../master/control/control-client.ts';
 import type { DaemonStatus } from '../master/control/control-protocol.ts';
@@ -32,6 +32,7 @@ export async function checkDaemon(config: Config, readReady: ReadReady): Promise
     return [
       finding('ok', 'not running'),
       await checkPort(config['server.host'], config['server.port']),
+      ...(await Promise.all(compatPortsOf(config).map(({ port }) => checkPort(config['compat.host'], port)))),
       ...files,
     ];
   }

@@ -1,5 +1,5 @@
-// Intake is the role that serves the HTTP API on one port, shared by the server processes of this instance.
-// It starts and drains the server; ApiServer owns requests, api.ts owns routes.
+// Intake is the role that serves the HTTP API, and clients of other queues, on ports that the servers of this
+// instance share. It starts and drains the servers; ApiServer owns requests, api.ts owns routes.
 
 import { ApiServer } from '../api/api-server.ts';
 import { Access } from '../api/http/access.ts';
@@ -8,22 +8,25 @@ import { listen, urlOf, whyNotListening } from '../api/http/listen.ts';
 import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
+import { CompatListeners } from './compat/compat-listeners.ts';
+import type { CompatTimes } from './compat/limits.ts';
 import { pullRoutes } from './pull/pull-routes.ts';
 import { PulledLeases } from './pull/pulled-leases.ts';
 import { Puller } from './pull/puller.ts';
 
 /** `times`: for tests, instead of the limits. */
-export function createIntake(role: RoleContext, times?: FrontTimes): Role {
-  return new Intake(role, times);
+export function createIntake(role: RoleContext, times?: FrontTimes, compatTimes?: CompatTimes): Role {
+  return new Intake(role, times, compatTimes);
 }
 
 class Intake implements Role {
   readonly name = 'server';
   readonly #server: ApiServer;
   readonly #puller: Puller;
+  readonly #compat: CompatListeners;
   #url: string | null = null;
 
-  constructor(role: RoleContext, times?: FrontTimes) {
+  constructor(role: RoleContext, times?: FrontTimes, compatTimes?: CompatTimes) {
     const { adminToken, config } = role;
     const { 'server.host': host, 'server.port': port } = config;
     const tokens = new TokenBook(role.registry, role.log);
@@ -45,6 +48,7 @@ class Intake implements Role {
       services: [leases],
       times,
     });
+    this.#compat = new CompatListeners({ role, tokens, pushes: this.#server.pushes, times: compatTimes });
   }
 
   get url(): string | null {
@@ -52,16 +56,18 @@ class Intake implements Role {
   }
 
   inFlight(): number {
-    return this.#server.inFlight();
+    return this.#server.inFlight() + this.#compat.inFlight();
   }
 
   async start(): Promise<void> {
+    // First: the port of a protocol that was switched on may be taken, and then nothing was accepted.
+    await this.#compat.start();
     this.#url = urlOf(await this.#server.start());
   }
 
-  /** Waiting pullers are answered first: the server waits for its requests. */
+  /** Waiting pullers are answered first: the servers wait for their requests. */
   async drain(deadlineMs: number): Promise<void> {
     await this.#puller.drain(deadlineMs);
-    await this.#server.drain(deadlineMs);
+    await Promise.all([this.#server.drain(deadlineMs), this.#compat.drain(deadlineMs)]);
   }
 }

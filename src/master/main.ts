@@ -23,6 +23,7 @@ import { keepGivenUp } from './keep-given-up.ts';
 import type { ReadConfig } from './reload.ts';
 import { selfInfo } from './self-info.ts';
 import { Signals } from './signals.ts';
+import type { CompatAddresses } from './workers/compat-addresses.ts';
 import { masterTitle } from './workers/process-table.ts';
 import type { Outcome } from './workers/supervisor.ts';
 import { exitCrashLoop, Supervisor } from './workers/supervisor.ts';
@@ -33,6 +34,8 @@ export interface Listening {
   readonly port: number;
   /** absent = no console listens */
   readonly console?: { readonly host: string; readonly port: number };
+  /** the ports for clients of other queues */
+  readonly compat?: readonly { readonly host: string; readonly port: number }[];
 }
 
 /** Starts this daemon once more. */
@@ -62,6 +65,8 @@ export interface MasterOptions {
     readonly url: string;
     /** address of the console, with its remark; null = none listens */
     readonly console: string | null;
+    /** addresses for clients of other queues */
+    readonly compat: CompatAddresses;
     readonly durability: string | null;
   }) => void;
 }
@@ -197,7 +202,7 @@ class Master {
   }
 
   #ready(): void {
-    const { url, console, durability } = this.#supervisor;
+    const { url, console, compat, durability } = this.#supervisor;
     // Once more: on a busy machine Node opens its debugger some time after SIGUSR1.
     void closeDebugger();
     this.#announce();
@@ -205,6 +210,7 @@ class Master {
     this.#options.onReady({
       url: url ?? '',
       console: console === null ? null : `${console.url}${note}`,
+      compat,
       durability,
     });
     this.#service.ready(`ready, ${url ?? ''}`);
@@ -222,8 +228,13 @@ class Master {
 
   /** Writes dq.json, by which commands find this daemon. */
   #announce(): void {
-    const { url, console } = this.#supervisor;
-    this.#data.announce({ url: url ?? '', console: console?.url ?? null, adminToken: this.#adminToken });
+    const { url, console, compat } = this.#supervisor;
+    this.#data.announce({
+      url: url ?? '',
+      console: console?.url ?? null,
+      compat,
+      adminToken: this.#adminToken,
+    });
   }
 
   #whyRestart(): string | null {
@@ -231,14 +242,17 @@ class Master {
   }
 
   #listening(): Listening | null {
-    const { url, console } = this.#supervisor;
+    const { url, console, compat } = this.#supervisor;
     if (url === null) return null;
+    const { config } = this.#facts;
     return {
-      host: this.#facts.config['server.host'],
+      host: config['server.host'],
       port: portOf(url),
-      ...(console === null
-        ? {}
-        : { console: { host: this.#facts.config['console.host'], port: portOf(console.url) } }),
+      compat: Object.values(compat).map((address) => ({
+        host: config['compat.host'],
+        port: portOf(address),
+      })),
+      ...(console === null ? {} : { console: { host: config['console.host'], port: portOf(console.url) } }),
     };
   }
 }

@@ -5,7 +5,7 @@
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import type { Config } from '../config/options.ts';
+import { type Config, compatPortsOf } from '../config/options.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
@@ -31,6 +31,7 @@ export function egressPolicyOf(
   const consolePort = config['console.port'];
   if (config['console.enabled'] && consolePort !== null)
     own.push({ address: config['console.host'], port: consolePort });
+  for (const { port } of compatPortsOf(config)) own.push({ address: config['compat.host'], port });
   link?.onMessage((message) => {
     if (message.kind !== 'listening') return;
     const told = { address: message.host ?? address, port: message.port };

@@ -80,6 +80,15 @@ export const metricDeclarations = {
   dq_http_requests_total: counter('Replies of the HTTP API, without those of the console', [
     ['status', ['2xx', '3xx', '4xx', '5xx']],
   ]),
+  dq_compat_requests_total: counter(
+    'Requests by the protocols of other queues; closed: the connection was closed without a reply',
+    [
+      ['protocol', ['php']],
+      ['verb', ['add', 'del', 'get', 'other']],
+      ['outcome', ['ok', 'fail', 'closed']],
+    ],
+    ([, verb, outcome]) => verb !== 'other' || outcome !== 'ok',
+  ),
   dq_attempts_total: counter(
     'Callback attempts by outcome of the job and reason of the failure',
     [

@@ -197,3 +197,24 @@ it('start checks: the console needs its port if it is set, and a token for an ad
     /^console\.host: 0\.0\.0\.0 can be reached from other machines and no access token exists/,
   );
 });
+
+it('start checks: ports that the running daemon frees pass, for whichever listener', async () => {
+  const servers = await Promise.all(
+    [0, 1].map(async () => {
+      const server = createServer();
+      await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+      onTestFinished(() => void server.close());
+      return (server.address() as AddressInfo).port;
+    }),
+  );
+  const [one = 0, two = 0] = servers;
+  const host = '127.0.0.1';
+  const dataDir = join(root, 'data');
+  const flags = { 'server.port': String(two), 'compat.php.port': String(one) };
+  const running = { host, port: one };
+  expect(await why(dataDir, flags, { ...running, compat: [{ host, port: two }] })).toBeNull();
+  expect(await why(dataDir, flags, { ...running, console: { host, port: two } })).toBeNull();
+  expect(await why(dataDir, flags, { ...running, port: 1, compat: [{ host, port: two }] })).toBe(
+    `another program uses port ${one} on ${host}; choose a port with --tcp-port`,
+  );
+});

@@ -6,6 +6,7 @@ import { onTestFinished } from 'vitest';
 import type { FrontTimes } from '../../src/api/http/http-front.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { makeToken, type Scope } from '../../src/core/token.ts';
+import type { CompatTimes } from '../../src/intake/compat/limits.ts';
 import { createIntake } from '../../src/intake/intake.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import type { Registry } from '../../src/ports/registry.ts';
@@ -26,6 +27,7 @@ export interface IntakeOptions {
   /** by option name */
   readonly config?: Readonly<Record<string, unknown>>;
   readonly times?: FrontTimes;
+  readonly compatTimes?: CompatTimes;
   readonly restarts?: number;
   /** of the store */
   readonly clock?: () => number;
@@ -77,7 +79,9 @@ export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 export type ApiRole = Omit<TestIntake, 'description' | 'call' | 'api' | 'push'>;
 
 export async function startIntake(options: IntakeOptions = {}): Promise<TestIntake> {
-  const started = await startApiRole(options, (context) => createIntake(context, options.times));
+  const started = await startApiRole(options, (context) =>
+    createIntake(context, options.times, options.compatTimes),
+  );
   const described = await fetch(`${started.url}/openapi.json`, { headers: bearer(adminToken) });
   const description = dereferenced((await described.json()) as OpenApi);
   const call = describedCall(started.url, description);

@@ -10,7 +10,7 @@ import { formatProblem } from '../../src/config/given.ts';
 import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Option, OptionName } from '../../src/config/options.ts';
-import { consolePortOf, options } from '../../src/config/options.ts';
+import { compatPortsOf, consolePortOf, options } from '../../src/config/options.ts';
 import { formatBytes } from '../../src/config/parse.ts';
 import { describeConfig, formatValue, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
 
@@ -395,6 +395,49 @@ describe('loadConfig: cross-checks', () => {
     ]);
     expect(crossCheck(config, origins, { openFilesMax: 704 }).warnings).toHaveLength(1);
     expect(crossCheck(config, origins, { openFilesMax: null }).warnings).toHaveLength(1);
+  });
+});
+
+describe('loadConfig: ports for clients of other queues', () => {
+  it('compat: reads flags, environment and file; none listens by default', () => {
+    expect(compatPortsOf(loaded({}).config)).toEqual([]);
+    for (const input of [
+      { flags: { 'compat.php.port': '6780' } },
+      { env: { DQ_COMPAT__PHP__PORT: '6780' } },
+      { yaml: 'compat: {php: {port: 6780}, allow: [10.0.0.0/8], scopes: [push], topics: ["a.*"]}' },
+    ])
+      expect(compatPortsOf(loaded(input).config)).toEqual([{ protocol: 'php', port: 6780 }]);
+  });
+
+  it.each([
+    [
+      'compat: {php: {port: 6789}}',
+      'compat.php.port: 6789 is also the port of server.port; choose another one',
+    ],
+    [
+      'compat: {php: {port: 7000}}\nconsole: {port: 7000}',
+      'compat.php.port: 7000 is also the port of console.port; choose another one',
+    ],
+    ['compat: {allow: [10/8]}', 'compat.allow: "10/8" must be an address or a CIDR range'],
+    ['compat: {scopes: [write]}', 'compat.scopes: unknown scope "write"; write push, read'],
+    [
+      'compat: {host: 0.0.0.0, php: {port: 7000}}',
+      'compat.host: 0.0.0.0 can be reached from other machines; list the callers in compat.allow',
+    ],
+  ])('compat: rejects %s', (yaml, message) => {
+    expect(problemsOf({ yaml }).join()).toContain(message);
+  });
+
+  it('compat: accepts other machines with a list of callers, or with --no-auth', () => {
+    const yaml = 'compat: {host: 0.0.0.0, php: {port: 7000}}';
+    expect(problemsOf({ yaml: 'compat: {host: 0.0.0.0}' })).toEqual([]);
+    expect(problemsOf({ yaml: yaml.replace('{', '{allow: [10.0.0.0/8], ') })).toEqual([]);
+    expect(problemsOf({ yaml, flags: { noAuth: true } })).toEqual([]);
+    expect(problemsOf({ yaml: 'compat: {php: {port: 0}}\nserver: {port: 0}' })).toEqual([]);
+  });
+
+  it('compat: the default port of the console makes way', () => {
+    expect(consolePortOf(loaded({ flags: { 'compat.php.port': '8088' } }).config)).toBe(0);
   });
 });
 

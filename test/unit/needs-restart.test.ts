@@ -46,9 +46,29 @@ describe('a change of the configuration needs a restart', () => {
       'console.port': console,
     });
     expect(asked(both(6789, null), both(8088, null))).toContain('which the console uses');
-    expect(asked(both(8088, 9000), both(6789, null))).toContain('which the servers use');
+    expect(asked(both(8088, 9000), both(6789, null))).toContain('which the HTTP API uses');
     expect(asked(both(8088, 9000), { ...both(6789, 8088), 'console.enabled': false })).toBeNull();
     expect(asked(both(0, 0), both(0, 0))).toBeNull();
+  });
+
+  it('restart: a port changes between the HTTP API, the console and another protocol', () => {
+    const php = (server: number, port: number | null) => ({ 'server.port': server, 'compat.php.port': port });
+    expect(asked(php(6789, null), php(6780, 6789))).toBe(
+      'compat.php.port was changed to 6789, which the HTTP API uses',
+    );
+    expect(asked(php(6780, 6789), php(6789, null))).toContain('which compat.php.port uses');
+    expect(asked(php(6780, null), php(6780, 8088))).toContain('which the console uses');
+    expect(asked(php(6780, null), php(6780, 6789))).toBeNull();
+    expect(asked(php(6780, 6789), php(6780, 6790))).toBeNull();
+    expect(asked(php(0, 0), php(0, 0))).toBeNull();
+  });
+
+  it('restart: compat.host between one and all addresses on one port', () => {
+    const all = { 'compat.host': '0.0.0.0' };
+    expect(asked({ 'compat.php.port': 1 }, { ...all, 'compat.php.port': 1 })).toContain(
+      'compat.host was changed',
+    );
+    expect(asked({}, all)).toBeNull();
   });
 
   it('restart: no other change needs it', () => {

@@ -1,7 +1,6 @@
-// listen.ts opens the port of an HTTP server in a worker, and names the reason when it cannot.
+// listen.ts opens the port of a server in a worker, and names the reason when it cannot.
 
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 
 /** Not through Fastify, which opens a second server for `localhost`. In a worker the handle comes from the
  *  master and is shared with the other workers that ask for the same address and port. Rejects with the

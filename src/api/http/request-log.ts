@@ -20,6 +20,10 @@ export type RequestLine = {
   readonly bytes: number;
   /** from the complete request to its answer; null for an earlier rejection */
   readonly ms: number | null;
+  /** protocol of another queue; absent: the HTTP API */
+  readonly via?: string;
+  /** one sentence, where the reply has none; of such a protocol only */
+  readonly reason?: string;
 };
 
 export function logRequest(log: Log, line: RequestLine): void {

@@ -39,12 +39,14 @@ export function rejectionOf(code: DqError['code']): 'refused' | 'not_stored' | '
   return code === 'not_stored' || code === 'unknown' ? code : 'refused';
 }
 
-/** Counts and logs the push, and returns its reply. `since`: performance.now() after the request was read. */
+/** Counts and logs the push, and returns its reply. `since`: performance.now() after the request was read.
+ *  `via`: protocol of another queue; absent: the HTTP API. */
 export function finishPush(
-  context: ApiContext,
+  context: Pick<ApiContext, 'role'>,
   job: PushJob,
   outcome: PushOutcome,
   since: number,
+  via?: string,
 ): PushReply {
   const { topic } = job;
   const id = ('id' in outcome ? outcome.id : undefined) ?? job.id;
@@ -52,7 +54,8 @@ export function finishPush(
   if (outcome.kind !== 'stored' && outcome.kind !== 'kept') {
     const error = pushRejection(outcome, job);
     metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
-    log(context, job, id, since, catalogue[error.code].status, error.code, null, null);
+    const { status } = catalogue[error.code];
+    log(context, job, id, since, status, error.code, null, null, via, error.message);
     return { ok: false, error };
   }
   const stored = outcome.kind === 'stored';
@@ -63,14 +66,14 @@ export function finishPush(
   const version = String(outcome.version);
   const dueAt = formatInstant(outcome.dueAt);
   const status = stored && !replaced ? 201 : 200;
-  log(context, job, id, since, status, null, version, dueAt);
+  log(context, job, id, since, status, null, version, dueAt, via);
   // A topic name, a state and a number need no escapes.
   const members = `"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}`;
   return { ok: true, status, members };
 }
 
 function log(
-  context: ApiContext,
+  context: Pick<ApiContext, 'role'>,
   { topic, body }: PushJob,
   id: string,
   since: number,
@@ -78,10 +81,14 @@ function log(
   code: string | null,
   version: string | null,
   dueAt: string | null,
+  via?: string,
+  reason?: string,
 ): void {
   const ms = elapsedMs(since);
   context.role.metrics.observe('dq_push_seconds', ms / 1_000);
   const bytes = body.length;
   // Not spread from another object: that costs 3 µs, a tenth of a push.
-  logRequest(context.role.log, { method: 'POST', topic, id, status, code, version, dueAt, bytes, ms });
+  const line = { method: 'POST', topic, id, status, code, version, dueAt, bytes, ms } as const;
+  if (via === undefined) logRequest(context.role.log, line);
+  else logRequest(context.role.log, { ...line, via, ...(reason === undefined ? {} : { reason }) });
 }

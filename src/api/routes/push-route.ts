@@ -6,12 +6,11 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { DqError } from '../../core/errors.ts';
-import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { acceptJob } from '../../use-cases/accept-job.ts';
-import { isUnreadable, topicNotFound, topicUnreadable } from '../../use-cases/change-topic.ts';
 import type { PushTicket } from '../../use-cases/push-queue.ts';
+import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { problemOf } from '../http/problem.ts';
@@ -96,21 +95,13 @@ export function pushRoute(api: Api, context: ApiContext, budget: BodyBudget): vo
   );
 }
 
-/** For a topic that may be younger than this process's last read of the registry. */
 async function lookUp(
   context: ApiContext,
   name: string,
   request: FastifyRequest,
   answer: FastifyReply,
 ): Promise<FastifyReply> {
-  if (!topicNamePattern.test(name)) throw topicNotFound(name);
-  const topic = await context.role.topics.lookUp(name).catch((error: unknown) => {
-    if (isUnreadable(error)) throw topicUnreadable(name, error);
-    // However the look-up failed, the job was not stored.
-    throw new DqError('not_stored', 'topic: cannot look it up now; push again', { cause: error });
-  });
-  if (topic === undefined) throw topicNotFound(name);
-  push(context, topic, request, answer);
+  push(context, await topicOfPush(context.role.topics, name), request, answer);
   return answer;
 }
 

@@ -17,6 +17,7 @@ import { version } from '../../core/version.ts';
 import { type CodeOnDisk, readCode } from '../../master/code-on-disk.ts';
 import { type Restarting, runMaster } from '../../master/main.ts';
 import type { ReadConfig } from '../../master/reload.ts';
+import { compatLines } from '../../master/workers/compat-addresses.ts';
 import type { Outcome } from '../../master/workers/supervisor.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { StartRejected } from '../../runtime/start-rejected.ts';
@@ -161,7 +162,7 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
       workerPath: () => join(distDir(), 'worker.js'),
       codeOnDisk,
       pidFile: pidFileOf(flags),
-      onReady: ({ url, console, durability }) => {
+      onReady: ({ url, console, compat, durability }) => {
         const mysql = parseMysqlUrl(config['mysql.url']);
         const facts = [
           `dq ${version} (pid ${process.pid}) on ${storeOf(config)}`,
@@ -170,6 +171,7 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
           ...(config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : []),
           url,
           ...(console === null ? [] : [`console ${console}`]),
+          ...compatLines(compat),
           `ready in ${Math.round(performance.now() - from)} ms`,
         ];
         for (const line of facts) {

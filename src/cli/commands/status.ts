@@ -6,6 +6,7 @@ import type { Command } from 'commander';
 import { noDeliveriesText } from '../../config/options.ts';
 import { formatDuration } from '../../core/duration.ts';
 import type { DaemonStatus } from '../../master/control/control-protocol.ts';
+import { compatLines } from '../../master/workers/compat-addresses.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
 import type { DaemonFlags } from '../daemon/find-daemon.ts';
 import { dataDirOf } from '../daemon/find-daemon.ts';
@@ -84,6 +85,7 @@ function summaryOf(daemon: Status): string[] {
     `dq ${daemon.version}: ${state}, up ${since(daemon.startedAt)}, ${daemon.url ?? 'no server listens'}, ${daemon.dataDir}`,
   ];
   if (typeof daemon.console === 'string') lines.push(`console ${daemon.console}`);
+  lines.push(...compatLines(daemon.compat ?? {}));
   if (daemon.notReady !== null) lines.push(`not ready: ${daemon.notReady}`);
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
   if (daemon.noDeliveries) lines.push(`deliveries: ${noDeliveriesText}`);

@@ -35,16 +35,18 @@ export function startAgain(start: {
   };
 }
 
-/** `host port` of the running daemon, and of its console, for the check. Not an argument: older code on the
- *  disk would reject it. Without the prefix DQ_, which options have. */
+/** `host port` of the running daemon, of its console, and of its other ports, for the check. Not an argument:
+ *  older code on the disk would reject it. Without the prefix DQ_, which options have. */
 const listeningVariable = 'RUNNING_DQ_LISTENS_ON';
 const consoleVariable = 'RUNNING_DQ_CONSOLE_ON';
+const compatVariable = 'RUNNING_DQ_COMPAT_ON';
 
 /** null = unset: a master of an earlier version. */
 export function listeningDaemon(env: Readonly<Record<string, string | undefined>>): Listening | null {
   const server = placeIn(env[listeningVariable]);
   const console = placeIn(env[consoleVariable]);
-  return server === null ? null : { ...server, ...(console === null ? {} : { console }) };
+  const compat = (env[compatVariable] ?? '').split(',').flatMap((text) => placeIn(text) ?? []);
+  return server === null ? null : { ...server, ...(console === null ? {} : { console }), compat };
 }
 
 function placeIn(text = ''): { readonly host: string; readonly port: number } | null {
@@ -58,14 +60,17 @@ async function whyStartFails(
   cwd: string,
   listening: Listening | null,
 ): Promise<string | null> {
-  const { [listeningVariable]: _, [consoleVariable]: __, ...env } = process.env;
-  const { console } = listening ?? {};
+  const { [listeningVariable]: _, [consoleVariable]: __, [compatVariable]: ___, ...env } = process.env;
+  const { console, compat = [] } = listening ?? {};
   const child = spawn(process.execPath, command, {
     cwd,
     env: {
       ...env,
       ...(listening === null ? {} : { [listeningVariable]: `${listening.host} ${listening.port}` }),
       ...(console === undefined ? {} : { [consoleVariable]: `${console.host} ${console.port}` }),
+      ...(compat.length === 0
+        ? {}
+        : { [compatVariable]: compat.map(({ host, port }) => `${host} ${port}`).join(',') }),
     },
     stdio: ['ignore', 'ignore', 'pipe'],
     timeout: cliLimits.startCheckMs,

@@ -10,7 +10,7 @@ import { createServer, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Kysely } from 'kysely';
-import type { Config } from '../../config/options.ts';
+import { type Config, compatPortOptions, compatPortsOf, options } from '../../config/options.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { noShards, type ShardList } from '../../core/shard-list.ts';
@@ -60,8 +60,7 @@ export async function whyNotStart({
     return (
       (await checkDataDir(config.dataDir, running)) ??
       checkPidFile(pidFile) ??
-      (await checkPort(config['server.host'], config['server.port'], listening)) ??
-      (await checkConsolePort(config, listening)) ??
+      (await checkPorts(config, listening)) ??
       (await checkRegistry(config))
     );
   } catch (error) {
@@ -105,34 +104,48 @@ function nearestExisting(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path));
 }
 
+/** A console port that is not set does not end a start: the console takes a free one. */
+async function checkPorts(config: Config, running: Listening | null): Promise<string | null> {
+  const console = config['console.enabled'] ? config['console.port'] : null;
+  const ports: readonly (readonly [host: string, port: number, flag: string])[] = [
+    [config['server.host'], config['server.port'], '--port'],
+    ...(console === null ? [] : [[config['console.host'], console, '--console-port'] as const]),
+    ...compatPortsOf(config).map(
+      ({ protocol, port }) =>
+        [config['compat.host'], port, options[compatPortOptions[protocol]].flag ?? ''] as const,
+    ),
+  ];
+  for (const [host, port, flag] of ports) {
+    const reason = await checkPort(host, port, running, flag);
+    if (reason !== null) return reason;
+  }
+  return null;
+}
+
 async function checkPort(
   host: string,
   port: number,
-  running: Pick<Listening, 'host' | 'port'> | null,
-  flag = '--port',
+  running: Listening | null,
+  flag: string,
 ): Promise<string | null> {
-  if (port === 0 || (running?.port === port && running.host === host)) return null;
+  const places = running === null ? [] : [running, running.console, ...(running.compat ?? [])];
+  // The running daemon frees its own ports before the start.
+  const own = places.find((place) => place?.port === port);
+  if (port === 0 || own?.host === host) return null;
   const error = await tryToListen(host, port);
   if (error === null) return null;
   if (error.code !== 'EADDRINUSE') return `cannot listen on ${host}:${port}: ${reasonOf(error)}`;
   if (running === null) return null;
   const taken = (on: string): string =>
     `another program uses port ${port} on ${on}; choose a port with ${flag}`;
-  if (running.port !== port) return taken(host);
+  if (own === undefined) return taken(host);
   // The running daemon itself may use the port: only its other addresses count.
-  const own = await addressOf(running.host);
+  const used = await addressOf(own.host);
   for (const address of addressesUnder(await addressOf(host))) {
-    if (own === '::' || own === address || (own === '0.0.0.0' && isIPv4(address))) continue;
+    if (used === '::' || used === address || (used === '0.0.0.0' && isIPv4(address))) continue;
     if ((await tryToListen(address, port))?.code === 'EADDRINUSE') return taken(address);
   }
   return null;
-}
-
-/** A port that is not set does not end a start: the console takes a free one. */
-async function checkConsolePort(config: Config, running: Listening | null): Promise<string | null> {
-  const port = config['console.port'];
-  if (!config['console.enabled'] || port === null) return null;
-  return checkPort(config['console.host'], port, running?.console ?? null, '--console-port');
 }
 
 /** Returns the error, or null. */

@@ -43,6 +43,7 @@ export class ControlCommands implements ControlHandlers {
       startedAt: data.startedAt,
       url: supervisor.url,
       console: supervisor.console?.url ?? null,
+      compat: supervisor.compat,
       dataDir: data.path,
       durability: supervisor.durability,
       noDeliveries: supervisor.noDeliveries,

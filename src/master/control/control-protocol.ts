@@ -2,6 +2,7 @@
 // one `done`. An unknown request is an error; unknown members are ignored.
 
 import type { ProcessInfo } from '../../process/messages.ts';
+import type { CompatAddresses } from '../workers/compat-addresses.ts';
 
 export type ControlRequest =
   | { readonly cmd: 'status' }
@@ -23,6 +24,8 @@ export interface DaemonStatus {
   readonly url: string | null;
   /** address of the console; null = none listens; absent: an older master */
   readonly console?: string | null;
+  /** addresses for clients of other queues; absent: an older master */
+  readonly compat?: CompatAddresses;
   readonly dataDir: string;
   /** null before dq-store is ready */
   readonly durability: string | null;

@@ -120,7 +120,7 @@ export class DataDirectory {
     this.#record(() => this.#workers.remove(pid));
   }
 
-  announce(facts: Pick<RunRecord, 'url' | 'console' | 'adminToken'>): void {
+  announce(facts: Pick<RunRecord, 'url' | 'console' | 'compat' | 'adminToken'>): void {
     const record: RunRecord = { pid: process.pid, startedAt: this.startedAt, version, ...facts };
     this.#record(() => writeRunRecord(this.path, record));
   }

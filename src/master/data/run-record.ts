@@ -19,6 +19,8 @@ export interface RunRecord {
   readonly url: string;
   /** of the console, `http://127.0.0.1:8088`; null = none listens; absent: an earlier version */
   readonly console?: string | null;
+  /** addresses for clients of other queues, `{"php": "tcp://127.0.0.1:6789"}`; absent: an earlier version */
+  readonly compat?: Readonly<Record<string, string>>;
   /** admin token of this start; not one of the registry's access tokens */
   readonly adminToken: string;
   readonly version: string;

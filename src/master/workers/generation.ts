@@ -1,7 +1,14 @@
 // Holds the slots of all workers of one configuration and starts them in order. A reload makes a second
 // generation beside the first; the fleet decides which one is in force and how the other one leaves.
 
-import { type Config, consolePortOf } from '../../config/options.ts';
+import { type AddressInfo, createServer } from 'node:net';
+import {
+  type CompatProtocol,
+  type Config,
+  compatPortOptions,
+  compatPortsOf,
+  consolePortOf,
+} from '../../config/options.ts';
 import type { RoleName } from '../../process/messages.ts';
 import type { WorkerProcess } from './worker-process.ts';
 import type { SlotHost } from './worker-slot.ts';
@@ -21,6 +28,9 @@ export class Generation {
   /** the port that its console got; null before it listens. The next console asks for it: both share one
    *  listening socket, and browsers keep their address */
   consolePort: number | null;
+  /** The ports for clients of other queues, known before a server listens: the master picks a free one for 0,
+   *  and a reload keeps it. */
+  readonly compatPorts: readonly { readonly protocol: CompatProtocol; readonly port: number }[];
 
   /** `before`: the generation in force; null at the start. */
   constructor(config: Config, host: SlotHost, drawIncarnation: () => number, before: Generation | null) {
@@ -51,10 +61,25 @@ export class Generation {
       before?.config['console.host'] === config['console.host'] &&
       consolePortOf(before.config) === consolePortOf(config);
     this.consolePort = keepsConsole ? before.consolePort : null;
+    this.compatPorts = compatPortsOf(config).map(({ protocol, port }) => ({
+      protocol,
+      port: port || (before?.compatPort(protocol) ?? freePort()),
+    }));
   }
 
   get host(): string {
     return this.config['server.host'];
+  }
+
+  /** undefined: the protocol is switched off */
+  compatPort(wanted: CompatProtocol): number | undefined {
+    return this.compatPorts.find(({ protocol }) => protocol === wanted)?.port;
+  }
+
+  /** The configuration of its workers: with the ports that the master chose. */
+  get workerConfig(): Config {
+    const ports = this.compatPorts.map(({ protocol, port }) => [compatPortOptions[protocol], port]);
+    return { ...this.config, ...Object.fromEntries(ports) };
   }
 
   of(...wanted: readonly RoleName[]): WorkerSlot[] {
@@ -104,4 +129,13 @@ export class Generation {
   release(...which: readonly RoleName[]): void {
     for (const slot of which.length === 0 ? this.slots : this.of(...which)) slot.release();
   }
+}
+
+/** A port that was free on every address a moment ago. Not from node:cluster: servers that ask it for port 0
+ *  get the socket of the first one that asked, whatever its protocol. */
+function freePort(): number {
+  const server = createServer().listen(0);
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
 }

@@ -14,6 +14,7 @@ import { MetricsHub } from '../metrics-hub.ts';
 import { type ReadConfig, Reload } from '../reload.ts';
 import { ReloadHistory } from '../reload-history.ts';
 import { type ReloadOutcome, ReloadQueue, type Report } from '../reload-queue.ts';
+import { type CompatAddresses, compatAddresses } from './compat-addresses.ts';
 import { CrashLoop } from './crash-loop.ts';
 import { Fleet } from './fleet.ts';
 import { Generation } from './generation.ts';
@@ -187,6 +188,12 @@ export class Supervisor implements SlotHost {
     return null;
   }
 
+  /** addresses for clients of other queues, by protocol */
+  get compat(): CompatAddresses {
+    const { compatPorts, config } = this.#fleet.current;
+    return compatAddresses(config['compat.host'], compatPorts);
+  }
+
   /** one sentence of dq-store; null before it is ready */
   get durability(): string | null {
     return this.#fleet.workers('store').find((worker) => worker.note !== null)?.note ?? null;
@@ -202,7 +209,7 @@ export class Supervisor implements SlotHost {
     const { role, index, count } = slot;
     const fleet = this.#fleet;
     const generation = fleet.of(slot) ?? fleet.current;
-    const { config } = generation;
+    const config = generation.workerConfig;
     const worker = new WorkerProcess({
       title: titleOf(role, index),
       path: this.#options.workerPath(),
@@ -330,11 +337,13 @@ export class Supervisor implements SlotHost {
    *  there may be two ports of each; callbacks may go to none of them. */
   #sendPorts({ role }: WorkerProcess): void {
     if (role !== 'server' && role !== 'notifier' && role !== 'console') return;
-    for (const { boundPort, consolePort, config } of this.#fleet.all())
+    for (const { boundPort, consolePort, compatPorts, config } of this.#fleet.all())
       for (const worker of this.#fleet.workers('notifier', 'server', 'console')) {
         if (boundPort !== null) worker.send({ kind: 'listening', port: boundPort });
         if (consolePort !== null)
           worker.send({ kind: 'listening', port: consolePort, host: config['console.host'] });
+        for (const { port } of compatPorts)
+          worker.send({ kind: 'listening', port, host: config['compat.host'] });
       }
   }
 

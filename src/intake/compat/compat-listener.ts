@@ -1,0 +1,24 @@
+// CompatListener is the contract of a server for clients of one other queue. Its maker gets what all of them
+// share.
+
+import type { Server } from 'node:net';
+import type { RoleContext } from '../../process/role.ts';
+import type { PushQueue } from '../../use-cases/push-queue.ts';
+import type { CompatAccess } from './compat-access.ts';
+import type { CompatTimes } from './limits.ts';
+
+export interface CompatListener {
+  readonly server: Server;
+  /** requests without a reply */
+  inFlight(): number;
+  /** Accepts no connection any more, finishes requests, ends connections. Never rejects. */
+  drain(deadlineMs: number): Promise<void>;
+}
+
+export interface CompatParts {
+  readonly role: RoleContext;
+  readonly pushes: PushQueue;
+  readonly access: CompatAccess;
+  /** for tests, instead of the limits */
+  readonly times?: CompatTimes | undefined;
+}

@@ -1,0 +1,37 @@
+// compatLimits: the fixed bounds of the ports for clients of other queues, each with its reason.
+
+export const compatLimits = {
+  /** Connections of one port and server, as php-delayqueue has. */
+  connectionsMax: 2_000,
+  /** Interval of TCP keep-alive probes: they find clients that have vanished. */
+  keepAliveMs: 60_000,
+  /** A connection without a byte for this long is closed. Clients of php-delayqueue never reconnect, so it is
+   *  long, and no age closes one. */
+  idleMs: 3_600_000,
+  /** In a drain a connection is closed after this time without a byte: as long as an idle connection of the
+   *  HTTP API. */
+  drainIdleMs: 5_000,
+  /** dq reads and discards what a client still sends for this long after the end of its connection: closing
+   *  with unread bytes resets the connection, and the reset can overtake the last reply. */
+  lingerMs: 2_000,
+  /** Bytes of unanswered frames of one connection, after which dq stops reading it: one read of a socket. */
+  heldBytesMax: 64 * 1024,
+
+  // ── php-delayqueue
+
+  /** Four digits. */
+  frameBytesMax: 9_999,
+  /** The client gives up after 1 s and keeps the connection: a later reply would answer its next request. */
+  answerMs: 900,
+  /** From the first byte of a frame to its last one. */
+  frameMs: 10_000,
+  /** Stored bodies that `get` examines: escapes (6 bytes for one) can shrink 60,000 bytes to a frame. */
+  replyBodyBytesMax: 64 * 1024,
+} as const;
+
+/** Those that tests shorten. */
+export interface CompatTimes {
+  readonly frameMs: number;
+  readonly idleMs: number;
+  readonly drainIdleMs: number;
+}

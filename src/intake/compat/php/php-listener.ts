@@ -1,0 +1,112 @@
+// PhpListener is the TCP server for clients of php-delayqueue: admission, number of connections, draining.
+
+import { createServer, type Server, type Socket } from 'node:net';
+import { RejectionLines } from '../../../api/http/rejection-lines.ts';
+import { catalogue, type DqError } from '../../../core/errors.ts';
+import type { RoleContext } from '../../../process/role.ts';
+import { FailureLog } from '../../../runtime/failure-log.ts';
+import type { CompatAccess } from '../compat-access.ts';
+import { CompatJobs } from '../compat-jobs.ts';
+import type { CompatListener, CompatParts } from '../compat-listener.ts';
+import { type CompatTimes, compatLimits } from '../limits.ts';
+import { PhpConnection, type PhpEvents } from './php-connection.ts';
+import { PhpDialect } from './php-dialect.ts';
+
+export class PhpListener implements CompatListener {
+  readonly server: Server;
+  readonly #role: RoleContext;
+  readonly #access: CompatAccess;
+  readonly #dialect: PhpDialect;
+  readonly #rejections: RejectionLines;
+  readonly #late: FailureLog;
+  readonly #times: CompatTimes;
+  readonly #connections = new Map<Socket, PhpConnection>();
+  #isDraining = false;
+
+  constructor({ role, pushes, access, times = compatLimits }: CompatParts) {
+    const { log, config } = role;
+    this.#role = role;
+    this.#access = access;
+    this.#times = times;
+    this.#dialect = new PhpDialect(
+      new CompatJobs({ role, pushes, access, via: 'php' }),
+      log,
+      config.timezone,
+    );
+    this.#rejections = new RejectionLines(log);
+    this.#late = new FailureLog(log, {
+      failure: `php: no outcome within ${compatLimits.answerMs} ms; dq closes such connections`,
+      end: 'php: outcomes arrive in time again',
+    });
+    // A client may end its side behind its last request.
+    const { keepAliveMs } = compatLimits;
+    this.server = createServer(
+      { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs },
+      (socket) => this.#onConnection(socket),
+    );
+    this.server.maxConnections = compatLimits.connectionsMax;
+    this.server.on('drop', () =>
+      this.#reject('unavailable', `more than ${compatLimits.connectionsMax} connections`),
+    );
+  }
+
+  inFlight(): number {
+    let sum = 0;
+    for (const { inFlight } of this.#connections.values()) sum += inFlight;
+    return sum;
+  }
+
+  async drain(deadlineMs: number): Promise<void> {
+    if (this.#isDraining || !this.server.listening) return;
+    this.#isDraining = true;
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    for (const connection of this.#connections.values()) connection.drain();
+    const deadline = setTimeout(() => {
+      for (const socket of this.#connections.keys()) socket.destroy();
+    }, deadlineMs);
+    await closed;
+    clearTimeout(deadline);
+    this.#rejections.close();
+  }
+
+  #onConnection(socket: Socket): void {
+    const refusal = this.#access.refuses(socket);
+    if (refusal !== null) {
+      socket.on('error', () => {});
+      socket.destroy();
+      this.#reject('forbidden', refusal);
+      return;
+    }
+    const connection = new PhpConnection(socket, this.#dialect, this.#events, this.#times);
+    this.#connections.set(socket, connection);
+    socket.on('close', () => this.#connections.delete(socket));
+    if (this.#isDraining) connection.drain();
+  }
+
+  readonly #events: PhpEvents = {
+    onAnswer: (verb, outcome) => {
+      this.#role.metrics.count('dq_compat_requests_total', 1, 'php', verb, outcome);
+      if (outcome !== 'closed' && verb !== 'other') this.#late.succeeded();
+    },
+    onMalformed: (reason) => this.#reject('invalid', `frame: ${reason}`),
+    onLate: () => this.#late.failed(undefined),
+  };
+
+  /** Of a connection that dq closes without a request. */
+  #reject(code: DqError['code'], reason: string): void {
+    this.#role.metrics.count('dq_compat_requests_total', 1, 'php', 'other', 'closed');
+    this.#rejections.write({
+      method: 'POST',
+      topic: null,
+      id: null,
+      status: catalogue[code].status,
+      code,
+      version: null,
+      dueAt: null,
+      bytes: 0,
+      ms: null,
+      via: 'php',
+      reason,
+    });
+  }
+}
