@@ -18,6 +18,8 @@ export const limits = {
   topicEmailsMax: 50,
   /** The longest delay: 3650 days. */
   delayMsMax: 3650 * 86_400_000,
+  /** Failed attempts that an import may give a job. */
+  failuresMax: 65_535,
   /** Pushes of one batch: ten store calls. */
   batchItemsMax: 1_000,
   /** Attempt records that dq keeps with a job; older ones are dropped. */

@@ -28,6 +28,14 @@ export interface PushRequest {
   readonly body: Buffer;
   /** the caller confirms the body, even if it looks like a mistake */
   readonly isLiteral: boolean;
+  /** of an imported job: what it went through in the system that it comes from */
+  readonly acceptedAt?: string | undefined;
+  readonly failures?: string | undefined;
+}
+
+/** Whether the push gives a past of the job, which only an import does. */
+export function isImport({ acceptedAt, failures }: PushRequest): boolean {
+  return acceptedAt !== undefined || failures !== undefined;
 }
 
 /** Returns the job of a valid request; throws DqError for an invalid one. `nowMs` only bounds `at`. */
@@ -50,8 +58,18 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, nowMs: number
     priority: topic.priority,
     contentType: request.contentType,
     body: request.body,
+    ...(isImport(request) ? readPast(request) : {}),
     anotherId: request.id === undefined ? newJobId : undefined,
   };
+}
+
+function readPast({ acceptedAt, failures }: PushRequest): Pick<PushJob, 'acceptedAt' | 'failures'> {
+  const at = acceptedAt === undefined ? undefined : parseInstant(acceptedAt);
+  if (at?.ok === false) throw invalidField('acceptedAt', at.message);
+  const failed = failures === undefined ? undefined : Number(failures);
+  if (failed !== undefined && (!/^\d{1,5}$/.test(failures ?? '') || failed > limits.failuresMax))
+    throw invalidField('failures', `must be a whole number from 0 to ${limits.failuresMax}`);
+  return { acceptedAt: at?.value, failures: failed };
 }
 
 /** null when neither is given. Throws DqError invalid. */

@@ -87,7 +87,11 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
   return push;
 }
 
-const memberNames = new Set(['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType']);
+const memberNames = new Set([
+  ...['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType'],
+  // Of an imported job
+  ...['acceptedAt', 'failures'],
+]);
 
 /** null only with an error. */
 function readPush(item: Item, errors: FieldErrors): BatchPush | null {
@@ -98,10 +102,12 @@ function readPush(item: Item, errors: FieldErrors): BatchPush | null {
   const at = item.textOrNumber('at');
   const mode = item.text('mode');
   const contentType = item.text('contentType') ?? 'application/json';
+  const past = { acceptedAt: item.textOrNumber('acceptedAt'), failures: item.textOrNumber('failures') };
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
   if (body === undefined && !item.has('body')) errors.reject('body', 'is required');
   if (topic === undefined || body === undefined) return null;
-  return { topic, request: { id, delay, at, mode, inQuery: false, contentType, body, isLiteral: true } };
+  const request = { id, delay, at, mode, inQuery: false, contentType, body, isLiteral: true, ...past };
+  return { topic, request };
 }
 
 /** The members of one item by name. Rejects unknown, repeated and mistyped members. */

@@ -1,7 +1,7 @@
 // Tests batches: each item has its own result, in order, and dq delivers its exact characters.
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 let dq: TestIntake;
@@ -43,6 +43,33 @@ describe('a batch', () => {
       expect.objectContaining({ status: 404, code: 'topic_not_found', errors: [] }),
     ]);
     expect(results[2]?.['version']).toBe(results[1]?.['version']);
+  });
+
+  it('an imported job keeps the time of its acceptance and its failures', async () => {
+    const past = '"acceptedAt":"2024-05-06T07:08:09Z","failures":3';
+    const { results } = await send(
+      `[{"topic":"t","id":"old","body":1,${past}},{"topic":"t","id":"new","body":1,"acceptedAt":${Date.now() + 60_000}},` +
+        '{"topic":"t","body":1,"failures":65536},{"topic":"t","body":1,"acceptedAt":"yesterday"}]',
+    );
+    expect(statuses(results)).toEqual([201, 201, 400, 400]);
+    expect(results.map(({ errors }) => errors?.[0]?.field)).toEqual([
+      ...[undefined, undefined, 'items[2].failures', 'items[3].acceptedAt'],
+    ]);
+    expect(await bodyOf('old')).toMatchObject({ createdAt: '2024-05-06T07:08:09.000Z', attempt: 3 });
+    const { createdAt } = await bodyOf('new');
+    expect(Date.parse(createdAt)).toBeLessThanOrEqual(Date.now());
+  });
+
+  it('acceptedAt and failures: need the scope admin', async () => {
+    const made = await dq.call('POST', '/v1/tokens', {
+      body: JSON.stringify({ name: 'shop', scopes: ['push'] }),
+      headers: { 'content-type': 'application/json', ...bearer(adminToken) },
+    });
+    const reply = await dq.call('POST', '/v1/jobs', {
+      body: '[{"topic":"t","body":1},{"topic":"t","body":1,"failures":0},{"topic":"t","body":1,"acceptedAt":0}]',
+      headers: { 'content-type': 'application/json', ...bearer(made.body.token) },
+    });
+    expect(statuses(reply.body.results)).toEqual([201, 403, 403]);
   });
 
   it('equal ids go in order: the last one stays', async () => {

@@ -6,9 +6,10 @@ import type { FastifyRequest } from 'fastify';
 import { type TUnsafe, Type } from 'typebox';
 import { catalogue, DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
+import { grants } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
-import { acceptJob } from '../../use-cases/accept-job.ts';
+import { acceptJob, isImport } from '../../use-cases/accept-job.ts';
 import { BatchFeeder } from '../../use-cases/batch-feeder.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import type { PushTicket } from '../../use-cases/push-queue.ts';
@@ -18,7 +19,7 @@ import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
 import { logRequest } from '../http/request-log.ts';
-import { mayTouch, topicRejection } from '../http/route-access.ts';
+import { mayTouch, rightsOf, topicRejection } from '../http/route-access.ts';
 import { closed, count, Problem, problems, reply, TopicName, text } from '../http/schemas.ts';
 import { BatchItemResult, finishPush, rejectionOf } from './push-result.ts';
 
@@ -54,6 +55,20 @@ const BatchItem = closed(
         default: 'application/json',
         description: 'content type of the body',
         examples: ['text/plain'],
+      }),
+    ),
+    acceptedAt: Type.Optional(
+      textOrInteger(
+        'of an imported job, scope `admin`: when the other system accepted it; a later moment becomes now',
+        '2030-01-01T08:00:00+08:00',
+      ),
+    ),
+    failures: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: limits.failuresMax,
+        description: 'of an imported job, scope `admin`: its failed attempts in the other system',
+        examples: [2],
       }),
     ),
   },
@@ -162,6 +177,8 @@ function jobOf(
 ): PushJob | DqError {
   const forbidden = topicRejection(request, name);
   if (forbidden !== null) return forbidden;
+  if (isImport(push) && !grants(rightsOf(request), 'admin'))
+    return new DqError('forbidden', 'acceptedAt, failures: the token lacks the scope admin; omit them');
   const topic = topics.get(name);
   if (topic === undefined)
     return lookUpError !== null && topicNamePattern.test(name)
