@@ -15,7 +15,7 @@ const slow = [
   'test/system/{bench,clocks,console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit}.test.ts',
   'test/system/{console-failures,console-flows,console-looks,console-hostile-texts,console-keyboard,console-operations,console-secrets}.test.ts',
   'test/system/{alerts,copied-directory,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
-  'test/system/{fuzz-http,hung-names}.test.ts',
+  'test/system/{fuzz-http,hung-names,import}.test.ts',
   'test/system/{instances,many-topics,mysql,neighbours,package,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,service,shards,signals,silent-workers,standing-still,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it

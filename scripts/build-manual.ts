@@ -41,7 +41,7 @@ const contents: Readonly<Record<Language, readonly (readonly [group: string, pag
         ],
       ],
       ['Several machines', ['redis', 'shards', 'mysql', 'several-instances']],
-      ['Migration', ['migrate-php-delayqueue']],
+      ['Migration', ['migrate-php-delayqueue', 'migrate-others']],
       [
         'Reference',
         [

@@ -50,6 +50,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     backup: () => import('./commands/backup.ts'),
     fsck: () => import('./commands/fsck.ts'),
     migrate: () => import('./commands/migrate.ts'),
+    import: () => import('./commands/import.ts'),
   },
   'Trials:': {
     sink: () => import('./commands/sink.ts'),

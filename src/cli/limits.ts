@@ -24,6 +24,10 @@ export const cliLimits = {
   statusWatchMs: 1_000,
   /** `dq push --batch` sends this much per request: far below limits.batchBytes, and answered soon. */
   batchSendBytes: 1024 * 1024,
+  /** `dq import` waits this long for one answer of the other system's Redis or MySQL. */
+  sourceMs: 30_000,
+  /** `dq import` names this many jobs that stay behind, and counts the others. */
+  importNamesMax: 20,
   /** Interval at which a command asks whether long work of the daemon has ended. */
   workPollMs: 500,
   /** Interval of progress lines where no terminal shows a bar. */

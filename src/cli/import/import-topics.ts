@@ -1,0 +1,91 @@
+// Registers the topics of a source. A topic that dq has with the same settings is skipped; one with other
+// settings is reported, or replaced where the caller wants it.
+
+import { topicOfForeign } from '../../core/topic/foreign-name.ts';
+import { parseTopicInput } from '../../core/topic/settings.ts';
+import { type ApiClient, ApiRefusal, sentenceOf } from '../daemon/api-client.ts';
+import type { KnownTopics, TopicJson } from './known-topics.ts';
+import type { SourceTopic } from './source.ts';
+
+export interface TopicResult {
+  readonly name: string;
+  /** in dq; null: no name of dq fits */
+  readonly topic: string | null;
+  readonly outcome: 'new' | 'same' | 'different' | 'replaced' | 'rejected';
+  /** that differ */
+  readonly fields: readonly string[];
+  readonly reason: string;
+  readonly notes: readonly string[];
+}
+
+export interface TopicOptions {
+  readonly replace: boolean;
+  readonly dryRun: boolean;
+}
+
+export async function importTopics(
+  client: ApiClient,
+  known: KnownTopics,
+  topics: readonly SourceTopic[],
+  options: TopicOptions,
+): Promise<readonly TopicResult[]> {
+  const results: TopicResult[] = [];
+  for (const topic of topics) results.push(await importTopic(client, known, topic, options));
+  return results;
+}
+
+async function importTopic(
+  client: ApiClient,
+  known: KnownTopics,
+  { name, settings, isOffline, notes }: SourceTopic,
+  { replace, dryRun }: TopicOptions,
+): Promise<TopicResult> {
+  const topic = topicOfForeign(name);
+  const result = { name, topic, fields: [], reason: '', notes };
+  if (topic === null)
+    return { ...result, outcome: 'rejected', reason: 'dq has no name for it: empty or too long' };
+  const title = topic === name ? settings['title'] : `${settings['title']} (${name})`.trim().slice(0, 200);
+  const wanted = { topic, ...settings, title, state: isOffline ? 'offline' : 'active' };
+  const found = await known.get(topic);
+  const fields = found === null ? [] : differences(found, wanted);
+  if (found !== null && fields.length === 0) return { ...result, outcome: 'same' };
+  if (found !== null && !replace) return { ...result, outcome: 'different', fields };
+  const outcome = found === null ? 'new' : 'replaced';
+  if (dryRun) {
+    const parsed = parseTopicInput(wanted, { refusesUrl: () => null }, true);
+    if (!parsed.ok) return { ...result, outcome: 'rejected', reason: sentence(parsed.error) };
+    known.set(topic, wanted);
+    return { ...result, outcome, fields };
+  }
+  try {
+    const call = { json: wanted, needs: ['topic', 'state'] };
+    const reply =
+      found === null
+        ? await client.call<TopicJson>({ ...call, method: 'POST', path: ['v1', 'topics'] })
+        : await client.call<TopicJson>({ ...call, method: 'PUT', path: ['v1', 'topics', topic] });
+    known.set(topic, reply.json);
+    return { ...result, outcome, fields };
+  } catch (error) {
+    if (!(error instanceof ApiRefusal) || error.problem.status >= 500) throw error;
+    return { ...result, outcome: 'rejected', reason: sentenceOf(error.problem) };
+  }
+}
+
+/** Names of the fields with another value. An offline topic that is paused counts as offline: an unfinished
+ *  import leaves it so. */
+function differences(found: TopicJson, wanted: Readonly<Record<string, unknown>>): readonly string[] {
+  return Object.entries(wanted).flatMap(([name, value]) => {
+    if (name === 'state' && value === 'offline' && found.state === 'paused') return [];
+    return JSON.stringify(found[name]) === JSON.stringify(value) ? [] : [name];
+  });
+}
+
+function sentence({
+  errors,
+  message,
+}: {
+  errors: readonly { field: string; message: string }[];
+  message: string;
+}) {
+  return errors.map((one) => `${one.field}: ${one.message}`).join('; ') || message;
+}

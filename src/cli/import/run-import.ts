@@ -1,0 +1,179 @@
+// Runs one import: topics first, then jobs, then the report and the exit code.
+
+import { options as optionTable } from '../../config/options.ts';
+import { parseValue } from '../../config/parse.ts';
+import { topicOfForeign } from '../../core/topic/foreign-name.ts';
+import { ApiClient } from '../daemon/api-client.ts';
+import { type DaemonFlags, findDaemon } from '../daemon/find-daemon.ts';
+import { Exit } from '../exit.ts';
+import { agree, printData, printTable, say } from '../output/output.ts';
+import { startProgress } from '../output/progress.ts';
+import { importJobs } from './import-jobs.ts';
+import { ImportState } from './import-state.ts';
+import { importTopics, type TopicResult } from './import-topics.ts';
+import { JobReport } from './job-report.ts';
+import { KnownTopics } from './known-topics.ts';
+import type { Source, SourceTopic } from './source.ts';
+
+export interface ImportFlags extends DaemonFlags {
+  readonly json?: boolean;
+  readonly only?: 'topics' | 'jobs';
+  readonly replace?: boolean;
+  readonly move?: boolean;
+  readonly dryRun?: boolean;
+  readonly state?: string;
+  readonly yes?: boolean;
+}
+
+/** `name`: of the source, as in `dq import NAME`. Closes the source. */
+export async function runImport(name: string, source: Source, flags: ImportFlags): Promise<void> {
+  try {
+    await importFrom(name, source, flags);
+  } finally {
+    await source.close();
+  }
+}
+
+async function importFrom(name: string, source: Source, flags: ImportFlags): Promise<void> {
+  const daemon = findDaemon(flags, process.env);
+  const client = new ApiClient(daemon);
+  const dryRun = flags.dryRun === true;
+  const registered = await source.topics();
+  if (!dryRun) await agree(question(name, source, daemon.url, flags), flags.yes);
+  const known = new KnownTopics(client);
+  const topicOptions = { replace: flags.replace === true, dryRun };
+  const topics = flags.only === 'jobs' ? [] : await importTopics(client, known, registered, topicOptions);
+  const report = new JobReport();
+  if (flags.only !== 'topics') {
+    const identity = { source: name, places: source.places, dq: daemon.url };
+    const state = new ImportState(flags.state ?? `dq-import-${name}.state`, identity, !dryRun);
+    try {
+      await withOpenTopics(known, registered, state, dryRun, () =>
+        pushJobs(client, source, known, state, report, flags),
+      );
+    } finally {
+      state.close();
+    }
+  }
+  const settings = flags.only === 'jobs' ? '' : await source.settings();
+  print(flags, topics, report, settings);
+  const left =
+    report.left + topics.filter(({ outcome }) => outcome === 'rejected' || outcome === 'different').length;
+  if (left > 0)
+    throw new Exit('partlyFailed', `${left} topics and jobs ${dryRun ? 'would stay' : 'stay'} behind`);
+}
+
+function question(name: string, { places }: Source, url: string, { only, move }: ImportFlags): string {
+  const what = only ?? 'topics and jobs';
+  return `Import ${what} of ${name} at ${places} into dq at ${url}${move ? ', and remove the jobs there' : ''}?`;
+}
+
+async function pushJobs(
+  client: ApiClient,
+  source: Source,
+  known: KnownTopics,
+  state: ImportState,
+  report: JobReport,
+  { dryRun = false, move = false }: ImportFlags,
+): Promise<void> {
+  const progress = startProgress('jobs read', null);
+  try {
+    const options = { dryRun, move, bodyBytesMax: await bodyBytesMaxOf(client) };
+    await importJobs(client, source, known, state, report, options, progress);
+  } catch (error) {
+    const done = report.counts.pushed + report.counts.before;
+    if (!(error instanceof Exit) || done === 0) throw error;
+    throw new Exit('partlyFailed', `${done} jobs are in dq; run the same command again: ${error.message}`, {
+      cause: error,
+    });
+  } finally {
+    progress.stop();
+  }
+}
+
+/** A topic that is offline there goes offline here, and its jobs come along: it is paused meanwhile. */
+async function withOpenTopics(
+  known: KnownTopics,
+  registered: readonly SourceTopic[],
+  state: ImportState,
+  dryRun: boolean,
+  work: () => Promise<void>,
+): Promise<void> {
+  if (dryRun) return work();
+  const held = new Set(state.held);
+  for (const { name, isOffline } of registered) {
+    const topic = topicOfForeign(name);
+    if (topic !== null && isOffline && (await known.get(topic))?.state === 'offline') held.add(topic);
+  }
+  if (held.size === 0) return work();
+  state.hold([...held]);
+  for (const topic of held) await known.setState(topic, 'pause');
+  await work();
+  for (const topic of held) await known.setState(topic, 'offline');
+  state.hold([]);
+}
+
+/** null: the caller may not read it, or no answer; then dq rejects too large jobs itself. */
+async function bodyBytesMaxOf(client: ApiClient): Promise<number | null> {
+  const name = 'limits.bodyBytes';
+  try {
+    const call = { method: 'GET', path: ['v1', 'config'], needs: ['items'] } as const;
+    const { json } = await client.call<{ items: readonly { name: string; value: string }[] }>(call);
+    const value = json.items.find((item) => item.name === name)?.value;
+    const parsed = parseValue(optionTable[name], value, '');
+    return parsed.ok ? (parsed.value as number) : null;
+  } catch (error) {
+    if (error instanceof Exit) return null;
+    throw error;
+  }
+}
+
+function print(
+  flags: ImportFlags,
+  topics: readonly TopicResult[],
+  report: JobReport,
+  settings: string,
+): void {
+  const { counts, problems } = report;
+  if (flags.json) {
+    const jobs = flags.only === 'topics' ? null : { ...counts, problems };
+    printData(JSON.stringify({ dryRun: flags.dryRun === true, topics, jobs, settings }));
+    return;
+  }
+  if (topics.length > 0)
+    printTable(
+      ['TOPIC', 'RESULT', 'ABOUT'],
+      topics.map(({ name, topic, outcome, fields, reason, notes }) => [
+        topic ?? name,
+        outcome,
+        [fields.join(' '), reason, ...notes].filter((text) => text !== '').join('; '),
+      ]),
+    );
+  if (flags.only !== 'topics')
+    printTable(
+      ['JOBS', 'NUMBER'],
+      Object.entries(counts).map(([count, n]) => [labels[count as keyof typeof labels], String(n)]),
+    );
+  for (const { job, reason } of problems) say(`dq: ${job}: ${reason}`);
+  if (report.left > problems.length) say(`dq: and ${report.left - problems.length} more`);
+  if (counts.changed > 0)
+    say(`dq: ${counts.changed} jobs changed or went there meanwhile; both systems may call them`);
+  if (settings !== '') say(`dq: settings for dq.yaml:\n${settings.trimEnd()}`);
+}
+
+const labels = {
+  due: 'due there',
+  delayed: 'delayed there',
+  lost: 'lost there',
+  deleted: 'deleted there',
+  pushed: 'pushed',
+  before: 'imported before',
+  kept: 'live in dq already',
+  tooLarge: 'left: too large',
+  withoutTopic: 'left: no topic',
+  unreadable: 'left: unreadable',
+  rejected: 'left: rejected',
+  unknown: 'left: outcome unknown',
+  removed: 'removed there',
+  changed: 'changed there meanwhile',
+} as const;

@@ -1,0 +1,53 @@
+// Reads tables of another system in MySQL or MariaDB. Invariant: runs SELECT alone.
+
+import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
+import { reasonOf } from '../../core/errors.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
+
+export type Row = Readonly<Record<string, unknown>>;
+
+export class SourceMysql {
+  readonly place: string;
+  readonly #options: Parameters<typeof createConnection>[0];
+  #connection: Connection | null = null;
+
+  constructor(url: string) {
+    const parsed = parseMysqlUrl(url);
+    if (!parsed.ok) throw new Exit('usage', `--mysql: ${parsed.message}`);
+    const { tls, ...server } = parsed.value;
+    this.place = placeOf(parsed.value);
+    this.#options = {
+      ...server,
+      ...(tls === 'off' ? {} : { ssl: { rejectUnauthorized: tls === 'verified' } }),
+      charset: 'utf8mb4',
+      dateStrings: true,
+      connectTimeout: cliLimits.sourceMs,
+    };
+  }
+
+  async rows(sql: string, values: readonly (string | number)[] = []): Promise<readonly Row[]> {
+    try {
+      this.#connection ??= await createConnection(this.#options as Parameters<typeof createConnection>[0]);
+      const [rows] = await this.#connection.query<RowDataPacket[]>({
+        sql,
+        values: [...values],
+        timeout: cliLimits.sourceMs,
+      });
+      return rows;
+    } catch (error) {
+      throw new Exit('storeUnreachable', `MySQL ${this.place}: ${reasonOf(error)}`, { cause: error });
+    }
+  }
+
+  close(): void {
+    this.#connection?.destroy();
+  }
+}
+
+/** '' for NULL */
+export function textIn(row: Row, column: string): string {
+  const value = row[column];
+  return value === null || value === undefined ? '' : String(value);
+}

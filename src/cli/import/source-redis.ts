@@ -1,0 +1,124 @@
+// Reads a Redis server of another system: keys by prefix, hashes and sorted sets page by page. Every reply
+// is bytes: ids and bodies need not be text.
+// Invariant: reads only, except eval().
+
+import { Redis, type RedisOptions } from 'ioredis';
+import { reasonOf } from '../../core/errors.ts';
+import { parseRedisUrl } from '../../core/url/redis-url.ts';
+import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
+
+type Argument = string | number | Buffer;
+type Command = readonly Argument[];
+export type Reply = Buffer | number | null | readonly Reply[];
+
+export class SourceRedis {
+  /** without the password */
+  readonly place: string;
+  readonly #client: Redis;
+  /** of a lost connection: its commands fail with "Connection is closed" */
+  #cause: unknown;
+
+  /** `text`: host:port, host:port:password or a redis:// URL. Connects at the first command. */
+  constructor(text: string, database = 0) {
+    const { place, ...options } = optionsOf(text, database);
+    this.place = place;
+    this.#client = new Redis({
+      ...options,
+      protocol: 2,
+      lazyConnect: true,
+      maxRetriesPerRequest: 0,
+      retryStrategy: () => null,
+      connectTimeout: cliLimits.sourceMs,
+      socketTimeout: cliLimits.sourceMs,
+    } as Omit<RedisOptions, 'replyMapping'>);
+    this.#client.on('error', (error) => {
+      this.#cause = error;
+    });
+  }
+
+  async ask(...command: Command): Promise<Reply> {
+    const [reply = null] = await this.askAll([command]);
+    return reply;
+  }
+
+  /** In one piece; a reply per command. */
+  async askAll(commands: readonly Command[]): Promise<readonly Reply[]> {
+    if (commands.length === 0) return [];
+    try {
+      return (await Promise.all(
+        commands.map(([name = '', ...rest]) => this.#client.callBuffer(String(name), ...rest)),
+      )) as readonly Reply[];
+    } catch (error) {
+      const cause = this.#cause ?? error;
+      throw new Exit('storeUnreachable', `Redis at ${this.place}: ${reasonOf(cause)}`, { cause });
+    }
+  }
+
+  /** Sorted. `type`: zset or list */
+  async keysOf(prefix: string, type: string): Promise<readonly string[]> {
+    const pattern = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}*`;
+    const found = new Set<string>();
+    for await (const keys of this.#scan(['SCAN'], ['MATCH', pattern]))
+      for (const key of keys) found.add(key.toString());
+    const keys = [...found].sort();
+    // SCAN itself filters by type only from Redis 6 on.
+    const types = await this.askAll(keys.map((key) => ['TYPE', key]));
+    return keys.filter((_, n) => String(types[n]) === type);
+  }
+
+  /** Pages of [field, value, field, value …]. A field may come twice. */
+  hash(key: string): AsyncIterable<readonly Buffer[]> {
+    return this.#scan(['HSCAN', key], []);
+  }
+
+  /** Pages of [member, score, …]. */
+  sortedSet(key: string): AsyncIterable<readonly Buffer[]> {
+    return this.#scan(['ZSCAN', key], []);
+  }
+
+  async *list(key: string): AsyncIterable<readonly Buffer[]> {
+    for (let from = 0; ; from += pageItems) {
+      const items = (await this.ask('LRANGE', key, from, from + pageItems - 1)) as readonly Buffer[];
+      if (items.length > 0) yield items;
+      if (items.length < pageItems) return;
+    }
+  }
+
+  close(): void {
+    this.#client.disconnect();
+  }
+
+  async *#scan(command: Command, options: Command): AsyncGenerator<readonly Buffer[]> {
+    let cursor = '0';
+    do {
+      const reply = (await this.ask(...command, cursor, ...options, 'COUNT', pageItems)) as [
+        Buffer,
+        readonly Buffer[],
+      ];
+      cursor = reply[0].toString();
+      if (reply[1].length > 0) yield reply[1];
+    } while (cursor !== '0');
+  }
+}
+
+const pageItems = 1_000;
+
+function optionsOf(text: string, db: number) {
+  if (text.includes('://')) {
+    const parsed = parseRedisUrl(text);
+    if (!parsed.ok) throw new Exit('usage', `--redis: ${parsed.message}`);
+    const { kind, hosts, tls, user, password, database, shown } = parsed.value;
+    if (kind !== 'server') throw new Exit('usage', '--redis: must be one server: redis://host:port/database');
+    const [{ host, port } = { host: '', port: 0 }] = hosts;
+    const login = {
+      ...(user === null ? {} : { username: user }),
+      ...(password === null ? {} : { password }),
+    };
+    return { place: shown, host, port, ...login, db: database, ...(tls ? { tls: {} } : {}) };
+  }
+  const [, host = '', port = '', password = ''] = /^([^:\s]+):(\d{1,5})(?::(.*))?$/.exec(text.trim()) ?? [];
+  if (host === '') throw new Exit('usage', '--redis: must be host:port, host:port:password or redis://…');
+  const login = password === '' ? {} : { password };
+  return { place: `${host}:${port}${db === 0 ? '' : `/${db}`}`, host, port: Number(port), ...login, db };
+}

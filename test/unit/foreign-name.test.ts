@@ -1,0 +1,12 @@
+import { expect, it } from 'vitest';
+import { topicOfForeign } from '../../src/core/topic/foreign-name.ts';
+
+it('foreign topic names: unchanged where dq allows them, else their bytes', () => {
+  expect(topicOfForeign('order.close_1-a')).toBe('order.close_1-a');
+  expect(topicOfForeign('会员')).toBe('x__e4_bc_9a_e5_91_98');
+  expect(topicOfForeign('a b_c')).toBe('x_a_20b_5fc');
+  expect(topicOfForeign('_a')).toBe('x__5fa');
+  expect(topicOfForeign('')).toBeNull();
+  expect(topicOfForeign('会'.repeat(14))).toHaveLength(128);
+  expect(topicOfForeign('会'.repeat(15))).toBeNull();
+});
