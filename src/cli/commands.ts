@@ -36,6 +36,12 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     dead: () => import('./commands/dead.ts'),
     op: () => import('./commands/op.ts'),
   },
+  'Pulled jobs:': {
+    pull: () => import('./commands/pull.ts'),
+    ack: () => import('./commands/ack.ts'),
+    nack: () => import('./commands/nack.ts'),
+    extend: () => import('./commands/extend.ts'),
+  },
   'Alerts:': {
     alerts: () => import('./commands/alerts.ts'),
     alert: () => import('./commands/alert.ts'),

@@ -39,4 +39,16 @@ export const cliLimits = {
   /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its
    *  own. */
   reloadAnswerMs: 300_000,
+  /** Longest --wait of dq pull, as of the API. */
+  pullWaitMsMax: 180_000,
+  /** dq pull --exec: one wait for a job; below the usual idle limits of proxies. */
+  pullWaitMs: 30_000,
+  /** Commands at once: each has a connection that waits. */
+  pullCommandsMax: 100,
+  /** Shortest time between two extensions of a lease: half of the shortest lease. */
+  pullExtendMsMin: 500,
+  /** A daemon that does not answer is called again after this time. */
+  pullAgainMs: 1_000,
+  /** The answer of a command is repeated for this long: longer than a restart of the daemon. */
+  pullSettleMs: 120_000,
 } as const;

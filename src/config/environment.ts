@@ -13,8 +13,9 @@ import { isServiceLink } from './service-links.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Variables with other readers: the search for the file, the client commands, tests. */
-const foreign = /^DQ_(CONFIG|URL|TOKEN|FAIL|TEST_.*)$/;
+/** Variables with other readers: the search for the file, the client commands, commands of dq pull --exec,
+ *  tests. */
+const foreign = /^DQ_(CONFIG|URL|TOKEN|TOPIC|ID|ATTEMPT|FAIL|TEST_.*)$/;
 
 /** server.port → DQ_SERVER__PORT; shutdownTimeout → DQ_SHUTDOWNTIMEOUT */
 export function variableOf(name: string): string {

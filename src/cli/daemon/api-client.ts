@@ -24,6 +24,10 @@ export interface ApiCall {
   readonly needs?: readonly string[];
   /** the command's flags by API field name, for error messages */
   readonly flags?: FlagNames;
+  /** how long the daemon may wait before it answers; default 0 */
+  readonly waitMs?: number;
+  /** gives up the call */
+  readonly signal?: AbortSignal;
 }
 
 /** `{ callbackUrl: '--callback' }` */
@@ -114,7 +118,7 @@ export class ApiClient {
     if (contentType !== null) headers['content-type'] = contentType;
     if (this.#daemon.token !== null) headers['authorization'] = `Bearer ${this.#daemon.token}`;
     try {
-      return await exchange(url, call.method, headers, bytes);
+      return await exchange(url, call, headers, bytes);
     } catch (error) {
       throw this.#withoutReply(error);
     }
@@ -147,13 +151,14 @@ interface Exchanged {
 /** One connection per call: commands make few calls, and an idle connection would keep the process alive. */
 function exchange(
   url: URL,
-  method: string,
+  { method, waitMs = 0, signal: given }: ApiCall,
   headers: Record<string, string>,
   bytes: Buffer | null,
 ): Promise<Exchanged> {
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(cliLimits.apiCallMs);
+    const late = AbortSignal.timeout(cliLimits.apiCallMs + waitMs);
+    const signal = given === undefined ? late : AbortSignal.any([late, given]);
     const request = send(url, { method, headers, agent: false, signal }, (response) => {
       const chunks: Buffer[] = [];
       let size = 0;

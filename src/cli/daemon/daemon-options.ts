@@ -9,12 +9,16 @@ export interface DaemonOptions extends DaemonFlags {
   readonly json?: boolean;
 }
 
-export function withDaemonOptions(command: Command): Command {
+/** `concurrency`: -c is short for --concurrency of this command. */
+export function withDaemonOptions(command: Command, { concurrency = false } = {}): Command {
   return command
     .option('--url <url>', 'address of the daemon, also on another machine (DQ_URL)')
     .option('--token <token>', 'access token (DQ_TOKEN)')
     .option('--data-dir <dir>', 'data directory of a daemon on this machine (DQ_DATA_DIR)')
-    .option('-c, --config <file>', 'configuration that names the data directory')
+    .option(
+      concurrency ? '--config <file>' : '-c, --config <file>',
+      'configuration that names the data directory',
+    )
     .option('--json', 'the API reply unchanged');
 }
 
