@@ -10,6 +10,8 @@ const topic: TopicJson = {
   title: "it's $HOME `x`",
   owner: '',
   state: 'active',
+  delivery: 'push',
+  lease: '1m',
   callbackUrl: 'https://crm.example.cn/hooks?a=1&b=2',
   method: 'POST',
   format: 'raw',
@@ -58,4 +60,12 @@ it('topic command: has flags of dq topic add only, and each value survives a she
 
 it('topic command: header values that the session does not see are left out', () => {
   expect(topicCommand(topic, false)).not.toContain('--header');
+});
+
+it('topic command: a pull topic has its lease and no field of a call', () => {
+  const command = topicCommand({ ...topic, delivery: 'pull', callbackUrl: null, lease: '5m' }, true);
+  expect(command).toContain('--delivery pull');
+  expect(command).toContain('--lease 5m');
+  for (const flag of ['--callback', '--method', '--header', '--rule', '--concurrency', '--rate'])
+    expect(command).not.toContain(flag);
 });

@@ -5,33 +5,44 @@ import type { TopicJson } from './api/types.ts';
 
 /** `headers`: false where the session does not see their values. */
 export function topicCommand(topic: TopicJson, headers: boolean): string {
-  const { backoff, okStatus, alertEmails } = topic;
-  const flags: (readonly [string, string | number | null])[] = [
-    ['--callback', topic.callbackUrl],
+  const { backoff, alertEmails, delivery } = topic;
+  const isPulled = delivery === 'pull';
+  const flags: Flag[] = [
+    ...(isPulled ? [['--delivery', 'pull'] as const, ['--lease', topic.lease] as const] : []),
     ['--title', topic.title],
     ['--owner', topic.owner],
-    ['--method', topic.method],
-    ['--format', topic.format],
-    ...(headers
-      ? Object.entries(topic.headers).map(([name, value]) => ['--header', `${name}: ${value}`] as const)
-      : []),
     ['--delay', topic.delay],
-    ['--timeout', topic.timeout],
-    ['--rule', topic.retryIf],
-    ['--ok-status', okStatus.join(',')],
-    ['--empty-reply', topic.emptyReply],
     ['--max-attempts', topic.maxAttempts],
     ['--backoff', backoffText(backoff)],
     ['--jitter', topic.jitter],
     ['--priority', topic.priority],
-    ['--concurrency', topic.concurrency],
-    ['--rate', topic.rate],
     ['--alert', alertEmails.join(',')],
+    ...(isPulled ? [] : callFlags(topic, headers)),
   ];
   const given = flags.flatMap(([flag, value]) =>
     value === null || value === '' ? [] : [`${flag} ${quoted(String(value))}`],
   );
   return [`dq topic add ${topic.topic}`, ...given].join(' \\\n  ');
+}
+
+type Flag = readonly [string, string | number | null];
+
+/** What a pull topic must not have. */
+function callFlags(topic: TopicJson, headers: boolean): readonly Flag[] {
+  return [
+    ['--callback', topic.callbackUrl],
+    ['--method', topic.method],
+    ['--format', topic.format],
+    ...(headers
+      ? Object.entries(topic.headers).map(([name, value]) => ['--header', `${name}: ${value}`] as const)
+      : []),
+    ['--timeout', topic.timeout],
+    ['--rule', topic.retryIf],
+    ['--ok-status', topic.okStatus.join(',')],
+    ['--empty-reply', topic.emptyReply],
+    ['--concurrency', topic.concurrency],
+    ['--rate', topic.rate],
+  ];
 }
 
 function backoffText(backoff: TopicJson['backoff']): string {

@@ -4,7 +4,7 @@
 import { signal } from '@preact/signals';
 import { CallError, call, hasKey, setKey, signedOut } from './call.ts';
 
-export type Scope = 'push' | 'read' | 'operate' | 'admin';
+export type Scope = 'push' | 'pull' | 'read' | 'operate' | 'admin';
 
 export interface Me {
   readonly name: string;

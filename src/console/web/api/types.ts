@@ -54,7 +54,11 @@ export interface TopicJson {
   readonly title: string;
   readonly owner: string;
   readonly state: 'active' | 'paused' | 'offline';
-  readonly callbackUrl: string;
+  readonly delivery: 'push' | 'pull';
+  /** null: pull */
+  readonly callbackUrl: string | null;
+  /** of a pulled job */
+  readonly lease: string;
   readonly method: string;
   readonly format: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -41,7 +41,7 @@ interface Session {
   readonly endsAt: string;
 }
 
-const scopes: readonly Scope[] = ['read', 'push', 'operate', 'admin'];
+const scopes: readonly Scope[] = ['read', 'push', 'pull', 'operate', 'admin'];
 const lives = ['', '7d', '30d', '90d', '365d'] as const;
 
 export function Access() {

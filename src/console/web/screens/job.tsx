@@ -295,7 +295,9 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
           title={t('attempts')}
           note={t('attempts_note', { count: number(Math.max(job.attempts.length, 10)) })}
           end={
-            may('operate') && job.bytes !== undefined && topic !== null ? <CurlButton job={job} /> : undefined
+            may('operate') && job.bytes !== undefined && topic?.delivery === 'push' ? (
+              <CurlButton job={job} />
+            ) : undefined
           }
         >
           {job.attempts.length === 0 ? (

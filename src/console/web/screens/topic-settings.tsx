@@ -28,6 +28,8 @@ interface Field {
 }
 
 const fields: readonly Field[] = [
+  { name: 'delivery', group: 'group_callback', kind: ['push', 'pull'] },
+  { name: 'lease', group: 'group_callback', kind: 'text', mono: true },
   { name: 'callbackUrl', group: 'group_callback', kind: 'text', wide: true, mono: true },
   { name: 'method', group: 'group_callback', kind: ['POST', 'PUT', 'GET'] },
   { name: 'format', group: 'group_callback', kind: ['raw', 'form'] },
@@ -50,7 +52,19 @@ const fields: readonly Field[] = [
 ];
 const groups: readonly Word[] = ['group_callback', 'group_retry', 'group_limits', 'group_people'];
 
+/** What only a call needs: dq rejects these with delivery pull. */
+const callFields: readonly string[] = [
+  ...['callbackUrl', 'method', 'format', 'timeout', 'headers', 'dangerouslySkipTlsVerify', 'retryIf'],
+  ...['okStatus', 'emptyReply', 'concurrency', 'rate'],
+];
+
+const isPull = (values: Values): boolean => values['delivery'] === 'pull';
+const isShown = ({ name }: Field, values: Values): boolean =>
+  isPull(values) ? !callFields.includes(name) : name !== 'lease';
+
 const defaults: Values = {
+  delivery: 'push',
+  lease: '1m',
   callbackUrl: '',
   method: 'POST',
   format: 'raw',
@@ -127,7 +141,7 @@ function readObject(text: string): unknown {
 }
 
 const changedFields = (before: Values, now: Values): readonly Field[] =>
-  fields.filter(({ name }) => (before[name] ?? '') !== (now[name] ?? ''));
+  fields.filter((field) => isShown(field, now) && (before[field.name] ?? '') !== (now[field.name] ?? ''));
 
 const membersOf = (given: readonly Field[], values: Values): Readonly<Record<string, unknown>> =>
   Object.fromEntries(given.map((field) => [field.name, memberOf(field, values[field.name] ?? '')]));
@@ -258,11 +272,13 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
         </form>
       </Card>
       <Beside values={values} preview={preview}>
-        <TestCallCard
-          topic={topic.topic}
-          runs={testRuns}
-          draft={() => (changed.length === 0 ? null : membersOf(changed, values))}
-        />
+        {isPull(values) ? null : (
+          <TestCallCard
+            topic={topic.topic}
+            runs={testRuns}
+            draft={() => (changed.length === 0 ? null : membersOf(changed, values))}
+          />
+        )}
       </Beside>
     </div>
   );
@@ -347,7 +363,7 @@ function DestinationNote({ preview }: { preview: TopicPreview | null }) {
 }
 
 /** A mistake in one of these sends callbacks to the wrong place, or ends jobs as dead letters. */
-const graveFields: readonly string[] = ['callbackUrl', 'retryIf', 'maxAttempts'];
+const graveFields: readonly string[] = ['delivery', 'callbackUrl', 'retryIf', 'maxAttempts'];
 
 function Difference({
   fields: shown,
@@ -379,7 +395,9 @@ export function NewTopic() {
   const [failure, setFailure] = useState<string | null>(null);
   const [made, setMade] = useState<{ readonly topic: string; readonly secret: string } | null>(null);
   const changed = changedFields(defaults, values);
-  const given = fields.filter((field) => field.name === 'callbackUrl' || changed.includes(field));
+  const given = fields.filter(
+    (field) => changed.includes(field) || (field.name === 'callbackUrl' && !isPull(values)),
+  );
   const json = { topic: name, ...membersOf(given, values) };
   useLeaveCheck(made === null && (name !== '' || changed.length > 0));
   const preview = usePreview(json, made === null && name !== '' && changed.length > 0);
@@ -489,7 +507,7 @@ function Fields({
         <fieldset key={group}>
           <legend>{t(group)}</legend>
           {fields
-            .filter((field) => field.group === group)
+            .filter((field) => field.group === group && isShown(field, values))
             .map((field) => (
               <Input
                 key={field.name}
@@ -576,7 +594,7 @@ function Beside({
   const total = waits.reduce((sum, wait) => sum + wait, 0);
   return (
     <div class="c5 stack">
-      <RuleTest rule={values['retryIf'] ?? ''} />
+      {isPull(values) ? null : <RuleTest rule={values['retryIf'] ?? ''} />}
       <Card
         title={t('retry_schedule')}
         note={t('schedule_note', { count: maxAttempts, time: duration(total) })}

@@ -171,7 +171,7 @@ function Actions({
           {t('take_offline')}…
         </button>
       ) : null}
-      {may('operate') ? <TestCallButton topic={name} /> : null}
+      {may('operate') && topic.delivery === 'push' ? <TestCallButton topic={name} /> : null}
       {may('push') ? (
         <a class="btn main" href={hrefQuery(['push'], { topic: name })}>
           <Icon name="push" />
@@ -305,13 +305,19 @@ function tilesOf(topic: TopicJson, stats: TopicStats, recent: Series | null): re
       how:
         p50 === null
           ? t('no_attempts_5m')
-          : t('duration_how', { timeout: spoken(topic.timeout), p50: duration(p50) }),
+          : topic.delivery === 'pull'
+            ? t('duration_how_pull', { lease: spoken(topic.lease), p50: duration(p50) })
+            : t('duration_how', { timeout: spoken(topic.timeout), p50: duration(p50) }),
     },
     {
-      name: 'in_flight',
+      ...(topic.delivery === 'pull'
+        ? { name: 'leases_out' as const, how: t('lease_of', { lease: topic.lease }) }
+        : {
+            name: 'in_flight' as const,
+            unit: t('of_count', { count: number(topic.concurrency) }),
+            how: t('per_instance'),
+          }),
       value: shortNumber(states.reserved),
-      unit: t('of_count', { count: number(topic.concurrency) }),
-      how: t('per_instance'),
       to: hrefQuery(['topics', name, 'jobs'], { state: 'reserved' }),
     },
     {
@@ -380,11 +386,10 @@ function Sentence({ word, values }: { word: Word; values: Readonly<Record<string
   );
 }
 
-function Sentences({ topic }: { topic: TopicJson }) {
-  const { method, callbackUrl, timeout, okStatus, retryIf, maxAttempts, alertEmails } = topic;
+function CallSentences({ topic }: { topic: TopicJson }) {
+  const { method, callbackUrl, timeout, okStatus, retryIf } = topic;
   return (
     <>
-      <p class="sentence">
         <Sentence
           word="sentence_call"
           values={{ call: `${method} ${callbackUrl}`, timeout: spoken(timeout) }}
@@ -397,6 +402,20 @@ function Sentences({ topic }: { topic: TopicJson }) {
             {t('clause_gap')}
             <Sentence word="sentence_rule" values={{ rule: retryIf }} />
           </>
+        )}
+    </>
+  );
+}
+
+function Sentences({ topic }: { topic: TopicJson }) {
+  const { maxAttempts, alertEmails } = topic;
+  return (
+    <>
+      <p class="sentence">
+        {topic.delivery === 'pull' ? (
+          <Sentence word="sentence_pull" values={{ lease: topic.lease }} />
+        ) : (
+          <CallSentences topic={topic} />
         )}
       </p>
       <p class="sentence">

@@ -167,7 +167,7 @@ function Table({
           </thead>
           <tbody>
             {topics.map((topic) => {
-              const { topic: name, title, state, delay, method, callbackUrl, owner } = topic;
+              const { topic: name, title, state, delay, delivery, method, callbackUrl, owner } = topic;
               const line = lines.get(name);
               return (
                 <tr key={name}>
@@ -183,8 +183,8 @@ function Table({
                     <TopicState state={state} failing={failing.has(name)} />
                   </td>
                   <td class="right extra">{spoken(delay)}</td>
-                  <td class="cut mono faint extra" title={callbackUrl}>
-                    {method} {hostOf(callbackUrl)}
+                  <td class="cut mono faint extra" title={callbackUrl ?? undefined}>
+                    {delivery === 'pull' ? t('choice_pull') : `${method} ${hostOf(callbackUrl ?? '')}`}
                   </td>
                   <Count value={line?.states.delayed} />
                   <Count value={line?.states.ready} />
