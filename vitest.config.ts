@@ -12,7 +12,7 @@ const slow = [
   'test/role/{console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/{role,system}/compat-php.test.ts',
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
-  'test/system/{bench,clocks,console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit}.test.ts',
+  'test/system/{bench,clocks,console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit,console-pull}.test.ts',
   'test/system/{console-failures,console-flows,console-looks,console-hostile-texts,console-keyboard,console-operations,console-secrets}.test.ts',
   'test/system/{alerts,copied-directory,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
   'test/system/{fuzz-http,hung-names,import}.test.ts',
@@ -20,7 +20,7 @@ const slow = [
   'test/system/{secrets,service,shards,signals,silent-workers,standing-still,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
-  'test/system/{logs,manual,no-deliveries,tokens}.test.ts',
+  'test/system/{logs,manual,no-deliveries,pull,tokens}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],

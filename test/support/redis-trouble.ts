@@ -58,6 +58,11 @@ export const untilReady = (daemon: Daemon): Promise<unknown> =>
 /** Waits until no job is left, then checks the store's invariants. */
 export async function untilEmptyAndWhole(daemon: Daemon): Promise<void> {
   await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 100);
+  await expectWhole(daemon);
+}
+
+/** fsck finds no problem. */
+export async function expectWhole(daemon: Daemon): Promise<void> {
   expect((await daemon.api('POST', '/v1/fsck')).status).toBe(202);
   const { body } = await until(
     'fsck has ended',
