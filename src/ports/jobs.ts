@@ -261,7 +261,8 @@ export interface JobStore {
   /** ready → reserved: 5:3:2 over priorities by a wheel with a stored position, round robin over topics
    *  with capacity, earliest due first inside a topic, equal ones by version (wheel.ts). Not idempotent: a
    *  client never repeats it, and releaseUnheld returns the jobs of a lost reply. pullOwner gets nothing
-   *  while it has storeLimits.pullLeasesMax leases in the partition; a lost reply costs its jobs an attempt. */
+   *  while it has storeLimits.pullLeasesMax leases in the partition; a lost reply costs its jobs an
+   *  attempt. */
   reserve(partition: Partition, request: ReserveRequest): Promise<Reserved>;
 
   /** reserved → gone. */

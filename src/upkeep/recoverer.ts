@@ -1,5 +1,6 @@
-// Recovers leases that have expired or whose process is dead, and has expired ones of pulled jobs settled. Each return is one atomic, fenced step of the
-// store, so two recoverers beside each other (in a reload) do no harm.
+// Recovers leases that have expired or whose process is dead, and has expired leases of pulled jobs settled.
+// Each return is one atomic, fenced step of the store, so two recoverers beside each other (in a reload) do
+// no harm.
 // Invariant: a lease of a living process is not recovered before it expires. The master's list of living
 // notifiers includes the next incarnation of each slot; the store skips incarnations newer than the list; an
 // old list is not used.

@@ -217,7 +217,10 @@ describe('rejected and unchanged', () => {
     db.exec(schema);
     db.exec(`PRAGMA user_version = ${layoutVersion + 1}`);
     db.close();
-    expect(refusal()).toMatchObject({ why: 'newer', message: expect.stringContaining('layout 2') });
+    expect(refusal()).toMatchObject({
+      why: 'newer',
+      message: expect.stringContaining(`layout ${layoutVersion + 1}`),
+    });
   });
 
   it('a store whose WAL has a newer layout', () => {

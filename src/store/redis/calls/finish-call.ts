@@ -1,5 +1,5 @@
-// Encodes the leases of an ack, retry, bury, release or extend as one binary argument, as push-call.ts does for jobs,
-// and decodes the replies. lua/shared/leases.lua reads the argument.
+// Encodes the leases of an ack, retry, bury, release or extend as one binary argument, as push-call.ts does
+// for jobs, and decodes the replies. lua/shared/leases.lua reads the argument.
 
 import type { Lease } from '../../../core/job.ts';
 import type { ExtendOutcome, FinishOutcome } from '../../../ports/job-store.ts';

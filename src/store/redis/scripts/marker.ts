@@ -17,7 +17,8 @@ export function markerText({ shardId, registryId, buckets }: Marker): string {
   return `dq ${layout} shard ${shardId} registry ${registryId} buckets ${buckets}`;
 }
 
-/** Of this layout or the one before. A string: why the marker is unusable, as the end of a sentence about the server. */
+/** Of this layout or the one before. A string: why the marker is unusable, as the end of a sentence about the
+ *  server. */
 export function readMarker(text: string): Marker | string {
   const [, version, shardId, registryId, buckets] =
     /^dq (\d+) shard ([0-9a-f]+) registry (\S+) buckets (\d+)$/.exec(text) ?? [];

@@ -93,8 +93,8 @@ export class ShardPolls {
     return has;
   }
 
-  /** A lease given out less than unleasedMs ago has not expired, or only just now. That of a pulled job may be
-   *  shorter: its set is always asked for. */
+  /** A lease given out less than unleasedMs ago has not expired, or only just now. That of a pulled job may
+   *  be shorter: its set is asked for each time. */
   async mayHaveExpired(bucket: Bucket): Promise<boolean> {
     const at = performance.now();
     const isUnleased =

@@ -1,6 +1,6 @@
-// Implements the finishing writes (ack, retry, bury, release) and extend. Each compares version and token first and
-// changes nothing when either differs. The clock does not decide: an expired lease still finishes its job
-// until recovery returns it.
+// Implements the finishing writes (ack, retry, bury, release) and extend. Each compares version and token
+// first and changes nothing when either differs. The clock does not decide: an expired lease still finishes
+// its job until recovery returns it.
 
 import type { Lease } from '../../../core/job.ts';
 import type {

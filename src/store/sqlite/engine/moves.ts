@@ -113,7 +113,7 @@ export class Moves {
     return { jobs, more: plan.more, now: this.#tx.now };
   }
 
-  /** How many leases this owner may still get. Counts those of pullOwner from their index: 20,000 take 1 ms. */
+  /** How many leases this owner may still get. Counts those of pullOwner from their index. */
   #leasesLeft(owner: Owner): number {
     if (!isPulled(owner)) return Number.POSITIVE_INFINITY;
     const [pulled] = this.#countPulled.get() as [number];

@@ -28,7 +28,7 @@ export const upgrades: Readonly<Record<number, string>> = {
 };
 
 export const schema = `\
--- The embedded job store of dq, layout ${layoutVersion}. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
+-- The embedded job store of dq, layout 2. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
 -- Times are epoch ms.
 -- job.state: 0 delayed, 1 ready, 2 reserved, 3 dead, 4 ended. job.prio: 0 high, 1 normal, 2 low.
 -- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison, 4 nacked.

@@ -1,6 +1,7 @@
 // Creates, checks, opens and closes jobs.db. Invariants: a foreign, newer or damaged file is rejected with
-// its reason and stays unchanged; an older layout is upgraded in one transaction; an open file is locked (locking_mode EXCLUSIVE: the kernel frees the lock
-// of a dead process, and no shell can open the file); a clean close leaves one file without a WAL.
+// its reason and stays unchanged; an older layout is upgraded in one transaction; an open file is locked
+// (locking_mode EXCLUSIVE: the kernel frees the lock of a dead process, and no shell can open the file); a
+// clean close leaves one file without a WAL.
 // Hazard: while the file is open, this process must not open and close it by other means (fs.readFile): that
 // drops the POSIX locks of the whole process.
 
@@ -161,7 +162,7 @@ function openExclusive(path: string): Database {
   }
 }
 
-/** All or nothing: a file whose upgrade was interrupted has its layout of before. */
+/** All or nothing: after an interrupted upgrade the file still has its old layout. */
 function upgrade(db: Database, from: number): void {
   for (let layout = from; layout < layoutVersion; layout += 1)
     db.exec(`BEGIN IMMEDIATE; ${upgrades[layout] ?? ''} PRAGMA user_version = ${layout + 1}; COMMIT`);

@@ -3,8 +3,8 @@
 -- @keys P
 -- @args one text with all jobs, then each body that lies apart, in their order. Per job: length (1) and
 --   topic, length (2) and tag+id, mode (r replace, k keep, j reject), 1 = only if the id lives here, number
---   that the version must exceed (7), flags (priority + 4 × content type + 32 with a body apart + 64 if it has
---   a past + 128 if the tail begins with an extension block), d = delay or a = epoch (ms, 6), length (2) and
+--   that the version must exceed (7), flags (priority + 4 × content type + 32 with a body apart + 64 with a
+--   past + 128 if the tail begins with an extension block), d = delay or a = epoch (ms, 6), length (2) and
 --   tail; the past of an imported job: acceptedAt (ms, 6), failures (2)
 -- @returns one text, per job: kind (1 stored, 2 a live job is unchanged, 3 absent), state, 1 replaced + 2 was
 --   reserved, version (7; absent: a number no lower than any given here), due (6)

@@ -131,7 +131,7 @@ local function own_lease(job)
   end
 end
 
--- Leases of processes are in :l, those of pulled jobs (instance 0) in :k: whoever looks for leases of a process
+-- Leases of processes are in :l, those of pulled jobs (instance 0) in :k: a search for the leases of a process
 -- reads no pulled ones.
 local function lease_set(job) return job.instance == 0 and ':k' or ':l' end
 
