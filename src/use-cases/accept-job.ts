@@ -6,7 +6,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
-import { parseDuration, parseInstant } from '../core/duration.ts';
+import { formatDuration, parseDuration, parseInstant } from '../core/duration.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { refusesId } from '../core/job-id.ts';
 import { skipBlank } from '../core/json-span.ts';
@@ -28,6 +28,8 @@ export interface PushRequest {
   readonly body: Buffer;
   /** the caller confirms the body, even if it looks like a mistake */
   readonly isLiteral: boolean;
+  /** of a job of a pull topic: its own lease */
+  readonly lease?: string | undefined;
   /** of an imported job: what it went through in the system that it comes from */
   readonly acceptedAt?: string | undefined;
   readonly failures?: string | undefined;
@@ -58,9 +60,19 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, nowMs: number
     priority: topic.priority,
     contentType: request.contentType,
     body: request.body,
+    ...(request.lease === undefined ? {} : { leaseMs: readLease(request.lease, topic) }),
     ...(isImport(request) ? readPast(request) : {}),
     anotherId: request.id === undefined ? newJobId : undefined,
   };
+}
+
+function readLease(lease: string, { topic, delivery }: PlainTopic): number {
+  if (delivery !== 'pull') throw invalidField('lease', `topic ${topic} is not pulled; leave it out`);
+  const parsed = parseDuration(lease);
+  if (!parsed.ok) throw invalidField('lease', parsed.message);
+  const { pullLeaseMsMin: min, pullLeaseMsMax: max } = limits;
+  if (parsed.value >= min && parsed.value <= max) return parsed.value;
+  throw invalidField('lease', `must be from ${formatDuration(min)} to ${formatDuration(max)}`);
 }
 
 function readPast({ acceptedAt, failures }: PushRequest): Pick<PushJob, 'acceptedAt' | 'failures'> {

@@ -88,7 +88,7 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
 }
 
 const memberNames = new Set([
-  ...['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType'],
+  ...['topic', 'id', 'delay', 'at', 'mode', 'lease', 'body', 'contentType'],
   // Of an imported job
   ...['acceptedAt', 'failures'],
 ]);
@@ -102,11 +102,12 @@ function readPush(item: Item, errors: FieldErrors): BatchPush | null {
   const at = item.textOrNumber('at');
   const mode = item.text('mode');
   const contentType = item.text('contentType') ?? 'application/json';
+  const lease = item.textOrNumber('lease');
   const past = { acceptedAt: item.textOrNumber('acceptedAt'), failures: item.textOrNumber('failures') };
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
   if (body === undefined && !item.has('body')) errors.reject('body', 'is required');
   if (topic === undefined || body === undefined) return null;
-  const request = { id, delay, at, mode, inQuery: false, contentType, body, isLiteral: true, ...past };
+  const request = { id, delay, at, mode, lease, inQuery: false, contentType, body, isLiteral: true, ...past };
   return { topic, request };
 }
 

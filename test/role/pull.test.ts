@@ -97,6 +97,35 @@ describe('a pulled job', () => {
   });
 });
 
+describe('a lease of its own', () => {
+  it('of a job wins over that of the request and of the topic', async () => {
+    expect((await dq.push('report', '1', '?id=own&lease=1h')).status).toBe(201);
+    const [{ dueAt, leaseUntil }] = await pull('?lease=2s');
+    expect(Date.parse(leaseUntil) - Date.parse(dueAt)).toBeGreaterThanOrEqual(3_600_000);
+  });
+
+  it('is rejected for a topic that dq calls, and out of its bounds', async () => {
+    await dq.api('POST', '/v1/topics', { topic: 'called', callbackUrl: 'http://127.0.0.1:9/' });
+    for (const [topic, lease] of [
+      ['called', '1m'],
+      ['report', '0'],
+      ['report', '25h'],
+      ['report', 'soon'],
+    ])
+      expect(await dq.push(topic as string, '1', `?lease=${lease}`), `${topic} ${lease}`).toMatchObject({
+        status: 400,
+        body: { errors: [{ field: 'lease' }] },
+      });
+  });
+
+  it('can be given to the items of a batch', async () => {
+    const items = [{ topic: 'report', id: 'b', body: 1, lease: '1h' }];
+    expect((await dq.api('POST', '/v1/jobs', items)).body).toMatchObject({ accepted: 1 });
+    const [{ dueAt, leaseUntil }] = await pull();
+    expect(Date.parse(leaseUntil) - Date.parse(dueAt)).toBeGreaterThanOrEqual(3_600_000);
+  });
+});
+
 describe('a client that waits', () => {
   it('gets a job that is pushed meanwhile', async () => {
     const waiting = pull('?wait=60s');

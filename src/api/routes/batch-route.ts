@@ -57,6 +57,7 @@ const BatchItem = closed(
         examples: ['text/plain'],
       }),
     ),
+    lease: Type.Optional(textOrInteger('lease of this job, for a pull topic', '5m')),
     acceptedAt: Type.Optional(
       textOrInteger(
         'of an imported job, scope `admin`: when the other system accepted it; a later moment becomes now',

@@ -29,6 +29,7 @@ const query = closed({
       description: 'effect when the id is live: replace it, keep the live job, or reject the push',
     }),
   ),
+  lease: durationText('lease of this job, for a pull topic; default: that of the pull, or of the topic'),
   literal: Type.Optional(
     Type.Enum(['true'], {
       description: 'deliver the body as it is, even if it looks like an item of a batch',
@@ -70,6 +71,7 @@ interface PushQuery {
   readonly delay?: string;
   readonly at?: string;
   readonly mode?: string;
+  readonly lease?: string;
   readonly literal?: string;
 }
 
@@ -119,6 +121,7 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
       delay: query.delay,
       at: query.at,
       mode: query.mode,
+      lease: query.lease,
       inQuery: true,
       contentType: headers['content-type'] ?? null,
       body: (request.body as Buffer | undefined) ?? empty,

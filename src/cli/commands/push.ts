@@ -18,6 +18,7 @@ interface PushFlags extends DaemonOptions {
   readonly delay?: string;
   readonly at?: string;
   readonly mode?: string;
+  readonly lease?: string;
   readonly type?: string;
   readonly batch?: string;
   readonly empty?: boolean;
@@ -43,6 +44,7 @@ export function register(program: Command): void {
     .option('--delay <duration>', 'wait before the callback: 30s, 10m, 1h30m')
     .option('--at <time>', 'time of the callback: RFC 3339 with an offset, or epoch milliseconds')
     .option('--mode <mode>', 'for an id that is live: replace (default), keep, reject')
+    .option('--lease <duration>', 'lease of this job, for a pull topic')
     .option(
       '--type <type>',
       'content type; default: application/json, text/plain or application/octet-stream by content',
@@ -51,7 +53,7 @@ export function register(program: Command): void {
     .option('--literal', 'push a body that looks like an item of a batch')
     .option(
       '--batch <file>',
-      'jobs, one JSON object {topic, id?, delay?, at?, mode?, body, contentType?} per line; - for standard input',
+      'jobs, one JSON object {topic, id?, delay?, at?, mode?, lease?, body, contentType?} per line; - for standard input',
     )
     .addHelpText(
       'after',
@@ -70,13 +72,13 @@ async function push(topic: string | undefined, words: readonly string[], flags: 
   const [body, ...more] = words;
   if (more.length > 0)
     throw new Exit('usage', `too many arguments; quote the body: ${quotedForm(topic ?? 'TOPIC')}`);
-  const { batch, id, delay, at, mode, type, empty, literal } = flags;
+  const { batch, id, delay, at, mode, lease, type, empty, literal } = flags;
   if (batch === undefined) {
     if (topic === undefined || /^[{[@-]/.test(topic))
       throw new Exit('usage', `name a topic before the body: ${quotedForm('TOPIC')}, or a file with --batch`);
     return pushOne(topic, body, flags);
   }
-  if ([topic, id, delay, at, mode, type, empty, literal].some((given) => given !== undefined))
+  if ([topic, id, delay, at, mode, lease, type, empty, literal].some((given) => given !== undefined))
     throw new Exit('usage', '--batch: topic, id and options belong in the lines of the file');
   return pushBatch(clientOf(flags), batch, flags.json === true);
 }
@@ -90,10 +92,10 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
     reply = await client.call<Pushed>({
       method: 'POST',
       path: ['v1', 'topics', topic, 'jobs'],
-      query: { id: flags.id, delay: flags.delay, at: flags.at, mode: flags.mode, literal: flags.literal },
+      query: { id: flags.id, delay: flags.delay, at: flags.at, mode: flags.mode, lease: flags.lease, literal: flags.literal },
       body: { bytes, contentType },
       needs: ['id', 'state', 'dueAt'],
-      flags: { id: '--id', delay: '--delay', at: '--at', mode: '--mode', 'content-type': '--type' },
+      flags: { id: '--id', delay: '--delay', at: '--at', mode: "--mode", lease: "--lease", 'content-type': '--type' },
     });
   } catch (error) {
     throw withRepeatHint(error, flags.id);
