@@ -2,6 +2,7 @@
 // a strike.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
+import { pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { AckItem, JobStore } from '../../src/ports/job-store.ts';
@@ -54,6 +55,25 @@ const stores = [
 ];
 
 describe.each(stores)('recover, $name', ({ open, isMissing }) => {
+  it.skipIf(isMissing)('begins no hold after a time without leases', async () => {
+    const { jobs, step } = await open();
+    const recoverTimes = async (times: number) => {
+      for (let n = 0; n < times; n += 1, await step(upkeepLimits.recoverEveryMs)) await jobs.recover(0, 10);
+    };
+    await jobs.push([jobOf('1')]);
+    const [held] = (await jobs.reserve(0, request(1))).jobs;
+    if (held === undefined) throw new Error('it is ready');
+    // The hold after the start ends.
+    await recoverTimes(6);
+    await jobs.release([held]);
+    await recoverTimes(10);
+    await jobs.reserve(0, request(1, null, pullOwner, 1_500));
+    const listed = [];
+    for (let n = 0; n < 3; n += 1, await step(upkeepLimits.recoverEveryMs))
+      listed.push((await jobs.recover(0, 10)).pulled?.length ?? 0);
+    expect(listed).toEqual([0, 0, 1]);
+  });
+
   it.skipIf(isMissing)('expires no lease during the hold after a start and after an outage', async () => {
     const { jobs, step } = await open();
     /** As upkeep calls it, every second. */

@@ -50,6 +50,12 @@ export class Recovery {
     );
   }
 
+  /** Whether recover would change nothing. Counts as a call: while no job is reserved, no other is made. */
+  nothingExpires(): boolean {
+    this.#noteCall();
+    return this.nothingIsReserved();
+  }
+
   nothingIsReserved(): boolean {
     return this.#tx.counters.total(reserved) === 0;
   }

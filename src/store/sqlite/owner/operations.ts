@@ -202,7 +202,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.recover]: {
     needs: 'full',
-    isNoop: (engine) => engine.recovery.nothingIsReserved(),
+    isNoop: (engine) => engine.recovery.nothingExpires(),
     read: cold((engine, ...args: Args<Engine['recovery']['expired']>) => engine.recovery.expired(...args)),
   },
   [kinds.recoverOwners]: {
