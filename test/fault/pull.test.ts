@@ -1,5 +1,5 @@
-// Consumers that ack, nack, extend or fall silent while processes of dq are killed: every acknowledged push is
-// acked exactly once, or dead.
+// Consumers that ack, nack, extend or fall silent while processes of dq are killed: every acknowledged push
+// is acked exactly once, or dead.
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -120,7 +120,8 @@ async function run(daemon: Daemon): Promise<void> {
     const { body } = await daemon.api('GET', `/v1/topics/t/jobs/${id}`);
     const acks = seen.acked.get(id) ?? 0;
     ends.set(body.state, (ends.get(body.state) ?? 0) + 1);
-    if (body.state === 'done') expect(acks === 1 || (acks === 0 && seen.unsure.has(id)), `${id} ${acks}`).toBe(true);
+    if (body.state === 'done')
+      expect(acks === 1 || (acks === 0 && seen.unsure.has(id)), `${id} ${acks}`).toBe(true);
     else expect([body.state, acks], id).toEqual(['dead', 0]);
     if (seen.buried.has(id)) expect(body.state, id).toBe('dead');
     // A lease that ended is a failed attempt, and never a strike.

@@ -1,5 +1,5 @@
-// Pulling over HTTP: a real intake on a real embedded store. The leases themselves are tested by the conformance
-// cases of the store.
+// Pulling over HTTP: a real intake on a real embedded store. The leases themselves are tested by the
+// conformance cases of the store.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { until } from '../support/until.ts';

@@ -12,7 +12,11 @@ const url = await daemon.consoleUrl();
 const field = (page: Page, name: string) => page.locator(`#field-${name}`);
 
 it('a topic becomes a pull topic by the form, and its fields of a call are hidden', async () => {
-  await daemon.api('POST', '/v1/topics', { topic: 'mixed', callbackUrl: 'http://127.0.0.1:9/', timeout: '7s' });
+  await daemon.api('POST', '/v1/topics', {
+    topic: 'mixed',
+    callbackUrl: 'http://127.0.0.1:9/',
+    timeout: '7s',
+  });
   const { page } = await openPage(browser, `${url}/topics/mixed/settings`);
   await field(page, 'timeout').fill('8s');
   await field(page, 'delivery').selectOption('pull');
@@ -44,7 +48,10 @@ it('the list, the topic and its jobs show pulls and leases', async () => {
   for (const id of ['a', 'b']) await daemon.push('report', '{"n":1}', { id });
   const pulled = (await daemon.api('POST', '/v1/topics/report/pull')).body.items[0];
   const { page } = await openPage(browser, `${url}/topics`);
-  await page.getByRole('row', { name: /report/ }).getByText('Pull', { exact: true }).waitFor();
+  await page
+    .getByRole('row', { name: /report/ })
+    .getByText('Pull', { exact: true })
+    .waitFor();
   await page.goto(`${url}/topics/report`);
   await page.getByText('Clients pull the jobs, each with a lease of').waitFor();
   await page.getByText('Leases out').first().waitFor();

@@ -92,10 +92,24 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
     reply = await client.call<Pushed>({
       method: 'POST',
       path: ['v1', 'topics', topic, 'jobs'],
-      query: { id: flags.id, delay: flags.delay, at: flags.at, mode: flags.mode, lease: flags.lease, literal: flags.literal },
+      query: {
+        id: flags.id,
+        delay: flags.delay,
+        at: flags.at,
+        mode: flags.mode,
+        lease: flags.lease,
+        literal: flags.literal,
+      },
       body: { bytes, contentType },
       needs: ['id', 'state', 'dueAt'],
-      flags: { id: '--id', delay: '--delay', at: '--at', mode: "--mode", lease: "--lease", 'content-type': '--type' },
+      flags: {
+        id: '--id',
+        delay: '--delay',
+        at: '--at',
+        mode: '--mode',
+        lease: '--lease',
+        'content-type': '--type',
+      },
     });
   } catch (error) {
     throw withRepeatHint(error, flags.id);

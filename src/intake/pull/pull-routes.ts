@@ -301,7 +301,7 @@ async function each(
   const leases = texts.map((given, n) => {
     const lease = readLease(given);
     if (lease === null)
-      throw invalidField(`leases[${n}]`, 'is no lease; give the text of a pulled job as it is');
+      throw invalidField(`leases[${n}]`, 'invalid lease; give the text of a pulled job unchanged');
     return lease;
   });
   const mine = leases.filter(({ topic }) => mayTouch(request, topic));

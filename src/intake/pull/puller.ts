@@ -1,7 +1,7 @@
-// The Puller hands due jobs to waiting clients. It holds no lease: a lease belongs to its client, and outlives
+// The Puller hands due jobs to waiting clients. It holds no lease: a lease belongs to its client and outlives
 // this process.
-// Clients are served first come, first served. A turn asks each partition once for what the waiting clients of
-// now want. A turn begins with a new client, a `ready` hint, a client whose time is up, or after pollCeiling.
+// Clients are served first come, first served. A turn asks each partition once for what the waiting clients
+// want. A turn begins with a new client, a `ready` hint, a client whose time is up, or after pollCeiling.
 // Invariants: a job that the store reserved is in an answer, or its release is sent. A client gets an empty
 // answer only after a turn that began after its arrival and that some partition answered.
 
@@ -181,8 +181,8 @@ export class Puller implements Service {
     return isMore && this.#waiters.size > 0 ? 0 : this.#ctx.config['pollCeiling'];
   }
 
-  /** What the waiting clients want of each topic: with the lease of the first of them, since a reserve has one
-   *  lease for a topic. The others follow in a later turn. null: nothing. */
+  /** What the waiting clients want of each topic: with the lease of the first of them, since a reserve has
+   *  one lease for a topic. The others follow in a later turn. null: nothing. */
   #wanted(): { readonly max: number; readonly topics: Map<string, TopicCapacity> } | null {
     const topics = new Map<string, TopicCapacity>();
     let max = 0;
@@ -232,7 +232,7 @@ export class Puller implements Service {
     }
   }
 
-  /** False: nobody waits for it. */
+  /** False: no client waits for it. */
   #give(pulled: PulledJob, requested: ReadonlyMap<string, TopicCapacity>): boolean {
     const { topic } = pulled.job;
     const leaseMs = requested.get(topic)?.leaseMs;

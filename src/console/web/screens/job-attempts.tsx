@@ -49,7 +49,9 @@ export function Attempts({ job, topic }: { job: JobJson; topic: TopicJson | null
             </summary>
             <div class="detail">
               <Verdict attempt={attempt} topic={topic} />
-              {topic === null || topic.delivery === 'pull' ? null : <Request job={job} attempt={attempt} topic={topic} />}
+              {topic === null || topic.delivery === 'pull' ? null : (
+                <Request job={job} attempt={attempt} topic={topic} />
+              )}
               <Reply attempt={attempt} isWide={topic === null || topic.delivery === 'pull'} />
             </div>
           </details>

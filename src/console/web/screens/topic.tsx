@@ -390,19 +390,19 @@ function CallSentences({ topic }: { topic: TopicJson }) {
   const { method, callbackUrl, timeout, okStatus, retryIf } = topic;
   return (
     <>
-        <Sentence
-          word="sentence_call"
-          values={{ call: `${method} ${callbackUrl}`, timeout: spoken(timeout) }}
-        />{' '}
-        <Sentence word="sentence_status" values={{ statuses: okStatus.join(', ') }} />
-        {retryIf === '' || retryIf === null ? (
-          t('full_stop')
-        ) : (
-          <>
-            {t('clause_gap')}
-            <Sentence word="sentence_rule" values={{ rule: retryIf }} />
-          </>
-        )}
+      <Sentence
+        word="sentence_call"
+        values={{ call: `${method} ${callbackUrl}`, timeout: spoken(timeout) }}
+      />{' '}
+      <Sentence word="sentence_status" values={{ statuses: okStatus.join(', ') }} />
+      {retryIf === '' || retryIf === null ? (
+        t('full_stop')
+      ) : (
+        <>
+          {t('clause_gap')}
+          <Sentence word="sentence_rule" values={{ rule: retryIf }} />
+        </>
+      )}
     </>
   );
 }

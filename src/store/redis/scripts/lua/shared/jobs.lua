@@ -131,8 +131,8 @@ local function own_lease(job)
   end
 end
 
--- Leases of processes are in :l, those of pulled jobs (instance 0) in :k: a search for the leases of a process
--- reads no pulled ones.
+-- Leases of processes are in :l, those of pulled jobs (instance 0) in :k: a search for the leases of a
+-- process reads no pulled ones.
 local function lease_set(job) return job.instance == 0 and ':k' or ':l' end
 
 -- The member of a reserved job in such a set: sorts by token, and holds all that a lease needs without the
