@@ -131,11 +131,13 @@ export class Generation {
   }
 }
 
-/** A port that was free on every address a moment ago. Not from node:cluster: servers that ask it for port 0
- *  get the socket of the first one that asked, whatever its protocol. */
+/** A port that was free on every address a moment ago; 0 if the system has none. Not from node:cluster:
+ *  servers that ask it for port 0 get the socket of the first one that asked, whatever its protocol. */
 function freePort(): number {
-  const server = createServer().listen(0);
-  const { port } = server.address() as AddressInfo;
+  const server = createServer();
+  server.on('error', () => {});
+  server.listen(0);
+  const address = server.address() as AddressInfo | null;
   server.close();
-  return port;
+  return address?.port ?? 0;
 }

@@ -194,7 +194,6 @@ export class PhpConnection {
     const socket = this.#socket;
     socket.end();
     socket.resume();
-    socket.on('end', () => socket.destroy());
     setTimeout(() => socket.destroy(), compatLimits.lingerMs).unref();
   }
 

@@ -43,9 +43,9 @@ export function readRequest(json: Buffer): PhpRequest | null {
   const found = new Map<string, Buffer>();
   for (const { name, value } of members)
     found.set(JSON.parse(json.toString('utf8', name.from, name.to)), json.subarray(value.from, value.to));
-  const command = found.get('cmd')?.toString('latin1');
+  const command = textOf(found.get('cmd'));
   return {
-    verb: command === '"add"' ? 'add' : command === '"del"' ? 'del' : command === '"get"' ? 'get' : 'other',
+    verb: command === 'add' || command === 'del' || command === 'get' ? command : 'other',
     topic: found.get('topic'),
     id: found.get('id'),
     body: found.get('body'),

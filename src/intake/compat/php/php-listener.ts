@@ -21,7 +21,7 @@ export class PhpListener implements CompatListener {
   readonly #late: FailureLog;
   readonly #times: CompatTimes;
   readonly #connections = new Map<Socket, PhpConnection>();
-  #isDraining = false;
+  #drained: Promise<void> | null = null;
 
   constructor({ role, pushes, access, times = compatLimits }: CompatParts) {
     const { log, config } = role;
@@ -56,9 +56,12 @@ export class PhpListener implements CompatListener {
     return sum;
   }
 
-  async drain(deadlineMs: number): Promise<void> {
-    if (this.#isDraining || !this.server.listening) return;
-    this.#isDraining = true;
+  drain(deadlineMs: number): Promise<void> {
+    this.#drained ??= this.server.listening ? this.#end(deadlineMs) : Promise.resolve();
+    return this.#drained;
+  }
+
+  async #end(deadlineMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     for (const connection of this.#connections.values()) connection.drain();
     const deadline = setTimeout(() => {
@@ -80,13 +83,14 @@ export class PhpListener implements CompatListener {
     const connection = new PhpConnection(socket, this.#dialect, this.#events, this.#times);
     this.#connections.set(socket, connection);
     socket.on('close', () => this.#connections.delete(socket));
-    if (this.#isDraining) connection.drain();
+    if (this.#drained !== null) connection.drain();
   }
 
   readonly #events: PhpEvents = {
     onAnswer: (verb, outcome) => {
       this.#role.metrics.count('dq_compat_requests_total', 1, 'php', verb, outcome);
-      if (outcome !== 'closed' && verb !== 'other') this.#late.succeeded();
+      // Only a success proves that the store answers.
+      if (outcome === 'ok') this.#late.succeeded();
     },
     onMalformed: (reason) => this.#reject('invalid', `frame: ${reason}`),
     onLate: () => this.#late.failed(undefined),
