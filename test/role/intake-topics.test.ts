@@ -1,5 +1,6 @@
 // Tests the topic routes: create, change, states, list, delete.
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { ApiReply } from '../support/daemon.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
@@ -130,6 +131,15 @@ describe('a pull topic', () => {
     const { status, body } = await pull('q', call);
     expect(status).toBe(400);
     expect(body.errors.map(({ field }: { field: string }) => field).sort()).toEqual(Object.keys(call).sort());
+  });
+
+  it('may try again at once, which a callback may not', async () => {
+    expect((await pull('p', { backoff: ['0s'] })).body.backoff).toEqual(['0s']);
+    const rejected = async (reply: Promise<ApiReply>) =>
+      (await reply).body.errors?.map(({ field }: { field: string }) => field);
+    expect(await rejected(create('a', { backoff: ['0s', '1m'] }))).toEqual(['backoff']);
+    const patch = dq.api('PATCH', '/v1/topics/p', { delivery: 'push', callbackUrl });
+    expect(await rejected(patch)).toEqual(['backoff']);
   });
 
   it('can be put as it was read', async () => {

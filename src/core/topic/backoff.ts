@@ -37,7 +37,7 @@ export function backoff(help: string, more: Pick<TopicField, 'flag' | 'more'>): 
     help,
     default: { type: 'odd' },
     kind: 'backoff',
-    bounds: `\`"2n+1"\`, a ladder of 1 to ${stepsMax} waits, or a formula; waits of 1ms to ${formatDuration(stepMsMax)}`,
+    bounds: `\`"2n+1"\`, a ladder of 1 to ${stepsMax} waits, or a formula; waits of 1ms to ${formatDuration(stepMsMax)}, or 0s in a ladder of a pull topic`,
     schema: {
       anyOf: [
         { const: '2n+1' },
@@ -74,7 +74,7 @@ const parse: FieldParser<Backoff> = (value, field, errors) => {
 function ladder(steps: readonly unknown[], field: string, errors: FieldErrors): Backoff | undefined {
   if (steps.length === 0 || steps.length > stepsMax)
     return errors.reject(field, `must be 1 to ${stepsMax} waits, not ${steps.length}`);
-  const stepsMs = steps.map((wait, index) => readWait(wait, `${field}[${index}]`, errors));
+  const stepsMs = steps.map((wait, index) => readWait(wait, `${field}[${index}]`, errors, 0));
   return stepsMs.includes(undefined) ? undefined : { type: 'ladder', stepsMs: stepsMs as number[] };
 }
 
@@ -91,8 +91,9 @@ function exponential(value: object, field: string, errors: FieldErrors): Backoff
   return Object.keys(rest).length > 0 ? undefined : { type: 'exponential', baseMs, factor: power, capMs };
 }
 
-function readWait(value: unknown, field: string, errors: FieldErrors): number | undefined {
-  return readDuration(value, field, errors, 1, stepMsMax);
+/** `leastMs`: 0 for a ladder, whose pull topic may want its next attempt at once. */
+function readWait(value: unknown, field: string, errors: FieldErrors, leastMs = 1): number | undefined {
+  return readDuration(value, field, errors, leastMs, stepMsMax);
 }
 
 function print(policy: Backoff): unknown {
