@@ -161,6 +161,14 @@ export const options = {
     defaultText: 'none',
     flag: '--tcp-port',
   }),
+  'compat.ouqiang.port': port(null, 'Port for clients of ouqiang/delay-queue; 0 picks a free one', {
+    defaultText: 'none',
+    flag: '--ouqiang-port',
+  }),
+  'compat.sdmq.port': port(null, 'Port for HTTP clients of sdmq and mykit-delay; 0 picks a free one', {
+    defaultText: 'none',
+    flag: '--sdmq-port',
+  }),
   'compat.host': text('127.0.0.1', 'Address of the ports for clients of other queues', {
     flag: '--compat-host',
   }),
@@ -168,8 +176,15 @@ export const options = {
     defaultText: 'none: this machine only',
     only: 'file',
   }),
-  'compat.scopes': list(['push', 'read'], 'Scopes of such a caller, as of an access token', { only: 'file' }),
+  'compat.scopes': list(['push', 'read', 'pull'], 'Scopes of such a caller, as of an access token', {
+    only: 'file',
+  }),
   'compat.topics': list(['*'], 'Topics of such a caller, as of an access token', { only: 'file' }),
+  'compat.autoTopics': choice(
+    ['pull', 'off'],
+    'pull',
+    'An unknown topic of a push by clients of ouqiang, sdmq or mykit-delay: dq makes a pull topic, or rejects the push',
+  ),
   'timer.workers': count(1, 'Timer processes', { min: 1, max: 16, flag: '--timers' }),
   'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
   'notifier.slots': count(
@@ -285,9 +300,11 @@ type ValueOf<O> = O extends Option<infer T> ? T : never;
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
 
 /** The protocols of other queues, each with the option of its port. */
-export const compatPortOptions = { php: 'compat.php.port' } as const satisfies Readonly<
-  Record<string, OptionName>
->;
+export const compatPortOptions = {
+  php: 'compat.php.port',
+  ouqiang: 'compat.ouqiang.port',
+  sdmq: 'compat.sdmq.port',
+} as const satisfies Readonly<Record<string, OptionName>>;
 export type CompatProtocol = keyof typeof compatPortOptions;
 
 /** The configured ports of the protocols that are switched on; 0 = a free one. */

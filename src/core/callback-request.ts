@@ -24,7 +24,7 @@ export function callbackRequest(
   path: string,
   clock: Clock,
 ): CallbackRequest {
-  if (topic.format === 'raw') return { path, body: job.body, contentType: job.contentType };
+  if (topic.format !== 'form') return { path, body: job.body, contentType: job.contentType };
   const fields = formFields(job.body);
   addOwn(fields, job, clock);
   if (topic.method === 'GET') return { path: addToQuery(path, fields), body: nothing, contentType: null };

@@ -48,7 +48,12 @@ class Intake implements Role {
       services: [leases],
       times,
     });
-    this.#compat = new CompatListeners({ role, tokens, pushes: this.#server.pushes, times: compatTimes });
+    this.#compat = new CompatListeners({
+      ...{ role, tokens, leases, puller: this.#puller },
+      pushes: this.#server.pushes,
+      times: compatTimes,
+      frontTimes: times,
+    });
   }
 
   get url(): string | null {

@@ -72,6 +72,13 @@ const latenessBounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15,
 /** Up to sqliteLimits.groupItemsMax. */
 const itemBounds = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2000];
 
+/** `other`: all of them, for requests that dq rejects. */
+const compatVerbs: Readonly<Record<string, readonly string[]>> = {
+  php: ['add', 'del', 'get'],
+  ouqiang: ['push', 'pop', 'get', 'del', 'finish'],
+  sdmq: ['push', 'pop', 'del', 'finish', 'restore', 'clear'],
+};
+
 export const metricDeclarations = {
   dq_pushes_total: counter('Pushes; each job of a batch counts', [
     ['outcome', ['stored', 'replaced', 'kept', 'refused', 'not_stored', 'unknown']],
@@ -83,11 +90,13 @@ export const metricDeclarations = {
   dq_compat_requests_total: counter(
     'Requests by the protocols of other queues; closed: the connection was closed without a reply',
     [
-      ['protocol', ['php']],
-      ['verb', ['add', 'del', 'get', 'other']],
+      ['protocol', ['php', 'ouqiang', 'sdmq']],
+      ['verb', ['add', 'del', 'get', 'push', 'pop', 'finish', 'restore', 'clear', 'other']],
       ['outcome', ['ok', 'fail', 'closed']],
     ],
-    ([, verb, outcome]) => verb !== 'other' || outcome !== 'ok',
+    ([protocol = '', verb = '', outcome]) =>
+      (outcome !== 'closed' || protocol === 'php') &&
+      (verb === 'other' ? outcome !== 'ok' : compatVerbs[protocol]?.includes(verb) === true),
   ),
   dq_attempts_total: counter(
     'Callback attempts by outcome of the job and reason of the failure',

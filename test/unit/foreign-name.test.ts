@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { topicOfForeign } from '../../src/core/topic/foreign-name.ts';
+import { foreignOfTopic, topicOfForeign } from '../../src/core/topic/foreign-name.ts';
 
 it('foreign topic names: unchanged where dq allows them, else their bytes', () => {
   expect(topicOfForeign('order.close_1-a')).toBe('order.close_1-a');
@@ -9,4 +9,9 @@ it('foreign topic names: unchanged where dq allows them, else their bytes', () =
   expect(topicOfForeign('')).toBeNull();
   expect(topicOfForeign('会'.repeat(14))).toHaveLength(128);
   expect(topicOfForeign('会'.repeat(15))).toBeNull();
+});
+
+it('foreign topic names: are read back', () => {
+  for (const name of ['order.close_1-a', '会员', 'a b_c', '_a', 'x_a', 'x_', 'x_20', 'x y_'])
+    expect(foreignOfTopic(topicOfForeign(name) ?? '')).toBe(name);
 });

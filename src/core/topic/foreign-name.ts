@@ -15,3 +15,14 @@ export function topicOfForeign(name: string): string | null {
   const encoded = `x_${bytes.join('')}`;
   return name === '' || encoded.length > limits.topicNameMax ? null : encoded;
 }
+
+/** The name in the other system. */
+export function foreignOfTopic(topic: string): string {
+  if (!topic.startsWith('x_')) return topic;
+  const pieces = topic.slice(2).match(/_[0-9a-f]{2}|[^_]+|_/g) ?? [];
+  const bytes = pieces.map((piece) =>
+    /^_[0-9a-f]{2}$/.test(piece) ? Buffer.from(piece.slice(1), 'hex') : Buffer.from(piece),
+  );
+  const name = Buffer.concat(bytes).toString();
+  return name !== topic && topicOfForeign(name) === topic ? name : topic;
+}

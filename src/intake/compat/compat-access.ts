@@ -1,47 +1,73 @@
 // CompatAccess decides which addresses may call the ports for clients of other queues, and what they may do.
-// Their protocols have no credentials: the address identifies the caller.
+// Their protocols have no credentials: the address identifies the caller. Those over HTTP also accept a
+// token, whose rights then apply.
 
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/options.ts';
 import { DqError } from '../../core/errors.ts';
 import { type Address, parseAddress, type Range, rangeOf, within } from '../../core/ip-range.ts';
-import { grants, type Rights, reaches, type Scope } from '../../core/token.ts';
+import { digestOf, grants, type Rights, reaches, type Scope } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
 
 export class CompatAccess {
   readonly #allow: readonly Range[];
   readonly #noAuth: boolean;
-  readonly #tokens: Pick<TokenBook, 'count'>;
-  readonly #rights: Rights;
+  readonly #tokens: Pick<TokenBook, 'count' | 'rightsOf'>;
+  /** of a caller without a token */
+  readonly rights: Rights;
 
-  constructor(config: Config, tokens: Pick<TokenBook, 'count'>) {
+  constructor(config: Config, tokens: Pick<TokenBook, 'count' | 'rightsOf'>) {
     this.#allow = config['compat.allow'].map(rangeOf);
     this.#noAuth = config.noAuth;
     this.#tokens = tokens;
     // The configuration has checked the names of the scopes.
-    this.#rights = { scopes: config['compat.scopes'] as readonly Scope[], topics: config['compat.topics'] };
+    this.rights = { scopes: config['compat.scopes'] as readonly Scope[], topics: config['compat.topics'] };
   }
 
   /** null = this caller is served, else the reason. */
-  refuses({ remoteAddress, localAddress }: Pick<Socket, 'remoteAddress' | 'localAddress'>): string | null {
-    const caller = parseAddress(remoteAddress ?? '');
+  refuses(socket: Pick<Socket, 'remoteAddress' | 'localAddress'>): string | null {
+    const caller = parseAddress(socket.remoteAddress ?? '');
     // The client has left.
     if (caller === null) return 'the connection has no address';
     if (this.#allow.length > 0)
       return within(caller, this.#allow) ? null : `${caller} is not in compat.allow`;
-    // A machine calls itself from the address that it calls.
-    if (isLoopback(caller) || remoteAddress === localAddress) return null;
+    if (isThisMachine(socket)) return null;
     if (this.#noAuth && this.#tokens.count === 0) return null;
     return `${caller} is another machine; add it to compat.allow`;
   }
 
-  /** Throws DqError forbidden. */
-  require(scope: Scope, topic: string): void {
-    if (!grants(this.#rights, scope))
-      throw new DqError('forbidden', `compat.scopes lacks the scope ${scope}; add it`);
-    if (!reaches(this.#rights, topic))
-      throw new DqError('forbidden', `compat.topics does not cover the topic ${JSON.stringify(topic)}`);
+  /** The rights of the token; null: unknown or expired. Throws DqError unavailable. */
+  rightsOf(authorization: string): Rights | null {
+    const token = /^bearer +(\S+) *$/i.exec(authorization)?.[1];
+    const rights = token === undefined ? null : this.#tokens.rightsOf(token, digestOf(token));
+    if (rights === null && this.#tokens.count === null)
+      throw new DqError('unavailable', 'cannot read the access tokens; send the request again');
+    return rights;
   }
+
+  /** Throws DqError forbidden. */
+  require(scope: Scope, topic: string, rights = this.rights): void {
+    this.requireScope(scope, rights);
+    if (reaches(rights, topic)) return;
+    const whose = rights === this.rights ? 'compat.topics does' : 'the topics of the token do';
+    throw new DqError('forbidden', `${whose} not cover the topic ${JSON.stringify(topic)}`);
+  }
+
+  /** Throws DqError forbidden. */
+  requireScope(scope: Scope, rights = this.rights): void {
+    if (grants(rights, scope)) return;
+    const whose = rights === this.rights ? 'compat.scopes lacks' : 'the token lacks';
+    throw new DqError('forbidden', `${whose} the scope ${scope}; add it`);
+  }
+}
+
+/** A machine calls itself from the address that it calls. */
+export function isThisMachine({
+  remoteAddress,
+  localAddress,
+}: Pick<Socket, 'remoteAddress' | 'localAddress'>): boolean {
+  const caller = parseAddress(remoteAddress ?? '');
+  return caller !== null && (isLoopback(caller) || remoteAddress === localAddress);
 }
 
 function isLoopback(address: Address): boolean {

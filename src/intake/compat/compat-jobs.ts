@@ -6,11 +6,12 @@ import { elapsedMs, logRequest } from '../../api/http/request-log.ts';
 import { finishPush, rejectionOf } from '../../api/routes/push-result.ts';
 import type { CompatProtocol } from '../../config/options.ts';
 import { catalogue, DqError } from '../../core/errors.ts';
-import type { JobKey, JobSnapshot } from '../../core/job.ts';
+import type { EndState, FoundJob, JobKey, JobSnapshot } from '../../core/job.ts';
 import { refusesId } from '../../core/job-id.ts';
+import { type Rights, reaches } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
-import type { PushOutcome } from '../../ports/job-store.ts';
+import type { Page, PushOutcome } from '../../ports/job-store.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { acceptJob, type PushRequest } from '../../use-cases/accept-job.ts';
@@ -19,6 +20,7 @@ import { cancelJob } from '../../use-cases/move-job.ts';
 import type { PushQueue } from '../../use-cases/push-queue.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { CompatAccess } from './compat-access.ts';
+import { compatLimits } from './limits.ts';
 
 /** `unknown`: the store may have done it · `failed`: it has surely not */
 export type CompatResult<T> =
@@ -28,13 +30,15 @@ export type CompatResult<T> =
 /** A push as its protocol wrote it, for this topic. Throws DqError for an invalid one. */
 export type ReadPush = (
   topic: PlainTopic,
-) => Pick<PushRequest, 'id' | 'delay' | 'at' | 'contentType' | 'body'>;
+) => Pick<PushRequest, 'id' | 'delay' | 'at' | 'contentType' | 'body' | 'lease'>;
 
 export interface CompatJobsOptions {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
   readonly access: CompatAccess;
   readonly via: CompatProtocol;
+  /** of a push, where this process does not know the name; default: only those that exist */
+  readonly findTopic?: (name: string) => Promise<PlainTopic>;
 }
 
 export class CompatJobs {
@@ -46,21 +50,27 @@ export class CompatJobs {
 
   /** Calls `done` once, perhaps before it returns. No promise where the topic is known: this is the hot path.
    *  `id`: for the log, null if it is unreadable. */
-  push(name: string, id: string | null, read: ReadPush, done: (result: CompatResult<null>) => void): void {
-    const { role, access } = this.#options;
+  push(
+    name: string,
+    id: string | null,
+    read: ReadPush,
+    done: (result: CompatResult<null>) => void,
+    rights?: Rights,
+  ): void {
+    const { role, access, findTopic = (wanted) => topicOfPush(role.topics, wanted) } = this.#options;
     const since = performance.now();
     const reject = (thrown: unknown): void => {
-      const error = this.#errorOf(thrown);
+      const error = this.errorOf(thrown);
       role.metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
       this.#log('POST', { topic: name, id }, since, error);
       done(failure(error));
     };
     try {
-      access.require('push', name);
+      access.require('push', name, rights);
       const topic = role.topics.get(name);
       if (topic !== undefined) this.#store(topic, read, since, done);
       else
-        topicOfPush(role.topics, name)
+        findTopic(name)
           .then((found) => this.#store(found, read, since, done))
           .catch(reject);
     } catch (error) {
@@ -71,6 +81,9 @@ export class CompatJobs {
   #store(topic: PlainTopic, read: ReadPush, since: number, done: (result: CompatResult<null>) => void): void {
     const { role, pushes, via } = this.#options;
     const request = { mode: 'replace', inQuery: false, isLiteral: true, ...read(topic) } as const;
+    const most = role.config['limits.bodyBytes'];
+    if (request.body.length > most)
+      throw new DqError('body_too_large', `body: larger than ${most} bytes (limits.bodyBytes)`);
     const job = acceptJob(request, topic, role.clock.now());
     pushes.add({
       job,
@@ -94,7 +107,7 @@ export class CompatJobs {
       this.#log('DELETE', { topic, id }, since, cancelled === null ? absent : null);
       return { kind: 'ok', value: cancelled !== null };
     } catch (thrown) {
-      const error = this.#errorOf(thrown);
+      const error = this.errorOf(thrown);
       this.#log('DELETE', { topic, id }, since, error);
       return failure(error);
     }
@@ -108,11 +121,62 @@ export class CompatJobs {
       access.require('read', topic);
       return { kind: 'ok', value: await role.store.jobs.get({ topic, id }) };
     } catch (thrown) {
-      return failure(this.#errorOf(thrown));
+      return failure(this.errorOf(thrown));
     }
   }
 
-  #errorOf(thrown: unknown): DqError {
+  /** Jobs with this id in the topics of the caller; `state`: absent: all but the ended ones. Rejects with
+   *  DqError or StoreError. */
+  async find(id: string, rights: Rights, state?: EndState): Promise<readonly FoundJob[]> {
+    if (refusesId(id) !== null) return [];
+    const { jobs } = this.#options.role.store;
+    const filter = { id, ...(state === undefined ? {} : { state }) };
+    const found: FoundJob[] = [];
+    let cursor: string | null = null;
+    for (let pages = 0; pages < compatLimits.searchPagesMax; pages++) {
+      const page: Page<FoundJob> = await jobs.search(filter, compatLimits.searchItemsMax, cursor);
+      if ((page.missing ?? []).length > 0) break;
+      found.push(...page.items.filter(({ topic }) => reaches(rights, topic)));
+      cursor = page.nextCursor;
+      if (cursor === null) return found;
+    }
+    throw new DqError('unavailable', 'the search for this id did not reach every store; try again');
+  }
+
+  /** The job of this id that dq accepted last; null: none. Rejects as `find`. */
+  async latest(id: string, rights: Rights): Promise<JobSnapshot | null> {
+    const found = await this.find(id, rights);
+    const [first] = [...found].sort((a, b) => b.acceptedAt - a.acceptedAt || b.version - a.version);
+    return first === undefined ? null : this.#options.role.store.jobs.get(first);
+  }
+
+  /** In every topic of the caller. `as` done: they end as delivered. Returns how many there were. Rejects as
+   *  `find`; unknown: some may have ended. */
+  async endAll(id: string, rights: Rights, as?: 'done'): Promise<number> {
+    const { role } = this.#options;
+    const since = performance.now();
+    const keys = (await this.find(id, rights)).map(({ topic }) => ({ topic, id }));
+    if (keys.length === 0) return 0;
+    const outcomes = await role.store.jobs.cancel(keys, as);
+    const errors = keys.map((key, n) => {
+      const { kind } = outcomes[n] ?? { kind: 'unknown' };
+      if (kind === 'cancelled') role.counters.add(key.topic, as === 'done' ? 'delivered' : 'cancelled');
+      const error =
+        kind === 'cancelled' || kind === 'absent'
+          ? null
+          : new DqError(
+              kind,
+              kind === 'unknown' ? 'the job may or may not have ended' : 'the job was not ended; try again',
+            );
+      this.#log('DELETE', key, since, error);
+      return error;
+    });
+    const failed = errors.find((error) => error?.code === 'unknown') ?? errors.find((error) => error !== null);
+    if (failed) throw failed;
+    return keys.length;
+  }
+
+  errorOf(thrown: unknown): DqError {
     if (thrown instanceof DqError) return thrown;
     if (thrown instanceof StoreError)
       return new DqError('unavailable', 'the job store does not answer; send the request again', {

@@ -2,8 +2,11 @@
 // share.
 
 import type { Server } from 'node:net';
+import type { FrontTimes } from '../../api/http/http-front.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { PushQueue } from '../../use-cases/push-queue.ts';
+import type { PulledLeases } from '../pull/pulled-leases.ts';
+import type { Puller } from '../pull/puller.ts';
 import type { CompatAccess } from './compat-access.ts';
 import type { CompatTimes } from './limits.ts';
 
@@ -19,6 +22,9 @@ export interface CompatParts {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
   readonly access: CompatAccess;
+  readonly puller: Puller;
+  readonly leases: PulledLeases;
   /** for tests, instead of the limits */
   readonly times?: CompatTimes | undefined;
+  readonly frontTimes?: FrontTimes | undefined;
 }

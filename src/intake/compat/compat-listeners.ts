@@ -6,21 +6,22 @@ import { type CompatProtocol, compatPortOptions, compatPortsOf, options } from '
 import type { RoleContext } from '../../process/role.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
 import type { Service } from '../../runtime/service.ts';
-import type { PushQueue } from '../../use-cases/push-queue.ts';
 import { CompatAccess } from './compat-access.ts';
 import type { CompatListener, CompatParts } from './compat-listener.ts';
-import type { CompatTimes } from './limits.ts';
+import { HttpListener } from './http/http-listener.ts';
+import { OuqiangDialect } from './ouqiang/ouqiang-dialect.ts';
 import { PhpListener } from './php/php-listener.ts';
+import { SdmqDialect } from './sdmq/sdmq-dialect.ts';
 
 const listeners: Readonly<Record<CompatProtocol, (parts: CompatParts) => CompatListener>> = {
   php: (parts) => new PhpListener(parts),
+  ouqiang: (parts) =>
+    new HttpListener(parts, 'ouqiang', (jobs, popped) => new OuqiangDialect(parts, jobs, popped)),
+  sdmq: (parts) => new HttpListener(parts, 'sdmq', (jobs, popped) => new SdmqDialect(parts, jobs, popped)),
 };
 
-export interface CompatOptions {
-  readonly role: RoleContext;
-  readonly pushes: PushQueue;
-  readonly tokens: Pick<TokenBook, 'count'>;
-  readonly times?: CompatTimes | undefined;
+export interface CompatOptions extends Omit<CompatParts, 'access'> {
+  readonly tokens: Pick<TokenBook, 'count' | 'rightsOf'>;
 }
 
 export class CompatListeners implements Service {
@@ -31,13 +32,14 @@ export class CompatListeners implements Service {
     readonly listener: CompatListener;
   }[];
 
-  constructor({ role, pushes, tokens, times }: CompatOptions) {
+  constructor({ tokens, ...parts }: CompatOptions) {
+    const { role } = parts;
     const access = new CompatAccess(role.config, tokens);
     this.#role = role;
     this.#ports = compatPortsOf(role.config).map(({ protocol, port }) => ({
       protocol,
       port,
-      listener: listeners[protocol]({ role, pushes, access, times }),
+      listener: listeners[protocol]({ ...parts, access }),
     }));
   }
 

@@ -27,6 +27,29 @@ export const compatLimits = {
   frameMs: 10_000,
   /** Stored bodies that `get` examines: escapes (6 bytes for one) can shrink 60,000 bytes to a frame. */
   replyBodyBytesMax: 64 * 1024,
+
+  // ── HTTP protocols
+
+  /** dq makes topics for pushes while at most this many exist: a faulty client must not fill the registry. */
+  autoTopicsMax: 1_000,
+  /** A waiting pop of ouqiang ends before its client does, which waits 180 s. */
+  popMs: 178_000,
+  /** Topics of one pop, as of a pull. */
+  popTopicsMax: 100,
+  /** Leases of popped jobs that a server remembers: about 25 MB. The others are found by a search. */
+  poppedMax: 100_000,
+  /** A get of sdmq waits this long unless it says otherwise. */
+  getMs: 60_000,
+  /** JSON around a job's body, and its escapes: 6 bytes for one. */
+  pushBytesMore: 16 * 1024,
+  escapeBytes: 6,
+  /** Unfinished request bodies of one port and server. */
+  bodiesHeldBytesMax: 64 * 1024 * 1024,
+  /** Pages of a search by id, of 1,000 jobs each. */
+  searchPagesMax: 100,
+  searchItemsMax: 1_000,
+  /** A clearAll ends within this time; a further one goes on. */
+  clearMs: 30_000,
 } as const;
 
 /** Those that tests shorten. */
@@ -34,4 +57,5 @@ export interface CompatTimes {
   readonly frameMs: number;
   readonly idleMs: number;
   readonly drainIdleMs: number;
+  readonly popMs?: number;
 }

@@ -17,7 +17,6 @@ import {
   topicParam,
   Version,
 } from '../../api/http/schemas.ts';
-import { apiLimits } from '../../api/limits.ts';
 import { bodyJson } from '../../api/routes/job-json.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
@@ -27,6 +26,7 @@ import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts
 import type { Topic } from '../../core/topic/topic.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { pullLimits } from './limits.ts';
+import { pullForClient } from './pull-for-client.ts';
 import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
 import type { PulledJob, Puller } from './puller.ts';
 
@@ -239,25 +239,12 @@ export function pullRoutes(
         ? null
         : readDuration('lease', given.lease, limits.pullLeaseMsMin, limits.pullLeaseMsMax);
     const topics = await Promise.all(given.topics.map((name) => pullTopic(request, name)));
-    const { socket } = request.raw;
-    // The limit for connections without traffic would cut a request that waits.
-    socket.setTimeout(waitMs + apiLimits.pullSpareMs);
-    const asked = puller.pull({ topics: given.topics, max: given.max, waitMs, leaseMs });
-    const onClose = (): void => asked.cancel();
-    socket.once('close', onClose);
-    try {
-      const pulled = await asked.jobs;
-      if (socket.destroyed) {
-        puller.release(pulled);
-        return { items: [] };
-      }
-      const maxOf = new Map(topics.map(({ topic, maxAttempts }) => [topic, maxAttempts]));
-      answer.header('cache-control', 'no-store');
-      return { items: pulled.map((one) => jobJson(one, maxOf.get(one.job.topic) ?? 0)) };
-    } finally {
-      socket.removeListener('close', onClose);
-      socket.setTimeout(apiLimits.connectionTimeoutMs);
-    }
+    const pulled = await pullForClient(puller, request.raw.socket, {
+      ...{ topics: given.topics, max: given.max, waitMs, leaseMs },
+    });
+    const maxOf = new Map(topics.map(({ topic, maxAttempts }) => [topic, maxAttempts]));
+    answer.header('cache-control', 'no-store');
+    return { items: pulled.map((one) => jobJson(one, maxOf.get(one.job.topic) ?? 0)) };
   }
 
   /** Throws DqError topic_not_found or topic_not_pull. */

@@ -7,8 +7,12 @@ import type { CompatProtocol } from '../../config/options.ts';
 export type CompatAddresses = { readonly [P in CompatProtocol]?: string };
 
 /** The queue whose clients use a protocol. */
-const names: Readonly<Record<CompatProtocol, string>> = { php: 'php-delayqueue' };
-const schemes: Readonly<Record<CompatProtocol, string>> = { php: 'tcp' };
+const names: Readonly<Record<CompatProtocol, string>> = {
+  php: 'php-delayqueue',
+  ouqiang: 'ouqiang/delay-queue',
+  sdmq: 'sdmq, mykit-delay',
+};
+const schemes: Readonly<Record<CompatProtocol, string>> = { php: 'tcp', ouqiang: 'http', sdmq: 'http' };
 const wildcards: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 /** `host`: as configured; a wildcard becomes an address that programs of this machine can call. */

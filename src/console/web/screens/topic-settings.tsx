@@ -32,7 +32,7 @@ const fields: readonly Field[] = [
   { name: 'lease', group: 'group_callback', kind: 'text', mono: true },
   { name: 'callbackUrl', group: 'group_callback', kind: 'text', wide: true, mono: true },
   { name: 'method', group: 'group_callback', kind: ['POST', 'PUT', 'GET'] },
-  { name: 'format', group: 'group_callback', kind: ['raw', 'form'] },
+  { name: 'format', group: 'group_callback', kind: ['raw', 'form', 'message'] },
   { name: 'delay', group: 'group_callback', kind: 'text', mono: true },
   { name: 'timeout', group: 'group_callback', kind: 'text', mono: true },
   { name: 'headers', group: 'group_callback', kind: 'headers', wide: true, mono: true },
