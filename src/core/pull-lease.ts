@@ -1,5 +1,5 @@
-// The text of a lease that a client holds. Opaque to clients, so that its parts can change: a later version may
-// reject it. It proves nothing: version and token decide in the store, and the topic decides the rights.
+// The text of a lease that a client holds. Opaque to clients, so that its parts can change: a later version
+// may reject it. It proves nothing: version and token decide in the store, and the topic decides the rights.
 
 import type { Lease } from './job.ts';
 

@@ -5,7 +5,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { limits } from './limits.ts';
 
 /** push: pushes, cancel · pull: pulling, ack, nack, extend · read: every GET · operate: pause, run, requeue,
- *  purge, reschedule · admin: topics, tokens and all the rest. admin includes the others; they include nothing else. */
+ *  purge, reschedule · admin: topics, tokens and all the rest. admin includes the others; the others include
+ *  nothing else. */
 export const scopes = ['push', 'pull', 'read', 'operate', 'admin'] as const;
 export type Scope = (typeof scopes)[number];
 

@@ -213,7 +213,9 @@ describe('ouqiang/delay-queue', () => {
       }),
     });
     const ask = async (path: string, body: object) => {
-      const { status, text } = await plainHttp(dq.ports.ouqiang, 'POST', path, { body: JSON.stringify(body) });
+      const { status, text } = await plainHttp(dq.ports.ouqiang, 'POST', path, {
+        body: JSON.stringify(body),
+      });
       return [status, JSON.parse(text).code];
     };
     expect(await ask('/push', push)).toEqual([503, 1]);

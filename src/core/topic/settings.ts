@@ -105,7 +105,10 @@ export function checkTogether(
   if (settings.callbackUrl === '' && !errors.has('callbackUrl')) errors.reject('callbackUrl', 'is needed');
   const { backoff } = settings;
   if (backoff.type === 'ladder' && backoff.stepsMs.includes(0))
-    errors.reject('backoff', 'a wait of 0s needs delivery "pull"; dq would call the receiver without a pause');
+    errors.reject(
+      'backoff',
+      'a wait of 0s needs delivery "pull"; dq would call the receiver without a pause',
+    );
   const { method, format } = settings;
   if (method !== 'GET' || format === 'form') return;
   const field = given.method === undefined ? 'format' : 'method';

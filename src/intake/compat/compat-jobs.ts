@@ -171,7 +171,8 @@ export class CompatJobs {
       this.#log('DELETE', key, since, error);
       return error;
     });
-    const failed = errors.find((error) => error?.code === 'unknown') ?? errors.find((error) => error !== null);
+    const failed =
+      errors.find((error) => error?.code === 'unknown') ?? errors.find((error) => error !== null);
     if (failed) throw failed;
     return keys.length;
   }

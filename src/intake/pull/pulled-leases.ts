@@ -1,5 +1,5 @@
-// Ends and extends the leases of pulled jobs, as their clients ask. Each write is fenced by version and token,
-// so a repeat does no harm: a second ack is answered lease_lost.
+// Ends and extends the leases of pulled jobs, as their clients ask. Each write is fenced by version and
+// token, so a repeat does no harm: a second ack is answered lease_lost.
 
 import { hostname } from 'node:os';
 import type { AttemptReason, AttemptRecord, Lease } from '../../core/job.ts';

@@ -2,7 +2,7 @@
 // Knows no sockets. Messages are those that its clients may compare.
 
 import { isUtf8 } from 'node:buffer';
-import { DqError } from '../../../core/errors.ts';
+import type { DqError } from '../../../core/errors.ts';
 import { mistakeIn } from '../../../core/json-span.ts';
 import { foreignOfTopic } from '../../../core/topic/foreign-name.ts';
 import type { PlainTopic } from '../../../core/topic/topic.ts';
