@@ -271,7 +271,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(outcome).toMatchObject({ kind: 'updated', topic: { revision: 2, createdAt: topic.createdAt } });
       const [row] = await run('SELECT settings FROM topic');
       expect(Object.keys(JSON.parse(String(row?.['settings']))).sort()).toEqual(
-        [...Object.keys(topicDefaults), 'callbackUrl'].sort(),
+        Object.keys(topicDefaults).sort(),
       );
     });
 

@@ -1,12 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Origins } from '../../src/config/cross-checks.ts';
-import type { Config } from '../../src/config/options.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { masterLimits } from '../../src/master/limits.ts';
 import { Reload } from '../../src/master/reload.ts';
 import { Fleet } from '../../src/master/workers/fleet.ts';
 import type { Generation } from '../../src/master/workers/generation.ts';
 
-const config = { redis: [] } as unknown as Config;
+const loaded = loadConfig({ flags: {}, env: {}, cwd: '/' });
+if (!loaded.ok) throw new Error('the defaults are valid');
+const { config } = loaded;
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
