@@ -157,12 +157,17 @@ export interface AckItem extends Lease {
   /** for the history; null without one. Its number is the job's failures + 1 */
   readonly attempt: AttemptRecord | null;
 }
-export interface RetryItem extends Lease {
+/** A lease to end, and when. */
+export interface EndingLease extends Lease {
+  /** The lease ends because it expired: a lease that was extended meanwhile is lease_lost. */
+  readonly ifExpired?: boolean;
+}
+export interface RetryItem extends EndingLease {
   /** counts from the storage clock at the call, so a retry is never early; 0 = ready at once */
   readonly delayMs: number;
   readonly attempt: AttemptRecord;
 }
-export interface BuryItem extends Lease {
+export interface BuryItem extends EndingLease {
   readonly reason: BuryReason;
   readonly attempt: AttemptRecord;
 }
@@ -200,7 +205,7 @@ export interface Recovered {
   readonly poisoned: readonly JobKey[];
   readonly more: boolean;
   /** Expired leases of pullOwner; absent without one. They are unchanged: the caller settles each by retry,
-   *  bury or release, and the fencing token decides between two callers. */
+   *  bury or release with ifExpired. The fencing token decides between two callers. */
   readonly pulled?: readonly ExpiredPull[];
 }
 
@@ -274,7 +279,7 @@ export interface JobStore {
    *  atomic step. */
   bury(items: readonly BuryItem[]): Promise<readonly FinishOutcome<'buried'>[]>;
   /** reserved → ready in its old place, without attempt or strike. */
-  release(leases: readonly Lease[]): Promise<readonly FinishOutcome<'released'>[]>;
+  release(leases: readonly EndingLease[]): Promise<readonly FinishOutcome<'released'>[]>;
   /** Moves the end of leases of pullOwner; the token stays. A repeat moves it again. */
   extend(items: readonly ExtendItem[]): Promise<readonly ExtendOutcome[]>;
 

@@ -1,9 +1,9 @@
 // Settles expired leases of pulled jobs: each is a failed attempt, and the topic's policy decides whether
-// another one follows. Fenced: of two recoverers, or a recoverer and a late ack, one settles a lease.
+// another one follows. Fenced: of two recoverers, or a recoverer and a late ack or extend, one wins.
 
 import { hostname } from 'node:os';
 import type { AttemptRecord, Lease } from '../core/job.ts';
-import type { BuryItem, ExpiredPull, RetryItem } from '../ports/job-store.ts';
+import type { BuryItem, EndingLease, ExpiredPull, RetryItem } from '../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { settle } from '../use-cases/settle-delivery.ts';
@@ -28,20 +28,21 @@ export class ExpiredPulls {
     const { jobs } = this.#ctx.store;
     const retries: RetryItem[] = [];
     const buries: BuryItem[] = [];
-    const releases: Lease[] = [];
+    const releases: EndingLease[] = [];
     for (const pull of expired) {
+      const lease = { ...pull.lease, ifExpired: true };
       const topic = this.#ctx.topics.get(pull.lease.topic);
       // Its policy is unknown: the job waits for its topic, as before the lease.
-      if (topic === undefined) releases.push(pull.lease);
+      if (topic === undefined) releases.push(lease);
       else {
         const unitMs = this.#ctx.config['retry.unit'];
         const settlement = settle(topic, pull.failures, verdict, unitMs, Math.random);
         const attempt = this.#attemptOf(pull);
-        if (settlement.kind === 'bury') buries.push({ ...pull.lease, reason: settlement.reason, attempt });
+        if (settlement.kind === 'bury') buries.push({ ...lease, reason: settlement.reason, attempt });
         else if (settlement.kind === 'retry') {
           const { delayMs } = settlement;
           const next = { nextDelayMs: delayMs, nextBy: 'backoff' } as const;
-          retries.push({ ...pull.lease, delayMs, attempt: { ...attempt, ...next } });
+          retries.push({ ...lease, delayMs, attempt: { ...attempt, ...next } });
         }
       }
     }

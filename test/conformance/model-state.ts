@@ -8,7 +8,6 @@ import type {
   EndedJob,
   EndState,
   JobKey,
-  Lease,
   Priority,
   Token,
   Version,
@@ -57,10 +56,10 @@ export class ModelState {
   }
 
   /** The job that this lease may finish. */
-  leased(lease: Lease): ModelJob | null {
+  leased(lease: port.EndingLease): ModelJob | null {
     const job = this.jobs.get(this.nameOf(lease));
     if (job?.version !== lease.version || job.lease?.token !== lease.token) return null;
-    return job;
+    return lease.ifExpired === true && job.lease.untilMs > this.now() ? null : job;
   }
 
   nameOf(key: JobKey): string {

@@ -173,6 +173,7 @@ export class RandomOperations extends Dice {
       const lease = this.#lease();
       return {
         ...leaseOf(lease),
+        ...(verb !== 'ack' && this.chance(0.2) ? { ifExpired: true } : {}),
         attempt: attemptOf(lease, end),
         delayMs: this.pick([0, this.below(200), this.below(5_000)]),
         reason: this.pick(['attempts_exhausted', 'gone', 'no_retry'] as const),

@@ -76,6 +76,32 @@ describe('recoverer: leases', () => {
     expect([rig.counted('t', 'retried'), rig.counted('t', 'dead')]).toEqual([1, 1]);
   });
 
+  it('of pulled jobs that are extended between list and settlement go on', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:1/');
+    await rig.push('t', 'a');
+    const others = { room: 1, leaseMs: 100 };
+    const request = { owner: pullOwner, max: 1, others, topics: new Map() };
+    const [job] = (await rig.store.jobs.reserve(0, request)).jobs;
+    if (job === undefined) throw new Error('it is ready');
+    let [lists, extended]: [number, unknown] = [0, null];
+    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+      async recover(...args: Parameters<JobStore['recover']>) {
+        const recovered = await rig.store.jobs.recover(...args);
+        if (recovered.pulled !== undefined)
+          [extended] = await rig.store.jobs.extend([{ ...job, leaseMs: 60_000 }]);
+        // Rounds begin when the previous one has settled all.
+        if (extended !== null) lists += 1;
+        return recovered;
+      },
+    });
+    await startUpkeep(rig, { ...rig.store, jobs });
+    await until('the next round', () => lists === 2);
+    expect(extended).toMatchObject({ kind: 'extended' });
+    expect(await rig.store.jobs.get(job)).toMatchObject({ state: 'reserved', failures: 0 });
+    expect(await rig.store.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'acked' }]);
+  });
+
   it('of pulled jobs that expired are released when their topic is unknown', async () => {
     const rig = await startRig();
     await rig.push('unknown', 'a');

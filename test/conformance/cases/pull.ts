@@ -173,6 +173,31 @@ export const pullCases: readonly Case[] = [
     expect(await trial.jobs.get(job)).toBeNull();
   }),
 
+  fact('pull: a lease that was extended does not end as expired', async (trial) => {
+    const job = await expired(trial, '1');
+    expect((await trial.recover()).pulled).toHaveLength(1);
+    expect(await extend(trial, job, 60_000)).toMatchObject({ kind: 'extended' });
+    const ending = { ...leaseOf(job), attempt: attemptOf(job), ifExpired: true };
+    for (const end of [
+      () => trial.jobs.retry([{ ...ending, delayMs: 0 }]),
+      () => trial.jobs.bury([{ ...ending, reason: 'attempts_exhausted' as const }]),
+      () => trial.jobs.release([ending]),
+    ])
+      expect(await trial.unchanged<readonly object[]>(end)).toEqual([lost]);
+    // The client's own finishing writes are not concerned.
+    expect(await trial.retry(job, 0)).toEqual({ kind: 'retried' });
+  }),
+
+  fact('pull: each end of an expired lease is possible until it is extended', async (trial) => {
+    const jobs = [];
+    for (const id of ['a', 'b', 'c']) jobs.push(await expired(trial, id, { topic: id }));
+    const [a, b, c] = jobs.map((job) => ({ ...leaseOf(job), attempt: attemptOf(job), ifExpired: true }));
+    if (a === undefined || b === undefined || c === undefined) throw new Error('three were pulled');
+    expect(await trial.jobs.retry([{ ...a, delayMs: 0 }])).toEqual([{ kind: 'retried' }]);
+    expect(await trial.jobs.bury([{ ...b, reason: 'attempts_exhausted' }])).toEqual([{ kind: 'buried' }]);
+    expect(await trial.jobs.release([c])).toEqual([{ kind: 'released' }]);
+  }),
+
   fact('pull: recover lists the earliest ends first, at most max', async (trial) => {
     for (const [id, leaseMs] of [['b', 60] as const, ['a', 40] as const, ['c', 80] as const])
       await pulled(trial, id, leaseMs, { topic: id });

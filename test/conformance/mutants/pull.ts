@@ -13,6 +13,23 @@ export const pullMutants: readonly Mutant[] = [
       }),
     ),
   ),
+  mutant(
+    'the expiry of a lease ends an extended one',
+    'pull: a lease that was extended does not end as expired',
+    (m) =>
+      change(
+        m,
+        'leased',
+        (right) =>
+          ({ ifExpired, ...lease }) =>
+            right(lease),
+      ),
+  ),
+  mutant(
+    'an expired lease does not end',
+    'pull: each end of an expired lease is possible until it is extended',
+    (m) => change(m, 'leased', (right) => (lease) => (lease.ifExpired === true ? null : right(lease))),
+  ),
   mutant('extend gives a new token', 'extend: moves the end of a lease; its token stays', (m) =>
     change(m, 'extend', (right) => (item) => {
       const outcome = right(item);

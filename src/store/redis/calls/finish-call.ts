@@ -1,8 +1,7 @@
 // Encodes the leases of an ack, retry, bury, release or extend as one binary argument, as push-call.ts does
 // for jobs, and decodes the replies. lua/shared/leases.lua reads the argument.
 
-import type { Lease } from '../../../core/job.ts';
-import type { ExtendOutcome, FinishOutcome } from '../../../ports/job-store.ts';
+import type { EndingLease, ExtendOutcome, FinishOutcome } from '../../../ports/job-store.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
 import { writeSafe } from '../scripts/records.ts';
 import type { Arg } from '../shard/shards.ts';
@@ -17,9 +16,9 @@ export interface Finish {
 }
 
 /** bytes of a lease without its key and attempt */
-const fixedBytes = 24;
+const fixedBytes = 25;
 
-export function finishArgs<I extends Lease>(
+export function finishArgs<I extends EndingLease>(
   batch: readonly Placed<I>[],
   finishOf: (item: I) => Finish,
 ): readonly Arg[] {
@@ -41,9 +40,10 @@ export function finishArgs<I extends Lease>(
 }
 
 /** Returns the offset after it. */
-function writeLease(text: Buffer, start: number, lease: Lease): number {
+function writeLease(text: Buffer, start: number, lease: EndingLease): number {
   const at = writeKey(text, start, lease);
-  return writeSafe(text, writeSafe(text, at, lease.version), lease.token);
+  const end = writeSafe(text, writeSafe(text, at, lease.version), lease.token);
+  return text.writeUInt8(lease.ifExpired === true ? 1 : 0, end);
 }
 
 export function readFinishes<D extends string>(reply: unknown, done: D): readonly FinishOutcome<D>[] {

@@ -1,12 +1,13 @@
 // Jobs of the port, by scripts: the arguments of each call, and what its reply means. Keeps no state except
 // the copies of the rings (reserve-call.ts).
 
-import type { AttemptRecord, JobKey, JobSnapshot, Lease } from '../../../core/job.ts';
+import type { AttemptRecord, JobKey, JobSnapshot } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type {
   AckItem,
   BuryItem,
   CancelOutcome,
+  EndingLease,
   ExpiredPull,
   ExtendItem,
   ExtendOutcome,
@@ -47,7 +48,7 @@ export function jobCalls(
 ): JobStore {
   const reserve = reserveCall(shards, capacitiesMax);
   const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
-  const finish = async <I extends Lease, D extends string>(
+  const finish = async <I extends EndingLease, D extends string>(
     script: ScriptName,
     items: readonly I[],
     finishOf: (item: I) => Finish,

@@ -3,8 +3,15 @@
 // transactions).
 // Invariant: outside a transaction the counters in memory equal the file.
 
-import type { JobKey, Lease } from '../../../core/job.ts';
-import type { BuryItem, ExtendItem, PushJob, RescheduleItem, RetryItem } from '../../../ports/job-store.ts';
+import type { JobKey } from '../../../core/job.ts';
+import type {
+  BuryItem,
+  EndingLease,
+  ExtendItem,
+  PushJob,
+  RescheduleItem,
+  RetryItem,
+} from '../../../ports/job-store.ts';
 import { type Database, sqliteCode } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { DiskReserve, diskReserveBytesFor } from '../file/disk-reserve.ts';
@@ -175,7 +182,7 @@ export class Engine {
   ack = (item: AckedLease) => ackJob(this.#tx, item);
   retry = (item: RetryItem) => retryJob(this.#tx, item);
   bury = (item: BuryItem) => buryJob(this.#tx, item);
-  release = (lease: Lease) => releaseJob(this.#tx, lease);
+  release = (lease: EndingLease) => releaseJob(this.#tx, lease);
   extend = (item: ExtendItem) => extendJob(this.#tx, item);
 
   // Expiry and clock

@@ -1,10 +1,12 @@
 // Implements the finishing writes (ack, retry, bury, release) and extend. Each compares version and token
 // first and changes nothing when either differs. The clock does not decide: an expired lease still finishes
-// its job until recovery returns it.
+// its job until recovery returns it. Only the end of an expired lease (ifExpired) compares the clock too: the
+// lease may have been extended after recovery listed it.
 
 import type { Lease } from '../../../core/job.ts';
 import type {
   BuryItem,
+  EndingLease,
   ExtendItem,
   ExtendOutcome,
   FinishOutcome,
@@ -48,7 +50,7 @@ export function buryJob(tx: TransactionContext, item: BuryItem): FinishOutcome<'
   return { kind: 'buried' };
 }
 
-export function releaseJob(tx: TransactionContext, lease: Lease): FinishOutcome<'released'> {
+export function releaseJob(tx: TransactionContext, lease: EndingLease): FinishOutcome<'released'> {
   const row = leased(tx, lease);
   if (row === null) return { kind: 'lease_lost' };
   backToReady(tx, row, row.strikes);
@@ -68,7 +70,8 @@ export function backToReady(tx: TransactionContext, row: JobRow, strikes: number
   tx.rows.wait(row, { state: ready, due, version, failures, strikes });
 }
 
-function leased(tx: TransactionContext, lease: Lease): JobRow | null {
+function leased(tx: TransactionContext, lease: EndingLease): JobRow | null {
   const row = tx.rows.find(lease.topic, lease.id);
-  return row?.state === reserved && row.version === lease.version && row.token === lease.token ? row : null;
+  if (row?.state !== reserved || row.version !== lease.version || row.token !== lease.token) return null;
+  return lease.ifExpired === true && tx.rows.leaseUntil(row) > tx.now ? null : row;
 }

@@ -103,6 +103,7 @@ export class JobRows {
   readonly #toWaiting: Statement;
   readonly #toReserved: Statement;
   readonly #extend: Statement;
+  readonly #leaseUntil: Statement;
   readonly #toDead: Statement;
   readonly #toEnded: Statement;
   readonly #addAlert: Statement;
@@ -140,6 +141,7 @@ export class JobRows {
       'UPDATE job SET state = 2, token = ?, owner_instance = ?, owner_incarnation = ?, lease_until = ? WHERE n = ?',
     );
     this.#extend = db.prepare('UPDATE job SET lease_until = ? WHERE n = ? AND owner_instance = ?');
+    this.#leaseUntil = db.prepare('SELECT lease_until FROM job WHERE n = ?', { returnArrays: true });
     this.#toDead = db.prepare(
       `UPDATE job SET state = 3, failures = ?, strikes = ?, ${noLease}, dead_at = ?, reason = ? WHERE n = ?`,
     );
@@ -238,6 +240,11 @@ export class JobRows {
   /** Moves the end of a lease of pullOwner; false: it belongs to a process. */
   extend(row: JobRow, until: number): boolean {
     return this.#extend.run(until, row.n, pullOwner.instance).changes === 1;
+  }
+
+  /** End of the lease of a reserved job. */
+  leaseUntil(row: JobRow): number {
+    return (this.#leaseUntil.get(row.n) as [number])[0];
   }
 
   /** Delayed or ready again, without a lease. */

@@ -16,9 +16,9 @@ import { KnownCapacities } from '../wire/capacity-delta.ts';
 import {
   readAck,
   readBury,
+  readEndingLease,
   readExtend,
   readKey,
-  readLease,
   readPush,
   readReschedule,
   readReserveRequest,
@@ -194,7 +194,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.release]: {
     needs: 'normal',
-    read: (r) => list(r, readLease, (engine) => engine.release, writeFinish),
+    read: (r) => list(r, readEndingLease, (engine) => engine.release, writeFinish),
   },
   [kinds.extend]: {
     needs: 'normal',
@@ -202,7 +202,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.recover]: {
     needs: 'full',
-    isNoop: (engine) => engine.recovery.nothingExpires(),
+    isNoop: (engine) => engine.recovery.nothingIsReserved(),
     read: cold((engine, ...args: Args<Engine['recovery']['expired']>) => engine.recovery.expired(...args)),
   },
   [kinds.recoverOwners]: {

@@ -7,6 +7,7 @@ import type {
   AckItem,
   BuryItem,
   CancelOutcome,
+  EndingLease,
   ExtendItem,
   ExtendOutcome,
   FinishOutcome,
@@ -168,12 +169,20 @@ export function readReschedule(r: Reader): RescheduleItem {
 
 // Leases and finishing writes
 
-export function writeLease(w: Writer, lease: Lease): void {
-  w.text(lease.topic).text(lease.id).f64(lease.version).f64(lease.token);
+export function writeLease(w: Writer, lease: Lease): Writer {
+  return w.text(lease.topic).text(lease.id).f64(lease.version).f64(lease.token);
 }
 
 export function readLease(r: Reader): Lease {
   return { topic: r.text(), id: r.text(), version: r.f64(), token: r.f64() };
+}
+
+export function writeEndingLease(w: Writer, lease: EndingLease): Writer {
+  return writeLease(w, lease).u8(lease.ifExpired === true ? 1 : 0);
+}
+
+export function readEndingLease(r: Reader): EndingLease {
+  return { ...readLease(r), ifExpired: r.u8() === 1 };
 }
 
 /** An only attempt travels as it is stored, which saves the owner's time; as JSON, because an owner of an
@@ -190,21 +199,19 @@ export function readAck(r: Reader): AckedLease {
 }
 
 export function writeRetry(w: Writer, item: RetryItem): void {
-  writeLease(w, item);
-  w.f64(item.delayMs).json(item.attempt);
+  writeEndingLease(w, item).f64(item.delayMs).json(item.attempt);
 }
 
 export function readRetry(r: Reader): RetryItem {
-  return { ...readLease(r), delayMs: r.number(), attempt: r.json() as AttemptRecord };
+  return { ...readEndingLease(r), delayMs: r.number(), attempt: r.json() as AttemptRecord };
 }
 
 export function writeBury(w: Writer, item: BuryItem): void {
-  writeLease(w, item);
-  w.u8(codeIn(reasonCodes, item.reason)).json(item.attempt);
+  writeEndingLease(w, item).u8(codeIn(reasonCodes, item.reason)).json(item.attempt);
 }
 
 export function readBury(r: Reader): BuryItem {
-  return { ...readLease(r), reason: oneOf(reasonCodes, r.u8()), attempt: r.json() as AttemptRecord };
+  return { ...readEndingLease(r), reason: oneOf(reasonCodes, r.u8()), attempt: r.json() as AttemptRecord };
 }
 
 export function writeFinish(w: Writer, outcome: FinishOutcome<string>): void {
@@ -219,8 +226,7 @@ export function readFinish<Done extends string>(r: Reader, done: Done): FinishOu
 }
 
 export function writeExtend(w: Writer, item: ExtendItem): void {
-  writeLease(w, item);
-  w.f64(item.leaseMs);
+  writeLease(w, item).f64(item.leaseMs);
 }
 
 export function readExtend(r: Reader): ExtendItem {
