@@ -1,6 +1,7 @@
 // Tests clock jumps of the embedded store: nothing is removed during a hold, also after a restart. Notifier
 // and intake work with a storage clock that differs from their own.
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { storeLimits } from '../../src/store/limits.ts';
@@ -218,14 +219,40 @@ describe('embedded store after a clock jump', () => {
     if (living === undefined) throw new Error('nothing was reserved');
     expect(await recovered(10)).toBe(0);
     clock.jump(2 * 3_600_000);
+    // It began after the jump, so it ends at its own time.
     await jobs.reserve(0, lease(8_000));
-    expect(await recovered(30)).toBe(0);
+    expect(await recovered(30)).toBe(1);
     // A second suspend.
     clock.jump(3_600_000);
     expect(await recovered(19)).toBe(0);
     const attempt = attemptOf(living, { outcome: 'delivered', reason: null, status: 200 });
     expect(await jobs.ack([{ ...leaseOf(living), attempt }])).toEqual([{ kind: 'acked' }]);
-    expect(await recovered(3)).toBe(2);
+    expect(await recovered(3)).toBe(1);
+    await store.close();
+  });
+
+  it('a day-long lease of a pulled job delays the expiry of no other one', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    const { jobs } = store.client.store;
+    await jobs.push(['day', 'before', 'after'].map((id) => jobOf(id)));
+    const pull = (leaseMs: number) => jobs.reserve(0, request(1, null, pullOwner, leaseMs));
+    const seconds = new Map<string, number>();
+    const recover = async (times: number) => {
+      for (let n = 0; n < times; n += 1) {
+        for (const { lease } of (await jobs.recover(0, 10)).pulled ?? [])
+          if (!seconds.has(lease.id)) seconds.set(lease.id, n);
+        clock.pass(upkeepLimits.recoverEveryMs);
+      }
+    };
+    await pull(dayMs);
+    await pull(60_000);
+    await recover(10);
+    clock.jump(2 * 3_600_000);
+    await pull(20_000);
+    await recover(60);
+    // 50 s of `before` were left. Both leases expire at their own time.
+    expect(Object.fromEntries(seconds)).toEqual({ before: 50, after: 20 });
     await store.close();
   });
 

@@ -5,7 +5,7 @@
 import type { JobKey, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { ExpiredPull, Recovered } from '../../../ports/job-store.ts';
-import type { Database, Statement } from '../../../runtime/database.ts';
+import type { Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { reasonCodes } from '../../stored-codes.ts';
 import { reserved } from '../file/schema.ts';
@@ -24,17 +24,19 @@ export class Recovery {
   /** storage time and monotonic time of the last call of expired() */
   #calledAt = Number.NEGATIVE_INFINITY;
   #calledMonotonic = Number.NEGATIVE_INFINITY;
-  /** Two: a lease of a pulled job may last a day, and must not hold those of notifiers for so long. */
-  readonly #hold: Hold;
-  readonly #pullHold: Hold;
+  readonly #shift: Statement;
+  readonly #holdMs: number;
+  #holdUntil = Number.NEGATIVE_INFINITY;
 
   /** `holdMs` 0: no hold. */
   constructor(tx: TransactionContext, holdMs: number, monotonic: () => number) {
     this.#tx = tx;
     this.#monotonic = monotonic;
     const [ofProcess, pulled] = ['owner_instance > 0', 'owner_instance = 0'] as const;
-    this.#hold = new Hold(tx.db, ofProcess, holdMs);
-    this.#pullHold = new Hold(tx.db, pulled, holdMs);
+    this.#holdMs = holdMs;
+    this.#shift = tx.db.prepare(
+      'UPDATE job SET lease_until = lease_until + ? WHERE state = 2 AND token <= ?',
+    );
     const expired = (whose: string) =>
       tx.db.prepare(
         `SELECT ${jobColumns}, lease_until FROM job WHERE state = 2 AND ${whose} AND lease_until <= ?
@@ -50,12 +52,6 @@ export class Recovery {
     );
   }
 
-  /** Whether recover would change nothing. Counts as a call: while no job is reserved, no other is made. */
-  nothingExpires(): boolean {
-    this.#noteCall();
-    return this.nothingIsReserved();
-  }
-
   nothingIsReserved(): boolean {
     return this.#tx.counters.total(reserved) === 0;
   }
@@ -64,10 +60,10 @@ export class Recovery {
     const { now, isDiskFull } = this.#tx;
     this.#noteCall();
     const bound = this.#bound(max);
-    const ended = (hold: Hold, expired: Statement) =>
-      hold.holds(now) ? [] : (expired.all(now, bound + 1) as unknown[][]);
-    const rows = ended(this.#hold, this.#expired).map(jobRowOf);
-    const pulls = ended(this.#pullHold, this.#expiredPulls);
+    const isHeld = now < this.#holdUntil;
+    const ended = (expired: Statement) => (isHeld ? [] : (expired.all(now, bound + 1) as unknown[][]));
+    const rows = ended(this.#expired).map(jobRowOf);
+    const pulls = ended(this.#expiredPulls);
     // On a full disk leases expire because their outcomes cannot be written: no strike and no attempt.
     if (isDiskFull) return this.#release([...rows, ...pulls.map(jobRowOf)], bound);
     const struck = this.#strike(rows, bound);
@@ -106,17 +102,28 @@ export class Recovery {
     return rows.length;
   }
 
-  /** Lease owners may not have reached the store yet. In memory: a start always begins a hold. */
+  /** After an outage no lease expires for holdMs: owners may not have reached the store yet. In memory: a
+   *  start always begins a hold. */
   #noteCall(): void {
     const { now } = this.#tx;
     const at = this.#monotonic();
     const gapMs = now - this.#calledAt;
     if (gapMs > storeLimits.recoverAwayMs) {
-      const jumpMs = gapMs - (at - this.#calledMonotonic);
-      for (const hold of [this.#hold, this.#pullHold]) hold.begin(now, jumpMs);
+      this.#holdUntil = now + this.#holdMs;
+      this.#clockJumped(gapMs - (at - this.#calledMonotonic));
     }
+    // A clock that was set back does not prolong the hold.
+    this.#holdUntil = Math.min(this.#holdUntil, now + this.#holdMs);
     this.#calledAt = now;
     this.#calledMonotonic = at;
+  }
+
+  /** After a jump of the clock or a suspend, leases from before end later by its length: their owners live
+   *  and use the monotonic clock. NaN at the first call: the time before is unknown. */
+  #clockJumped(jumpMs: number): void {
+    if (this.#holdMs === 0 || !(jumpMs > storeLimits.recoverAwayMs) || this.nothingIsReserved()) return;
+    // Tokens are the clock in µs: leases with later tokens began after the jump and end at the right time.
+    this.#shift.run(Math.ceil(jumpMs), (this.#tx.now - jumpMs) * 1_000);
   }
 
   #leasesOf(instance: number, matches: (incarnation: number) => boolean): JobRow[] {
@@ -149,45 +156,6 @@ export class Recovery {
       }
     }
     return { returned: struck.length - poisoned.length, poisoned, more: rows.length > struck.length };
-  }
-}
-
-/** A time without recovery, after an outage or a jump of the clock. Of the leases that match `whose`. */
-class Hold {
-  readonly #longest: Statement;
-  readonly #holdMs: number;
-  #until = Number.NEGATIVE_INFINITY;
-  /** its length */
-  #ms = 0;
-
-  constructor(db: Database, whose: string, holdMs: number) {
-    this.#holdMs = holdMs;
-    this.#longest = db.prepare(
-      `SELECT max(lease_until) AS until FROM job WHERE state = 2 AND ${whose} AND token <= ?`,
-    );
-  }
-
-  begin(now: number, jumpMs: number): void {
-    this.#ms = Math.max(this.#holdMs, this.#leasesLeftMs(now, jumpMs));
-    this.#until = now + this.#ms;
-  }
-
-  holds(now: number): boolean {
-    // A clock that was set back does not prolong the hold.
-    this.#until = Math.min(this.#until, now + this.#ms);
-    return now < this.#until;
-  }
-
-  /** Ms that leases from before a clock jump or a suspend of this machine still have: their owners live and
-   *  use the monotonic clock. At most the longest current lease; 0 without a jump. */
-  #leasesLeftMs(now: number, jumpMs: number): number {
-    // NaN at the first call: the time before is unknown.
-    if (this.#holdMs === 0 || !(jumpMs > storeLimits.recoverAwayMs)) return 0;
-    const before = now - jumpMs;
-    // Tokens are the clock in µs: leases with later tokens began after the jump and end at the right time.
-    const { until } = this.#longest.get(before * 1_000) as { until: number | null };
-    // A second jump during the hold keeps the rest of the hold.
-    return Math.max((until ?? 0) - before, this.#until - before, 0);
   }
 }
 

@@ -29,7 +29,8 @@ local function any_began_before(ms)
   return false
 end
 
-if not last[1] or (now - tonumber(last[1]) > away_ms and any_began_before(now - away_ms)) then held = now + hold_ms end
+local is_late = last[1] and now - tonumber(last[1]) > away_ms
+if not last[1] or (is_late and any_began_before(now - away_ms)) then held = now + hold_ms end
 -- A clock set back does not extend the hold.
 held = math.min(held, now + hold_ms)
 call('HSET', P .. ':n', 'recover-asked', digits(now), 'recover-held', digits(held))
