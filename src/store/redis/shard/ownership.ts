@@ -230,7 +230,7 @@ export class Ownership {
 }
 
 const ofEarlierVersion =
-  'an earlier version of dq wrote its layout: run `dq restart` on every instance of this Redis';
+  'an earlier version of dq wrote its layout: run `dq restart` on every instance of this Redis, and again if Redis was unavailable then';
 
 /** The marker as this version writes it. */
 function currentOf(marker: string): string {

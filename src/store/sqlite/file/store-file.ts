@@ -243,13 +243,9 @@ function toRefusal(path: string, error: unknown): unknown {
   if (code === sqliteCodes.readOnly || code === sqliteCodes.cannotOpen)
     return new StoreFileRefused('unwritable', `${path} is not writable (${reason})`, { cause: error });
   if (code === sqliteCodes.full)
-    return new StoreFileRefused(
-      'unwritable',
-      `${path} cannot be upgraded: its disk is full; free some space`,
-      {
-        cause: error,
-      },
-    );
+    return new StoreFileRefused('unwritable', `${path} cannot be opened: its disk is full; free some space`, {
+      cause: error,
+    });
   if (code === sqliteCodes.corrupt || code === sqliteCodes.notADatabase)
     return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
   return error;
