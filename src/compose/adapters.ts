@@ -70,7 +70,7 @@ export async function redisJobsOf(options: JobsOptions): Promise<RedisJobs | nul
     title,
     log,
     keepHistory: config['history.retention'] > 0,
-    // The other roles do not wait for jobs.
+    // A server waits for jobs from its first puller on; the other roles do not.
     hints: role === 'timer' || role === 'notifier',
     onFatal: (error) => endProcess(channel, title, reasonOf(error)),
   });

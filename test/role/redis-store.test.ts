@@ -389,6 +389,19 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     expect(errors).toEqual(['redis: waits for the registry, whose id it needs']);
   });
 
+  it('hints that no listener waits for cost no connection; the first listener opens it', async () => {
+    const { server, trial } = await opened({ hints: false });
+    const connections = async () => (await server.ask('CLIENT', 'LIST')).trim().split('\n').length;
+    const before = await connections();
+    const hints: string[] = [];
+    trial.jobs.onHint((hint) => hints.push(hint.kind));
+    await until('a hint to look', () => hints.includes('ready'));
+    expect(await connections()).toBe(before + 1);
+    hints.length = 0;
+    await trial.push('1');
+    await until('the hint of the push', () => hints.length > 0);
+  });
+
   it('unavailable server: calls fail at once; after it returns, hints are sent', async () => {
     const { server, under, trial } = await opened({}, ['appendonly yes', 'appendfsync always']);
     await trial.push('1');

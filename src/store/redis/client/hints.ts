@@ -14,13 +14,15 @@ export class Hints {
   readonly #listeners = new Set<(hint: Hint) => void>();
   readonly #log: Log;
   /** hints may be lost since the last subscription */
-  #mayBeLost = false;
+  #mayBeLost: boolean;
   #subscribed: Promise<void> = Promise.resolve();
   #closing = false;
   #resubscribing: NodeJS.Timeout | undefined;
 
-  constructor(url: string, title: string, partitions: readonly Partition[], log: Log) {
+  /** `isLate`: there were hints before it, which its listeners missed. */
+  constructor(url: string, title: string, partitions: readonly Partition[], log: Log, isLate: boolean) {
     this.#log = log;
+    this.#mayBeLost = isLate;
     this.#channels = new Map(partitions.map((bucket) => [`${prefixOf(bucket)}:hint`, bucket]));
     this.#client = createClient(url, `${title} (hints)`, {
       onReady: () => {

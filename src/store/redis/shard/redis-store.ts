@@ -31,7 +31,8 @@ export interface RedisStoreOptions extends Omit<ShardOptions, 'url' | 'buckets' 
   readonly whyNone?: () => string | null;
   /** null: the registry is in MySQL */
   readonly registryBackup?: RegistryBackup | null;
-  /** whether this process listens to hints: one more connection per shard */
+  /** whether this process listens to hints from the start, or from its first listener on: one more
+   *  connection per shard */
   readonly hints: boolean;
   /** storeLimits.recoverHoldMs, unless a test has less time */
   readonly recoverHoldMs?: number;
@@ -46,9 +47,9 @@ interface OpenShard {
   /** its first partition; one per bucket follows */
   readonly base: Partition;
   readonly shard: Shard;
-  readonly hints: Hints | null;
+  hints: Hints | null;
   readonly polls: ShardPolls;
-  readonly starting: Promise<void>;
+  starting: Promise<void>;
   /** the first attempt to connect has ended, with or without success */
   isStarted: boolean;
 }
@@ -80,6 +81,7 @@ export class RedisStore implements Shards {
     this.recoverHoldMs = options.recoverHoldMs ?? storeLimits.recoverHoldMs;
     const onHint = (listener: (hint: Hint) => void) => {
       this.#listeners.add(listener);
+      for (const one of this.#open.values()) void this.#listen(one);
       return () => this.#listeners.delete(listener);
     };
     const jobs = jobCalls(this, { onHint }, options.capacitiesMax);
@@ -174,7 +176,7 @@ export class RedisStore implements Shards {
     const base = this.#nextBase;
     this.#nextBase += record.buckets;
     const { id: shardId, url, buckets } = record;
-    const { title, log, capacitiesMax } = this.#options;
+    const { capacitiesMax } = this.#options;
     const shard = new Shard({
       isListed: true,
       ...this.#options,
@@ -184,16 +186,27 @@ export class RedisStore implements Shards {
       listNumber: () => this.#list.number,
     });
     const polls = new ShardPolls(shard, capacitiesMax);
-    const hints = this.#options.hints ? new Hints(url, title, shard.buckets, log) : null;
-    hints?.onHint((hint) => {
-      if (hint.kind === 'ready') polls.hintReady(hint.partition);
-      for (const listener of this.#listeners) listener({ ...hint, partition: base + hint.partition });
-    });
-    const starting = Promise.all([shard.start(), hints?.start()]).then(() => {
+    const isHeard = this.#options.hints || this.#listeners.size > 0;
+    const one: OpenShard = {
+      ...{ record, base, shard, polls, hints: null, isStarted: false, starting: Promise.resolve() },
+    };
+    one.starting = Promise.all([shard.start(), isHeard ? this.#listen(one) : null]).then(() => {
       one.isStarted = true;
     });
-    const one: OpenShard = { record, base, shard, hints, polls, isStarted: false, starting };
     return one;
+  }
+
+  /** Subscribes to the hints of a shard, once. Resolves after the first attempt. */
+  async #listen(one: OpenShard): Promise<void> {
+    if (one.hints !== null || this.#closed) return;
+    const { title, log, hints: fromStart } = this.#options;
+    const hints = new Hints(one.record.url, title, one.shard.buckets, log, !fromStart);
+    one.hints = hints;
+    hints.onHint((hint) => {
+      if (hint.kind === 'ready') one.polls.hintReady(hint.partition);
+      for (const listener of this.#listeners) listener({ ...hint, partition: one.base + hint.partition });
+    });
+    await hints.start();
   }
 
   #closeLater(one: OpenShard): void {
