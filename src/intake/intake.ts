@@ -70,9 +70,12 @@ class Intake implements Role {
     this.#url = urlOf(await this.#server.start());
   }
 
-  /** Waiting pullers are answered first: the servers wait for their requests. */
+  /** The puller answers the requests that wait for jobs: the servers wait for their ends. */
   async drain(deadlineMs: number): Promise<void> {
-    await this.#puller.drain(deadlineMs);
-    await Promise.all([this.#server.drain(deadlineMs), this.#compat.drain(deadlineMs)]);
+    await Promise.all([
+      this.#puller.drain(deadlineMs),
+      this.#server.drain(deadlineMs),
+      this.#compat.drain(deadlineMs),
+    ]);
   }
 }

@@ -1,6 +1,12 @@
 // Pulling over HTTP: a real intake on a real embedded store. The leases themselves are tested by the
 // conformance cases of the store.
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { Config } from '../../src/config/options.ts';
+import { Puller, type PullRequest } from '../../src/intake/pull/puller.ts';
+import type { JobStore } from '../../src/ports/job-store.ts';
+import { StoreClock } from '../../src/process/store-clock.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import { startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
@@ -17,13 +23,15 @@ const act = async (verb: string, leases: readonly string[], more: object = {}) =
   (await dq.api('POST', `/v1/leases/${verb}`, { leases, ...more })).body;
 const push = (id: string, body = '{"n":1}', topic = 'report') => dq.push(topic, body, `?id=${id}`);
 
-const aClientWaits = () =>
+const clientsWait = (number: number) =>
   until(
-    'a client waits',
+    'clients wait',
     () =>
-      dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 1) ===
-      true,
+      dq
+        .metrics()
+        ?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === number) === true,
   );
+const aClientWaits = () => clientsWait(1);
 
 describe('a pulled job', () => {
   it('comes once, with its body and a lease, and ends with an ack', async () => {
@@ -164,11 +172,95 @@ describe('a client that waits', () => {
     expect(await pull('?wait=60s')).toMatchObject([{ id: 'a', attempt: 1 }]);
   });
 
+  it('does not wait for clients of topics without jobs', async () => {
+    await dq.api('POST', '/v1/topics', { topic: 'quiet', delivery: 'pull' });
+    // Together they want more jobs than a reserve can bring.
+    const idle = [1, 2, 3].map(() => pull('?max=100&wait=60s', 'quiet'));
+    await clientsWait(3);
+    await push('a');
+    expect(await pull()).toMatchObject([{ id: 'a' }]);
+    await dq.role.drain(0);
+    expect(await Promise.all(idle)).toEqual([[], [], []]);
+  });
+
   it('is answered at once when the server drains', async () => {
     const waiting = pull('?wait=60s');
     await aClientWaits();
     await dq.role.drain(5_000);
     expect(await waiting).toEqual([]);
+  });
+});
+
+describe('clients of one turn', () => {
+  /** A puller beside the server's, so that its calls begin in one turn. */
+  const pullerOn = (jobs: Partial<JobStore> = {}) => {
+    const { store, topics } = dq;
+    const puller = new Puller({
+      ...{ topics, log: silentLog, metrics: new MetricBuffer() },
+      store: { ...store, jobs: { ...store.jobs, ...jobs } },
+      clock: new StoreClock(() => store.admin.clock()),
+      config: { pollCeiling: 100 } as Config,
+    });
+    onTestFinished(() => puller.drain(0));
+    return puller;
+  };
+  const request = { max: 1, waitMs: 0, leaseMs: null };
+  const ids = async (puller: Puller, requests: readonly PullRequest[]) => {
+    const all = await Promise.all(requests.map((one) => puller.pull(one).jobs));
+    return all.map((pulled) => pulled.map(({ job: { id } }) => id).join());
+  };
+
+  it('of several topics leave what they do not take', async () => {
+    const others = ['other', 'third'];
+    for (const topic of others) await dq.api('POST', '/v1/topics', { topic, delivery: 'pull' });
+    const requests = [
+      { ...request, topics: ['report', 'other'] },
+      { ...request, topics: ['third'] },
+    ];
+    for (const inOrder of [requests, requests.toReversed()]) {
+      for (const topic of ['report', ...others]) await push(topic, '1', topic);
+      expect((await ids(pullerOn(), inOrder)).filter((id) => id === '')).toEqual([]);
+      for (const topic of ['report', ...others]) await dq.api('DELETE', `/v1/topics/${topic}/jobs/${topic}`);
+    }
+  });
+
+  it('with different leases all get a job of their topic', async () => {
+    for (const id of ['a', 'b', 'c']) await push(id);
+    const requests = [1, 2, 3].map((n) => ({ ...request, topics: ['report'], leaseMs: n * 60_000 }));
+    expect((await ids(pullerOn(), requests)).toSorted()).toEqual(['a', 'b', 'c']);
+  });
+
+  it('a drain waits until jobs that nobody took are released', async () => {
+    const { jobs } = dq.store;
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    let allow = (): void => {};
+    const allowed = new Promise<void>((resolve) => (allow = resolve));
+    let isReleasing = false;
+    const puller = pullerOn({
+      reserve: async (partition, wanted) => {
+        const reserved = await jobs.reserve(partition, wanted);
+        await answered;
+        return reserved;
+      },
+      release: async (leases) => {
+        isReleasing = true;
+        await allowed;
+        return jobs.release(leases);
+      },
+    });
+    await push('a');
+    const waiting = puller.pull({ ...request, waitMs: 60_000, topics: ['report'] });
+    await until('the job is reserved', async () => (await job('a')).state === 'reserved');
+    let isOver = false;
+    const drained = puller.drain(60_000).then(() => (isOver = true));
+    expect(await waiting.jobs).toEqual([]);
+    answer();
+    await until('the job is being released', () => isReleasing);
+    expect(isOver).toBe(false);
+    allow();
+    await drained;
+    expect(await job('a')).toMatchObject({ state: 'ready', attempts: [] });
   });
 });
 
@@ -186,6 +278,27 @@ describe('a request', () => {
     ];
     for (const [path, json, status, code] of wrong)
       expect(await dq.api('POST', path, json), path).toMatchObject({ status, body: { code } });
+  });
+
+  it('rejects a lease that no dq gives, and reads no more from a lease than it can show', async () => {
+    await push('a');
+    const [{ lease }] = await pull();
+    const parts = JSON.parse(Buffer.from(lease, 'base64url').toString());
+    const changed = (at: number, value: unknown) =>
+      Buffer.from(JSON.stringify(parts.with(at, value))).toString('base64url');
+    for (const [at, value] of [
+      [0, 'x'.repeat(300)],
+      [1, '..'],
+      [3, 1e300],
+      [4, 65_536],
+      [5, -1],
+    ] as const)
+      expect(await dq.api('POST', '/v1/leases/ack', { leases: [changed(at, value)] })).toMatchObject({
+        status: 400,
+        body: { errors: [{ field: 'leases[0]' }] },
+      });
+    await act('nack', [changed(5, Number.MAX_SAFE_INTEGER)], { dead: true });
+    expect(await job('a')).toMatchObject({ state: 'dead', attempts: [{ latenessMs: 0 }] });
   });
 
   it('brings nothing of a paused topic, and needs the scope pull and the topic', async () => {

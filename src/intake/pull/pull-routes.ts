@@ -263,7 +263,7 @@ export function pullRoutes(
 
   function jobJson({ job, pulledAt }: PulledJob, maxAttempts: number): object {
     const { topic, id, version, failures, dueAt, acceptedAt, contentType, body, leaseMs } = job;
-    const lease: PulledLease = { topic, id, version, token: job.token, failures, pulledAt, dueAt };
+    const lease: PulledLease = { topic, id, version, token: job.token, failures, dueAt };
     leases.pulled(lease);
     return {
       ...{ topic, id, version: String(version), webhookId: webhookIdOf(job), lease: leaseText(lease) },

@@ -3,7 +3,7 @@
 
 import { hostname } from 'node:os';
 import type { AttemptReason, AttemptRecord, Lease } from '../../core/job.ts';
-import type { PulledLease } from '../../core/pull-lease.ts';
+import { type PulledLease, pulledAtOf } from '../../core/pull-lease.ts';
 import type { ExtendOutcome, FinishOutcome } from '../../ports/job-store.ts';
 import type { StatName } from '../../ports/registry.ts';
 import { CallFacts } from '../../process/call-facts.ts';
@@ -30,6 +30,7 @@ interface Ended {
 }
 
 const host = hostname();
+const latenessOf = (lease: PulledLease): number => Math.max(0, pulledAtOf(lease) - lease.dueAt);
 const leaseOf = ({ topic, id, version, token }: Lease): Lease => ({ topic, id, version, token });
 
 export class PulledLeases implements Service {
@@ -51,7 +52,7 @@ export class PulledLeases implements Service {
 
   /** Counts the lateness of a job that is handed out. */
   pulled(lease: PulledLease): void {
-    const lateMs = Math.max(0, lease.pulledAt - lease.dueAt);
+    const lateMs = latenessOf(lease);
     this.#ctx.metrics.observe('dq_delivery_lateness_seconds', lateMs / 1_000);
     this.#facts.lateness(lease.topic, lateMs);
   }
@@ -125,13 +126,13 @@ export class PulledLeases implements Service {
   }
 
   #attempt(lease: PulledLease, reason: AttemptReason | null, detail: string): AttemptRecord {
+    const startedAt = pulledAtOf(lease);
     return {
-      attempt: lease.failures + 1,
-      startedAt: lease.pulledAt,
-      durationMs: Math.max(0, this.#ctx.clock.now() - lease.pulledAt),
+      ...{ attempt: lease.failures + 1, startedAt },
+      durationMs: Math.max(0, this.#ctx.clock.now() - startedAt),
       outcome: reason === null ? 'delivered' : 'failed',
       ...{ reason, status: null, replyExcerpt: '', notifier: this.#ctx.title, host },
-      ...(reason === null ? {} : { latenessMs: Math.max(0, lease.pulledAt - lease.dueAt) }),
+      ...(reason === null ? {} : { latenessMs: latenessOf(lease) }),
       ...(detail === '' ? {} : { detail }),
     };
   }
@@ -156,7 +157,7 @@ export class PulledLeases implements Service {
     this.#facts.ended(topic, { attempt: attempt.attempt, durationMs, reason, status });
     log.notify({
       ...{ topic, id, version, attempt: attempt.attempt, outcome: attempt.outcome, verdict: settlement.kind },
-      ...{ reason, status, durationMs, lateMs: lease.pulledAt - lease.dueAt, via: 'pull' },
+      ...{ reason, status, durationMs, lateMs: latenessOf(lease), via: 'pull' },
       ...(settlement.kind === 'retry' ? { delayMs: settlement.delayMs } : {}),
       ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
       ...(attempt.detail === undefined ? {} : { detail: attempt.detail }),

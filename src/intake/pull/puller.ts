@@ -1,7 +1,8 @@
 // The Puller hands due jobs to waiting clients. It holds no lease: a lease belongs to its client and outlives
 // this process.
-// Clients are served first come, first served. A turn asks each partition once for what the waiting clients
-// want. A turn begins with a new client, a `ready` hint, a client whose time is up, or after pollCeiling.
+// The clients of a topic are served first come, first served. A turn asks each partition for what the waiting
+// clients want, until the partition has no job for any of them. A turn begins with a new client, a `ready`
+// hint, a client whose time is up, or after pollCeiling.
 // Invariants: a job that the store reserved is in an answer, or its release is sent. A client gets an empty
 // answer only after a turn that began after its arrival and that some partition answered.
 
@@ -52,6 +53,22 @@ interface Waiter extends PullRequest {
   reject: (error: DqError) => void;
 }
 
+/** What the waiting clients want of the store. */
+interface Wanted {
+  readonly max: number;
+  readonly topics: ReadonlyMap<string, TopicCapacity>;
+  /** some clients of a topic want another lease than its first client */
+  readonly isPartial: boolean;
+}
+
+/** What a partition had for them. */
+interface Given {
+  /** the partition has further jobs */
+  readonly isMore: boolean;
+  /** the next reserve can bring a job for another client */
+  readonly asksAgain: boolean;
+}
+
 type Context = Pick<RoleContext, 'store' | 'topics' | 'clock' | 'log' | 'metrics' | 'config'>;
 
 export class Puller implements Service {
@@ -61,8 +78,14 @@ export class Puller implements Service {
   /** in the order of arrival */
   readonly #waiters = new Set<Waiter>();
   readonly #ofTopic = new Map<string, Set<Waiter>>();
+  /** jobs that the waiting clients can still get, in all */
+  #room = 0;
   /** partitions with a reserve that is not answered */
   readonly #asked = new Set<Partition>();
+  /** reserves and releases under way */
+  readonly #running = new Set<Promise<unknown>>();
+  /** undefined: to be read from the waiting clients */
+  #wants: Wanted | null | undefined;
   #turn = 0;
   /** The last turn that some partition answered. */
   #answeredTurn = 0;
@@ -103,12 +126,22 @@ export class Puller implements Service {
     return { jobs, cancel: () => waiter !== null && this.#cancel(waiter) };
   }
 
-  /** Answers all with what they have, and new ones with nothing. */
+  /** Answers all with what they have, at once, and new ones with nothing. What the store still reserves is
+   *  released. */
   async drain(deadlineMs: number): Promise<void> {
     this.#isDraining = true;
     for (const waiter of this.#waiters) this.#answer(waiter);
     this.#unsubscribe?.();
-    await this.#loop.drain(deadlineMs);
+    await Promise.all([this.#loop.drain(deadlineMs), orAfter(deadlineMs, this.#untilIdle(), undefined)]);
+  }
+
+  async #untilIdle(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+
+  #run<T>(work: Promise<T>): Promise<T> {
+    this.#running.add(work);
+    return work.finally(() => this.#running.delete(work));
   }
 
   /** From the first request on: a server without pullers needs no hints. */
@@ -121,7 +154,9 @@ export class Puller implements Service {
   }
 
   #add(waiter: Waiter): void {
+    this.#wants = undefined;
     this.#waiters.add(waiter);
+    this.#room += waiter.max;
     this.#ctx.metrics.set('dq_pull_waiting', [[this.#waiters.size]]);
     for (const topic of waiter.topics) {
       const all = this.#ofTopic.get(topic) ?? new Set();
@@ -131,7 +166,9 @@ export class Puller implements Service {
 
   #remove(waiter: Waiter): void {
     clearTimeout(waiter.timer);
+    this.#wants = undefined;
     this.#waiters.delete(waiter);
+    this.#room -= waiter.max - waiter.found.length;
     this.#ctx.metrics.set('dq_pull_waiting', [[this.#waiters.size]]);
     for (const topic of waiter.topics) {
       const all = this.#ofTopic.get(topic);
@@ -157,60 +194,68 @@ export class Puller implements Service {
     this.#remove(waiter);
     this.#ctx.metrics.count('dq_pulls_total', 1, 'gone');
     waiter.resolve([]);
-    void this.#release(waiter.found);
+    this.release(waiter.found);
   }
 
   async #step(): Promise<number> {
     if (this.#waiters.size === 0) return limits.loopSleepMsMax;
     this.#turn += 1;
+    // Topics may have changed since the last turn.
+    this.#wants = undefined;
     const turn = this.#turn;
     let isMore = false;
     const partitions = this.#ctx.store.jobs.partitions();
     const waitMs = partitions.length > 1 ? pullLimits.partitionMs : Number.POSITIVE_INFINITY;
     for (let n = 0; n < partitions.length; n++) {
       const partition = partitions[(turn + n) % partitions.length] as Partition;
-      if (this.#asked.has(partition)) continue;
-      const wanted = this.#wanted();
-      if (wanted === null) break;
-      const reserving = this.#reserve(partition, wanted, turn);
-      isMore =
-        (waitMs === Number.POSITIVE_INFINITY ? await reserving : await orAfter(waitMs, reserving, false)) ||
-        isMore;
+      isMore = (await this.#ask(partition, turn, waitMs)) || isMore;
     }
     this.#endTurn(turn);
     return isMore && this.#waiters.size > 0 ? 0 : this.#ctx.config['pollCeiling'];
   }
 
-  /** What the waiting clients want of each topic: with the lease of the first of them, since a reserve has
-   *  one lease for a topic. The others follow in a later turn. null: nothing. */
-  #wanted(): { readonly max: number; readonly topics: Map<string, TopicCapacity> } | null {
-    const topics = new Map<string, TopicCapacity>();
-    let max = 0;
-    for (const waiter of this.#waiters) {
-      if (max >= limits.reserveMax) break;
-      const room = waiter.max - waiter.found.length;
-      let isOffered = false;
-      for (const name of room > 0 ? waiter.topics : []) {
-        const topic = this.#ctx.topics.get(name);
-        if (topic === undefined || topic.state !== 'active' || topic.delivery !== 'pull') continue;
-        const leaseMs = waiter.leaseMs ?? topic.leaseMs;
-        const capacity = topics.get(name);
-        if (capacity !== undefined && capacity.leaseMs !== leaseMs) continue;
-        topics.set(name, { room: (capacity?.room ?? 0) + room, leaseMs });
-        isOffered = true;
-      }
-      if (isOffered) max += room;
+  /** Returns whether the partition has more jobs, as far as it answers in time. */
+  async #ask(partition: Partition, turn: number, waitMs: number): Promise<boolean> {
+    for (;;) {
+      if (this.#wants === undefined) this.#wants = this.#wanted();
+      const wanted = this.#wants;
+      if (wanted === null || this.#isDraining || this.#asked.has(partition)) return false;
+      const reserving = this.#run(this.#reserve(partition, wanted, turn));
+      const given =
+        waitMs === Number.POSITIVE_INFINITY ? await reserving : await orAfter(waitMs, reserving, nothing);
+      if (!given.asksAgain) return given.isMore;
     }
-    return topics.size === 0 ? null : { max: Math.min(max, limits.reserveMax), topics };
   }
 
-  /** Never rejects. Returns whether the partition has more jobs for the request. */
-  async #reserve(
-    partition: Partition,
-    { max, topics }: { readonly max: number; readonly topics: ReadonlyMap<string, TopicCapacity> },
-    turn: number,
-  ): Promise<boolean> {
+  /** Of each topic with the lease of its first client, since a reserve has one lease for a topic. A topic is
+   *  asked for no more than a reserve can bring. null: nothing. */
+  #wanted(): Wanted | null {
+    const topics = new Map<string, TopicCapacity>();
+    const max = Math.min(this.#room, limits.reserveMax);
+    let isPartial = false;
+    for (const [name, waiters] of this.#ofTopic) {
+      const topic = this.#ctx.topics.get(name);
+      if (topic === undefined || topic.state !== 'active' || topic.delivery !== 'pull') continue;
+      let leaseMs: number | null = null;
+      let room = 0;
+      for (const waiter of waiters) {
+        if (room >= max) break;
+        const free = waiter.max - waiter.found.length;
+        if (free === 0) continue;
+        const own = waiter.leaseMs ?? topic.leaseMs;
+        leaseMs ??= own;
+        if (own === leaseMs) room += free;
+        else isPartial = true;
+      }
+      if (leaseMs !== null) topics.set(name, { room: Math.min(room, max), leaseMs });
+    }
+    return topics.size === 0 ? null : { max, topics, isPartial };
+  }
+
+  /** Never rejects. */
+  async #reserve(partition: Partition, wanted: Wanted, turn: number): Promise<Given> {
     const others: TopicCapacity = { room: 0, leaseMs: limits.pullLeaseMsMin };
+    const { max, topics, isPartial } = wanted;
     this.#asked.add(partition);
     try {
       const reserved = await this.#ctx.store.jobs.reserve(partition, {
@@ -222,11 +267,13 @@ export class Puller implements Service {
       const surplus = reserved.jobs
         .map((job) => ({ job, pulledAt }))
         .filter((pulled) => !this.#give(pulled, topics));
-      void this.#release(surplus);
-      return reserved.more;
+      this.release(surplus);
+      // A client of several topics got one job and left the others, or another lease is next.
+      const asksAgain = reserved.jobs.length > surplus.length && (isPartial || surplus.length > 0);
+      return { isMore: reserved.more, asksAgain };
     } catch (error) {
       this.#failures.failed(error);
-      return false;
+      return nothing;
     } finally {
       this.#asked.delete(partition);
     }
@@ -239,7 +286,9 @@ export class Puller implements Service {
     const topicLeaseMs = this.#ctx.topics.get(topic)?.leaseMs;
     for (const waiter of this.#ofTopic.get(topic) ?? []) {
       if (waiter.found.length >= waiter.max || (waiter.leaseMs ?? topicLeaseMs) !== leaseMs) continue;
+      this.#wants = undefined;
       waiter.found.push(pulled);
+      this.#room -= 1;
       if (waiter.found.length >= waiter.max) this.#answer(waiter);
       return true;
     }
@@ -272,14 +321,14 @@ export class Puller implements Service {
 
   /** For jobs of an answer that cannot be sent. */
   release(pulled: readonly PulledJob[]): void {
-    void this.#release(pulled);
+    if (pulled.length > 0) void this.#run(this.#release(pulled));
   }
 
   /** Never rejects. */
   async #release(pulled: readonly PulledJob[]): Promise<void> {
     let left = pulled.map(({ job: { topic, id, version, token } }) => ({ topic, id, version, token }));
     for (let tries = 0; left.length > 0 && tries < pullLimits.releaseTries; tries++) {
-      if (tries > 0) await new Promise((resolve) => setTimeout(resolve, pullLimits.releaseAgainMs).unref());
+      if (tries > 0) await new Promise((resolve) => setTimeout(resolve, pullLimits.releaseAgainMs));
       const outcomes = await this.#ctx.store.jobs.release(left);
       const { length: before } = left;
       left = left.filter((_, n) => ['not_stored', 'unknown'].includes(outcomes[n]?.kind ?? 'unknown'));
@@ -291,3 +340,5 @@ export class Puller implements Service {
       });
   }
 }
+
+const nothing: Given = { isMore: false, asksAgain: false };

@@ -50,9 +50,9 @@ export class PoppedJobs {
     const request = { topics, max: 1, waitMs, leaseMs: null };
     const [pulled] = await pullForClient(this.#parts.puller, socket, request);
     if (pulled === undefined) return null;
-    const { job, pulledAt } = pulled;
+    const { job } = pulled;
     const { topic, id, version, token, failures, dueAt } = job;
-    const lease: PulledLease = { topic, id, version, token, failures, pulledAt, dueAt };
+    const lease: PulledLease = { topic, id, version, token, failures, dueAt };
     this.#parts.leases.pulled(lease);
     this.#remember(lease);
     return job;
