@@ -75,7 +75,8 @@ interface Overlay {
   readonly isWide?: true;
 }
 
-const changeUrl = (page: Page) => page.getByLabel(/Callback URL|回调地址/).fill('https://example.org/');
+const changeUrl = (page: Page) =>
+  page.getByRole('textbox', { name: /Callback URL|回调地址/ }).fill('https://example.org/');
 
 /** Each kind of dialog, the menu, the list of the find box, and a toast. */
 const overlays: Readonly<Record<string, Overlay>> = {

@@ -128,7 +128,7 @@ describe('settings', () => {
   it('create a topic and show its secret once', async () => {
     const { page } = await openPage(browser, `${url}/topics/new?create`);
     await page.getByLabel('Name', { exact: true }).fill('cart.remind');
-    await page.getByLabel('Callback URL').fill(`${endpoint}/ok`);
+    await page.getByRole('textbox', { name: 'Callback URL' }).fill(`${endpoint}/ok`);
     await page.getByRole('button', { name: 'Create topic' }).click();
     await shows(page, /^whsec_/);
     await page.getByRole('button', { name: 'cart.remind' }).click();

@@ -179,7 +179,7 @@ describe('another --host', patience, () => {
     for (const path of [directory.path, dataDir, ...files()]) chownSync(path, owner ?? 0, owner ?? 0);
     for (const [args, says] of [
       [['a b'], 'name: must be'],
-      [['me', '--scope', 'write'], '--scope: must be some of push, read, operate, admin'],
+      [['me', '--scope', 'write'], '--scope: must be some of push, pull, read, operate, admin'],
       [['me', '--topic', 'a b'], '--topic: must be'],
     ] as const) {
       const [name, ...rest] = args;

@@ -129,7 +129,10 @@ function shown(value: unknown): string {
 
 async function addTopic(topic: string, flags: AddFlags): Promise<void> {
   const secret = secretOf(flags);
-  const json = { topic, ...topicJsonOf(flags), ...(secret === undefined ? {} : { secret }) };
+  const settings = topicJsonOf(flags);
+  if (!('callbackUrl' in settings) && settings['delivery'] !== 'pull')
+    throw new Exit('usage', 'give --callback with the URL that dq calls, or --pull');
+  const json = { topic, ...settings, ...(secret === undefined ? {} : { secret }) };
   const call = { method: 'POST', path: ['v1', 'topics'], json } as const;
   const reply = await written<{ secret: string }>(flags, call).catch((error: unknown) => {
     // Without the cause: its message names the API's verb.
