@@ -230,7 +230,7 @@ describe('clients of one turn', () => {
     expect((await ids(pullerOn(), requests)).toSorted()).toEqual(['a', 'b', 'c']);
   });
 
-  it('a drain waits until jobs that nobody took are released', async () => {
+  it('a drain waits until jobs without a client are released', async () => {
     const { jobs } = dq.store;
     let answer = (): void => {};
     const answered = new Promise<void>((resolve) => (answer = resolve));
