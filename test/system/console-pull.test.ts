@@ -48,6 +48,8 @@ it('the list, the topic and its jobs show pulls and leases', async () => {
   for (const id of ['a', 'b']) await daemon.push('report', '{"n":1}', { id });
   const pulled = (await daemon.api('POST', '/v1/topics/report/pull')).body.items[0];
   const { page } = await openPage(browser, `${url}/topics`);
+  // The column of the call is not shown in narrow windows.
+  await page.setViewportSize({ width: 1_600, height: 900 });
   await page
     .getByRole('row', { name: /report/ })
     .getByText('Pull', { exact: true })
