@@ -49,17 +49,25 @@ export async function openPage(
   return { page, faults };
 }
 
-/** Rules of axe that the page breaks seriously: `rule: element`. `rules`: only these. `within`: selector. */
+export type AxeRules = 'all' | 'contrast' | 'all but contrast';
+
+const runOptions: Readonly<Record<AxeRules, object>> = {
+  all: {},
+  contrast: { runOnly: ['color-contrast'] },
+  'all but contrast': { rules: { 'color-contrast': { enabled: false } } },
+};
+
+/** Rules of axe that the page breaks seriously: `rule: element`. `within`: selector. */
 export async function seriousFaults(
   page: Page,
-  rules?: readonly string[],
+  rules: AxeRules = 'all',
   within = 'html',
 ): Promise<readonly string[]> {
   if ((await page.evaluate('window.axe === undefined')) === true)
     await page.evaluate(`${axe.source}; window.axe = axe; null`);
-  const runOnly = rules === undefined ? '' : `runOnly: ${JSON.stringify(rules)},`;
+  const options = JSON.stringify({ ...runOptions[rules], resultTypes: ['violations'] });
   const violations = (await page.evaluate(
-    `axe.run(${JSON.stringify(within)}, { ${runOnly} resultTypes: ['violations'] }).then(({ violations }) =>
+    `axe.run(${JSON.stringify(within)}, ${options}).then(({ violations }) =>
       violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
         .map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 120)).join(' | ')))`,
   )) as string[];
