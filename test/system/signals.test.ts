@@ -55,11 +55,13 @@ describe.each(stopping)('%s', (signal) => {
   );
 });
 
-describe('signals that end no process', () => {
-  it('to a single process: the same processes continue', async () => {
-    const daemon = await startDaemon();
+describe('one daemon, in this order', async () => {
+  // Each test leaves a whole daemon behind. The last ones write errors.
+  const daemon = await startDaemon({ group: true, scope: 'file' });
+  const titles = daemon.workers().map(({ title }) => title);
+
+  it('signals to a single process: the same processes continue', async () => {
     const workers = daemon.workers();
-    const titles = workers.map(({ title }) => title);
     const cases: readonly (readonly [string, number, NodeJS.Signals])[] = [
       ...harmless.map((signal) => ['dq-master', daemon.pid, signal] as const),
       ...workers.flatMap(({ title, pid }) =>
@@ -77,40 +79,23 @@ describe('signals that end no process', () => {
     expect(daemon.log('error')).toEqual([]);
   });
 
-  it('to the process group: the same processes continue', async () => {
-    const daemon = await startDaemon({ group: true });
+  it('signals to the process group: the same processes continue', async () => {
     const workers = daemon.workers();
     for (const signal of harmless) {
       process.kill(-daemon.pid, signal);
-      await works(daemon, [], `${signal} to all`);
+      await works(daemon, titles, `${signal} to all`);
       expect(daemon.workers(), signal).toEqual(workers);
     }
   });
 
-  it.each(reloading)(
-    '%s to the master, and to the process group: the daemon continues with all workers',
-    async (signal) => {
-      const daemon = await startDaemon({ group: true });
-      const titles = daemon.workers().map(({ title }) => title);
-      for (const target of [daemon.pid, -daemon.pid]) {
-        process.kill(target, signal);
-        await works(daemon, titles, `${signal} to ${target > 0 ? 'the master' : 'all'}`);
-      }
-    },
-  );
-});
-
-describe('SIGTERM to a single worker', () => {
-  it('does nothing to dq-store: it drains last', async () => {
-    const daemon = await startDaemon();
+  it('SIGTERM to dq-store does nothing: it drains last', async () => {
     const store = daemon.pidOf('dq-store');
     process.kill(store, 'SIGTERM');
-    await works(daemon, [], 'TERM to dq-store');
+    await works(daemon, titles, 'TERM to dq-store');
     expect(daemon.pidOf('dq-store')).toBe(store);
   });
 
-  it('drains any other worker, and the master starts another', async () => {
-    const daemon = await startDaemon();
+  it('SIGTERM drains any other worker, and the master starts another', async () => {
     const others = daemon.workers().filter(({ title }) => title !== 'dq-store');
     for (const { pid } of others) process.kill(pid, 'SIGTERM');
     await until('each is restarted', () =>
@@ -118,7 +103,7 @@ describe('SIGTERM to a single worker', () => {
         daemon.workers().some((now) => now.title === title && now.pid !== pid),
       ),
     );
-    await works(daemon, [], 'TERM to all but dq-store');
+    await works(daemon, titles, 'TERM to all but dq-store');
     // It ended without a signal.
     for (const { title, pid } of others)
       await until(`the log names ${title}`, () =>
@@ -127,6 +112,32 @@ describe('SIGTERM to a single worker', () => {
           .some(({ message }) => message === `${title} (pid ${pid}) drained after a signal of its own`),
       );
     expect(daemon.log('error')).toEqual([]);
+  });
+
+  it.each(reloading)(
+    '%s to the master, and to the process group: the daemon continues with all workers',
+    async (signal) => {
+      for (const target of [daemon.pid, -daemon.pid]) {
+        process.kill(target, signal);
+        await works(daemon, titles, `${signal} to ${target > 0 ? 'the master' : 'all'}`);
+      }
+    },
+  );
+
+  it('closed stdout and stderr end no process', async () => {
+    // A reload of the test before may still run.
+    await until('one worker of each place is left', () => daemon.workers().length === titles.length);
+    daemon.child.stdout?.destroy();
+    daemon.child.stderr?.destroy();
+    const timer = daemon.pidOf('dq-timer-0');
+    // The master writes a line about a dead worker.
+    process.kill(timer, 'SIGKILL');
+    await until(
+      'the timer is restarted',
+      () => daemon.workers().length === titles.length && daemon.pidOf('dq-timer-0') !== timer,
+    );
+    expect((await daemon.api('GET', '/livez')).status).toBe(200);
+    expect(isAlive(daemon.pid)).toBe(true);
   });
 });
 
@@ -184,24 +195,5 @@ describe('signals to the process group during the start', () => {
     await until('the master has ended', () => child.exitCode !== null || child.signalCode !== null);
     expect([child.exitCode, child.signalCode]).toEqual([0, null]);
     expect(childrenOf(pid)).toEqual([]);
-  });
-});
-
-describe('a closed terminal', () => {
-  it('closed stdout and stderr end no process', async () => {
-    const daemon = await startDaemon();
-    const workers = daemon.workers();
-    daemon.child.stdout?.destroy();
-    daemon.child.stderr?.destroy();
-    // The master writes a line about a dead worker.
-    process.kill(daemon.pidOf('dq-timer-0'), 'SIGKILL');
-    await until(
-      'the timer is restarted',
-      () =>
-        daemon.workers().length === workers.length &&
-        daemon.pidOf('dq-timer-0') !== workers.find((one) => one.title === 'dq-timer-0')?.pid,
-    );
-    expect((await daemon.api('GET', '/livez')).status).toBe(200);
-    expect(isAlive(daemon.pid)).toBe(true);
   });
 });
