@@ -26,6 +26,8 @@ export const cliLimits = {
   batchSendBytes: 1024 * 1024,
   /** `dq import` waits this long for one answer of the other system's Redis or MySQL. */
   sourceMs: 30_000,
+  /** `dq import` asks dq for this many jobs at once: a second run after a kill asks for a whole batch. */
+  importLooks: 16,
   /** `dq import` names this many jobs that stay behind, and counts the others. */
   importNamesMax: 20,
   /** Interval at which a command asks whether long work of the daemon has ended. */

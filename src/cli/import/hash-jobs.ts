@@ -66,8 +66,10 @@ export class HashJobs {
     yield { deleted: await this.#deleted(keys) };
   }
 
-  /** Removes the jobs whose value is still this one; returns how many. */
-  async remove(jobs: readonly { readonly field: Buffer; readonly value: Buffer }[]): Promise<number> {
+  /** Removes the jobs whose value is still this one; returns their positions. */
+  async remove(
+    jobs: readonly { readonly field: Buffer; readonly value: Buffer }[],
+  ): Promise<readonly number[]> {
     const { buckets, lists } = await this.#keys();
     const keys = [this.#layout.table, ...buckets, ...lists];
     const replies = await this.#redis.askAll(
@@ -76,7 +78,7 @@ export class HashJobs {
         ...this.#layout.membersOf(field),
       ]),
     );
-    return replies.filter((reply) => reply === 1).length;
+    return replies.flatMap((reply, n) => (reply === 1 ? [n] : []));
   }
 
   async #keys(): Promise<Keys> {

@@ -1,15 +1,16 @@
-// Pushes the jobs of a source to dq, batch by batch, with the keys of each batch in the state file before its
+// Pushes the jobs of a source to dq, batch by batch, with the jobs of each batch in the state file before its
 // push and its end after it.
-// Invariant: a job is pushed once. A job that the state file names is skipped; one of a batch without an end
-// is pushed only when dq knows neither the live nor the ended job.
+// Invariants: a push that dq accepted is not repeated; that of a batch without an end is repeated unless dq
+// shows it, live or ended. A job is imported, and leaves the source, only when dq has or had this push.
 
+import { smallestEpochMs } from '../../core/duration.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { limits } from '../../core/limits.ts';
 import { topicOfForeign } from '../../core/topic/foreign-name.ts';
 import { type ApiClient, ApiRefusal, type Problem, sentenceOf } from '../daemon/api-client.ts';
 import { cliLimits } from '../limits.ts';
 import type { Progress } from '../output/progress.ts';
-import type { ImportState } from './import-state.ts';
+import type { ImportState, JobPush } from './import-state.ts';
 import type { JobReport } from './job-report.ts';
 import type { KnownTopics } from './known-topics.ts';
 import type { Found, Source, SourceJob } from './source.ts';
@@ -22,12 +23,21 @@ export interface JobOptions {
   readonly bodyBytesMax: number | null;
 }
 
-/** A job under its name in dq. */
+/** A job as dq will have it. */
 interface Push extends SourceJob {
   readonly topicInDq: string;
+  /** its own lease, where its topic is pulled */
+  readonly lease: number | null;
 }
 
 type Result = { readonly status: number; readonly duplicate: boolean } | Problem;
+
+/** A job in dq, live or ended. */
+interface Present {
+  readonly createdAt: number;
+  /** null: it has ended */
+  readonly body: Buffer | null;
+}
 
 export async function importJobs(
   client: ApiClient,
@@ -56,6 +66,8 @@ class JobImport {
   #batch: Push[] = [];
   readonly #inBatch = new Set<string>();
   #bytes = 0;
+  /** in dq; --move removes them from the source */
+  #stored: SourceJob[] = [];
 
   constructor(
     client: ApiClient,
@@ -80,16 +92,20 @@ class JobImport {
   }
 
   async #addJob(job: SourceJob): Promise<void> {
-    const topicInDq = await this.#checked(job);
-    if (topicInDq === null) return;
-    const push = { ...job, topicInDq };
+    const push = await this.#checked(job);
+    if (push === null) return;
     const key = `${job.topic}\0${job.id}`;
-    // A source may list a job twice.
+    // A source may list a job twice, and two servers of it may have the same id.
     if (this.#inBatch.has(key)) await this.flush();
     this.#report.add(job.place);
-    if (this.#state.imported(push) === job.digest) {
+    const past = this.#state.past(job);
+    if (past?.digests.includes(job.digest)) {
       this.#report.add('before');
-      if (this.#options.move) await this.#remove([push]);
+      await this.#remove([job]);
+      return;
+    }
+    if (past !== undefined && job.acceptedAt !== null && job.acceptedAt <= past.sentAt - 1_000) {
+      this.#report.leave('rejected', nameOf(job), 'dq has a later push of this id');
       return;
     }
     if (this.#options.dryRun) return;
@@ -100,30 +116,62 @@ class JobImport {
     this.#bytes += job.body.bytes.length;
   }
 
-  /** The topic in dq; null: the job stays behind. */
-  async #checked({ topic, id, body }: SourceJob): Promise<string | null> {
-    const name = `${topic}:${id}`;
+  /** null: the job stays behind. */
+  async #checked(job: SourceJob): Promise<Push | null> {
+    const { topic, id, body } = job;
+    const name = nameOf(job);
     const wrong = refusesId(id);
     const max = this.#options.bodyBytesMax;
+    const [topicInDq, inDq] = [topicOfForeign(topic), await this.#known.ofForeign(topic)];
     if (wrong !== null) this.#report.leave('rejected', name, `id: ${wrong}`);
-    else if ((await this.#known.ofForeign(topic)) === null)
-      this.#report.leave('withoutTopic', name, `dq has no topic ${topicOfForeign(topic) ?? topic}`);
+    else if (topicInDq === null || inDq === null)
+      this.#report.leave('withoutTopic', name, `dq has no topic ${topicInDq ?? topic}`);
     else if (max !== null && body.bytes.length > max)
       this.#report.leave('tooLarge', name, `body of ${body.bytes.length} bytes; limits.bodyBytes is ${max}`);
-    else return topicOfForeign(topic);
+    else return { ...job, topicInDq, lease: inDq['delivery'] === 'pull' ? job.leaseMs : null };
     return null;
   }
 
   async flush(): Promise<void> {
-    if (this.#batch.length === 0) return;
-    const jobs = this.#batch;
+    const jobs = await this.#withoutStored(this.#batch);
     this.#batch = [];
     this.#inBatch.clear();
     this.#bytes = 0;
-    const fresh = await this.#withoutKnown(jobs);
-    if (fresh.length === 0) return;
-    const batch = this.#state.begin(fresh);
-    const items = fresh.map((job) => itemOf(job, this.#state.imported(job) !== undefined));
+    if (jobs.length > 0) await this.#push(jobs);
+    await this.#removeAll();
+  }
+
+  /** Settles the pushes without an end; returns the jobs that dq does not have. */
+  async #withoutStored(jobs: readonly Push[]): Promise<readonly Push[]> {
+    const open = jobs.filter((job) => this.#state.uncertain(job) !== undefined);
+    if (open.length === 0) return jobs;
+    const there: JobPush[] = [];
+    const done = new Set<Push>();
+    const found = await this.#look(open);
+    for (const [n, job] of open.entries()) {
+      const push = this.#state.uncertain(job);
+      const present = found[n] ?? null;
+      if (push === undefined || present?.createdAt !== push.sentAt) continue;
+      there.push(push);
+      if (push.digest === job.digest) done.add(job);
+    }
+    if (there.length > 0) {
+      this.#state.begin(there);
+      this.#state.end();
+    }
+    this.#report.add('before', done.size);
+    await this.#remove([...done]);
+    return jobs.filter((job) => !done.has(job));
+  }
+
+  async #push(jobs: readonly Push[]): Promise<void> {
+    const now = Date.now();
+    const sent = jobs.map((job) => ({ ...job, sentAt: this.#sentAtOf(job, now) }));
+    this.#state.begin(sent);
+    // The source has a newer push of an id that this import pushed before.
+    const items = sent.map((job) =>
+      itemOf(job, this.#state.past(job) === undefined ? 'keep' : 'replace', now),
+    );
     const bytes = Buffer.concat([Buffer.from('['), ...joined(items), Buffer.from(']')]);
     const reply = await this.#client.call<{ results: readonly Result[] }>({
       method: 'POST',
@@ -131,59 +179,50 @@ class JobImport {
       body: { bytes, contentType: 'application/json' },
       needs: ['results'],
     });
-    await this.#settle(batch, fresh, reply.json.results);
+    await this.#settle(sent, reply.json.results);
   }
 
-  /** Asks dq for the jobs of a batch without an end. Those that it has are done. */
-  async #withoutKnown(jobs: readonly Push[]): Promise<readonly Push[]> {
-    const there: Push[] = [];
-    const fresh: Push[] = [];
-    for (const job of jobs) {
-      const isThere = this.#state.uncertain(job) === job.digest && (await this.#bodyInDq(job)) !== null;
-      (isThere ? there : fresh).push(job);
-    }
-    if (there.length > 0) {
-      this.#state.end(this.#state.begin(there), there, [], []);
-      this.#report.add('before', there.length);
-      if (this.#options.move) await this.#remove(there);
-    }
-    return fresh;
+  /** dq stores this time, so it is not in the future, and not too early for the API. Each push of an id has
+   *  another one, although the times of a source are whole seconds. */
+  #sentAtOf(job: SourceJob, now: number): number {
+    const { acceptedAt } = job;
+    const isUsable = acceptedAt !== null && acceptedAt <= now && acceptedAt >= smallestEpochMs;
+    const before = Math.max(this.#state.past(job)?.sentAt ?? 0, this.#state.uncertain(job)?.sentAt ?? 0);
+    return Math.max(isUsable ? acceptedAt : now, before + 1);
   }
 
-  async #settle(batch: number, jobs: readonly Push[], results: readonly Result[]): Promise<void> {
-    const rejected: number[] = [];
+  async #settle(jobs: readonly (Push & JobPush)[], results: readonly Result[]): Promise<void> {
+    const left: number[] = [];
     const unknown: number[] = [];
+    const kept: number[] = [];
     const stored: Push[] = [];
     for (const [n, job] of jobs.entries()) {
       const result = results[n];
       if (result === undefined) throw new Error('a batch without a result of each item');
       if ('code' in result) {
-        (result.code === 'unknown' ? unknown : rejected).push(n);
+        (result.code === 'unknown' ? unknown : left).push(n);
         this.#reject(job, result);
-      } else if (result.duplicate) {
-        this.#report.add('kept');
-        if (this.#options.move) await this.#moveKept(job, stored);
-      } else {
-        this.#report.add('pushed');
-        stored.push(job);
+      } else if (result.duplicate) kept.push(n);
+      else stored.push(job);
+    }
+    this.#report.add('pushed', stored.length);
+    this.#report.add('kept', kept.length);
+    // A live job with the same body is this job, of an import without its state file.
+    const found = await this.#look(kept.flatMap((n) => jobs[n] ?? []));
+    for (const [i, n] of kept.entries()) {
+      const [job, present] = [jobs[n], found[i] ?? null];
+      if (job === undefined) continue;
+      if (isContent(present, job)) stored.push(job);
+      else {
+        left.push(n);
+        this.#report.leave('rejected', nameOf(job), 'dq has a live job of this id with another body');
       }
     }
-    this.#state.end(batch, jobs, rejected, unknown);
-    if (this.#options.move) await this.#remove(stored);
+    this.#state.end(left, unknown);
+    await this.#remove(stored);
   }
 
-  /** A live job with the same body is this job, of an import without its state file. */
-  async #moveKept(job: Push, stored: Push[]): Promise<void> {
-    if ((await this.#bodyInDq(job))?.equals(job.body.bytes)) stored.push(job);
-    else
-      this.#report.leave(
-        'rejected',
-        `${job.topic}:${job.id}`,
-        'dq has a live job of this id with another body',
-      );
-  }
-
-  #reject({ topic, id }: Push, problem: Problem): void {
+  #reject(job: Push, problem: Problem): void {
     const reason = sentenceOf(problem).replace(/^items\[\d+\][.:]? ?/, '');
     const counts = {
       body_too_large: 'tooLarge',
@@ -192,26 +231,45 @@ class JobImport {
     } as const;
     const { code } = problem;
     const count = Object.hasOwn(counts, code) ? counts[code as keyof typeof counts] : 'rejected';
-    this.#report.leave(count, `${topic}:${id}`, reason);
+    this.#report.leave(count, nameOf(job), reason);
   }
 
-  async #remove(jobs: readonly Push[]): Promise<void> {
+  /** Soon: in batches. */
+  async #remove(jobs: readonly SourceJob[]): Promise<void> {
+    if (!this.#options.move || this.#options.dryRun) return;
+    this.#stored.push(...jobs);
+    if (this.#stored.length >= limits.batchItemsMax) await this.#removeAll();
+  }
+
+  async #removeAll(): Promise<void> {
+    const jobs = this.#stored;
+    this.#stored = [];
+    if (jobs.length === 0) return;
     const removed = (await this.#source.remove?.(jobs)) ?? 0;
     this.#report.add('removed', removed);
     this.#report.add('changed', jobs.length - removed);
   }
 
-  /** Of the live or ended job; null: dq has neither. An ended job has no body. */
-  async #bodyInDq({ topicInDq, id }: Push): Promise<Buffer | null> {
+  /** What dq has of these ids, some at a time; null: neither live nor ended. */
+  async #look(jobs: readonly Push[]): Promise<readonly (Present | null)[]> {
+    const found: (Present | null)[] = [];
+    for (let from = 0; from < jobs.length; from += cliLimits.importLooks)
+      found.push(
+        ...(await Promise.all(
+          jobs.slice(from, from + cliLimits.importLooks).map((job) => this.#lookAt(job)),
+        )),
+      );
+    return found;
+  }
+
+  async #lookAt({ topicInDq, id }: Push): Promise<Present | null> {
+    type Json = { createdAt: string; endedAt?: string; body?: string; bodyBase64?: string };
     try {
       const path = ['v1', 'topics', topicInDq, 'jobs', id];
-      const { json } = await this.#client.call<{ body?: string; bodyBase64?: string }>({
-        method: 'GET',
-        path,
-      });
-      return json.bodyBase64 === undefined
-        ? Buffer.from(json.body ?? '')
-        : Buffer.from(json.bodyBase64, 'base64');
+      const { json } = await this.#client.call<Json>({ method: 'GET', path, needs: ['createdAt'] });
+      const { createdAt, endedAt, body = '', bodyBase64 } = json;
+      const bytes = bodyBase64 === undefined ? Buffer.from(body) : Buffer.from(bodyBase64, 'base64');
+      return { createdAt: Date.parse(createdAt), body: endedAt === undefined ? bytes : null };
     } catch (error) {
       if (error instanceof ApiRefusal && error.problem.code === 'job_not_found') return null;
       throw error;
@@ -219,16 +277,22 @@ class JobImport {
   }
 }
 
-/** `isNewer`: the source has another push of an id that this import pushed before. */
-function itemOf(job: Push, isNewer: boolean): Buffer {
-  const { topicInDq: topic, id, dueAt, acceptedAt, failures, body } = job;
+/** An ended job has no body any more: its time of acceptance names it. */
+function isContent(present: Present | null, job: Push & JobPush): boolean {
+  return present?.body?.equals(job.body.bytes) ?? present?.createdAt === job.sentAt;
+}
+
+function nameOf({ topic, id }: SourceJob): string {
+  return `${topic}:${id}`;
+}
+
+function itemOf(job: Push & JobPush, mode: 'keep' | 'replace', now: number): Buffer {
+  const { topicInDq: topic, id, dueAt, sentAt: acceptedAt, failures, lease, body } = job;
   const members = {
-    topic,
-    id,
-    mode: isNewer ? 'replace' : 'keep',
-    ...(dueAt === null || dueAt <= Date.now() ? { delay: 0 } : { at: dueAt }),
-    ...(acceptedAt === null ? {} : { acceptedAt }),
+    ...{ topic, id, mode, acceptedAt },
+    ...(dueAt === null || dueAt <= now ? { delay: 0 } : { at: dueAt }),
     ...(failures === 0 ? {} : { failures }),
+    ...(lease === null ? {} : { lease: `${lease}ms` }),
     contentType: body.contentType,
   };
   const isJson = body.contentType === 'application/json';

@@ -1,6 +1,7 @@
 // The record of an import on disk, with which a second run continues: a JSON object per line, fsynced. The
-// keys of a batch are in the file before its push, and its end after it.
-// Invariant: a job of a batch without an end may be in dq. Only dq knows, and the import asks it.
+// jobs of a batch are in the file before its push, and its end after it.
+// Invariants: a job of a batch without an end may be in dq; only dq knows, and the import asks it. One
+// process at a time writes the file: the kernel releases its lock when it ends, however it ends.
 
 import {
   closeSync,
@@ -9,15 +10,32 @@ import {
   ftruncateSync,
   openSync,
   readFileSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs';
+import { hostname } from 'node:os';
 import { dirname } from 'node:path';
+import { reasonOf } from '../../core/errors.ts';
+import { type DirectoryLock, takeLock } from '../../master/data/directory-lock.ts';
 import { Exit } from '../exit.ts';
 
-export interface JobRef {
+export interface JobKey {
   readonly topic: string;
   readonly id: string;
+}
+
+/** One push of a job. */
+export interface JobPush extends JobKey {
   readonly digest: string;
+  /** as the push says it: with the id it names this push in dq, live or ended */
+  readonly sentAt: number;
+}
+
+/** What dq has, or had, of one id by this import. */
+export interface Past {
+  /** of all pushes that dq accepted */
+  readonly digests: readonly string[];
+  /** the latest of them */
+  readonly sentAt: number;
 }
 
 /** What an import reads and where it writes: the file of another import is rejected. */
@@ -27,42 +45,54 @@ export interface ImportIdentity {
   readonly dq: string;
 }
 
-type Line = ImportIdentity | BatchLine | EndLine | { readonly held: readonly string[] };
-interface BatchLine {
-  readonly batch: number;
-  /** topic, id, digest */
-  readonly jobs: readonly (readonly [string, string, string])[];
+type Line = ImportIdentity | ProcessLine | BatchLine | EndLine | { readonly held: readonly string[] };
+/** of each run, for the message to another one */
+interface ProcessLine {
+  readonly process: number;
+  readonly host: string;
 }
+interface BatchLine {
+  /** topic, id, digest, sentAt */
+  readonly push: readonly (readonly [string, string, string, number])[];
+}
+/** Of the batch before it. */
 interface EndLine {
-  readonly end: number;
-  /** positions of jobs that dq rejected, and of those that may be stored */
-  readonly rejected: readonly number[];
+  /** positions of jobs that dq did not accept, and of those that may be stored */
+  readonly left: readonly number[];
   readonly unknown: readonly number[];
 }
 
 export class ImportState {
   readonly #path: string;
-  #file: number | null;
-  #next = 1;
-  readonly #imported = new Map<string, string>();
-  readonly #uncertain = new Map<string, string>();
+  #lock: DirectoryLock | null;
+  #file: number | null = null;
+  #batch: readonly JobPush[] = [];
+  readonly #past = new Map<string, Past>();
+  readonly #uncertain = new Map<string, JobPush>();
   #held: readonly string[] = [];
 
   /** `isWritten`: a dry run only reads. */
   constructor(path: string, identity: ImportIdentity, isWritten: boolean) {
     this.#path = path;
-    const whole = this.#read(identity);
-    this.#file = isWritten ? openDurably(path, whole) : null;
-    if (isWritten && whole === 0) this.#append(identity);
+    this.#lock = isWritten ? lockOf(path) : null;
+    try {
+      const whole = this.#read(identity);
+      if (!isWritten) return;
+      this.#file = openDurably(path, whole);
+      if (whole === 0) this.#append(identity);
+      this.#append({ process: process.pid, host: hostname() });
+    } catch (error) {
+      this.close();
+      throw error instanceof Exit ? error : unusable(path, error);
+    }
   }
 
-  /** Digest of the push of this id that is in dq, or was; undefined: none is. */
-  imported(key: Pick<JobRef, 'topic' | 'id'>): string | undefined {
-    return this.#imported.get(keyOf(key));
+  past(key: JobKey): Past | undefined {
+    return this.#past.get(keyOf(key));
   }
 
-  /** Digest of the push of this id that may be in dq. */
-  uncertain(key: Pick<JobRef, 'topic' | 'id'>): string | undefined {
+  /** The push of this id that may be in dq. */
+  uncertain(key: JobKey): JobPush | undefined {
     return this.#uncertain.get(keyOf(key));
   }
 
@@ -76,63 +106,56 @@ export class ImportState {
     this.#append({ held: topics });
   }
 
-  /** Before the push. Returns the number of the batch. */
-  begin(jobs: readonly JobRef[]): number {
-    const batch = this.#next++;
-    this.#append({ batch, jobs: jobs.map(({ topic, id, digest }) => [topic, id, digest] as const) });
-    return batch;
+  /** Before the push. */
+  begin(jobs: readonly JobPush[]): void {
+    const push = jobs.map(({ topic, id, digest, sentAt }) => [topic, id, digest, sentAt] as const);
+    this.#append({ push });
+    this.#begun(jobs);
   }
 
   /** After the push. */
-  end(batch: number, jobs: readonly JobRef[], rejected: readonly number[], unknown: readonly number[]): void {
-    this.#append({ end: batch, rejected, unknown });
-    this.#note(jobs, rejected, unknown);
+  end(left: readonly number[] = [], unknown: readonly number[] = []): void {
+    this.#append({ left, unknown });
+    this.#ended(left, unknown);
   }
 
   close(): void {
     if (this.#file !== null) closeSync(this.#file);
     this.#file = null;
+    this.#lock?.release();
+    this.#lock = null;
   }
 
-  #note(jobs: readonly JobRef[], rejected: readonly number[], unknown: readonly number[]): void {
-    const [no, maybe] = [new Set(rejected), new Set(unknown)];
-    jobs.forEach((job, n) => {
-      this.#uncertain.delete(keyOf(job));
-      if (maybe.has(n)) this.#uncertain.set(keyOf(job), job.digest);
-      else if (!no.has(n)) this.#imported.set(keyOf(job), job.digest);
+  #begun(jobs: readonly JobPush[]): void {
+    this.#batch = jobs;
+    for (const job of jobs) this.#uncertain.set(keyOf(job), job);
+  }
+
+  #ended(left: readonly number[], unknown: readonly number[]): void {
+    const [no, maybe] = [new Set(left), new Set(unknown)];
+    this.#batch.forEach((job, n) => {
+      if (maybe.has(n)) return;
+      const key = keyOf(job);
+      this.#uncertain.delete(key);
+      if (no.has(n)) return;
+      const { digests, sentAt } = this.#past.get(key) ?? { digests: [], sentAt: 0 };
+      this.#past.set(key, { digests: [...digests, job.digest], sentAt: Math.max(sentAt, job.sentAt) });
     });
+    this.#batch = [];
   }
 
   /** Returns the length of its whole lines: a kill can leave a part of one. */
   #read(identity: ImportIdentity): number {
-    if (!existsSync(this.#path)) return 0;
-    const bytes = readFileSync(this.#path);
-    const end = bytes.lastIndexOf(0x0a) + 1;
-    if (end === 0) return 0;
-    const open = new Map<number, readonly JobRef[]>();
-    const lines = bytes.toString('utf8', 0, end).trimEnd().split('\n');
-    lines.forEach((text, n) => {
-      const line = this.#parse(text);
-      if (n === 0) this.#check(line, identity);
-      else if ('batch' in line) {
-        const jobs = line.jobs.map(([topic, id, digest]) => ({ topic, id, digest }));
-        open.set(line.batch, jobs);
-        this.#next = line.batch + 1;
-      } else if ('end' in line) {
-        this.#note(open.get(line.end) ?? [], line.rejected, line.unknown);
-        open.delete(line.end);
-      } else if ('held' in line) this.#held = line.held;
+    let n = 0;
+    const end = eachLine(this.#path, (line) => {
+      if (n++ === 0) this.#check(line, identity);
+      else if ('push' in line)
+        this.#begun(line.push.map(([topic, id, digest, sentAt]) => ({ topic, id, digest, sentAt })));
+      else if ('left' in line) this.#ended(line.left, line.unknown);
+      else if ('held' in line) this.#held = line.held;
     });
-    for (const job of [...open.values()].flat()) this.#uncertain.set(keyOf(job), job.digest);
+    this.#batch = [];
     return end;
-  }
-
-  #parse(text: string): Line {
-    try {
-      return JSON.parse(text) as Line;
-    } catch (cause) {
-      throw new Exit('usage', `--state: ${this.#path} is not the state of an import`, { cause });
-    }
   }
 
   #check(line: Line, identity: ImportIdentity): void {
@@ -146,15 +169,67 @@ export class ImportState {
     }
   }
 
+  /** A part of a line may be the last thing in the file, so nothing follows a failure. */
   #append(line: Line): void {
-    if (this.#file === null) throw new Error('state of a dry run is never written');
-    writeSync(this.#file, `${JSON.stringify(line)}\n`);
-    fdatasyncSync(this.#file);
+    if (this.#file === null) throw new Exit('failed', `--state: ${this.#path} is not open for writing`);
+    try {
+      writeFileSync(this.#file, `${JSON.stringify(line)}\n`);
+      fdatasyncSync(this.#file);
+    } catch (error) {
+      closeSync(this.#file);
+      this.#file = null;
+      throw unusable(this.#path, error);
+    }
   }
 }
 
-function keyOf({ topic, id }: Pick<JobRef, 'topic' | 'id'>): string {
+function keyOf({ topic, id }: JobKey): string {
   return `${topic}\0${id}`;
+}
+
+/** Returns the length of the whole lines. */
+function eachLine(path: string, use: (line: Line) => void): number {
+  if (!existsSync(path)) return 0;
+  const bytes = readFileSync(path);
+  const end = bytes.lastIndexOf(0x0a) + 1;
+  for (let from = 0; from < end; ) {
+    const to = bytes.indexOf(0x0a, from);
+    use(parse(path, bytes.toString('utf8', from, to)));
+    from = to + 1;
+  }
+  return end;
+}
+
+function parse(path: string, text: string): Line {
+  try {
+    const line = JSON.parse(text) as Line;
+    if (typeof line === 'object' && line !== null) return line;
+  } catch {
+    // The next line says it.
+  }
+  throw new Exit('usage', `--state: ${path} is not the state of an import`);
+}
+
+function lockOf(path: string): DirectoryLock {
+  let lock: DirectoryLock | null;
+  try {
+    lock = takeLock(`${path}.lock`);
+  } catch (error) {
+    throw unusable(path, error);
+  }
+  if (lock !== null) return lock;
+  let holder = 'another import';
+  eachLine(path, (line) => {
+    if ('process' in line) holder = `process ${line.process} on ${line.host}`;
+  });
+  throw new Exit(
+    'failed',
+    `--state: ${holder} uses ${path}; wait for its end, or end it and run the same command again`,
+  );
+}
+
+function unusable(path: string, cause: unknown): Exit {
+  return new Exit('failed', `--state: cannot use ${path}: ${reasonOf(cause)}`, { cause });
 }
 
 /** Cuts it to `length`; its name is on disk too. */

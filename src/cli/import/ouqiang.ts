@@ -53,6 +53,7 @@ function foundOf(key: Buffer, value: Buffer, dueAt: number | null): Found {
       place: dueAt === null ? 'due' : 'delayed',
       acceptedAt: null,
       failures: 0,
+      leaseMs: null,
       body: bodyOfText(job.body),
       digest: digestOf(value),
       record: value,

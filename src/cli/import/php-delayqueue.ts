@@ -4,6 +4,7 @@ import { stringify } from 'yaml';
 import { createLocalTime } from '../../core/calendar.ts';
 import { formatDuration } from '../../core/duration.ts';
 import { membersOf } from '../../core/json-span.ts';
+import { limits } from '../../core/limits.ts';
 import { parseRule } from '../../core/rule/reply-rule.ts';
 import { excerpt } from '../output/output.ts';
 import { type HashJob, HashJobs, type HashLayout } from './hash-jobs.ts';
@@ -62,10 +63,10 @@ export async function openPhp(options: PhpOptions): Promise<Source> {
         field: Buffer.from(`${topic}:${id}`),
         value: record,
       }));
-      let removed = 0;
-      // A job is on one server; the others have no such field.
-      for (const server of jobs) removed += await server.remove(pairs);
-      return removed;
+      // Two servers can have the same id: after a change of their list.
+      const removed = new Set<number>();
+      for (const server of jobs) for (const n of await server.remove(pairs)) removed.add(n);
+      return removed.size;
     },
     settings: async () => alertSettings(await mysql.rows('SELECT * FROM dq_alert ORDER BY id LIMIT 1')),
     close,
@@ -196,7 +197,8 @@ function jobReader(timezone: string): (job: HashJob) => Found {
         place,
         dueAt: place === 'lost' ? instantOf(own.get('notify_time')) : dueAt,
         acceptedAt: instantOf(own.get('dq_set_time')),
-        failures: Math.min(Math.max(failures, 0), 65_535),
+        failures: Math.min(Math.max(failures, 0), limits.failuresMax),
+        leaseMs: null,
         body: { contentType: 'application/json', bytes },
         digest: digestOf(value),
         record: value,

@@ -1,9 +1,8 @@
 // Reads redis-delay-queue. Its values are in the serialization of the application; the import takes those
 // that are JSON. Its serializer may write a member as a JSON string.
 
-import { mistakeIn } from '../../core/json-span.ts';
 import { HashJobs } from './hash-jobs.ts';
-import { digestOf, type Found, type Source, splitKey, textOf, unreadable } from './source.ts';
+import { digestOf, type Found, jsonBody, type Source, splitKey, textOf, unreadable } from './source.ts';
 import { SourceRedis } from './source-redis.ts';
 
 export function openRedisDelayQueue(redis: string, project: string): Source {
@@ -50,8 +49,8 @@ function foundOf({
   const key = textOf(bare(field));
   const name = key === null ? null : splitKey(key);
   if (name === null) return unreadable(field, 'the name is not topic:id in UTF-8');
-  if (textOf(value) === null || mistakeIn(value) !== null) return unreadable(field, 'the value is not JSON');
-  const body = { contentType: 'application/json', bytes: value };
-  const rest = { acceptedAt: null, failures: 0, digest: digestOf(value), record: value };
+  const body = textOf(value) === null ? null : jsonBody(value);
+  if (body === null) return unreadable(field, 'the value is not JSON');
+  const rest = { acceptedAt: null, failures: 0, leaseMs: null, digest: digestOf(value), record: value };
   return { kind: 'job', job: { ...name, place, dueAt, body, ...rest } };
 }

@@ -95,6 +95,7 @@ function jobOf(id: string, topic: string, createTime: unknown, delay: unknown, b
       place: dueAt <= Date.now() ? 'due' : 'delayed',
       acceptedAt: created,
       failures: 0,
+      leaseMs: null,
       body: bodyOfText(bytes),
       digest,
       record: bytes,

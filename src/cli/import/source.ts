@@ -16,6 +16,8 @@ export interface SourceJob {
   /** epoch ms */
   readonly acceptedAt: number | null;
   readonly failures: number;
+  /** its own lease; null: that of its topic */
+  readonly leaseMs: number | null;
   readonly body: JobBody;
   /** of the stored value: another one is another push of the same id */
   readonly digest: string;
@@ -48,7 +50,7 @@ export interface Source {
   readonly places: string;
   topics(): Promise<readonly SourceTopic[]>;
   jobs(): AsyncIterable<readonly Found[]>;
-  /** Removes jobs that are unchanged there; returns how many were. Absent: the source is only read. */
+  /** Removes the jobs that are unchanged there; returns how many were. Absent: the source is only read. */
   readonly remove?: (jobs: readonly SourceJob[]) => Promise<number>;
   /** for people, in YAML; '' = none */
   settings(): Promise<string>;
@@ -61,8 +63,13 @@ export function digestOf(value: Buffer): string {
 
 /** Text of a source without content types: JSON where it is JSON. */
 export function bodyOfText(bytes: Buffer): JobBody {
-  const isJson = mistakeIn(bytes) === null;
-  return { contentType: isJson ? 'application/json' : 'text/plain; charset=utf-8', bytes };
+  return jsonBody(bytes) ?? { contentType: 'text/plain; charset=utf-8', bytes };
+}
+
+/** null: not JSON. Without the blanks around it, which an item of a batch cannot have. */
+export function jsonBody(bytes: Buffer): JobBody | null {
+  if (mistakeIn(bytes) !== null) return null;
+  return { contentType: 'application/json', bytes: Buffer.from(bytes.toString('latin1').trim(), 'latin1') };
 }
 
 /** `topic:id`, split at the first colon; null without one. */

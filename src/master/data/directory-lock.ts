@@ -13,9 +13,14 @@ export interface DirectoryLock {
 
 /** null = another process holds it. Throws if the file cannot be used. */
 export function takeDirectoryLock(runDir: string): DirectoryLock | null {
+  return takeLock(join(runDir, 'lock.db'));
+}
+
+/** `file`: of the lock alone; it stays, because its removal would let two processes in. */
+export function takeLock(file: string): DirectoryLock | null {
   // With a wait: SQLite takes weaker locks before the exclusive one, and two starts at once would reject each
   // other.
-  const db = openDatabase(join(runDir, 'lock.db'), { waitMs: masterLimits.lockWaitMs });
+  const db = openDatabase(file, { waitMs: masterLimits.lockWaitMs });
   try {
     db.exec('BEGIN EXCLUSIVE');
   } catch (error) {
