@@ -16,7 +16,11 @@ export class KnownTopics {
   /** null: dq has none. `name`: in dq */
   async get(name: string): Promise<TopicJson | null> {
     const known = this.#read.get(name);
-    if (known !== undefined) return known;
+    return known === undefined ? this.readAgain(name) : known;
+  }
+
+  /** As dq has it now. */
+  async readAgain(name: string): Promise<TopicJson | null> {
     const found = await this.#client
       .call<TopicJson>({ method: 'GET', path: ['v1', 'topics', name], needs: ['topic', 'state'] })
       .then(({ json }) => json)

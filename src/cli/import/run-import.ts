@@ -38,24 +38,26 @@ async function importFrom(name: string, source: Source, flags: ImportFlags): Pro
   const daemon = findDaemon(flags, process.env);
   const client = new ApiClient(daemon);
   const dryRun = flags.dryRun === true;
+  // Before the jobs, which take long: a source that is unavailable then costs no report.
   const registered = await source.topics();
+  const settings = flags.only === 'jobs' ? '' : await source.settings();
   if (!dryRun) await agree(question(name, source, daemon.url, flags), flags.yes);
   const known = new KnownTopics(client);
   const topicOptions = { replace: flags.replace === true, dryRun };
-  const topics = flags.only === 'jobs' ? [] : await importTopics(client, known, registered, topicOptions);
+  const identity = { source: name, places: source.places, dq: daemon.url };
+  const path = flags.state ?? `dq-import-${name}.state`;
+  const state = flags.only === 'topics' ? null : new ImportState(path, identity, !dryRun);
   const report = new JobReport();
-  if (flags.only !== 'topics') {
-    const identity = { source: name, places: source.places, dq: daemon.url };
-    const state = new ImportState(flags.state ?? `dq-import-${name}.state`, identity, !dryRun);
-    try {
+  let topics: readonly TopicResult[] = [];
+  try {
+    if (flags.only !== 'jobs') topics = await importTopics(client, known, registered, topicOptions);
+    if (state !== null)
       await withOpenTopics(known, registered, state, dryRun, () =>
         pushJobs(client, source, known, state, report, flags),
       );
-    } finally {
-      state.close();
-    }
+  } finally {
+    state?.close();
   }
-  const settings = flags.only === 'jobs' ? '' : await source.settings();
   print(flags, topics, report, settings);
   const left =
     report.left + topics.filter(({ outcome }) => outcome === 'rejected' || outcome === 'different').length;
@@ -91,7 +93,7 @@ async function pushJobs(
   }
 }
 
-/** A topic that is offline there goes offline here, and its jobs come along: it is paused meanwhile. */
+/** A topic that is offline there is offline here, and its jobs come along: it is paused meanwhile. */
 async function withOpenTopics(
   known: KnownTopics,
   registered: readonly SourceTopic[],
@@ -100,16 +102,31 @@ async function withOpenTopics(
   work: () => Promise<void>,
 ): Promise<void> {
   if (dryRun) return work();
-  const held = new Set(state.held);
+  // Of an import that was killed: one that is in use now stays so.
+  const held: string[] = [];
+  for (const topic of state.held) if ((await known.get(topic))?.state === 'paused') held.push(topic);
+  const closed: string[] = [];
   for (const { name, isOffline } of registered) {
     const topic = topicOfForeign(name);
-    if (topic !== null && isOffline && (await known.get(topic))?.state === 'offline') held.add(topic);
+    if (topic !== null && isOffline && (await known.get(topic))?.state === 'offline') closed.push(topic);
   }
-  if (held.size === 0) return work();
-  state.hold([...held]);
-  for (const topic of held) await known.setState(topic, 'pause');
-  await work();
-  for (const topic of held) await known.setState(topic, 'offline');
+  const all = [...held, ...closed];
+  if (all.length === 0 && state.held.length === 0) return work();
+  state.hold(all);
+  try {
+    for (const topic of closed) await known.setState(topic, 'pause');
+    await work();
+  } catch (error) {
+    // The cause counts: the next run closes topics that stay paused.
+    await close(known, state).catch(() => {});
+    throw error;
+  }
+  await close(known, state);
+}
+
+async function close(known: KnownTopics, state: ImportState): Promise<void> {
+  for (const topic of state.held)
+    if ((await known.readAgain(topic))?.state === 'paused') await known.setState(topic, 'offline');
   state.hold([]);
 }
 
