@@ -2,6 +2,7 @@
 // map. A popped job that is not finished is in a bucket again.
 
 import { decode } from '@msgpack/msgpack';
+import { limits } from '../../core/limits.ts';
 import { bodyOfText, digestOf, type Found, type Source, textOf, unreadable } from './source.ts';
 import { SourceRedis } from './source-redis.ts';
 
@@ -16,7 +17,7 @@ export function openOuqiang(redis: string, prefix: string): Source {
         for await (const page of server.sortedSet(bucket)) {
           const ids = page.filter((_, n) => n % 2 === 0);
           const scores = page.filter((_, n) => n % 2 === 1);
-          yield await read(server, ids, (n) => Number(scores[n]) * 1_000);
+          yield await read(server, ids, (n) => Math.ceil(Number(scores[n]) * 1_000));
         }
       for (const queue of await server.keysOf(`${prefix}queue_`, 'list'))
         for await (const page of server.list(queue)) yield await read(server, page, () => null);
@@ -53,7 +54,7 @@ function foundOf(key: Buffer, value: Buffer, dueAt: number | null): Found {
       place: dueAt === null ? 'due' : 'delayed',
       acceptedAt: null,
       failures: 0,
-      leaseMs: null,
+      leaseMs: leaseOf(job.ttr),
       body: bodyOfText(job.body),
       digest: digestOf(value),
       record: value,
@@ -62,7 +63,9 @@ function foundOf(key: Buffer, value: Buffer, dueAt: number | null): Found {
 }
 
 /** "1" topic, "2" id, "3" due, "4" ttr, "5" body; older versions write the names of the Go struct. */
-function membersOf(value: Buffer): { readonly topic: Buffer; readonly body: Buffer } | null {
+function membersOf(
+  value: Buffer,
+): { readonly topic: Buffer; readonly ttr: unknown; readonly body: Buffer } | null {
   let map: Readonly<Record<string, unknown>>;
   try {
     // A body may be any bytes.
@@ -73,5 +76,11 @@ function membersOf(value: Buffer): { readonly topic: Buffer; readonly body: Buff
   }
   const [topic, body] = [map['1'] ?? map['Topic'], map['5'] ?? map['Body']];
   if (!(topic instanceof Uint8Array) || !(body instanceof Uint8Array)) return null;
-  return { topic: Buffer.from(topic), body: Buffer.from(body) };
+  return { topic: Buffer.from(topic), ttr: map['4'] ?? map['TTR'], body: Buffer.from(body) };
+}
+
+/** `ttr`: in seconds; ouqiang accepts what dq accepts as a lease */
+function leaseOf(ttr: unknown): number | null {
+  const ms = Number(ttr) * 1_000;
+  return Number.isInteger(ms) && ms >= limits.pullLeaseMsMin && ms <= limits.pullLeaseMsMax ? ms : null;
 }
