@@ -49,9 +49,10 @@ const runsOn = (port: number): Promise<boolean> =>
     socket.on('connect', () => socket.destroy());
   });
 
-describe('dq start', patience, () => {
+describe('one daemon, in this order', patience, async () => {
+  const daemon = await startDaemon({ console: true, scope: 'file' });
+
   it('serves the console on a port of its own, and prints and records its address', async () => {
-    const daemon = await startDaemon({ console: true });
     const url = urlIn(daemon) as string;
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect(url).not.toBe(daemon.url);
@@ -63,9 +64,95 @@ describe('dq start', patience, () => {
     // The session is nothing on the port of the API.
     const api = await sendTo(Number(new URL(daemon.url).port), 'POST', '/v1/session', {}, '{}');
     expect(api.status).toBe(404);
-    expect(await daemon.stop()).toBe(0);
   });
 
+  it('a killed console comes back at its address, and the daemon never ends', async () => {
+    const port = portIn(daemon);
+    const halves = await signIn(port);
+    for (let n = 0; n < 3; n += 1) {
+      const pid = daemon.pidOf('dq-console');
+      process.kill(pid, 'SIGKILL');
+      await until('another console answers', async () => {
+        const next = daemon.workers().find(({ title }) => title === 'dq-console');
+        if (next === undefined || next.pid === pid) return false;
+        return (await statusOf(port, halves).catch(() => 0)) === 200;
+      });
+    }
+    expect((await daemon.api('GET', '/livez')).status).toBe(200);
+  });
+
+  it('a reload keeps the console reachable at its address, and its sessions', async () => {
+    const port = portIn(daemon);
+    const halves = await signIn(port);
+    const old = daemon.pidOf('dq-console');
+    let done = false;
+    const answers: number[] = [];
+    const polling = (async () => {
+      while (!done) answers.push(await statusOf(port, halves));
+    })();
+    expect((await runDq(['reload', '--data-dir', daemon.dataDir])).code).toBe(0);
+    done = true;
+    await polling;
+    expect(new Set(answers)).toEqual(new Set([200]));
+    expect(answers.length).toBeGreaterThan(3);
+    expect(portIn(daemon)).toBe(port);
+    expect(daemon.pidOf('dq-console')).not.toBe(old);
+    expect(await statusOf(port, halves)).toBe(200);
+  });
+
+  // Last: a token exists from here on.
+  it('dq console prints a link that signs in once; lists and ends sessions', async () => {
+    const dq = (...args: string[]) => runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
+    // Those of the tests before.
+    expect((await dq('console', 'sign-out', '--all', '-y')).code).toBe(0);
+    expect((await dq('token', 'add', 'me', '--scope', 'admin')).code).toBe(0);
+    const { code, stdout, stderr } = await dq(
+      'console',
+      '--scope',
+      'read',
+      '--topic',
+      'order.*',
+      '--name',
+      'li.wei',
+    );
+    expect(code, stderr).toBe(0);
+    const [, base, link] = /^(\S+)\/#in=(dql_[\w-]{43})\n$/.exec(stdout) ?? [];
+    expect(base).toBe(urlIn(daemon));
+    const port = portIn(daemon);
+    const halves = await signIn(port, { link });
+    const { json } = await sendTo(port, 'GET', '/v1/me', halvesIn(halves));
+    expect(json).toMatchObject({ name: 'li.wei', scopes: ['read'], topics: ['order.*'] });
+    const again = await sendTo(
+      port,
+      'POST',
+      '/v1/session',
+      { 'content-type': 'application/json' },
+      JSON.stringify({ link }),
+    );
+    expect(again.status).toBe(401);
+    const sessions = await dq('console', 'sessions');
+    expect(sessions.stdout).toMatch(
+      /^ID +NAME .*\n[0-9a-f]{12} +li\.wei +read +order\.\* +link +127\.0\.0\.1 /,
+    );
+    const [id] = /^[0-9a-f]{12}/m.exec(sessions.stdout) ?? [];
+    expect((await dq('console', 'sign-out')).code).toBe(2);
+    expect((await dq('console', 'sign-out', '0123456789ab')).code).toBe(4);
+    expect((await dq('console', 'sign-out', String(id))).code).toBe(0);
+    await until('the session has ended', async () => (await statusOf(port, halves)) === 401);
+    const second = await signIn(port, { link: /dql_[\w-]+/.exec((await dq('console')).stdout)?.[0] });
+    expect((await dq('console', 'sign-out', '--all', '-y')).code).toBe(0);
+    await until('all have ended', async () => (await statusOf(port, second)) === 401);
+    const ssh = await runDq(['console'], {
+      env: { DQ_DATA_DIR: daemon.dataDir, SSH_CONNECTION: '10.0.0.9 50000 10.0.0.5 22' },
+    });
+    expect(ssh.stderr).toMatch(new RegExp(`ssh -L ${port}:127\\.0\\.0\\.1:${port} \\S*10\\.0\\.0\\.5\n$`));
+    const restarted = daemon.output();
+    expect(restarted).not.toMatch(/dql_|dqk_/);
+    expect(await daemon.stop()).toBe(0);
+  });
+});
+
+describe('dq start', patience, () => {
   it('with console.enabled false there is none, and dq console says so', async () => {
     const daemon = await startDaemon({ args: ['--no-console'], console: true });
     expect(urlIn(daemon)).toBeNull();
@@ -127,77 +214,7 @@ describe('dq start', patience, () => {
   });
 });
 
-describe('dq console', patience, () => {
-  it('prints a link that signs in once; lists and ends sessions', async () => {
-    const daemon = await startDaemon({ console: true });
-    const dq = (...args: string[]) => runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
-    expect((await dq('token', 'add', 'me', '--scope', 'admin')).code).toBe(0);
-    const { code, stdout, stderr } = await dq(
-      'console',
-      '--scope',
-      'read',
-      '--topic',
-      'order.*',
-      '--name',
-      'li.wei',
-    );
-    expect(code, stderr).toBe(0);
-    const [, base, link] = /^(\S+)\/#in=(dql_[\w-]{43})\n$/.exec(stdout) ?? [];
-    expect(base).toBe(urlIn(daemon));
-    const port = portIn(daemon);
-    const halves = await signIn(port, { link });
-    const { json } = await sendTo(port, 'GET', '/v1/me', halvesIn(halves));
-    expect(json).toMatchObject({ name: 'li.wei', scopes: ['read'], topics: ['order.*'] });
-    const again = await sendTo(
-      port,
-      'POST',
-      '/v1/session',
-      { 'content-type': 'application/json' },
-      JSON.stringify({ link }),
-    );
-    expect(again.status).toBe(401);
-    const sessions = await dq('console', 'sessions');
-    expect(sessions.stdout).toMatch(
-      /^ID +NAME .*\n[0-9a-f]{12} +li\.wei +read +order\.\* +link +127\.0\.0\.1 /,
-    );
-    const [id] = /^[0-9a-f]{12}/m.exec(sessions.stdout) ?? [];
-    expect((await dq('console', 'sign-out')).code).toBe(2);
-    expect((await dq('console', 'sign-out', '0123456789ab')).code).toBe(4);
-    expect((await dq('console', 'sign-out', String(id))).code).toBe(0);
-    await until('the session has ended', async () => (await statusOf(port, halves)) === 401);
-    const second = await signIn(port, { link: /dql_[\w-]+/.exec((await dq('console')).stdout)?.[0] });
-    expect((await dq('console', 'sign-out', '--all', '-y')).code).toBe(0);
-    await until('all have ended', async () => (await statusOf(port, second)) === 401);
-    const ssh = await runDq(['console'], {
-      env: { DQ_DATA_DIR: daemon.dataDir, SSH_CONNECTION: '10.0.0.9 50000 10.0.0.5 22' },
-    });
-    expect(ssh.stderr).toMatch(new RegExp(`ssh -L ${port}:127\\.0\\.0\\.1:${port} \\S*10\\.0\\.0\\.5\n$`));
-    const restarted = daemon.output();
-    expect(restarted).not.toMatch(/dql_|dqk_/);
-  });
-});
-
 describe('reload', patience, () => {
-  it('keeps the console reachable at its address, and its sessions', async () => {
-    const daemon = await startDaemon({ console: true });
-    const port = portIn(daemon);
-    const halves = await signIn(port);
-    const old = daemon.pidOf('dq-console');
-    let done = false;
-    const answers: number[] = [];
-    const polling = (async () => {
-      while (!done) answers.push(await statusOf(port, halves));
-    })();
-    expect((await runDq(['reload', '--data-dir', daemon.dataDir])).code).toBe(0);
-    done = true;
-    await polling;
-    expect(new Set(answers)).toEqual(new Set([200]));
-    expect(answers.length).toBeGreaterThan(3);
-    expect(portIn(daemon)).toBe(port);
-    expect(daemon.pidOf('dq-console')).not.toBe(old);
-    expect(await statusOf(port, halves)).toBe(200);
-  });
-
   it('a console.port that is taken rejects the reload; nothing changes', async () => {
     const directory = temporaryDirectory();
     onTestFinished(directory.remove);
@@ -214,23 +231,6 @@ describe('reload', patience, () => {
 });
 
 describe('a console that fails', patience, () => {
-  it('killed: it comes back at its address, and the daemon never ends', async () => {
-    const daemon = await startDaemon({ console: true });
-    const port = portIn(daemon);
-    const halves = await signIn(port);
-    for (let n = 0; n < 3; n += 1) {
-      const pid = daemon.pidOf('dq-console');
-      process.kill(pid, 'SIGKILL');
-      await until('another console answers', async () => {
-        const next = daemon.workers().find(({ title }) => title === 'dq-console');
-        if (next === undefined || next.pid === pid) return false;
-        return (await statusOf(port, halves).catch(() => 0)) === 200;
-      });
-    }
-    expect((await daemon.api('GET', '/livez')).status).toBe(200);
-    expect(await daemon.stop()).toBe(0);
-  });
-
   it('from the start on: the daemon starts without it, reloads without it, and gets it when it works', async () => {
     const altered = alteredDq();
     altered.breakDown('dq-console');
