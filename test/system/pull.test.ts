@@ -104,6 +104,7 @@ describe('dq pull', () => {
       state: 'delayed',
       attempts: [{ reason: 'nacked', detail: 'locked' }],
     });
+    expect((await runDq(['get', 'report', ids[1] ?? '', ...at])).stdout).toMatch(/ nacked .* locked$/m);
     expect(await state('report', ids[2] ?? '')).toBe('dead');
 
     const again = await runDq(['ack', leases[0] ?? '', ...at]);

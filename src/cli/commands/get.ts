@@ -18,6 +18,8 @@ interface Attempt {
   readonly status: number | null;
   readonly reason: string | null;
   readonly replyExcerpt: string;
+  /** why it failed, where there is no reply: an error of the connection, the reason of a nack */
+  readonly detail?: string;
   readonly notifier: string;
 }
 
@@ -91,7 +93,7 @@ function print(job: Job): void {
       one.status === null ? '' : String(one.status),
       one.reason ?? '',
       one.notifier,
-      excerpt(one.replyExcerpt, excerptMax),
+      excerpt(one.replyExcerpt === '' ? (one.detail ?? '') : one.replyExcerpt, excerptMax),
     ]),
   );
 }
