@@ -1,6 +1,6 @@
 // kill -9 of every process under load: acknowledged jobs are delivered; only jobs in flight at the kill
 // arrive twice.
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { isAlive, startDaemon } from '../support/daemon.ts';
 import {
@@ -59,36 +59,39 @@ it('killed notifier: its running callbacks repeat before their leases end, no ot
   }
 });
 
-it.each(['dq-store', 'dq-timer-0', 'dq-server-0', 'dq-upkeep', 'dq-notifier-0'])(
-  '%s killed four times under load: no acknowledged job is lost',
-  async (title) => {
-    const sink = await startSink();
-    const daemon = await startDaemon();
-    await addTopic(daemon, 't', sink.url);
-    const producers = startPushing(daemon, 't');
-    for (let kill = 0; kill < 4; kill++) {
-      const before = producers.acknowledged.length;
-      await until('pushes are acknowledged', () => producers.acknowledged.length > before + 100);
-      const pid = await until(
-        `${title} runs`,
-        () => daemon.workers().find((worker) => worker.title === title)?.pid,
-      );
-      process.kill(pid, 'SIGKILL');
-      await until(`${title} is restarted`, () =>
-        daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
-      );
-    }
-    await producers.stop();
-    const missing = () => {
-      const arrived = new Set(sink.arrivals.map(idOf));
-      return producers.acknowledged.filter((id) => !arrived.has(id));
-    };
-    await until('all acknowledged jobs have arrived', () => missing().length === 0, 90_000, 100);
-    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 100);
-    expect(daemon.child.exitCode).toBeNull();
-  },
-  90_000,
-);
+describe('one daemon', async () => {
+  const daemon = await startDaemon({ scope: 'file' });
+
+  it.each(['dq-store', 'dq-timer-0', 'dq-server-0', 'dq-upkeep', 'dq-notifier-0'])(
+    '%s killed four times under load: no acknowledged job is lost',
+    async (title) => {
+      const sink = await startSink();
+      await addTopic(daemon, title, sink.url);
+      const producers = startPushing(daemon, title);
+      for (let kill = 0; kill < 4; kill++) {
+        const before = producers.acknowledged.length;
+        await until('pushes are acknowledged', () => producers.acknowledged.length > before + 100);
+        const pid = await until(
+          `${title} runs`,
+          () => daemon.workers().find((worker) => worker.title === title)?.pid,
+        );
+        process.kill(pid, 'SIGKILL');
+        await until(`${title} is restarted`, () =>
+          daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
+        );
+      }
+      await producers.stop();
+      const missing = () => {
+        const arrived = new Set(sink.arrivals.map(idOf));
+        return producers.acknowledged.filter((id) => !arrived.has(id));
+      };
+      await until('all acknowledged jobs have arrived', () => missing().length === 0, 90_000, 100);
+      await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 100);
+      expect(daemon.child.exitCode).toBeNull();
+    },
+    90_000,
+  );
+});
 
 it('master killed: the workers end, and the next start loses no job', async () => {
   const sink = await startSink();
