@@ -409,6 +409,13 @@ describe('loadConfig: ports for clients of other queues', () => {
       expect(compatPortsOf(loaded(input).config)).toEqual([{ protocol: 'php', port: 6780 }]);
   });
 
+  it('compat: its callers may push, read and pull in all topics unless the file says otherwise', () => {
+    const { config } = loaded({});
+    expect(config['compat.scopes']).toEqual(['push', 'read', 'pull']);
+    expect(config['compat.topics']).toEqual(['*']);
+    expect(config['compat.autoTopics']).toBe('pull');
+  });
+
   it.each([
     [
       'compat: {php: {port: 6789}}',
@@ -419,7 +426,7 @@ describe('loadConfig: ports for clients of other queues', () => {
       'compat.php.port: 7000 is also the port of console.port; choose another one',
     ],
     ['compat: {allow: [10/8]}', 'compat.allow: "10/8" must be an address or a CIDR range'],
-    ['compat: {scopes: [write]}', 'compat.scopes: unknown scope "write"; write push, read'],
+    ['compat: {scopes: [write]}', 'compat.scopes: unknown scope "write"; write push, pull, read'],
     [
       'compat: {host: 0.0.0.0, php: {port: 7000}}',
       'compat.host: 0.0.0.0 can be reached from other machines; list the callers in compat.allow',
