@@ -15,3 +15,8 @@ it('foreign topic names: are read back', () => {
   for (const name of ['order.close_1-a', '会员', 'a b_c', '_a', 'x_a', 'x_', 'x_20', 'x y_'])
     expect(foreignOfTopic(topicOfForeign(name) ?? '')).toBe(name);
 });
+
+it('foreign topic names: an encoded name means the same topic as its original', () => {
+  for (const name of ['会员', 'a b_c', ' '])
+    expect(topicOfForeign(topicOfForeign(name) ?? '')).toBe(topicOfForeign(name));
+});

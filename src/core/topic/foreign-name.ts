@@ -1,5 +1,5 @@
 // Names of topics in other systems, as topics of dq. Pure.
-// Invariant: different names stay different.
+// Invariant: different names stay different, except that the encoded form of a name means this name too.
 
 import { limits } from '../limits.ts';
 import { topicNamePattern } from './fields.ts';
