@@ -238,6 +238,7 @@ describe('access', () => {
       { referer: 'http://x/' },
       { 'sec-fetch-mode': 'no-cors' },
       { 'sec-fetch-site': 'none' },
+      { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64)' },
       { host: 'evil.example' },
       { authorization: 'Bearer dqk_x' },
     ];

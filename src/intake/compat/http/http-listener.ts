@@ -121,7 +121,9 @@ export class HttpListener implements CompatListener {
     if (refusal !== null) throw new DqError('forbidden', refusal);
     const { host, authorization } = headers;
     const isOfPage = ['origin', 'referer'].some((name) => headers[name] !== undefined);
-    if (isOfPage || Object.keys(headers).some((name) => name.startsWith('sec-fetch-')))
+    // A page can leave out its Referer, and browsers send Sec-Fetch-* only to this machine and over https.
+    const isOfBrowser = /^mozilla\//i.test(headers['user-agent'] ?? '');
+    if (isOfPage || isOfBrowser || Object.keys(headers).some((name) => name.startsWith('sec-fetch-')))
       throw new DqError('forbidden', 'dq rejects requests of web pages here');
     if (host !== undefined && isThisMachine(socket) && !isDirect(host))
       throw new DqError('forbidden', 'host: must be an IP address or localhost');
