@@ -138,6 +138,8 @@ describe('ouqiang/delay-queue', () => {
     const dq = await start();
     await dq.ask('/push', { ...push, topic: '会员' });
     expect((await dq.api('GET', '/v1/topics/x__e4_bc_9a_e5_91_98')).body.title).toBe('会员');
+    await dq.ask('/push', { ...push, id: 'b', topic: 'a\nb\u001b[2J' });
+    expect((await dq.api('GET', '/v1/topics/x_a_0ab_1b_5b2J')).body.title).toBe('a b [2J');
     expect(JSON.parse(await dq.ask('/get', { id: 'a' })).data.topic).toBe('会员');
     await dq.pass(10_000);
     expect(JSON.parse(await dq.ask('/pop', { topic: '会员' })).data.id).toBe('a');

@@ -40,7 +40,7 @@ export class AutoTopics {
   async #make(name: string): Promise<PlainTopic> {
     const { registry, topics, log } = this.#role;
     const settings: Partial<TopicSettings> = {
-      ...{ delivery: 'pull', leaseMs: 60_000, maxAttempts: 100, owner, title: foreignOfTopic(name) },
+      ...{ delivery: 'pull', leaseMs: 60_000, maxAttempts: 100, owner, title: titleOf(name) },
       backoff: { type: 'ladder', stepsMs: [0] },
     };
     try {
@@ -57,4 +57,9 @@ export class AutoTopics {
     if (topic === undefined) throw topicNotFound(name);
     return topic;
   }
+}
+
+/** Consoles, tables and mails show it, so it has no control characters. */
+function titleOf(topic: string): string {
+  return foreignOfTopic(topic).replace(/\p{Cc}/gu, ' ');
 }
