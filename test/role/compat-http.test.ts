@@ -371,6 +371,7 @@ describe('sdmq and mykit-delay', () => {
 
   it('get: one job as a message, or null; ack=true ends it', async () => {
     const dq = await start();
+    const encoded = 'x__e4_bc_9a_e5_91_98';
     await dq.pushSdmq({ topic: '会员', id: 'a', delay: 1_000, body: 'b' });
     const path = `/get/${encodeURIComponent('会员')}?wait=100ms`;
     expect(await dq.sdmq(path)).toEqual(ok());
@@ -380,6 +381,9 @@ describe('sdmq and mykit-delay', () => {
     expect(await dq.sdmq('/finish?jobId=a')).toEqual(ok());
     await dq.pushSdmq({ topic: '会员', id: 'c' });
     expect(await dq.sdmq(`${path}&ack=true`)).toMatchObject({ data: { id: 'c', status: 2 } });
+    const bytes = { id: 'e', body: '/wA=', encoding: 'base64' };
+    await dq.push(encoded, Buffer.from([0xff, 0]), '?id=e', 'application/octet-stream');
+    expect(await dq.sdmq(`${path}&ack=true`)).toMatchObject({ data: bytes });
     expect((await dq.store.admin.counts()).topics).toEqual({});
   });
 });

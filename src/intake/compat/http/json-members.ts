@@ -23,4 +23,9 @@ export function textOf(json: string): string | null {
   return json.startsWith('"') ? JSON.parse(json) : null;
 }
 
+/** A body as JSON has it: bytes that are not UTF-8 are base64. */
+export function bodyText(body: Buffer): { readonly body: string; readonly encoding?: 'base64' } {
+  return isUtf8(body) ? { body: body.toString() } : { body: body.toString('base64'), encoding: 'base64' };
+}
+
 export const wholeNumber = /^-?\d{1,18}$/;

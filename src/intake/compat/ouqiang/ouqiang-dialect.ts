@@ -1,7 +1,6 @@
 // OuqiangDialect reads the requests of clients of ouqiang/delay-queue and writes the replies of its server.
 // Knows no sockets. Messages are those that its clients may compare.
 
-import { isUtf8 } from 'node:buffer';
 import type { DqError } from '../../../core/errors.ts';
 import { mistakeIn } from '../../../core/json-span.ts';
 import { foreignOfTopic } from '../../../core/topic/foreign-name.ts';
@@ -17,7 +16,7 @@ import {
   type HttpVerb,
   leavesOpen,
 } from '../http/http-listener.ts';
-import { jsonMembers, textOf, wholeNumber } from '../http/json-members.ts';
+import { bodyText, jsonMembers, textOf, wholeNumber } from '../http/json-members.ts';
 import { type PoppedJobs, topicOf } from '../http/popped-jobs.ts';
 import { compatLimits } from '../limits.ts';
 
@@ -111,7 +110,7 @@ export class OuqiangDialect implements HttpDialect {
     if (topics.length > compatLimits.popTopicsMax)
       return failed(`topic: at most ${compatLimits.popTopicsMax} names`);
     const job = await this.#popped.pop({ socket, rights }, topics, this.#popMs);
-    return done(job === null ? null : { id: job.id, ...bodyOf(job.body) });
+    return done(job === null ? null : { id: job.id, ...bodyText(job.body) });
   }
 
   async #get(id: string, { rights }: HttpCall): Promise<HttpReply> {
@@ -121,7 +120,7 @@ export class OuqiangDialect implements HttpDialect {
     const { topic, dueAt, body } = job;
     const leaseMs = job.leaseMs ?? this.#role.topics.get(topic)?.leaseMs ?? 0;
     const [delay, ttr] = [Math.floor(dueAt / 1_000), Math.ceil(leaseMs / 1_000)];
-    return done({ topic: foreignOfTopic(topic), id, delay, ttr, ...bodyOf(body) });
+    return done({ topic: foreignOfTopic(topic), id, delay, ttr, ...bodyText(body) });
   }
 }
 
@@ -142,10 +141,6 @@ function readGiven(body: Buffer, names: readonly string[]): Given | null {
 /** `''` where it is absent. */
 function trimmed(given: Given, name: string): string {
   return (textOf(given.get(name) ?? '""') ?? '').trim();
-}
-
-function bodyOf(body: Buffer): { readonly body: string; readonly encoding?: 'base64' } {
-  return isUtf8(body) ? { body: body.toString() } : { body: body.toString('base64'), encoding: 'base64' };
 }
 
 function done(data: object | null, message = '操作成功'): HttpReply {

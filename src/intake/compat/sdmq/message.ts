@@ -39,12 +39,14 @@ export function readMessage(json: Buffer): Message {
   return message;
 }
 
-export function writeMessage(message: Message): string {
+/** `encoding`: of the body; default: text. */
+export function writeMessage(message: Message, encoding?: 'base64'): string {
   const members = names.flatMap((name) => {
     const value = message[name];
     if (value === undefined) return [];
     // JSON has no leading zeros.
     return [`"${name}":${kinds[name] === 'text' ? JSON.stringify(value) : BigInt(value)}`];
   });
+  if (encoding !== undefined) members.push(`"encoding":"${encoding}"`);
   return `{${members.join(',')}}`;
 }

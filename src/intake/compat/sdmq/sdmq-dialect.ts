@@ -22,6 +22,7 @@ import {
   type HttpVerb,
   leavesOpen,
 } from '../http/http-listener.ts';
+import { bodyText } from '../http/json-members.ts';
 import { type PoppedJobs, topicOf } from '../http/popped-jobs.ts';
 import { compatLimits } from '../limits.ts';
 import { type Message, readMessage, writeMessage } from './message.ts';
@@ -163,9 +164,11 @@ export class SdmqDialect implements HttpDialect {
     if (job === null) return done(null);
     const { id, dueAt, acceptedAt, body } = job;
     const delay = String(Math.max(0, dueAt - acceptedAt));
-    const message = { delay, body: body.toString(), createTime: String(acceptedAt) };
+    const { encoding, ...text } = bodyText(body);
+    const message = { delay, ...text, createTime: String(acceptedAt) };
     if (query.get('ack') === 'true') await this.#popped.finish(id, rights);
-    const json = writeMessage({ ...message, topic: foreignOfTopic(topic), id, status: statusReady });
+    const full = { ...message, topic: foreignOfTopic(topic), id, status: statusReady };
+    const json = writeMessage(full, encoding);
     return { isOk: true, status: 200, json: `{"success":true,"data":${json},"code":200,"message":null}` };
   }
 }
