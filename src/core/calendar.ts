@@ -13,6 +13,8 @@ export type Clock = (epochMs: number) => string;
  *  of UTC. */
 const slotMs = 15 * 60_000;
 const dayMs = 86_400_000;
+/** Its year has four digits in each zone. */
+const lastMs = Date.UTC(9999, 11, 30);
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createCalendar(timezone: string): Calendar {
@@ -71,8 +73,11 @@ export type LocalTime = (
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createLocalTime(timezone: string): LocalTime {
   const clock = createClock(timezone);
-  /** ms that the zone is ahead of UTC at this instant */
-  const offsetAt = (epochMs: number) => Date.parse(`${clock(epochMs).replace(' ', 'T')}Z`) - epochMs;
+  /** ms that the zone is ahead of UTC at this instant; the clock writes years of four digits */
+  const offsetAt = (epochMs: number) => {
+    const at = Math.min(epochMs, lastMs);
+    return Date.parse(`${clock(at).replace(' ', 'T')}Z`) - at;
+  };
   return (year, month, day, hour, minute, second) => {
     const asUtc = Date.UTC(year, month - 1, day, hour, minute, second);
     // No zone changes its clock twice within two days.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createCalendar, createClock } from '../../src/core/calendar.ts';
+import { createCalendar, createClock, createLocalTime } from '../../src/core/calendar.ts';
 
 describe('createCalendar', () => {
   it.each([
@@ -40,5 +40,15 @@ describe('createClock', () => {
     ['Europe/Berlin', '2026-03-29T01:00:00Z', '2026-03-29 03:00:00'],
   ])('in %s %s is %s', (timezone, instant, text) => {
     expect(createClock(timezone)(Date.parse(instant))).toBe(text);
+  });
+});
+
+describe('createLocalTime', () => {
+  it.each([
+    ['Asia/Shanghai', '9999-12-31T15:59:59Z'],
+    ['Pacific/Kiritimati', '9999-12-31T09:59:59Z'],
+    ['America/New_York', '+010000-01-01T04:59:59Z'],
+  ])('the last second of the year 9999 in %s', (zone, instant) => {
+    expect(createLocalTime(zone)(9999, 12, 31, 23, 59, 59)).toBe(Date.parse(instant));
   });
 });
