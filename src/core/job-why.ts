@@ -12,6 +12,7 @@ export const whyCodes = [
   'topic_offline',
   'not_registered',
   'waits_for_pull',
+  'at_pull_leases',
   'pulled',
   'at_concurrency',
   'at_rate',
@@ -58,6 +59,8 @@ export interface WhyFacts {
   readonly notifiers: readonly NotifierAnswer[] | null;
   /** of a ready job; null: not counted */
   readonly ahead: number | null;
+  /** of a ready job: clients hold as many leases of its topic as dq allows */
+  readonly isAtPullLeases?: boolean;
   /** of a reserved job; null: no notifier of this instance names it */
   readonly call: { readonly since: number; readonly notifier: string } | null;
 }
@@ -85,7 +88,9 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
     case 'ready': {
       const held = heldBy(facts.topic);
       if (held !== null) return { code: held };
-      return facts.topic?.delivery === 'pull' ? { code: 'waits_for_pull' } : whyReady(facts);
+      return facts.topic?.delivery === 'pull'
+        ? { code: facts.isAtPullLeases === true ? 'at_pull_leases' : 'waits_for_pull' }
+        : whyReady(facts);
     }
     default:
       return { code: 'unknown' };

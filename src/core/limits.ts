@@ -108,6 +108,9 @@ export const limits = {
   /** Finishing writes in one call: a transaction of 500 delays the other callers by 10–20 ms. */
   finishBatchMax: 500,
   recoverMax: 500,
+  /** Leases of pullOwner in a partition. Their readers walk all of them: 20,000 take some ms. A topic has at
+   *  most as many as are left then: one alone half of them, two a third each, so no topic stops others. */
+  pullLeasesMax: 20_000,
   /** Bounds of the lease of a pulled job: a topic's, a job's own one, a request's and an extension's. */
   pullLeaseMsMin: 1_000,
   pullLeaseMsMax: 24 * 3_600_000,

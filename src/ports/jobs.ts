@@ -144,6 +144,9 @@ export interface Reserved {
   /** the storage clock of the partition at the reserve, epoch ms; null: no job was reserved, or the owner of
    *  the embedded store runs an earlier version (its clock is the clock of this machine) */
   readonly now: number | null;
+  /** Requested topics with ready jobs that get none, because each has as many leases of pullOwner as the
+   *  partition has left. Only when no job was reserved; absent: there is no such topic. */
+  readonly atLeaseLimit?: readonly string[];
 }
 
 /** lease_lost: the finishing write was applied before, or the lease was recovered. Version and token decide,
@@ -265,9 +268,9 @@ export interface JobStore {
   promote(partition: Partition, max: number): Promise<Promoted>;
   /** ready → reserved: 5:3:2 over priorities by a wheel with a stored position, round robin over topics
    *  with capacity, earliest due first inside a topic, equal ones by version (wheel.ts). Not idempotent: a
-   *  client never repeats it, and releaseUnheld returns the jobs of a lost reply. pullOwner gets nothing
-   *  while it has storeLimits.pullLeasesMax leases in the partition; a lost reply costs its jobs an
-   *  attempt. */
+   *  client never repeats it, and releaseUnheld returns the jobs of a lost reply. pullOwner has at
+   *  most limits.pullLeasesMax leases in the partition, and gets jobs of a topic only while fewer of
+   *  them are of that topic than are left. A lost reply costs its jobs an attempt. */
   reserve(partition: Partition, request: ReserveRequest): Promise<Reserved>;
 
   /** reserved → gone. */

@@ -25,8 +25,6 @@ export const storeLimits = {
    *  reconnect within storeReconnectMsMax and send unanswered outcomes again after finishAgainMs. */
   recoverAwayMs: 3_000,
   recoverHoldMs: 5_000,
-  /** Leases of pullOwner in a partition. Their readers walk all of them: 20,000 take some ms. */
-  pullLeasesMax: 20_000,
   /** A process's pending calls to the store, and their bytes; more are rejected as not_stored. */
   pendingCallsMax: 10_000,
   pendingCallBytesMax: 64 * 1024 * 1024,

@@ -23,7 +23,6 @@ import { endStates, isPulled, jobStates, priorities, pullOwner } from '../../src
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
-import { storeLimits } from '../../src/store/limits.ts';
 import { dealTickets, type ReadyRings } from '../support/deal-tickets.ts';
 import {
   byDeath,
@@ -158,10 +157,21 @@ export class Model extends ModelState {
     };
   }
 
-  reserve(request: port.ReserveRequest): port.Reserved {
-    const left = this.leasesLeft(request.owner);
-    if (left <= 0) return { jobs: [], more: false, now: null };
-    const max = Math.min(request.max, limits.reserveMax, left);
+  reserve(asked: port.ReserveRequest): port.Reserved {
+    const full = isPulled(asked.owner) ? this.topicsAtLeaseLimit() : [];
+    const topics = new Map([
+      ...asked.topics,
+      ...full.map((topic) => [topic, { room: 0, leaseMs: 0 }] as const),
+    ]);
+    const left = isPulled(asked.owner) ? this.pullLeasesLeft() : limits.reserveMax;
+    const max = Math.min(asked.max, limits.reserveMax, Math.max(left, 1));
+    const answer = this.reserveWithin({ ...asked, topics, max }, max);
+    if (answer.jobs.length > 0 || answer.more) return answer;
+    const atLeaseLimit = full.filter((topic) => (asked.topics.get(topic) ?? asked.others).room > 0);
+    return atLeaseLimit.length === 0 ? answer : { ...answer, atLeaseLimit };
+  }
+
+  reserveWithin(request: port.ReserveRequest, max: number): port.Reserved {
     const ringOf = (priority: Priority) =>
       this.rings[priority].map((topic) => ({ topic, ready: this.waiting(priority, topic).length }));
     const dealt = this.deal(
@@ -178,8 +188,16 @@ export class Model extends ModelState {
     return { jobs, more: dealt.more, now: jobs.length === 0 ? null : this.now() };
   }
 
-  leasesLeft(owner: Owner): number {
-    return isPulled(owner) ? storeLimits.pullLeasesMax - this.held(isPulled).length : Infinity;
+  pullLeasesLeft(): number {
+    return limits.pullLeasesMax - this.held(isPulled).length;
+  }
+
+  /** Topics with ready jobs that have as many leases of pullOwner as are left. */
+  topicsAtLeaseLimit(): string[] {
+    const left = this.pullLeasesLeft();
+    const held = this.held(isPulled);
+    const names = new Set(this.inState('ready').map(({ topic }) => topic));
+    return [...names].filter((name) => held.filter(({ topic }) => topic === name).length >= left);
   }
 
   deal(rings: ReadyRings, request: port.ReserveRequest): ReturnType<typeof dealTickets> {

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ReservedJob } from '../../src/core/job.ts';
+import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { fillUp, freeBytesIn, mountTmpfs, unmountable } from '../support/mounted.ts';
@@ -100,14 +100,18 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     expect(store.dump().alerts).toMatchObject([{ id: 'buried', attempt: null }]);
   });
 
-  it('recovers expired leases without a strike', async () => {
+  it('releases expired leases without a strike, and those of pulled jobs without an attempt', async () => {
     await openOn(2 * mebibyte);
-    await jobs().push([jobOf('1')]);
+    await jobs().push(['1', '2'].map((id) => jobOf(id)));
     const [held] = await reserve(1);
+    expect((await jobs().reserve(0, request(1, null, pullOwner))).jobs).toHaveLength(1);
     await fill();
     nowMs += (held?.leaseMs ?? 0) + 1;
-    expect(await jobs().recover(0, 10)).toMatchObject({ returned: 1, poisoned: [] });
-    expect(await jobs().get({ topic: 't', id: '1' })).toMatchObject({ state: 'ready', strikes: 0 });
+    expect(await jobs().recover(0, 10)).toEqual({ returned: 2, poisoned: [], more: false });
+    for (const id of ['1', '2'])
+      expect(await jobs().get({ topic: 't', id })).toMatchObject({
+        ...{ state: 'ready', strikes: 0, failures: 0 },
+      });
   });
 
   it.each([

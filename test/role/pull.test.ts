@@ -2,6 +2,7 @@
 // conformance cases of the store.
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
+import { limits } from '../../src/core/limits.ts';
 import { Puller, type PullRequest } from '../../src/intake/pull/puller.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
@@ -181,6 +182,21 @@ describe('a client that waits', () => {
     expect(await pull()).toMatchObject([{ id: 'a' }]);
     await dq.role.drain(0);
     expect(await Promise.all(idle)).toEqual([[], [], []]);
+  });
+
+  it('gets nothing while its topic has too many leases; log and why say so', async () => {
+    const { pullLeasesMax } = limits;
+    onTestFinished(() => void Object.assign(limits, { pullLeasesMax }));
+    Object.assign(limits, { pullLeasesMax: 2 });
+    for (const id of ['a', 'b']) await push(id);
+    const [first] = await pull();
+    expect([await pull(), await pull()]).toEqual([[], []]);
+    const line = 'pull: a topic has too many leases; its jobs wait for an ack or nack';
+    expect(dq.errors.filter((error) => error.includes(line))).toHaveLength(1);
+    expect((await job('b')).why).toEqual({ code: 'at_pull_leases' });
+    await act('ack', [first.lease]);
+    expect((await job('b')).why).toEqual({ code: 'waits_for_pull' });
+    expect(await pull()).toMatchObject([{ id: 'b' }]);
   });
 
   it('is answered at once when the server drains', async () => {

@@ -10,6 +10,7 @@ import { formatInstant } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import type { EndedJob, JobKey, JobSnapshot, Version } from '../../core/job.ts';
 import { whyOf } from '../../core/job-why.ts';
+import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/planned-attempts.ts';
 import { placesOf } from '../../core/shard-list.ts';
 import { maskedValue } from '../../core/topic/settings.ts';
@@ -144,6 +145,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     const topic = topics.get(job.topic);
     const now = clock.now();
     const waits = job.state === 'ready' && topic?.state === 'active';
+    const isAtPullLeases = waits && topic.delivery === 'pull' && (await hasManyLeases(job.topic));
     const [notifiers, ahead] = waits
       ? await Promise.all([
           capacities.of(job.topic, () => questions.ask('capacity', { topic: job.topic })),
@@ -156,7 +158,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     return {
       alert,
       maxAttempts: topic?.maxAttempts ?? null,
-      why: whyOf(job, { topic, notifiers, ahead, call }),
+      why: whyOf(job, { topic, notifiers, ahead, call, isAtPullLeases }),
       planned:
         topic === undefined || 'endedAt' in job
           ? null
@@ -164,6 +166,18 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
       shard: shardOf(job),
       keptUntil: keptUntil(job),
     };
+  }
+
+  /** Whether its pull clients get no more jobs (JobStore.reserve). Of all partitions together. */
+  async function hasManyLeases(topic: string): Promise<boolean> {
+    const counts = await store.admin.counts().catch(() => null);
+    if (counts === null) return false;
+    const leases = Object.entries(counts.topics).map(([name, { reserved }]) =>
+      topics.get(name)?.delivery === 'pull' ? reserved : 0,
+    );
+    const left =
+      limits.pullLeasesMax * store.jobs.partitions().length - leases.reduce((sum, n) => sum + n, 0);
+    return (counts.topics[topic]?.reserved ?? 0) >= left;
   }
 
   /** null: its end does not depend on the time. */

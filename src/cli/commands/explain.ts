@@ -100,6 +100,7 @@ const holds: Sentences = {
 /** Other codes without numbers. */
 const sentences: Sentences = {
   at_concurrency: 'it is due and waits for a free slot',
+  at_pull_leases: 'it is due; clients hold too many unanswered jobs of its topic',
   at_rate: 'it is due and waits for the rate of its topic',
   probing: 'it is due; the endpoint hangs or is unreachable, so dq makes only a few calls at once',
   store_away: 'it is due; the store does not answer the notifiers',

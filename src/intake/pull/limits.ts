@@ -16,6 +16,8 @@ export const pullLimits = {
    *  which costs the job an attempt. */
   releaseTries: 5,
   releaseAgainMs: 500,
+  /** How often the log names a topic that has too many leases. */
+  leaseLimitLogMs: 60_000,
   /** Characters of the reason of a nack, as of a detail of a callback. */
   reasonCharsMax: 200,
 } as const;

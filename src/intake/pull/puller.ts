@@ -80,6 +80,8 @@ export class Puller implements Service {
   readonly #ofTopic = new Map<string, Set<Waiter>>();
   /** jobs that the waiting clients can still get, in all */
   #room = 0;
+  /** by topic with too many leases: performance.now() of its last log line */
+  readonly #loggedAt = new Map<string, number>();
   /** partitions with a reserve that is not answered */
   readonly #asked = new Set<Partition>();
   /** reserves and releases under way */
@@ -263,6 +265,7 @@ export class Puller implements Service {
       });
       this.#failures.succeeded();
       this.#answeredTurn = Math.max(this.#answeredTurn, turn);
+      this.#logLeaseLimit(reserved.atLeaseLimit ?? []);
       const pulledAt = reserved.now ?? this.#ctx.clock.now();
       const surplus = reserved.jobs
         .map((job) => ({ job, pulledAt }))
@@ -276,6 +279,20 @@ export class Puller implements Service {
       return nothing;
     } finally {
       this.#asked.delete(partition);
+    }
+  }
+
+  /** Otherwise a client would only see that its topic has no jobs. */
+  #logLeaseLimit(topics: readonly string[]): void {
+    const now = performance.now();
+    for (const [topic, at] of this.#loggedAt)
+      if (now - at >= pullLimits.leaseLimitLogMs) this.#loggedAt.delete(topic);
+    for (const topic of topics) {
+      if (this.#loggedAt.has(topic)) continue;
+      this.#loggedAt.set(topic, now);
+      this.#ctx.log.error('pull: a topic has too many leases; its jobs wait for an ack or nack', undefined, {
+        topic,
+      });
     }
   }
 

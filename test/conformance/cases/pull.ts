@@ -3,6 +3,7 @@
 
 import { expect } from 'vitest';
 import { pullOwner, type ReservedJob } from '../../../src/core/job.ts';
+import { limits } from '../../../src/core/limits.ts';
 import type { ExtendOutcome } from '../../../src/ports/job-store.ts';
 import { until } from '../../support/until.ts';
 import {
@@ -38,6 +39,33 @@ async function endOf(trial: Trial, id: string, topic = 't'): Promise<number> {
   return job?.lease?.untilMs ?? Number.NaN;
 }
 
+/** The case, with another bound of the leases of pullOwner. */
+function withLeasesMax(pullLeasesMax: number, { title, run }: Case): Case {
+  const setMax = (max: number) => Object.assign(limits, { pullLeasesMax: max });
+  return {
+    title,
+    async run(openStore) {
+      const usual = limits.pullLeasesMax;
+      setMax(pullLeasesMax);
+      try {
+        await run(openStore);
+      } finally {
+        setMax(usual);
+      }
+    },
+  };
+}
+
+/** Pulls one job of each topic at most; returns what it got. */
+async function pullOf(trial: Trial, topics: readonly string[] | null, max = 1): Promise<unknown> {
+  const rooms = topics && Object.fromEntries(topics.map((topic) => [topic, 1]));
+  const { jobs, more, atLeaseLimit } = await trial.jobs.reserve(
+    trial.partition,
+    request(max, rooms, pullOwner),
+  );
+  return { jobs: jobs.map(({ topic }) => topic), more, ...(atLeaseLimit && { atLeaseLimit }) };
+}
+
 /** A pulled job whose lease has expired, and is listed by recover. */
 async function expired(trial: Trial, id: string, pushed: Pushed = {}): Promise<ReservedJob> {
   const job = await pulled(trial, id, 30, pushed);
@@ -58,6 +86,33 @@ export const pullCases: readonly Case[] = [
       },
     );
   }),
+
+  withLeasesMax(
+    6,
+    fact('pull: a topic gets jobs while it has fewer leases than are left', async (trial) => {
+      for (const id of ['1', '2', '3', '4', '5']) {
+        await trial.push(id, { topic: 'hog' });
+        await trial.push(id, { topic: 'other' });
+      }
+      const hog = { jobs: ['hog'], more: false };
+      const other = { jobs: ['other'], more: false };
+      const full = (...atLeaseLimit: string[]) => ({ jobs: [], more: false, atLeaseLimit });
+      for (let n = 0; n < 3; n += 1) expect(await pullOf(trial, ['hog'])).toEqual(hog);
+      expect(await trial.unchanged(() => pullOf(trial, ['hog']))).toEqual(full('hog'));
+      // It does not stop other topics.
+      expect(await pullOf(trial, ['hog', 'other'], 2)).toEqual(other);
+      expect(await pullOf(trial, null)).toEqual({ jobs: ['other'], more: true });
+      expect(await pullOf(trial, ['other'])).toEqual(full('other'));
+      expect(await pullOf(trial, ['hog', 'unknown'])).toEqual(full('hog'));
+      // Notifiers have their own bounds.
+      expect(await trial.reserve(request(1, { hog: 1 }))).toHaveLength(1);
+      expect(await trial.admin.purgeTopic('other', 10)).toMatchObject({ purged: 5 });
+      expect(await pullOf(trial, ['hog'])).toEqual(full('hog'));
+      expect(await trial.admin.purgeTopic('hog', 10)).toMatchObject({ purged: 5 });
+      await trial.push('6', { topic: 'hog' });
+      expect(await pullOf(trial, ['hog'])).toEqual(hog);
+    }),
+  ),
 
   fact("pull: a job's own lease replaces the requested one", async (trial) => {
     await trial.push('1', { leaseMs: ownLeaseMs });
@@ -199,7 +254,7 @@ export const pullCases: readonly Case[] = [
   }),
 
   fact('pull: recover lists the earliest ends first, at most max', async (trial) => {
-    for (const [id, leaseMs] of [['b', 60] as const, ['a', 40] as const, ['c', 80] as const])
+    for (const [id, leaseMs] of [['b', 300] as const, ['a', 40] as const, ['c', 400] as const])
       await pulled(trial, id, leaseMs, { topic: id });
     await pulled(trial, 'later', longLeaseMs, { topic: 'later' });
     // On a busy machine they begin late, and end in another order.

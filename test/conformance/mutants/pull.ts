@@ -1,6 +1,6 @@
 // Mistakes with leases of pulled jobs, and with what a push brings along.
 
-import { isPulled } from '../../../src/core/job.ts';
+import { isPulled, pullOwner } from '../../../src/core/job.ts';
 import { change, type Mutant, mutant } from './mutant.ts';
 
 export const pullMutants: readonly Mutant[] = [
@@ -131,6 +131,19 @@ export const pullMutants: readonly Mutant[] = [
         'strike',
         (right) => (ended, max) => right(ended, Math.max(0, max - m.held(isPulled).length)),
       ),
+  ),
+  ...(['reserves until none is left', 'stops all topics', 'concerns notifiers'] as const).map((mistake) =>
+    mutant(
+      `the bound of pull leases ${mistake}`,
+      'pull: a topic gets jobs while it has fewer leases than are left',
+      (m) => {
+        if (mistake === 'reserves until none is left')
+          change(m, 'topicsAtLeaseLimit', (right) => () => (m.pullLeasesLeft() > 0 ? [] : right()));
+        else if (mistake === 'stops all topics')
+          change(m, 'topicsAtLeaseLimit', (right) => () => (right().length > 0 ? ['hog', 'other'] : []));
+        else change(m, 'reserve', (right) => (asked) => right({ ...asked, owner: pullOwner }));
+      },
+    ),
   ),
   mutant("a job's own lease is ignored", "pull: a job's own lease replaces the requested one", (m) =>
     change(m, 'lease', (right) => (job, owner, leaseMs) => {

@@ -524,6 +524,7 @@ export const en = {
   here_topic_offline: 'The job is due. Its topic is offline, so dq holds it.',
   here_not_registered: 'The job is due. Its topic is not registered, so dq holds it.',
   here_waits_for_pull: 'The job is due and waits for a client that pulls its topic.',
+  here_at_pull_leases: 'The job is due; clients hold too many unanswered jobs of its topic.',
   here_pulled: 'A client has pulled the job and not answered yet.',
   here_at_concurrency: 'The job is due and waits for a free slot.',
   here_at_rate: 'The job is due and waits for the rate of its topic.',

@@ -516,6 +516,7 @@ export const zh = {
   here_topic_offline: '任务已到期。主题已下线，dq 暂缓投递。',
   here_not_registered: '任务已到期。主题未注册，dq 暂缓投递。',
   here_waits_for_pull: '任务已到期，正在等待客户端拉取。',
+  here_at_pull_leases: '任务已到期；客户端持有该主题过多未应答的任务。',
   here_pulled: '客户端已拉取该任务，尚未应答。',
   here_at_concurrency: '任务已到期，正在等待空闲并发。',
   here_at_rate: '任务已到期，正在等待主题的速率。',

@@ -16,6 +16,7 @@ const someRemain = 1;
 const quarantined = 2;
 const unnamedTopics = 3;
 const olderThanKnown = 4;
+const atLeaseLimit = 5;
 
 interface Answer {
   readonly kind: number;
@@ -27,6 +28,8 @@ interface Answer {
   readonly served: readonly (readonly [number: number, priority: number, turn: number])[];
   readonly jobs: Reserved['jobs'];
   readonly now: Reserved['now'];
+  /** of Reserved, as its member */
+  readonly full: Pick<Reserved, 'atLeaseLimit'>;
 }
 
 export function reserveCall(shards: Shards, capacitiesMax: number) {
@@ -38,10 +41,12 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
     mode: readonly Arg[],
   ): Promise<Answer> => {
     const { owner, max, others, topics } = request;
-    const [kind, gone, news, served, now = null, ...jobs] = (await shards.run('reserve', partition, [
+    const [kind, gone, news, served, now = null, ...rest] = (await shards.run('reserve', partition, [
       ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
       ...[others.room, Math.ceil(others.leaseMs), ...mode],
     ])) as [number, number[], (number | Buffer)[], number[], number?, ...unknown[]];
+    const isFull = kind === atLeaseLimit;
+    const jobs = isFull ? [] : rest;
     const leaseMsOf = (topic: string, own: number | undefined) =>
       (isPulled(owner) ? own : undefined) ?? (topics.get(topic) ?? others).leaseMs;
     return {
@@ -54,7 +59,8 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
       jobs: sliced(jobs, 6).map((job) =>
         readReserved(job as unknown as Parameters<typeof readReserved>[0], leaseMsOf),
       ),
-      now,
+      now: isFull ? null : now,
+      full: isFull ? { atLeaseLimit: [...new Set(rest.map(String))] } : {},
     };
   };
 
@@ -66,8 +72,8 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
     // The script reserved no job because it quarantined the next ones: run it again at once.
     for (let again = 1; answer.kind === quarantined && again < redisLimits.reservesAgainMax; again += 1)
       answer = await ask(partition, request, ['ring', ...capacities]);
-    const { kind, jobs, now } = answer;
-    return { jobs, more: kind === someRemain || kind === quarantined, now };
+    const { kind, jobs, now, full } = answer;
+    return { jobs, more: kind === someRemain || kind === quarantined, now, ...full };
   };
 
   const copyOf = (partition: Partition): RingCopy => {
@@ -88,7 +94,7 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
     let isKnown = false;
     for (let asked = 1; asked <= redisLimits.ringPiecesMax; asked += 1) {
       const listing = copy.list(request);
-      const { kind, gone, news, served, jobs, now } = await ask(
+      const { kind, gone, news, served, jobs, now, full } = await ask(
         partition,
         request,
         listArgs(listing, isKnown),
@@ -121,7 +127,7 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
       if (kind === quarantined && quarantines < redisLimits.reservesAgainMax) continue;
       // The named topics may be gone, and others with capacity were not named.
       if (jobs.length === 0 && (isUnread || isCut)) continue;
-      return { jobs, more: kind === someRemain || kind === quarantined || isUnread || isCut, now };
+      return { jobs, more: kind === someRemain || kind === quarantined || isUnread || isCut, now, ...full };
     }
     return { jobs: [], more: true, now: null };
   };

@@ -3,7 +3,6 @@
 // with frame, and reads the storage clock only through clock.
 
 import { limits } from '../../../core/limits.ts';
-import { storeLimits } from '../../limits.ts';
 import { reasonCodes } from '../../stored-codes.ts';
 import ack from './lua/ack.lua';
 import alertClaim from './lua/alert-claim.lua';
@@ -135,9 +134,9 @@ const parts: Readonly<Record<string, string>> = {
   whole,
 };
 
-const constants = `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
+const constants = () => `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
   poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
-  pullLeasesMax = ${storeLimits.pullLeasesMax} }\n`;
+  pullLeasesMax = ${limits.pullLeasesMax} }\n`;
 
 /** `replaced`: other text for parts, for tests. Throws for an unknown part in an @include. */
 export function composeScripts(
@@ -152,7 +151,7 @@ export function composeScripts(
     const [shebang = '', ...rest] = text.split('\n');
     const named = /^-- @include (.*)$/m.exec(text)?.[1]?.split(/,\s*/) ?? [];
     const included = name === 'mark' ? [] : ['frame', ...named].map(partOf);
-    return [shebang, constants, ...included, ...rest].join('\n');
+    return [shebang, constants(), ...included, ...rest].join('\n');
   };
   return Object.fromEntries(
     Object.entries(files).map(([name, text]) => [name, compose(name, text)]),

@@ -1,14 +1,13 @@
 // Implements promote and reserve, the two moves that scan an index. Each is one step of its transaction.
 // wheel.ts plans in memory which jobs are reserved, in which order; the file is read only for these jobs.
 
-import { isPulled, type Owner, type ReservedJob } from '../../../core/job.ts';
+import { isPulled, type ReservedJob } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Reserved, ReserveRequest } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { optionsIn } from '../../extension.ts';
-import { storeLimits } from '../../limits.ts';
 import { priorityCodes, reasonCodes } from '../../stored-codes.ts';
-import { delayed, ready } from '../file/schema.ts';
+import { delayed, ready, reserved, type StateCode } from '../file/schema.ts';
 import { asBuffer, type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import type { RingViews } from './ring.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
@@ -94,11 +93,47 @@ export class Moves {
   }
 
   /** `views`: the rings as this caller used them before. */
-  reserve(request: ReserveRequest, views?: RingViews): Reserved {
+  reserve(asked: ReserveRequest, views?: RingViews): Reserved {
+    if (!isPulled(asked.owner)) return this.#reserve(asked, views);
+    const left = this.#pullLeasesLeft();
+    const request = { ...asked, max: Math.min(asked.max, Math.max(left, 1)) };
+    const full = this.#topicsWith(left, asked);
+    if (full.length === 0) return this.#reserve(request, views);
+    // Views know the topics without capacity only from what the caller sends.
+    const topics = new Map(asked.topics);
+    for (const topic of full) topics.set(topic, { room: 0, leaseMs: 0 });
+    const answer = this.#reserve({ ...request, topics });
+    if (answer.jobs.length > 0 || answer.more) return answer;
+    return { ...answer, atLeaseLimit: full };
+  }
+
+  #pullLeasesLeft(): number {
+    const { pullLeasesMax } = limits;
+    // With fewer reserved jobs than half of them, no topic has as many leases as are left.
+    if (2 * this.#tx.counters.total(reserved) < pullLeasesMax) return pullLeasesMax;
+    const [pulled] = this.#countPulled.get() as [number];
+    return pullLeasesMax - pulled;
+  }
+
+  /** Topics that would get jobs, and have at least so many reserved ones. */
+  #topicsWith(leases: number, { topics, others }: ReserveRequest): string[] {
     const { counters } = this.#tx;
-    const left = this.#leasesLeft(request.owner);
-    if (left <= 0) return { jobs: [], more: false, now: null };
-    const max = stepMax(this.#tx, Math.min(request.max, limits.reserveMax, left));
+    if (counters.total(reserved) < leases) return [];
+    const of = (no: number, state: StateCode) =>
+      [0, 1, 2].reduce((sum, prio) => sum + counters.countOf(no, prio, state), 0);
+    const named = [...topics].flatMap(([topic, { room }]) => (room > 0 ? [topic] : []));
+    const rest = others.room > 0 ? [...counters.topicNumbers()].map((no) => counters.topicName(no)) : [];
+    return [...new Set([...named, ...rest.filter((topic) => topics.get(topic) === undefined)])].filter(
+      (topic) => {
+        const no = counters.topicNumber(topic);
+        return no !== undefined && of(no, ready) > 0 && of(no, reserved) >= leases;
+      },
+    );
+  }
+
+  #reserve(request: ReserveRequest, views?: RingViews): Reserved {
+    const { counters } = this.#tx;
+    const max = stepMax(this.#tx, Math.min(request.max, limits.reserveMax));
     const bounded = { ...request, max };
     let plan = counters.deal(bounded, views);
     if (plan.deals.length === 0) return { jobs: [], more: plan.more, now: null };
@@ -111,13 +146,6 @@ export class Moves {
     counters.turn(plan);
     const jobs = candidates.slice(0, fitting).map((job) => this.#lease(job, request));
     return { jobs, more: plan.more, now: this.#tx.now };
-  }
-
-  /** How many leases this owner may still get. Counts those of pullOwner from their index. */
-  #leasesLeft(owner: Owner): number {
-    if (!isPulled(owner)) return Number.POSITIVE_INFINITY;
-    const [pulled] = this.#countPulled.get() as [number];
-    return storeLimits.pullLeasesMax - pulled;
   }
 
   /** One per deal, in order; null: some rows were damaged and are no longer ready. */

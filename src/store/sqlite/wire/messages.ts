@@ -288,6 +288,7 @@ export function writeReserved(w: Writer, reserved: Reserved | null): void {
   });
   // Last: a client of an earlier version reads no further than the jobs.
   w.f64(reserved.now ?? -1);
+  if (reserved.atLeaseLimit !== undefined) w.list(reserved.atLeaseLimit, (_, topic) => w.text(topic));
 }
 
 export function readReserved(r: Reader): Reserved | null {
@@ -305,7 +306,8 @@ export function readReserved(r: Reader): Reserved | null {
   });
   // The answer of an owner of an earlier version ends after the jobs.
   const now = r.isAtEnd ? -1 : r.f64();
-  return { jobs, more: code === 1, now: now < 0 ? null : now };
+  const answer = { jobs, more: code === 1, now: now < 0 ? null : now };
+  return r.isAtEnd ? answer : { ...answer, atLeaseLimit: r.list(() => r.text()) };
 }
 
 // Snapshots

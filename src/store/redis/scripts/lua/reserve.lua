@@ -10,7 +10,8 @@
 --   list, priority, turn; with leased jobs the storage clock (ms); per job: topic, tag+id, token, state
 --   record, record, body apart ('' = in the record). kind: 0 no ready job with capacity remains, 1 some
 --   remain, 2 none leased: some of the next were quarantined, 3 none leased: there are topics that the caller
---   did not name, 4 none leased: the rings are older than the known turns
+--   did not name, 4 none leased: the rings are older than the known turns,
+--   5 none leased: the topics that follow the clock have too many leases
 -- @writes ready sets, rings, then leases and state records; numbers last
 -- @include clock, numbers, topics, jobs, queues, quarantine, wheel
 -- Why: plans from the rings before the first write. A plan cut short by the bytes of the reply is made again,
@@ -24,10 +25,20 @@ local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local mode = ARGV[10]
 local from_ring = mode == 'ring'
+
+-- by number: topics of which pullOwner has as many leases as are left. Of many leases a sample of 200 counts:
+-- reading 20,000 takes 10 ms.
+local is_full, full, left = {}, {}, 1
 if instance == 0 then
-  local left = limits.pullLeasesMax - call('ZCARD', P .. ':k')
-  if left <= 0 then return { 0, {}, {}, {} } end
-  max = math.min(max, left)
+  local out = call('ZCARD', P .. ':k')
+  left = limits.pullLeasesMax - out
+  max = math.min(max, math.max(left, 1))
+  local sample, held = out >= left and call('ZRANDMEMBER', P .. ':k', 200) or {}, {}
+  for _, member in ipairs(sample) do
+    local no = is_lease(member) and read_lease(member).no or 0
+    held[no] = (held[no] or 0) + 1
+  end
+  for no, count in pairs(held) do is_full[no] = count * out >= left * #sample end
 end
 if from_ring and call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { 0, {}, {}, {} } end
 
@@ -70,6 +81,10 @@ local function room_of(entry)
     if place and room_at(place) == 0 then return 0 end
     entry.name = topic_name(entry.no)
     entry.room = room_at(place_of(entry.name))
+    if entry.room > 0 and (is_full[entry.no] or left <= 0) then
+      full[#full + 1] = entry.name
+      entry.room = 0
+    end
   end
   return entry.room
 end
@@ -165,7 +180,10 @@ end
 
 local position = tonumber(head[5] or '0')
 local plan = deal(rings, entry_at, position, max, room_of)
-if #plan.deals == 0 then return { plan.more and 1 or 0, gone, news, {} } end
+if #plan.deals == 0 then
+  if full[1] then return { 5, gone, news, {}, now, unpack(full) } end
+  return { plan.more and 1 or 0, gone, news, {} }
+end
 local jobs, fitting, without = look(plan)
 if without[1] then
   for _, its in ipairs(without) do
