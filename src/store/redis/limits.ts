@@ -5,6 +5,10 @@ export const redisLimits = {
    *  `lease.margin`, by default at least 11 s); longer than whoLivesEveryMs and recoverEveryMs, whose polls
    *  for dead owners answer it too. */
   unleasedMs: 4_500,
+  /** The same for leases of pulled jobs, which last pullLeaseMsMin at least and may be settled one
+   *  recoverEveryMs late, on a Cluster also one pollCeiling (1 s): every second poll, or every third. */
+  unpulledMs: 1_500,
+  unpulledClusterMs: 2_500,
   /** Deadline for the clock of a server, after which it is left out: /readyz answers within readyMs. */
   clockMs: 500,
   /** Deadlines of a connection: to connect; silent with a reply pending; idle before its first keepalive

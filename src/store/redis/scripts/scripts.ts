@@ -134,7 +134,8 @@ const parts: Readonly<Record<string, string>> = {
   whole,
 };
 
-const constants = () => `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
+const constants =
+  () => `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
   poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
   pullLeasesMax = ${limits.pullLeasesMax} }\n`;
 

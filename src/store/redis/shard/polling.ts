@@ -59,6 +59,8 @@ export class ShardPolls {
   readonly #warm = new Set<Bucket>();
   /** by bucket: performance.now() when it had no lease */
   readonly #unleasedAt = new Map<Bucket, number>();
+  /** by bucket: performance.now() when it had no lease of a pulled job */
+  readonly #unpulledAt = new Map<Bucket, number>();
 
   constructor(shard: Shard, capacitiesMax: number = redisLimits.capacitiesMax) {
     this.#shard = shard;
@@ -93,15 +95,17 @@ export class ShardPolls {
     return has;
   }
 
-  /** A lease given out less than unleasedMs ago has not expired, or only just now. That of a pulled job may
-   *  be shorter: its set is asked for each time. */
+  /** A lease given out since its set was last found empty has not expired, or only just now. */
   async mayHaveExpired(bucket: Bucket): Promise<boolean> {
     const at = performance.now();
-    const isUnleased =
-      at - (this.#unleasedAt.get(bucket) ?? Number.NEGATIVE_INFINITY) < redisLimits.unleasedMs;
-    if (isUnleased) return this.#shard.has(bucket, 'k');
-    const has = await this.#shard.has(bucket, 'l', 'k');
-    if (!has) this.#unleasedAt.set(bucket, at);
+    const unpulledMs = this.#shard.isCluster ? redisLimits.unpulledClusterMs : redisLimits.unpulledMs;
+    const sets = [
+      { key: 'l', emptyAt: this.#unleasedAt, ms: redisLimits.unleasedMs },
+      { key: 'k', emptyAt: this.#unpulledAt, ms: unpulledMs },
+    ].filter(({ emptyAt, ms }) => at - (emptyAt.get(bucket) ?? Number.NEGATIVE_INFINITY) >= ms);
+    if (sets.length === 0) return false;
+    const has = await this.#shard.has(bucket, ...sets.map(({ key }) => key));
+    if (!has) for (const { emptyAt } of sets) emptyAt.set(bucket, at);
     return has;
   }
 
@@ -113,6 +117,7 @@ export class ShardPolls {
 
   reserving(bucket: Bucket): void {
     this.#unleasedAt.delete(bucket);
+    this.#unpulledAt.delete(bucket);
   }
 
   reserved(bucket: Bucket, jobs: number): void {
