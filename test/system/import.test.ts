@@ -8,6 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { openPhp } from '../../src/cli/import/php-delayqueue.ts';
 import type { Found } from '../../src/cli/import/source.ts';
+import { SourceMysql } from '../../src/cli/import/source-mysql.ts';
 import { type Daemon, environment, launcher, startDaemon } from '../support/daemon.ts';
 import { type PhpDatabase, type PhpJob, PhpQueue, phpDatabase } from '../support/php-queue.ts';
 import { runDq } from '../support/run-dq.ts';
@@ -493,6 +494,17 @@ describe.skipIf(missing)('dq import', async () => {
       body: args('set'),
       dueAt: new Date(due).toISOString(),
     });
+  });
+
+  it('MySQL: a connection that ends between two reads is opened again', async () => {
+    const { database } = await setUp();
+    const source = new SourceMysql(database.url);
+    onTestFinished(() => source.close());
+    const idOf = async () => Number((await source.rows('SELECT connection_id() AS id'))[0]?.['id']);
+    const first = await idOf();
+    await database.run(`KILL ${first}`);
+    await until('it is gone', async () => !(await database.run('SHOW PROCESSLIST')).includes(`${first}\t`));
+    expect(await idOf()).not.toBe(first);
   });
 
   it('servers that do not answer: exit 75 with their place', async () => {

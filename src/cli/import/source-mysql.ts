@@ -29,7 +29,7 @@ export class SourceMysql {
 
   async rows(sql: string, values: readonly (string | number)[] = []): Promise<readonly Row[]> {
     try {
-      this.#connection ??= await createConnection(this.#options as Parameters<typeof createConnection>[0]);
+      this.#connection ??= await this.#open();
       const [rows] = await this.#connection.query<RowDataPacket[]>({
         sql,
         values: [...values],
@@ -39,6 +39,15 @@ export class SourceMysql {
     } catch (error) {
       throw new Exit('storeUnreachable', `MySQL ${this.place}: ${reasonOf(error)}`, { cause: error });
     }
+  }
+
+  /** The server may end it while the import reads Redis: the next query opens another one. */
+  async #open(): Promise<Connection> {
+    const connection = await createConnection(this.#options as Parameters<typeof createConnection>[0]);
+    connection.on('error', () => {
+      this.#connection = null;
+    });
+    return connection;
   }
 
   close(): void {
