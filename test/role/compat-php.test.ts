@@ -1,5 +1,6 @@
 // Tests the port for clients of php-delayqueue: real sockets, raw frames, the embedded store.
 import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
@@ -233,40 +234,52 @@ describe('frames', () => {
       // Sockets hold some MB in the kernel.
       return php.socket.writableLength > 0 && dq.role.inFlight() === 0 && sent > 100;
     });
+    const stopped = performance.now();
+    await until('the requests in the socket are too old', () => performance.now() - stopped > 900);
     php.socket.resume();
-    const replies = await php.replies(sent);
-    expect(new Set(replies).size).toBe(1);
-    expect(replies[0]?.slice(0, 30)).toMatch(/^9\d{3}{"code":1,"msg":"succ"/);
+    const received = await php.closed();
+    const [first = ''] = await php.replies(1);
+    expect(first.slice(0, 30)).toMatch(/^9\d{3}{"code":1,"msg":"succ"/);
+    const answered = received.length / first.length;
+    expect(received).toBe(first.repeat(answered));
+    expect(answered).toBeLessThan(sent);
+    expect(dq.counts()).toMatchObject({ 'php get ok': answered });
   });
 
-  it.each([
-    ['GET / HTTP/1.1\r\n', 'a frame begins with 4 digits'],
-    ['0', null],
-    ['00001', 'a frame of no bytes'],
-    ['0007[1,2,3]', 'a frame holds a JSON object'],
-    ['10000{"a":1', 'too long: a frame has at most 9999 bytes'],
-    ['0005{"a"}', 'a frame holds invalid JSON or invalid UTF-8'],
-    [Buffer.from('0009{"a":"\xff"}', 'latin1'), 'a frame holds invalid JSON or invalid UTF-8'],
-  ])('frames: %s is closed without a reply', async (bytes, reason) => {
+  it('frames: malformed ones are closed without a reply', async () => {
     const dq = await start({ compatTimes: { frameMs: 300, idleMs: 60_000, drainIdleMs: 100 } });
-    const php = dq.client();
-    php.send(add('before'));
-    expect(await php.replies(1)).toEqual([succ]);
-    php.send(
-      Buffer.concat([Buffer.from(add('a')), Buffer.from(bytes), Buffer.from(add('after'))]).subarray(
-        0,
-        reason === null ? -add('after').length : undefined,
-      ),
+    const malformed: [string | Buffer, string | null][] = [
+      ['GET / HTTP/1.1\r\n', 'a frame begins with 4 digits'],
+      ['0', null],
+      ['0012', null],
+      ['0012{"a":1', null],
+      ['00001', 'a frame of no bytes'],
+      ['0007[1,2,3]', 'a frame holds a JSON object'],
+      ['10000{"a":1', 'too long: a frame has at most 9999 bytes'],
+      ['0005{"a"}', 'a frame holds invalid JSON or invalid UTF-8'],
+      [Buffer.from('0009{"a":"\xff"}', 'latin1'), 'a frame holds invalid JSON or invalid UTF-8'],
+    ];
+    const closed = malformed.map(async ([bytes, reason], n) => {
+      const php = dq.client();
+      php.send(add('before'));
+      expect(await php.replies(1)).toEqual([succ]);
+      const after = reason === null ? '' : add(`after${n}`);
+      php.send(Buffer.concat([Buffer.from(add(`a${n}`)), Buffer.from(bytes), Buffer.from(after)]));
+      // The request before it is answered.
+      expect(await php.closed(), String(bytes)).toBe(succ + succ);
+      expect(await dq.store.jobs.get({ topic: 't', id: `a${n}` })).not.toBeNull();
+      expect(await dq.store.jobs.get({ topic: 't', id: `after${n}` })).toBeNull();
+    });
+    await Promise.all(closed);
+    const reasons = malformed.map(([, reason]) => `frame: ${reason ?? 'a frame is incomplete'}`);
+    const lines = dq.requests.filter(({ code }) => code === 'invalid');
+    expect(lines).toEqual(
+      lines.map(() => expect.objectContaining({ via: 'php', status: 400, topic: null, id: null })),
     );
-    // The request before it is answered.
-    expect(await php.closed()).toBe(succ + succ);
-    expect(await dq.store.jobs.get({ topic: 't', id: 'a' })).not.toBeNull();
-    expect(await dq.store.jobs.get({ topic: 't', id: 'after' })).toBeNull();
-    const line = { via: 'php', status: 400, code: 'invalid', topic: null, id: null };
-    expect(dq.requests).toContainEqual(
-      expect.objectContaining({ ...line, reason: `frame: ${reason ?? 'a frame is incomplete'}` }),
-    );
-    expect(dq.counts()).toEqual({ 'php add ok': 2, 'php other closed': 1 });
+    // A few lines a second.
+    expect(lines.length).toBeGreaterThan(0);
+    for (const { reason } of lines) expect(reasons).toContain(reason);
+    expect(dq.counts()).toEqual({ 'php add ok': 18, 'php other closed': malformed.length });
   });
 
   it('frames: each has its time, however long the connection lives', async () => {
@@ -285,6 +298,7 @@ describe('frames', () => {
     const begun = performance.now();
     expect(await php.closed()).toBe(succ.repeat(n - 1));
     expect(performance.now() - begun).toBeLessThan(frameMs + 2_000);
+    expect(dq.requests.at(-1)).toMatchObject({ via: 'php', reason: 'frame: a frame is incomplete' });
   });
 
   it('idle connections end after their time only', async () => {
@@ -341,6 +355,33 @@ describe('unknown outcomes', () => {
     });
   });
 
+  it('900 ms: a reply that is ready later is not sent', async () => {
+    const dq = await start({
+      store: (store) => ({
+        ...store,
+        // Its outcome is there before any timer of the connection runs.
+        jobs: { ...store.jobs, get: async () => block(950) },
+      }),
+    });
+    const php = dq.client();
+    expect(await php.ask(add)).toBe(succ);
+    php.send(frame({ cmd: 'get', topic: 't', id: 'a' }));
+    expect(await php.closed()).toBe(succ);
+    expect(dq.counts()).toEqual({ 'php add ok': 1, 'php get closed': 1 });
+    expect(dq.errors).toHaveLength(1);
+  });
+
+  it('900 ms: count from the arrival, also while the event loop was busy', async () => {
+    const dq = await start();
+    const clients = [dq.client(), dq.client()];
+    for (const php of clients) expect(await php.ask({})).toBe(fail);
+    for (const php of clients) php.send(frame(add));
+    block(950);
+    for (const php of clients) expect(await php.closed()).toBe(fail);
+    expect(await dq.store.jobs.get({ topic: 't', id: 'a' })).toBeNull();
+    expect(await dq.client().ask(add)).toBe(succ);
+  });
+
   it('unknown, and a del or get that was not executed: closed; not stored: fail', async () => {
     const unavailable = { kind: 'not_stored', code: 'unavailable' } as const;
     const dq = await start(
@@ -369,6 +410,12 @@ describe('unknown outcomes', () => {
     expect(dq.requests.at(-1)).toMatchObject({ code: 'not_stored', status: 503, via: 'php' });
   });
 });
+
+/** Stops the event loop of client and server. */
+function block(ms: number): null {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  return null;
+}
 
 describe('callers', () => {
   it('compat.allow: closes other callers at once, and logs a few lines a second', async () => {
@@ -453,6 +500,28 @@ describe('drain', () => {
     for (let n = 0; n < 20; n += 1)
       expect(await php.ask({ cmd: 'add', topic: 't', id: `j${n}`, body: {} })).toBe(succ);
     expect(await php.closed()).toBe(succ.repeat(21));
+    await drained;
+  });
+
+  it('drain: ends a busy connection right behind a reply', async () => {
+    const dq = await start({ compatTimes: times });
+    const php = dq.client();
+    const add = { cmd: 'add', topic: 't', id: 'a', body: {} };
+    expect(await php.ask(add)).toBe(succ);
+    const begun = performance.now();
+    const drained = dq.role.drain(3_000);
+    const closed = php.closed();
+    let asked = 1;
+    // The client sends again before it is idle.
+    for (let isOpen = true; isOpen; ) {
+      isOpen = await Promise.race([closed.then(() => false), pause(100).then(() => true)]);
+      if (isOpen) expect(await php.ask(add)).toBe(succ);
+      if (isOpen) asked += 1;
+    }
+    const ms = performance.now() - begun;
+    expect(await closed).toBe(succ.repeat(asked));
+    expect(ms).toBeGreaterThan(1_490);
+    expect(ms).toBeLessThan(2_900);
     await drained;
   });
 

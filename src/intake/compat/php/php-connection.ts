@@ -22,8 +22,10 @@ export interface PhpEvents {
   onAnswer(verb: PhpRequest['verb'], outcome: 'ok' | 'fail' | 'closed'): void;
   /** The bytes are not frames. */
   onMalformed(reason: string): void;
-  /** The deadline of a request passed without an outcome. */
+  /** The deadline of a request passed without a reply. */
   onLate(): void;
+  /** performance.now(): bytes that are read now have arrived since then */
+  unreadSince(): number;
 }
 
 export class PhpConnection {
@@ -41,6 +43,10 @@ export class PhpConnection {
   /** bytes of #slots */
   #held = 0;
   #isAdvancing = false;
+  /** performance.now() of the moment that dq stopped reading; null: it reads */
+  #pausedAt: number | null = null;
+  /** the next reply is the last one, unless a further request has begun to arrive */
+  #isLeaving = false;
   /** no further request is read: malformed bytes followed, or the client has ended its side */
   #isLast = false;
   #hasEnded = false;
@@ -75,9 +81,16 @@ export class PhpConnection {
     this.#socket.setTimeout(this.#times.drainIdleMs);
   }
 
+  /** Ends the connection behind its next reply: a client that waits for each reply sends nothing then. */
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
   #read(chunk: Buffer): void {
     if (this.#isLast || this.#hasEnded) return;
-    const deadline = performance.now() + compatLimits.answerMs;
+    const since = this.#pausedAt ?? this.#events.unreadSince();
+    this.#pausedAt = null;
+    const deadline = since + compatLimits.answerMs;
     let mistake: string | null = null;
     // Each frame has its own time.
     let isLater = false;
@@ -111,7 +124,7 @@ export class PhpConnection {
   /** The slot that may begin now. */
   #next(): Slot | null {
     const slot = this.#slots[this.#begun];
-    if (slot === undefined) return null;
+    if (slot === undefined || isLate(slot)) return null;
     const verb = this.#slots[this.#begun - 1]?.request.verb;
     return this.#running === 0 || slot.request.verb === verb ? slot : null;
   }
@@ -126,15 +139,18 @@ export class PhpConnection {
     });
   }
 
-  /** Writes the replies that are ready, in order. */
+  /** Writes the replies that are ready and not late, in order. */
   #send(): void {
     if (this.#hasEnded || this.#isAdvancing) return;
     let text = '';
     let answered = 0;
     let isUnknown = false;
-    for (const { request, bytes, reply } of this.#slots) {
-      isUnknown = reply === null;
-      if (reply === undefined || reply === null) break;
+    for (const slot of this.#slots) {
+      const { request, bytes, reply } = slot;
+      const isTooLate = isLate(slot);
+      if (isTooLate) this.#events.onLate();
+      isUnknown = isTooLate || reply === null;
+      if (isUnknown || !reply) break;
       text += reply.frame;
       answered += 1;
       this.#held -= bytes;
@@ -143,7 +159,8 @@ export class PhpConnection {
     this.#slots.splice(0, answered);
     this.#begun -= answered;
     if (text !== '') this.#socket.write(text);
-    if (isUnknown || (this.#isLast && this.#slots.length === 0)) this.#end();
+    const leaves = this.#isLeaving && answered > 0 && !this.#frames.isWithin;
+    if (isUnknown || ((this.#isLast || leaves) && this.#slots.length === 0)) this.#end();
     else {
       this.#watchAnswer();
       this.#readOn();
@@ -152,18 +169,17 @@ export class PhpConnection {
 
   #readOn(): void {
     const isFull = this.#held >= compatLimits.heldBytesMax || this.#socket.writableNeedDrain;
-    if (isFull && !this.#hasEnded) this.#socket.pause();
-    else this.#socket.resume();
+    if (isFull && !this.#hasEnded) {
+      this.#pausedAt ??= performance.now();
+      this.#socket.pause();
+    } else this.#socket.resume();
   }
 
   #watchAnswer(): void {
     clearTimeout(this.#answerTimer);
     const [first] = this.#slots;
     if (first === undefined) return;
-    this.#answerTimer = setTimeout(() => {
-      this.#events.onLate();
-      this.#end();
-    }, first.deadline - performance.now());
+    this.#answerTimer = setTimeout(() => this.#send(), first.deadline - performance.now());
   }
 
   /** `isLater`: another frame than before is incomplete now, or none. */
@@ -206,4 +222,8 @@ export class PhpConnection {
     this.#slots = [];
     this.#held = 0;
   }
+}
+
+function isLate({ deadline }: Slot): boolean {
+  return performance.now() >= deadline;
 }

@@ -9,6 +9,7 @@ import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
 import { type CompatTimes, compatLimits } from '../limits.ts';
+import { LoopWatch } from './loop-watch.ts';
 import { PhpConnection, type PhpEvents } from './php-connection.ts';
 import { PhpDialect } from './php-dialect.ts';
 
@@ -19,6 +20,7 @@ export class PhpListener implements CompatListener {
   readonly #dialect: PhpDialect;
   readonly #rejections: RejectionLines;
   readonly #late: FailureLog;
+  readonly #loop = new LoopWatch();
   readonly #times: CompatTimes;
   readonly #connections = new Map<Socket, PhpConnection>();
   #drained: Promise<void> | null = null;
@@ -45,6 +47,7 @@ export class PhpListener implements CompatListener {
       (socket) => this.#onConnection(socket),
     );
     this.server.maxConnections = compatLimits.connectionsMax;
+    this.server.on('listening', () => this.#loop.begin());
     this.server.on('drop', () =>
       this.#reject('unavailable', `more than ${compatLimits.connectionsMax} connections`),
     );
@@ -64,11 +67,16 @@ export class PhpListener implements CompatListener {
   async #end(deadlineMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     for (const connection of this.#connections.values()) connection.drain();
+    const half = setTimeout(() => {
+      for (const connection of this.#connections.values()) connection.leave();
+    }, deadlineMs / 2);
     const deadline = setTimeout(() => {
       for (const socket of this.#connections.keys()) socket.destroy();
     }, deadlineMs);
     await closed;
+    clearTimeout(half);
     clearTimeout(deadline);
+    this.#loop.end();
     this.#rejections.close();
   }
 
@@ -94,6 +102,7 @@ export class PhpListener implements CompatListener {
     },
     onMalformed: (reason) => this.#reject('invalid', `frame: ${reason}`),
     onLate: () => this.#late.failed(undefined),
+    unreadSince: () => this.#loop.unreadSince(),
   };
 
   /** Of a connection that dq closes without a request. */
