@@ -13,6 +13,8 @@ let launcher = join(import.meta.dirname, '../../bin/dq');
 export interface BenchDaemon {
   readonly url: string;
   readonly pid: number;
+  /** run/dq.json */
+  readonly runFile: string;
   /** spawn until every role is ready */
   readonly startMs: number;
   api(method: string, path: string, body?: unknown): Promise<unknown>;
@@ -87,6 +89,7 @@ export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
   return {
     url,
     pid: child.pid ?? 0,
+    runFile,
     startMs,
     api,
     async processes() {

@@ -43,11 +43,11 @@ export interface LoadResult {
 }
 
 /** A job of about 120 bytes. */
-const job = JSON.stringify({ order: 9007199254740, action: 'close', note: 'x'.repeat(70) });
+export const jobBody = JSON.stringify({ order: 9007199254740, action: 'close', note: 'x'.repeat(70) });
 
 /** A batch of `count` such jobs. */
 export function batchOf(jobs: number): string {
-  return `[${Array<string>(jobs).fill(`{"topic":"bench","body":${job}}`).join(',')}]`;
+  return `[${Array<string>(jobs).fill(`{"topic":"bench","body":${jobBody}}`).join(',')}]`;
 }
 
 /** Pushes at full speed over 64 (or `connections`) keep-alive connections. */
@@ -55,7 +55,7 @@ export async function pushLoad(
   url: string,
   seconds: number,
   connections = 64,
-  body = job,
+  body = jobBody,
 ): Promise<LoadResult> {
   const cannon = join(here, '../../node_modules/autocannon/autocannon.js');
   const args = [
