@@ -160,6 +160,17 @@ describe('ouqiang/delay-queue', () => {
     expect(dq.counted.get('order cancelled')).toBe(1);
   });
 
+  it('finish: of a popped job, ends this one alone', async () => {
+    const dq = await start();
+    await dq.ask('/push', push);
+    await dq.ask('/push', { ...push, topic: 'other' });
+    await dq.pass(10_000);
+    expect(JSON.parse(await dq.ask('/pop', { topic: 'order' })).data.id).toBe('a');
+    expect(await dq.ask('/finish', { id: 'a' })).toBe(done);
+    expect(await dq.store.jobs.get({ topic: 'order', id: 'a' })).toBeNull();
+    expect((await dq.store.jobs.get({ topic: 'other', id: 'a' }))?.state).toBe('ready');
+  });
+
   it('finish: of a lease that is lost, ends the job', async () => {
     const dq = await start();
     await dq.ask('/push', push);
