@@ -30,6 +30,7 @@ const needed: readonly Probe[] = [
   ['TIME'],
   ['ZCARD', key],
   ['ZCOUNT', key, 0, 0],
+  ['ZRANDMEMBER', key, 1],
   ['ZRANGE', key, 0, 0],
   ['ZRANGEBYSCORE', key, 0, 0],
   ['ZSCAN', key, 0],

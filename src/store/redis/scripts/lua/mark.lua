@@ -18,6 +18,7 @@ local tried = {
   { 'HDEL', h, 'f' }, { 'ZREM', z, 'm' }, { 'ZREMRANGEBYRANK', z, 0, 0 }, { 'HSET', h, 'f', 'v' }, { 'HDEL', h, 'f' },
   { 'ZADD', z, 0, 'm' }, { 'ZREM', z, 'm' }, { 'EXISTS', h }, { 'HEXISTS', h, 'f' }, { 'HGET', h, 'f' }, { 'HGETALL', h },
   { 'HKEYS', h }, { 'HLEN', h }, { 'HMGET', h, 'f' }, { 'HSCAN', h, 0 }, { 'HSTRLEN', h, 'f' }, { 'TIME' }, { 'ZCARD', z }, { 'ZCOUNT', z, 0, 0 },
+  { 'ZRANDMEMBER', z, 1 },
   { 'ZRANGE', z, 0, 0 }, { 'ZRANGEBYSCORE', z, 0, 0 }, { 'ZSCAN', z, 0 }, { 'ZSCORE', z, 'm' },
 }
 local is_ours = marker == ARGV[1] or marker == ARGV[2]
