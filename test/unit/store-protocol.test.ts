@@ -90,9 +90,9 @@ describe('messages', () => {
     expect(through((w) => messages.writeAck(w, { ...lease, attempt: only }), ofBefore)).toHaveLength(3);
   });
 
-  it('retry and bury come back with lease, delay, reason and attempt', () => {
-    const retry = { ...lease, delayMs: 60_000, attempt };
-    const bury = { ...lease, reason: 'poison', attempt } as const;
+  it('retry and bury come back with lease, condition, delay, reason and attempt', () => {
+    const retry = { ...lease, ifExpired: false, delayMs: 60_000, attempt };
+    const bury = { ...lease, ifExpired: true, reason: 'poison', attempt } as const;
     expect(through((w) => messages.writeRetry(w, retry), messages.readRetry)).toEqual(retry);
     expect(through((w) => messages.writeBury(w, bury), messages.readBury)).toEqual(bury);
   });
