@@ -121,6 +121,8 @@ describe('dq pull', () => {
       [['pull', 'report', '--max', '101'], 1, '--max'],
       [['pull', 'report', '--concurrency', '2'], 2, '--exec'],
       [['pull', 'report', '--exec', 'true', '--max', '2'], 2, '--max'],
+      // An unset variable must not ack every job.
+      [['pull', 'report', '--exec', ' '], 2, '--exec'],
       [['pull', 'absent', '--exec', 'true'], 4, 'absent'],
       [['nack', 'abc'], 1, 'lease'],
     ];

@@ -55,6 +55,8 @@ async function pull(topic: string, flags: PullFlags): Promise<void> {
   }
   if ([max, wait, flags.json].some((given) => given !== undefined))
     throw new Exit('usage', '--max, --wait and --json do not go with --exec, which runs until a signal');
+  // The shell exits with 0 for an empty command: each job would be acked.
+  if (exec.trim() === '') throw new Exit('usage', '--exec: give a command');
   const commands = wholeOf('--concurrency', concurrency ?? '1', cliLimits.pullCommandsMax);
   await runPuller({ client: () => clientOf(flags), topic, lease, command: exec, commands });
 }
