@@ -17,7 +17,7 @@ export interface PhpClient {
   send(bytes: string | Buffer): void;
   /** the bytes so far */
   received(): string;
-  /** Sends a frame, and resolves with the next frame of the other side. */
+  /** Sends a frame, and resolves with the next frame of the other side. Rejects when that closes instead. */
   ask(request: object | string): Promise<string>;
   /** The next `n` frames. */
   replies(n: number): Promise<string[]>;
@@ -53,7 +53,8 @@ export function phpClient(port: number): PhpClient {
     socket.destroy();
   });
   const replies = async (n: number) => {
-    await until(`${n} replies`, () => frames.length >= n, undefined, 1);
+    await until(`${n} replies`, () => frames.length >= n || ended !== null, undefined, 1);
+    if (frames.length < n) throw new Error(`closed instead of ${n} replies, after ${ended}`);
     return frames.splice(0, n);
   };
   return {

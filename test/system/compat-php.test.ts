@@ -8,8 +8,10 @@ import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { startRedis } from '../../scripts/services/redis.ts';
+import { compatLimits } from '../../src/intake/compat/limits.ts';
+import { masterLimits } from '../../src/master/limits.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
-import { fail, frame, phpClient, succ } from '../support/php-client.ts';
+import { fail, frame, type PhpClient, phpClient, succ } from '../support/php-client.ts';
 import { reload, writeConfig } from '../support/reloading.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
@@ -132,8 +134,28 @@ it('reload: 500 requests on one connection, and new connections all the time: no
   const daemon = await startDaemon({ args: ['--tcp-port', '0', '--servers', '2'] });
   await addTopic(daemon, 'http://127.0.0.1:9/');
   const port = portOf(daemon);
-  const client = phpClient(port);
-  expect(await client.ask(add('first'))).toBe(succ);
+  let late = 0;
+  const begun = performance.now();
+  /** On a busy machine dq can take longer than it may, and closes. So can the reload: after half of the time
+   *  that servers have to drain, dq ends a connection behind a reply. Any earlier end is a failure. */
+  const push = async (client: PhpClient, id: string): Promise<boolean> => {
+    const sentAt = performance.now();
+    const reply = await client.ask(add(id, { fix_time: '2035-01-01' })).catch(() => null);
+    if (reply === null) {
+      const now = performance.now();
+      if (now - begun < masterLimits.serverDrainMs / 2)
+        expect(now - sentAt).toBeGreaterThan(compatLimits.answerMs - 100);
+      late += 1;
+      return false;
+    }
+    expect(reply).toBe(succ);
+    return true;
+  };
+  let client = phpClient(port);
+  const pushOn = async (id: string): Promise<void> => {
+    while (!(await push(client, id))) client = phpClient(port);
+  };
+  await pushOn('first');
   let ended = false;
   const reloaded = reload(daemon).finally(() => {
     ended = true;
@@ -142,7 +164,7 @@ it('reload: 500 requests on one connection, and new connections all the time: no
     let n = 0;
     for (; !ended; n += 1) {
       const one = phpClient(port);
-      expect(await one.ask(add(`s${n}`, { fix_time: '2035-01-01' }))).toBe(succ);
+      if (!(await push(one, `s${n}`))) continue;
       one.socket.end();
       await one.closed();
     }
@@ -151,20 +173,19 @@ it('reload: 500 requests on one connection, and new connections all the time: no
   const shorts = short();
   // Its old server has begun to drain before the last requests.
   const drains = () => daemon.workers().some(({ title }) => /^dq-server-\d \(draining\)/.test(title));
-  for (let n = 0; n < 400; n += 1)
-    expect(await client.ask(add(`j${n}`, { fix_time: '2035-01-01' }))).toBe(succ);
+  for (let n = 0; n < 400; n += 1) await pushOn(`j${n}`);
   await until('an old server drains', async () => {
-    expect(await client.ask(add('kept', { fix_time: '2035-01-01' }))).toBe(succ);
+    await pushOn('kept');
     return drains();
   });
-  for (let n = 400; n < 500; n += 1)
-    expect(await client.ask(add(`j${n}`, { fix_time: '2035-01-01' }))).toBe(succ);
+  for (let n = 400; n < 500; n += 1) await pushOn(`j${n}`);
   const { code, stderr } = await reloaded;
   expect(code, stderr).toBe(0);
   expect(await shorts).toBeGreaterThan(10);
   // The same port after the reload, though 0 was asked for.
   expect(portOf(daemon)).toBe(port);
-  expect(daemon.log('error')).toEqual([]);
+  const errors = daemon.log('error').map(({ message }) => String(message));
+  expect(errors.filter((message) => late === 0 || !message.startsWith('php: no outcome'))).toEqual([]);
 });
 
 it('ports: a taken one rejects the reload or the start; a change between listeners needs a restart', async () => {
