@@ -1,5 +1,5 @@
-// The suite on three Redis servers as one job store. Order holds within a partition, so cases of order run
-// only where one shard takes all ids, beside the smoke cases; all other cases run with ids on all three.
+// The suite on three Redis servers as one job store. Orders and bounds hold within a partition, so their
+// cases run only where one shard takes all ids, beside the smoke cases; all others run with ids on all three.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
@@ -8,7 +8,7 @@ import { underTest } from '../support/shards.ts';
 import { cases } from './exercise.ts';
 import { smokeCases } from './smoke.ts';
 
-/** Cases of order: they hold for the jobs of each shard. */
+/** Cases of an order or a bound: they hold for the jobs of each shard. */
 const ofOnePartition = [
   'promote: orders several topics by due time, turns by their first jobs',
   'push: topics of a call get turns in the order of their first jobs',
@@ -22,6 +22,7 @@ const ofOnePartition = [
   'position: counts the jobs that reserve takes before',
   'hint due: sent only when a push becomes the earliest delayed job',
   'hint ready: sent only when the ready queue stops being empty',
+  'pull: a topic gets jobs while it has fewer leases than are left',
 ];
 
 describe.skipIf(await lacks('redis'))('redis shards', () => {
@@ -40,7 +41,7 @@ describe.skipIf(await lacks('redis'))('redis shards', () => {
   });
 
   describe('all of three take ids', () => {
-    it('every case of order exists', () => {
+    it('every case of one partition exists', () => {
       const titles = cases.map(({ title }) => title);
       expect(titles.filter((title) => ofOnePartition.includes(title)).sort()).toEqual(
         [...ofOnePartition].sort(),

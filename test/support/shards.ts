@@ -90,6 +90,7 @@ function asOnePartition({ jobs }: Store): JobStore {
       const reserved: ReservedJob[] = [];
       let more = false;
       let now: number | null = null;
+      const atLeaseLimit = new Set<string>();
       for (const partition of jobs.partitions()) {
         // A topic's capacity counts over all partitions.
         const left = request.max - reserved.length;
@@ -101,8 +102,9 @@ function asOnePartition({ jobs }: Store): JobStore {
         reserved.push(...answer.jobs);
         more ||= answer.more;
         now = answer.now ?? now;
+        for (const topic of answer.atLeaseLimit ?? []) atLeaseLimit.add(topic);
       }
-      return { jobs: reserved, more, now };
+      return { jobs: reserved, more, now, ...(atLeaseLimit.size > 0 && { atLeaseLimit: [...atLeaseLimit] }) };
     },
     recover: (_, max) => recovery(max, (partition, left) => jobs.recover(partition, left)),
     recoverOwners: (_, instance, which, max) =>
