@@ -55,6 +55,16 @@ function inFile() {
 const acks = (jobs: Awaited<ReturnType<StoreConnection['store']['jobs']['reserve']>>['jobs']) =>
   jobs.map((job) => ({ ...leaseOf(job), attempt: attemptOf(job, { outcome: 'delivered' }) }));
 
+it('a pause of the client, as of a suspended machine, does not count as silence of the owner', async () => {
+  await startOwner();
+  const { store } = await connected({ callMs: 500 });
+  const pushed = store.jobs.push([jobOf('1')]);
+  // The reply arrives while this process stands still.
+  await new Promise((resolve) => setImmediate(resolve));
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500);
+  expect(await pushed).toMatchObject([{ kind: 'stored' }]);
+});
+
 describe('an owner killed under load', () => {
   it('has every acknowledged write and no rejected one', async () => {
     const acknowledged = new Set<string>();

@@ -47,7 +47,8 @@ interface Call {
   readonly frame: Buffer;
   /** a repeat is harmless */
   readonly again: boolean;
-  readonly calledAt: number;
+  /** performance.now(), without the pauses of this process */
+  calledAt: number;
   /** It was written, and the owner has not rejected it as untouched. */
   wasWritten: boolean;
   /** It was written to a connection that was lost before the answer. */
@@ -71,6 +72,7 @@ export class Link {
   #attempts = 0;
   #reconnect: NodeJS.Timeout | null = null;
   #sweep: NodeJS.Timeout | null = null;
+  #sweptAt = 0;
   #flush: NodeJS.Immediate | null = null;
   #awayMs: number;
   #lastId = 0;
@@ -109,7 +111,10 @@ export class Link {
     const frame = w.done();
     if (this.#pendingBytes + frame.length > storeLimits.pendingCallBytesMax) return refusal('too_many_calls');
     this.#pendingBytes += frame.length;
-    this.#sweep ??= setInterval(() => this.#sweepDeadlines(), sweepMs);
+    if (this.#sweep === null) {
+      this.#sweptAt = performance.now();
+      this.#sweep = setInterval(() => this.#sweepDeadlines(), sweepMs);
+    }
     return new Promise((resolve, reject) => {
       const calledAt = performance.now();
       this.#waiting.push({
@@ -301,6 +306,12 @@ export class Link {
 
   #sweepDeadlines(): void {
     const now = performance.now();
+    // A pause of this process, as of a suspended machine, does not count: replies that arrived are read
+    // after this sweep.
+    const pausedMs = now - this.#sweptAt - sweepMs;
+    this.#sweptAt = now;
+    if (pausedMs > sweepMs)
+      for (const call of [...this.#waiting, ...this.#sent.values()]) call.calledAt += pausedMs;
     const { callMs = sqliteLimits.storeCallMs } = this.#options;
     const isLate = (call: Call) => now - call.calledAt > (call.wasWritten ? callMs : this.#awayMs);
     const late = [...this.#waiting, ...this.#sent.values()].filter(isLate);
