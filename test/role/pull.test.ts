@@ -246,6 +246,34 @@ describe('clients of one turn', () => {
     expect((await ids(pullerOn(), requests)).toSorted()).toEqual(['a', 'b', 'c']);
   });
 
+  it('are answered although further clients keep coming', async () => {
+    for (const topic of ['quiet', 'other']) await dq.api('POST', '/v1/topics', { topic, delivery: 'pull' });
+    const backlog = 60;
+    for (let n = 0; n < backlog; n++) await push(`j${n}`);
+    await push('o', '1', 'other');
+    const { jobs } = dq.store;
+    let asked = 0;
+    const coming: Promise<unknown>[] = [];
+    const come = () => coming.push(puller.pull({ ...request, topics: ['report'] }).jobs);
+    const puller = pullerOn({
+      reserve: async (partition, wanted) => {
+        const reserved = await jobs.reserve(partition, wanted);
+        if (++asked < backlog) come();
+        return reserved;
+      },
+    });
+    // Two leases of one topic, so that a partition is asked again.
+    const idle = [1, 2].map((n) =>
+      puller.pull({ ...request, waitMs: 60_000, leaseMs: n * 60_000, topics: ['quiet'] }),
+    );
+    const wantsTwo = puller.pull({ ...request, max: 2, topics: ['other'] });
+    come();
+    expect(await wantsTwo.jobs).toHaveLength(1);
+    expect(asked).toBeLessThan(backlog / 2);
+    for (const one of idle) one.cancel();
+    await Promise.all(coming);
+  });
+
   it('a drain waits until jobs without a client are released', async () => {
     const { jobs } = dq.store;
     let answer = (): void => {};

@@ -10,6 +10,9 @@ export const pullLimits = {
   leasesMax: 1_000,
   /** Longest wait of a request: below the usual idle limits of proxies and clients. */
   waitMsMax: 180_000,
+  /** Reserves of a partition in one turn: with clients that arrive meanwhile, a turn would not end, and only
+   *  its end answers those who got less than they want. */
+  asksMax: 16,
   /** A partition that does not answer holds up the others for this long; its late answer still counts. */
   partitionMs: 500,
   /** A release that was not stored is sent again this often, after this time. Afterwards the lease expires,

@@ -1,7 +1,7 @@
 // The Puller hands due jobs to waiting clients. It holds no lease: a lease belongs to its client and outlives
 // this process.
 // The clients of a topic are served first come, first served. A turn asks each partition for what the waiting
-// clients want, until the partition has no job for any of them. A turn begins with a new client, a `ready`
+// clients want, until it has nothing for them, a few times at most. A turn begins with a new client, a `ready`
 // hint, a client whose time is up, or after pollCeiling.
 // Invariants: a job that the store reserved is in an answer, or its release is sent. A client gets an empty
 // answer only after a turn that began after its arrival and that some partition answered.
@@ -218,7 +218,7 @@ export class Puller implements Service {
 
   /** Returns whether the partition has more jobs, as far as it answers in time. */
   async #ask(partition: Partition, turn: number, waitMs: number): Promise<boolean> {
-    for (;;) {
+    for (let asked = 0; asked < pullLimits.asksMax; asked++) {
       if (this.#wants === undefined) this.#wants = this.#wanted();
       const wanted = this.#wants;
       if (wanted === null || this.#isDraining || this.#asked.has(partition)) return false;
@@ -227,6 +227,7 @@ export class Puller implements Service {
         waitMs === Number.POSITIVE_INFINITY ? await reserving : await orAfter(waitMs, reserving, nothing);
       if (!given.asksAgain) return given.isMore;
     }
+    return true;
   }
 
   /** Of each topic with the lease of its first client, since a reserve has one lease for a topic. A topic is
