@@ -246,6 +246,18 @@ describe('frames', () => {
     expect(dq.counts()).toMatchObject({ 'php get ok': answered });
   });
 
+  it('frames: a request long after a pause of reading has all its time', async () => {
+    const dq = await start();
+    await dq.push('t', '{"a":1}', '?id=a');
+    const php = dq.client();
+    // More requests at once than dq holds: it pauses behind the last one.
+    php.send(frame({ cmd: 'get', topic: 't', id: 'a', pad: 'x'.repeat(9_000) }).repeat(14));
+    await php.replies(14);
+    const answered = performance.now();
+    await until('the pause is long ago', () => performance.now() - answered > 1_000);
+    expect(await php.ask({ cmd: 'del', topic: 't', id: 'a' })).toBe(succ);
+  });
+
   it('frames: malformed ones are closed without a reply', async () => {
     const dq = await start({ compatTimes: { frameMs: 300, idleMs: 60_000, drainIdleMs: 100 } });
     const malformed: [string | Buffer, string | null][] = [

@@ -172,7 +172,16 @@ export class PhpConnection {
     if (isFull && !this.#hasEnded) {
       this.#pausedAt ??= performance.now();
       this.#socket.pause();
-    } else this.#socket.resume();
+    } else if (this.#socket.isPaused()) {
+      this.#socket.resume();
+      // Bytes that waited are read in the next turn of the loop.
+      setImmediate(() => setImmediate(() => this.#forgetPause()));
+    }
+  }
+
+  /** Later bytes have arrived later. */
+  #forgetPause(): void {
+    if (!this.#socket.isPaused()) this.#pausedAt = null;
   }
 
   #watchAnswer(): void {
