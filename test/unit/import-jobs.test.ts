@@ -22,6 +22,7 @@ interface InSource {
 interface InDq {
   readonly body: string;
   readonly createdAt: number;
+  readonly dueAt: number;
   readonly isLive: boolean;
 }
 type Call = Parameters<ApiClient['call']>[0];
@@ -54,8 +55,8 @@ class Dq extends ApiClient {
     for (const [id, job] of this.jobs) this.jobs.set(id, { ...job, isLive: false });
   }
 
-  own(id: string, body: string): void {
-    this.jobs.set(id, { body, createdAt: 1, isLive: true });
+  own(id: string, body: string, dueAt = 1): void {
+    this.jobs.set(id, { body, createdAt: 1, dueAt, isLive: true });
   }
 
   #answer({ path, body }: Call): unknown {
@@ -68,13 +69,14 @@ class Dq extends ApiClient {
       throw new ApiRefusal(problem);
     }
     const createdAt = new Date(job.createdAt).toISOString();
-    return job.isLive ? { createdAt, body: job.body } : { createdAt, endedAt: createdAt };
+    const times = { createdAt, dueAt: new Date(job.dueAt).toISOString() };
+    return job.isLive ? { ...times, body: job.body } : { ...times, endedAt: createdAt };
   }
 
   #push({ id, mode, acceptedAt, body }: { id: string; mode: string; acceptedAt: number; body: unknown }) {
     if (mode === 'keep' && this.jobs.get(id)?.isLive) return { status: 200, duplicate: true };
     const text = JSON.stringify(body);
-    this.jobs.set(id, { body: text, createdAt: acceptedAt, isLive: true });
+    this.jobs.set(id, { body: text, createdAt: acceptedAt, dueAt: acceptedAt, isLive: true });
     this.stored.push(`${id} ${text}`);
     return { status: 201, duplicate: false };
   }
@@ -213,6 +215,15 @@ describe('import of jobs', () => {
     expect(world.source).toEqual([]);
   });
 
+  it('a job of dq with the same body that is due later is another one: --move leaves the job there', async () => {
+    const world = newWorld([one('2', 1)]);
+    world.dq.own('2', '{"v":1}', Date.now() + 86_400_000);
+    for (const n of [1, 2]) {
+      expect(await world.run({ move: true }), `run ${n}`).toMatchObject({ left: 1, counts: { removed: 0 } });
+      expect(world.source).toHaveLength(1);
+    }
+  });
+
   it('a dry run with --move removes nothing', async () => {
     const world = newWorld([one('1', 1)]);
     await world.run();
@@ -299,6 +310,8 @@ describe('state file of an import', () => {
       writeFileSync(path, text);
       expect(() => new ImportState(path, identity, true)).toThrow('s is not the state of an import');
     }
+    writeFileSync(path, `${JSON.stringify(identity)}\n{"batch":1,"jobs":[["t","1","d"]]}\n`);
+    expect(() => new ImportState(path, identity, true)).toThrow('by another version of dq');
     // A kill came before the first line was whole.
     writeFileSync(path, '{"source":"a');
     new ImportState(path, identity, true).close();

@@ -35,6 +35,7 @@ type Result = { readonly status: number; readonly duplicate: boolean } | Problem
 /** A job in dq, live or ended. */
 interface Present {
   readonly createdAt: number;
+  readonly dueAt: number;
   /** null: it has ended */
   readonly body: Buffer | null;
 }
@@ -207,7 +208,7 @@ class JobImport {
     }
     this.#report.add('pushed', stored.length);
     this.#report.add('kept', kept.length);
-    // A live job with the same body is this job, of an import without its state file.
+    // The same live job is of an import without its state file.
     const found = await this.#look(kept.flatMap((n) => jobs[n] ?? []));
     for (const [i, n] of kept.entries()) {
       const [job, present] = [jobs[n], found[i] ?? null];
@@ -215,7 +216,11 @@ class JobImport {
       if (isContent(present, job)) stored.push(job);
       else {
         left.push(n);
-        this.#report.leave('rejected', nameOf(job), 'dq has a live job of this id with another body');
+        this.#report.leave(
+          'rejected',
+          nameOf(job),
+          'dq has a live job of this id with another body, or due later',
+        );
       }
     }
     this.#state.end(left, unknown);
@@ -263,13 +268,14 @@ class JobImport {
   }
 
   async #lookAt({ topicInDq, id }: Push): Promise<Present | null> {
-    type Json = { createdAt: string; endedAt?: string; body?: string; bodyBase64?: string };
+    type Json = { createdAt: string; dueAt: string; endedAt?: string; body?: string; bodyBase64?: string };
     try {
       const path = ['v1', 'topics', topicInDq, 'jobs', id];
-      const { json } = await this.#client.call<Json>({ method: 'GET', path, needs: ['createdAt'] });
-      const { createdAt, endedAt, body = '', bodyBase64 } = json;
+      const { json } = await this.#client.call<Json>({ method: 'GET', path, needs: ['createdAt', 'dueAt'] });
+      const { createdAt, dueAt, endedAt, body = '', bodyBase64 } = json;
       const bytes = bodyBase64 === undefined ? Buffer.from(body) : Buffer.from(bodyBase64, 'base64');
-      return { createdAt: Date.parse(createdAt), body: endedAt === undefined ? bytes : null };
+      const times = { createdAt: Date.parse(createdAt), dueAt: Date.parse(dueAt) };
+      return { ...times, body: endedAt === undefined ? bytes : null };
     } catch (error) {
       if (error instanceof ApiRefusal && error.problem.code === 'job_not_found') return null;
       throw error;
@@ -277,9 +283,13 @@ class JobImport {
   }
 }
 
-/** An ended job has no body any more: its time of acceptance names it. */
+/** An ended job has no body any more: its time of acceptance names it. Without that time, a live one of the
+ *  same body is another job when it is due later. */
 function isContent(present: Present | null, job: Push & JobPush): boolean {
-  return present?.body?.equals(job.body.bytes) ?? present?.createdAt === job.sentAt;
+  const isSameTime = present?.createdAt === job.sentAt;
+  if (present?.body == null) return isSameTime;
+  const isSoon = present.dueAt <= Math.max(job.dueAt ?? 0, Date.now());
+  return present.body.equals(job.body.bytes) && (isSameTime || isSoon);
 }
 
 function nameOf({ topic, id }: SourceJob): string {

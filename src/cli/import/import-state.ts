@@ -153,6 +153,11 @@ export class ImportState {
         this.#begun(line.push.map(([topic, id, digest, sentAt]) => ({ topic, id, digest, sentAt })));
       else if ('left' in line) this.#ended(line.left, line.unknown);
       else if ('held' in line) this.#held = line.held;
+      else if (!('process' in line))
+        throw new Exit(
+          'usage',
+          `--state: ${this.#path} holds an import by another version of dq; finish it with that version`,
+        );
     });
     this.#batch = [];
     return end;
