@@ -171,7 +171,7 @@ it('reload: 500 requests on one connection, and new connections all the time: no
     return n;
   };
   const shorts = short();
-  // Its old server has begun to drain before the last requests; on a busy machine the reload may even be over.
+  // Its old server has begun to drain before the last requests; on a busy machine the reload may be over.
   const drains = () => daemon.workers().some(({ title }) => /^dq-server-\d \(draining\)/.test(title));
   for (let n = 0; n < 400; n += 1) await pushOn(`j${n}`);
   await until('an old server drains', async () => {

@@ -1,8 +1,8 @@
 // The Puller hands due jobs to waiting clients. It holds no lease: a lease belongs to its client and outlives
 // this process.
 // The clients of a topic are served first come, first served. A turn asks each partition for what the waiting
-// clients want, until it has nothing for them, a few times at most. A turn begins with a new client, a `ready`
-// hint, a client whose time is up, or after pollCeiling.
+// clients want, until it has nothing for them, some times at most. A turn begins with a new client,
+// a `ready` hint, a client whose time is up, or after pollCeiling.
 // Invariants: a job that the store reserved is in an answer, or its release is sent. A client gets an empty
 // answer only after a turn that began after its arrival and that some partition answered.
 
