@@ -58,8 +58,9 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       globalSetup: ['./test/support/services-setup.ts'],
-      // More than the cores of a small machine: tests mostly wait for processes, sockets and leases.
-      maxWorkers: 5,
+      // More than the cores of a small machine: tests mostly wait for processes, sockets and leases. Kills and
+      // broken networks need the processor more.
+      maxWorkers: mode === 'main' ? 5 : 4,
       reporters: ['default', './test/support/summary-reporter.ts'],
       projects: (mode === 'slow' ? [processes] : [unit, processes]).map((test) => ({ ...common, test })),
     },
