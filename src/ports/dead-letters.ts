@@ -1,7 +1,7 @@
 // The ports of dead letters and of the history of ended jobs. The rules of jobs.ts hold here too.
 
 import type { EndedJob, JobKey, JobSnapshot } from '../core/job.ts';
-import type { Page } from './jobs.ts';
+import type { OnChanged, Page } from './jobs.ts';
 
 export interface DeadFilter {
   readonly topic?: string;
@@ -23,13 +23,25 @@ export interface DeadLetters {
    *  store serves other callers. A call that ends early returns its count and `more` true; purge and
    *  purgeTopic do the same. After its first step in a partition, a requeue or purge skips versions made
    *  since then: a job that dies again during the call is requeued once. */
-  requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
+  requeue(
+    filter: DeadFilter,
+    max: number,
+    onChanged?: OnChanged,
+  ): Promise<{ readonly requeued: number; readonly more: boolean }>;
   /** dead → gone, oldest death first. Owed alerts stay owed. */
-  purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
+  purge(
+    filter: DeadFilter,
+    max: number,
+    onChanged?: OnChanged,
+  ): Promise<{ readonly purged: number; readonly more: boolean }>;
   /** Removes dead letters older than olderThanMs by the storage clock, oldest death first, at most max (≤
    *  limits.expireMax). Keeps those whose alert is owed or claimed. Removes nothing after a jump of the
    *  embedded store's clock, until it is stable. */
-  expire(olderThanMs: number, max: number): Promise<{ readonly expired: number; readonly more: boolean }>;
+  expire(
+    olderThanMs: number,
+    max: number,
+    onChanged?: OnChanged,
+  ): Promise<{ readonly expired: number; readonly more: boolean }>;
 }
 
 /** Ended jobs. The step that ends a job also writes its entry. An id has one entry, of the version that

@@ -8,6 +8,8 @@
 //    method says otherwise.
 //  * Orders of jobs hold within a partition.
 //  * Time is the storage clock: a caller's clock never decides what is due or when a lease expires.
+//  * A store that is opened for a journal names each change of a job (`change`, `place`, OnChanged); the
+//    journal takes these members out of the outcomes. Others name none.
 
 import type {
   AttemptRecord,
@@ -24,6 +26,7 @@ import type {
   Token,
   Version,
 } from '../core/job.ts';
+import type { Changed, ChangedJob } from '../core/journal/change.ts';
 import type { TopicCapacities, TopicCapacity } from '../core/layered-capacities.ts';
 import type { StoreFailure } from './store-error.ts';
 
@@ -68,9 +71,18 @@ export type PushOutcome =
       readonly inFlight: boolean;
       /** when it differs from the id of the push (anotherId) */
       readonly id?: string;
+      /** as in Changed. The number is the version, which is also the origin. */
+      readonly place?: string;
     }
   /** mode keep: the live job stays unchanged */
-  | { readonly kind: 'kept'; readonly version: Version; readonly dueAt: number; readonly state: JobState }
+  | {
+      readonly kind: 'kept';
+      readonly version: Version;
+      readonly dueAt: number;
+      readonly state: JobState;
+      /** as in Changed */
+      readonly place?: string;
+    }
   /** mode reject: the live job stays unchanged */
   | {
       readonly kind: 'job_exists';
@@ -83,7 +95,9 @@ export type PushOutcome =
 
 export type CancelOutcome =
   /** Removed from any state, dead included (its owed alert stays owed). `inFlight`: it was reserved. */
-  { readonly kind: 'cancelled'; readonly inFlight: boolean } | { readonly kind: 'absent' } | StoreFailure;
+  | { readonly kind: 'cancelled'; readonly inFlight: boolean; readonly change?: Changed }
+  | { readonly kind: 'absent' }
+  | StoreFailure;
 
 /** Result of run, reschedule and requeue: a new version of the same origin with unchanged body, content
  *  type, priority and acceptedAt. A lease of the old version is lost. run and reschedule do not count as
@@ -91,6 +105,8 @@ export type CancelOutcome =
 export interface Reversioned {
   readonly version: Version;
   readonly dueAt: number;
+  /** when it changed */
+  readonly change?: Changed;
 }
 
 export type RunOutcome =
@@ -152,9 +168,8 @@ export interface Reserved {
 /** lease_lost: the finishing write was applied before, or the lease was recovered. Version and token decide,
  *  not the clock: an expired lease still finishes its job until it is recovered. */
 export type FinishOutcome<Done extends string> =
-  | { readonly kind: Done }
-  | { readonly kind: 'lease_lost' }
-  | StoreFailure;
+  /** released: without a change */
+  { readonly kind: Done; readonly change?: Changed } | { readonly kind: 'lease_lost' } | StoreFailure;
 
 export interface AckItem extends Lease {
   /** for the history; null without one. Its number is the job's failures + 1 */
@@ -205,7 +220,7 @@ export interface Recovered {
   /** jobs that are ready again, without the poisoned ones */
   readonly returned: number;
   /** buried as poison */
-  readonly poisoned: readonly JobKey[];
+  readonly poisoned: readonly (JobKey & { readonly change?: Changed })[];
   readonly more: boolean;
   /** Expired leases of pullOwner; absent without one. They are unchanged: the caller settles each by retry,
    *  bury or release with ifExpired. The fencing token decides between two callers. */
@@ -241,6 +256,10 @@ export interface SearchFilter {
 /** Reports stored jobs of a push by their index, before the others have an outcome: a stuck server delays
  *  only its own jobs. Optional for a store with one server. The push returns every outcome too. */
 export type OnStored = (at: number, outcome: PushOutcome) => void;
+
+/** Receives the jobs that one step of bulk work changed. The work waits for it before its next step, and
+ *  rejects as it does. */
+export type OnChanged = (jobs: readonly ChangedJob[]) => Promise<void>;
 
 export interface JobStore {
   /** The number of partitions can change: read it each time. */

@@ -1,6 +1,7 @@
 // The port of counts, health, backup and fsck. The rules of jobs.ts hold here too.
 
 import type { JobState } from '../core/job.ts';
+import type { OnChanged } from './jobs.ts';
 
 export type StateCounts = Readonly<Record<JobState, number>>;
 
@@ -82,7 +83,11 @@ export interface StoreAdmin {
   }>;
   /** Removes jobs of one topic in any state, at most max (≤ limits.bulkMax). Their leases are lost; owed
    *  alerts stay owed. */
-  purgeTopic(topic: string, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
+  purgeTopic(
+    topic: string,
+    max: number,
+    onChanged?: OnChanged,
+  ): Promise<{ readonly purged: number; readonly more: boolean }>;
   health(): Promise<StoreHealth>;
   /** The storage clock, epoch ms; of several servers, the clock of one that answers. */
   clock(): Promise<number>;

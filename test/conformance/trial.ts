@@ -256,7 +256,7 @@ export class Trial {
 
   async buried(id: string, pushed: Pushed = {}, reason?: BuryReason): Promise<ReservedJob> {
     const job = await this.reserved(id, pushed);
-    expect(await this.bury(job, reason)).toEqual({ kind: 'buried' });
+    expect(await this.bury(job, reason)).toMatchObject({ kind: 'buried' });
     return job;
   }
 

@@ -272,6 +272,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     const counting = {
       partitions: redis.partitions,
       everywhere: (key: JobKey) => redis.everywhere(key),
+      placeOf: () => null,
       run: (script: ScriptName, partition: Partition, args: readonly Arg[]) => {
         argsOfCalls.push(args.length);
         return redis.run(script, partition, args);

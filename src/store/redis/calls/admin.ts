@@ -18,7 +18,7 @@ import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
-import { type DoneReply, inSteps } from './calls.ts';
+import { inSteps, reportChanged } from './calls.ts';
 import { examine } from './examination.ts';
 import { quarantineOf } from './quarantine.ts';
 
@@ -58,12 +58,14 @@ export function adminCalls(
       // fromEntries, because assignment would fail for a topic named `__proto__`.
       return { topics: Object.fromEntries(topics), oldestOverdueMs: oldest, ...namingMissing(missing) };
     },
-    async purgeTopic(topic, max) {
-      const { done, more } = await inSteps(
-        shards.partitions,
-        Math.min(max, limits.bulkMax),
-        async (partition, n) => (await shards.run('purgeTopic', partition, [topic, n])) as DoneReply,
-      );
+    async purgeTopic(topic, max, onChanged) {
+      const bound = Math.min(max, limits.bulkMax);
+      const { done, more } = await inSteps(shards.partitions, bound, async (partition, n) => {
+        const reply = await shards.run('purgeTopic', partition, [topic, n]);
+        const [purged, left, changed] = reply as [number, number, Buffer[]];
+        await reportChanged(shards, partition, changed, onChanged);
+        return [purged, left];
+      });
       return { purged: done, more };
     },
     async clock() {

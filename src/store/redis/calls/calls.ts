@@ -3,13 +3,14 @@
 // steps.
 
 import type { JobKey } from '../../../core/job.ts';
-import type { Partition } from '../../../ports/job-store.ts';
+import type { OnChanged, Partition } from '../../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { inBatches } from '../../batches.ts';
 import type { Place } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { type Arg, placingsMax, type Route, type Shards } from '../shard/shards.ts';
+import { readChangedJobs } from './changes.ts';
 
 /** An item at one place of its route. */
 export interface Placed<I> {
@@ -24,8 +25,13 @@ export interface ItemCall<I, O> {
   readonly script: ScriptName;
   /** of a batch */
   args(items: readonly Placed<I>[]): readonly Arg[];
-  /** The outcomes of a batch. `above`: the job is not here; its versions here never exceeded that number. */
-  read(reply: unknown, items: readonly I[]): readonly (O | { readonly above: number })[];
+  /** The outcomes of a batch. `above`: the job is not here; its versions here never exceeded that number.
+   *  `place`: as Shards.placeOf. */
+  read(
+    reply: unknown,
+    items: readonly I[],
+    place: string | null,
+  ): readonly (O | { readonly above: number })[];
   /** whether this outcome means that the job is not in this place */
   isElsewhere?(outcome: O): boolean;
   readonly batches?: (items: readonly I[]) => readonly (readonly I[])[];
@@ -182,6 +188,7 @@ async function answersOf<I, O>(
     return call.read(
       reply,
       batch.map(({ item }) => item),
+      shards.placeOf(partition),
     );
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
@@ -189,8 +196,19 @@ async function answersOf<I, O>(
   }
 }
 
-/** Reply of a bulk script; more: 0 or 1. */
+/** What a step of bulk work did; more: 0 or 1. */
 export type DoneReply = readonly [done: number, more: number];
+
+/** Reports what a step changed, where changes are named for a journal. */
+export async function reportChanged(
+  shards: Shards,
+  partition: Partition,
+  changed: readonly Buffer[],
+  onChanged: OnChanged | undefined,
+): Promise<void> {
+  const place = shards.placeOf(partition);
+  if (place !== null && changed.length > 0) await onChanged?.(readChangedJobs(changed, place));
+}
 
 /** Order of dead letters and alerts. */
 export const byDeath = (item: { deadAt: number | null; version: number }): Place => ({

@@ -1,7 +1,7 @@
 // Dead letters of the port, by scripts: list, requeue, purge, expire.
 
 import { limits } from '../../../core/limits.ts';
-import type { DeadFilter, DeadLetter, DeadLetters, Partition } from '../../../ports/job-store.ts';
+import type { DeadFilter, DeadLetter, DeadLetters, OnChanged, Partition } from '../../../ports/job-store.ts';
 import { inBatches, type StepFilter } from '../../batches.ts';
 import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
@@ -9,17 +9,24 @@ import { tidOf } from '../scripts/keys.ts';
 import { readWhole, type WholeReply } from '../scripts/records.ts';
 import { wholeMs } from '../scripts/times.ts';
 import { type Arg, askAll, namingMissing, type Shards } from '../shard/shards.ts';
-import { byDeath, type DoneReply, inSteps } from './calls.ts';
+import { byDeath, inSteps, reportChanged } from './calls.ts';
 
 export function deadCalls(shards: Shards): DeadLetters {
-  const inBulk = (script: 'deadRequeue' | 'deadPurge', filter: DeadFilter, max: number) => {
+  const inBulk = (
+    script: 'deadRequeue' | 'deadPurge',
+    filter: DeadFilter,
+    max: number,
+    onChanged: OnChanged | undefined,
+  ) => {
     // By partition, the newest version at the first step. A job that dies again between two steps has a newer
     // version, and no later step takes it.
     const versionMax = new Map<Partition, number>();
     return inSteps(piecesOf(shards, filter, max), Math.min(max, limits.bulkMax), async ([place, its], n) => {
       const args = [n, ...filterArgs({ ...its, versionMax: versionMax.get(place) })];
-      const [done, more, last] = (await shards.run(script, place, args)) as [number, number, number];
+      const reply = await shards.run(script, place, args);
+      const [done, more, last, changed] = reply as [number, number, number, Buffer[]];
       if (!versionMax.has(place)) versionMax.set(place, last);
+      await reportChanged(shards, place, changed, onChanged);
       return [done, more];
     });
   };
@@ -39,19 +46,21 @@ export function deadCalls(shards: Shards): DeadLetters {
         ...namingMissing(missing),
       };
     },
-    async requeue(filter, max) {
-      const { done, more } = await inBulk('deadRequeue', filter, max);
+    async requeue(filter, max, onChanged) {
+      const { done, more } = await inBulk('deadRequeue', filter, max, onChanged);
       return { requeued: done, more };
     },
-    async purge(filter, max) {
-      const { done, more } = await inBulk('deadPurge', filter, max);
+    async purge(filter, max, onChanged) {
+      const { done, more } = await inBulk('deadPurge', filter, max, onChanged);
       return { purged: done, more };
     },
-    async expire(olderThanMs, max) {
+    async expire(olderThanMs, max, onChanged) {
       const bound = Math.min(max, limits.expireMax);
       const { done, more } = await inSteps(shards.partitions, bound, async (partition, n) => {
         const reply = await shards.run('deadExpire', partition, [n, wholeMs(olderThanMs)]);
-        return reply as DoneReply;
+        const [expired, left, changed] = reply as [number, number, Buffer[]];
+        await reportChanged(shards, partition, changed, onChanged);
+        return [expired, left];
       });
       return { expired: done, more };
     },

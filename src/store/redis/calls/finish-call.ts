@@ -6,6 +6,7 @@ import { keyBytesMax, writeKey } from '../scripts/keys.ts';
 import { writeSafe } from '../scripts/records.ts';
 import type { Arg } from '../shard/shards.ts';
 import type { Placed } from './calls.ts';
+import { readCodes } from './changes.ts';
 
 /** Sent with the lease. */
 export interface Finish {
@@ -46,8 +47,15 @@ function writeLease(text: Buffer, start: number, lease: EndingLease): number {
   return text.writeUInt8(lease.ifExpired === true ? 1 : 0, end);
 }
 
-export function readFinishes<D extends string>(reply: unknown, done: D): readonly FinishOutcome<D>[] {
-  return Array.from(reply as Buffer, (byte) => (byte === 1 ? { kind: done } : { kind: 'lease_lost' }));
+/** `place`: null when no change follows a finished lease */
+export function readFinishes<D extends string>(
+  reply: unknown,
+  done: D,
+  place: string | null,
+): readonly FinishOutcome<D>[] {
+  return readCodes(reply, place).map(({ code, ...change }) =>
+    code === 1 ? { kind: done, ...change } : { kind: 'lease_lost' },
+  );
 }
 
 export function readExtensions(reply: unknown): readonly ExtendOutcome[] {

@@ -2,6 +2,7 @@
 // the copies of the rings (reserve-call.ts).
 
 import type { AttemptRecord, JobKey, JobSnapshot } from '../../../core/job.ts';
+import type { Changed } from '../../../core/journal/change.ts';
 import { limits } from '../../../core/limits.ts';
 import type {
   AckItem,
@@ -34,6 +35,7 @@ import type { ScriptName } from '../scripts/scripts.ts';
 import { timeOf, wholeMs } from '../scripts/times.ts';
 import { type Arg, lookUp, type Shards } from '../shard/shards.ts';
 import { callItems, ofEach } from './calls.ts';
+import { changeIn, readCodes } from './changes.ts';
 import { type Finish, finishArgs, readExtensions, readFinishes } from './finish-call.ts';
 import { pushArgs, readPushes } from './push-call.ts';
 import { reserveCall } from './reserve-call.ts';
@@ -57,7 +59,7 @@ export function jobCalls(
     const outcomes = await callItems<I, FinishOutcome<D>>(shards, items, {
       script,
       args: (batch) => finishArgs(batch, finishOf),
-      read: (reply) => readFinishes(reply, done),
+      read: (reply, _items, place) => readFinishes(reply, done, script === 'release' ? null : place),
       isElsewhere: ({ kind }) => kind === 'lease_lost',
       routeOf: (item) => shards.routeOfLease(item),
     });
@@ -95,9 +97,9 @@ export function jobCalls(
       callItems<JobKey, CancelOutcome>(shards, keys, {
         script: 'cancel',
         args: (batch) => [endCodes.indexOf(as ?? 'cancelled'), ...ofEach(key)(batch)],
-        read: (reply) =>
-          (reply as number[]).map((was) =>
-            was === 0 ? { kind: 'absent' } : { kind: 'cancelled', inFlight: was === 2 },
+        read: (reply, _items, place) =>
+          readCodes(reply, place).map(({ code, ...change }) =>
+            code === 0 ? { kind: 'absent' } : { kind: 'cancelled', inFlight: code === 2, ...change },
           ),
         isElsewhere: isAbsent,
       }),
@@ -105,7 +107,7 @@ export function jobCalls(
       callItems<JobKey, RunOutcome>(shards, keys, {
         script: 'run',
         args: ofEach(key),
-        read: (reply) => verbs(reply, runOutcome),
+        read: (reply, _items, place) => verbs(reply, place, runOutcome),
         isElsewhere: isAbsent,
       }),
     reschedule: (items) =>
@@ -115,14 +117,14 @@ export function jobCalls(
           const { from, ms } = timeOf(item.when);
           return [...key(item), `${from}${ms}`];
         }),
-        read: (reply) => verbs(reply, rescheduleOutcome),
+        read: (reply, _items, place) => verbs(reply, place, rescheduleOutcome),
         isElsewhere: isAbsent,
       }),
     requeue: (keys) =>
       callItems<JobKey, RequeueOutcome>(shards, keys, {
         script: 'requeue',
         args: ofEach(key),
-        read: (reply) => verbs(reply, requeueOutcome),
+        read: (reply, _items, place) => verbs(reply, place, requeueOutcome),
         isElsewhere: isAbsent,
       }),
 
@@ -165,7 +167,10 @@ export function jobCalls(
 
     async recover(partition, max) {
       const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];
-      const recovered = readRecovered(await shards.run('recover', partition, args));
+      const recovered = readRecovered(
+        await shards.run('recover', partition, args),
+        shards.placeOf(partition),
+      );
       if (recovered.pulled !== undefined)
         shards.leased(
           partition,
@@ -177,6 +182,7 @@ export function jobCalls(
       const named = 'dead' in which ? ['dead', which.dead] : ['living', ...which.living];
       return readRecovered(
         await shards.run('recoverOwners', partition, [Math.min(max, limits.recoverMax), instance, ...named]),
+        shards.placeOf(partition),
       );
     },
     async releaseUnheld(partition, owner, held) {
@@ -216,37 +222,39 @@ async function pushAnywhere(
   return outcomes;
 }
 
-type VerbReply = readonly [kind: number, version: number, dueAt: number, state: number];
-const verbs = <O>(reply: unknown, outcome: (reply: VerbReply) => O): readonly O[] =>
-  (reply as VerbReply[]).map(outcome);
+type VerbReply = readonly [kind: number, version: number, dueAt: number, state: number, change: Buffer];
+type ReadVerb<O> = (reply: VerbReply, change: { readonly change?: Changed }) => O;
+const verbs = <O>(reply: unknown, place: string | null, read: ReadVerb<O>): readonly O[] =>
+  (reply as VerbReply[]).map((each) => read(each, changeIn(each[4], place)));
 
-function runOutcome([kind, version, dueAt, state]: VerbReply): RunOutcome {
+const runOutcome: ReadVerb<RunOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
   if (kind === 3) return { kind: 'dead' };
-  if (kind === 1) return { kind: 'run', version, dueAt };
+  if (kind === 1) return { kind: 'run', version, dueAt, ...change };
   return { kind: 'unchanged', state: state === 1 ? 'ready' : 'reserved', version, dueAt };
-}
+};
 
-function rescheduleOutcome([kind, version, dueAt, state]: VerbReply): RescheduleOutcome {
+const rescheduleOutcome: ReadVerb<RescheduleOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
   if (kind === 3) return { kind: 'dead' };
   if (kind === 2) return { kind: 'in_flight' };
-  return { kind: 'rescheduled', state: state === 0 ? 'delayed' : 'ready', version, dueAt };
-}
+  return { kind: 'rescheduled', state: state === 0 ? 'delayed' : 'ready', version, dueAt, ...change };
+};
 
 const liveStates = ['delayed', 'ready', 'reserved'] as const;
 
-function requeueOutcome([kind, version, dueAt, state]: VerbReply): RequeueOutcome {
+const requeueOutcome: ReadVerb<RequeueOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
   if (kind === 2) return { kind: 'not_dead', state: liveStates[state] ?? 'reserved' };
-  return { kind: 'requeued', version, dueAt };
-}
+  return { kind: 'requeued', version, dueAt, ...change };
+};
 
-function readRecovered(reply: unknown): Recovered {
+function readRecovered(reply: unknown, place: string | null): Recovered {
   const [returned, more, poisoned, pulls = []] = reply as [number, number, Buffer[], unknown[]?];
-  const keys = Array.from({ length: poisoned.length / 2 }, (_, i) => ({
-    topic: String(poisoned[2 * i]),
-    id: idOf(poisoned[2 * i + 1] as Buffer),
+  const keys = Array.from({ length: poisoned.length / 3 }, (_, i) => ({
+    topic: String(poisoned[3 * i]),
+    id: idOf(poisoned[3 * i + 1] as Buffer),
+    ...changeIn(poisoned[3 * i + 2] as Buffer, place),
   }));
   const pulled = Array.from({ length: pulls.length / 6 }, (_, i) =>
     readExpired(pulls.slice(6 * i, 6 * i + 6) as unknown as Parameters<typeof readExpired>[0]),

@@ -60,12 +60,18 @@ const replyBytes = 16;
 export function readPushes(
   reply: unknown,
   jobs: readonly PushJob[],
+  place: string | null,
 ): readonly (PushOutcome | { readonly above: number })[] {
   const text = reply as Buffer;
-  return jobs.map((job, i) => readPush(text, replyBytes * i, job));
+  return jobs.map((job, i) => readPush(text, replyBytes * i, job, place));
 }
 
-function readPush(text: Buffer, at: number, job: PushJob): PushOutcome | { readonly above: number } {
+function readPush(
+  text: Buffer,
+  at: number,
+  job: PushJob,
+  place: string | null,
+): PushOutcome | { readonly above: number } {
   const state = text.readUInt8(at + 1);
   const version = readSafe(text, at + 3);
   const dueAt = text.readUIntBE(at + 10, 6);
@@ -79,13 +85,15 @@ function readPush(text: Buffer, at: number, job: PushJob): PushOutcome | { reado
         state: state === 0 ? 'delayed' : 'ready',
         replaced: (bits & 1) !== 0,
         inFlight: (bits & 2) !== 0,
+        ...(place === null ? {} : { place }),
       };
     }
     case 3:
       return { above: version };
     default: {
       const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
-      return { kind, version, dueAt, state: stateCodes[state] ?? 'dead' };
+      const found = { kind, version, dueAt, state: stateCodes[state] ?? 'dead' } as const;
+      return kind === 'kept' && place !== null ? { ...found, kind, place } : found;
     }
   }
 }

@@ -244,6 +244,12 @@ export class RedisStore implements Shards {
     return this.#byPartition.get(partition)?.shard.name ?? '';
   }
 
+  placeOf(partition: Partition): string | null {
+    const one = this.#byPartition.get(partition);
+    if (one === undefined || this.#options.writer === undefined) return null;
+    return `${one.shard.id}:${partition - one.base}`;
+  }
+
   isNearlyFull(partition: Partition): boolean {
     return this.#byPartition.get(partition)?.shard.isNearlyFull ?? false;
   }

@@ -35,6 +35,9 @@ export interface ShardOptions extends OwnershipOptions {
   readonly listNumber?: () => number;
   /** false: ended jobs leave no entry */
   readonly keepHistory: boolean;
+  /** The name under which this process writes the journal, `<instance>.<incarnation>`: replies then name each
+   *  change. Absent: they name none. */
+  readonly writer?: string | undefined;
   readonly onFatal: (error: Error) => void;
   /** for tests: other text for parts of the scripts */
   readonly scriptParts?: Readonly<Record<string, string>>;
@@ -120,9 +123,11 @@ export class Shard {
     return this.#memory.isNearlyFull;
   }
 
-  /** h: ended jobs are kept in the history */
+  /** as lua/shared/frame.lua reads them */
   get #switches(): string {
-    return this.#options.keepHistory && !this.isNearlyFull ? 'h' : '';
+    const { keepHistory, writer } = this.#options;
+    const history = keepHistory && !this.isNearlyFull ? 'h' : '';
+    return writer === undefined ? history : `${history} ${writer}`;
   }
 
   /** Changes after each moment in which the server may have lost data: cached content is then invalid. */

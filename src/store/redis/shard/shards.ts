@@ -30,6 +30,8 @@ export interface Shards {
   has(partition: Partition, ...keys: readonly string[]): Promise<boolean>;
   /** address of the partition's shard, without secrets */
   nameOf(partition: Partition): string;
+  /** `<shard id>:<bucket>`, where changes are named for a journal; null: they are not */
+  placeOf(partition: Partition): string | null;
   /** its shard is nearly full: see memory-watch.ts */
   isNearlyFull(partition: Partition): boolean;
   /** Changes after each moment in which the shard may have lost data: cached content is then invalid. */

@@ -3,7 +3,7 @@
 -- @keys P
 -- @args the leases (shared/leases.lua); attempt: JSON, a job's only attempt packed as in first-attempt.ts, ''
 --   = keep none
--- @returns a byte per lease: 1 acked, 0 lost
+-- @returns per lease a byte: 1 acked, 0 lost; with a journal its change follows a 1
 -- @writes the lease, then record, body, history
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, leases, quarantine
 local jobs, attempts = {}, {}

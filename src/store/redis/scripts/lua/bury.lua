@@ -2,7 +2,7 @@
 -- bury: makes a job a dead letter, reserved → dead, with one failure more and an owed alert.
 -- @keys P
 -- @args the leases (shared/leases.lua); number: code of the reason
--- @returns a byte per lease: 1 buried, 0 lost
+-- @returns per lease a byte: 1 buried, 0 lost; with a journal its change follows a 1
 -- @writes attempts, the lease, then the state record, the dead sets, the alert
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
 -- Why: one step, so that no dead letter is without its alert.

@@ -2,11 +2,16 @@
 -- dead-purge: removes dead letters, oldest death first; owed alerts stay owed.
 -- @keys P
 -- @args max, filter
--- @returns purged, 1 when more match, the newest version before the call: later steps pass over newer ones
+-- @returns purged, 1 when more match, the newest version before the call: later steps pass over newer ones;
+--   with a journal topic, tag+id and change of each job
 -- @writes as cancel
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine, dead
 local max, last = tonumber(ARGV[4]), math.max(seq, us - 1)
 local found, more = oldest_dead(read_filter(5), max)
-for _, job in ipairs(found) do end_job(job, 2) end
+local changed = {}
+for _, job in ipairs(found) do
+  end_job(job, 2)
+  note_change(changed, job)
+end
 finish()
-return { #found, more and 1 or 0, last }
+return { #found, more and 1 or 0, last, changed }

@@ -2,12 +2,12 @@
 -- purge-topic: removes jobs of one topic in any state; leases are lost, owed alerts stay owed.
 -- @keys P
 -- @args topic, max
--- @returns purged, 1 when more are left
+-- @returns purged, 1 when more are left; with a journal topic, tag+id and change of each job
 -- @writes as cancel
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
 local no = topic_number(ARGV[4])
 local max = tonumber(ARGV[5])
-if not no then return { 0, 0 } end
+if not no then return { 0, 0, {} } end
 local found = {}
 for _, key in ipairs({ ':d:', ':r:0:', ':r:1:', ':r:2:', ':x:' }) do
   if #found <= max then
@@ -28,13 +28,14 @@ for _, set in ipairs({ ':l', ':k' }) do
     at = at + #piece
   until #piece == 0
 end
-local purged = 0
+local purged, changed = 0, {}
 for i = 1, math.min(#found, max) do
   local job = found[i]()
   if job then
     end_job(job, 2)
+    note_change(changed, job)
     purged = purged + 1
   end
 end
 finish()
-return { purged, #found > max and 1 or 0 }
+return { purged, #found > max and 1 or 0, changed }

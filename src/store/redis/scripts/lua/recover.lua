@@ -3,8 +3,8 @@
 --   of pulled jobs.
 -- @keys P
 -- @args max; the gap between calls that counts as an outage (ms), the hold after it (ms)
--- @returns returned, 1 when more have expired, topic and tag+id of each job buried as poison; per expired
---   lease of a pulled job: topic, tag+id, version, token, failures, end (ms)
+-- @returns returned, 1 when more have expired; topic, tag+id and change ('' without a journal) of each job
+--   buried as poison; per expired lease of a pulled job: topic, tag+id, version, token, failures, end (ms)
 -- @writes time of this call and end of the hold; per lease: the lease, then the state record, its set, an
 --   alert
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, strikes

@@ -5,6 +5,6 @@
 -- @returns a byte per lease: 1 released, 0 lost
 -- @writes the lease, then the state record, its set
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
-local answer = finish_leases(back_in_place)
+local answer = finish_leases(back_in_place, true)
 finish()
 return answer

@@ -3,7 +3,7 @@
 -- @keys P
 -- @args per job: topic, tag+id, due (d<delay ms> or a<epoch ms>)
 -- @returns per job: kind (0 absent, 1 rescheduled, 2 in flight, 3 dead), version, due, state (0 delayed, 1
---   ready)
+--   ready), change (rescheduled; journal)
 -- @writes its set, then record, its new set; numbers last
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine
 local answers = {}
@@ -15,7 +15,8 @@ for i = 4, #ARGV, 3 do
     local ms = tonumber(when:sub(2))
     make_anew(job, when:byte(1) == 97 and math.max(ms, now) or ms == 0 and now or now + ms + 1)
   end
-  answers[#answers + 1] = { kind, job and job.version or 0, job and job.due or 0, job and job.due > now and 0 or 1 }
+  answers[#answers + 1] = { kind, job and job.version or 0, job and job.due or 0, job and job.due > now and 0 or 1,
+    kind == 1 and change_of(job, job.version) or '' }
 end
 finish()
 return answers

@@ -3,7 +3,7 @@
 --   kept.
 -- @keys P
 -- @args the leases (shared/leases.lua); number: the delay (whole ms)
--- @returns a byte per lease: 1 retried, 0 lost
+-- @returns per lease a byte: 1 retried, 0 lost; with a journal its change follows a 1
 -- @writes attempts, the lease, then record, its set
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
 local answer = finish_leases(function(job, delay, attempt)

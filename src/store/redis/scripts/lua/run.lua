@@ -2,7 +2,7 @@
 -- run: makes delayed jobs due now, as new versions.
 -- @keys P
 -- @args per job: topic, tag+id
--- @returns per job: kind (0 absent, 1 run, 2 unchanged, 3 dead), version, due, state
+-- @returns per job: kind (0 absent, 1 run, 2 unchanged, 3 dead), version, due, state, change (run; journal)
 -- @writes its set, then record, its new set; numbers last
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine
 local answers = {}
@@ -12,7 +12,8 @@ for i = 4, #ARGV, 2 do
   local kind = not job and 0 or state == 3 and 3 or state == 0 and 1 or 2
   -- An overdue job keeps its due time, and so its place before later ones.
   if kind == 1 then make_anew(job, math.min(job.due, now)) end
-  answers[#answers + 1] = { kind, job and job.version or 0, job and job.due or 0, state or 0 }
+  answers[#answers + 1] = { kind, job and job.version or 0, job and job.due or 0, state or 0,
+    kind == 1 and change_of(job, job.version) or '' }
 end
 finish()
 return answers

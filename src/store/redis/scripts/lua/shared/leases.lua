@@ -39,8 +39,9 @@ local function leased(lease)
   return job
 end
 
--- Calls finish_one(job, number, attempt) for each valid lease. Returns a byte per lease: 1 finished, 0 lost.
-local function finish_leases(finish_one)
+-- Calls finish_one(job, number, attempt) for each valid lease. Returns per lease a byte: 1 finished, 0 lost; a
+-- finished one is followed by its change, unless is_same: the job only moves back.
+local function finish_leases(finish_one, is_same)
   local answers = {}
   for i, lease in ipairs(leases_shown()) do
     local job = leased(lease)
@@ -48,7 +49,7 @@ local function finish_leases(finish_one)
       is_over[lease.f] = true
       finish_one(job, lease.number, lease.attempt)
     end
-    answers[i] = string.char(job and 1 or 0)
+    answers[i] = job and '\1' .. (is_same and '' or change_of(job)) or '\0'
   end
   return table.concat(answers)
 end

@@ -74,3 +74,10 @@ local function revive(job)
   write_record(job)
   wait_again(job)
 end
+
+-- Adds topic, tag+id and change of a job to a list, for a journal.
+local function note_change(changed, job, number)
+  if not writer then return end
+  local n = #changed
+  changed[n + 1], changed[n + 2], changed[n + 3] = topic_name(job.no), job.tid, change_of(job, number)
+end

@@ -1,6 +1,6 @@
 -- strikes: gives a strike for each lease that ended without an outcome. The job is ready again; with strike
--- number limits.strikesPoison it is buried instead (no failure more). Returns {returned, more, topic and
--- tag+id of each poisoned job}.
+-- number limits.strikesPoison it is buried instead (no failure more). Returns {returned, more, topic, tag+id
+-- and change of each poisoned job}.
 local function strike(members, max)
   local poisoned = {}
   local returned = 0
@@ -13,8 +13,8 @@ local function strike(members, max)
         returned = returned + 1
       else
         bury(job, limits.poison, last_attempt(job))
-        poisoned[#poisoned + 1] = topic_name(job.no)
-        poisoned[#poisoned + 1] = job.tid
+        local n = #poisoned
+        poisoned[n + 1], poisoned[n + 2], poisoned[n + 3] = topic_name(job.no), job.tid, change_of(job)
       end
     end
   end

@@ -1,0 +1,53 @@
+// Reads the changes of jobs in the replies of scripts (change_of in lua/shared/numbers.lua). Scripts name them
+// only to a process that writes a journal.
+
+import type { Changed, ChangedJob } from '../../../core/journal/change.ts';
+import { idOf } from '../scripts/keys.ts';
+import { readSafe } from '../scripts/records.ts';
+
+/** bytes of a change */
+export const changeBytes = 29;
+
+/** `place`: as Shards.placeOf */
+export function readChange(text: Buffer, at: number, place: string): Changed {
+  return {
+    number: readSafe(text, at),
+    place,
+    version: readSafe(text, at + 7),
+    origin: readSafe(text, at + 14),
+    dueAt: text.readUIntBE(at + 21, 6),
+    failures: text.readUInt16BE(at + 27),
+  };
+}
+
+/** The member of an outcome; none in a reply without a change. */
+export function changeIn(text: Buffer, place: string | null): { readonly change?: Changed } {
+  return place === null || text.length === 0 ? {} : { change: readChange(text, 0, place) };
+}
+
+/** Per item its code; a change follows each code but 0, unless `place` is null. */
+export function readCodes(
+  reply: unknown,
+  place: string | null,
+): readonly { readonly code: number; readonly change?: Changed }[] {
+  const text = reply as Buffer;
+  const codes: { readonly code: number; readonly change?: Changed }[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.readUInt8(at);
+    if (code === 0 || place === null) codes.push({ code });
+    else {
+      codes.push({ code, change: readChange(text, at + 1, place) });
+      at += changeBytes;
+    }
+  }
+  return codes;
+}
+
+/** Topic, tag+id and change of each job that a step of bulk work changed. */
+export function readChangedJobs(list: readonly Buffer[], place: string): readonly ChangedJob[] {
+  return Array.from({ length: list.length / 3 }, (_, i) => ({
+    topic: String(list[3 * i]),
+    id: idOf(list[3 * i + 1] as Buffer),
+    ...readChange(list[3 * i + 2] as Buffer, 0, place),
+  }));
+}
