@@ -59,13 +59,13 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', () => {
     follow(changeOf(retried), { version, origin, dueAt, failures: 1 });
 
     const [run] = await jobs.run([first]);
-    const anew = await trial.known('a');
-    expect(anew.version).toBeGreaterThan(version);
-    follow(changeOf(run), { number: anew.version, version: anew.version, origin, failures: 1 });
+    const renewed = await trial.known('a');
+    expect(renewed.version).toBeGreaterThan(version);
+    follow(changeOf(run), { number: renewed.version, version: renewed.version, origin, failures: 1 });
 
     const second = await trial.lease();
     const [buried] = await jobs.bury([{ ...second, reason: 'no_retry', attempt }]);
-    follow(changeOf(buried), { version: anew.version, origin, dueAt: anew.dueAt, failures: 2 });
+    follow(changeOf(buried), { version: renewed.version, origin, dueAt: renewed.dueAt, failures: 2 });
 
     const [requeued] = await jobs.requeue([first]);
     const again = await trial.known('a');

@@ -1,5 +1,5 @@
-// Reads the changes of jobs in the replies of scripts (change_of in lua/shared/numbers.lua). Scripts name them
-// only to a process that writes a journal.
+// Reads the changes of jobs in the replies of scripts (change_of in lua/shared/numbers.lua). Scripts name
+// them only to a process that writes a journal.
 
 import type { Changed, ChangedJob } from '../../../core/journal/change.ts';
 import { idOf } from '../scripts/keys.ts';

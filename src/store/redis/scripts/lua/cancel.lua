@@ -2,7 +2,8 @@
 -- cancel: removes jobs in any state.
 -- @keys P
 -- @args how they end (code); per job: topic, tag+id
--- @returns per job a byte: 0 absent, 1 cancelled, 2 cancelled while reserved; with a journal its change follows
+-- @returns per job a byte: 0 absent, 1 cancelled, 2 cancelled while reserved; with a journal the change
+--   of a cancelled one follows
 -- @writes the set of its state, then record, body, history
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
 local answers = {}

@@ -39,8 +39,8 @@ local function leased(lease)
   return job
 end
 
--- Calls finish_one(job, number, attempt) for each valid lease. Returns per lease a byte: 1 finished, 0 lost; a
--- finished one is followed by its change, unless is_same: the job only moves back.
+-- Calls finish_one(job, number, attempt) for each valid lease. Returns per lease a byte: 1 finished, 0 lost.
+-- The change of a finished one follows, unless is_same: the job only moves back.
 local function finish_leases(finish_one, is_same)
   local answers = {}
   for i, lease in ipairs(leases_shown()) do

@@ -24,8 +24,8 @@ local function keep_numbers()
   if drawn then call('HSET', P .. ':n', 'seq', digits(seq)) end
 end
 
--- A change as the journal names it: number, version, origin (7 bytes each), due (6), failures (2). number: its
--- own one when nil. '' without a journal.
+-- A change as the journal names it: number, version, origin (7 bytes each), due (6), failures (2). Draws the
+-- number when it is nil. '' without a journal.
 local function change_of(job, number)
   if not writer then return '' end
   return struct.pack('>I7I7I7I6I2', number or draw(), job.version, job.origin, job.due, job.failures)
