@@ -53,7 +53,7 @@ export type Change =
       /** null: poison, or left out because the spool is nearly full */
       readonly attempt: AttemptRecord | null;
     })
-  /** Cancelled and purged refer to the id, whatever its version: their version is their number. */
+  /** Cancel (also as done) and purge refer to the id, whatever its version: their version is their number. */
   | (Common & { readonly kind: 'ended'; readonly end: EndState; readonly attempt: AttemptRecord | null })
   /** The alert of this version was settled as sent or `nobody`. Not a change of the job: number = version. */
   | (Common & { readonly kind: 'alert' })

@@ -1,6 +1,7 @@
 // The journal's row of a job: what all its changes together say about it.
 // Invariant: mergeRows is commutative, associative and idempotent, because each part of a row is the maximum
-// of its own order. registry/sql/journal writes the same rule as an upsert.
+// of its own order. All rows of one origin have the same pushed parts. registry/sql/journal writes the same
+// rule as an upsert.
 
 import type { BuryReason, EndState, JobKey, Version } from '../job.ts';
 import { type Change, instantOf, type PushedParts } from './change.ts';
@@ -9,10 +10,8 @@ import { type Change, instantOf, type PushedParts } from './change.ts';
 export type RowState = 'waiting' | 'dead' | EndState | 'none';
 
 export interface JobRow extends JobKey, Standing {
-  /** epoch ms: the due time of a waiting job, else the time of its death or end */
-  readonly orderAt: number;
+  readonly origin: Version;
   readonly dueAt: number;
-  readonly failures: number;
   readonly reason: BuryReason | null;
   readonly place: string;
   /** the highest origin that ended: no body of it, or of an older one, is kept */
@@ -29,17 +28,26 @@ export interface JobRow extends JobKey, Standing {
 export interface Standing {
   readonly state: RowState;
   readonly version: Version;
-  readonly origin: Version;
   readonly number: Version;
+  readonly failures: number;
+  /** epoch ms: the due time of a waiting job, else the time of its death or end */
+  readonly orderAt: number;
 }
 
 const live: ReadonlySet<RowState> = new Set(['waiting', 'dead']);
 
 export const isEnded = ({ state }: Standing): boolean => !live.has(state) && state !== 'none';
 
-/** Below 0: a is lower; 0: both are the same change. */
+/** Below 0: a is lower; 0: both are the same change. A found change has the number of its version: of several
+ *  such reads the latest has the most failures, or the latest time. */
 export function compareStanding(a: Standing, b: Standing): number {
-  return a.version - b.version || Number(isEnded(a)) - Number(isEnded(b)) || a.number - b.number;
+  return (
+    a.version - b.version ||
+    Number(isEnded(a)) - Number(isEnded(b)) ||
+    a.number - b.number ||
+    a.failures - b.failures ||
+    a.orderAt - b.orderAt
+  );
 }
 
 /** The row that one change makes. */
@@ -77,9 +85,10 @@ export function rowOf(change: Change): JobRow {
   }
 }
 
-/** Cancel and purge end everything that was pushed before them; an ack ends what it delivered. */
-function endedBy({ end, version, origin }: Change & { readonly kind: 'ended' }): Version {
-  return end === 'cancelled' || end === 'purged' ? version : origin;
+/** Cancel and purge end all earlier pushes of the id: their version is their number. Other ends are of one
+ *  origin. */
+function endedBy({ number, version, origin }: Change & { readonly kind: 'ended' }): Version {
+  return version === number ? version : origin;
 }
 
 /** The row of all changes in a and b, which are of one id. */
