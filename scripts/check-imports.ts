@@ -21,6 +21,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Adapters
   store: ['core', 'runtime', 'ports', 'telemetry', 'registry'],
   'registry/sql': ['core', 'runtime', 'ports', 'registry'],
+  spool: ['core', 'runtime', 'ports', 'telemetry'],
   sink: ['core'],
   // Checks by dq doctor and the console, which look at servers and files themselves
   doctor: ['core', 'runtime', 'config', 'registry/sql', 'store', 'master'],

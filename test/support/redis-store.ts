@@ -4,7 +4,9 @@
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { EndedJob } from '../../src/core/job.ts';
+import { readSafe } from '../../src/core/number-bytes.ts';
 import { filled } from '../../src/core/shard-list.ts';
+import { reasonCodes } from '../../src/core/stored-codes.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
 import { idOf } from '../../src/store/redis/scripts/keys.ts';
 import {
@@ -13,12 +15,10 @@ import {
   readEnded,
   readEndedAttempts,
   readRecord,
-  readSafe,
   readStateRecord,
 } from '../../src/store/redis/scripts/records.ts';
 import { RedisStore, type RedisStoreOptions } from '../../src/store/redis/shard/redis-store.ts';
 import type { Shard } from '../../src/store/redis/shard/shard.ts';
-import { reasonCodes } from '../../src/store/stored-codes.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import {
   type DumpedJob,

@@ -4,17 +4,17 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { optionsIn } from '../../src/core/extension.ts';
 import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
+import { endCodes, priorityCodes, reasonCodes, stateCodes } from '../../src/core/stored-codes.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
 import type { TopicRecord } from '../../src/ports/registry.ts';
 import type { Database } from '../../src/runtime/database.ts';
-import { optionsIn } from '../../src/store/extension.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
 import { attemptsOfEnded } from '../../src/store/sqlite/engine/history.ts';
 import { invariants } from '../../src/store/sqlite/file/invariants.ts';
 import { ended } from '../../src/store/sqlite/file/schema.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../../src/store/sqlite/owner/owner.ts';
-import { endCodes, priorityCodes, reasonCodes, stateCodes } from '../../src/store/stored-codes.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { type DumpedJob, inDumpOrder, type StateDump } from '../conformance/store-under-test.ts';
 

@@ -30,7 +30,7 @@ export interface PushedParts {
   readonly acceptedAt: number;
   readonly priority: Priority;
   readonly contentType: string | null;
-  /** options of the job (store/extension.ts); null without one */
+  /** options of the job (core/extension.ts); null without one */
   readonly extension: Buffer | null;
   readonly body: Buffer;
 }

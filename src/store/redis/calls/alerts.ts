@@ -2,10 +2,10 @@
 // because two shards may give the same version to two jobs.
 
 import type { Version } from '../../../core/job.ts';
+import { alertCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, AlertOutbox, Partition } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
-import { alertCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
 import { readAlert } from '../scripts/records.ts';
 import { askAll, lookUp, namingMissing, type Shards } from '../shard/shards.ts';

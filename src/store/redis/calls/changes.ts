@@ -2,8 +2,8 @@
 // them only to a process that writes a journal.
 
 import type { Changed, ChangedJob } from '../../../core/journal/change.ts';
+import { readSafe } from '../../../core/number-bytes.ts';
 import { idOf } from '../scripts/keys.ts';
-import { readSafe } from '../scripts/records.ts';
 
 /** bytes of a change */
 export const changeBytes = 29;

@@ -1,9 +1,10 @@
 // Encodes the leases of an ack, retry, bury, release or extend as one binary argument, as push-call.ts does
 // for jobs, and decodes the replies. lua/shared/leases.lua reads the argument.
 
+import { writeSafe } from '../../../core/number-bytes.ts';
 import type { EndingLease, ExtendOutcome, FinishOutcome } from '../../../ports/job-store.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
-import { writeSafe } from '../scripts/records.ts';
+
 import type { Arg } from '../shard/shards.ts';
 import type { Placed } from './calls.ts';
 import { readCodes } from './changes.ts';

@@ -4,6 +4,7 @@
 import type { AttemptRecord, JobKey, JobSnapshot } from '../../../core/job.ts';
 import type { Changed } from '../../../core/journal/change.ts';
 import { limits } from '../../../core/limits.ts';
+import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
 import type {
   AckItem,
   BuryItem,
@@ -27,7 +28,6 @@ import type {
 import { pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import { storeLimits } from '../../limits.ts';
-import { endCodes, reasonCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
 import { readWhole, type WholeReply } from '../scripts/records.ts';

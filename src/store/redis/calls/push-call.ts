@@ -2,18 +2,11 @@
 // the reverse. One argument per field cost the client library a tenth of a server process's time, and Redis
 // the same.
 
+import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
+import { stateCodes } from '../../../core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
-import { stateCodes } from '../../stored-codes.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
-import {
-  flagsOf,
-  hasPast,
-  liesApart,
-  readSafe,
-  tailBytesMax,
-  writeSafe,
-  writeTail,
-} from '../scripts/records.ts';
+import { flagsOf, hasPast, liesApart, tailBytesMax, writeTail } from '../scripts/records.ts';
 import { timeOf } from '../scripts/times.ts';
 import type { Arg } from '../shard/shards.ts';
 import type { Placed } from './calls.ts';

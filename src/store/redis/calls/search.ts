@@ -2,10 +2,10 @@
 // partition.
 
 import type { EndState, FoundJob, JobState } from '../../../core/job.ts';
+import { endCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { Page, Partition, SearchFilter } from '../../../ports/job-store.ts';
 import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, mergedPage, type Order, type Part, type Place, placeOf } from '../../pages.ts';
-import { endCodes, stateCodes } from '../../stored-codes.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
 import { type FoundReply, readEnded, readFound } from '../scripts/records.ts';
 import { type Arg, askAll, namingMissing, type Shards } from '../shard/shards.ts';

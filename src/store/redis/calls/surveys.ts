@@ -3,13 +3,13 @@
 
 import { horizonEndsMs } from '../../../core/horizon.ts';
 import type { FoundJob } from '../../../core/job.ts';
+import { stateCodes } from '../../../core/stored-codes.ts';
 import type { Partition, Scan, ScanFilter, Surveys } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { inBatches } from '../../batches.ts';
 import { DeadGrouping } from '../../dead-groups.ts';
 import { storeLimits } from '../../limits.ts';
 import { newest, type Place } from '../../pages.ts';
-import { stateCodes } from '../../stored-codes.ts';
 import { SurveyPace, SurveyQueue } from '../../survey-pace.ts';
 import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';

@@ -1,6 +1,7 @@
 // Reads the stored records, and writes those parts that a push sends. lua/shared/jobs.lua and alerts.lua pack
 // and unpack the same bytes; layout.md explains them. Codes are stored: only add at the end.
 
+import { extensionOf, optionsIn } from '../../../core/extension.ts';
 import type {
   AttemptRecord,
   EndedJob,
@@ -9,10 +10,10 @@ import type {
   JobSnapshot,
   ReservedJob,
 } from '../../../core/job.ts';
+import { readSafe } from '../../../core/number-bytes.ts';
+import { alertCodes, endCodes, priorityCodes, reasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, PushJob } from '../../../ports/job-store.ts';
-import { extensionOf, optionsIn } from '../../extension.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
-import { alertCodes, endCodes, priorityCodes, reasonCodes, stateCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf } from './keys.ts';
 
@@ -127,17 +128,6 @@ export function readStateRecord(stateRecord: Buffer) {
     deadAt: stateRecord.readUIntBE(21, 6),
     reason: stateRecord.readUInt8(27),
   };
-}
-
-/** Seven bytes; at most 2^53. */
-export function readSafe(bytes: Buffer, at: number): number {
-  return bytes.readUInt8(at) * 2 ** 48 + bytes.readUIntBE(at + 1, 6);
-}
-
-/** Returns the offset after it. */
-export function writeSafe(bytes: Buffer, at: number, number: number): number {
-  const high = Math.floor(number / 2 ** 48);
-  return bytes.writeUIntBE(number - high * 2 ** 48, bytes.writeUInt8(high, at), 6);
 }
 
 export function readAttempts(lines: Buffer): readonly AttemptRecord[] {

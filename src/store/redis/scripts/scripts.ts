@@ -3,7 +3,7 @@
 // with frame, and reads the storage clock only through clock.
 
 import { limits } from '../../../core/limits.ts';
-import { reasonCodes } from '../../stored-codes.ts';
+import { reasonCodes } from '../../../core/stored-codes.ts';
 import ack from './lua/ack.lua';
 import alertClaim from './lua/alert-claim.lua';
 import alertDue from './lua/alert-due.lua';

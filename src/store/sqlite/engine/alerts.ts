@@ -3,10 +3,10 @@
 // dead letter.
 
 import type { AttemptRecord, JobKey, Version } from '../../../core/job.ts';
+import { reasonCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, Page } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { cursorOf, newest, placeOf } from '../../pages.ts';
-import { reasonCodes } from '../../stored-codes.ts';
 import { dead } from '../file/schema.ts';
 import { asBuffer } from './job-rows.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';

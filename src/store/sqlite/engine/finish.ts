@@ -4,6 +4,7 @@
 // lease may have been extended after recovery listed it.
 
 import type { Lease } from '../../../core/job.ts';
+import { reasonCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,
   EndingLease,
@@ -12,7 +13,6 @@ import type {
   FinishOutcome,
   RetryItem,
 } from '../../../ports/job-store.ts';
-import { reasonCodes } from '../../stored-codes.ts';
 import { delayed, ready, reserved } from '../file/schema.ts';
 import type { JobRow, LastAttempt } from './job-rows.ts';
 import { dueAfter, type TransactionContext } from './transaction-context.ts';

@@ -4,9 +4,9 @@
 
 import type { AttemptRecord, EndedJob, JobKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
+import { endCodes } from '../../../core/stored-codes.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
-import { endCodes } from '../../stored-codes.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
 export class History {

@@ -4,8 +4,8 @@
 
 import { type AttemptRecord, type EndState, pullOwner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
+import { endCodes } from '../../../core/stored-codes.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
-import { endCodes } from '../../stored-codes.ts';
 import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import type { TopicCounters } from './topic-counters.ts';
 

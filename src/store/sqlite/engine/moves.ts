@@ -1,12 +1,12 @@
 // Implements promote and reserve, the two moves that scan an index. Each is one step of its transaction.
 // wheel.ts plans in memory which jobs are reserved, in which order; the file is read only for these jobs.
 
+import { optionsIn } from '../../../core/extension.ts';
 import { isPulled, type ReservedJob } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
+import { priorityCodes, reasonCodes } from '../../../core/stored-codes.ts';
 import type { Reserved, ReserveRequest } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
-import { optionsIn } from '../../extension.ts';
-import { priorityCodes, reasonCodes } from '../../stored-codes.ts';
 import { delayed, ready, reserved, type StateCode } from '../file/schema.ts';
 import { asBuffer, type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import type { RingViews } from './ring.ts';

@@ -1,10 +1,10 @@
 // Implements push and cancel: a producer's moves of one job. Each is one step of its transaction, with all
 // checks before the first write.
 
+import { extensionOf } from '../../../core/extension.ts';
 import type { EndState, JobKey } from '../../../core/job.ts';
+import { priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
-import { extensionOf } from '../../extension.ts';
-import { priorityCodes, stateCodes } from '../../stored-codes.ts';
 import { dead, delayed, ready, reserved } from '../file/schema.ts';
 import { isEnded } from './job-rows.ts';
 import { dueWhen, type TransactionContext } from './transaction-context.ts';

@@ -4,10 +4,10 @@
 
 import type { JobKey, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
+import { reasonCodes } from '../../../core/stored-codes.ts';
 import type { ExpiredPull, Recovered } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
-import { reasonCodes } from '../../stored-codes.ts';
 import { reserved } from '../file/schema.ts';
 import { backToReady } from './finish.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';

@@ -3,11 +3,11 @@
 // cursor. An id is looked up in every topic.
 
 import type { EndState, FoundJob } from '../../../core/job.ts';
+import { endCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { Page, SearchFilter } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, cursorOf, type Order, type Place, placeOf } from '../../pages.ts';
-import { endCodes, stateCodes } from '../../stored-codes.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 

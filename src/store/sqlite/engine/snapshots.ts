@@ -1,10 +1,10 @@
 // Reads a stored job with body and attempts. Writes nothing.
 
+import { optionsIn } from '../../../core/extension.ts';
 import type { JobKey, JobSnapshot } from '../../../core/job.ts';
+import { reasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { DeadLetter } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
-import { optionsIn } from '../../extension.ts';
-import { reasonCodes, stateCodes } from '../../stored-codes.ts';
 import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 

@@ -5,13 +5,13 @@
 // freezing checkpoints the WAL, which delays pushes more than a piece does.
 
 import type { FoundJob, JobKey, JobState } from '../../../core/job.ts';
+import { stateCodes } from '../../../core/stored-codes.ts';
 import type { ScanFilter } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import type { LastAttempt } from '../../dead-groups.ts';
 import { storeLimits } from '../../limits.ts';
 import type { Place } from '../../pages.ts';
-import { stateCodes } from '../../stored-codes.ts';
 import { dead, delayed, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import { foundColumns, readFound } from './search.ts';

@@ -3,9 +3,9 @@
 // Invariant: outside a transaction it equals the file. Changes are staged; a rollback undoes them; flush()
 // writes the durable ones in the transaction that made them.
 
+import { priorityCodes } from '../../../core/stored-codes.ts';
 import type { ReserveRequest } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
-import { priorityCodes } from '../../stored-codes.ts';
 import { type DealPlan, planDeals, type ReadyTopic } from '../../wheel.ts';
 import { delayed, ready, type StateCode } from '../file/schema.ts';
 import { Ring, RingView, type RingViews } from './ring.ts';

@@ -3,6 +3,7 @@
 
 import type { AttemptRecord, JobKey, JobSnapshot, Lease, ReservedJob } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
+import { priorityCodes, reasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type {
   AckItem,
   BuryItem,
@@ -23,7 +24,6 @@ import type {
 } from '../../../ports/job-store.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
-import { priorityCodes, reasonCodes, stateCodes } from '../../stored-codes.ts';
 import type { AckedLease } from '../engine/finish.ts';
 import type { CapacityDelta } from './capacity-delta.ts';
 import { ProtocolError, type Reader, type Writer } from './protocol.ts';

@@ -1,13 +1,12 @@
-// Packs the options of one job as its extension block, which both stores keep beside the job: per option its
-// type (1 byte), the length of its value (1) and the value, big endian. Types are stored: only add some.
+// Packs the options of one job as its extension block, which both stores and the journal keep beside the
+// job: per option its type (1 byte), the length of its value (1) and the value, big endian. Types are stored:
+// only add some.
 // Invariant: an unknown type stays in the block and is ignored, so an option survives a version without it.
-
-import type { PushJob } from '../ports/job-store.ts';
 
 const leaseMsType = 1;
 
 /** null: a job without options; it costs no byte. */
-export function extensionOf({ leaseMs }: PushJob): Buffer | null {
+export function extensionOf({ leaseMs }: { readonly leaseMs?: number | undefined }): Buffer | null {
   if (leaseMs === undefined) return null;
   const block = Buffer.from([leaseMsType, 4, 0, 0, 0, 0]);
   block.writeUInt32BE(Math.ceil(leaseMs), 2);

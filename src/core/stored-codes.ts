@@ -1,7 +1,7 @@
-// The numbers that both stores keep for words: a code is the index in its list. They are stored, so lists
-// only grow at their end.
+// The numbers that both stores and the journal keep for words: a code is the index in its list. They are
+// stored, so lists only grow at their end.
 
-import type { BuryReason, EndState, JobState, Priority } from '../core/job.ts';
+import type { BuryReason, EndState, JobState, Priority } from './job.ts';
 
 export const stateCodes: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
 export const priorityCodes: readonly Priority[] = ['high', 'normal', 'low'];

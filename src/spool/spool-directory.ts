@@ -1,0 +1,95 @@
+// The directory of the spool, `<dataDir>/spool`: the streams of all processes of an instance. late/ holds
+// segments that are too old to be merged, damaged/ those with unreadable records.
+
+import { readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { makeDirectory } from '../runtime/make-directory.ts';
+import { spoolLimits } from './limits.ts';
+import { fileNameOf, type SegmentName, type StreamName, segmentNameOf, syncDirectory } from './segment.ts';
+
+export interface FoundSegment extends SegmentName {
+  readonly bytes: number;
+  /** epoch ms */
+  readonly writtenAt: number;
+}
+
+export interface FoundStream extends StreamName {
+  /** ascending by number */
+  readonly segments: readonly FoundSegment[];
+}
+
+export class SpoolDirectory {
+  readonly path: string;
+
+  /** Makes the directory, mode 0700. Throws the system's error. */
+  constructor(dataDir: string) {
+    this.path = join(dataDir, 'spool');
+    makeDirectory(this.path, 0o700);
+  }
+
+  /** The streams, oldest incarnation first. */
+  async streams(): Promise<readonly FoundStream[]> {
+    const streams = new Map<string, FoundSegment[]>();
+    for (const segment of await segmentsIn(this.path)) {
+      const name = `${segment.instance}-${segment.incarnation}`;
+      const known = streams.get(name);
+      if (known === undefined) streams.set(name, [segment]);
+      else known.push(segment);
+    }
+    return [...streams.values()]
+      .map((segments) => segments.sort((a, b) => a.segment - b.segment))
+      .map((segments) => ({ ...(segments[0] as FoundSegment), segments }))
+      .map(({ instance, incarnation, segments }) => ({ instance, incarnation, segments }))
+      .sort((a, b) => a.incarnation - b.incarnation || a.instance - b.instance);
+  }
+
+  /** Bytes of all segments, those in late/ and damaged/ included. */
+  async bytes(): Promise<number> {
+    const all = await Promise.all(
+      [this.path, join(this.path, 'late'), join(this.path, 'damaged')].map(segmentsIn),
+    );
+    return all.flat().reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  /** Moves a segment to late/. */
+  async setAside(segment: SegmentName): Promise<void> {
+    const late = join(this.path, 'late');
+    makeDirectory(late, 0o700);
+    await rename(join(this.path, fileNameOf(segment)), join(late, fileNameOf(segment)));
+    await syncDirectory(late);
+    await syncDirectory(this.path);
+  }
+
+  /** Removes shipped segments: those older than spoolLimits.keptMs, and the oldest ones while all take more
+   *  than a quarter of `bytesMax`. They are kept for a MySQL that was rolled back. */
+  async clean(shipped: readonly FoundSegment[], bytesMax: number, now: number): Promise<void> {
+    const byAge = [...shipped].sort((a, b) => a.writtenAt - b.writtenAt);
+    let bytes = byAge.reduce((sum, segment) => sum + segment.bytes, 0);
+    for (const segment of byAge) {
+      if (now - segment.writtenAt < spoolLimits.keptMs && bytes <= bytesMax * spoolLimits.keptPart) continue;
+      await rm(join(this.path, fileNameOf(segment)), { force: true });
+      bytes -= segment.bytes;
+    }
+  }
+}
+
+/** None if the directory does not exist; without files that are removed meanwhile. */
+async function segmentsIn(directory: string): Promise<readonly FoundSegment[]> {
+  const names = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  const found = await Promise.all(
+    names.map(async (name) => {
+      const segment = segmentNameOf(name);
+      if (segment === null) return [];
+      try {
+        const { size, mtimeMs } = await stat(join(directory, name));
+        return [{ ...segment, bytes: size, writtenAt: mtimeMs }];
+      } catch {
+        return [];
+      }
+    }),
+  );
+  return found.flat();
+}

@@ -1,0 +1,363 @@
+// Writes the changes of one process to its stream: one write, and one fdatasync, at a time. Changes that
+// arrive meanwhile form the next group.
+// Invariants: a change is answered as synced after the fdatasync that covers it. A file whose write or
+// fdatasync failed is never written or synced again, because the kernel may have dropped its pages: the
+// changes since its last successful fdatasync go once more into a new segment.
+
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Change } from '../core/journal/change.ts';
+import { limits } from '../core/limits.ts';
+import type { Spool } from '../ports/spool.ts';
+import { StoreError } from '../ports/store-error.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
+import { orAfter, within } from '../runtime/timeout.ts';
+import type { Log } from '../telemetry/log.ts';
+import { spoolLimits } from './limits.ts';
+import { closedBytes, recordBytesMax, writeChange, writeClosed, writePlace } from './record.ts';
+import {
+  fileNameOf,
+  headerBytes,
+  newSalt,
+  realFiles,
+  type SegmentFile,
+  type SegmentFiles,
+  type StreamName,
+} from './segment.ts';
+
+export interface SpoolWriterOptions {
+  readonly directory: string;
+  readonly stream: StreamName;
+  /** lazy: `synced` resolves as `written` does */
+  readonly mode: 'sync' | 'lazy';
+  /** limit of all segments in the directory */
+  readonly bytesMax: number;
+  /** bytes of all segments in the directory */
+  readonly sizes: () => Promise<number>;
+  readonly log: Log;
+  /** Called with a number of changes that are recorded nowhere, because the spool is full or fails. */
+  readonly onDropped: (changes: number) => void;
+  readonly files?: SegmentFiles;
+  /** for tests: other values of spoolLimits and limits.redisCallMs */
+  readonly segmentBytes?: number;
+  readonly againMs?: number;
+  readonly answerMs?: number;
+}
+
+/** Changes of one call. */
+interface Batch {
+  readonly changes: readonly Change[];
+  readonly bytes: number;
+  readonly waitsForSync: boolean;
+  readonly resolve: () => void;
+  readonly reject: (error: StoreError) => void;
+}
+
+/** An open segment. */
+interface Segment {
+  readonly number: number;
+  readonly salt: Buffer;
+  readonly file: SegmentFile;
+  /** end of its records */
+  at: number;
+  readonly places: Map<string, number>;
+}
+
+export class SpoolWriter implements Spool {
+  readonly #options: SpoolWriterOptions;
+  readonly #files: SegmentFiles;
+  readonly #segmentBytes: number;
+  readonly #failures: FailureLog;
+  #waiting: Batch[] = [];
+  #waitingBytes = 0;
+  #current: Segment | null = null;
+  #next: Promise<Segment | null> | null = null;
+  #made = 0;
+  /** written to #current since its last fdatasync */
+  #unsynced: Change[] = [];
+  #unsyncedBytes = 0;
+  #syncTimer: NodeJS.Timeout | null = null;
+  #isSyncDue = false;
+  #running: Promise<void> | null = null;
+  #closing = false;
+  readonly #stop = new AbortController();
+  /** bytes of all segments at the last look, and those made here since then */
+  #bytes = 0;
+  #looking: Promise<void> | null = null;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: SpoolWriterOptions) {
+    this.#options = options;
+    this.#files = options.files ?? realFiles;
+    this.#segmentBytes = options.segmentBytes ?? spoolLimits.segmentBytes;
+    this.#failures = new FailureLog(options.log, {
+      failure: 'spool: cannot write; pushes are rejected until it can',
+      end: 'spool: writes again',
+    });
+  }
+
+  /** Makes the first segment: a push would wait for it. Resolves also when that fails. */
+  async start(): Promise<void> {
+    await this.#look();
+    this.#next = this.#make(this.#segmentBytes, this.#options.bytesMax).catch(() => null);
+    await this.#next;
+  }
+
+  admits(bytes: number): boolean {
+    if (this.#closing || this.#failures.isFailing) return false;
+    if (performance.now() - this.#lookedAt >= spoolLimits.sizesMs) void this.#look();
+    const { file, at } = this.#current ?? { file: { bytes: 0 }, at: 0 };
+    if (this.#waitingBytes + bytes <= file.bytes - at) return true;
+    return this.#bytes + this.#segmentBytes <= this.#options.bytesMax;
+  }
+
+  async write(changes: readonly Change[], until: 'written' | 'synced'): Promise<void> {
+    if (changes.length === 0) return;
+    if (this.#closing) throw spoolFailed();
+    const bytes = changes.reduce((sum, change) => sum + recordBytesMax(change), 0);
+    const waitsForSync = until === 'synced' && this.#options.mode === 'sync';
+    if (this.#failures.isFailing && this.#waitingBytes + bytes > spoolLimits.waitingBytes) {
+      this.#options.onDropped(changes.length);
+      throw spoolFailed();
+    }
+    const answer = new Promise<void>((resolve, reject) => {
+      this.#enqueue({ changes, bytes, waitsForSync, resolve, reject });
+    });
+    this.#wake();
+    await within(this.#options.answerMs ?? limits.redisCallMs, answer, spoolFailed);
+  }
+
+  /** Ends after twice the limit of an answer at the latest: a disk may hang. */
+  async close(): Promise<void> {
+    if (this.#closing) return;
+    this.#closing = true;
+    this.#isSyncDue = true;
+    this.#wake();
+    const answerMs = this.#options.answerMs ?? limits.redisCallMs;
+    await orAfter(answerMs, this.#running ?? Promise.resolve(), undefined);
+    this.#stop.abort();
+    await orAfter(answerMs, this.#running ?? Promise.resolve(), undefined);
+    const left = this.#waiting.reduce((sum, { changes }) => sum + changes.length, 0);
+    if (left > 0) this.#options.onDropped(left);
+    if (this.#running !== null) return;
+    await this.#endStream().catch((error: unknown) => this.#options.log.error('spool: cannot end', error));
+  }
+
+  #enqueue(batch: Batch): void {
+    this.#waiting.push(batch);
+    this.#waitingBytes += batch.bytes;
+  }
+
+  #wake(): void {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = null;
+      // A call may have come after the last look of the loop.
+      if (this.#hasWork() && !this.#stop.signal.aborted) this.#wake();
+    });
+  }
+
+  #hasWork(): boolean {
+    return this.#waiting.length > 0 || (this.#isSyncDue && this.#unsynced.length > 0);
+  }
+
+  async #run(): Promise<void> {
+    while (this.#hasWork() && !this.#stop.signal.aborted) {
+      try {
+        const first = this.#waiting[0];
+        if (first !== undefined) await this.#writeGroup(await this.#segmentFor(first.bytes));
+        else await this.#sync();
+        this.#failures.succeeded();
+      } catch (error) {
+        this.#failures.failed(error);
+        this.#rejectWaiting();
+        await this.#pause();
+      }
+    }
+  }
+
+  /** The segment that has so many bytes left. Rejects when none can be made. */
+  async #segmentFor(bytes: number): Promise<Segment> {
+    const wanted = bytes + closedBytes;
+    if (this.#current !== null) {
+      const { at, file } = this.#current;
+      if (at + wanted <= file.bytes) return this.#current;
+      await this.#sync();
+      this.#current = null;
+      await file.close();
+    }
+    const prepared = await this.#next;
+    this.#next = null;
+    if (prepared !== null && headerBytes + wanted <= prepared.file.bytes) this.#current = prepared;
+    else {
+      if (prepared !== null) await this.#remove(prepared);
+      await this.#look();
+      // Ends may use a part beyond the limit; pushes were asked about (admits).
+      const bytesMax = this.#options.bytesMax * (1 + spoolLimits.endsPart);
+      this.#current = await this.#make(Math.max(this.#segmentBytes, headerBytes + wanted), bytesMax);
+    }
+    return this.#current;
+  }
+
+  async #writeGroup(segment: Segment): Promise<void> {
+    const group: Batch[] = [];
+    let bytes = 0;
+    for (const batch of this.#waiting) {
+      const end = segment.at + bytes + batch.bytes + closedBytes;
+      const isTooMuch = bytes + batch.bytes > spoolLimits.groupBytes || end > segment.file.bytes;
+      if (isTooMuch && group.length > 0) break;
+      group.push(batch);
+      bytes += batch.bytes;
+    }
+    this.#waiting.splice(0, group.length);
+    this.#waitingBytes -= bytes;
+    const records = pack(segment, group, bytes);
+    try {
+      await segment.file.write(records, segment.at);
+    } catch (error) {
+      this.#abandon(segment, group);
+      throw error;
+    }
+    segment.at += records.length;
+    for (const { changes } of group) this.#unsynced.push(...changes);
+    this.#unsyncedBytes += bytes;
+    for (const batch of group) if (!batch.waitsForSync) batch.resolve();
+    const isSyncWanted = group.some(({ waitsForSync }) => waitsForSync);
+    if (isSyncWanted || this.#unsyncedBytes > spoolLimits.groupBytes) await this.#sync(group);
+    else this.#syncLater();
+    for (const batch of group) batch.resolve();
+    this.#prepare(segment);
+  }
+
+  /** `group`: batches whose changes it covers, and whose callers may wait for it */
+  async #sync(group: readonly Batch[] = []): Promise<void> {
+    this.#isSyncDue = false;
+    const segment = this.#current;
+    if (this.#unsynced.length === 0 || segment === null) return;
+    try {
+      await segment.file.sync();
+    } catch (error) {
+      this.#abandon(segment, group);
+      throw error;
+    }
+    this.#unsynced = [];
+    this.#unsyncedBytes = 0;
+  }
+
+  #syncLater(): void {
+    this.#syncTimer ??= setTimeout(() => {
+      this.#syncTimer = null;
+      this.#isSyncDue = true;
+      this.#wake();
+    }, spoolLimits.syncMs).unref();
+  }
+
+  /** Its unsynced changes, and those of the group, are written again, before all others. Callers that wait
+   *  for the disk learn that the result is unknown; the others wait for the second write. */
+  #abandon(segment: Segment, group: readonly Batch[]): void {
+    this.#current = null;
+    void segment.file.close().catch(() => undefined);
+    const changes = [...new Set([...this.#unsynced, ...group.flatMap((batch) => batch.changes)])];
+    this.#unsynced = [];
+    this.#unsyncedBytes = 0;
+    for (const { waitsForSync, reject } of group) if (waitsForSync) reject(spoolFailed());
+    const bytes = changes.reduce((sum, change) => sum + recordBytesMax(change), 0);
+    const resolve = () => {
+      for (const batch of group) batch.resolve();
+    };
+    this.#waiting.unshift({ changes, bytes, waitsForSync: false, resolve, reject: () => {} });
+    this.#waitingBytes += bytes;
+  }
+
+  /** While no file can be written, no caller waits for the disk; the changes stay. */
+  #rejectWaiting(): void {
+    for (const { waitsForSync, reject } of this.#waiting) if (waitsForSync) reject(spoolFailed());
+  }
+
+  #prepare(segment: Segment): void {
+    if (this.#next !== null || segment.at < segment.file.bytes / 2) return;
+    // On a failure the next group makes one, and reports it.
+    this.#next = this.#make(this.#segmentBytes, this.#options.bytesMax).catch(() => null);
+  }
+
+  async #make(bytes: number, bytesMax: number): Promise<Segment> {
+    if (this.#bytes + bytes > bytesMax) throw new StoreError({ kind: 'not_stored', code: 'spool_full' });
+    const { directory, stream } = this.#options;
+    this.#made += 1;
+    this.#bytes += bytes;
+    const header = { ...stream, segment: this.#made, salt: newSalt() };
+    try {
+      const file = await this.#files.make(directory, header, bytes);
+      return { number: header.segment, salt: header.salt, file, at: headerBytes, places: new Map() };
+    } catch (error) {
+      this.#bytes -= bytes;
+      await rm(join(directory, fileNameOf(header)), { force: true }).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  async #remove({ file, number }: Segment): Promise<void> {
+    const { directory, stream } = this.#options;
+    await file.close().catch(() => undefined);
+    await rm(join(directory, fileNameOf({ ...stream, segment: number })), { force: true });
+    this.#bytes -= file.bytes;
+  }
+
+  #look(): Promise<void> {
+    this.#lookedAt = performance.now();
+    this.#looking ??= this.#options
+      .sizes()
+      .then((bytes) => {
+        this.#bytes = bytes;
+      })
+      .catch(() => undefined)
+      .finally(() => {
+        this.#looking = null;
+      });
+    return this.#looking;
+  }
+
+  async #pause(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(done, this.#options.againMs ?? spoolLimits.againMs);
+      const { signal } = this.#stop;
+      signal.addEventListener('abort', done, { once: true });
+      function done() {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', done);
+        resolve();
+      }
+    });
+  }
+
+  async #endStream(): Promise<void> {
+    if (this.#syncTimer !== null) clearTimeout(this.#syncTimer);
+    const prepared = await this.#next;
+    if (prepared !== null) await this.#remove(prepared);
+    const segment = this.#current;
+    if (segment === null) return;
+    this.#current = null;
+    const bytes = Buffer.alloc(closedBytes);
+    writeClosed(bytes, 0, segment.salt);
+    await segment.file.write(bytes, segment.at);
+    await segment.file.sync();
+    await segment.file.close();
+  }
+}
+
+function pack(segment: Segment, group: readonly Batch[], bytesMax: number): Buffer {
+  const bytes = Buffer.allocUnsafe(bytesMax);
+  let at = 0;
+  for (const { changes } of group)
+    for (const change of changes) {
+      let place = segment.places.get(change.place);
+      if (place === undefined) {
+        place = segment.places.size;
+        segment.places.set(change.place, place);
+        at = writePlace(bytes, at, segment.salt, place, change.place);
+      }
+      at = writeChange(bytes, at, segment.salt, change, place);
+    }
+  return bytes.subarray(0, at);
+}
+
+const spoolFailed = (): StoreError => new StoreError({ kind: 'unknown', code: 'spool_failed' });

@@ -1,0 +1,183 @@
+// Changes for tests of the journal, and a process that writes a spool until it is killed. The same file is
+// both ends: forked, it writes; imported, it starts and kills such processes.
+
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+import type { AttemptRecord } from '../../src/core/job.ts';
+import type { Change, ChangeKind } from '../../src/core/journal/change.ts';
+import { realFiles, type SegmentFiles } from '../../src/spool/segment.ts';
+import { SpoolDirectory } from '../../src/spool/spool-directory.ts';
+import { SpoolWriter, type SpoolWriterOptions } from '../../src/spool/spool-writer.ts';
+import { type StreamPart, StreamReader } from '../../src/spool/stream-reader.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+
+export const stream = { instance: 0x1234abcd, incarnation: 17 };
+export const changeKinds: readonly ChangeKind[] = [
+  ...(['accepted', 'moved', 'retried', 'dead', 'ended', 'alert', 'restored'] as const),
+];
+
+const attempt: AttemptRecord = {
+  ...{ attempt: 1, startedAt: 5, durationMs: 7, outcome: 'failed', reason: 'status', status: 503 },
+  ...{ replyExcerpt: 'späť', notifier: 'dq-notifier-0', host: 'h' },
+} as const;
+
+/** A change whose members follow from its number. */
+export function changeOf(number: number, kind: ChangeKind = 'accepted', body = `body ${number}`): Change {
+  const common = {
+    ...{ topic: `topic.${number % 3}`, id: `id-${number}`, place: `shard:${number % 2}` },
+    ...{ number, version: number, origin: number, dueAt: number * 2, failures: number % 5 },
+    isOwn: number % 4 !== 0,
+  };
+  const other = number % 2 === 0;
+  switch (kind) {
+    case 'accepted':
+      return {
+        ...{ ...common, kind, acceptedAt: number + 3, priority: other ? 'high' : 'low' },
+        contentType: other ? 'text/plain; x=é' : null,
+        extension: other ? Buffer.from([1, 4, 0, 0, 0, 9]) : null,
+        body: Buffer.from(body),
+      };
+    case 'moved':
+      return { ...common, kind, by: other ? 'requeue' : 'reschedule' };
+    case 'retried':
+      return { ...common, kind, attempt };
+    case 'dead':
+      return { ...common, kind, reason: other ? 'poison' : 'gone', attempt: other ? null : attempt };
+    case 'ended':
+      return { ...common, kind, end: other ? 'cancelled' : 'done', attempt: other ? null : attempt };
+    case 'alert':
+      return { ...common, kind };
+    case 'restored':
+      return { ...common, kind, deadAt: other ? null : 77, reason: other ? null : 'no_retry' };
+  }
+}
+
+/** An empty directory of a spool that the test removes. */
+export function spoolDirectory(): SpoolDirectory {
+  const path = mkdtempSync(join(tmpdir(), 'dq-spool-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return new SpoolDirectory(path);
+}
+
+export async function writerIn(
+  directory: SpoolDirectory,
+  more: Partial<SpoolWriterOptions> = {},
+): Promise<SpoolWriter> {
+  const writer = new SpoolWriter({
+    ...{ directory: directory.path, stream, mode: 'sync', bytesMax: 2 ** 30, log: silentLog },
+    segmentBytes: 256 * 1024,
+    sizes: () => directory.bytes(),
+    onDropped: () => {},
+    ...more,
+  });
+  await writer.start();
+  return writer;
+}
+
+/** Everything that can be read of the only stream, in parts of at most `changes`. */
+export async function readAll(
+  directory: SpoolDirectory,
+  { isLiving = false, changes = 100 } = {},
+): Promise<StreamPart> {
+  const reader = new StreamReader(directory.path, stream);
+  const all: Change[] = [];
+  const damaged: number[] = [];
+  let isTorn = false;
+  let from = { segment: 0, offset: 0 };
+  try {
+    for (;;) {
+      const [found] = await directory.streams();
+      const numbers = found?.segments.map(({ segment }) => segment) ?? [];
+      const part = await reader.read(from, numbers, isLiving, { changes, bytes: 2 ** 20 });
+      all.push(...part.changes);
+      damaged.push(...part.damaged);
+      isTorn ||= part.isTorn;
+      from = part.next;
+      if (part.state !== 'more') return { ...part, changes: all, isTorn, damaged };
+    }
+  } finally {
+    await reader.close();
+  }
+}
+
+/** Operations on files, each noted before it begins; `fail` may reject it or let it wait. */
+export function watchedFiles(fail: (operation: string) => Promise<void> | undefined = () => undefined): {
+  readonly files: SegmentFiles;
+  readonly operations: string[];
+} {
+  const operations: string[] = [];
+  const note = async (operation: string): Promise<void> => {
+    operations.push(operation);
+    await fail(operation);
+  };
+  const files: SegmentFiles = {
+    async make(directory, header, bytes) {
+      const name = header.segment;
+      await note(`make ${name}`);
+      const file = await realFiles.make(directory, header, bytes);
+      return {
+        bytes,
+        write: async (records, at) => {
+          await note(`write ${name}`);
+          await file.write(records, at);
+        },
+        sync: async () => {
+          await note(`sync ${name}`);
+          await file.sync();
+        },
+        close: () => file.close(),
+      };
+    },
+  };
+  return { files, operations };
+}
+
+/** A process that writes numbered changes, one call after the other from several callers, and reports each
+ *  number after its answer. */
+export class WriterProcess {
+  readonly #child: ChildProcess;
+  readonly answered: number[] = [];
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+    child.on('message', (number) => this.answered.push(number as number));
+  }
+
+  static async start(dataDir: string, segmentBytes: number): Promise<WriterProcess> {
+    const child = fork(fileURLToPath(import.meta.url), [dataDir, String(segmentBytes)], {
+      execArgv: ['--import', 'tsx'],
+    });
+    const writer = new WriterProcess(child);
+    await once(child, 'message');
+    return writer;
+  }
+
+  async kill(): Promise<void> {
+    const ended = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await ended;
+  }
+}
+
+async function writeForEver(dataDir: string, segmentBytes: number): Promise<void> {
+  const directory = new SpoolDirectory(dataDir);
+  const writer = await writerIn(directory, { segmentBytes });
+  let number = 0;
+  const caller = async () => {
+    for (;;) {
+      number += 1;
+      const mine = number;
+      await writer.write([changeOf(mine, 'accepted', 'x'.repeat(mine % 700))], 'synced');
+      process.send?.(mine);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, caller));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  await writeForEver(process.argv[2] ?? '', Number(process.argv[3]));
