@@ -29,10 +29,12 @@ export class MysqlConnections {
   readonly #pool: Pool;
   readonly #open = new Set<PoolConnection>();
 
-  /** Connects on first use. `statementS`: how long the server works on one statement. */
+  /** Connects on first use. `statementS`: how long the server works on one statement. `bytes`: columns of
+   *  bytes are read as buffers, not as text. */
   constructor(
     { host, port, user, password, database, tls }: MysqlServer,
     statementS: number = sqlLimits.mysqlStatementS,
+    { bytes = false }: { readonly bytes?: boolean } = {},
   ) {
     this.#pool = createPool({
       ...{ host, port, user, password, database },
@@ -41,7 +43,7 @@ export class MysqlConnections {
       timezone: 'Z',
       supportBigNumbers: true,
       bigNumberStrings: true,
-      typeCast,
+      typeCast: bytes ? castToBytes : typeCast,
       connectionLimit: sqlLimits.mysqlConnections,
       maxIdle: 1,
       idleTimeout: sqlLimits.mysqlIdleS * 500,
@@ -186,7 +188,11 @@ function timedOut(): MysqlError {
 /** The library would expand an object into SQL. */
 function isPlain(value: unknown): boolean {
   return (
-    value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
+    value === null ||
+    typeof value === 'string' ||
+    typeof value === 'number' ||
+    typeof value === 'bigint' ||
+    Buffer.isBuffer(value)
   );
 }
 
@@ -210,4 +216,9 @@ function typeCast(field: TypeCastField, next: () => unknown): unknown {
     default:
       return next();
   }
+}
+
+/** The same, but bytes stay bytes. The driver reads columns of the binary character set as buffers. */
+function castToBytes(field: TypeCastField, next: () => unknown): unknown {
+  return field.type === 'LONGLONG' ? typeCast(field, next) : next();
 }

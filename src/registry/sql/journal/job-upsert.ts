@@ -1,0 +1,137 @@
+// The rule of core/journal/job-row.ts (mergeRows) as an upsert: each part of a row is the maximum of its own
+// order. MySQL sets columns from left to right, so a column that decides is set after those it decides about.
+
+import type { JobKey } from '../../../core/job.ts';
+import { isEnded, type JobRow, type RowState } from '../../../core/journal/job-row.ts';
+import { writeSafe } from '../../../core/number-bytes.ts';
+import { priorityCodes, reasonCodes } from '../../../core/stored-codes.ts';
+
+/** A value of a statement. */
+export type SqlValue = string | number | null | Buffer;
+
+/** Stored. */
+const stateCodes: Readonly<Record<RowState, number>> = {
+  ...{ waiting: 0, dead: 3, done: 4, cancelled: 5, purged: 6, expired: 7, none: 9 },
+};
+const stateNames = new Map(Object.entries(stateCodes).map(([name, code]) => [code, name as RowState]));
+
+const byStanding = [
+  'version',
+  'origin',
+  'state',
+  'order_at',
+  'due_at',
+  'failures',
+  'reason',
+  'place',
+  'change_no',
+];
+const byBody = ['accepted_at', 'priority', 'content_type', 'extension'];
+const columns = [
+  ...['topic', 'id', ...byStanding, 'ended_origin', 'alert_told', 'body_origin', ...byBody],
+  ...['body', 'standing'],
+];
+
+const greatest = (column: string) => `${column} = GREATEST(${column}, VALUES(${column}))`;
+const when = (condition: string, column: string) =>
+  `${column} = IF(${condition}, VALUES(${column}), ${column})`;
+
+const assignments = [
+  ...byStanding.map((column) => when('VALUES(standing) > standing', column)),
+  greatest('ended_origin'),
+  greatest('alert_told'),
+  ...byBody.map((column) => when('VALUES(body_origin) > body_origin', column)),
+  // The body of an origin that has ended goes, whatever arrives later.
+  `body = IF(GREATEST(body_origin, VALUES(body_origin)) <= ended_origin, NULL,
+    IF(VALUES(body_origin) > body_origin, VALUES(body), body))`,
+  greatest('body_origin'),
+  greatest('standing'),
+].join(', ');
+
+const oneRow = `(${columns.map(() => '?').join(', ')})`;
+
+/** Statement and values for rows of different ids. */
+export function upsertOf(rows: readonly JobRow[]): readonly [sql: string, values: readonly SqlValue[]] {
+  const sql = `INSERT INTO dq_job (${columns.join(', ')}) VALUES ${rows.map(() => oneRow).join(', ')}
+    ON DUPLICATE KEY UPDATE ${assignments}`;
+  return [sql, rows.flatMap(valuesOf)];
+}
+
+function valuesOf(row: JobRow): readonly SqlValue[] {
+  const { pushed } = row;
+  return [
+    ...[
+      Buffer.from(row.topic),
+      Buffer.from(row.id),
+      row.version,
+      row.origin,
+      stateCodes[row.state],
+      row.orderAt,
+    ],
+    ...[row.dueAt, row.failures, row.reason === null ? null : reasonCodes.indexOf(row.reason)],
+    ...[Buffer.from(row.place), row.number, row.endedOrigin, row.alertTold, row.bodyOrigin],
+    ...[pushed?.acceptedAt ?? null, pushed === null ? null : priorityCodes.indexOf(pushed.priority)],
+    ...[pushed?.contentType ?? null, pushed?.extension ?? null, pushed?.body ?? null, standingOf(row)],
+  ];
+}
+
+/** Orders as compareStanding does. */
+function standingOf(row: JobRow): Buffer {
+  const bytes = Buffer.alloc(23);
+  writeSafe(bytes, 0, row.version);
+  bytes.writeUInt8(isEnded(row) ? 1 : 0, 7);
+  writeSafe(bytes, 8, row.number);
+  bytes.writeUInt16BE(row.failures, 15);
+  bytes.writeUIntBE(row.orderAt, 17, 6);
+  return bytes;
+}
+
+/** Columns of a read; jobRowOf reads them. */
+export const readColumns = columns.filter((column) => column !== 'standing').join(', ');
+
+/** A row as the driver returns it: bytes as buffers. */
+export interface StoredRow {
+  readonly topic: Buffer;
+  readonly id: Buffer;
+  readonly version: number;
+  readonly origin: number;
+  readonly state: number;
+  readonly order_at: number;
+  readonly due_at: number;
+  readonly failures: number;
+  readonly reason: number | null;
+  readonly place: Buffer;
+  readonly change_no: number;
+  readonly ended_origin: number;
+  readonly alert_told: number;
+  readonly body_origin: number;
+  readonly accepted_at: number | null;
+  readonly priority: number | null;
+  readonly content_type: Buffer | null;
+  readonly extension: Buffer | null;
+  readonly body: Buffer | null;
+}
+
+export function jobRowOf(row: StoredRow): JobRow {
+  const { accepted_at: acceptedAt, priority, body } = row;
+  return {
+    ...keyOf(row),
+    ...{ version: row.version, origin: row.origin, number: row.change_no, place: row.place.toString() },
+    ...{ state: stateNames.get(row.state) ?? 'none', orderAt: row.order_at, dueAt: row.due_at },
+    ...{ failures: row.failures, reason: row.reason === null ? null : (reasonCodes[row.reason] ?? null) },
+    ...{ endedOrigin: row.ended_origin, alertTold: row.alert_told, bodyOrigin: row.body_origin },
+    pushed:
+      body === null || acceptedAt === null || priority === null
+        ? null
+        : {
+            ...{ acceptedAt, priority: priorityCodes[priority] ?? 'low', body },
+            ...{ contentType: row.content_type?.toString() ?? null, extension: row.extension },
+          },
+  };
+}
+
+export function keyOf({ topic, id }: Pick<StoredRow, 'topic' | 'id'>): JobKey {
+  return { topic: topic.toString(), id: id.toString() };
+}
+
+export const stateCodeOf = (state: RowState): number => stateCodes[state];

@@ -1,0 +1,301 @@
+// The journal in MySQL: ports/journal.ts.
+// Invariants: a batch and its position are one transaction, so a batch is merged once or again with the same
+// result. The row of the stream is locked first: two recorders of one stream take turns.
+
+import type { JobKey, Version } from '../../../core/job.ts';
+import type { Change } from '../../../core/journal/change.ts';
+import { type JobRow, mergeRows, rowOf } from '../../../core/journal/job-row.ts';
+import type { MysqlServer } from '../../../core/url/mysql-url.ts';
+import type {
+  JournalDb,
+  LoggedChange,
+  RowPage,
+  ShipOutcome,
+  ShippedBatch,
+  StreamName,
+  StreamPosition,
+} from '../../../ports/journal.ts';
+import { StoreError } from '../../../ports/store-error.ts';
+import { sqlLimits } from '../limits.ts';
+import {
+  jobRowOf,
+  keyOf,
+  readColumns,
+  type SqlValue,
+  type StoredRow,
+  stateCodeOf,
+  upsertOf,
+} from './job-upsert.ts';
+import { JournalSql, type Query } from './journal-sql.ts';
+
+interface PositionRow {
+  readonly segment: number;
+  readonly offset_at: number;
+}
+
+const start: StreamPosition = { segment: 0, offset: 0 };
+const isBefore = (a: StreamPosition, b: StreamPosition) =>
+  a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
+
+export class MysqlJournal implements JournalDb {
+  readonly #sql: JournalSql;
+
+  constructor(server: MysqlServer) {
+    this.#sql = new JournalSql(server);
+  }
+
+  close(): Promise<void> {
+    return this.#sql.close();
+  }
+
+  async positions(instance: number): Promise<readonly (StreamName & StreamPosition)[]> {
+    const sql = 'SELECT incarnation, segment, offset_at FROM dq_journal_stream WHERE instance = ?';
+    const rows = await this.#sql.run((query) => query<PositionRow & StreamName>(sql, [instance]));
+    return rows.map(({ incarnation, segment, offset_at: offset }) => ({
+      ...{ instance, incarnation, segment, offset },
+    }));
+  }
+
+  ship(batch: ShippedBatch): Promise<ShipOutcome> {
+    const { instance, incarnation, from, next, marks } = batch;
+    return this.#sql.transaction(async (query) => {
+      const at = await lockedPosition(query, batch);
+      if (isBefore(at, from) || isBefore(from, at)) return { kind: 'elsewhere', at };
+      await mergeInto(query, batch.changes);
+      await log(query, batch);
+      await query(
+        `INSERT INTO dq_journal_stream (instance, incarnation, segment, offset_at) VALUES (?, ?, ?, ?)
+         ON DUPLICATE KEY UPDATE segment = VALUES(segment), offset_at = VALUES(offset_at)`,
+        [instance, incarnation, next.segment, next.offset],
+      );
+      if (marks.size > 0)
+        await query(
+          `INSERT INTO dq_journal_mark (instance, place, number) VALUES ${listOf(marks.size, 3)}
+           ON DUPLICATE KEY UPDATE number = GREATEST(number, VALUES(number))`,
+          [...marks]
+            .sort(([a], [b]) => (a < b ? -1 : 1))
+            .flatMap(([place, number]) => [instance, bytesOf(place), number]),
+        );
+      return { kind: 'shipped' };
+    });
+  }
+
+  async marks() {
+    const rows = await this.#sql.run((query) =>
+      query<{ readonly instance: number; readonly place: Buffer; readonly number: number }>(
+        'SELECT instance, place, number FROM dq_journal_mark',
+      ),
+    );
+    return rows.map((row) => ({ ...row, place: row.place.toString() }));
+  }
+
+  async forgetStreams(streams: readonly StreamName[]): Promise<void> {
+    for (const { instance, incarnation } of streams)
+      await this.#sql.run((query) =>
+        query('DELETE FROM dq_journal_stream WHERE instance = ? AND incarnation = ?', [
+          instance,
+          incarnation,
+        ]),
+      );
+  }
+
+  async rows(keys: readonly JobKey[]): Promise<readonly JobRow[]> {
+    return this.#sql.run((query) => rowsOf(query, keys));
+  }
+
+  /** Keyset pagination over (order_at, topic, id), in three ranges: MySQL reads a row comparison in full. */
+  async open(state: 'waiting' | 'dead', places: readonly string[], cursor: string | null): Promise<RowPage> {
+    if (places.length === 0) return { rows: [], nextCursor: null };
+    const where = `state = ? AND place IN (${marksOf(places.length)})`;
+    const common: readonly SqlValue[] = [stateCodeOf(state), ...places.map(bytesOf)];
+    const max = sqlLimits.journalPageRows;
+    const found: StoredRow[] = [];
+    await this.#sql.run(async (query) => {
+      for (const [range, values] of rangesAfter(readCursor(cursor))) {
+        const sql = `SELECT ${readColumns} FROM dq_job WHERE ${where} AND ${range}
+          ORDER BY order_at, topic, id LIMIT ${max - found.length}`;
+        found.push(...(await query<StoredRow>(sql, [...common, ...values])));
+        if (found.length >= max) return;
+      }
+    });
+    const last = found.at(-1);
+    return {
+      rows: found.map(jobRowOf),
+      nextCursor: found.length < max || last === undefined ? null : cursorAt(last),
+    };
+  }
+
+  async changedAbove(from: Version, places: readonly string[], cursor: string | null): Promise<RowPage> {
+    if (places.length === 0) return { rows: [], nextCursor: null };
+    const max = sqlLimits.journalPageRows;
+    return this.#sql.run(async (query) => {
+      const sql = `SELECT change_no, topic, id FROM dq_job_log
+        WHERE change_no > ? AND place IN (${marksOf(places.length)}) ORDER BY change_no LIMIT ${max}`;
+      const after = cursor === null ? from : Number(cursor);
+      const values = [after, ...places.map(bytesOf)];
+      const changes = await query<Pick<StoredRow, 'change_no' | 'topic' | 'id'>>(sql, values);
+      const last = changes.at(-1);
+      // Two places can have the same number: a page ends before the last one.
+      const isFull = changes.length === max && last !== undefined;
+      const whole = isFull ? changes.filter(({ change_no: number }) => number < last.change_no) : changes;
+      const keys = new Map(
+        whole.map((each) => [`${each.topic.toString()}\0${each.id.toString()}`, keyOf(each)]),
+      );
+      return {
+        rows: await rowsOf(query, [...keys.values()]),
+        nextCursor: isFull ? String(last.change_no - 1) : null,
+      };
+    });
+  }
+
+  async oldestChange(): Promise<Version | null> {
+    const [row] = await this.#sql.run((query) =>
+      query<{ readonly oldest: number | null }>('SELECT MIN(change_no) AS oldest FROM dq_job_log'),
+    );
+    return row?.oldest ?? null;
+  }
+
+  async flow({ topic, id }: JobKey, limit: number): Promise<readonly LoggedChange[]> {
+    const sql = `SELECT change_no, place, version, event, due_at, process, host, attempt FROM dq_job_log
+      WHERE topic = ? AND id = ? ORDER BY change_no LIMIT ${limit}`;
+    const values = [bytesOf(topic), bytesOf(id)];
+    const rows = await this.#sql.run((query) => query<LogRow>(sql, values));
+    return rows.map((row) => ({
+      ...{ number: row.change_no, place: row.place.toString(), version: row.version, event: row.event },
+      ...{
+        dueAt: row.due_at,
+        process: row.process.toString(),
+        host: row.host.toString(),
+        attempt: row.attempt,
+      },
+    }));
+  }
+
+  async trim(before: number, max: number): Promise<boolean> {
+    const ended = ['done', 'cancelled', 'purged', 'expired', 'none'] as const;
+    const removed = await this.#sql.run(async (query) => {
+      let most = await affected(
+        query,
+        `DELETE FROM dq_job_log WHERE change_no < ? ORDER BY change_no LIMIT ${max}`,
+        [before * 1_000],
+      );
+      for (const state of ended) {
+        const sql = `DELETE FROM dq_job WHERE state = ? AND order_at < ? ORDER BY order_at LIMIT ${max}`;
+        most = Math.max(most, await affected(query, sql, [stateCodeOf(state), before]));
+      }
+      return most;
+    });
+    return removed >= max;
+  }
+}
+
+interface LogRow {
+  readonly change_no: number;
+  readonly place: Buffer;
+  readonly version: number;
+  readonly event: string;
+  readonly due_at: number;
+  readonly process: Buffer;
+  readonly host: Buffer;
+  readonly attempt: string | null;
+}
+
+async function lockedPosition(query: Query, { instance, incarnation }: StreamName): Promise<StreamPosition> {
+  const [row] = await query<PositionRow>(
+    'SELECT segment, offset_at FROM dq_journal_stream WHERE instance = ? AND incarnation = ? FOR UPDATE',
+    [instance, incarnation],
+  );
+  return row === undefined ? start : { segment: row.segment, offset: row.offset_at };
+}
+
+/** One row per id: a job that came and went within a batch never sends its body. In the order of keys: two
+ *  batches do not wait for each other in a circle. */
+async function mergeInto(query: Query, changes: readonly Change[]): Promise<void> {
+  const rows = new Map<string, JobRow>();
+  for (const change of changes) {
+    const name = `${change.topic}\0${change.id}`;
+    const row = rowOf(change);
+    const known = rows.get(name);
+    rows.set(name, known === undefined ? row : mergeRows(known, row));
+  }
+  const sorted = [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+  if (sorted.length > 0) await query(...upsertOf(sorted));
+}
+
+async function log(query: Query, { changes, process, host }: ShippedBatch): Promise<void> {
+  const logged = changes.filter(({ isOwn, kind }) => isOwn && kind !== 'alert');
+  if (logged.length === 0) return;
+  // A repeated batch writes the same rows.
+  await query(
+    `INSERT INTO dq_job_log (change_no, place, topic, id, version, event, due_at, process, host, attempt)
+     VALUES ${listOf(logged.length, 10)} ON DUPLICATE KEY UPDATE change_no = VALUES(change_no)`,
+    [...logged]
+      .sort((a, b) => a.number - b.number)
+      .flatMap((change) => [
+        ...[change.number, bytesOf(change.place), bytesOf(change.topic), bytesOf(change.id), change.version],
+        ...[eventOf(change), change.dueAt, bytesOf(process), bytesOf(host)],
+        'attempt' in change && change.attempt !== null ? JSON.stringify(change.attempt) : null,
+      ]),
+  );
+}
+
+function eventOf(change: Change): string {
+  if (change.kind === 'moved') return change.by;
+  return change.kind === 'ended' ? change.end : change.kind;
+}
+
+/** By topic: MariaDB reads the whole table for (topic, id) IN (…). */
+async function rowsOf(query: Query, keys: readonly JobKey[]): Promise<readonly JobRow[]> {
+  const idsOf = new Map<string, string[]>();
+  for (const { topic, id } of keys) {
+    const ids = idsOf.get(topic);
+    if (ids === undefined) idsOf.set(topic, [id]);
+    else ids.push(id);
+  }
+  const rows: JobRow[] = [];
+  for (const [topic, ids] of idsOf)
+    for (let at = 0; at < ids.length; at += sqlLimits.journalPageRows) {
+      const some = ids.slice(at, at + sqlLimits.journalPageRows);
+      const sql = `SELECT ${readColumns} FROM dq_job WHERE topic = ? AND id IN (${marksOf(some.length)})`;
+      const found = await query<StoredRow>(sql, [topic, ...some].map(bytesOf));
+      rows.push(...found.map(jobRowOf));
+    }
+  return rows;
+}
+
+async function affected(query: Query, sql: string, values: readonly SqlValue[]): Promise<number> {
+  const result = (await query(sql, values)) as unknown as { readonly affectedRows: number };
+  return result.affectedRows;
+}
+
+type Cursor = readonly [orderAt: number, topic: string, id: string];
+
+function cursorAt({ order_at: orderAt, topic, id }: StoredRow): string {
+  return JSON.stringify([orderAt, topic.toString(), id.toString()] satisfies Cursor);
+}
+
+function readCursor(cursor: string | null): Cursor | null {
+  if (cursor === null) return null;
+  try {
+    return JSON.parse(cursor) as Cursor;
+  } catch {
+    throw new StoreError({ kind: 'not_stored', code: 'bad_cursor' });
+  }
+}
+
+function rangesAfter(
+  cursor: Cursor | null,
+): readonly (readonly [sql: string, values: readonly SqlValue[]])[] {
+  if (cursor === null) return [['1 = 1', []]];
+  const [orderAt, topic, id] = [cursor[0], bytesOf(cursor[1]), bytesOf(cursor[2])];
+  return [
+    ['order_at = ? AND topic = ? AND id > ?', [orderAt, topic, id]],
+    ['order_at = ? AND topic > ?', [orderAt, topic]],
+    ['order_at > ?', [orderAt]],
+  ];
+}
+
+const bytesOf = (text: string): Buffer => Buffer.from(text);
+const marksOf = (count: number): string => Array.from({ length: count }, () => '?').join(', ');
+const listOf = (rows: number, columns: number): string =>
+  Array.from({ length: rows }, () => `(${marksOf(columns)})`).join(', ');

@@ -1,0 +1,58 @@
+// The tables of the journal in MySQL. Every statement is repeatable, as in mysql-schema.ts.
+// ROW_FORMAT=DYNAMIC admits keys of 384 bytes in MySQL 5.7 too.
+
+const table = 'ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4';
+
+export const journalTables: readonly string[] = [
+  `CREATE TABLE IF NOT EXISTS dq_job ( -- one row per id
+  topic VARBINARY(128) NOT NULL,
+  id VARBINARY(256) NOT NULL,
+  version BIGINT NOT NULL,
+  origin BIGINT NOT NULL,
+  state TINYINT NOT NULL, -- 0 waiting, 3 dead, 4 done, 5 cancelled, 6 purged, 7 expired, 9 only an alert is known
+  order_at BIGINT NOT NULL, -- epoch ms: due, death or end
+  due_at BIGINT NOT NULL,
+  failures INT NOT NULL,
+  reason TINYINT NULL, -- of a death
+  place VARBINARY(32) NOT NULL, -- shard id:bucket
+  change_no BIGINT NOT NULL,
+  ended_origin BIGINT NOT NULL, -- the highest origin that ended: its body is not kept
+  alert_told BIGINT NOT NULL, -- newest version whose alert was settled
+  body_origin BIGINT NOT NULL, -- the origin that the following columns, but standing, belong to
+  accepted_at BIGINT NULL,
+  priority TINYINT NULL,
+  content_type VARBINARY(1024) NULL,
+  extension BLOB NULL, -- options of the job
+  body LONGBLOB NULL,
+  standing BINARY(23) NOT NULL, -- version (7), 1 = ended (1), number (7), failures (2), order_at (6)
+  PRIMARY KEY (topic, id),
+  KEY dq_job_order (state, order_at, topic, id)
+) ${table}`,
+  `CREATE TABLE IF NOT EXISTS dq_job_log ( -- one row per change
+  change_no BIGINT NOT NULL,
+  place VARBINARY(32) NOT NULL,
+  topic VARBINARY(128) NOT NULL,
+  id VARBINARY(256) NOT NULL,
+  version BIGINT NOT NULL,
+  event VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  due_at BIGINT NOT NULL,
+  process VARBINARY(64) NOT NULL,
+  host VARBINARY(255) NOT NULL,
+  attempt MEDIUMTEXT NULL, -- JSON
+  PRIMARY KEY (change_no, place),
+  KEY dq_job_log_job (topic, id)
+) ${table}`,
+  `CREATE TABLE IF NOT EXISTS dq_journal_stream ( -- what was shipped of each process
+  instance BIGINT NOT NULL,
+  incarnation BIGINT NOT NULL,
+  segment INT NOT NULL,
+  offset_at BIGINT NOT NULL,
+  PRIMARY KEY (instance, incarnation)
+) ${table}`,
+  `CREATE TABLE IF NOT EXISTS dq_journal_mark ( -- the newest number that dq reported to Redis as shipped
+  instance BIGINT NOT NULL,
+  place VARBINARY(32) NOT NULL,
+  number BIGINT NOT NULL,
+  PRIMARY KEY (instance, place)
+) ${table}`,
+];

@@ -1,0 +1,201 @@
+// The journal in a real MariaDB: merge, shipping, positions, marks, pages and retention.
+
+import { createConnection } from 'mysql2/promise';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
+import type { Change } from '../../src/core/journal/change.ts';
+import { type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
+import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import type { ShippedBatch } from '../../src/ports/journal.ts';
+import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
+import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
+import { startAnswerLoser } from '../support/answer-loser.ts';
+import { randomLife } from '../support/journal-lives.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { changeKinds, changeOf } from '../support/spool.ts';
+
+const stream = { instance: 7, incarnation: 3 };
+const here = { process: 'dq-server-0', host: 'h' };
+const at = (offset: number) => ({ segment: 1, offset });
+
+const batch = (changes: readonly Change[], from: number, more: Partial<ShippedBatch> = {}): ShippedBatch => ({
+  ...{ ...stream, ...here, changes, marks: new Map() },
+  from: from === 0 ? { segment: 0, offset: 0 } : at(from),
+  next: at(from + 1),
+  ...more,
+});
+
+describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
+  const server = await owned('file', mariadb());
+  let database = '';
+  let made = 0;
+  const ask = async (sql: string, name = database) => {
+    const connection = await createConnection({ uri: server.url(name), supportBigNumbers: true });
+    const [rows] = await connection.query(sql);
+    await connection.end();
+    return rows as readonly Record<string, unknown>[];
+  };
+  const journalOn = (url: string): MysqlJournal => {
+    const parsed = parseMysqlUrl(url);
+    if (!parsed.ok) throw new Error(parsed.message);
+    const journal = new MysqlJournal(parsed.value);
+    onTestFinished(() => journal.close());
+    return journal;
+  };
+  let journal: MysqlJournal;
+
+  beforeEach(async () => {
+    database = `journal${made++}`;
+    await ask(`CREATE DATABASE ${database}`, 'mysql');
+    for (const table of journalTables) await ask(table);
+    journal = journalOn(server.url(database));
+  });
+
+  const byId = (rows: readonly JobRow[]) => [...rows].sort((a, b) => (a.id < b.id ? -1 : 1));
+
+  it('merge: 300 lives of jobs, shuffled, repeated and in parts, are the fold of their changes', async () => {
+    const dice = new Dice(7);
+    const lives = Array.from({ length: 300 }, (_, n) =>
+      randomLife(dice).map((change) => ({ ...change, id: `job-${n}` })),
+    );
+    const expected = lives.map((changes) => changes.map(rowOf).reduce(mergeRows));
+    const all = lives.flatMap((changes) => [...changes, ...changes.filter(() => dice.chance(0.3))]);
+    for (let i = all.length - 1; i > 0; i -= 1) {
+      const j = dice.below(i + 1);
+      [all[i], all[j]] = [all[j] as Change, all[i] as Change];
+    }
+    let from = 0;
+    while (all.length > 0) {
+      expect(await journal.ship(batch(all.splice(0, 1 + dice.below(200)), from))).toEqual({
+        kind: 'shipped',
+      });
+      from += 1;
+    }
+    const rows = await journal.rows(expected);
+    expect(byId(rows)).toEqual(byId(expected));
+  });
+
+  it('merge: of equal numbers the one with more failures decides, then the later one', async () => {
+    const found = { ...changeOf(1), isOwn: false, failures: 0, dueAt: 500 } as Change;
+    const others = [
+      { ...found, failures: 2, dueAt: 7 },
+      { ...found, failures: 2, dueAt: 3 },
+    ] as const;
+    for (const order of [[found, ...others], [...others, found], [...others].reverse()])
+      for (const [n, change] of order.entries()) {
+        const id = `of-${order.indexOf(found)}`;
+        const [known] = await journal.positions(stream.instance);
+        const from = known?.offset ?? 0;
+        await journal.ship(batch([{ ...change, id }], from));
+        if (n < order.length - 1) continue;
+        expect(await journal.rows([{ topic: found.topic, id }])).toMatchObject([{ failures: 2, dueAt: 7 }]);
+      }
+  });
+
+  it('ship: merges changes of every kind, logs each own one, and keeps position and marks', async () => {
+    const changes = changeKinds.map((kind, i) => changeOf(i + 1, kind));
+    const marks = new Map([['shard:0', 5]]);
+    expect(await journal.ship(batch(changes, 0, { marks }))).toEqual({ kind: 'shipped' });
+    expect(byId(await journal.rows(changes))).toEqual(byId(changes.map(rowOf)));
+    expect(await journal.positions(stream.instance)).toEqual([{ ...stream, ...at(1) }]);
+    expect(await journal.marks()).toEqual([{ instance: 7, place: 'shard:0', number: 5 }]);
+    await journal.ship(batch([], 1, { marks: new Map([['shard:0', 4]]) }));
+    expect(await journal.marks()).toEqual([{ instance: 7, place: 'shard:0', number: 5 }]);
+    const logged = await Promise.all(changes.map((change) => journal.flow(change, 10)));
+    expect(logged.map((flow) => flow.map(({ event }) => event))).toEqual([
+      ['accepted'],
+      ['requeue'],
+      ['retried'],
+      // Number 4 was found, not drawn; an alert does not change its job.
+      [],
+      ['done'],
+      [],
+      ['restored'],
+    ]);
+    expect(JSON.parse(logged[2]?.[0]?.attempt ?? '')).toMatchObject({ status: 503 });
+    expect(logged[0]?.[0]).toMatchObject({ number: 1, place: 'shard:1', process: 'dq-server-0', host: 'h' });
+  });
+
+  it('ship: a position other than the one in MySQL writes nothing', async () => {
+    await journal.ship(batch([changeOf(1)], 0));
+    expect(await journal.ship(batch([changeOf(2)], 0))).toEqual({ kind: 'elsewhere', at: at(1) });
+    expect(await journal.ship(batch([changeOf(2)], 9))).toEqual({ kind: 'elsewhere', at: at(1) });
+    expect(await journal.rows([changeOf(2)])).toEqual([]);
+  });
+
+  it('ship: after a lost reply to COMMIT the next call finds the position', async () => {
+    const { port } = new URL(server.url(database));
+    const proxy = await startAnswerLoser(Number(port), '\x03COMMIT');
+    const url = new URL(server.url(database));
+    url.port = String(proxy.port);
+    const far = journalOn(url.href);
+    await far.ship(batch([changeOf(1)], 0));
+    proxy.arm();
+    await expect(far.ship(batch([changeOf(2)], 1))).rejects.toMatchObject({ failure: { kind: 'unknown' } });
+    expect(await journal.ship(batch([changeOf(2)], 1))).toEqual({ kind: 'elsewhere', at: at(2) });
+    expect(await journal.rows([changeOf(2)])).toHaveLength(1);
+  });
+
+  it('open: pages of waiting and of dead rows of some places, in their order', async () => {
+    const accepted = Array.from({ length: 2_500 }, (_, n) => ({
+      ...(changeOf(n + 1) as Change & { kind: 'accepted' }),
+      // Many rows of one due time: a page ends between them.
+      dueAt: 1_000 + (n % 3),
+    }));
+    const dead = [changeOf(5_001, 'dead'), changeOf(5_003, 'dead'), changeOf(5_002, 'dead')];
+    for (let n = 0; n < 5; n += 1) await journal.ship(batch(accepted.slice(500 * n, 500 * n + 500), n));
+    await journal.ship(batch(dead, 5));
+    const found: JobRow[] = [];
+    let cursor: string | null = null;
+    do {
+      const page = await journal.open('waiting', ['shard:1'], cursor);
+      found.push(...page.rows);
+      cursor = page.nextCursor;
+    } while (cursor !== null);
+    const wanted = accepted.filter(({ place }) => place === 'shard:1');
+    expect(found.map(({ id }) => id).sort()).toEqual(wanted.map(({ id }) => id).sort());
+    expect(found.map(({ dueAt }) => dueAt)).toEqual([...found.map(({ dueAt }) => dueAt)].sort());
+    expect(found[0]?.pushed?.body.toString()).toMatch(/^body /);
+    const { rows } = await journal.open('dead', ['shard:0', 'shard:1'], null);
+    expect(rows.map(({ number }) => number)).toEqual([5_001, 5_002, 5_003]);
+    expect((await journal.open('dead', [], null)).rows).toEqual([]);
+  });
+
+  it('changedAbove: rows of the ids that changed above a number', async () => {
+    const changes = Array.from({ length: 2_400 }, (_, n) => changeOf(4 * n + 1));
+    for (let n = 0; n < 4; n += 1) await journal.ship(batch(changes.slice(600 * n, 600 * n + 600), n));
+    const from = changes[99]?.number ?? 0;
+    const found = new Set<string>();
+    let cursor: string | null = null;
+    do {
+      const page = await journal.changedAbove(from, ['shard:1'], cursor);
+      for (const { id } of page.rows) found.add(id);
+      cursor = page.nextCursor;
+    } while (cursor !== null);
+    expect(found.size).toBe(2_300);
+    expect(found.has(changes[99]?.id ?? '')).toBe(false);
+    expect(await journal.oldestChange()).toBe(1);
+  });
+
+  it('trim: removes ended rows and changes after their time, and never open or dead ones', async () => {
+    const numbered = (number: number) => number * 1_000_000;
+    const kinds = ['accepted', 'dead', 'ended', 'alert', 'retried'] as const;
+    const changes = kinds.map((kind, i) => ({ ...changeOf(numbered(i + 1), kind), id: kind }) as Change);
+    await journal.ship(batch(changes, 0));
+    expect(await journal.trim(1_000, 10)).toBe(false);
+    expect(await journal.rows(changes)).toHaveLength(5);
+    expect(await journal.trim(10_000_000, 1)).toBe(true);
+    while (await journal.trim(10_000_000, 1));
+    expect(byId(await journal.rows(changes)).map(({ id }) => id)).toEqual(['accepted', 'dead', 'retried']);
+    expect(await journal.oldestChange()).toBeNull();
+  });
+
+  it('a server that is gone: not_stored; it goes on when the server is back', async () => {
+    await server.process.kill();
+    await expect(journal.ship(batch([changeOf(1)], 0))).rejects.toMatchObject({
+      failure: { kind: 'not_stored' },
+    });
+    await server.process.start();
+    expect(await journal.ship(batch([changeOf(1)], 0))).toEqual({ kind: 'shipped' });
+  });
+});
