@@ -1,8 +1,11 @@
 // Pulling over HTTP: a real intake on a real embedded store. The leases themselves are tested by the
 // conformance cases of the store.
+import { Socket } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
 import { limits } from '../../src/core/limits.ts';
+import { pullLimits } from '../../src/intake/pull/limits.ts';
+import { pullForClient } from '../../src/intake/pull/pull-for-client.ts';
 import { Puller, type PullRequest } from '../../src/intake/pull/puller.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
@@ -225,6 +228,17 @@ describe('clients of one turn', () => {
     const all = await Promise.all(requests.map((one) => puller.pull(one).jobs));
     return all.map((pulled) => pulled.map(({ job: { id } }) => id).join());
   };
+
+  it('are rejected above waitersMax, and their connections keep their time limit', async () => {
+    const { waitersMax } = pullLimits;
+    onTestFinished(() => void Object.assign(pullLimits, { waitersMax }));
+    Object.assign(pullLimits, { waitersMax: 0 });
+    const socket = new Socket().setTimeout(7_000);
+    onTestFinished(() => void socket.destroy());
+    const pulled = pullForClient(pullerOn(), socket, { ...request, topics: ['report'], waitMs: 60_000 });
+    await expect(pulled).rejects.toThrow('pull: 0 requests wait already; try again');
+    expect(socket.timeout).toBe(7_000);
+  });
 
   it('of several topics leave what they do not take', async () => {
     const others = ['other', 'third'];

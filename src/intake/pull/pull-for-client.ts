@@ -11,9 +11,9 @@ export async function pullForClient(
   socket: Socket,
   request: PullRequest,
 ): Promise<readonly PulledJob[]> {
+  const asked = puller.pull(request);
   // The limit for connections without traffic would cut a request that waits.
   socket.setTimeout(request.waitMs + apiLimits.pullSpareMs);
-  const asked = puller.pull(request);
   const onClose = (): void => asked.cancel();
   socket.once('close', onClose);
   try {
