@@ -2,8 +2,7 @@
 // Invariant: the output is plain ASCII in which `&`, `=` and `%` have their form meaning, for every pushed
 // body.
 
-import { isUtf8 } from 'node:buffer';
-import { membersOf, type Span } from './json-span.ts';
+import { namedMembers } from './named-members.ts';
 
 /** Name → text, in the order of sending. */
 export type FormFields = Map<string, string>;
@@ -13,16 +12,9 @@ export type FormFields = Map<string, string>;
  *  json_decode. Any other body has no fields: its topic had another format at the push. */
 export function formFields(body: Buffer): FormFields {
   const fields: FormFields = new Map();
-  if (!isUtf8(body)) return fields;
-  const members = membersOf(body, Number.POSITIVE_INFINITY);
-  if (members === null || 'mistakeAt' in members) return fields;
-  for (const { name, value } of members)
-    fields.set(JSON.parse(textOf(body, name)), valueText(textOf(body, value)));
+  for (const { name, value } of namedMembers(body) ?? [])
+    fields.set(name, valueText(body.toString('utf8', value.from, value.to)));
   return fields;
-}
-
-function textOf(body: Buffer, { from, to }: Span): string {
-  return body.toString('utf8', from, to);
 }
 
 function valueText(json: string): string {

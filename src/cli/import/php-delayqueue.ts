@@ -3,8 +3,8 @@
 import { stringify } from 'yaml';
 import { createLocalTime } from '../../core/calendar.ts';
 import { formatDuration } from '../../core/duration.ts';
-import { membersOf } from '../../core/json-span.ts';
 import { limits } from '../../core/limits.ts';
+import { namedMembers } from '../../core/named-members.ts';
 import { parseRule } from '../../core/rule/reply-rule.ts';
 import { excerpt } from '../output/output.ts';
 import { type HashJob, HashJobs, type HashLayout } from './hash-jobs.ts';
@@ -209,14 +209,13 @@ function jobReader(timezone: string): (job: HashJob) => Found {
 
 /** Cuts php-delayqueue's members out of the text; the others keep their bytes. null: not a JSON object. */
 function withoutOwn(value: Buffer): { readonly own: Members; readonly bytes: Buffer } | null {
-  const members = textOf(value) === null ? null : membersOf(value, Number.POSITIVE_INFINITY);
-  if (members === null || 'mistakeAt' in members) return null;
+  const members = namedMembers(value);
+  if (members === null) return null;
   const own = new Map<string, unknown>();
   const kept: Buffer[] = [];
-  for (const { name: span, value: at } of members) {
-    const name = JSON.parse(value.toString('utf8', span.from, span.to)) as string;
+  for (const { name, span, value: at } of members) {
     if (ownMembers.has(name)) own.set(name, JSON.parse(value.toString('utf8', at.from, at.to)));
-    else kept.push(value.subarray(span.from, at.to));
+    else kept.push(value.subarray(span.from, span.to));
   }
   const pieces = kept.flatMap((piece, n) => (n === 0 ? [piece] : [Buffer.from(','), piece]));
   return { own, bytes: Buffer.concat([Buffer.from('{'), ...pieces, Buffer.from('}')]) };

@@ -2,18 +2,17 @@
 // whole numbers, whose digits it keeps. Pure.
 
 import { isUtf8 } from 'node:buffer';
-import { membersOf } from '../../../core/json-span.ts';
+import { namedMembers } from '../../../core/named-members.ts';
 
 /** JSON of each member by name; of a repeated name the last one, and null is absent. null: not a JSON
  *  object. */
 export function jsonMembers(body: Buffer, nameOf = (name: string) => name): Map<string, string> | null {
-  if (!isUtf8(body)) return null;
-  const members = membersOf(body, Number.POSITIVE_INFINITY);
-  if (members === null || 'mistakeAt' in members) return null;
+  const members = namedMembers(body);
+  if (members === null) return null;
   const found = new Map<string, string>();
   for (const { name, value } of members) {
     const json = body.toString('utf8', value.from, value.to);
-    if (json !== 'null') found.set(nameOf(JSON.parse(body.toString('utf8', name.from, name.to))), json);
+    if (json !== 'null') found.set(nameOf(name), json);
   }
   return found;
 }

@@ -1,12 +1,11 @@
 // php-dialect.ts reads the requests of php-delayqueue's clients and writes the replies that its server sends,
 // byte for byte. Knows no sockets.
 
-import { isUtf8 } from 'node:buffer';
 import { type Clock, createClock, createLocalTime, type LocalTime } from '../../../core/calendar.ts';
 import { formatInstant } from '../../../core/duration.ts';
 import { type DqError, invalidField } from '../../../core/errors.ts';
 import type { JobSnapshot } from '../../../core/job.ts';
-import { membersOf } from '../../../core/json-span.ts';
+import { namedMembers } from '../../../core/named-members.ts';
 import type { PlainTopic } from '../../../core/topic/topic.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import type { CompatJobs, CompatResult, ReadPush } from '../compat-jobs.ts';
@@ -37,12 +36,9 @@ const succeeded: PhpReply = { outcome: 'ok', frame: frameOf('{"code":1,"msg":"su
 
 /** null: invalid UTF-8 or invalid JSON. */
 export function readRequest(json: Buffer): PhpRequest | null {
-  if (!isUtf8(json)) return null;
-  const members = membersOf(json, Number.POSITIVE_INFINITY);
-  if (members === null || 'mistakeAt' in members) return null;
-  const found = new Map<string, Buffer>();
-  for (const { name, value } of members)
-    found.set(JSON.parse(json.toString('utf8', name.from, name.to)), json.subarray(value.from, value.to));
+  const members = namedMembers(json);
+  if (members === null) return null;
+  const found = new Map(members.map(({ name, value }) => [name, json.subarray(value.from, value.to)]));
   const command = textOf(found.get('cmd'));
   return {
     verb: command === 'add' || command === 'del' || command === 'get' ? command : 'other',
@@ -130,7 +126,7 @@ export class PhpDialect {
   }
 
   #data({ body, dueAt, acceptedAt, failures }: JobSnapshot, ascii: boolean): string {
-    const members = isUtf8(body) ? phpMembers(body, ascii) : null;
+    const members = phpMembers(body, ascii);
     if (members === null) return phpString(body.toString('utf8'), ascii);
     members.set('notify_time', phpString(this.#clock(dueAt), ascii));
     members.set('dq_set_time', phpString(this.#clock(acceptedAt), ascii));

@@ -1,7 +1,8 @@
 // php-json.ts writes JSON as PHP's json_encode does: no blanks, `\/`, and \u escapes for all but ASCII. Java
 // clients decode pieces of 4,096 bytes one by one, which cuts other characters apart. Pure.
 
-import { membersOf, type Span, skipBlank } from '../../../core/json-span.ts';
+import { type Span, skipBlank } from '../../../core/json-span.ts';
+import { namedMembers } from '../../../core/named-members.ts';
 
 /** `ascii`: escapes all but ASCII; otherwise UTF-8. */
 export function phpString(text: string, ascii: boolean): string {
@@ -27,12 +28,8 @@ function escaped(character: string): string {
 /** The members of a JSON object, name → JSON as PHP writes it, in order; numbers keep their text. A repeated
  *  name keeps its first place and its last value, as in PHP's json_decode. null: not a JSON object. */
 export function phpMembers(json: Buffer, ascii: boolean): Map<string, string> | null {
-  const members = membersOf(json, Number.POSITIVE_INFINITY);
-  if (members === null || 'mistakeAt' in members) return null;
-  const written = new Map<string, string>();
-  for (const { name, value } of members)
-    written.set(JSON.parse(json.toString('utf8', name.from, name.to)), rewritten(json, value, ascii));
-  return written;
+  const members = namedMembers(json);
+  return members && new Map(members.map(({ name, value }) => [name, rewritten(json, value, ascii)]));
 }
 
 /** `json`: checked. */
