@@ -61,8 +61,8 @@ export class Access {
   }
 
   #rightsOf(authorization: string, method: string | undefined): Caller | DqError {
-    const token = /^bearer +(\S+) *$/i.exec(authorization)?.[1];
-    if (token !== undefined) {
+    const token = bearerTokenOf(authorization);
+    if (token !== null) {
       const digest = digestOf(token);
       if (isSameDigest(digest, this.#adminDigest)) return ownerRights;
       const rights = this.#options.tokens.rightsOf(token, digest);
@@ -81,6 +81,11 @@ export class Access {
     this.#knownHost = host;
     return true;
   }
+}
+
+/** Of an Authorization header; null: it has another scheme, or no token. */
+export function bearerTokenOf(authorization: string): string | null {
+  return /^bearer +(\S+) *$/i.exec(authorization)?.[1] ?? null;
 }
 
 /** Open to monitors without a token; how much they answer depends on the caller's rights. */

@@ -3,6 +3,7 @@
 // token, whose rights then apply.
 
 import type { Socket } from 'node:net';
+import { bearerTokenOf } from '../../api/http/access.ts';
 import type { Config } from '../../config/options.ts';
 import { DqError } from '../../core/errors.ts';
 import { type Address, parseAddress, type Range, rangeOf, within } from '../../core/ip-range.ts';
@@ -38,8 +39,8 @@ export class CompatAccess {
 
   /** The rights of the token; null: unknown or expired. Throws DqError unavailable. */
   rightsOf(authorization: string): Rights | null {
-    const token = /^bearer +(\S+) *$/i.exec(authorization)?.[1];
-    const rights = token === undefined ? null : this.#tokens.rightsOf(token, digestOf(token));
+    const token = bearerTokenOf(authorization);
+    const rights = token === null ? null : this.#tokens.rightsOf(token, digestOf(token));
     if (rights === null && this.#tokens.count === null)
       throw new DqError('unavailable', 'cannot read the access tokens; send the request again');
     return rights;
