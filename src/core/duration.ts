@@ -7,6 +7,8 @@ export type Parsed<T> =
 
 /** Smaller numbers are epoch seconds by mistake: as milliseconds they are before March 1973. */
 export const smallestEpochMs = 100_000_000_000;
+/** Later times do not fit a Date. */
+export const largestEpochMs = 8_640_000_000_000_000;
 const instantPattern = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})$/;
 
 /** Milliseconds of each unit, by all spellings. Weeks, months and years are rarely meant exactly, so they

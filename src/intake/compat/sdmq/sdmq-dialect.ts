@@ -2,7 +2,7 @@
 // Knows no sockets.
 
 import { v7 } from 'uuid';
-import { formatInstant, parseDuration } from '../../../core/duration.ts';
+import { formatInstant, largestEpochMs, parseDuration } from '../../../core/duration.ts';
 import { DqError, invalidField } from '../../../core/errors.ts';
 import { mistakeIn } from '../../../core/json-span.ts';
 import { reaches } from '../../../core/token.ts';
@@ -188,10 +188,9 @@ function stored(
 
 /** Years before 0 have another text; any past time is due now. */
 function instantOf(ms: number): string {
-  if (ms > maxInstant) throw invalidField('delay', 'must be at most 3650d');
+  if (ms > largestEpochMs) throw invalidField('delay', 'must be at most 3650d');
   return formatInstant(Math.max(0, ms));
 }
-const maxInstant = 8_640_000_000_000_000;
 
 function readWait(given: string | null): number {
   if (given === null) return compatLimits.getMs;

@@ -1,6 +1,7 @@
 // Defines what every operation receives: file, counters, rows and the transaction's clock; and how that
 // clock reads requested times.
 
+import { largestEpochMs } from '../../../core/duration.ts';
 import type { When } from '../../../ports/job-store.ts';
 import type { Database } from '../../../runtime/database.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -40,12 +41,10 @@ export function dueAfter(now: number, delayMs: number): number {
   return delayMs <= 0 ? now : now + Math.ceil(delayMs) + 1;
 }
 
-/** ms; later times do not fit a Date; the API rejects less (limits.delayMsMax). */
-const dueMax = 8_640_000_000_000_000;
-
-/** Clamps past times to now; throws on NaN and on times above dueMax. */
+/** Clamps past times to now; throws on NaN and on times above largestEpochMs. The API rejects less
+ *  (limits.delayMsMax). */
 export function dueWhen(now: number, when: When): number {
   const due = 'at' in when ? Math.ceil(when.at) : dueAfter(now, when.delayMs);
-  if (!(due <= dueMax)) throw new Error(`invalid due time: ${String(due)}`);
+  if (!(due <= largestEpochMs)) throw new Error(`invalid due time: ${String(due)}`);
   return Math.max(due, now);
 }
