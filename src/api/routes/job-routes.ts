@@ -145,14 +145,14 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     const topic = topics.get(job.topic);
     const now = clock.now();
     const waits = job.state === 'ready' && topic?.state === 'active';
-    const isAtPullLeases = waits && topic.delivery === 'pull' && (await hasManyLeases(job.topic));
-    const [notifiers, ahead] = waits
+    const [notifiers, ahead, isAtPullLeases] = waits
       ? await Promise.all([
           capacities.of(job.topic, () => questions.ask('capacity', { topic: job.topic })),
           // Without it, the answer still says why.
           store.surveys.position(job).catch(() => null),
+          topic.delivery === 'pull' && hasManyLeases(job.topic),
         ])
-      : [null, null];
+      : [null, null, false];
     const call = job.state === 'reserved' ? await callOf(job) : null;
     const alert = job.state === 'dead' ? await store.alerts.stateOf(job).catch(() => undefined) : undefined;
     return {
