@@ -1,16 +1,24 @@
 // Answers leases of pulled jobs: dq ack, dq nack, dq extend. Reports each lease that dq did not accept.
 
+import type { ApiCall } from './daemon/api-client.ts';
 import { clientOf, type DaemonOptions } from './daemon/daemon-options.ts';
 import { Exit } from './exit.ts';
 import { printData, say } from './output/output.ts';
 
-interface LeaseResults {
+export interface LeaseResults {
   readonly results: readonly {
     readonly status: number;
     readonly code?: string;
     readonly leaseUntil?: string;
   }[];
 }
+
+export const leaseCall = (verb: 'ack' | 'nack' | 'extend', json: object): ApiCall => ({
+  method: 'POST',
+  path: ['v1', 'leases', verb],
+  json,
+  needs: ['results'],
+});
 
 /** Prints the ends of extended leases, one per line. Throws Exit when a lease was not accepted. */
 export async function answerLeases(
@@ -21,10 +29,7 @@ export async function answerLeases(
 ): Promise<void> {
   const names = { for: '--for', delay: '--delay', reason: '--reason', dead: '--dead', release: '--release' };
   const reply = await clientOf(flags).call<LeaseResults>({
-    method: 'POST',
-    path: ['v1', 'leases', verb],
-    json: { leases, ...more },
-    needs: ['results'],
+    ...leaseCall(verb, { leases, ...more }),
     flags: names,
   });
   const { results } = reply.json;

@@ -5,6 +5,7 @@
 import { spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../core/errors.ts';
+import { type LeaseResults, leaseCall } from './answer-leases.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from './daemon/api-client.ts';
 import { Exit, exitCodes } from './exit.ts';
 import { cliLimits } from './limits.ts';
@@ -29,14 +30,6 @@ export interface PullerOptions {
   readonly command: string;
   /** at the same time */
   readonly commands: number;
-}
-
-interface LeaseResults {
-  readonly results: readonly {
-    readonly status: number;
-    readonly code?: string;
-    readonly leaseUntil?: string;
-  }[];
 }
 
 /** Exit code of a command that makes its job a dead letter (sysexits.h: EX_DATAERR). */
@@ -172,13 +165,6 @@ function mayPass(error: unknown): boolean {
 async function pause(over: AbortSignal): Promise<void> {
   await sleep(cliLimits.pullAgainMs, undefined, { signal: over }).catch(() => undefined);
 }
-
-const leaseCall = (verb: 'ack' | 'nack' | 'extend', json: object): ApiCall => ({
-  method: 'POST',
-  path: ['v1', 'leases', verb],
-  json,
-  needs: ['results'],
-});
 
 const nameOf = ({ topic, id }: Pick<PulledItem, 'topic' | 'id'>): string => `${topic} ${escapeControls(id)}`;
 
