@@ -100,15 +100,8 @@ class World {
     const progress = startProgress('jobs read', null);
     try {
       const known = new KnownTopics(this.dq);
-      await importJobs(
-        this.dq,
-        this.#reader(),
-        known,
-        state,
-        report,
-        { dryRun, move, bodyBytesMax: null },
-        progress,
-      );
+      const options = { dryRun, move, bodyBytesMax: null };
+      await importJobs({ client: this.dq, source: this.#reader(), known, state, report, options }, progress);
     } finally {
       progress.stop();
       state.close();

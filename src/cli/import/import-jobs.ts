@@ -40,17 +40,18 @@ interface Present {
   readonly body: Buffer | null;
 }
 
-export async function importJobs(
-  client: ApiClient,
-  source: Source,
-  known: KnownTopics,
-  state: ImportState,
-  report: JobReport,
-  options: JobOptions,
-  progress: Progress,
-): Promise<void> {
-  const work = new JobImport(client, source, known, state, report, options);
-  for await (const page of source.jobs()) {
+export interface ImportParts {
+  readonly client: ApiClient;
+  readonly source: Source;
+  readonly known: KnownTopics;
+  readonly state: ImportState;
+  readonly report: JobReport;
+  readonly options: JobOptions;
+}
+
+export async function importJobs(parts: ImportParts, progress: Progress): Promise<void> {
+  const work = new JobImport(parts);
+  for await (const page of parts.source.jobs()) {
     for (const found of page) await work.add(found);
     progress.add(page.length);
   }
@@ -58,37 +59,20 @@ export async function importJobs(
 }
 
 class JobImport {
-  readonly #client: ApiClient;
-  readonly #source: Source;
-  readonly #known: KnownTopics;
-  readonly #state: ImportState;
-  readonly #report: JobReport;
-  readonly #options: JobOptions;
+  readonly #parts: ImportParts;
   #batch: Push[] = [];
   readonly #inBatch = new Set<string>();
   #bytes = 0;
   /** in dq; --move removes them from the source */
   #stored: SourceJob[] = [];
 
-  constructor(
-    client: ApiClient,
-    source: Source,
-    known: KnownTopics,
-    state: ImportState,
-    report: JobReport,
-    options: JobOptions,
-  ) {
-    this.#client = client;
-    this.#source = source;
-    this.#known = known;
-    this.#state = state;
-    this.#report = report;
-    this.#options = options;
+  constructor(parts: ImportParts) {
+    this.#parts = parts;
   }
 
   async add(found: Found): Promise<void> {
-    if (found.kind === 'deleted') this.#report.add('deleted');
-    else if (found.kind === 'unreadable') this.#report.leave('unreadable', found.name, found.reason);
+    if (found.kind === 'deleted') this.#parts.report.add('deleted');
+    else if (found.kind === 'unreadable') this.#parts.report.leave('unreadable', found.name, found.reason);
     else await this.#addJob(found.job);
   }
 
@@ -98,18 +82,18 @@ class JobImport {
     const key = `${job.topic}\0${job.id}`;
     // A source may list a job twice, and two servers of it may have the same id.
     if (this.#inBatch.has(key)) await this.flush();
-    this.#report.add(job.place);
-    const past = this.#state.past(job);
+    this.#parts.report.add(job.place);
+    const past = this.#parts.state.past(job);
     if (past?.digests.includes(job.digest)) {
-      this.#report.add('before');
+      this.#parts.report.add('before');
       await this.#remove([job]);
       return;
     }
     if (past !== undefined && job.acceptedAt !== null && job.acceptedAt <= past.sentAt - 1_000) {
-      this.#report.leave('rejected', nameOf(job), 'dq has a later push of this id');
+      this.#parts.report.leave('rejected', nameOf(job), 'dq has a later push of this id');
       return;
     }
-    if (this.#options.dryRun) return;
+    if (this.#parts.options.dryRun) return;
     const full = this.#batch.length === limits.batchItemsMax || this.#bytes > cliLimits.batchSendBytes;
     if (full) await this.flush();
     this.#batch.push(push);
@@ -122,13 +106,17 @@ class JobImport {
     const { topic, id, body } = job;
     const name = nameOf(job);
     const wrong = refusesId(id);
-    const max = this.#options.bodyBytesMax;
-    const [topicInDq, inDq] = [topicOfForeign(topic), await this.#known.ofForeign(topic)];
-    if (wrong !== null) this.#report.leave('rejected', name, `id: ${wrong}`);
+    const max = this.#parts.options.bodyBytesMax;
+    const [topicInDq, inDq] = [topicOfForeign(topic), await this.#parts.known.ofForeign(topic)];
+    if (wrong !== null) this.#parts.report.leave('rejected', name, `id: ${wrong}`);
     else if (topicInDq === null || inDq === null)
-      this.#report.leave('withoutTopic', name, `dq has no topic ${topicInDq ?? topic}`);
+      this.#parts.report.leave('withoutTopic', name, `dq has no topic ${topicInDq ?? topic}`);
     else if (max !== null && body.bytes.length > max)
-      this.#report.leave('tooLarge', name, `body of ${body.bytes.length} bytes; limits.bodyBytes is ${max}`);
+      this.#parts.report.leave(
+        'tooLarge',
+        name,
+        `body of ${body.bytes.length} bytes; limits.bodyBytes is ${max}`,
+      );
     else return { ...job, topicInDq, lease: inDq['delivery'] === 'pull' ? job.leaseMs : null };
     return null;
   }
@@ -144,23 +132,23 @@ class JobImport {
 
   /** Settles the pushes without an end; returns the jobs that dq does not have. */
   async #withoutStored(jobs: readonly Push[]): Promise<readonly Push[]> {
-    const open = jobs.filter((job) => this.#state.uncertain(job) !== undefined);
+    const open = jobs.filter((job) => this.#parts.state.uncertain(job) !== undefined);
     if (open.length === 0) return jobs;
     const there: JobPush[] = [];
     const done = new Set<Push>();
     const found = await this.#look(open);
     for (const [n, job] of open.entries()) {
-      const push = this.#state.uncertain(job);
+      const push = this.#parts.state.uncertain(job);
       const present = found[n] ?? null;
       if (push === undefined || present?.createdAt !== push.sentAt) continue;
       there.push(push);
       if (push.digest === job.digest) done.add(job);
     }
     if (there.length > 0) {
-      this.#state.begin(there);
-      this.#state.end();
+      this.#parts.state.begin(there);
+      this.#parts.state.end();
     }
-    this.#report.add('before', done.size);
+    this.#parts.report.add('before', done.size);
     await this.#remove([...done]);
     return jobs.filter((job) => !done.has(job));
   }
@@ -168,13 +156,13 @@ class JobImport {
   async #push(jobs: readonly Push[]): Promise<void> {
     const now = Date.now();
     const sent = jobs.map((job) => ({ ...job, sentAt: this.#sentAtOf(job, now) }));
-    this.#state.begin(sent);
+    this.#parts.state.begin(sent);
     // The source has a newer push of an id that this import pushed before.
     const items = sent.map((job) =>
-      itemOf(job, this.#state.past(job) === undefined ? 'keep' : 'replace', now),
+      itemOf(job, this.#parts.state.past(job) === undefined ? 'keep' : 'replace', now),
     );
     const bytes = Buffer.concat([Buffer.from('['), ...joined(items), Buffer.from(']')]);
-    const reply = await this.#client.call<{ results: readonly Result[] }>({
+    const reply = await this.#parts.client.call<{ results: readonly Result[] }>({
       method: 'POST',
       path: ['v1', 'jobs'],
       body: { bytes, contentType: 'application/json' },
@@ -188,7 +176,10 @@ class JobImport {
   #sentAtOf(job: SourceJob, now: number): number {
     const { acceptedAt } = job;
     const isUsable = acceptedAt !== null && acceptedAt <= now && acceptedAt >= smallestEpochMs;
-    const before = Math.max(this.#state.past(job)?.sentAt ?? 0, this.#state.uncertain(job)?.sentAt ?? 0);
+    const before = Math.max(
+      this.#parts.state.past(job)?.sentAt ?? 0,
+      this.#parts.state.uncertain(job)?.sentAt ?? 0,
+    );
     return Math.max(isUsable ? acceptedAt : now, before + 1);
   }
 
@@ -206,8 +197,8 @@ class JobImport {
       } else if (result.duplicate) kept.push(n);
       else stored.push(job);
     }
-    this.#report.add('pushed', stored.length);
-    this.#report.add('kept', kept.length);
+    this.#parts.report.add('pushed', stored.length);
+    this.#parts.report.add('kept', kept.length);
     // The same live job is of an import without its state file.
     const found = await this.#look(kept.flatMap((n) => jobs[n] ?? []));
     for (const [i, n] of kept.entries()) {
@@ -216,14 +207,14 @@ class JobImport {
       if (isContent(present, job)) stored.push(job);
       else {
         left.push(n);
-        this.#report.leave(
+        this.#parts.report.leave(
           'rejected',
           nameOf(job),
           'dq has a live job of this id with another body, or due later',
         );
       }
     }
-    this.#state.end(left, unknown);
+    this.#parts.state.end(left, unknown);
     await this.#remove(stored);
   }
 
@@ -236,12 +227,12 @@ class JobImport {
     } as const;
     const { code } = problem;
     const count = Object.hasOwn(counts, code) ? counts[code as keyof typeof counts] : 'rejected';
-    this.#report.leave(count, nameOf(job), reason);
+    this.#parts.report.leave(count, nameOf(job), reason);
   }
 
   /** Soon: in batches. */
   async #remove(jobs: readonly SourceJob[]): Promise<void> {
-    if (!this.#options.move || this.#options.dryRun) return;
+    if (!this.#parts.options.move || this.#parts.options.dryRun) return;
     this.#stored.push(...jobs);
     if (this.#stored.length >= limits.batchItemsMax) await this.#removeAll();
   }
@@ -250,9 +241,9 @@ class JobImport {
     const jobs = this.#stored;
     this.#stored = [];
     if (jobs.length === 0) return;
-    const removed = (await this.#source.remove?.(jobs)) ?? 0;
-    this.#report.add('removed', removed);
-    this.#report.add('changed', jobs.length - removed);
+    const removed = (await this.#parts.source.remove?.(jobs)) ?? 0;
+    this.#parts.report.add('removed', removed);
+    this.#parts.report.add('changed', jobs.length - removed);
   }
 
   /** What dq has of these ids, some at a time; null: neither live nor ended. */
@@ -271,7 +262,11 @@ class JobImport {
     type Json = { createdAt: string; dueAt: string; endedAt?: string; body?: string; bodyBase64?: string };
     try {
       const path = ['v1', 'topics', topicInDq, 'jobs', id];
-      const { json } = await this.#client.call<Json>({ method: 'GET', path, needs: ['createdAt', 'dueAt'] });
+      const { json } = await this.#parts.client.call<Json>({
+        method: 'GET',
+        path,
+        needs: ['createdAt', 'dueAt'],
+      });
       const { createdAt, dueAt, endedAt, body = '', bodyBase64 } = json;
       const bytes = bodyBase64 === undefined ? Buffer.from(body) : Buffer.from(bodyBase64, 'base64');
       const times = { createdAt: Date.parse(createdAt), dueAt: Date.parse(dueAt) };

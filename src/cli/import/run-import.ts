@@ -81,7 +81,7 @@ async function pushJobs(
   const progress = startProgress('jobs read', null);
   try {
     const options = { dryRun, move, bodyBytesMax: await bodyBytesMaxOf(client) };
-    await importJobs(client, source, known, state, report, options, progress);
+    await importJobs({ client, source, known, state, report, options }, progress);
   } catch (error) {
     const done = report.counts.pushed + report.counts.before;
     if (!(error instanceof Exit) || done === 0) throw error;
