@@ -2,6 +2,7 @@
 // whole numbers, whose digits it keeps. Pure.
 
 import { isUtf8 } from 'node:buffer';
+import { mistakeIn } from '../../../core/json-span.ts';
 import { namedMembers } from '../../../core/named-members.ts';
 
 /** JSON of each member by name; of a repeated name the last one, and null is absent. null: not a JSON
@@ -25,6 +26,12 @@ export function textOf(json: string): string | null {
 /** A body as JSON has it: bytes that are not UTF-8 are base64. */
 export function bodyText(body: Buffer): { readonly body: string; readonly encoding?: 'base64' } {
   return isUtf8(body) ? { body: body.toString() } : { body: body.toString('base64'), encoding: 'base64' };
+}
+
+/** The job's body for a text: JSON where the text is JSON. */
+export function textBody(text: string): { readonly contentType: string; readonly body: Buffer } {
+  const body = Buffer.from(text);
+  return { contentType: mistakeIn(body) === null ? 'application/json' : 'text/plain; charset=utf-8', body };
 }
 
 export const wholeNumber = /^-?\d{1,18}$/;

@@ -2,7 +2,6 @@
 // Knows no sockets. Messages are those that its clients may compare.
 
 import type { DqError } from '../../../core/errors.ts';
-import { mistakeIn } from '../../../core/json-span.ts';
 import { foreignOfTopic } from '../../../core/topic/foreign-name.ts';
 import type { PlainTopic } from '../../../core/topic/topic.ts';
 import type { RoleContext } from '../../../process/role.ts';
@@ -16,7 +15,7 @@ import {
   type HttpVerb,
   leavesOpen,
 } from '../http/http-listener.ts';
-import { bodyText, jsonMembers, textOf, wholeNumber } from '../http/json-members.ts';
+import { bodyText, jsonMembers, textBody, textOf, wholeNumber } from '../http/json-members.ts';
 import { type PoppedJobs, topicOf } from '../http/popped-jobs.ts';
 import { compatLimits } from '../limits.ts';
 
@@ -88,11 +87,9 @@ export class OuqiangDialect implements HttpDialect {
     if (topic === '') return failed('topic 不能为空');
     if (delay < 1 || delay > secondsMax) return failed('delay 取值范围1 - (2^31 - 1)');
     if (ttr < 1 || ttr > ttrMax) return failed('ttr 取值范围1 - 86400');
-    const body = Buffer.from(text);
-    const contentType = mistakeIn(body) === null ? 'application/json' : 'text/plain; charset=utf-8';
     // dq calls the other topics, for as long as they say.
     const read = ({ delivery }: PlainTopic) => ({
-      ...{ id, delay: `${delay}s`, at: undefined, contentType, body },
+      ...{ id, delay: `${delay}s`, at: undefined, ...textBody(text) },
       lease: delivery === 'pull' ? `${ttr}s` : undefined,
     });
     const result = await new Promise<CompatResult<null>>((resolve) =>

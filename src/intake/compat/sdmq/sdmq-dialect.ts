@@ -4,7 +4,6 @@
 import { v7 } from 'uuid';
 import { formatInstant, largestEpochMs, parseDuration } from '../../../core/duration.ts';
 import { DqError, invalidField } from '../../../core/errors.ts';
-import { mistakeIn } from '../../../core/json-span.ts';
 import { reaches } from '../../../core/token.ts';
 import { foreignOfTopic } from '../../../core/topic/foreign-name.ts';
 import type { PlainTopic } from '../../../core/topic/topic.ts';
@@ -22,7 +21,7 @@ import {
   type HttpVerb,
   leavesOpen,
 } from '../http/http-listener.ts';
-import { bodyText } from '../http/json-members.ts';
+import { bodyText, textBody } from '../http/json-members.ts';
 import { type PoppedJobs, topicOf } from '../http/popped-jobs.ts';
 import { compatLimits } from '../limits.ts';
 import { type Message, readMessage, writeMessage } from './message.ts';
@@ -179,11 +178,7 @@ function stored(
 ): { readonly contentType: string; readonly body: Buffer } {
   if (format === 'message')
     return { contentType: 'application/json', body: Buffer.from(writeMessage(message)) };
-  const body = Buffer.from(message.body ?? '');
-  return {
-    contentType: mistakeIn(body) === null ? 'application/json' : 'text/plain; charset=utf-8',
-    body,
-  };
+  return textBody(message.body ?? '');
 }
 
 /** Years before 0 have another text; any past time is due now. */
