@@ -78,6 +78,11 @@ export class CompatJobs {
     }
   }
 
+  /** `push` as a promise, with the rights of a caller. Never rejects. */
+  pushed(name: string, id: string, read: ReadPush, rights: Rights): Promise<CompatResult<null>> {
+    return new Promise((resolve) => this.push(name, id, read, resolve, rights));
+  }
+
   #store(topic: PlainTopic, read: ReadPush, since: number, done: (result: CompatResult<null>) => void): void {
     const { role, pushes, via } = this.#options;
     const request = { mode: 'replace', inQuery: false, isLiteral: true, ...read(topic) } as const;

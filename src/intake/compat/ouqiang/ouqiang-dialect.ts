@@ -6,7 +6,7 @@ import { foreignOfTopic } from '../../../core/topic/foreign-name.ts';
 import type { PlainTopic } from '../../../core/topic/topic.ts';
 import type { RoleContext } from '../../../process/role.ts';
 import type { CompatAccess } from '../compat-access.ts';
-import type { CompatJobs, CompatResult } from '../compat-jobs.ts';
+import type { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
 import {
   type HttpCall,
@@ -92,9 +92,7 @@ export class OuqiangDialect implements HttpDialect {
       ...{ id, delay: `${delay}s`, at: undefined, ...textBody(text) },
       lease: delivery === 'pull' ? `${ttr}s` : undefined,
     });
-    const result = await new Promise<CompatResult<null>>((resolve) =>
-      this.#jobs.push(topicOf(topic), id, read, resolve, rights),
-    );
+    const result = await this.#jobs.pushed(topicOf(topic), id, read, rights);
     return result.kind === 'ok' ? done(null, '添加成功') : this.failure(result.error);
   }
 

@@ -12,7 +12,7 @@ import { useCaseLimits } from '../../../use-cases/limits.ts';
 import { requeueJob } from '../../../use-cases/move-job.ts';
 import { pullLimits } from '../../pull/limits.ts';
 import type { CompatAccess } from '../compat-access.ts';
-import type { CompatJobs, CompatResult } from '../compat-jobs.ts';
+import type { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
 import {
   type HttpCall,
@@ -105,9 +105,7 @@ export class SdmqDialect implements HttpDialect {
         ? { delay: `${Math.max(0, Number(delay))}ms`, at: undefined }
         : { delay: undefined, at: instantOf(Number(createTime) + Number(delay)) };
     const read = (of: PlainTopic) => ({ id, ...when, ...stored({ ...message, id }, of.format) });
-    const result = await new Promise<CompatResult<null>>((resolve) =>
-      this.#jobs.push(topicOf(topic), id, read, resolve, rights),
-    );
+    const result = await this.#jobs.pushed(topicOf(topic), id, read, rights);
     return result.kind === 'ok' ? done(id) : this.failure(result.error, undefined, id);
   }
 
