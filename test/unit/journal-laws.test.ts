@@ -180,7 +180,33 @@ describe('mergeRows', () => {
   it('a found row with more failures decides over the push of the same number', () => {
     const found = { ...push(1_000), isOwn: false, failures: 2, dueAt: 9 };
     expect(rowIn([push(1_000), found])).toMatchObject({ failures: 2, dueAt: 9 });
+    expect(rowIn([{ ...push(1_000), dueAt: 11 }, found])).toMatchObject({ failures: 2, dueAt: 9 });
     expect(rowIn([{ ...push(1_000), dueAt: 11 }, push(1_000)])).toMatchObject({ dueAt: 11 });
+  });
+});
+
+describe('rowOf', () => {
+  const death = { deadAt: 5, reason: 'gone', ...at(1_000_000, 3_000_000, 1_000_000) } as const;
+  it.each<[Change, Partial<JobRow>]>([
+    [
+      { kind: 'dead', attempt, ...death },
+      { state: 'dead', orderAt: 3_000, dueAt: 7, reason: 'gone' },
+    ],
+    [ack(1_000_000, 3_000_000), { state: 'done', orderAt: 3_000, dueAt: 7, reason: null }],
+    [expire(1_000_000, 3_000_000), { state: 'expired', orderAt: 3_000 }],
+    [cancel(3_000_000, 1_000_000), { state: 'cancelled', orderAt: 3_000 }],
+    [
+      { kind: 'restored', ...death },
+      { state: 'dead', orderAt: 5, reason: 'gone' },
+    ],
+    [
+      { kind: 'restored', ...death, deadAt: null, reason: null },
+      { state: 'waiting', orderAt: 7, reason: null },
+    ],
+    [alert(1_000), { state: 'none', version: 0, number: 0, alertTold: 1_000 }],
+    [push(1_000), { state: 'waiting', orderAt: 7, bodyOrigin: 1_000 }],
+  ])('$kind', (change, row) => {
+    expect(rowOf(change)).toMatchObject(row);
   });
 });
 
@@ -198,6 +224,7 @@ describe('isRestorable', () => {
     ['a job of which only an older push is known', false, [push(1_000), move(1_900, 1_700)]],
     ['a job of which only an alert is known', false, [alert(1_000)]],
     ['an acked job', false, [push(1_000), ack(1_000, 1_200)]],
+    ['an acked version of a newer push', false, [push(1_000), push(1_700), ack(1_900, 2_000, 1_300)]],
     ['an expired job', false, [push(1_000), expire(1_000, 1_200)]],
     ['a cancelled job', false, [push(1_000), cancel(1_200, 1_000)]],
     [

@@ -53,11 +53,23 @@ export function compareStanding(a: Standing, b: Standing): number {
 /** The row that one change makes. */
 export function rowOf(change: Change): JobRow {
   const { topic, id, number, version, origin, dueAt, failures, place } = change;
+  // One plain literal: spreads took five times as long, and the recorder makes a row of each change.
   const row: JobRow = {
-    ...{ topic, id, version, origin, number, dueAt, failures, place },
+    topic,
+    id,
+    version,
+    origin,
+    number,
+    dueAt,
+    failures,
+    place,
     state: 'waiting',
     orderAt: dueAt,
-    ...{ reason: null, endedOrigin: 0, alertTold: 0, bodyOrigin: 0, pushed: null },
+    reason: null,
+    endedOrigin: 0,
+    alertTold: 0,
+    bodyOrigin: 0,
+    pushed: null,
   };
   switch (change.kind) {
     case 'accepted': {
