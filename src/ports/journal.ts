@@ -4,18 +4,7 @@
 import type { JobKey, Version } from '../core/job.ts';
 import type { Change, PushedParts } from '../core/journal/change.ts';
 import type { JobRow } from '../core/journal/job-row.ts';
-
-/** Where the next record of a stream begins (src/spool/stream-reader.ts). */
-export interface StreamPosition {
-  readonly segment: number;
-  readonly offset: number;
-}
-
-/** The stream of one process. */
-export interface StreamName {
-  readonly instance: number;
-  readonly incarnation: number;
-}
+import type { StreamName, StreamPosition } from './spool.ts';
 
 /** Changes of one stream, in the order of their records. At most journalLimits.batchChanges and
  *  .batchBytes. */

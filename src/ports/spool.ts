@@ -14,3 +14,60 @@ export interface Spool {
   /** Ends the stream of this process: its records are synced, and none follows. */
   close(): Promise<void>;
 }
+
+/** The stream of one process. */
+export interface StreamName {
+  readonly instance: number;
+  readonly incarnation: number;
+}
+
+/** Where the next record of a stream begins. */
+export interface StreamPosition {
+  readonly segment: number;
+  readonly offset: number;
+}
+
+export interface FoundSegment extends StreamName {
+  /** from 1 */
+  readonly segment: number;
+  readonly bytes: number;
+  /** epoch ms */
+  readonly writtenAt: number;
+}
+
+export interface FoundStream extends StreamName {
+  /** ascending by number */
+  readonly segments: readonly FoundSegment[];
+}
+
+export interface StreamPart {
+  readonly changes: readonly Change[];
+  readonly next: StreamPosition;
+  /** more: read again at once · waiting: its process may write more · ended: nothing follows */
+  readonly state: 'more' | 'waiting' | 'ended';
+  /** a torn tail was cut off */
+  readonly isTorn: boolean;
+  /** numbers of damaged segments; each is named once by a reader */
+  readonly damaged: readonly number[];
+}
+
+export interface ReadLimits {
+  readonly changes: number;
+  /** of the records; a single larger change is read nevertheless */
+  readonly bytes: number;
+}
+
+/** The streams of all processes of this host, as the process that ships them sees them. Methods reject with
+ *  the system's error. */
+export interface SpooledStreams {
+  /** Oldest incarnation first. */
+  streams(): Promise<readonly FoundStream[]>;
+  /** `stream`: listed before `isLiving` was determined. */
+  read(stream: FoundStream, from: StreamPosition, isLiving: boolean, limits: ReadLimits): Promise<StreamPart>;
+  /** Bytes of all segments, those set aside and damaged ones included. */
+  bytes(): Promise<number>;
+  /** Moves a segment to late/. */
+  setAside(segment: FoundSegment): Promise<void>;
+  /** Removes shipped segments that are old, or take too much of `bytesMax`. `now`: epoch ms. */
+  clean(shipped: readonly FoundSegment[], bytesMax: number, now: number): Promise<void>;
+}

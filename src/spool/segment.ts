@@ -8,13 +8,8 @@ import { randomBytes } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import type { StreamName } from '../ports/spool.ts';
 import { spoolLimits } from './limits.ts';
-
-/** The stream of one process. */
-export interface StreamName {
-  readonly instance: number;
-  readonly incarnation: number;
-}
 
 export interface SegmentName extends StreamName {
   /** from 1 */

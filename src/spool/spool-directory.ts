@@ -3,23 +3,22 @@
 
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type {
+  FoundSegment,
+  FoundStream,
+  ReadLimits,
+  SpooledStreams,
+  StreamPart,
+  StreamPosition,
+} from '../ports/spool.ts';
 import { makeDirectory } from '../runtime/make-directory.ts';
 import { spoolLimits } from './limits.ts';
-import { fileNameOf, type SegmentName, type StreamName, segmentNameOf, syncDirectory } from './segment.ts';
+import { fileNameOf, segmentNameOf, syncDirectory } from './segment.ts';
+import { StreamReader } from './stream-reader.ts';
 
-export interface FoundSegment extends SegmentName {
-  readonly bytes: number;
-  /** epoch ms */
-  readonly writtenAt: number;
-}
-
-export interface FoundStream extends StreamName {
-  /** ascending by number */
-  readonly segments: readonly FoundSegment[];
-}
-
-export class SpoolDirectory {
+export class SpoolDirectory implements SpooledStreams {
   readonly path: string;
+  readonly #readers = new Map<string, StreamReader>();
 
   /** Makes the directory, mode 0700. Throws the system's error. */
   constructor(dataDir: string) {
@@ -43,6 +42,30 @@ export class SpoolDirectory {
       .sort((a, b) => a.incarnation - b.incarnation || a.instance - b.instance);
   }
 
+  async read(
+    stream: FoundStream,
+    from: StreamPosition,
+    isLiving: boolean,
+    limits: ReadLimits,
+  ): Promise<StreamPart> {
+    const name = `${stream.instance}-${stream.incarnation}`;
+    const reader = this.#readers.get(name) ?? new StreamReader(this.path, stream);
+    this.#readers.set(name, reader);
+    const numbers = stream.segments.map(({ segment }) => segment);
+    const part = await reader.read(from, numbers, isLiving, limits);
+    if (part.state === 'ended') {
+      this.#readers.delete(name);
+      await reader.close();
+    }
+    return part;
+  }
+
+  /** Closes the files that read() left open. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#readers.values()].map((reader) => reader.close()));
+    this.#readers.clear();
+  }
+
   /** Bytes of all segments, those in late/ and damaged/ included. */
   async bytes(): Promise<number> {
     const all = await Promise.all(
@@ -52,7 +75,7 @@ export class SpoolDirectory {
   }
 
   /** Moves a segment to late/. */
-  async setAside(segment: SegmentName): Promise<void> {
+  async setAside(segment: FoundSegment): Promise<void> {
     const late = join(this.path, 'late');
     makeDirectory(late, 0o700);
     await rename(join(this.path, fileNameOf(segment)), join(late, fileNameOf(segment)));

@@ -8,7 +8,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Change } from '../core/journal/change.ts';
 import { limits } from '../core/limits.ts';
-import type { Spool } from '../ports/spool.ts';
+import type { Spool, StreamName } from '../ports/spool.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { orAfter, within } from '../runtime/timeout.ts';
@@ -22,7 +22,6 @@ import {
   realFiles,
   type SegmentFile,
   type SegmentFiles,
-  type StreamName,
 } from './segment.ts';
 
 export interface SpoolWriterOptions {

@@ -7,33 +7,11 @@
 import { type FileHandle, link, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Change } from '../core/journal/change.ts';
+import type { ReadLimits, StreamName, StreamPart, StreamPosition } from '../ports/spool.ts';
 import { makeDirectory } from '../runtime/make-directory.ts';
 import { spoolLimits } from './limits.ts';
 import { endOfRecord, frameBytes, readPayload } from './record.ts';
-import { fileNameOf, headerBytes, readHeader, type StreamName } from './segment.ts';
-
-/** The offset of the next record. */
-export interface StreamPosition {
-  readonly segment: number;
-  readonly offset: number;
-}
-
-export interface StreamPart {
-  readonly changes: readonly Change[];
-  readonly next: StreamPosition;
-  /** more: read again at once · waiting: its process may write more · ended: nothing follows */
-  readonly state: 'more' | 'waiting' | 'ended';
-  /** a torn tail was cut off */
-  readonly isTorn: boolean;
-  /** numbers of damaged segments */
-  readonly damaged: readonly number[];
-}
-
-export interface ReadLimits {
-  readonly changes: number;
-  /** of the payloads; a single larger change is read nevertheless */
-  readonly bytes: number;
-}
+import { fileNameOf, headerBytes, readHeader } from './segment.ts';
 
 /** An open segment. */
 interface OpenSegment {

@@ -53,6 +53,11 @@ export const upkeepLimits = {
   retentionPauseMs: 50,
   /** With more than fewPartitions. */
   retentionManyMs: 60_000,
+  /** The journal: how often the spool is read while nothing waits; one batch to MySQL; and how long before
+   *  the end of the retention a segment of the spool is too old to be merged. */
+  journalEveryMs: 1_000,
+  journalBatch: { changes: 1_000, bytes: 1024 * 1024 },
+  journalLateMs: 24 * 3_600_000,
   /** Log files are kept for days: an hour more does not matter. */
   janitorEveryMs: 3_600_000,
   /** How often old audit entries are removed: a walk over limits.auditMax ids takes 10 ms. */

@@ -10,10 +10,11 @@ import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import type { Change, ChangeKind } from '../../src/core/journal/change.ts';
+import type { StreamPart } from '../../src/ports/spool.ts';
 import { realFiles, type SegmentFiles } from '../../src/spool/segment.ts';
 import { SpoolDirectory } from '../../src/spool/spool-directory.ts';
 import { SpoolWriter, type SpoolWriterOptions } from '../../src/spool/spool-writer.ts';
-import { type StreamPart, StreamReader } from '../../src/spool/stream-reader.ts';
+import { StreamReader } from '../../src/spool/stream-reader.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 
 export const stream = { instance: 0x1234abcd, incarnation: 17 };

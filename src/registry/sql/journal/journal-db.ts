@@ -6,15 +6,8 @@ import type { JobKey, Version } from '../../../core/job.ts';
 import type { Change } from '../../../core/journal/change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../../core/journal/job-row.ts';
 import type { MysqlServer } from '../../../core/url/mysql-url.ts';
-import type {
-  JournalDb,
-  LoggedChange,
-  RowPage,
-  ShipOutcome,
-  ShippedBatch,
-  StreamName,
-  StreamPosition,
-} from '../../../ports/journal.ts';
+import type { JournalDb, LoggedChange, RowPage, ShipOutcome, ShippedBatch } from '../../../ports/journal.ts';
+import type { StreamName, StreamPosition } from '../../../ports/spool.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { sqlLimits } from '../limits.ts';
 import {

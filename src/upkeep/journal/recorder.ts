@@ -1,0 +1,202 @@
+// Ships the spool of this host to the journal's database: stream by stream, in batches.
+// Invariants: a change is in a file of the spool until the database has it, and for a while longer. The
+// database decides where a stream continues, so a batch with an unknown result is neither lost nor merged
+// twice. While less than a quarter of the spool is in use, it pauses as long as a round took: the cores are
+// for the intake.
+
+import { instantOf } from '../../core/journal/change.ts';
+import { limits } from '../../core/limits.ts';
+import type { JournalDb } from '../../ports/journal.ts';
+import type { FoundSegment, FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
+import { FailureLog } from '../../runtime/failure-log.ts';
+import { Loop } from '../../runtime/loop.ts';
+import type { Service } from '../../runtime/service.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { upkeepLimits } from '../limits.ts';
+
+export interface RecorderOptions {
+  readonly journal: JournalDb;
+  readonly spool: SpooledStreams;
+  readonly log: Log;
+  readonly instance: number;
+  readonly host: string;
+  /** limit of the spool */
+  readonly spoolBytes: number;
+  /** of the journal, ms */
+  readonly retentionMs: number;
+  /** The title of a living process of this instance; null: it is dead. */
+  readonly titleOf: (incarnation: number) => string | null;
+  /** The database lost what it had: a survey of the store has to follow. */
+  readonly onWentBack: () => void;
+}
+
+export interface RecorderState {
+  /** age of the oldest change that waits, ms; 0 = none waits */
+  readonly lagMs: number;
+  /** bytes of all segments */
+  readonly spoolBytes: number;
+  /** segments that are too old to be merged */
+  readonly late: number;
+  /** since the start */
+  readonly damaged: number;
+}
+
+const start: StreamPosition = { segment: 0, offset: 0 };
+
+export class Recorder implements Service {
+  readonly #options: RecorderOptions;
+  readonly #loop: Loop;
+  readonly #failures: FailureLog;
+  /** by incarnation; null: unknown, ask the database */
+  #positions: Map<number, StreamPosition> | null = null;
+  /** incarnations of streams that are shipped to their end */
+  readonly #ended = new Set<number>();
+  #state: Omit<RecorderState, 'lagMs'> = { spoolBytes: 0, late: 0, damaged: 0 };
+  /** instant of the last change that was shipped while more waited */
+  #behindSince: number | null = null;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+    this.#failures = new FailureLog(options.log, {
+      failure: 'recorder: cannot ship the journal; the spool keeps it',
+      end: 'recorder: ships the journal again',
+    });
+    this.#loop = new Loop({
+      step: async () => {
+        const waitMs = await this.#round();
+        this.#failures.succeeded();
+        return waitMs;
+      },
+      onFailure: (error) => {
+        this.#positions = null;
+        this.#ended.clear();
+        this.#behindSince ??= Date.now();
+        this.#failures.failed(error);
+      },
+      failureWaitMs: limits.loopSleepMsMax,
+    });
+  }
+
+  get state(): RecorderState {
+    return { ...this.#state, lagMs: this.#behindSince === null ? 0 : Date.now() - this.#behindSince };
+  }
+
+  start(): Promise<void> {
+    return this.#loop.start();
+  }
+
+  /** Ships what waits, within the deadline. */
+  async drain(deadlineMs: number): Promise<void> {
+    await this.#loop.drain(deadlineMs);
+  }
+
+  /** One batch of each stream. Returns the ms until the next round. */
+  async #round(): Promise<number> {
+    const { journal, spool, instance, spoolBytes } = this.#options;
+    const began = performance.now();
+    this.#positions ??= new Map(
+      (await journal.positions(instance)).map(({ incarnation, ...at }) => [incarnation, at] as const),
+    );
+    const streams = (await spool.streams()).filter((stream) => stream.instance === instance);
+    let isBehind = false;
+    for (const stream of streams)
+      if (!this.#ended.has(stream.incarnation)) isBehind = (await this.#ship(stream)) || isBehind;
+    await this.#clean(streams);
+    const bytes = await spool.bytes();
+    this.#state = { ...this.#state, spoolBytes: bytes };
+    if (!isBehind) {
+      this.#behindSince = null;
+      return upkeepLimits.journalEveryMs;
+    }
+    const isFilling = bytes > spoolBytes / 4;
+    return isFilling ? 0 : performance.now() - began;
+  }
+
+  /** Returns whether more of the stream waits. */
+  async #ship(stream: FoundStream): Promise<boolean> {
+    const { journal, spool, instance, host, titleOf } = this.#options;
+    const { incarnation } = stream;
+    const from = this.#positions?.get(incarnation) ?? start;
+    const title = titleOf(incarnation);
+    const current = await this.#withoutLate(stream, from);
+    const part = await spool.read(current, from, title !== null, upkeepLimits.journalBatch);
+    this.#report(part, incarnation);
+    if (part.state === 'ended') this.#ended.add(incarnation);
+    const { next, changes } = part;
+    if (changes.length > 0 || next.segment !== from.segment || next.offset !== from.offset) {
+      const batch = { instance, incarnation, from, next, changes, host, marks: new Map<string, number>() };
+      const outcome = await journal.ship({ ...batch, process: title ?? '' });
+      if (outcome.kind === 'elsewhere') {
+        this.#positions?.set(incarnation, outcome.at);
+        if (isBefore(outcome.at, from)) this.#options.onWentBack();
+        return true;
+      }
+      this.#positions?.set(incarnation, next);
+    }
+    const last = changes.at(-1);
+    if (part.state === 'more' && last !== undefined) this.#behindSince = instantOf(last.number);
+    return part.state === 'more';
+  }
+
+  /** Sets aside unread segments from before the retention: ends that outrank their rows may be removed from
+   *  the database already. */
+  async #withoutLate(stream: FoundStream, from: StreamPosition): Promise<FoundStream> {
+    const oldest = Date.now() - this.#options.retentionMs + upkeepLimits.journalLateMs;
+    const isLate = ({ segment, writtenAt }: FoundSegment) => segment >= from.segment && writtenAt < oldest;
+    const late = stream.segments.filter(isLate);
+    for (const segment of late) {
+      await this.#options.spool.setAside(segment);
+      this.#options.log.error(
+        'recorder: a segment of the spool is too old to be merged; it is kept in late/',
+        undefined,
+        {
+          incarnation: segment.incarnation,
+          segment: segment.segment,
+        },
+      );
+    }
+    this.#state = { ...this.#state, late: this.#state.late + late.length };
+    return late.length === 0
+      ? stream
+      : { ...stream, segments: stream.segments.filter((each) => !isLate(each)) };
+  }
+
+  #report(
+    { isTorn, damaged }: { readonly isTorn: boolean; readonly damaged: readonly number[] },
+    incarnation: number,
+  ): void {
+    const { log } = this.#options;
+    if (isTorn) log.notice('recorder: cut off the unfinished end of a stream', { incarnation });
+    for (const segment of damaged)
+      log.error('recorder: a segment of the spool is damaged; its readable changes are shipped', undefined, {
+        incarnation,
+        segment,
+      });
+    this.#state = { ...this.#state, damaged: this.#state.damaged + damaged.length };
+  }
+
+  /** Removes shipped segments, and the positions of streams that have ended and have no file left. */
+  async #clean(streams: readonly FoundStream[]): Promise<void> {
+    const { journal, spool, instance, spoolBytes } = this.#options;
+    const positions = this.#positions;
+    if (positions === null) return;
+    const shipped = streams.flatMap(({ incarnation, segments }) => {
+      const at = positions.get(incarnation) ?? start;
+      return this.#ended.has(incarnation) ? segments : segments.filter(({ segment }) => segment < at.segment);
+    });
+    await spool.clean(shipped, spoolBytes, Date.now());
+    const present = new Set(streams.map(({ incarnation }) => incarnation));
+    const gone = [...positions.keys()].filter(
+      (incarnation) => !present.has(incarnation) && this.#options.titleOf(incarnation) === null,
+    );
+    if (gone.length === 0) return;
+    await journal.forgetStreams(gone.map((incarnation) => ({ instance, incarnation })));
+    for (const incarnation of gone) {
+      positions.delete(incarnation);
+      this.#ended.delete(incarnation);
+    }
+  }
+}
+
+const isBefore = (a: StreamPosition, b: StreamPosition): boolean =>
+  a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);

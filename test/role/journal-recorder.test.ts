@@ -1,0 +1,183 @@
+// The recorder: from the files of a spool to a real MariaDB.
+
+import { readdirSync, utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import { createConnection } from 'mysql2/promise';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
+import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
+import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
+import type { SpoolDirectory } from '../../src/spool/spool-directory.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { Recorder, type RecorderOptions } from '../../src/upkeep/journal/recorder.ts';
+import { startAnswerLoser } from '../support/answer-loser.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { changeKinds, changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
+import { until } from '../support/until.ts';
+
+describe.skipIf(await lacks('mysql'))('recorder', async () => {
+  const server = await owned('file', mariadb());
+  let database = '';
+  let made = 0;
+  const ask = async (sql: string, name = database) => {
+    const connection = await createConnection({ uri: server.url(name) });
+    const [rows] = await connection.query(sql);
+    await connection.end();
+    return rows as readonly Record<string, unknown>[];
+  };
+  const journalOn = (port = new URL(server.url(database)).port): MysqlJournal => {
+    const url = new URL(server.url(database));
+    url.port = port;
+    const parsed = parseMysqlUrl(url.href);
+    if (!parsed.ok) throw new Error(parsed.message);
+    const journal = new MysqlJournal(parsed.value);
+    onTestFinished(() => journal.close());
+    return journal;
+  };
+
+  beforeEach(async () => {
+    database = `recorder${made++}`;
+    await ask(`CREATE DATABASE ${database}`, 'mysql');
+    for (const table of journalTables) await ask(table);
+  });
+
+  async function recording(
+    spool: SpoolDirectory,
+    more: Partial<RecorderOptions> = {},
+  ): Promise<{ recorder: Recorder; errors: string[]; wentBack: () => number }> {
+    const errors: string[] = [];
+    let wentBack = 0;
+    const recorder = new Recorder({
+      ...{ journal: journalOn(), spool, instance: stream.instance, host: 'h' },
+      log: { ...silentLog, error: (message) => void errors.push(message) },
+      ...{ spoolBytes: 2 ** 30, retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0' },
+      onWentBack: () => {
+        wentBack += 1;
+      },
+      ...more,
+    });
+    onTestFinished(async () => {
+      await recorder.drain(1_000);
+      await spool.close();
+    });
+    await recorder.start();
+    return { recorder, errors, wentBack: () => wentBack };
+  }
+
+  const changes = Array.from({ length: 2_600 }, (_, n) =>
+    changeOf(n + 1, changeKinds[n % changeKinds.length]),
+  );
+  const expected = (): readonly JobRow[] => {
+    const rows = new Map<string, JobRow>();
+    for (const change of changes) {
+      const known = rows.get(change.id);
+      rows.set(change.id, known === undefined ? rowOf(change) : mergeRows(known, rowOf(change)));
+    }
+    return [...rows.values()];
+  };
+  const count = async () => Number((await ask('SELECT COUNT(*) AS n FROM dq_job'))[0]?.n);
+  const isAll = async () => (await count()) === expected().length;
+
+  it('ships all changes of a living process, and those that follow', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 2_500), 'synced');
+    const { recorder } = await recording(spool);
+    await until('the first changes', async () => (await count()) === 2_500);
+    await writer.write(changes.slice(2_500), 'synced');
+    await until('the others', isAll);
+    const rows = await journalOn().rows(expected());
+    const byId = (some: readonly JobRow[]) => [...some].sort((a, b) => (a.id < b.id ? -1 : 1));
+    expect(byId(rows)).toEqual(byId(expected()));
+    await until('no lag', () => recorder.state.lagMs === 0);
+    await writer.close();
+  });
+
+  it('ships what a dead process left, then removes files and position', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool, { segmentBytes: 64 * 1024 });
+    for (let n = 0; n < changes.length; n += 100) await writer.write(changes.slice(n, n + 100), 'synced');
+    await writer.close();
+    // So much shipped is kept only while it is less than a quarter of the limit.
+    await recording(spool, { spoolBytes: 1_000, titleOf: () => null });
+    await until('all rows', isAll);
+    await until('no file', () => readdirSync(spool.path).length === 0);
+    await until('no position', async () => (await ask('SELECT * FROM dq_journal_stream')).length === 0);
+  });
+
+  it('MySQL is gone: the lag grows, nothing is lost, and it goes on', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 100), 'synced');
+    const { recorder, errors } = await recording(spool);
+    await until('the first changes', async () => (await count()) === 100);
+    await server.process.kill();
+    await writer.write(changes.slice(100), 'synced');
+    await until('the lag', () => recorder.state.lagMs > 0);
+    expect(errors).toEqual(['recorder: cannot ship the journal; the spool keeps it']);
+    await server.process.start();
+    await until('all rows', isAll);
+    await until('no lag', () => recorder.state.lagMs === 0);
+    await writer.close();
+  });
+
+  it('a lost reply to COMMIT: goes on where MySQL is', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 10), 'synced');
+    const { port } = new URL(server.url(database));
+    const proxy = await startAnswerLoser(Number(port), '\x03COMMIT');
+    const lossy = journalOn(String(proxy.port));
+    const whole = journalOn();
+    let losses = 0;
+    // Each third batch goes through the proxy that loses the reply.
+    const journal = Object.assign(Object.create(whole) as MysqlJournal, {
+      positions: (instance: number) => whole.positions(instance),
+      forgetStreams: () => Promise.resolve(),
+      ship: (batch: Parameters<MysqlJournal['ship']>[0]) => {
+        losses += 1;
+        if (losses % 3 !== 0) return whole.ship(batch);
+        proxy.arm();
+        return lossy.ship(batch);
+      },
+    });
+    const { wentBack } = await recording(spool, { journal });
+    for (let n = 10; n < changes.length; n += 300) {
+      await writer.write(changes.slice(n, n + 300), 'synced');
+      await until('a batch', async () => (await count()) > n);
+    }
+    await until('all rows', isAll);
+    expect(losses).toBeGreaterThan(3);
+    expect(wentBack()).toBe(0);
+    await writer.close();
+  });
+
+  it('MySQL went back: ships again from there, and reports it', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 2_000), 'synced');
+    const { wentBack } = await recording(spool);
+    await until('the first changes', async () => (await count()) === 2_000);
+    for (const table of ['dq_job', 'dq_job_log', 'dq_journal_stream']) await ask(`DELETE FROM ${table}`);
+    await writer.write(changes.slice(2_000), 'synced');
+    await until('all rows', isAll);
+    expect(wentBack()).toBe(1);
+    await writer.close();
+  });
+
+  it('a segment from before the retention is set aside, not merged', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 10), 'synced');
+    await writer.close();
+    const [name = ''] = readdirSync(spool.path);
+    const old = (Date.now() - 6.5 * 86_400_000) / 1_000;
+    utimesSync(join(spool.path, name), old, old);
+    const { recorder, errors } = await recording(spool, { titleOf: () => null });
+    await until('it to be set aside', () => recorder.state.late === 1);
+    expect(readdirSync(join(spool.path, 'late'))).toEqual([name]);
+    expect(errors).toEqual(['recorder: a segment of the spool is too old to be merged; it is kept in late/']);
+    expect(await count()).toBe(0);
+  });
+});
