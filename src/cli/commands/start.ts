@@ -30,7 +30,6 @@ import { say } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';
 import { detach, sendToParent } from '../start/detach.ts';
 import { listeningDaemon, startAgain } from '../start/start-again.ts';
-import { whyNotStart } from '../start/start-checks.ts';
 
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;
 
@@ -84,6 +83,8 @@ async function start(flags: StartFlags): Promise<void> {
   makeLogDir(config.logDir);
   if (flags['check'] === true) {
     const listening = listeningDaemon(process.env);
+    // With it come the drivers of both databases, which a master does not need.
+    const { whyNotStart } = await import('../start/start-checks.ts');
     const reason = await whyNotStart({
       config,
       pidFile: pidFileOf(flags),
