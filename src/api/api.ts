@@ -12,6 +12,7 @@ import { errorHandler } from './http/error-handler.ts';
 import type { HttpFront } from './http/http-front.ts';
 import { apiBodyLimit, jsonBodyReader } from './http/json-body.ts';
 import { KnownPaths } from './http/known-paths.ts';
+import { lazyValidators } from './http/lazy-validators.ts';
 import { parseQuery } from './http/query.ts';
 import { bodyReader } from './http/read-body.ts';
 import { accessCheck } from './http/route-access.ts';
@@ -81,6 +82,7 @@ export async function createApi(
     return503OnClosing: false,
     exposeHeadRoutes: false,
     routerOptions: { querystringParser: parseQuery as never, maxParamLength: apiLimits.paramLengthMax },
+    schemaController: { compilersFactory: { buildValidator: lazyValidators() } },
     ajv: {
       customOptions: {
         removeAdditional: false,
