@@ -62,8 +62,9 @@ export interface ReadLimits {
 export interface SpooledStreams {
   /** Oldest incarnation first. */
   streams(): Promise<readonly FoundStream[]>;
-  /** `stream`: listed before `isLiving` was determined. */
-  read(stream: FoundStream, from: StreamPosition, isLiving: boolean, limits: ReadLimits): Promise<StreamPart>;
+  /** `isLiving`: of the process that writes the stream, determined before the call: one that dies later may
+   *  have made further segments. */
+  read(stream: StreamName, from: StreamPosition, isLiving: boolean, limits: ReadLimits): Promise<StreamPart>;
   /** Bytes of all segments, those set aside and damaged ones included. */
   bytes(): Promise<number>;
   /** Moves a segment to late/. */

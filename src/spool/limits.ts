@@ -19,10 +19,14 @@ export const spoolLimits = {
   keptPart: 0.25,
   /** The sizes of all files are read again after this time. */
   sizesMs: 1_000,
-  /** Longer records do not exist: the largest body (limits.bodyBytesMax) and its members are shorter. */
+  /** Longer records do not exist: the largest body (option limits.bodyBytes) has 16 MiB. */
   recordBytesMax: 32 * 1024 * 1024,
   /** Read at once: a batch to MySQL has at most as much. */
   readBytes: 256 * 1024,
+  /** A segment without a record has only zeros there; a record has other bytes. */
+  firstBytes: 4_096,
+  /** A search for the next valid record lets other work run after so many bytes: about 5 ms. */
+  searchBytes: 512 * 1024,
   /** Part of the limit that ends may use beyond it. */
   endsPart: 0.1,
 } as const;

@@ -1,9 +1,10 @@
 // Packs a change as a record of a segment, and reads it. Big endian. A record is: length of the payload (4; 0
 // = the end so far) · CRC-32 of salt, length and payload (4) · payload. The payload is: kind (1) · flags (1:
-// bit 0 the number was given to this process) · number · version · origin (7 each) · place (2: the number of
-// a place record of the same segment) · dueAt (6) · failures (2) · length and topic (1 + n) · length and id
-// (2 + n) · the fields of the kind, the longest one last.
-// Invariant: kinds and codes are stored. Lists of codes only grow at their end.
+// bit 0 the number was given to this process) · number · version · origin (7 each) · dueAt (6) · failures (2)
+// · length and place (1 + n) · length and topic (1 + n) · length and id (2 + n) · the fields of the kind, the
+// longest one last.
+// Invariants: a record is read without any other one, so damage costs only the damaged ones. Kinds and codes
+// are stored: lists of codes only grow at their end.
 
 import { crc32 } from 'node:zlib';
 import type { AttemptRecord } from '../core/job.ts';
@@ -13,26 +14,24 @@ import { endCodes, priorityCodes, reasonCodes } from '../core/stored-codes.ts';
 
 const kinds = {
   ...{ accepted: 1, moved: 2, retried: 3, dead: 4, ended: 5, alert: 6, restored: 7 },
-  ...{ place: 8, closed: 255 },
+  closed: 255,
 } as const;
 const moves = ['run', 'reschedule', 'requeue'] as const;
 const none = 255;
 
 /** bytes of length and CRC */
 export const frameBytes = 8;
-const fixedBytes = 2 + 3 * 7 + 2 + 6 + 2 + 1 + 2;
+/** of a change, without its frame: kind … failures, and the lengths of place, topic and id */
+const fixedBytes = 2 + 3 * 7 + 6 + 2 + 1 + 1 + 2;
+const namesAt = 2 + 3 * 7 + 6 + 2;
 
-/** What a payload holds. */
-export type Payload =
-  | { readonly kind: 'change'; readonly place: number; readonly change: Omit<Change, 'place'> }
-  | { readonly kind: 'place'; readonly place: number; readonly name: string }
-  /** the stream ends here */
-  | { readonly kind: 'closed' };
+/** What a payload holds: a change, or the end of the stream. */
+export type Payload = Change | 'closed';
 
-/** An upper bound for the bytes of a record with its frame, and of a new place record before it. */
+/** An upper bound for the bytes of a record with its frame. */
 export function recordBytesMax(change: Change): number {
   const names = 3 * (change.topic.length + change.id.length + change.place.length);
-  return 2 * frameBytes + 3 + fixedBytes + names + detailBytesMax(change);
+  return frameBytes + fixedBytes + names + detailBytesMax(change);
 }
 
 function detailBytesMax(change: Change): number {
@@ -51,28 +50,22 @@ function detailBytesMax(change: Change): number {
 }
 
 /** Writes a record at `at` and returns the offset after it. The buffer has recordBytesMax bytes left. */
-export function writeChange(bytes: Buffer, at: number, salt: Buffer, change: Change, place: number): number {
+export function writeChange(bytes: Buffer, at: number, salt: Buffer, change: Change): number {
   let end = at + frameBytes;
   end = bytes.writeUInt8(kinds[change.kind], end);
   end = bytes.writeUInt8(change.isOwn ? 1 : 0, end);
   end = writeSafe(bytes, end, change.number);
   end = writeSafe(bytes, end, change.version);
   end = writeSafe(bytes, end, change.origin);
-  end = bytes.writeUInt16BE(place, end);
   end = bytes.writeUIntBE(change.dueAt, end, 6);
   end = bytes.writeUInt16BE(change.failures, end);
+  const place = bytes.write(change.place, end + 1);
+  end = bytes.writeUInt8(place, end) + place;
   const topic = bytes.write(change.topic, end + 1);
   end = bytes.writeUInt8(topic, end) + topic;
   const id = bytes.write(change.id, end + 2);
   end = bytes.writeUInt16BE(id, end) + id;
   return seal(bytes, at, writeDetail(bytes, end, change), salt);
-}
-
-/** The record that gives a place its number. */
-export function writePlace(bytes: Buffer, at: number, salt: Buffer, place: number, name: string): number {
-  let end = bytes.writeUInt8(kinds.place, at + frameBytes);
-  end = bytes.writeUInt16BE(place, end);
-  return seal(bytes, at, end + bytes.write(name, end), salt);
 }
 
 /** The last record of a stream. */
@@ -127,6 +120,15 @@ function checksum(bytes: Buffer, at: number, end: number, salt: Buffer): number 
   return crc32(bytes.subarray(at + frameBytes, end), length);
 }
 
+/** Whether a record may begin at `at`: a quick check for a search. */
+export function mayBeRecord(bytes: Buffer, at: number): boolean {
+  if (at + frameBytes >= bytes.length) return false;
+  const length = bytes.readUInt32BE(at);
+  if (length === 0 || at + frameBytes + length > bytes.length) return false;
+  const code = bytes.readUInt8(at + frameBytes);
+  return code === kinds.closed ? length === 1 : code > 0 && code <= kinds.restored && length >= fixedBytes;
+}
+
 /** The end of the record at `at`; null: no whole record is there. */
 export function endOfRecord(bytes: Buffer, at: number, salt: Buffer): number | null {
   if (at + frameBytes >= bytes.length) return null;
@@ -137,33 +139,28 @@ export function endOfRecord(bytes: Buffer, at: number, salt: Buffer): number | n
 }
 
 /** Reads the payload of a whole record; null: a kind that this version does not know. */
-export function readPayload(bytes: Buffer, at: number, end: number): Payload | null {
-  const from = at + frameBytes;
-  const code = bytes.readUInt8(from);
-  if (code === kinds.closed) return { kind: 'closed' };
-  if (code === kinds.place)
-    return {
-      kind: 'place',
-      place: bytes.readUInt16BE(from + 1),
-      name: bytes.toString('utf8', from + 3, end),
-    };
+export function readPayload(record: Buffer): Payload | null {
+  const payload = record.subarray(frameBytes);
+  const code = payload.readUInt8(0);
+  if (code === kinds.closed) return 'closed';
   if (code > kinds.restored) return null;
-  const topicAt = from + fixedBytes - 2;
-  const idAt = topicAt + bytes.readUInt8(topicAt - 1) + 2;
-  const detailAt = idAt + bytes.readUInt16BE(idAt - 2);
-  const common = {
-    topic: bytes.toString('utf8', topicAt, idAt - 2),
-    id: bytes.toString('utf8', idAt, detailAt),
-    isOwn: (bytes.readUInt8(from + 1) & 1) === 1,
-    number: readSafe(bytes, from + 2),
-    version: readSafe(bytes, from + 9),
-    origin: readSafe(bytes, from + 16),
-    dueAt: bytes.readUIntBE(from + 25, 6),
-    failures: bytes.readUInt16BE(from + 31),
-  };
-  const detail = readDetail(code, bytes.subarray(detailAt, end));
+  const topicAt = namesAt + 1 + payload.readUInt8(namesAt) + 1;
+  const idAt = topicAt + payload.readUInt8(topicAt - 1) + 2;
+  const detailAt = idAt + payload.readUInt16BE(idAt - 2);
+  const detail = readDetail(code, payload.subarray(detailAt));
   if (detail === null) return null;
-  return { kind: 'change', place: bytes.readUInt16BE(from + 23), change: { ...common, ...detail } as Change };
+  const common = {
+    topic: payload.toString('utf8', topicAt, idAt - 2),
+    id: payload.toString('utf8', idAt, detailAt),
+    place: payload.toString('utf8', namesAt + 1, topicAt - 1),
+    isOwn: (payload.readUInt8(1) & 1) === 1,
+    number: readSafe(payload, 2),
+    version: readSafe(payload, 9),
+    origin: readSafe(payload, 16),
+    dueAt: payload.readUIntBE(23, 6),
+    failures: payload.readUInt16BE(29),
+  };
+  return { ...common, ...detail } as Change;
 }
 
 function readDetail(code: number, detail: Buffer) {

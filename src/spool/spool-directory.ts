@@ -8,6 +8,7 @@ import type {
   FoundStream,
   ReadLimits,
   SpooledStreams,
+  StreamName,
   StreamPart,
   StreamPosition,
 } from '../ports/spool.ts';
@@ -43,7 +44,7 @@ export class SpoolDirectory implements SpooledStreams {
   }
 
   async read(
-    stream: FoundStream,
+    stream: StreamName,
     from: StreamPosition,
     isLiving: boolean,
     limits: ReadLimits,
@@ -51,8 +52,7 @@ export class SpoolDirectory implements SpooledStreams {
     const name = `${stream.instance}-${stream.incarnation}`;
     const reader = this.#readers.get(name) ?? new StreamReader(this.path, stream);
     this.#readers.set(name, reader);
-    const numbers = stream.segments.map(({ segment }) => segment);
-    const part = await reader.read(from, numbers, isLiving, limits);
+    const part = await reader.read(from, isLiving, limits);
     if (part.state === 'ended') {
       this.#readers.delete(name);
       await reader.close();

@@ -14,7 +14,7 @@ import { FailureLog } from '../runtime/failure-log.ts';
 import { orAfter, within } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { spoolLimits } from './limits.ts';
-import { closedBytes, recordBytesMax, writeChange, writeClosed, writePlace } from './record.ts';
+import { closedBytes, recordBytesMax, writeChange, writeClosed } from './record.ts';
 import {
   fileNameOf,
   headerBytes,
@@ -40,6 +40,7 @@ export interface SpoolWriterOptions {
   /** for tests: other values of spoolLimits and limits.redisCallMs */
   readonly segmentBytes?: number;
   readonly againMs?: number;
+  readonly syncMs?: number;
   readonly answerMs?: number;
 }
 
@@ -59,7 +60,6 @@ interface Segment {
   readonly file: SegmentFile;
   /** end of its records */
   at: number;
-  readonly places: Map<string, number>;
 }
 
 export class SpoolWriter implements Spool {
@@ -247,7 +247,7 @@ export class SpoolWriter implements Spool {
       this.#syncTimer = null;
       this.#isSyncDue = true;
       this.#wake();
-    }, spoolLimits.syncMs).unref();
+    }, this.#options.syncMs ?? spoolLimits.syncMs).unref();
   }
 
   /** Its unsynced changes, and those of the group, are written again, before all others. Callers that wait
@@ -286,7 +286,7 @@ export class SpoolWriter implements Spool {
     const header = { ...stream, segment: this.#made, salt: newSalt() };
     try {
       const file = await this.#files.make(directory, header, bytes);
-      return { number: header.segment, salt: header.salt, file, at: headerBytes, places: new Map() };
+      return { number: header.segment, salt: header.salt, file, at: headerBytes };
     } catch (error) {
       this.#bytes -= bytes;
       await rm(join(directory, fileNameOf(header)), { force: true }).catch(() => undefined);
@@ -347,15 +347,7 @@ function pack(segment: Segment, group: readonly Batch[], bytesMax: number): Buff
   const bytes = Buffer.allocUnsafe(bytesMax);
   let at = 0;
   for (const { changes } of group)
-    for (const change of changes) {
-      let place = segment.places.get(change.place);
-      if (place === undefined) {
-        place = segment.places.size;
-        segment.places.set(change.place, place);
-        at = writePlace(bytes, at, segment.salt, place, change.place);
-      }
-      at = writeChange(bytes, at, segment.salt, change, place);
-    }
+    for (const change of changes) at = writeChange(bytes, at, segment.salt, change);
   return bytes.subarray(0, at);
 }
 

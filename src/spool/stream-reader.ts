@@ -1,27 +1,27 @@
 // Reads the changes of one stream in their order, from a position on.
-// A bad record at the end of the last segment of a living process is a write in progress: the reader waits.
-// Of a dead process it is a torn tail, which holds only unanswered changes: it is cut off. With valid records
-// behind it the segment is damaged: it is kept in damaged/, and its valid records are read.
+// A bad record at the end of the stream of a living process is a write in progress: the reader waits. Of a
+// dead process it is a torn tail, which holds only unanswered changes: it is cut off. Any other bad record is
+// damage: the segment is kept in damaged/, and its valid records are read.
 // Invariant: the position after a change never lies behind a change that was not read.
 
-import { type FileHandle, link, open } from 'node:fs/promises';
+import { type FileHandle, link, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Change } from '../core/journal/change.ts';
 import type { ReadLimits, StreamName, StreamPart, StreamPosition } from '../ports/spool.ts';
 import { makeDirectory } from '../runtime/make-directory.ts';
 import { spoolLimits } from './limits.ts';
-import { endOfRecord, frameBytes, readPayload } from './record.ts';
-import { fileNameOf, headerBytes, readHeader } from './segment.ts';
+import { endOfRecord, frameBytes, mayBeRecord, type Payload, readPayload } from './record.ts';
+import { fileNameOf, headerBytes, readHeader, segmentNameOf } from './segment.ts';
 
 /** An open segment. */
 interface OpenSegment {
   readonly number: number;
   readonly file: FileHandle;
   readonly salt: Buffer;
-  readonly places: Map<number, string>;
-  /** up to here place records are known */
-  knownTo: number;
   isDamaged: boolean;
+  /** bytes read ahead */
+  ahead: { readonly at: number; readonly bytes: Buffer };
 }
 
 export class StreamReader {
@@ -35,168 +35,98 @@ export class StreamReader {
   }
 
   async close(): Promise<void> {
-    await this.#open?.file.close();
+    const file = this.#open?.file;
     this.#open = null;
+    await file?.close();
   }
 
-  /** `segments`: the numbers of the existing ones, ascending, read before `isLiving` was determined. Rejects
-   *  with the system's error. */
-  async read(
-    from: StreamPosition,
-    segments: readonly number[],
-    isLiving: boolean,
-    limits: ReadLimits,
-  ): Promise<StreamPart> {
-    const part = { changes: [] as Change[], isTorn: false, damaged: [] as number[] };
+  /** `isLiving`: of the process that writes the stream, determined before the call: a process that dies later
+   *  may have made further segments. Rejects with the system's error. */
+  async read(from: StreamPosition, isLiving: boolean, limits: ReadLimits): Promise<StreamPart> {
+    const segments = await this.#segments();
+    const changes: Change[] = [];
+    const damaged: number[] = [];
+    const atEnd = isLiving ? 'waiting' : 'ended';
     let bytesLeft = limits.bytes;
-    let at: StreamPosition = from;
-    // A segment before the first existing one was shipped and removed.
-    const first = segments.find((number) => number >= from.segment);
-    if (first === undefined) return { ...part, next: from, state: isLiving ? 'waiting' : 'ended' };
-    if (first > from.segment || from.offset < headerBytes) at = { segment: first, offset: headerBytes };
+    let at = startIn(segments, from);
     for (;;) {
-      const later = segments.find((number) => number > at.segment);
-      // Looked at before the records of this segment: its last record is older than the first one there.
-      const isLast = later === undefined || (isLiving && (await this.#isEmpty(later)));
-      const segment = await this.#segmentAt(at.segment, part.damaged);
-      if (segment === null) {
-        if (isLast) return { ...part, next: at, state: isLiving ? 'waiting' : 'ended' };
-        at = { segment: later as number, offset: headerBytes };
-        continue;
+      // Before the records of this segment are read: all of them are older than the first one there.
+      const later = await this.#nextUsed(segments, at.segment);
+      const segment = await this.#segmentAt(at.segment, damaged);
+      while (segment !== null) {
+        if (changes.length >= limits.changes || bytesLeft <= 0)
+          return { changes, next: at, state: 'more', isTorn: false, damaged };
+        const record = await recordAt(segment, at.offset);
+        if (record !== null) {
+          const payload = read(record);
+          if (payload === 'closed') return { changes, next: at, state: 'ended', isTorn: false, damaged };
+          if (payload === null) await this.#keepDamaged(segment, damaged);
+          else changes.push(payload);
+          bytesLeft -= record.length;
+          at = { ...at, offset: at.offset + record.length };
+          continue;
+        }
+        if (later === null && isLiving) break;
+        const rest = await restOf(segment, at.offset);
+        if (rest.kind === 'zeros') break;
+        if (rest.kind === 'garbage' && later === null) {
+          await cutOff(segment.file, at.offset);
+          return { changes, next: at, state: 'ended', isTorn: true, damaged };
+        }
+        await this.#keepDamaged(segment, damaged);
+        if (rest.kind !== 'record') break;
+        at = { ...at, offset: rest.at };
       }
-      for (;;) {
-        if (part.changes.length >= limits.changes || bytesLeft <= 0)
-          return { ...part, next: at, state: 'more' };
-        const record = await this.#recordAt(segment, at.offset);
-        if (record.kind === 'bad' && (!isLast || !isLiving)) {
-          const valid = await this.#nextValid(segment, at.offset + 1);
-          if (valid !== null) {
-            await this.#keepDamaged(segment, part.damaged);
-            at = { ...at, offset: valid };
-            continue;
-          }
-          if (isLast) {
-            await cutOff(segment.file, at.offset);
-            part.isTorn = true;
-          }
-        }
-        if (record.kind !== 'record') {
-          if (isLast) return { ...part, next: at, state: isLiving ? 'waiting' : 'ended' };
-          at = { segment: later as number, offset: headerBytes };
-          break;
-        }
-        const { bytes, end } = record;
-        const payload = readPayload(bytes, 0, bytes.length);
-        if (payload?.kind === 'closed') return { ...part, next: at, state: 'ended' };
-        if (payload?.kind === 'place') segment.places.set(payload.place, payload.name);
-        if (payload?.kind === 'change') {
-          const place = segment.places.get(payload.place) ?? '';
-          part.changes.push({ ...payload.change, place } as Change);
-          bytesLeft -= bytes.length;
-        }
-        at = { ...at, offset: end };
-        segment.knownTo = Math.max(segment.knownTo, end);
-      }
+      if (later === null) return { changes, next: at, state: atEnd, isTorn: false, damaged };
+      at = { segment: later, offset: headerBytes };
     }
   }
 
-  /** Whether it holds no record yet. */
-  async #isEmpty(number: number): Promise<boolean> {
+  /** The numbers of its segments, ascending. */
+  async #segments(): Promise<readonly number[]> {
+    const names = (await readdir(this.#directory)).map(segmentNameOf);
+    const { instance, incarnation } = this.#stream;
+    return names
+      .filter((name) => name?.instance === instance && name.incarnation === incarnation)
+      .map((name) => name?.segment ?? 0)
+      .sort((a, b) => a - b);
+  }
+
+  /** The first later segment with a record; null: none. Others were prepared, or are left of a failure. */
+  async #nextUsed(segments: readonly number[], after: number): Promise<number | null> {
+    for (const number of segments) if (number > after && (await this.#isUsed(number))) return number;
+    return null;
+  }
+
+  async #isUsed(number: number): Promise<boolean> {
     const file = await openIfAny(this.#pathOf(number));
-    if (file === null) return true;
+    if (file === null) return false;
     try {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, headerBytes);
-      return bytesRead < 4 || buffer.readUInt32BE(0) === 0;
+      const first = await readAt(file, headerBytes, spoolLimits.firstBytes);
+      return first.some((byte) => byte !== 0);
     } finally {
       await file.close();
     }
   }
 
-  /** null: it has no header yet, or is gone */
+  /** null: it has no header yet, or does not exist */
   async #segmentAt(number: number, damaged: number[]): Promise<OpenSegment | null> {
     if (this.#open?.number === number) return this.#open;
     await this.close();
     const file = await openIfAny(this.#pathOf(number));
     if (file === null) return null;
-    const bytes = Buffer.alloc(headerBytes);
-    await file.read(bytes, 0, headerBytes, 0);
-    const header = readHeader(bytes);
-    if (header === null && bytes.every((byte) => byte === 0)) {
+    const header = await readAt(file, 0, headerBytes);
+    if (header.length < headerBytes || header.every((byte) => byte === 0)) {
       await file.close();
       return null;
     }
-    const segment: OpenSegment = {
-      ...{ number, file, places: new Map(), knownTo: headerBytes, isDamaged: false },
-      // Records of a damaged header can be valid nevertheless.
-      salt: header?.salt ?? bytes.subarray(20, 28),
-    };
+    const ahead = { at: 0, bytes: header };
+    // Records behind a damaged header are valid if its salt is.
+    const salt = readHeader(header)?.salt ?? header.subarray(20, 28);
+    const segment: OpenSegment = { number, file, salt, isDamaged: false, ahead };
     this.#open = segment;
-    if (header === null) await this.#keepDamaged(segment, damaged);
+    if (readHeader(header) === null) await this.#keepDamaged(segment, damaged);
     return segment;
-  }
-
-  async #recordAt(
-    segment: OpenSegment,
-    offset: number,
-  ): Promise<
-    | { readonly kind: 'record'; readonly bytes: Buffer; readonly end: number }
-    | { readonly kind: 'none' | 'bad' }
-  > {
-    if (segment.knownTo < offset) await this.#learnPlaces(segment, offset);
-    for (let isFresh = false; ; isFresh = true) {
-      // Bytes read ahead may be older than the end of a write.
-      if (isFresh) this.#ahead = null;
-      const window = await this.#window(segment, offset);
-      const length = window.length < 4 ? 0 : window.readUInt32BE(0);
-      if (length > 0) {
-        const isWhole = frameBytes + length <= window.length;
-        const bytes = isWhole
-          ? window.subarray(0, frameBytes + length)
-          : await readAt(segment.file, offset, Math.min(frameBytes + length, spoolLimits.recordBytesMax));
-        const end = endOfRecord(bytes, 0, segment.salt);
-        if (end !== null) return { kind: 'record', bytes, end: offset + end };
-      }
-      if (isFresh) return { kind: length === 0 ? 'none' : 'bad' };
-    }
-  }
-
-  #ahead: { readonly segment: OpenSegment; readonly at: number; readonly bytes: Buffer } | null = null;
-
-  /** Bytes from the offset on, perhaps read ahead. */
-  async #window(segment: OpenSegment, offset: number): Promise<Buffer> {
-    const known = this.#ahead;
-    if (known !== null && known.segment === segment && offset >= known.at) {
-      const rest = known.bytes.subarray(offset - known.at);
-      if (rest.length >= frameBytes && frameBytes + rest.readUInt32BE(0) <= rest.length) return rest;
-    }
-    const bytes = await readAt(segment.file, offset, spoolLimits.readBytes);
-    this.#ahead = { segment, at: offset, bytes };
-    return bytes;
-  }
-
-  /** Reads the place records before the offset: a reader may begin in the middle. */
-  async #learnPlaces(segment: OpenSegment, to: number): Promise<void> {
-    let at = segment.knownTo;
-    segment.knownTo = to;
-    while (at < to) {
-      const record = await this.#recordAt(segment, at);
-      const end = record.kind === 'record' ? record.end : await this.#nextValid(segment, at + 1);
-      if (end === null) return;
-      if (record.kind === 'record') {
-        const payload = readPayload(record.bytes, 0, record.bytes.length);
-        if (payload?.kind === 'place') segment.places.set(payload.place, payload.name);
-      }
-      at = end;
-    }
-  }
-
-  /** The offset of the next valid record; null = none */
-  async #nextValid(segment: OpenSegment, from: number): Promise<number | null> {
-    const { size } = await segment.file.stat();
-    const bytes = await readAt(segment.file, from, Math.max(0, size - from));
-    for (let at = 0; at + frameBytes < bytes.length; at += 1)
-      if (endOfRecord(bytes, at, segment.salt) !== null) return from + at;
-    return null;
   }
 
   async #keepDamaged(segment: OpenSegment, damaged: number[]): Promise<void> {
@@ -214,6 +144,60 @@ export class StreamReader {
   #pathOf(segment: number): string {
     return join(this.#directory, fileNameOf({ ...this.#stream, segment }));
   }
+}
+
+/** A segment before the first existing one was shipped and removed. */
+function startIn(segments: readonly number[], from: StreamPosition): StreamPosition {
+  const first = segments.find((number) => number >= from.segment) ?? from.segment;
+  return { segment: first, offset: first > from.segment ? headerBytes : Math.max(headerBytes, from.offset) };
+}
+
+/** null: of a kind, or with a content, that this version does not know */
+function read(record: Buffer): Payload | null {
+  try {
+    return readPayload(record);
+  } catch {
+    return null;
+  }
+}
+
+/** The whole record at the offset; null: none, or a bad one. */
+async function recordAt(segment: OpenSegment, offset: number): Promise<Buffer | null> {
+  const known = recordIn(segment.ahead.bytes, offset - segment.ahead.at, segment.salt);
+  if (known !== null) return known;
+  // Bytes read ahead may be older than the end of a write.
+  let bytes = await readAt(segment.file, offset, spoolLimits.readBytes);
+  segment.ahead = { at: offset, bytes };
+  const length = bytes.length < frameBytes ? 0 : frameBytes + bytes.readUInt32BE(0);
+  if (length > bytes.length && length <= spoolLimits.recordBytesMax)
+    bytes = await readAt(segment.file, offset, length);
+  return recordIn(bytes, 0, segment.salt);
+}
+
+function recordIn(bytes: Buffer, at: number, salt: Buffer): Buffer | null {
+  if (at < 0) return null;
+  const end = endOfRecord(bytes, at, salt);
+  return end === null ? null : bytes.subarray(at, end);
+}
+
+/** What follows a place where no valid record is. A search gives way to other work before each checksum:
+ *  bodies could be made so that many bytes look like a record. */
+async function restOf(
+  segment: OpenSegment,
+  from: number,
+): Promise<
+  { readonly kind: 'zeros' } | { readonly kind: 'garbage' } | { readonly kind: 'record'; readonly at: number }
+> {
+  const { size } = await segment.file.stat();
+  const bytes = await readAt(segment.file, from, Math.max(0, size - from));
+  if (bytes.equals(Buffer.alloc(bytes.length))) return { kind: 'zeros' };
+  for (let at = 1; at < bytes.length; at += 1) {
+    if (at % spoolLimits.searchBytes === 0) await nextTurn();
+    if (!mayBeRecord(bytes, at)) continue;
+    await nextTurn();
+    if (endOfRecord(bytes, at, segment.salt) !== null) return { kind: 'record', at: from + at };
+  }
+  return { kind: 'garbage' };
 }
 
 async function openIfAny(path: string): Promise<FileHandle | null> {

@@ -3,7 +3,7 @@
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +11,7 @@ import { onTestFinished } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import type { Change, ChangeKind } from '../../src/core/journal/change.ts';
 import type { StreamPart } from '../../src/ports/spool.ts';
-import { realFiles, type SegmentFiles } from '../../src/spool/segment.ts';
+import { fileNameOf, realFiles, type SegmentFile, type SegmentFiles } from '../../src/spool/segment.ts';
 import { SpoolDirectory } from '../../src/spool/spool-directory.ts';
 import { SpoolWriter, type SpoolWriterOptions } from '../../src/spool/spool-writer.ts';
 import { StreamReader } from '../../src/spool/stream-reader.ts';
@@ -71,7 +71,7 @@ export async function writerIn(
 ): Promise<SpoolWriter> {
   const writer = new SpoolWriter({
     ...{ directory: directory.path, stream, mode: 'sync', bytesMax: 2 ** 30, log: silentLog },
-    segmentBytes: 256 * 1024,
+    segmentBytes: 64 * 1024,
     sizes: () => directory.bytes(),
     onDropped: () => {},
     ...more,
@@ -92,9 +92,7 @@ export async function readAll(
   let from = { segment: 0, offset: 0 };
   try {
     for (;;) {
-      const [found] = await directory.streams();
-      const numbers = found?.segments.map(({ segment }) => segment) ?? [];
-      const part = await reader.read(from, numbers, isLiving, { changes, bytes: 2 ** 20 });
+      const part = await reader.read(from, isLiving, { changes, bytes: 2 ** 20 });
       all.push(...part.changes);
       damaged.push(...part.damaged);
       isTorn ||= part.isTorn;
@@ -106,36 +104,63 @@ export async function readAll(
   }
 }
 
-/** Operations on files, each noted before it begins; `fail` may reject it or let it wait. */
-export function watchedFiles(fail: (operation: string) => Promise<void> | undefined = () => undefined): {
+/** What happens before and after an operation such as `sync 1`; a promise that stays open stops it there. */
+export interface Interference {
+  readonly before?: (operation: string) => Promise<void> | undefined;
+  readonly after?: (operation: string) => Promise<void> | undefined;
+}
+
+/** Operations on files, each noted before it begins. `atPowerCut`: the content of each segment after its
+ *  last fdatasync, by the name of its file. */
+export function watchedFiles({ before, after }: Interference = {}): {
   readonly files: SegmentFiles;
   readonly operations: string[];
+  readonly atPowerCut: ReadonlyMap<string, Buffer>;
+  /** for a writer that is stopped and cannot do it */
+  readonly closeAll: () => Promise<void>;
 } {
   const operations: string[] = [];
-  const note = async (operation: string): Promise<void> => {
-    operations.push(operation);
-    await fail(operation);
+  const atPowerCut = new Map<string, Buffer>();
+  const open = new Set<SegmentFile>();
+  let isStopped = false;
+  const closeAll = async () => {
+    isStopped = true;
+    for (const file of open) await file.close();
   };
+  async function watch<T>(operation: string, work: () => Promise<T>): Promise<T> {
+    operations.push(operation);
+    await before?.(operation);
+    const result = await work();
+    await after?.(operation);
+    return result;
+  }
   const files: SegmentFiles = {
     async make(directory, header, bytes) {
-      const name = header.segment;
-      await note(`make ${name}`);
-      const file = await realFiles.make(directory, header, bytes);
+      const name = fileNameOf(header);
+      const save = () => atPowerCut.set(name, readFileSync(join(directory, name)));
+      const file = await watch(`make ${header.segment}`, async () => {
+        const made = await realFiles.make(directory, header, bytes);
+        if (isStopped) await made.close();
+        else open.add(made);
+        save();
+        return made;
+      });
       return {
         bytes,
-        write: async (records, at) => {
-          await note(`write ${name}`);
-          await file.write(records, at);
+        write: (records, at) => watch(`write ${header.segment}`, () => file.write(records, at)),
+        sync: () =>
+          watch(`sync ${header.segment}`, async () => {
+            await file.sync();
+            save();
+          }),
+        close: () => {
+          open.delete(file);
+          return file.close();
         },
-        sync: async () => {
-          await note(`sync ${name}`);
-          await file.sync();
-        },
-        close: () => file.close(),
       };
     },
   };
-  return { files, operations };
+  return { files, operations, atPowerCut, closeAll };
 }
 
 /** A process that writes numbered changes, one call after the other from several callers, and reports each
