@@ -47,6 +47,49 @@ export interface LoggedChange {
   readonly attempt: string | null;
 }
 
+/** Work on rows of the journal: it survives its process. One per kind, subject and note. */
+export interface RestoreWork {
+  readonly no: number;
+  /** heal: the rows that a note of a rollback names · lost_shard: rows of a removed shard go to their homes ·
+   *  returned_shard: a shard with jobs joins */
+  readonly kind: 'heal' | 'lost_shard' | 'returned_shard';
+  /** the shard's id */
+  readonly about: string;
+  /** number of the note; 0 without one */
+  readonly note: Version;
+  /** where its worker continues; null: at the beginning */
+  readonly cursor: string | null;
+  readonly counts: RestoreCounts;
+}
+
+export interface RestoreCounts {
+  /** rows compared */
+  readonly done: number;
+  readonly put: number;
+  readonly removed: number;
+  readonly kept: number;
+}
+
+export interface RestoreState extends RestoreWork {
+  readonly state: 'open' | 'done' | 'failed';
+  /** epoch ms by MySQL's clock */
+  readonly begunAt: number;
+  readonly endedAt: number | null;
+}
+
+/** An instance that writes a journal. */
+export interface JournalInstance {
+  readonly instance: number;
+  readonly host: string;
+  /** ms since it was last seen, by MySQL's clock */
+  readonly ageMs: number;
+  /** the newest barrier whose changes it has shipped */
+  readonly barrier: number;
+  /** the highest number that it knows */
+  readonly highest: Version;
+  readonly spoolBytes: number;
+}
+
 export interface JournalDb {
   /** Where MySQL is in each stream of an instance. */
   positions(instance: number): Promise<readonly (StreamName & StreamPosition)[]>;
@@ -69,6 +112,30 @@ export interface JournalDb {
   oldestChange(): Promise<Version | null>;
   /** Oldest first. */
   flow(key: JobKey, limit: number): Promise<readonly LoggedChange[]>;
+
+  /** Begins work unless it exists. */
+  beginRestore(work: Pick<RestoreWork, 'kind' | 'about' | 'note'>): Promise<void>;
+  /** Open work that no living worker has, for `forMs`; null: there is none. `worker`: its instance. */
+  claimRestore(worker: number, forMs: number): Promise<RestoreWork | null>;
+  /** Keeps the claim for `forMs` more. False: another worker has it. */
+  saveRestore(work: RestoreWork, worker: number, forMs: number): Promise<boolean>;
+  /** False: another worker has it, or it has ended. */
+  endRestore(work: RestoreWork, worker: number, as: 'done' | 'failed'): Promise<boolean>;
+  /** Newest first. */
+  restores(limit: number): Promise<readonly RestoreState[]>;
+
+  /** Reports an instance as living. Returns the barrier: it has to ship all changes that its spool holds now,
+   *  and then to report that barrier as reached. */
+  seen(self: Omit<JournalInstance, 'ageMs'>): Promise<number>;
+  /** A higher barrier than all before. */
+  raiseBarrier(): Promise<number>;
+  instances(): Promise<readonly JournalInstance[]>;
+  forgetInstance(instance: number): Promise<void>;
+
+  /** Jobs that were accepted before (epoch ms) may have ended without a change in the journal. */
+  since(): Promise<number>;
+  /** Never lower than before. */
+  raiseSince(to: number): Promise<void>;
 
   /** Removes ended rows and changes from before `before` (epoch ms), at most `max` of each. Returns whether
    *  more are left. */

@@ -190,6 +190,49 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect(await journal.oldestChange()).toBeNull();
   });
 
+  it('restores: each piece of work exists once, and has one worker at a time', async () => {
+    const work = { kind: 'heal', about: '5a', note: 70 } as const;
+    await Promise.all([journal.beginRestore(work), journal.beginRestore(work), journal.beginRestore(work)]);
+    await journal.beginRestore({ ...work, note: 71 });
+    const claims = await Promise.all([1, 2, 3].map((worker) => journal.claimRestore(worker, 60_000)));
+    const notes = claims.map((claim) => claim?.note ?? null);
+    expect(notes.sort()).toEqual([70, 71, null]);
+    const claimed = claims.find((claim) => claim?.note === 70);
+    if (claimed == null) throw new Error('no claim');
+    const worker = claims.indexOf(claimed) + 1;
+    const further = { ...claimed, cursor: 'c', counts: { done: 5, put: 2, removed: 1, kept: 2 } };
+    expect(await journal.saveRestore(further, worker + 1, 0)).toBe(false);
+    expect(await journal.saveRestore(further, worker, 0)).toBe(true);
+    // Its time is over: the next worker continues where it was.
+    expect(await journal.claimRestore(9, 60_000)).toMatchObject(further);
+    expect(await journal.endRestore(further, worker, 'done')).toBe(false);
+    expect(await journal.endRestore(further, 9, 'done')).toBe(true);
+    await journal.beginRestore(work);
+    expect(await journal.claimRestore(9, 60_000)).toBeNull();
+    const [, done] = await journal.restores(10);
+    expect(done).toMatchObject({ no: further.no, cursor: 'c', counts: further.counts, state: 'done' });
+    expect(done?.endedAt).toBeGreaterThanOrEqual(done?.begunAt ?? Number.NaN);
+  });
+
+  it('instances: barrier and highest number only rise; ages are by the clock of MySQL', async () => {
+    const self = { instance: 7, host: 'h', barrier: 0, highest: 50, spoolBytes: 9 };
+    expect(await journal.seen(self)).toBe(0);
+    expect(await journal.raiseBarrier()).toBe(1);
+    expect(await journal.seen({ ...self, highest: 40 })).toBe(1);
+    await journal.seen({ ...self, barrier: 1, host: 'other' });
+    expect(await journal.instances()).toMatchObject([{ ...self, barrier: 1, host: 'other' }]);
+    expect((await journal.instances())[0]?.ageMs).toBeLessThan(60_000);
+    await journal.forgetInstance(7);
+    expect(await journal.instances()).toEqual([]);
+  });
+
+  it('since: only rises', async () => {
+    expect(await journal.since()).toBe(0);
+    await journal.raiseSince(500);
+    await journal.raiseSince(400);
+    expect(await journal.since()).toBe(500);
+  });
+
   it('a server that is gone: not_stored; it goes on when the server is back', async () => {
     await server.process.kill();
     await expect(journal.ship(batch([changeOf(1)], 0))).rejects.toMatchObject({

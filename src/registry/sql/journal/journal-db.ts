@@ -20,6 +20,7 @@ import {
   upsertOf,
 } from './job-upsert.ts';
 import { JournalSql, type Query } from './journal-sql.ts';
+import { JournalWork } from './journal-work.ts';
 
 interface PositionRow {
   readonly segment: number;
@@ -30,11 +31,13 @@ const start: StreamPosition = { segment: 0, offset: 0 };
 const isBefore = (a: StreamPosition, b: StreamPosition) =>
   a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 
-export class MysqlJournal implements JournalDb {
+export class MysqlJournal extends JournalWork implements JournalDb {
   readonly #sql: JournalSql;
 
   constructor(server: MysqlServer) {
-    this.#sql = new JournalSql(server);
+    const sql = new JournalSql(server);
+    super(sql);
+    this.#sql = sql;
   }
 
   close(): Promise<void> {

@@ -55,4 +55,32 @@ export const journalTables: readonly string[] = [
   number BIGINT NOT NULL,
   PRIMARY KEY (instance, place)
 ) ${table}`,
+  `CREATE TABLE IF NOT EXISTS dq_journal (
+  only_row TINYINT NOT NULL PRIMARY KEY,
+  barrier BIGINT NOT NULL, -- each instance ships what its spool held when it read it
+  since BIGINT NOT NULL -- epoch ms: jobs accepted before may have ended without a change
+) ${table}`,
+  'INSERT IGNORE INTO dq_journal (only_row, barrier, since) VALUES (1, 0, 0)',
+  `CREATE TABLE IF NOT EXISTS dq_journal_instance (
+  instance BIGINT NOT NULL PRIMARY KEY,
+  host VARBINARY(255) NOT NULL,
+  seen_at BIGINT NOT NULL, -- epoch ms
+  barrier BIGINT NOT NULL, -- reached
+  highest BIGINT NOT NULL, -- number that it knows
+  spool_bytes BIGINT NOT NULL
+) ${table}`,
+  `CREATE TABLE IF NOT EXISTS dq_restore ( -- work that puts jobs back
+  no BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  about VARBINARY(191) NOT NULL,
+  note BIGINT NOT NULL,
+  claimed_by BIGINT NULL, -- instance
+  claimed_until BIGINT NOT NULL, -- epoch ms
+  cursor_at TEXT NULL,
+  counts TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- JSON
+  state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- open, done, failed
+  begun_at BIGINT NOT NULL, -- epoch ms
+  ended_at BIGINT NULL,
+  UNIQUE KEY dq_restore_work (kind, about, note)
+) ${table}`,
 ];

@@ -1,0 +1,140 @@
+// The part of the journal in MySQL that its workers share: restores with their claims, living instances, the
+// barrier and `since`. Invariant: all times are of MySQL's clock, so instances with wrong clocks agree.
+
+import type { Version } from '../../../core/job.ts';
+import type { JournalInstance, RestoreState, RestoreWork } from '../../../ports/journal.ts';
+import type { SqlValue } from './job-upsert.ts';
+import type { JournalSql } from './journal-sql.ts';
+
+/** epoch ms */
+const now = 'CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)';
+const noCounts = JSON.stringify({ done: 0, put: 0, removed: 0, kept: 0 });
+
+interface RestoreRow {
+  readonly no: number;
+  readonly kind: RestoreWork['kind'];
+  readonly about: Buffer;
+  readonly note: Version;
+  readonly cursor_at: string | null;
+  readonly counts: string;
+  readonly state: RestoreState['state'];
+  readonly begun_at: number;
+  readonly ended_at: number | null;
+}
+const restoreColumns = 'no, kind, about, note, cursor_at, counts, state, begun_at, ended_at';
+
+export class JournalWork {
+  readonly #sql: JournalSql;
+
+  constructor(sql: JournalSql) {
+    this.#sql = sql;
+  }
+
+  async beginRestore({ kind, about, note }: Pick<RestoreWork, 'kind' | 'about' | 'note'>): Promise<void> {
+    await this.#change(
+      `INSERT INTO dq_restore (kind, about, note, claimed_until, counts, state, begun_at)
+       VALUES (?, ?, ?, 0, ?, 'open', ${now}) ON DUPLICATE KEY UPDATE note = VALUES(note)`,
+      [kind, Buffer.from(about), note, noCounts],
+    );
+  }
+
+  claimRestore(worker: number, forMs: number): Promise<RestoreWork | null> {
+    return this.#sql.transaction(async (query) => {
+      const [row] = await query<RestoreRow>(
+        `SELECT ${restoreColumns} FROM dq_restore WHERE state = 'open' AND claimed_until <= ${now}
+         ORDER BY no LIMIT 1 FOR UPDATE`,
+      );
+      if (row === undefined) return null;
+      await query(`UPDATE dq_restore SET claimed_by = ?, claimed_until = ${now} + ? WHERE no = ?`, [
+        worker,
+        forMs,
+        row.no,
+      ]);
+      return restoreOf(row);
+    });
+  }
+
+  async saveRestore(work: RestoreWork, worker: number, forMs: number): Promise<boolean> {
+    const { no, cursor, counts } = work;
+    const changed = await this.#change(
+      `UPDATE dq_restore SET cursor_at = ?, counts = ?, claimed_until = ${now} + ?
+       WHERE no = ? AND state = 'open' AND claimed_by = ?`,
+      [cursor, JSON.stringify(counts), forMs, no, worker],
+    );
+    return changed > 0;
+  }
+
+  async endRestore(work: RestoreWork, worker: number, as: 'done' | 'failed'): Promise<boolean> {
+    const changed = await this.#change(
+      `UPDATE dq_restore SET state = ?, counts = ?, ended_at = ${now}
+       WHERE no = ? AND state = 'open' AND claimed_by = ?`,
+      [as, JSON.stringify(work.counts), work.no, worker],
+    );
+    return changed > 0;
+  }
+
+  async restores(limit: number): Promise<readonly RestoreState[]> {
+    const sql = `SELECT ${restoreColumns} FROM dq_restore ORDER BY no DESC LIMIT ${limit}`;
+    return (await this.#sql.run((query) => query<RestoreRow>(sql))).map(restoreOf);
+  }
+
+  seen(self: Omit<JournalInstance, 'ageMs'>): Promise<number> {
+    const { instance, host, barrier, highest, spoolBytes } = self;
+    return this.#sql.run(async (query) => {
+      await query(
+        `INSERT INTO dq_journal_instance (instance, host, seen_at, barrier, highest, spool_bytes)
+         VALUES (?, ?, ${now}, ?, ?, ?) ON DUPLICATE KEY UPDATE host = VALUES(host), seen_at = VALUES(seen_at),
+         barrier = GREATEST(barrier, VALUES(barrier)), highest = GREATEST(highest, VALUES(highest)),
+         spool_bytes = VALUES(spool_bytes)`,
+        [instance, Buffer.from(host), barrier, highest, spoolBytes],
+      );
+      const [row] = await query<{ readonly barrier: number }>('SELECT barrier FROM dq_journal');
+      return row?.barrier ?? 0;
+    });
+  }
+
+  raiseBarrier(): Promise<number> {
+    return this.#sql.transaction(async (query) => {
+      await query('UPDATE dq_journal SET barrier = barrier + 1');
+      const [row] = await query<{ readonly barrier: number }>('SELECT barrier FROM dq_journal');
+      return row?.barrier ?? 0;
+    });
+  }
+
+  async instances(): Promise<readonly JournalInstance[]> {
+    const sql = `SELECT instance, host, ${now} - seen_at AS ageMs, barrier, highest, spool_bytes AS spoolBytes
+      FROM dq_journal_instance ORDER BY instance`;
+    type Row = Omit<JournalInstance, 'host'> & { readonly host: Buffer };
+    const rows = await this.#sql.run((query) => query<Row>(sql));
+    return rows.map((row) => ({ ...row, host: row.host.toString() }));
+  }
+
+  async forgetInstance(instance: number): Promise<void> {
+    await this.#change('DELETE FROM dq_journal_instance WHERE instance = ?', [instance]);
+  }
+
+  async since(): Promise<number> {
+    const sql = 'SELECT since FROM dq_journal';
+    const [row] = await this.#sql.run((query) => query<{ readonly since: number }>(sql));
+    return row?.since ?? 0;
+  }
+
+  async raiseSince(to: number): Promise<void> {
+    await this.#change('UPDATE dq_journal SET since = GREATEST(since, ?)', [to]);
+  }
+
+  /** Returns the number of changed rows. */
+  async #change(sql: string, values: readonly SqlValue[]): Promise<number> {
+    const result = await this.#sql.run((query) => query(sql, values));
+    return (result as unknown as { readonly affectedRows: number }).affectedRows;
+  }
+}
+
+function restoreOf(row: RestoreRow): RestoreState {
+  const { no, kind, note, state } = row;
+  return {
+    ...{ no, kind, note, state, about: row.about.toString(), cursor: row.cursor_at },
+    counts: JSON.parse(row.counts) as RestoreWork['counts'],
+    ...{ begunAt: row.begun_at, endedAt: row.ended_at },
+  };
+}
