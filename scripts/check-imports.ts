@@ -15,6 +15,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   config: ['core', 'runtime'],
   telemetry: ['core', 'runtime', 'config'],
   mail: ['core', 'runtime', 'ports', 'telemetry'],
+  journal: ['core', 'ports'],
   registry: ['core', 'runtime', 'ports', 'telemetry'],
   process: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry'],
   'use-cases': ['core', 'runtime', 'ports', 'config', 'registry'],

@@ -1,0 +1,196 @@
+// The hot path with a journal. Records wait for the disk where a producer or operator waits for the answer.
+// Those of attempts are written at once and synced within a second: the loss of one repeats a call.
+// Invariants: a push or verb reaches the store only when the spool has disk space. Its outcome is `unknown`
+// when the store has the change and the spool may not.
+
+import { extensionOf } from '../core/extension.ts';
+import type { JobKey } from '../core/job.ts';
+import { type Change, instantOf } from '../core/journal/change.ts';
+import type { JobStore, OnStored, PushJob, PushOutcome, Recovered } from '../ports/job-store.ts';
+import type { Spool } from '../ports/spool.ts';
+import { StoreError, type StoreFailure } from '../ports/store-error.ts';
+import { journalStoreLimits } from './limits.ts';
+import { failureOf, noChanges, ownChange, spoolFull, withoutChange, writeOutcomes } from './outcomes.ts';
+
+export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
+  const verb = async <I extends JobKey, O extends { readonly kind: string }>(
+    by: 'run' | 'reschedule' | 'requeue',
+    items: readonly I[],
+    call: (items: readonly I[]) => Promise<readonly O[]>,
+  ): Promise<readonly (O | StoreFailure)[]> => {
+    if (!spool.admits(0)) return items.map(() => spoolFull);
+    return writeOutcomes(spool, items, await call(items), 'synced', (item, change) => ({
+      ...ownChange(item, change),
+      kind: 'moved',
+      by,
+    }));
+  };
+  const writePoisoned = async (recovered: Recovered): Promise<Recovered> => {
+    const { poisoned } = recovered;
+    if (poisoned.length === 0) return recovered;
+    const changes = poisoned.map(({ change, ...key }): Change => {
+      if (change === undefined) throw new Error(noChanges);
+      return { ...ownChange(key, change), kind: 'dead', reason: 'poison', attempt: null };
+    });
+    await spool.write(changes, 'written');
+    return { ...recovered, poisoned: poisoned.map(withoutChange) };
+  };
+  return {
+    ...jobs,
+    push: (items, onStored) => push(jobs, spool, items, onStored),
+    cancel: async (keys, as) =>
+      writeOutcomes(spool, keys, await jobs.cancel(keys, as), 'synced', (key, change) => ({
+        ...ownChange(key, change),
+        version: change.number,
+        kind: 'ended',
+        end: as ?? 'cancelled',
+        attempt: null,
+      })),
+    run: (keys) => verb('run', keys, (its) => jobs.run(its)),
+    reschedule: (items) => verb('reschedule', items, (its) => jobs.reschedule(its)),
+    requeue: (keys) => verb('requeue', keys, (its) => jobs.requeue(its)),
+    ack: async (items) =>
+      writeOutcomes(spool, items, await jobs.ack(items), 'written', (item, change) => ({
+        ...ownChange(item, change),
+        kind: 'ended',
+        end: 'done',
+        attempt: item.attempt,
+      })),
+    retry: async (items) =>
+      writeOutcomes(spool, items, await jobs.retry(items), 'written', (item, change) => ({
+        ...ownChange(item, change),
+        kind: 'retried',
+        attempt: item.attempt,
+      })),
+    bury: async (items) =>
+      writeOutcomes(spool, items, await jobs.bury(items), 'written', (item, change) => ({
+        ...ownChange(item, change),
+        kind: 'dead',
+        reason: item.reason,
+        attempt: item.attempt,
+      })),
+    recover: async (...given) => writePoisoned(await jobs.recover(...given)),
+    recoverOwners: async (...given) => writePoisoned(await jobs.recoverOwners(...given)),
+  };
+}
+
+/** The outcome of a push, and its record; null: nothing to write. */
+interface Accepted {
+  readonly outcome: PushOutcome;
+  readonly change: Change | null;
+}
+
+async function push(
+  jobs: JobStore,
+  spool: Spool,
+  items: readonly PushJob[],
+  onStored: OnStored | undefined,
+): Promise<readonly PushOutcome[]> {
+  const bytes = items.reduce((sum, { body }) => sum + body.length, 0);
+  if (!spool.admits(bytes)) return items.map(() => spoolFull);
+  const early = new Map<number, Promise<PushOutcome>>();
+  const answerEarly = async (at: number, stored: PushOutcome, report: OnStored): Promise<PushOutcome> => {
+    const [outcome = stored] = await accept(jobs, spool, items.slice(at, at + 1), [stored]);
+    if (outcome.kind === 'stored' || outcome.kind === 'kept') report(at, outcome);
+    return outcome;
+  };
+  const stored = await jobs.push(
+    items,
+    onStored && ((at, outcome) => void early.set(at, answerEarly(at, outcome, onStored))),
+  );
+  const rest = items.map((_, at) => at).filter((at) => !early.has(at));
+  const accepted = await accept(
+    jobs,
+    spool,
+    rest.map((at) => items[at] as PushJob),
+    rest.map((at) => stored[at] as PushOutcome),
+  );
+  const outcomes = [...stored];
+  for (const [i, at] of rest.entries()) outcomes[at] = accepted[i] as PushOutcome;
+  for (const [at, outcome] of early) outcomes[at] = await outcome;
+  return outcomes;
+}
+
+/** Writes the records of the jobs that the store has now. */
+async function accept(
+  jobs: JobStore,
+  spool: Spool,
+  items: readonly PushJob[],
+  outcomes: readonly PushOutcome[],
+): Promise<readonly PushOutcome[]> {
+  const accepted = await Promise.all(
+    outcomes.map((outcome, i) => acceptedOf(jobs, items[i] as PushJob, outcome)),
+  );
+  const changes = accepted.flatMap(({ change }) => change ?? []);
+  const failure = await failureOf(spool, changes, 'synced');
+  return accepted.map(({ outcome, change }) => {
+    if (change === null) return outcome;
+    const { place, ...plain } = outcome as PushOutcome & { readonly place?: string };
+    if (failure === null) return plain;
+    return 'id' in plain ? { ...failure, id: plain.id } : failure;
+  });
+}
+
+function acceptedOf(jobs: JobStore, job: PushJob, outcome: PushOutcome): Accepted | Promise<Accepted> {
+  if (outcome.kind === 'kept') return keptOf(jobs, job, outcome);
+  if (outcome.kind !== 'stored') return { outcome, change: null };
+  const { topic, priority, contentType, body, failures = 0 } = job;
+  const { version, dueAt, place, id = job.id } = outcome;
+  if (place === undefined) throw new Error(noChanges);
+  const change: Change = {
+    kind: 'accepted',
+    isOwn: true,
+    topic,
+    id,
+    place,
+    number: version,
+    version,
+    origin: version,
+    dueAt,
+    failures,
+    // The store's clock at the push is the number's, or earlier by the numbers drawn in the same µs.
+    acceptedAt: Math.min(job.acceptedAt ?? Number.POSITIVE_INFINITY, instantOf(version)),
+    priority,
+    contentType,
+    extension: extensionOf(job),
+    body,
+  };
+  return { outcome, change };
+}
+
+/** Reads the job that a push kept, because an answered push must be in the journal even when the record of
+ *  the first push was lost. When the job ended meanwhile, the push is repeated: it may be stored now. */
+async function keptOf(jobs: JobStore, job: PushJob, first: PushOutcome): Promise<Accepted> {
+  let outcome = first;
+  for (let round = 1; outcome.kind === 'kept'; round += 1) {
+    const { place } = outcome;
+    if (place === undefined) throw new Error(noChanges);
+    const found = await readJob(jobs, job);
+    if (found !== null && 'code' in found) return { outcome: found, change: null };
+    if (found !== null) {
+      const { topic, id, version, origin, dueAt, failures, acceptedAt, contentType, body } = found;
+      const change: Change = {
+        ...{ kind: 'accepted', isOwn: false, topic, id, place },
+        ...{ number: version, version, origin, dueAt, failures },
+        // The port does not name the stored priority: the topic's current one is close enough for a job that
+        // is put back.
+        ...{ acceptedAt, priority: job.priority, contentType, extension: extensionOf(found), body },
+      };
+      return { outcome, change };
+    }
+    if (round === journalStoreLimits.keepRoundsMax)
+      return { outcome: { kind: 'unknown', code: 'no_answer' }, change: null };
+    [outcome = outcome] = await jobs.push([job]);
+  }
+  return acceptedOf(jobs, job, outcome);
+}
+
+/** A job that cannot be read is unknown: it is stored, but not in the journal. */
+async function readJob(jobs: JobStore, key: JobKey) {
+  try {
+    return await jobs.get(key);
+  } catch (error) {
+    if (error instanceof StoreError) return { kind: 'unknown', code: error.failure.code } as const;
+    throw error;
+  }
+}

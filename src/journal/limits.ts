@@ -1,0 +1,9 @@
+// Constants of the journal's decorator.
+
+export const journalStoreLimits = {
+  /** Pushes of one job that is kept and ends before dq has read it. Each round needs an end within the ms
+   *  between two calls. */
+  keepRoundsMax: 3,
+  /** Claimed alerts whose topic and id are remembered until they are settled; some claims expire instead. */
+  claimsMax: 10_000,
+} as const;
