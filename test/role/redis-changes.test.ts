@@ -154,6 +154,24 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', () => {
     await expect(purge).rejects.toMatchObject({ failure });
   });
 
+  it('a shard that leaves the list during a call: its outcomes name their changes', async () => {
+    const under = await openEmpty(server, { writer: '7.9' });
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const trial = new Trial(under);
+    const keys = ['a', 'b', 'c'].map((id) => ({ topic: 't', id }));
+    for (const { id } of keys) await trial.buried(id);
+    // The reply arrives, and before it is read the shard list changes.
+    const { list, run } = under.redis;
+    under.redis.run = async (...given) => {
+      const reply = await run.apply(under.redis, given);
+      under.redis.apply({ ...list, number: list.number + 1, shards: [] });
+      return reply;
+    };
+    expect(await trial.jobs.cancel(keys)).toMatchObject(
+      keys.map(() => ({ kind: 'cancelled', inFlight: false, change: { place } })),
+    );
+  });
+
   it('without a writer: names no change, and an ack draws no number', async () => {
     const under = await openEmpty(server);
     await owned('test', Promise.resolve({ stop: () => under.close() }));

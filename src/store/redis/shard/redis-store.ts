@@ -68,6 +68,9 @@ export class RedisStore implements Shards {
   /** Base of the next shard to open. Never reused: a late hint or lease must not match another shard's
    *  partition. */
   #nextBase = 0;
+  /** With a journal, the places of all partitions that were ever open: a reply that arrives after its shard
+   *  left the list still names changes. */
+  readonly #places = new Map<Partition, string>();
   /** oldest first */
   readonly #leases = new Map<string, Partition>();
   /** number of our list when a newer one on a shard was last reported */
@@ -176,7 +179,10 @@ export class RedisStore implements Shards {
     const base = this.#nextBase;
     this.#nextBase += record.buckets;
     const { id: shardId, url, buckets } = record;
-    const { capacitiesMax } = this.#options;
+    const { capacitiesMax, writer } = this.#options;
+    if (writer !== undefined)
+      for (let bucket = 0; bucket < buckets; bucket += 1)
+        this.#places.set(base + bucket, `${shardId}:${bucket}`);
     const shard = new Shard({
       isListed: true,
       ...this.#options,
@@ -245,9 +251,7 @@ export class RedisStore implements Shards {
   }
 
   placeOf(partition: Partition): string | null {
-    const one = this.#byPartition.get(partition);
-    if (one === undefined || this.#options.writer === undefined) return null;
-    return `${one.shard.id}:${partition - one.base}`;
+    return this.#places.get(partition) ?? null;
   }
 
   isNearlyFull(partition: Partition): boolean {
