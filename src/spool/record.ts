@@ -28,6 +28,11 @@ const namesAt = 2 + 3 * 7 + 6 + 2;
 /** What a payload holds: a change, or the end of the stream. */
 export type Payload = Change | 'closed';
 
+/** The change without its attempt, which a nearly full spool leaves out. */
+export function withoutAttempt(change: Change): Change {
+  return change.kind === 'ended' || change.kind === 'dead' ? { ...change, attempt: null } : change;
+}
+
 /** An upper bound for the bytes of a record with its frame. */
 export function recordBytesMax(change: Change): number {
   const names = 3 * (change.topic.length + change.id.length + change.place.length);

@@ -5,8 +5,8 @@
 // Invariant: no process writes into a segment of another one. Mode 0600: records hold bodies in clear.
 
 import { randomBytes } from 'node:crypto';
-import { type FileHandle, open } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { StreamName } from '../ports/spool.ts';
 import { spoolLimits } from './limits.ts';
@@ -75,7 +75,8 @@ export interface SegmentFile {
 
 /** The operations on files that the writer uses; tests replace them. */
 export interface SegmentFiles {
-  /** Makes an empty segment of this size, header included. It is on disk when this resolves. */
+  /** Makes an empty segment of this size, header included. It is on disk when this resolves; after a failure
+   *  there is no file. An existing file stays as it is: EEXIST. */
   make(directory: string, header: SegmentHeader, bytes: number): Promise<SegmentFile>;
 }
 
@@ -91,9 +92,11 @@ export const realFiles: SegmentFiles = {
         await writeAll(file, zeros.subarray(0, bytes - at), at);
       await writeAll(file, headerOf(header), 0);
       await file.sync();
-      await syncDirectory(dirname(path));
+      await syncDirectory(directory);
     } catch (error) {
       await file.close().catch(() => undefined);
+      // On a full disk it would only take space.
+      await rm(path, { force: true }).catch(() => undefined);
       throw error;
     }
     return {

@@ -14,7 +14,7 @@ import { FailureLog } from '../runtime/failure-log.ts';
 import { orAfter, within } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { spoolLimits } from './limits.ts';
-import { closedBytes, recordBytesMax, writeChange, writeClosed } from './record.ts';
+import { closedBytes, recordBytesMax, withoutAttempt, writeChange, writeClosed } from './record.ts';
 import {
   fileNameOf,
   headerBytes,
@@ -71,6 +71,8 @@ export class SpoolWriter implements Spool {
   #waitingBytes = 0;
   #current: Segment | null = null;
   #next: Promise<Segment | null> | null = null;
+  /** of #next */
+  #nextBytes = 0;
   #made = 0;
   /** written to #current since its last fdatasync */
   #unsynced: Change[] = [];
@@ -79,6 +81,9 @@ export class SpoolWriter implements Spool {
   #isSyncDue = false;
   #running: Promise<void> | null = null;
   #closing = false;
+  /** after a failure while it closes */
+  #hasGivenUp = false;
+  /** ends a pause */
   readonly #stop = new AbortController();
   /** bytes of all segments at the last look, and those made here since then */
   #bytes = 0;
@@ -98,32 +103,36 @@ export class SpoolWriter implements Spool {
   /** Makes the first segment: a push would wait for it. Resolves also when that fails. */
   async start(): Promise<void> {
     await this.#look();
-    this.#next = this.#make(this.#segmentBytes, this.#options.bytesMax).catch(() => null);
-    await this.#next;
+    await this.#makeNext();
   }
 
   admits(bytes: number): boolean {
     if (this.#closing || this.#failures.isFailing) return false;
     if (performance.now() - this.#lookedAt >= spoolLimits.sizesMs) void this.#look();
-    const { file, at } = this.#current ?? { file: { bytes: 0 }, at: 0 };
-    if (this.#waitingBytes + bytes <= file.bytes - at) return true;
-    return this.#bytes + this.#segmentBytes <= this.#options.bytesMax;
+    return this.#hasSpace(bytes);
   }
 
   async write(changes: readonly Change[], until: 'written' | 'synced'): Promise<void> {
     if (changes.length === 0) return;
     if (this.#closing) throw spoolFailed();
-    const bytes = changes.reduce((sum, change) => sum + recordBytesMax(change), 0);
+    const kept = this.#hasSpace(bytesOf(changes)) ? changes : changes.map(withoutAttempt);
+    const bytes = bytesOf(kept);
     const waitsForSync = until === 'synced' && this.#options.mode === 'sync';
     if (this.#failures.isFailing && this.#waitingBytes + bytes > spoolLimits.waitingBytes) {
       this.#options.onDropped(changes.length);
       throw spoolFailed();
     }
     const answer = new Promise<void>((resolve, reject) => {
-      this.#enqueue({ changes, bytes, waitsForSync, resolve, reject });
+      this.#waiting.push({ changes: kept, bytes, waitsForSync, resolve, reject });
     });
+    this.#waitingBytes += bytes;
     this.#wake();
-    await within(this.#options.answerMs ?? limits.redisCallMs, answer, spoolFailed);
+    const ms = this.#options.answerMs ?? limits.redisCallMs;
+    await within(ms, answer, () => {
+      // It counts as failing until the disk answers. The answer decides whether the file is used further.
+      this.#failures.failed(new Error(`no answer from the disk within ${ms} ms`));
+      return spoolFailed();
+    });
   }
 
   /** Ends after twice the limit of an answer at the latest: a disk may hang. */
@@ -132,26 +141,40 @@ export class SpoolWriter implements Spool {
     this.#closing = true;
     this.#isSyncDue = true;
     this.#wake();
-    const answerMs = this.#options.answerMs ?? limits.redisCallMs;
-    await orAfter(answerMs, this.#running ?? Promise.resolve(), undefined);
     this.#stop.abort();
-    await orAfter(answerMs, this.#running ?? Promise.resolve(), undefined);
+    const answerMs = this.#options.answerMs ?? limits.redisCallMs;
+    await orAfter(answerMs, this.#idle(), undefined);
     const left = this.#waiting.reduce((sum, { changes }) => sum + changes.length, 0);
     if (left > 0) this.#options.onDropped(left);
     if (this.#running !== null) return;
-    await this.#endStream().catch((error: unknown) => this.#options.log.error('spool: cannot end', error));
+    const end = this.#endStream().catch((error: unknown) =>
+      this.#options.log.error('spool: cannot end the stream', error),
+    );
+    await orAfter(answerMs, end, undefined);
   }
 
-  #enqueue(batch: Batch): void {
-    this.#waiting.push(batch);
-    this.#waitingBytes += batch.bytes;
+  async #idle(): Promise<void> {
+    while (this.#running !== null) await this.#running;
+  }
+
+  /** Within the limit, without the tenth of the ends. */
+  #hasSpace(bytes: number): boolean {
+    const { bytesMax } = this.#options;
+    if (this.#bytes > bytesMax) return false;
+    const wanted = this.#waitingBytes + bytes;
+    const left = this.#current === null ? 0 : this.#current.file.bytes - this.#current.at;
+    return (
+      wanted <= left ||
+      wanted <= this.#nextBytes ||
+      this.#bytes + Math.max(this.#segmentBytes, wanted) <= bytesMax
+    );
   }
 
   #wake(): void {
     this.#running ??= this.#run().finally(() => {
       this.#running = null;
       // A call may have come after the last look of the loop.
-      if (this.#hasWork() && !this.#stop.signal.aborted) this.#wake();
+      if (this.#hasWork() && !this.#hasGivenUp) this.#wake();
     });
   }
 
@@ -160,16 +183,20 @@ export class SpoolWriter implements Spool {
   }
 
   async #run(): Promise<void> {
-    while (this.#hasWork() && !this.#stop.signal.aborted) {
+    while (this.#hasWork() && !this.#hasGivenUp) {
       try {
         const first = this.#waiting[0];
         if (first !== undefined) await this.#writeGroup(await this.#segmentFor(first.bytes));
         else await this.#sync();
         this.#failures.succeeded();
       } catch (error) {
+        const isRepeated = this.#failures.isFailing;
         this.#failures.failed(error);
+        // After the first failure a new file may take everything at once.
+        if (!isRepeated) continue;
         this.#rejectWaiting();
-        await this.#pause();
+        if (this.#closing) this.#hasGivenUp = true;
+        else await this.#pause();
       }
     }
   }
@@ -186,6 +213,7 @@ export class SpoolWriter implements Spool {
     }
     const prepared = await this.#next;
     this.#next = null;
+    this.#nextBytes = 0;
     if (prepared !== null && headerBytes + wanted <= prepared.file.bytes) this.#current = prepared;
     else {
       if (prepared !== null) await this.#remove(prepared);
@@ -259,7 +287,7 @@ export class SpoolWriter implements Spool {
     this.#unsynced = [];
     this.#unsyncedBytes = 0;
     for (const { waitsForSync, reject } of group) if (waitsForSync) reject(spoolFailed());
-    const bytes = changes.reduce((sum, change) => sum + recordBytesMax(change), 0);
+    const bytes = bytesOf(changes);
     const resolve = () => {
       for (const batch of group) batch.resolve();
     };
@@ -274,8 +302,14 @@ export class SpoolWriter implements Spool {
 
   #prepare(segment: Segment): void {
     if (this.#next !== null || segment.at < segment.file.bytes / 2) return;
-    // On a failure the next group makes one, and reports it.
+    void this.#makeNext();
+  }
+
+  /** On a failure the group that needs it makes one, and reports the failure. */
+  async #makeNext(): Promise<void> {
     this.#next = this.#make(this.#segmentBytes, this.#options.bytesMax).catch(() => null);
+    this.#nextBytes = this.#segmentBytes;
+    if ((await this.#next) === null) this.#nextBytes = 0;
   }
 
   async #make(bytes: number, bytesMax: number): Promise<Segment> {
@@ -289,7 +323,6 @@ export class SpoolWriter implements Spool {
       return { number: header.segment, salt: header.salt, file, at: headerBytes };
     } catch (error) {
       this.#bytes -= bytes;
-      await rm(join(directory, fileNameOf(header)), { force: true }).catch(() => undefined);
       throw error;
     }
   }
@@ -342,6 +375,9 @@ export class SpoolWriter implements Spool {
     await segment.file.close();
   }
 }
+
+const bytesOf = (changes: readonly Change[]): number =>
+  changes.reduce((sum, change) => sum + recordBytesMax(change), 0);
 
 function pack(segment: Segment, group: readonly Batch[], bytesMax: number): Buffer {
   const bytes = Buffer.allocUnsafe(bytesMax);

@@ -2,6 +2,7 @@
 
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/journal/change.ts';
@@ -158,11 +159,11 @@ describe('spool damage', () => {
 
   it('a body full of records: a search behind damage finds none of them valid, and lets other work run', async () => {
     const directory = spoolDirectory();
-    const writer = await dyingWriter(directory, 256 * 1024);
+    const writer = await dyingWriter(directory, 2 ** 21);
     const forged = Buffer.alloc(200);
     const end = writeChange(forged, 0, Buffer.alloc(8), changeOf(9, 'alert'));
-    const body = Buffer.alloc(100_000, forged.subarray(0, end)).toString('latin1');
-    await writer.write([changeOf(1, 'accepted', body)], 'synced');
+    const body = Buffer.alloc(2 ** 20, forged.subarray(0, end));
+    await writer.write([{ ...changeOf(1), body } as Change], 'synced');
     await writer.write([changeOf(2)], 'synced');
     const path = pathIn(directory, 1);
     const bytes = readFileSync(path);
@@ -197,9 +198,13 @@ describe('spool deaths', () => {
         resolve();
       };
     });
-    const stop = (): Promise<void> | undefined => {
-      if (watched.operations.length === point) die();
-      return isDead ? new Promise(() => {}) : undefined;
+    const stop = async (): Promise<void> => {
+      if (watched.operations.length === point) {
+        // An answer that is on its way leaves the process.
+        await nextTurn();
+        die();
+      }
+      if (isDead) await new Promise<void>(() => {});
     };
     const watched = watchedFiles({ [when]: stop });
     const written: Change[] = [];
