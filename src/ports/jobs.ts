@@ -96,7 +96,8 @@ export type PushOutcome =
 export type CancelOutcome =
   /** Removed from any state, dead included (its owed alert stays owed). `inFlight`: it was reserved. */
   | { readonly kind: 'cancelled'; readonly inFlight: boolean; readonly change?: Changed }
-  | { readonly kind: 'absent' }
+  /** isRecorded: the store may have lost the job, and has recorded its end: it does not come back. */
+  | { readonly kind: 'absent'; readonly isRecorded?: true; readonly change?: Changed }
   | StoreFailure;
 
 /** Result of run, reschedule and requeue: a new version of the same origin with unchanged body, content

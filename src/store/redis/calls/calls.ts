@@ -10,7 +10,7 @@ import type { Place } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { type Arg, placingsMax, type Route, type Shards } from '../shard/shards.ts';
-import { readChangedJobs } from './changes.ts';
+import { numberIn, readChangedJobs } from './changes.ts';
 
 /** An item at one place of its route. */
 export interface Placed<I> {
@@ -34,6 +34,8 @@ export interface ItemCall<I, O> {
   ): readonly (O | { readonly above: number })[];
   /** whether this outcome means that the job is not in this place */
   isElsewhere?(outcome: O): boolean;
+  /** whether an outcome of isElsewhere counts nevertheless if no later place has the job */
+  isFallback?(outcome: O): boolean;
   readonly batches?: (items: readonly I[]) => readonly (readonly I[])[];
   /** Called with an outcome while other items of the call are pending; never with a failure, which may still
    *  change. */
@@ -42,14 +44,14 @@ export interface ItemCall<I, O> {
   readonly routeOf?: (item: I) => Route;
 }
 
-interface Visit<I> extends Placed<I> {
+interface Visit<I, O> extends Placed<I> {
   /** index in the call */
   readonly at: number;
   readonly route: Route;
   /** index of the place in the route: the earlier ones, then home */
   readonly step: number;
-  /** failure of an earlier place: the outcome if no other place has the job */
-  readonly failed: StoreFailure | null;
+  /** failure or fallback of an earlier place: the outcome if no other place has the job */
+  readonly otherwise: O | StoreFailure | null;
 }
 
 export async function callItems<I extends JobKey, O>(
@@ -63,7 +65,7 @@ export async function callItems<I extends JobKey, O>(
   for (let attempt = 1; open.length > 0; attempt += 1) {
     const visits = open.map(({ item, at }) => {
       const route = routeOf(item);
-      return { item, at, route, step: 0, isEarlier: route.earlier.length > 0, above: 0, failed: null };
+      return { item, at, route, step: 0, isEarlier: route.earlier.length > 0, above: 0, otherwise: null };
     });
     await visitAll(shards, visits, call, outcomes);
     open = open.filter(({ at }) => isStaleOutcome(outcomes[at]));
@@ -82,11 +84,11 @@ export async function callItems<I extends JobKey, O>(
  *  outcomes. */
 async function visitAll<I, O>(
   shards: Shards,
-  visits: readonly Visit<I>[],
+  visits: readonly Visit<I, O>[],
   call: ItemCall<I, O>,
   outcomes: (O | StoreFailure)[],
 ): Promise<void> {
-  const groups = new Map<Partition, Visit<I>[]>();
+  const groups = new Map<Partition, Visit<I, O>[]>();
   for (const visit of visits) {
     const partition = placeOf(visit);
     if (partition === null) outcomes[visit.at] = noActiveShard;
@@ -95,7 +97,7 @@ async function visitAll<I, O>(
   }
   const sent = [...groups].flatMap(([partition, group]) =>
     batchesOf(group, call).map(async (batch) => {
-      const onward: Visit<I>[] = [];
+      const onward: Visit<I, O>[] = [];
       const answers = await answersOf(shards, partition, batch, call);
       for (const [i, visit] of batch.entries()) {
         const answer = answers[i] as O | StoreFailure | { readonly above: number };
@@ -103,8 +105,8 @@ async function visitAll<I, O>(
         if (next === null) {
           outcomes[visit.at] = answer as O | StoreFailure;
           if (groups.size > 1 && !isFailure(answer)) call.onEarly?.(visit.at, answer as O);
-        } else if ('kind' in next) outcomes[visit.at] = next;
-        else onward.push(next);
+        } else if (isVisit(next)) onward.push(next);
+        else outcomes[visit.at] = next;
       }
       if (onward.length > 0) await visitAll(shards, onward, call, outcomes);
     }),
@@ -112,13 +114,13 @@ async function visitAll<I, O>(
   await Promise.all(sent);
 }
 
-/** Decides after a place's answer. null: the answer is the outcome. A failure: that is the outcome. Else the
- *  next visit. */
+/** Decides after a place's answer. null: the answer is the outcome. An outcome: that one. Else the next
+ *  visit. */
 function nextVisit<I, O>(
-  visit: Visit<I>,
+  visit: Visit<I, O>,
   answer: O | StoreFailure | { readonly above: number },
   call: ItemCall<I, O>,
-): Visit<I> | StoreFailure | null {
+): Visit<I, O> | O | StoreFailure | null {
   const { route, step } = visit;
   const isLast = step === route.earlier.length || (step + 1 === route.earlier.length && route.home === null);
   const above = aboveOf(answer);
@@ -128,19 +130,24 @@ function nextVisit<I, O>(
   if (call.isElsewhere === undefined) return null;
   if (isFailure(answer)) {
     if (isStaleOutcome(answer)) return null;
-    if (isLast) return visit.failed;
-    return { ...further(visit), failed: visit.failed ?? answer };
+    if (isLast) return visit.otherwise;
+    return { ...further(visit), otherwise: visit.otherwise ?? answer };
   }
-  if (!call.isElsewhere(answer as O)) return null;
-  return isLast ? visit.failed : further(visit);
+  const outcome = answer as O;
+  if (!call.isElsewhere(outcome)) return null;
+  const otherwise = visit.otherwise ?? (call.isFallback?.(outcome) === true ? outcome : null);
+  return isLast ? otherwise : { ...further(visit), otherwise };
 }
 
-function further<I>(visit: Visit<I>): Visit<I> {
+const isVisit = <I, O>(next: Visit<I, O> | O | StoreFailure): next is Visit<I, O> =>
+  typeof next === 'object' && next !== null && 'route' in next;
+
+function further<I, O>(visit: Visit<I, O>): Visit<I, O> {
   const step = visit.step + 1;
   return { ...visit, step, isEarlier: step < visit.route.earlier.length };
 }
 
-function placeOf<I>({ route, step }: Visit<I>): Partition | null {
+function placeOf<I, O>({ route, step }: Visit<I, O>): Partition | null {
   return route.earlier[step] ?? route.home;
 }
 
@@ -167,9 +174,9 @@ const bySize = <T>(items: readonly T[]) => inBatches(items, redisLimits.batchMax
 
 /** In order. All visits of a group have the same list: it is sent once with the call. */
 function batchesOf<I, O>(
-  visits: readonly Visit<I>[],
+  visits: readonly Visit<I, O>[],
   { batches = bySize }: ItemCall<I, O>,
-): readonly (readonly Visit<I>[])[] {
+): readonly (readonly Visit<I, O>[])[] {
   let at = 0;
   return batches(visits.map(({ item }) => item)).map((batch) => {
     at += batch.length;
@@ -180,16 +187,16 @@ function batchesOf<I, O>(
 async function answersOf<I, O>(
   shards: Shards,
   partition: Partition,
-  batch: readonly Visit<I>[],
+  batch: readonly Visit<I, O>[],
   call: ItemCall<I, O>,
 ): Promise<readonly (O | StoreFailure | { readonly above: number })[]> {
   try {
     const reply = await shards.run(call.script, partition, call.args(batch), batch[0]?.route.list);
-    return call.read(
-      reply,
-      batch.map(({ item }) => item),
-      shards.placeOf(partition),
-    );
+    const items = batch.map(({ item }) => item);
+    const place = shards.placeOf(partition);
+    const outcomes = call.read(reply, items, place);
+    if (place !== null) shards.received(partition, Math.max(0, ...outcomes.map(numberIn)));
+    return outcomes;
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     return batch.map(() => error.failure);
@@ -207,7 +214,10 @@ export async function reportChanged(
   onChanged: OnChanged | undefined,
 ): Promise<void> {
   const place = shards.placeOf(partition);
-  if (place !== null && changed.length > 0) await onChanged?.(readChangedJobs(changed, place));
+  if (place === null || changed.length === 0) return;
+  const jobs = readChangedJobs(changed, place);
+  shards.received(partition, Math.max(...jobs.map(({ number }) => number)));
+  await onChanged?.(jobs);
 }
 
 /** Order of dead letters and alerts. */

@@ -25,6 +25,18 @@ export function changeIn(text: Buffer, place: string | null): { readonly change?
   return place === null || text.length === 0 ? {} : { change: readChange(text, 0, place) };
 }
 
+/** The number that this outcome has drawn for its caller; 0: none. */
+export function numberIn(outcome: unknown): number {
+  const { change, kind, version, place } = outcome as {
+    readonly change?: Changed;
+    readonly kind?: string;
+    readonly version?: number;
+    readonly place?: string;
+  };
+  if (change !== undefined) return change.number;
+  return kind === 'stored' && place !== undefined ? (version ?? 0) : 0;
+}
+
 /** Per item its code; a change follows each code but 0, unless `place` is null. */
 export function readCodes(
   reply: unknown,

@@ -16,6 +16,7 @@ import type {
   FinishOutcome,
   JobStore,
   OnStored,
+  Partition,
   PushJob,
   PushOutcome,
   Recovered,
@@ -35,9 +36,9 @@ import type { ScriptName } from '../scripts/scripts.ts';
 import { timeOf, wholeMs } from '../scripts/times.ts';
 import { type Arg, lookUp, type Shards } from '../shard/shards.ts';
 import { callItems, ofEach } from './calls.ts';
-import { changeIn, readCodes } from './changes.ts';
+import { changeIn, numberIn, readCodes } from './changes.ts';
 import { type Finish, finishArgs, readExtensions, readFinishes } from './finish-call.ts';
-import { pushArgs, readPushes } from './push-call.ts';
+import { pushArgs, readPushes, restoring } from './push-call.ts';
 import { reserveCall } from './reserve-call.ts';
 import { search } from './search.ts';
 
@@ -98,10 +99,13 @@ export function jobCalls(
         script: 'cancel',
         args: (batch) => [endCodes.indexOf(as ?? 'cancelled'), ...ofEach(key)(batch)],
         read: (reply, _items, place) =>
-          readCodes(reply, place).map(({ code, ...change }) =>
-            code === 0 ? { kind: 'absent' } : { kind: 'cancelled', inFlight: code === 2, ...change },
-          ),
+          readCodes(reply, place).map(({ code, ...change }) => {
+            if (code === 1 || code === 2) return { kind: 'cancelled', inFlight: code === 2, ...change };
+            // The id had no job here, or a lost one, which will not come back.
+            return code === 3 ? { kind: 'absent', isRecorded: true, ...change } : { kind: 'absent' };
+          }),
         isElsewhere: isAbsent,
+        isFallback: (outcome) => outcome.kind === 'absent' && outcome.isRecorded === true,
       }),
     run: (keys) =>
       callItems<JobKey, RunOutcome>(shards, keys, {
@@ -167,10 +171,7 @@ export function jobCalls(
 
     async recover(partition, max) {
       const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];
-      const recovered = readRecovered(
-        await shards.run('recover', partition, args),
-        shards.placeOf(partition),
-      );
+      const recovered = readRecovered(shards, partition, await shards.run('recover', partition, args));
       if (recovered.pulled !== undefined)
         shards.leased(
           partition,
@@ -180,10 +181,8 @@ export function jobCalls(
     },
     async recoverOwners(partition, instance, which, max) {
       const named = 'dead' in which ? ['dead', which.dead] : ['living', ...which.living];
-      return readRecovered(
-        await shards.run('recoverOwners', partition, [Math.min(max, limits.recoverMax), instance, ...named]),
-        shards.placeOf(partition),
-      );
+      const args = [Math.min(max, limits.recoverMax), instance, ...named];
+      return readRecovered(shards, partition, await shards.run('recoverOwners', partition, args));
     },
     async releaseUnheld(partition, owner, held) {
       const args = [owner.instance, owner.incarnation, ...held];
@@ -229,6 +228,7 @@ const verbs = <O>(reply: unknown, place: string | null, read: ReadVerb<O>): read
 
 const runOutcome: ReadVerb<RunOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
+  if (kind === 4) return restoring;
   if (kind === 3) return { kind: 'dead' };
   if (kind === 1) return { kind: 'run', version, dueAt, ...change };
   return { kind: 'unchanged', state: state === 1 ? 'ready' : 'reserved', version, dueAt };
@@ -236,6 +236,7 @@ const runOutcome: ReadVerb<RunOutcome> = ([kind, version, dueAt, state], change)
 
 const rescheduleOutcome: ReadVerb<RescheduleOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
+  if (kind === 4) return restoring;
   if (kind === 3) return { kind: 'dead' };
   if (kind === 2) return { kind: 'in_flight' };
   return { kind: 'rescheduled', state: state === 0 ? 'delayed' : 'ready', version, dueAt, ...change };
@@ -245,17 +246,20 @@ const liveStates = ['delayed', 'ready', 'reserved'] as const;
 
 const requeueOutcome: ReadVerb<RequeueOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
+  if (kind === 4) return restoring;
   if (kind === 2) return { kind: 'not_dead', state: liveStates[state] ?? 'reserved' };
   return { kind: 'requeued', version, dueAt, ...change };
 };
 
-function readRecovered(reply: unknown, place: string | null): Recovered {
+function readRecovered(shards: Shards, partition: Partition, reply: unknown): Recovered {
+  const place = shards.placeOf(partition);
   const [returned, more, poisoned, pulls = []] = reply as [number, number, Buffer[], unknown[]?];
   const keys = Array.from({ length: poisoned.length / 3 }, (_, i) => ({
     topic: String(poisoned[3 * i]),
     id: idOf(poisoned[3 * i + 1] as Buffer),
     ...changeIn(poisoned[3 * i + 2] as Buffer, place),
   }));
+  shards.received(partition, Math.max(0, ...keys.map(numberIn)));
   const pulled = Array.from({ length: pulls.length / 6 }, (_, i) =>
     readExpired(pulls.slice(6 * i, 6 * i + 6) as unknown as Parameters<typeof readExpired>[0]),
   );

@@ -33,7 +33,8 @@ const latest = 2 ** 48 - 1;
 /** Returns the offset after it. */
 function writePush(text: Buffer, start: number, { item: job, isEarlier, above }: Placed<PushJob>): number {
   let at = writeKey(text, start, job);
-  at = text.writeUInt8(modes[job.mode], at);
+  // No job can have a generated id yet.
+  at = text.writeUInt8(job.anotherId === undefined ? modes[job.mode] : modes.replace, at);
   at = text.writeUInt8(isEarlier ? 1 : 0, at);
   at = writeSafe(text, at, above);
   at = text.writeUInt8(flagsOf(job), at);
@@ -49,6 +50,9 @@ function writePush(text: Buffer, start: number, { item: job, isEarlier, above }:
 }
 
 const replyBytes = 16;
+
+/** The bucket has lost changes, and the job of the id may be among them. */
+export const restoring = { kind: 'not_stored', code: 'restoring' } as const;
 
 export function readPushes(
   reply: unknown,
@@ -83,6 +87,8 @@ function readPush(
     }
     case 3:
       return { above: version };
+    case 4:
+      return restoring;
     default: {
       const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
       const found = { kind, version, dueAt, state: stateCodes[state] ?? 'dead' } as const;

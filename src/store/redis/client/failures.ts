@@ -25,6 +25,7 @@ const rejections: Readonly<Record<string, string>> = {
   DQNOMARKER: 'no_marker',
   DQFOREIGN: 'foreign_marker',
   DQSTALELIST: 'stale_list',
+  DQRESTORING: 'restoring',
 };
 
 /** Errors of the client for commands it did not send; they have no code. */

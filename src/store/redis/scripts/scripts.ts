@@ -51,6 +51,7 @@ import clock from './lua/shared/clock.lua';
 import dead from './lua/shared/dead.lua';
 import ends from './lua/shared/ends.lua';
 import frame from './lua/shared/frame.lua';
+import healing from './lua/shared/healing.lua';
 import jobs from './lua/shared/jobs.lua';
 import leases from './lua/shared/leases.lua';
 import list from './lua/shared/list.lua';
@@ -120,6 +121,7 @@ const parts: Readonly<Record<string, string>> = {
   dead,
   ends,
   frame,
+  healing,
   jobs,
   leases,
   list,

@@ -32,9 +32,14 @@ export interface OwnershipOptions {
 export interface MarkedServer {
   readonly name: string;
   readonly isConnected: () => boolean;
-  /** The marker of the bucket after the call; '' = none. Where `makes` is '1', writes `wanted` to a bucket
-   *  without a marker, or with `before`. */
-  readonly mark: (bucket: Bucket, wanted: string, before: string, makes: '0' | '1') => Promise<string>;
+  /** The marker of the bucket after the call; '' = none. Where `makes` is not '0', writes `wanted` to a
+   *  bucket without a marker, or with `before`. emptied: the bucket has lost its jobs. */
+  readonly mark: (
+    bucket: Bucket,
+    wanted: string,
+    before: string,
+    makes: '0' | '1' | 'emptied',
+  ) => Promise<string>;
   /** which rights its user lacks, as the end of a sentence about the server; null = none */
   readonly whatIsDenied: () => Promise<string | null>;
 }
@@ -140,9 +145,11 @@ export class Ownership {
       for (let bucket = 0; bucket < buckets; bucket += 1) {
         const found = await this.#server.mark(bucket, wanted, '', '0');
         const sameAs = bucket === 0 ? null : wanted;
+        const isEmptied = found === '' && (this.#knownMarker !== null || isListed === true);
+        emptied ||= isEmptied;
         // The marker of the first bucket decides the shard's id; the first writer wins.
-        const made = found === '' ? await this.#server.mark(bucket, wanted, '', '1') : found;
-        emptied ||= found === '' && (this.#knownMarker !== null || isListed === true);
+        const makes = isEmptied ? 'emptied' : '1';
+        const made = found === '' ? await this.#server.mark(bucket, wanted, '', makes) : found;
         const current = currentOf(made);
         const foreign = this.#whyForeign(current, registryId, sameAs);
         if (foreign !== null) return this.#rejectServer(foreign);

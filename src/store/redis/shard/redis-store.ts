@@ -254,6 +254,11 @@ export class RedisStore implements Shards {
     return this.#places.get(partition) ?? null;
   }
 
+  received(partition: Partition, number: number): void {
+    const one = this.#byPartition.get(partition);
+    one?.shard.received(partition - one.base, number);
+  }
+
   isNearlyFull(partition: Partition): boolean {
     return this.#byPartition.get(partition)?.shard.isNearlyFull ?? false;
   }

@@ -57,6 +57,8 @@ export class Shard {
   /** by node: calls past their deadline without an answer; while there are any, the node counts as frozen */
   readonly #overdue = new Map<string, number>();
   #pending = 0;
+  /** by bucket: the highest number of a change of this process */
+  readonly #received: number[] = [];
   #pendingBytes = 0;
   /** logged already: a loop calls again at once */
   readonly #failingScripts = new Set<ScriptName>();
@@ -124,10 +126,15 @@ export class Shard {
   }
 
   /** as lua/shared/frame.lua reads them */
-  get #switches(): string {
+  #switchesFor(bucket: Bucket): string {
     const { keepHistory, writer } = this.#options;
     const history = keepHistory && !this.isNearlyFull ? 'h' : '';
-    return writer === undefined ? history : `${history} ${writer}`;
+    return writer === undefined ? history : `${history} ${writer} ${this.#received[bucket] ?? 0}`;
+  }
+
+  /** The bucket returned this number of a change of this process: one that has a lower one went back. */
+  received(bucket: Bucket, number: number): void {
+    this.#received[bucket] = Math.max(this.#received[bucket] ?? 0, number);
   }
 
   /** Changes after each moment in which the server may have lost data: cached content is then invalid. */
@@ -185,7 +192,7 @@ export class Shard {
     this.#pendingBytes += bytes;
     try {
       const reply = await this.#within(
-        this.#call(script)(prefix, marker, list, this.#switches, ...args),
+        this.#call(script)(prefix, marker, list, this.#switchesFor(bucket), ...args),
         nodeOf(this.#client, prefix),
       );
       this.#ownership.answered();
@@ -291,9 +298,13 @@ export class Shard {
 
   // ── for the ownership
 
-  async #mark(bucket: Bucket, wanted: string, before: string, makes: '0' | '1'): Promise<string> {
+  async #mark(bucket: Bucket, wanted: string, before: string, makes: '0' | '1' | 'emptied'): Promise<string> {
     const prefix = prefixOf(bucket);
-    const answer = this.#call('mark')(prefix, wanted, before, this.#listNumber, makes);
+    const isNoted = makes === 'emptied' && this.#options.writer !== undefined;
+    // Numbers are the clock in µs: this one is above those of other processes too, unless clocks differ much.
+    const above = isNoted ? Math.max(Date.now() * 1_000, ...this.#received.map((number) => number + 1)) : '';
+    const wants = makes === '0' ? '0' : '1';
+    const answer = this.#call('mark')(prefix, wanted, before, this.#listNumber, wants, above);
     return String(await this.#within(answer, nodeOf(this.#client, prefix)));
   }
 

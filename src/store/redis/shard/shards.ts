@@ -25,6 +25,8 @@ export interface Shards {
   readonly recoverHoldMs: number;
   /** The raw reply: binary strings as buffers. Rejects with StoreError. */
   run(script: ScriptName, partition: Partition, args: readonly Arg[], list?: number): Promise<unknown>;
+  /** The partition returned this number of a change of this process; ignores those it knows. */
+  received(partition: Partition, number: number): void;
   /** Whether the bucket has any of these keys, by one plain command: cheaper than a script. Rejects with
    *  StoreError. */
   has(partition: Partition, ...keys: readonly string[]): Promise<boolean>;

@@ -5,12 +5,12 @@
 --   = keep none
 -- @returns per lease a byte: 1 acked, 0 lost; with a journal its change follows a 1
 -- @writes the lease, then record, body, history
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, leases, quarantine
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends, leases
 local jobs, attempts = {}, {}
 local answer = finish_leases(function(job, _, attempt)
   jobs[#jobs + 1] = job
   attempts[#jobs] = attempt
-end)
+end, false, true)
 end_jobs(jobs, 0, attempts)
 finish()
 return answer

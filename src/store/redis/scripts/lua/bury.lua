@@ -4,7 +4,7 @@
 -- @args the leases (shared/leases.lua); number: code of the reason
 -- @returns per lease a byte: 1 buried, 0 lost; with a journal its change follows a 1
 -- @writes attempts, the lease, then the state record, the dead sets, the alert
--- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, leases
 -- Why: one step, so that no dead letter is without its alert.
 local answer = finish_leases(function(job, reason, attempt)
   add_attempt(job, attempt)

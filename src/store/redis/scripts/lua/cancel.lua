@@ -2,16 +2,20 @@
 -- cancel: removes jobs in any state.
 -- @keys P
 -- @args how they end (code); per job: topic, tag+id
--- @returns per job a byte: 0 absent, 1 cancelled, 2 cancelled while reserved; with a journal the change
---   of a cancelled one follows
+-- @returns per job a byte: 0 absent, 1 cancelled, 2 cancelled while reserved, 3 absent, but its end is
+--   recorded (healing.lua); with a journal a change follows each but 0
 -- @writes the set of its state, then record, body, history
--- @include list, clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
-local answers = {}
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends
+local answers, how = {}, tonumber(ARGV[4])
 for i = 5, #ARGV, 2 do
   local job = find(ARGV[i], ARGV[i + 1])
   if job then
-    answers[#answers + 1] = (job.state == 2 and '\2' or '\1') .. change_of(job)
-    end_job(job, tonumber(ARGV[4]))
+    local number = close_id(job)
+    answers[#answers + 1] = (job.state == 2 and '\2' or '\1') .. change_of(job, number)
+    end_job(job, how)
+  elseif note then
+    local number = draw()
+    answers[#answers + 1] = '\3' .. leave_entry(topic_number_made(ARGV[i]), ARGV[i + 1], how, number, number)
   else
     answers[#answers + 1] = '\0'
   end

@@ -4,10 +4,12 @@
 -- @args max, age (ms): removes older ones
 -- @returns expired, 1 when more exist; with a journal topic, tag+id and change of each job
 -- @writes as cancel
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends
 -- Why: walks the settled alerts, one per dead letter, so it never passes over those whose mail waits for
 --   weeks.
 local max = tonumber(ARGV[4])
+-- An entry of a lost job must not go before the put-back compares it.
+if note then return { 0, 0, {} } end
 local function is_settled(alert) return alert.state >= 2 end
 
 local found = call('ZRANGEBYSCORE', P .. ':os', '-inf', '(' .. digits(now - tonumber(ARGV[5])), 'LIMIT', 0, max + 1)

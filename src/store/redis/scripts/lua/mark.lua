@@ -2,7 +2,8 @@
 -- mark: returns the marker of a bucket, and writes one to an unmarked bucket, or to one of the layout before.
 -- @keys P of the bucket
 -- @args the wanted marker, the marker of the layout before that it replaces ('' = none), number of the shard
---   list; '1' = write it
+--   list; '1' = write it; a number above all that the caller knows, if the bucket has had jobs and a journal
+--   can put them back; else ''
 -- @returns the marker now; '' without one. NOPERM: the user lacks a command that the scripts need
 -- @writes a try key that is gone at its end; the marker; the list number, if there was no marker; numbers of
 --   topics in use, if unknown
@@ -30,6 +31,10 @@ for _, command in ipairs(marker and not is_ours and {} or tried) do
 end
 if ARGV[4] == '1' and (not marker or marker == ARGV[2]) then
   if not marker then call('HSET', P .. ':n', 'list', ARGV[3]) end
+  -- All jobs are lost: a note from 0 on. No number is given twice, even if the new clock is behind.
+  if not marker and ARGV[5] ~= '' then
+    call('HSET', P .. ':n', 'seq', ARGV[5], 'heal', '0 ' .. ARGV[5] .. ' jobs')
+  end
   call('HSET', P .. ':n', 'marker', ARGV[1])
   marker = ARGV[1]
 end

@@ -4,7 +4,7 @@
 -- @args topic, max
 -- @returns purged, 1 when more are left; with a journal topic, tag+id and change of each job
 -- @writes as cancel
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends
 local no = topic_number(ARGV[4])
 local max = tonumber(ARGV[5])
 if not no then return { 0, 0, {} } end
@@ -32,8 +32,9 @@ local purged, changed = 0, {}
 for i = 1, math.min(#found, max) do
   local job = found[i]()
   if job then
+    local number = close_id(job)
     end_job(job, 2)
-    note_change(changed, job)
+    note_change(changed, job, number)
     purged = purged + 1
   end
 end

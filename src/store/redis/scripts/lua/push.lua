@@ -6,11 +6,12 @@
 --   that the version must exceed (7), flags (priority + 4 × content type + 32 with a body apart + 64 with a
 --   past + 128 if the tail begins with an extension block), d = delay or a = epoch (ms, 6), length (2) and
 --   tail; the past of an imported job: acceptedAt (ms, 6), failures (2)
--- @returns one text, per job: kind (1 stored, 2 a live job is unchanged, 3 absent), state, 1 replaced + 2 was
---   reserved, version (7; absent: a number no lower than any given here), due (6)
+-- @returns one text, per job: kind (1 stored, 2 a live job is unchanged, 3 absent, 4 unknown whether a live
+--   job exists: it may be lost), state, 1 replaced + 2 was reserved, version (7; absent: a number no lower
+--   than any given here), due (6)
 -- @writes the list number, if it was lower; the replaced job's set, then record, body, set; new jobs in one
 --   piece; numbers
--- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing
 -- Why: without allow-oom a server over its maxmemory rejects the whole script before its first write. Most
 --   ids are new: looked up and written together, a hundred per call take 6 µs each; with commands of their
 --   own they took 10.
@@ -96,20 +97,6 @@ local function write_gathered()
   records, bodies, places, place_of = {}, {}, {}, {}
 end
 
--- An id has either a job or a history entry: a push removes the entry.
-local function forget(f)
-  local ended = call('HGET', P .. ':h', f)
-  if not ended then return end
-  call('HDEL', P .. ':h', f)
-  if #ended < 35 then
-    quarantine_parts(topic_name((struct.unpack('>I3', f))), f:sub(4), part('h', ended))
-    return
-  end
-  local _, failures, _, version = struct.unpack('>BI2I6I7', ended)
-  call('ZREM', P .. ':e', struct.pack('>I7', version) .. f)
-  if failures > 0 then call('HDEL', P .. ':p', f) end
-end
-
 local function displace(old, f)
   leave_place(old)
   if old.had_more then call('HDEL', P .. ':m', f) end
@@ -121,6 +108,8 @@ local function push_known(push)
   write_gathered()
   local old = find(push.topic, push.tid)
   local live = old and old.state ~= 3
+  -- The live job that it should keep may be lost.
+  if note and not old and push.mode ~= 'r' then return answer(4, { version = 0, due = 0 }, 0, 0) end
   if push.only and not old then return answer(3, { version = math.max(seq, us), due = 0 }, 0, 0) end
   if live and push.mode ~= 'r' then return answer(2, old, state_of(old), 0) end
   local job = made(push)
@@ -141,7 +130,7 @@ end
 for _, push in ipairs(pushes) do
   local is_first = push.f and is_new[push.f]
   if is_first then is_new[push.f] = false end
-  if is_first and not push.only and push.failures == 0 then
+  if is_first and not push.only and push.failures == 0 and not (note and push.mode ~= 'r') then
     local job = made(push)
     gather(push.f, job, push.body)
     answer(1, job, job.due > now and 0 or 1, 0)

@@ -4,7 +4,7 @@
 -- @args max, instance, which ('dead' or 'living'), incarnations
 -- @returns as recover
 -- @writes as recover
--- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, owners, strikes
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, owners, strikes
 local max = tonumber(ARGV[4])
 local named = {}
 local youngest = #ARGV < 7 and math.huge or 0

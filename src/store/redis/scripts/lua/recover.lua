@@ -7,7 +7,7 @@
 --   buried as poison; per expired lease of a pulled job: topic, tag+id, version, token, failures, end (ms)
 -- @writes time of this call and end of the hold; per lease: the lease, then the state record, its set, an
 --   alert
--- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, strikes
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, strikes
 -- Why: during an outage no notifier could settle. A recover sent before the outage may run first when Redis
 --   goes on.
 local max, away_ms, hold_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])

@@ -4,7 +4,7 @@
 -- @args the leases (shared/leases.lua); number and attempt are unused
 -- @returns a byte per lease: 1 released, 0 lost
 -- @writes the lease, then the state record, its set
--- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, leases
 local answer = finish_leases(back_in_place, true)
 finish()
 return answer

@@ -13,7 +13,7 @@
 --   did not name, 4 none leased: the rings are older than the known turns,
 --   5 none leased: the topics that follow the clock have too many leases
 -- @writes ready sets, rings, then leases and state records; numbers last
--- @include clock, numbers, topics, jobs, queues, quarantine, wheel
+-- @include clock, numbers, topics, jobs, queues, quarantine, healing, wheel
 -- Why: plans from the rings before the first write. A plan cut short by the bytes of the reply is made again,
 --   smaller. A plan that meets a member without its job is dropped: the member is quarantined, and the caller
 --   asks again. Mode `ring` serves all topics; named ones have their own capacity (no priority). It reads the
@@ -24,6 +24,8 @@
 local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local mode = ARGV[10]
+-- Cancelled jobs that came back must not run; 60 s is the longest wait of the healing for other instances.
+if note and note.phase == 'ends' and us - note.id < 60000000 then return { 0, {}, {}, {} } end
 local from_ring = mode == 'ring'
 
 -- by number: topics of which pullOwner has as many leases as are left. Of many leases a sample of 200 counts:

@@ -5,7 +5,7 @@
 -- @args the leases (shared/leases.lua); number: the delay (whole ms)
 -- @returns per lease a byte: 1 retried, 0 lost; with a journal its change follows a 1
 -- @writes attempts, the lease, then record, its set
--- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, leases
 local answer = finish_leases(function(job, delay, attempt)
   add_attempt(job, attempt)
   leave_place(job)

@@ -1,9 +1,17 @@
 -- ends: ends jobs. Removes record and body, and writes the history entry in the same step, unless the caller
 -- keeps no history. Codes: 0 done, 1 cancelled, 2 purged, 3 expired.
-local keeps_history = switches:find('h', 1, true) ~= nil
+-- A bucket with a note keeps entries anyway: they are the tombstones of the put-back.
+local keeps_history = switches:find('h', 1, true) ~= nil or note ~= nil
 
 local function remove_rows(hash, fields)
   if fields[1] then call('HDEL', P .. hash, unpack(fields)) end
+end
+
+-- A cancel and a purge end the id, not only the version that they find: with a journal the entry has their
+-- number (job.closes), so that a row of a lost version does not come back.
+local function close_id(job)
+  if writer or note then job.closes = draw() end
+  return job.closes
 end
 
 -- attempts: per job the successful attempt, '' = none. A job's only attempt is stored in its history entry: a
@@ -27,9 +35,9 @@ local function end_jobs(jobs, how, attempts)
       if job.failures == 0 then only = attempts[i]
       elseif attempts[i] ~= '' then add_attempt(job, attempts[i]) end
       rows[2 * i - 1] = f
-      rows[2 * i] = struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.version, job.origin, job.accepted, now) .. only
+      rows[2 * i] = struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.closes or job.version, job.origin, job.accepted, now) .. only
       ends[2 * i - 1] = now
-      ends[2 * i] = struct.pack('>I7', job.version) .. f
+      ends[2 * i] = struct.pack('>I7', job.closes or job.version) .. f
     elseif job.failures > 0 then
       lists[#lists + 1] = f
     end

@@ -14,7 +14,7 @@ local function leases_shown()
     -- Topic number 0 does not exist: the field of an unknown topic finds nothing.
     local f = field_of(no or 0, tid)
     fields[#fields + 1] = f
-    leases[#leases + 1] = { no = no, tid = tid, f = f, version = version, token = token, if_expired = if_expired == 1,
+    leases[#leases + 1] = { topic = topic, no = no, tid = tid, f = f, version = version, token = token, if_expired = if_expired == 1,
       number = number, attempt = attempt }
   end
   local records, mores = call('HMGET', P .. ':j', unpack(fields)), call('HMGET', P .. ':m', unpack(fields))
@@ -40,8 +40,9 @@ local function leased(lease)
 end
 
 -- Calls finish_one(job, number, attempt) for each valid lease. Returns per lease a byte: 1 finished, 0 lost.
--- The change of a finished one follows, unless is_same: the job only moves back.
-local function finish_leases(finish_one, is_same)
+-- The change of a finished one follows, unless is_same: the job only moves back. leaves_entry: in a bucket
+-- that has lost changes the end of an absent job is recorded, and counts as finished.
+local function finish_leases(finish_one, is_same, leaves_entry)
   local answers = {}
   for i, lease in ipairs(leases_shown()) do
     local job = leased(lease)
@@ -50,6 +51,12 @@ local function finish_leases(finish_one, is_same)
       finish_one(job, lease.number, lease.attempt)
     end
     answers[i] = job and '\1' .. (is_same and '' or change_of(job)) or '\0'
+    if leaves_entry and note and not lease.record and not is_over[lease.f] then
+      local no = topic_number_made(lease.topic)
+      if ended_version(field_of(no, lease.tid)) < lease.version then
+        answers[i] = '\1' .. leave_entry(no, lease.tid, 0, lease.version)
+      end
+    end
   end
   return table.concat(answers)
 end

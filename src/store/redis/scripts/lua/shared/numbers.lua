@@ -19,9 +19,12 @@ local function rise_above(number)
   if seq < number then seq = number end
 end
 
--- Called last by every script that may have drawn.
+-- Called last by every script that may have drawn. The watermark of a writer is the last number given to it:
+-- one below a number that it knows shows that the bucket went back.
 local function keep_numbers()
-  if drawn then call('HSET', P .. ':n', 'seq', digits(seq)) end
+  if not drawn then return end
+  if writer then call('HSET', P .. ':n', 'seq', digits(seq), 'w' .. writer, digits(seq))
+  else call('HSET', P .. ':n', 'seq', digits(seq)) end
 end
 
 -- A change as the journal names it: number, version, origin (7 bytes each), due (6), failures (2). Draws the

@@ -1,0 +1,37 @@
+-- healing: what a script does in a bucket that has lost changes, until the journal has put them back. An
+-- absent id may be a lost job, and a job may be one that was cancelled or replaced. So ends leave history
+-- entries also for absent ids: the put-back compares them.
+-- Invariant: the note is written by the first script that meets the loss, before its own work.
+if went_back then
+  note = { from = math.min(watermark, note and note.from or watermark), id = draw(), phase = 'ends' }
+  call('HSET', P .. ':n', 'heal', digits(note.from) .. ' ' .. digits(note.id) .. ' ends', 'seq', digits(seq))
+end
+
+-- Removes the history entry of an id: an id has either a job or an entry.
+local function forget(f)
+  local ended = call('HGET', P .. ':h', f)
+  if not ended then return end
+  call('HDEL', P .. ':h', f)
+  if #ended < 35 then
+    quarantine_parts(topic_name((struct.unpack('>I3', f))), f:sub(4), part('h', ended))
+    return
+  end
+  local _, failures, _, version = struct.unpack('>BI2I6I7', ended)
+  call('ZREM', P .. ':e', struct.pack('>I7', version) .. f)
+  if failures > 0 then call('HDEL', P .. ':p', f) end
+end
+
+-- The version of the history entry of an id; 0: there is none.
+local function ended_version(f)
+  local ended = call('HGET', P .. ':h', f)
+  return ended and #ended >= 35 and (struct.unpack('>I7', ended, 10)) or 0
+end
+
+-- Leaves the entry of an absent id, how: code of the end. Returns its change.
+local function leave_entry(no, tid, how, version, number)
+  local f = field_of(no, tid)
+  forget(f)
+  call('HSET', P .. ':h', f, struct.pack('>BI2I6I7I7I6I6', how, 0, now, version, version, now, now))
+  call('ZADD', P .. ':e', now, struct.pack('>I7', version) .. f)
+  return change_of({ version = version, origin = version, due = now, failures = 0 }, number)
+end

@@ -1,0 +1,277 @@
+// A bucket on Redis that went back to an older state: the next call of a process that lost a change makes a
+// note, and until the journal has put the jobs back no answer and no removal relies on what is absent.
+
+import type { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import type { Store } from '../../src/ports/job-store.ts';
+import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
+import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+const meta = '{dq:0}:n';
+const restoring = { kind: 'not_stored', code: 'restoring' };
+
+describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server.stop());
+
+  async function owning(opening: Promise<OpenedRedis>): Promise<OpenedRedis> {
+    const under = await opening;
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    return under;
+  }
+
+  /** Returns a function that puts the state of now back. */
+  async function snapshot(raw: Redis): Promise<() => Promise<void>> {
+    const kept = await Promise.all(
+      (await raw.keys('*')).map(async (key) => [key, await raw.dumpBuffer(key)] as const),
+    );
+    return async () => {
+      // Not FLUSHALL, whose moment without a marker is another failure.
+      const gone = (await raw.keys('*')).filter((key) => kept.every(([name]) => name !== key));
+      if (gone.length > 0) await raw.del(...gone);
+      for (const [key, dump] of kept) await raw.restore(key, 0, dump as Buffer, 'REPLACE');
+    };
+  }
+
+  const noteOf = async (raw: Redis) => {
+    const text = await raw.hget(meta, 'heal');
+    const [from, id, phase] = (text ?? '').split(' ');
+    return text === null ? null : { from: Number(from), id: Number(id), phase };
+  };
+
+  /** Job `old` is there; jobs `lost` and `leased`, which was reserved, are lost. */
+  async function wentBack() {
+    const under = await owning(openEmpty(server, { writer: '7.1' }));
+    const trial = new Trial(under);
+    const old = await trial.push('old', { when: { delayMs: farOffMs } });
+    const back = await snapshot(under.raw);
+    const leased = await trial.reserved('leased');
+    const lost = await trial.push('lost', { when: { delayMs: farOffMs } });
+    await back();
+    return { under, trial, old, lost, leased, jobs: under.store.jobs };
+  }
+
+  it('without a loss there is no note', async () => {
+    const under = await owning(openEmpty(server, { writer: '7.1' }));
+    const trial = new Trial(under);
+    const job = await trial.reserved('a');
+    await under.store.jobs.ack([{ ...job, attempt: null }]);
+    await trial.push('b');
+    await under.store.jobs.cancel([{ topic: 't', id: 'b' }]);
+    expect(await noteOf(under.raw)).toBeNull();
+  });
+
+  it('the next write makes the note: from the watermark on, with a number of its own', async () => {
+    const { under, trial, old, lost } = await wentBack();
+    const next = await trial.push('next');
+    const note = await noteOf(under.raw);
+    expect(note).toMatchObject({ from: old.version, phase: 'ends' });
+    expect(note?.id).toBeGreaterThan(lost.version);
+    expect(next.version).toBeGreaterThan(note?.id ?? Number.NaN);
+    await trial.push('one more');
+    expect(await noteOf(under.raw)).toEqual(note);
+  });
+
+  it.each([['get', ({ jobs }: Store) => jobs.get({ topic: 't', id: 'lost' })]])(
+    '%s of an absent id: restoring, also before a write made the note',
+    async (_, call) => {
+      const { under } = await wentBack();
+      await expect(call(under.store)).rejects.toMatchObject({ failure: restoring });
+      expect(await under.store.jobs.get({ topic: 't', id: 'old' })).toMatchObject({ id: 'old' });
+    },
+  );
+
+  it('run, reschedule, requeue of an absent id: restoring; of a live one as always', async () => {
+    const { jobs } = await wentBack();
+    const [lost, old] = [
+      { topic: 't', id: 'lost' },
+      { topic: 't', id: 'old' },
+    ];
+    const when = { delayMs: farOffMs };
+    expect(
+      await jobs.reschedule([
+        { ...lost, when },
+        { ...old, when },
+      ]),
+    ).toMatchObject([restoring, { kind: 'rescheduled' }]);
+    expect(await jobs.requeue([lost, old])).toMatchObject([restoring, { kind: 'not_dead' }]);
+    expect(await jobs.run([lost, old])).toMatchObject([restoring, { kind: 'run' }]);
+  });
+
+  it('push: keep and reject of an absent id are restoring; replace and generated ids are stored', async () => {
+    const { jobs } = await wentBack();
+    const outcomes = await jobs.push([
+      jobOf('lost', { mode: 'keep' }),
+      jobOf('lost', { mode: 'reject' }),
+      jobOf('old', { mode: 'keep' }),
+      jobOf('lost'),
+      jobOf('lost', { mode: 'keep' }),
+      { ...jobOf('generated', { mode: 'keep' }), anotherId: () => 'other' },
+    ]);
+    expect(outcomes).toMatchObject([
+      restoring,
+      restoring,
+      { kind: 'kept' },
+      { kind: 'stored' },
+      { kind: 'kept' },
+      { kind: 'stored' },
+    ]);
+  });
+
+  it('cancel of an absent id: its end is recorded with its own number', async () => {
+    const { under, jobs, lost } = await wentBack();
+    const [outcome] = await jobs.cancel([{ topic: 't', id: 'lost' }]);
+    expect(outcome).toMatchObject({ kind: 'absent', isRecorded: true });
+    const { change } = outcome as { change?: { number: number; version: number } };
+    expect(change?.number).toBeGreaterThan(lost.version);
+    expect(change?.version).toBe(change?.number);
+    expect(await under.store.history.get({ topic: 't', id: 'lost' })).toMatchObject({
+      state: 'cancelled',
+      version: change?.number,
+    });
+    const [again] = await jobs.cancel([{ topic: 't', id: 'lost' }]);
+    expect(again).toMatchObject({ kind: 'absent', isRecorded: true });
+    // A later push of the id is above it.
+    const [pushed] = await jobs.push([jobOf('lost')]);
+    expect((pushed as { version: number }).version).toBeGreaterThan(change?.number ?? 0);
+    expect(await under.store.history.get({ topic: 't', id: 'lost' })).toBeNull();
+  });
+
+  it('cancel and purge of a live job: its entry has the number of the end, with or without a note', async () => {
+    const under = await owning(openEmpty(server, { writer: '7.1' }));
+    const trial = new Trial(under);
+    const version = (await trial.push('a')).version;
+    await trial.jobs.cancel([{ topic: 't', id: 'a' }]);
+    const entry = await under.store.history.get({ topic: 't', id: 'a' });
+    expect(entry?.version).toBeGreaterThan(version);
+    const job = await trial.buried('b');
+    await trial.dead.purge({}, 10);
+    expect((await under.store.history.get({ topic: 't', id: 'b' }))?.version).toBeGreaterThan(job.version);
+    expect(await trial.admin.startFsck()).toBe('started');
+  });
+
+  it('ack of a lost lease: acked once, and its end is recorded', async () => {
+    const { under, trial, jobs, leased } = await wentBack();
+    // The loss is known before the ack: another call of this process made the note.
+    await trial.push('next');
+    expect(await jobs.ack([{ ...leased, attempt: null }])).toMatchObject([
+      { kind: 'acked', change: { version: leased.version } },
+    ]);
+    expect(await under.store.history.get(leased)).toMatchObject({ state: 'done', version: leased.version });
+    expect(await jobs.ack([{ ...leased, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
+    expect(await trial.jobs.push([jobOf('leased')])).toMatchObject([{ kind: 'stored' }]);
+  });
+
+  it('history entries are neither forgotten nor skipped, and no dead letter expires', async () => {
+    const { under, trial } = await wentBack();
+    const { version } = await trial.push('next', { when: { delayMs: farOffMs } });
+    await under.raw.hset(meta, 'heal', `1 ${version} jobs`);
+    const job = await trial.buried('dead', { topic: 'other' });
+    await trial.alerts.settle([job.version], 'nobody');
+    await trial.jobs.cancel([{ topic: 't', id: 'old' }]);
+    expect(await trial.history.forget(-farOffMs, 10)).toEqual({ forgotten: 0, more: false });
+    expect(await trial.dead.expire(-farOffMs, 10)).toEqual({ expired: 0, more: false });
+  });
+
+  it('reserve: nothing while ends are put back, at most 60 s; then as always', async () => {
+    const { under, trial } = await wentBack();
+    await trial.push('ready');
+    const asked = async () => (await trial.jobs.reserve(0, trialRequest)).jobs.map(({ id }) => id);
+    expect(await asked()).toEqual([]);
+    const note = await noteOf(under.raw);
+    await under.raw.hset(meta, 'heal', `${note?.from} ${(note?.id ?? 0) - 61_000_000} ends`);
+    expect(await asked()).toEqual(['ready']);
+    await trial.push('more');
+    await under.raw.hset(meta, 'heal', `${note?.from} ${note?.id} jobs`);
+    expect(await asked()).toEqual(['more']);
+  });
+
+  it('a process without a journal keeps to the note of others', async () => {
+    const { under, trial } = await wentBack();
+    await trial.push('next');
+    const plain = await owning(openOn(server));
+    await expect(plain.store.jobs.get({ topic: 't', id: 'lost' })).rejects.toMatchObject({
+      failure: restoring,
+    });
+    expect(await plain.store.jobs.push([jobOf('lost', { mode: 'keep' })])).toEqual([restoring]);
+    expect(await plain.store.jobs.cancel([{ topic: 't', id: 'lost' }])).toEqual([
+      { kind: 'absent', isRecorded: true },
+    ]);
+    expect(await noteOf(under.raw)).not.toBeNull();
+  });
+
+  it('several writers: the note covers the oldest loss', async () => {
+    const under = await owning(openEmpty(server, { writer: '7.1' }));
+    const other = await owning(openOn(server, { writer: '8.2' }));
+    const mine = new Trial(under);
+    const theirs = new Trial(other);
+    const first = await theirs.push('b1');
+    const second = await mine.push('a1');
+    const back = await snapshot(under.raw);
+    await theirs.push('b2');
+    await mine.push('a2');
+    await back();
+    await mine.push('a3');
+    const note = await noteOf(under.raw);
+    expect(note?.from).toBe(second.version);
+    await theirs.push('b3');
+    const wider = await noteOf(under.raw);
+    expect(wider?.from).toBe(first.version);
+    expect(wider?.id).toBeGreaterThan(note?.id ?? Number.NaN);
+    await mine.push('a4');
+    await theirs.push('b4');
+    expect(await noteOf(under.raw)).toEqual(wider);
+  });
+
+  it('an emptied server: a note from 0 on, and numbers above all that are known', async () => {
+    const { under, trial, lost } = await wentBack();
+    const { version } = await trial.push('last');
+    await under.raw.flushall();
+    expect(await trial.tryPush('x')).toEqual({ kind: 'not_stored', code: 'no_marker' });
+    await until('the marker', async () => (await under.raw.hexists(meta, 'marker')) === 1);
+    const note = await noteOf(under.raw);
+    expect(note).toMatchObject({ from: 0, phase: 'jobs' });
+    expect(note?.id).toBeGreaterThan(Math.max(version, lost.version));
+    expect((await trial.push('next')).version).toBeGreaterThan(note?.id ?? Number.NaN);
+    expect(await noteOf(under.raw)).toEqual(note);
+    await expect(trial.jobs.get({ topic: 't', id: 'old' })).rejects.toMatchObject({ failure: restoring });
+  });
+
+  it('an emptied server of processes without a journal: no note', async () => {
+    const under = await owning(openEmpty(server));
+    const trial = new Trial(under);
+    await trial.push('a');
+    await under.raw.flushall();
+    await trial.tryPush('x');
+    await until('the marker', async () => (await under.raw.hexists(meta, 'marker')) === 1);
+    expect(await noteOf(under.raw)).toBeNull();
+  });
+
+  it('after the healing numbers from before it make no note; a further loss does', async () => {
+    const { under, trial } = await wentBack();
+    await trial.push('next');
+    const note = await noteOf(under.raw);
+    await under.raw.hset(meta, 'heal', String(note?.id));
+    await trial.push('later');
+    expect(await under.raw.hget(meta, 'heal')).toBe(String(note?.id));
+    expect(await trial.jobs.get({ topic: 't', id: 'absent' })).toBeNull();
+    const back = await snapshot(under.raw);
+    await trial.push('lost again');
+    await back();
+    await trial.push('and on');
+    expect((await noteOf(under.raw))?.phase).toBe('ends');
+  });
+});
+
+const trialRequest = {
+  owner: { instance: 3, incarnation: 3 },
+  max: 10,
+  others: { room: 10, leaseMs: 60_000 },
+  topics: new Map(),
+};
