@@ -4,13 +4,16 @@
 // when the store has the change and the spool may not.
 
 import { extensionOf } from '../core/extension.ts';
-import type { JobKey } from '../core/job.ts';
+import type { JobKey, JobSnapshot } from '../core/job.ts';
 import { type Change, instantOf } from '../core/journal/change.ts';
 import type { JobStore, OnStored, PushJob, PushOutcome, Recovered } from '../ports/job-store.ts';
 import type { Spool } from '../ports/spool.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import { journalStoreLimits } from './limits.ts';
 import { failureOf, noChanges, ownChange, spoolFull, withoutChange, writeOutcomes } from './outcomes.ts';
+
+type Stored = Extract<PushOutcome, { readonly kind: 'stored' }>;
+type Kept = Extract<PushOutcome, { readonly kind: 'kept' }>;
 
 export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
   const verb = async <I extends JobKey, O extends { readonly kind: string }>(
@@ -74,12 +77,6 @@ export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
   };
 }
 
-/** The outcome of a push, and its record; null: nothing to write. */
-interface Accepted {
-  readonly outcome: PushOutcome;
-  readonly change: Change | null;
-}
-
 async function push(
   jobs: JobStore,
   spool: Spool,
@@ -111,33 +108,45 @@ async function push(
   return outcomes;
 }
 
-/** Writes the records of the jobs that the store has now. */
+/** Writes the records of the jobs that the store has now: of stored ones as one group, of kept ones each by
+ *  itself. */
 async function accept(
   jobs: JobStore,
   spool: Spool,
   items: readonly PushJob[],
   outcomes: readonly PushOutcome[],
 ): Promise<readonly PushOutcome[]> {
-  const accepted = await Promise.all(
-    outcomes.map((outcome, i) => acceptedOf(jobs, items[i] as PushJob, outcome)),
-  );
-  const changes = accepted.flatMap(({ change }) => change ?? []);
-  const failure = await failureOf(spool, changes, 'synced');
-  return accepted.map(({ outcome, change }) => {
-    if (change === null) return outcome;
-    const { place, ...plain } = outcome as PushOutcome & { readonly place?: string };
-    if (failure === null) return plain;
-    return 'id' in plain ? { ...failure, id: plain.id } : failure;
-  });
+  const changes: Change[] = [];
+  const kept: number[] = [];
+  for (const [i, outcome] of outcomes.entries()) {
+    if (outcome.kind === 'stored') changes.push(acceptedOf(items[i] as PushJob, outcome));
+    else if (outcome.kind === 'kept') kept.push(i);
+  }
+  const answers = [...outcomes];
+  const keepNext = async (): Promise<void> => {
+    for (let i = kept.shift(); i !== undefined; i = kept.shift())
+      answers[i] = await keep(jobs, spool, items[i] as PushJob, outcomes[i] as PushOutcome);
+  };
+  const [failure] = await Promise.all([
+    failureOf(spool, changes, 'synced'),
+    ...Array.from({ length: Math.min(kept.length, journalStoreLimits.keptAtOnceMax) }, keepNext),
+  ]);
+  for (const [i, outcome] of outcomes.entries())
+    if (outcome.kind === 'stored') answers[i] = answerOf(outcome, failure);
+  return answers;
 }
 
-function acceptedOf(jobs: JobStore, job: PushJob, outcome: PushOutcome): Accepted | Promise<Accepted> {
-  if (outcome.kind === 'kept') return keptOf(jobs, job, outcome);
-  if (outcome.kind !== 'stored') return { outcome, change: null };
+/** The outcome of a job that the store has. `failure`: of its record */
+function answerOf(outcome: Stored | Kept, failure: StoreFailure | null): PushOutcome {
+  const { place, ...plain } = outcome;
+  if (failure === null) return plain;
+  return 'id' in plain ? { ...failure, id: plain.id } : failure;
+}
+
+function acceptedOf(job: PushJob, { version, dueAt, place, id = job.id }: Stored): Change {
   const { topic, priority, contentType, body, failures = 0 } = job;
-  const { version, dueAt, place, id = job.id } = outcome;
   if (place === undefined) throw new Error(noChanges);
-  const change: Change = {
+  return {
     kind: 'accepted',
     isOwn: true,
     topic,
@@ -155,42 +164,38 @@ function acceptedOf(jobs: JobStore, job: PushJob, outcome: PushOutcome): Accepte
     extension: extensionOf(job),
     body,
   };
-  return { outcome, change };
 }
 
-/** Reads the job that a push kept, because an answered push must be in the journal even when the record of
- *  the first push was lost. When the job ended meanwhile, the push is repeated: it may be stored now. */
-async function keptOf(jobs: JobStore, job: PushJob, first: PushOutcome): Promise<Accepted> {
+/** Reads and records the job that a push kept, because an answered push must be in the journal even when the
+ *  record of the first push was lost. When the job ended meanwhile, the push is repeated: it may be stored
+ *  now. */
+async function keep(jobs: JobStore, spool: Spool, job: PushJob, first: PushOutcome): Promise<PushOutcome> {
   let outcome = first;
-  for (let round = 1; outcome.kind === 'kept'; round += 1) {
+  for (let round = 1; round <= journalStoreLimits.keepRoundsMax; round += 1) {
+    if (outcome.kind === 'stored')
+      return answerOf(outcome, await failureOf(spool, [acceptedOf(job, outcome)], 'synced'));
+    if (outcome.kind !== 'kept') return outcome;
     const { place } = outcome;
     if (place === undefined) throw new Error(noChanges);
-    const found = await readJob(jobs, job);
-    if (found !== null && 'code' in found) return { outcome: found, change: null };
-    if (found !== null) {
-      const { topic, id, version, origin, dueAt, failures, acceptedAt, contentType, body } = found;
-      const change: Change = {
-        ...{ kind: 'accepted', isOwn: false, topic, id, place },
-        ...{ number: version, version, origin, dueAt, failures },
-        // The port does not name the stored priority: the topic's current one is close enough for a job that
-        // is put back.
-        ...{ acceptedAt, priority: job.priority, contentType, extension: extensionOf(found), body },
-      };
-      return { outcome, change };
+    let found: JobSnapshot | null;
+    try {
+      found = await jobs.get(job);
+    } catch (error) {
+      if (error instanceof StoreError) return { kind: 'unknown', code: error.failure.code };
+      throw error;
     }
-    if (round === journalStoreLimits.keepRoundsMax)
-      return { outcome: { kind: 'unknown', code: 'no_answer' }, change: null };
-    [outcome = outcome] = await jobs.push([job]);
+    if (found !== null)
+      return answerOf(outcome, await failureOf(spool, [foundOf(job, found, place)], 'synced'));
+    if (round < journalStoreLimits.keepRoundsMax) [outcome = outcome] = await jobs.push([job]);
   }
-  return acceptedOf(jobs, job, outcome);
+  return { kind: 'unknown', code: 'no_answer' };
 }
 
-/** A job that cannot be read is unknown: it is stored, but not in the journal. */
-async function readJob(jobs: JobStore, key: JobKey) {
-  try {
-    return await jobs.get(key);
-  } catch (error) {
-    if (error instanceof StoreError) return { kind: 'unknown', code: error.failure.code } as const;
-    throw error;
-  }
+/** The port does not name the stored priority: the topic's current one is close enough for a job that is put
+ *  back. */
+function foundOf({ priority }: PushJob, found: JobSnapshot, place: string): Change {
+  const { topic, id, version, origin, dueAt, failures, acceptedAt, contentType, body } = found;
+  const numbers = { number: version, version, origin, dueAt, failures };
+  const pushed = { acceptedAt, priority, contentType, extension: extensionOf(found), body };
+  return { kind: 'accepted', isOwn: false, topic, id, place, ...numbers, ...pushed };
 }

@@ -1,6 +1,8 @@
 // Constants of the journal's decorator.
 
 export const journalStoreLimits = {
+  /** Kept jobs that a push reads at once: each may have a body of limits.bodyBytes. */
+  keptAtOnceMax: 4,
   /** Pushes of one job that is kept and ends before dq has read it. Each round needs an end within the ms
    *  between two calls. */
   keepRoundsMax: 3,

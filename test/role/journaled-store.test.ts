@@ -6,6 +6,7 @@ import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { journaled } from '../../src/journal/journaled-store.ts';
+import { journalStoreLimits } from '../../src/journal/limits.ts';
 import type { JobStore, PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { StoreUnderTest } from '../conformance/store-under-test.ts';
@@ -145,6 +146,26 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
     const outcome = await trial.tryPush('a', { mode: 'keep' });
     expect(outcome).toEqual({ kind: 'unknown', code: 'redis_away' });
     expect(written(spool)).toEqual([]);
+  });
+
+  it('push: few kept jobs are read at once', async () => {
+    let reading = 0;
+    let most = 0;
+    const { trial, plain, spool } = await opened((store) => ({
+      get: async (key) => {
+        reading += 1;
+        most = Math.max(most, reading);
+        const job = await store.jobs.get(key);
+        reading -= 1;
+        return job;
+      },
+    }));
+    const jobs = Array.from({ length: 20 }, (_, n) => jobOf(`${n}`, { ...far, mode: 'keep' }));
+    await plain.jobs.push(jobs);
+    const outcomes = await trial.jobs.push([...jobs, jobOf('new')]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual([...jobs.map(() => 'kept'), 'stored']);
+    expect(most).toBe(journalStoreLimits.keptAtOnceMax);
+    expect(spool.changes.map(({ id }) => id).sort()).toEqual([...jobs.map(({ id }) => id), 'new'].sort());
   });
 
   it('push: a kept job that never stays is unknown', async () => {

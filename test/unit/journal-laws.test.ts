@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import type { Change, ChangedJob } from '../../src/core/journal/change.ts';
-import { isRestorable, type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
+import { isEnded, isRestorable, type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
 import { pushedBy, randomLife } from '../support/journal-lives.ts';
 
 const lives = 1_000;
@@ -207,6 +207,7 @@ describe('rowOf', () => {
     [push(1_000), { state: 'waiting', orderAt: 7, bodyOrigin: 1_000 }],
   ])('$kind', (change, row) => {
     expect(rowOf(change)).toMatchObject(row);
+    expect(isEnded(rowOf(change))).toBe(change.kind === 'ended');
   });
 });
 

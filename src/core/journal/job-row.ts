@@ -3,7 +3,7 @@
 // of its own order. All rows of one origin have the same pushed parts. registry/sql/journal writes the same
 // rule as an upsert.
 
-import type { BuryReason, EndState, JobKey, Version } from '../job.ts';
+import { type BuryReason, type EndState, endStates, type JobKey, type Version } from '../job.ts';
 import { type Change, instantOf, type PushedParts } from './change.ts';
 
 /** waiting: delayed, ready or reserved. `none`: only an alert is known. */
@@ -34,9 +34,9 @@ export interface Standing {
   readonly orderAt: number;
 }
 
-const live: ReadonlySet<RowState> = new Set(['waiting', 'dead']);
+const ended: ReadonlySet<RowState> = new Set(endStates);
 
-export const isEnded = ({ state }: Standing): boolean => !live.has(state) && state !== 'none';
+export const isEnded = ({ state }: Pick<JobRow, 'state'>): boolean => ended.has(state);
 
 /** Below 0: a is lower; 0: both are the same change. A found change has the number of its version: of several
  *  such reads the latest has the most failures, or the latest time. */
@@ -117,8 +117,8 @@ export function mergeRows(a: JobRow, b: JobRow): JobRow {
   };
 }
 
-/** Whether the journal can put the job back. An older version of it that ended after a rollback was delivered
- *  under the same origin: the job is not called again. */
+/** Whether the journal can put the job back; an ended row ended its own origin. When an older version
+ *  of a job ended after a rollback, its origin was delivered: the job is not called again. */
 export function isRestorable(row: JobRow): boolean {
-  return live.has(row.state) && row.origin > row.endedOrigin && row.bodyOrigin >= row.origin;
+  return row.origin > row.endedOrigin && row.bodyOrigin >= row.origin;
 }
