@@ -20,6 +20,9 @@ import { StreamReader } from './stream-reader.ts';
 export class SpoolDirectory implements SpooledStreams {
   readonly path: string;
   readonly #readers = new Map<string, StreamReader>();
+  /** When clean() was first called with a segment, epoch ms, by the name of its file. A new process counts
+   *  again: segments stay longer. */
+  #shippedAt = new Map<string, number>();
 
   /** Makes the directory, mode 0700. Throws the system's error. */
   constructor(dataDir: string) {
@@ -83,14 +86,20 @@ export class SpoolDirectory implements SpooledStreams {
     await syncDirectory(this.path);
   }
 
-  /** Removes shipped segments: those older than spoolLimits.keptMs, and the oldest ones while all take more
-   *  than a quarter of `bytesMax`. They are kept for a MySQL that was rolled back. */
+  /** Removes shipped segments: those known as shipped for spoolLimits.keptMs, and the oldest ones while all
+   *  take more than a quarter of `bytesMax`. They are kept for a MySQL that was rolled back. */
   async clean(shipped: readonly FoundSegment[], bytesMax: number, now: number): Promise<void> {
-    const byAge = [...shipped].sort((a, b) => a.writtenAt - b.writtenAt);
-    let bytes = byAge.reduce((sum, segment) => sum + segment.bytes, 0);
-    for (const segment of byAge) {
-      if (now - segment.writtenAt < spoolLimits.keptMs && bytes <= bytesMax * spoolLimits.keptPart) continue;
-      await rm(join(this.path, fileNameOf(segment)), { force: true });
+    const known = this.#shippedAt;
+    this.#shippedAt = new Map();
+    let bytes = shipped.reduce((sum, segment) => sum + segment.bytes, 0);
+    for (const segment of [...shipped].sort((a, b) => a.writtenAt - b.writtenAt)) {
+      const name = fileNameOf(segment);
+      const shippedAt = known.get(name) ?? now;
+      if (now - shippedAt < spoolLimits.keptMs && bytes <= bytesMax * spoolLimits.keptPart) {
+        this.#shippedAt.set(name, shippedAt);
+        continue;
+      }
+      await rm(join(this.path, name), { force: true });
       bytes -= segment.bytes;
     }
   }

@@ -313,21 +313,25 @@ describe('spool', () => {
     });
   });
 
-  it('directory: keeps shipped segments for an hour, and at most a quarter of the limit', async () => {
+  it('directory: keeps segments for an hour after shipping, and at most a quarter of the limit', async () => {
     const directory = spoolDirectory();
     const writer = await writerIn(directory, { segmentBytes: 1_000 });
     for (const change of some(30)) await writer.write([change], 'synced');
     await writer.close();
     const segments = async () => (await directory.streams())[0]?.segments ?? [];
     const all = await segments();
-    await directory.clean(all, 2 ** 30, Date.now());
-    expect(await segments()).toHaveLength(all.length);
     const bytes = all.reduce((sum, segment) => sum + segment.bytes, 0);
-    await directory.clean(all, bytes, Date.now());
+    // MySQL was unavailable for two hours.
+    const shippedAt = Date.now() + 2 * spoolLimits.keptMs;
+    await directory.clean(all, 2 ** 30, shippedAt);
+    expect(await segments()).toHaveLength(all.length);
+    await directory.clean(all, bytes, shippedAt);
     const kept = await segments();
     expect(kept.reduce((sum, segment) => sum + segment.bytes, 0)).toBeLessThanOrEqual(bytes / 4);
     expect(kept.at(-1)?.segment).toBe(all.at(-1)?.segment);
-    await directory.clean(await segments(), 2 ** 30, Date.now() + spoolLimits.keptMs + 1);
+    await directory.clean(kept, 2 ** 30, shippedAt + spoolLimits.keptMs - 1);
+    expect(await segments()).toHaveLength(kept.length);
+    await directory.clean(kept, 2 ** 30, shippedAt + spoolLimits.keptMs);
     expect(await segments()).toEqual([]);
   });
 });
