@@ -4,6 +4,8 @@
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import type { Changed, ChangedJob } from '../../src/core/journal/change.ts';
+import { readSafe } from '../../src/core/number-bytes.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
@@ -146,14 +148,22 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', ()
   it('cancel and purge of a live job: its entry has the number of the end, with or without a note', async () => {
     const under = await owning(openEmpty(server, { writer: '7.1' }));
     const trial = new Trial(under);
-    const version = (await trial.push('a')).version;
-    await trial.jobs.cancel([{ topic: 't', id: 'a' }]);
-    const entry = await under.store.history.get({ topic: 't', id: 'a' });
-    expect(entry?.version).toBeGreaterThan(version);
-    const job = await trial.buried('b');
-    await trial.dead.purge({}, 10);
-    expect((await under.store.history.get({ topic: 't', id: 'b' }))?.version).toBeGreaterThan(job.version);
-    expect(await trial.admin.startFsck()).toBe('started');
+    const { version } = await trial.push('a');
+    const [cancelled] = await trial.jobs.cancel([{ topic: 't', id: 'a' }], 'done');
+    const { version: buried } = await trial.buried('b');
+    const purged: ChangedJob[] = [];
+    await trial.dead.purge({}, 10, async (jobs) => void purged.push(...jobs));
+    const { change } = cancelled as { change?: Changed };
+    const numbers = [change?.number, purged[0]?.number];
+    for (const [n, [id, itsVersion]] of [['a', version] as const, ['b', buried] as const].entries()) {
+      const entry = await under.store.history.get({ topic: 't', id });
+      expect(entry).toMatchObject({ version: itsVersion });
+      expect(entry?.attempts).toHaveLength(n);
+      const [row] = (await under.raw.hvalsBuffer('{dq:0}:h')).filter(
+        (record) => readSafe(record, 9) === itsVersion,
+      );
+      expect(readSafe(row ?? Buffer.alloc(0), 36)).toBe(numbers[n]);
+    }
   });
 
   it('ack of a lost lease: acked once, and its end is recorded', async () => {

@@ -209,12 +209,14 @@ export function readFound([topic, tid, state, record, stateRecord]: FoundReply):
 
 /** Attempts of a history entry; `lines`: those stored outside it */
 export function readEndedAttempts(record: Buffer, lines: Buffer): readonly AttemptRecord[] {
-  if (record.length > endedBytes) return [readFirstAttempt(record.toString('utf8', endedBytes))];
+  const follows = record.length > endedBytes && record.readUInt8(endedBytes) !== closedBy;
+  if (follows) return [readFirstAttempt(record.toString('utf8', endedBytes))];
   return readAttempts(lines);
 }
 
-/** bytes of an entry before its only attempt */
+/** bytes of an entry before its only attempt, or the number of its cancel or purge (healing.lua) */
 const endedBytes = 35;
+const closedBy = 255;
 
 /** Reads a history entry. */
 export function readEnded(key: JobKey, record: Buffer): Omit<EndedJob, 'attempts'> {

@@ -7,8 +7,8 @@ local function remove_rows(hash, fields)
   if fields[1] then call('HDEL', P .. hash, unpack(fields)) end
 end
 
--- A cancel and a purge end the id, not only the version that they find: with a journal the entry has their
--- number (job.closes), so that a row of a lost version does not come back.
+-- A cancel and a purge end the id, not only the version that they find: with a journal their number follows
+-- the entry, so that a row of a lost version does not come back.
 local function close_id(job)
   if writer or note then job.closes = draw() end
   return job.closes
@@ -35,9 +35,10 @@ local function end_jobs(jobs, how, attempts)
       if job.failures == 0 then only = attempts[i]
       elseif attempts[i] ~= '' then add_attempt(job, attempts[i]) end
       rows[2 * i - 1] = f
-      rows[2 * i] = struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.closes or job.version, job.origin, job.accepted, now) .. only
+      rows[2 * i] = struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.version, job.origin, job.accepted, now)
+        .. (job.closes and closed_by(job.closes) or only)
       ends[2 * i - 1] = now
-      ends[2 * i] = struct.pack('>I7', job.closes or job.version) .. f
+      ends[2 * i] = struct.pack('>I7', job.version) .. f
     elseif job.failures > 0 then
       lists[#lists + 1] = f
     end

@@ -21,10 +21,14 @@ local function forget(f)
   if failures > 0 then call('HDEL', P .. ':p', f) end
 end
 
--- The version of the history entry of an id; 0: there is none.
+-- Follows a history entry: the number of the cancel or purge. An attempt is text and never begins with it.
+local function closed_by(number) return '\255' .. struct.pack('>I7', number) end
+
+-- Up to which version the history entry of an id ends it; 0: there is none.
 local function ended_version(f)
   local ended = call('HGET', P .. ':h', f)
-  return ended and #ended >= 35 and (struct.unpack('>I7', ended, 10)) or 0
+  if not ended or #ended < 35 then return 0 end
+  return (struct.unpack('>I7', ended, ended:byte(36) == 255 and 37 or 10))
 end
 
 -- Leaves the entry of an absent id, how: code of the end. Returns its change.
