@@ -9,11 +9,14 @@ import { journaled } from '../../src/journal/journaled-store.ts';
 import { journalStoreLimits } from '../../src/journal/limits.ts';
 import type { JobStore, PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
+import { RandomOperations } from '../conformance/random-operations.ts';
 import type { StoreUnderTest } from '../conformance/store-under-test.ts';
 import { attemptOf, farOffMs, jobOf, owner, Trial } from '../conformance/trial.ts';
+import { compareJournal } from '../support/journaled-store.ts';
 import { MemorySpool } from '../support/memory-spool.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
+import { readAll, spoolDirectory, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 
 const place = `${'5a'.repeat(8)}:0`;
@@ -25,6 +28,12 @@ interface Journaled {
   readonly trial: Trial;
   readonly plain: Trial;
   readonly spool: MemorySpool;
+}
+
+/** Some operations reject: too many surveys, for example. */
+function failedCall(error: unknown): null {
+  if (error instanceof StoreError) return null;
+  throw error;
 }
 
 describe.skipIf(await lacks('redis'))('a store with a journal', () => {
@@ -386,6 +395,25 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
     expect(await jobs.cancel([jobOf('b'), jobOf('absent')])).toEqual([failed, { kind: 'absent' }]);
     expect(await trial.retry(lease, 0)).toEqual(failed);
     expect(await trial.retry(lease, 0)).toEqual({ kind: 'lease_lost' });
+  });
+
+  it('random operations: the spool on disk says what the store holds', async () => {
+    const under = await openEmpty(server, { writer: '7.9' });
+    const directory = spoolDirectory();
+    const spool = await writerIn(directory);
+    const store = journaled(under.store, spool);
+    const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
+    const source = new RandomOperations(seed, Date.now);
+    for (let done = 0; done < 400; done += 1) {
+      const drawn = source.some(() => source.draw(), 4);
+      const answers = await Promise.all(drawn.map(({ call }) => call(store).catch(failedCall)));
+      for (const answer of answers) source.learn(answer);
+    }
+    const { jobs } = await under.dump();
+    await store.close();
+    const { changes, state } = await readAll(directory);
+    expect([state, jobs.length > 5, changes.length > 100], `seed ${seed}`).toEqual(['ended', true, true]);
+    compareJournal(changes, jobs);
   });
 
   it('a store without changes is a bug', async () => {

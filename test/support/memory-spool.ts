@@ -1,7 +1,6 @@
 // A spool in memory, which records its writes, and can be full or fail.
 
 import type { Change } from '../../src/core/journal/change.ts';
-import { type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
 import type { Spool } from '../../src/ports/spool.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 
@@ -33,16 +32,5 @@ export class MemorySpool implements Spool {
 
   get changes(): readonly Change[] {
     return this.writes.flatMap(({ changes }) => changes);
-  }
-
-  /** By `topic/id`: the rows of all changes so far. */
-  rows(): ReadonlyMap<string, JobRow> {
-    const rows = new Map<string, JobRow>();
-    for (const change of this.changes) {
-      const name = `${change.topic}/${change.id}`;
-      const row = rows.get(name);
-      rows.set(name, row === undefined ? rowOf(change) : mergeRows(row, rowOf(change)));
-    }
-    return rows;
   }
 }
