@@ -180,4 +180,45 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     expect(errors).toEqual(['recorder: a segment of the spool is too old to be merged; it is kept in late/']);
     expect(await count()).toBe(0);
   });
+
+  it('an idle process: its old segment stays, also with the shortest retention', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 10), 'synced');
+    const [name = ''] = readdirSync(spool.path);
+    const old = (Date.now() - 6.5 * 86_400_000) / 1_000;
+    utimesSync(join(spool.path, name), old, old);
+    const { recorder } = await recording(spool, { retentionMs: 86_400_000 });
+    await until('the first changes', async () => (await count()) === 10);
+    await writer.write(changes.slice(10, 20), 'synced');
+    await until('the others', async () => (await count()) === 20);
+    expect(recorder.state.late).toBe(0);
+    await writer.close();
+  });
+
+  it('the shortest retention: merges what a dead process wrote just now', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 10), 'synced');
+    await writer.close();
+    await recording(spool, { retentionMs: 86_400_000, titleOf: () => null });
+    await until('the changes', async () => (await count()) === 10);
+  });
+
+  it('MySQL went back before the last batch of a stream: ships all of it again', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 10), 'synced');
+    let isOpen = true;
+    const streams = spool.streams.bind(spool);
+    Object.assign(spool, { streams: async () => (isOpen ? streams() : []) });
+    await recording(spool);
+    await until('the first changes', async () => (await count()) === 10);
+    isOpen = false;
+    for (const table of ['dq_job', 'dq_job_log', 'dq_journal_stream']) await ask(`DELETE FROM ${table}`);
+    await writer.write(changes.slice(10, 20), 'synced');
+    await writer.close();
+    isOpen = true;
+    await until('all changes', async () => (await count()) === 20);
+  });
 });

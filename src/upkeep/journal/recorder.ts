@@ -7,7 +7,7 @@
 import { instantOf } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
 import type { JournalDb } from '../../ports/journal.ts';
-import type { FoundSegment, FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
+import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
@@ -118,10 +118,9 @@ export class Recorder implements Service {
     const { incarnation } = stream;
     const from = this.#positions?.get(incarnation) ?? start;
     const title = titleOf(incarnation);
-    const current = await this.#withoutLate(stream, from);
-    const part = await spool.read(current, from, title !== null, upkeepLimits.journalBatch);
+    await this.#setAsideLate(stream, from, title !== null);
+    const part = await spool.read(stream, from, title !== null, upkeepLimits.journalBatch);
     this.#report(part, incarnation);
-    if (part.state === 'ended') this.#ended.add(incarnation);
     const { next, changes } = part;
     if (changes.length > 0 || next.segment !== from.segment || next.offset !== from.offset) {
       const batch = { instance, incarnation, from, next, changes, host, marks: new Map<string, number>() };
@@ -133,17 +132,20 @@ export class Recorder implements Service {
       }
       this.#positions?.set(incarnation, next);
     }
+    if (part.state === 'ended') this.#ended.add(incarnation);
     const last = changes.at(-1);
     if (part.state === 'more' && last !== undefined) this.#behindSince = instantOf(last.number);
     return part.state === 'more';
   }
 
   /** Sets aside unread segments from before the retention: ends that outrank their rows may be removed from
-   *  the database already. */
-  async #withoutLate(stream: FoundStream, from: StreamPosition): Promise<FoundStream> {
-    const oldest = Date.now() - this.#options.retentionMs + upkeepLimits.journalLateMs;
-    const isLate = ({ segment, writtenAt }: FoundSegment) => segment >= from.segment && writtenAt < oldest;
-    const late = stream.segments.filter(isLate);
+   *  the database already. A living process still writes into its last two, which may be old and empty. */
+  async #setAsideLate(stream: FoundStream, from: StreamPosition, isLiving: boolean): Promise<void> {
+    const { retentionMs } = this.#options;
+    const oldest = Date.now() - retentionMs + Math.min(upkeepLimits.journalLateMs, retentionMs / 2);
+    const late = (isLiving ? stream.segments.slice(0, -2) : stream.segments).filter(
+      ({ segment, writtenAt }) => segment >= from.segment && writtenAt < oldest,
+    );
     for (const segment of late) {
       await this.#options.spool.setAside(segment);
       this.#options.log.error(
@@ -156,9 +158,6 @@ export class Recorder implements Service {
       );
     }
     this.#state = { ...this.#state, late: this.#state.late + late.length };
-    return late.length === 0
-      ? stream
-      : { ...stream, segments: stream.segments.filter((each) => !isLate(each)) };
   }
 
   #report(
