@@ -115,8 +115,10 @@ export class SpoolWriter implements Spool {
   async write(changes: readonly Change[], until: 'written' | 'synced'): Promise<void> {
     if (changes.length === 0) return;
     if (this.#closing) throw spoolFailed();
-    const kept = this.#hasSpace(bytesOf(changes)) ? changes : changes.map(withoutAttempt);
-    const bytes = bytesOf(kept);
+    const wanted = bytesOf(changes);
+    const isShort = !this.#hasSpace(wanted);
+    const kept = isShort ? changes.map(withoutAttempt) : changes;
+    const bytes = isShort ? bytesOf(kept) : wanted;
     const waitsForSync = until === 'synced' && this.#options.mode === 'sync';
     if (this.#failures.isFailing && this.#waitingBytes + bytes > spoolLimits.waitingBytes) {
       this.#options.onDropped(changes.length);

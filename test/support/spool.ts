@@ -164,7 +164,7 @@ export function watchedFiles({ before, after }: Interference = {}): {
 }
 
 /** A process that writes numbered changes, one call after the other from several callers, and reports each
- *  number after its answer. */
+ *  number after its answer. It dies by kill(), or by itself. */
 export class WriterProcess {
   readonly #child: ChildProcess;
   readonly answered: number[] = [];
@@ -174,8 +174,9 @@ export class WriterProcess {
     child.on('message', (number) => this.answered.push(number as number));
   }
 
-  static async start(dataDir: string, segmentBytes: number): Promise<WriterProcess> {
-    const child = fork(fileURLToPath(import.meta.url), [dataDir, String(segmentBytes)], {
+  /** `death`: where it kills itself, such as `before sync 2`; '': nowhere */
+  static async start(dataDir: string, segmentBytes: number, death: string): Promise<WriterProcess> {
+    const child = fork(fileURLToPath(import.meta.url), [dataDir, String(segmentBytes), death], {
       execArgv: ['--import', 'tsx'],
     });
     const writer = new WriterProcess(child);
@@ -183,16 +184,32 @@ export class WriterProcess {
     return writer;
   }
 
+  /** Resolves with the signal that ended it. */
+  async ended(): Promise<string | null> {
+    if (this.#child.signalCode === null) await once(this.#child, 'exit');
+    return this.#child.signalCode;
+  }
+
   async kill(): Promise<void> {
-    const ended = once(this.#child, 'exit');
     this.#child.kill('SIGKILL');
-    await ended;
+    await this.ended();
   }
 }
 
-async function writeForEver(dataDir: string, segmentBytes: number): Promise<void> {
+async function writeForEver(dataDir: string, segmentBytes: number, death: string): Promise<void> {
   const directory = new SpoolDirectory(dataDir);
-  const writer = await writerIn(directory, { segmentBytes });
+  const die = () => process.kill(process.pid, 'SIGKILL');
+  const { files } = watchedFiles({
+    async before(operation) {
+      if (death === `before ${operation}`) die();
+      // While the operation is at work.
+      if (death === `in ${operation}`) setImmediate(die);
+    },
+    async after(operation) {
+      if (death === `after ${operation}`) die();
+    },
+  });
+  const writer = await writerIn(directory, { files, segmentBytes });
   let number = 0;
   const caller = async () => {
     for (;;) {
@@ -206,4 +223,4 @@ async function writeForEver(dataDir: string, segmentBytes: number): Promise<void
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))
-  await writeForEver(process.argv[2] ?? '', Number(process.argv[3]));
+  await writeForEver(process.argv[2] ?? '', Number(process.argv[3]), process.argv[4] ?? '');
