@@ -221,4 +221,28 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     isOpen = true;
     await until('all changes', async () => (await count()) === 20);
   });
+
+  it('MySQL went back while it was unavailable: ships again from there, and reports it once', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 10), 'synced');
+    const whole = journalOn();
+    let isUnavailable = false;
+    const journal = Object.assign(Object.create(whole) as MysqlJournal, {
+      positions: (instance: number) => whole.positions(instance),
+      ship: async (batch: Parameters<MysqlJournal['ship']>[0]) => {
+        if (!isUnavailable) return whole.ship(batch);
+        isUnavailable = false;
+        for (const table of ['dq_job', 'dq_job_log', 'dq_journal_stream']) await ask(`DELETE FROM ${table}`);
+        throw new Error('unavailable');
+      },
+    });
+    const { wentBack } = await recording(spool, { journal });
+    await until('the first changes', async () => (await count()) === 10);
+    isUnavailable = true;
+    await writer.write(changes.slice(10, 20), 'synced');
+    await until('all changes', async () => (await count()) === 20);
+    expect(wentBack()).toBe(1);
+    await writer.close();
+  });
 });

@@ -49,6 +49,8 @@ export class Recorder implements Service {
   readonly #failures: FailureLog;
   /** by incarnation; null: unknown, ask the database */
   #positions: Map<number, StreamPosition> | null = null;
+  /** the last known ones */
+  #known: ReadonlyMap<number, StreamPosition> = new Map();
   /** incarnations of streams that are shipped to their end */
   readonly #ended = new Set<number>();
   #state: Omit<RecorderState, 'lagMs'> = { spoolBytes: 0, late: 0, damaged: 0 };
@@ -92,11 +94,11 @@ export class Recorder implements Service {
 
   /** One batch of each stream. Returns the ms until the next round. */
   async #round(): Promise<number> {
-    const { journal, spool, instance, spoolBytes } = this.#options;
+    const { spool, instance, spoolBytes } = this.#options;
     const began = performance.now();
-    this.#positions ??= new Map(
-      (await journal.positions(instance)).map(({ incarnation, ...at }) => [incarnation, at] as const),
-    );
+    const positions = this.#positions ?? (await this.#askPositions());
+    this.#positions = positions;
+    this.#known = positions;
     const streams = (await spool.streams()).filter((stream) => stream.instance === instance);
     let isBehind = false;
     for (const stream of streams)
@@ -110,6 +112,18 @@ export class Recorder implements Service {
     }
     const isFilling = bytes > spoolBytes / 4;
     return isFilling ? 0 : performance.now() - began;
+  }
+
+  /** Where the database is. It may have gone back while it was unavailable. */
+  async #askPositions(): Promise<Map<number, StreamPosition>> {
+    const { journal, instance, onWentBack } = this.#options;
+    const found = await journal.positions(instance);
+    const positions = new Map(found.map(({ incarnation, ...at }) => [incarnation, at] as const));
+    const isBack = [...this.#known].some(([incarnation, at]) =>
+      isBefore(positions.get(incarnation) ?? start, at),
+    );
+    if (isBack) onWentBack();
+    return positions;
   }
 
   /** Returns whether more of the stream waits. */
