@@ -3,6 +3,7 @@
 
 import type { AlertOutbox } from './alert-outbox.ts';
 import type { DeadLetters, History } from './dead-letters.ts';
+import type { Healing } from './healing.ts';
 import type { JobStore } from './jobs.ts';
 import type { StoreAdmin } from './store-admin.ts';
 import type { Surveys } from './surveys.ts';
@@ -10,6 +11,7 @@ import type { Surveys } from './surveys.ts';
 export type { TopicCapacity } from '../core/layered-capacities.ts';
 export type * from './alert-outbox.ts';
 export type * from './dead-letters.ts';
+export type * from './healing.ts';
 export type * from './jobs.ts';
 export type * from './store-admin.ts';
 export type * from './surveys.ts';
@@ -21,5 +23,7 @@ export interface Store {
   readonly history: History;
   readonly admin: StoreAdmin;
   readonly surveys: Surveys;
+  /** a store that can lose changes which a journal has */
+  readonly healing?: Healing;
   close(): Promise<void>;
 }

@@ -15,19 +15,25 @@ export interface StepFilter extends DeadFilter {
   readonly versionMax?: number | undefined;
 }
 
-/** Bounded in jobs and in bytes of their bodies; a larger job gets its own batch. */
-export function pushBatches(jobs: readonly PushJob[]): readonly (readonly PushJob[])[] {
-  const batches: PushJob[][] = [];
+/** Bounded in items and in bytes of their bodies; a larger item gets its own batch. */
+export function batchesBySize<T>(
+  items: readonly T[],
+  bytesOf: (item: T) => number,
+): readonly (readonly T[])[] {
+  const batches: T[][] = [];
   let bytes = Infinity;
-  for (const job of jobs) {
-    bytes += job.body.length;
+  for (const item of items) {
+    bytes += bytesOf(item);
     const last = batches.at(-1);
     if (last !== undefined && last.length < limits.pushBatchMax && bytes <= limits.pushBatchBytesMax)
-      last.push(job);
+      last.push(item);
     else {
-      batches.push([job]);
-      bytes = job.body.length;
+      batches.push([item]);
+      bytes = bytesOf(item);
     }
   }
   return batches;
 }
+
+export const pushBatches = (jobs: readonly PushJob[]): readonly (readonly PushJob[])[] =>
+  batchesBySize(jobs, ({ body }) => body.length);

@@ -151,7 +151,7 @@ function placeOf<I, O>({ route, step }: Visit<I, O>): Partition | null {
   return route.earlier[step] ?? route.home;
 }
 
-const noActiveShard: StoreFailure = { kind: 'not_stored', code: 'no_active_shard' };
+export const noActiveShard: StoreFailure = { kind: 'not_stored', code: 'no_active_shard' };
 
 const aboveOf = (answer: unknown): number | null =>
   typeof answer === 'object' && answer !== null && 'above' in answer ? Number(answer.above) : null;

@@ -34,20 +34,28 @@ const movedOn = 64;
 /** the tail begins with the length and the bytes of the extension block */
 const extended = 128;
 
+/** The part of a job that a push or a row of the journal brings, without numbers. */
+export interface TailParts extends Pick<PushJob, 'priority' | 'contentType' | 'body'> {
+  readonly extension: Buffer | null;
+}
+
+const extensionIn = (job: PushJob | TailParts): Buffer | null =>
+  'extension' in job ? job.extension : extensionOf(job);
+
 /** Whether the body is stored outside the record. */
-export function liesApart({ body }: PushJob): boolean {
+export function liesApart({ body }: Pick<PushJob, 'body'>): boolean {
   return body.length > redisLimits.inlineBodyBytesMax;
 }
 
-export function flagsOf(job: PushJob): number {
+export function flagsOf(job: PushJob | TailParts): number {
   const known = typeCodes.indexOf(job.contentType);
   const type = known < 0 ? otherType : known;
   return (
     priorityCodes.indexOf(job.priority) +
     4 * type +
     (liesApart(job) ? bodyApart : 0) +
-    (hasPast(job) ? movedOn : 0) +
-    (extensionOf(job) === null ? 0 : extended)
+    ('extension' in job || !hasPast(job) ? 0 : movedOn) +
+    (extensionIn(job) === null ? 0 : extended)
   );
 }
 
@@ -57,9 +65,9 @@ export function hasPast({ acceptedAt, failures }: PushJob): boolean {
 }
 
 /** Upper bound for writeTail. */
-export function tailBytesMax(job: PushJob): number {
+export function tailBytesMax(job: PushJob | TailParts): number {
   const { contentType, body } = job;
-  const extension = extensionOf(job)?.length ?? 0;
+  const extension = extensionIn(job)?.length ?? 0;
   return (
     4 + extension + 3 * (contentType?.length ?? 0) + Math.min(body.length, redisLimits.inlineBodyBytesMax)
   );
@@ -67,10 +75,10 @@ export function tailBytesMax(job: PushJob): number {
 
 /** Writes the part of a record after the numbers: extension block, content type and body. Returns the offset
  *  after it. */
-export function writeTail(bytes: Buffer, start: number, job: PushJob): number {
+export function writeTail(bytes: Buffer, start: number, job: PushJob | TailParts): number {
   const { contentType, body } = job;
   let at = start;
-  const extension = extensionOf(job);
+  const extension = extensionIn(job);
   if (extension !== null) {
     at = bytes.writeUInt16BE(extension.length, at);
     at += extension.copy(bytes, at);

@@ -5,6 +5,7 @@
 import { limits } from '../../../core/limits.ts';
 import { reasonCodes } from '../../../core/stored-codes.ts';
 import ack from './lua/ack.lua';
+import advance from './lua/advance.lua';
 import alertClaim from './lua/alert-claim.lua';
 import alertDue from './lua/alert-due.lua';
 import alertList from './lua/alert-list.lua';
@@ -26,6 +27,7 @@ import historyForget from './lua/history-forget.lua';
 import historyGet from './lua/history-get.lua';
 import horizon from './lua/horizon.lua';
 import ids from './lua/ids.lua';
+import look from './lua/look.lua';
 import mark from './lua/mark.lua';
 import position from './lua/position.lua';
 import promote from './lua/promote.lua';
@@ -40,6 +42,7 @@ import requeue from './lua/requeue.lua';
 import reschedule from './lua/reschedule.lua';
 import reserve from './lua/reserve.lua';
 import restTopics from './lua/rest-topics.lua';
+import restore from './lua/restore.lua';
 import retry from './lua/retry.lua';
 import run from './lua/run.lua';
 import scan from './lua/scan.lua';
@@ -109,6 +112,9 @@ const files = {
   scan,
   horizon,
   deadLast,
+  restore,
+  look,
+  advance,
 } as const;
 
 export type ScriptName = keyof typeof files;

@@ -12,6 +12,7 @@ import { storeLimits } from '../../limits.ts';
 import { adminCalls, healthOfAll, type RegistryBackup } from '../calls/admin.ts';
 import { alertCalls } from '../calls/alerts.ts';
 import { deadCalls } from '../calls/dead.ts';
+import { healingCalls } from '../calls/healing.ts';
 import { historyCalls } from '../calls/history.ts';
 import { jobCalls } from '../calls/jobs.ts';
 import { surveyCalls } from '../calls/surveys.ts';
@@ -99,6 +100,7 @@ export class RedisStore implements Shards {
         health: () => this.#health(),
       },
       surveys: surveyCalls(this),
+      ...(options.writer === undefined ? {} : { healing: healingCalls(this) }),
       close: () => this.close(),
     };
   }

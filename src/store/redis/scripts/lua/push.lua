@@ -97,13 +97,6 @@ local function write_gathered()
   records, bodies, places, place_of = {}, {}, {}, {}
 end
 
-local function displace(old, f)
-  leave_place(old)
-  if old.had_more then call('HDEL', P .. ':m', f) end
-  if old.failures > 0 then call('HDEL', P .. ':p', f) end
-  if old.apart then call('HDEL', P .. ':b', f) end
-end
-
 local function push_known(push)
   write_gathered()
   local old = find(push.topic, push.tid)

@@ -2,10 +2,14 @@
 -- absent id may be a lost job, and a job may be one that was cancelled or replaced. So ends leave history
 -- entries also for absent ids: the put-back compares them.
 -- Invariant: the note is written by the first script that meets the loss, before its own work.
-if went_back then
-  note = { from = math.min(watermark, note and note.from or watermark), id = draw(), phase = 'ends' }
-  call('HSET', P .. ':n', 'heal', digits(note.from) .. ' ' .. digits(note.id) .. ' ends', 'seq', digits(seq))
+local function note_text() return digits(note.from) .. ' ' .. digits(note.id) .. ' ' .. note.phase end
+
+local function make_note(from)
+  note = { from = math.min(from, note and note.from or from), id = draw(), phase = 'ends' }
+  call('HSET', P .. ':n', 'heal', note_text(), 'seq', digits(seq))
 end
+
+if went_back then make_note(watermark) end
 
 -- Removes the history entry of an id: an id has either a job or an entry.
 local function forget(f)
@@ -19,6 +23,14 @@ local function forget(f)
   local _, failures, _, version = struct.unpack('>BI2I6I7', ended)
   call('ZREM', P .. ':e', struct.pack('>I7', version) .. f)
   if failures > 0 then call('HDEL', P .. ':p', f) end
+end
+
+-- Takes a job out of its set and removes its further records: another one takes its record.
+local function displace(old, f)
+  leave_place(old)
+  if old.had_more then call('HDEL', P .. ':m', f) end
+  if old.failures > 0 then call('HDEL', P .. ':p', f) end
+  if old.apart then call('HDEL', P .. ':b', f) end
 end
 
 -- Follows a history entry: the number of the cancel or purge. An attempt is text and never begins with it.

@@ -1,0 +1,59 @@
+// The port of a store that may go back to an older state, and of the journal that puts lost changes back.
+// Optional duty of a store; the rules of jobs.ts hold here too.
+
+import type { EndState, Version } from '../core/job.ts';
+import type { Changed } from '../core/journal/change.ts';
+import type { JobRow } from '../core/journal/job-row.ts';
+import type { Partition } from './jobs.ts';
+import type { StoreFailure } from './store-error.ts';
+
+/** A partition that lost changes and is not healed yet. */
+export interface LossNote {
+  readonly partition: Partition;
+  /** as in Changed */
+  readonly place: string;
+  /** changes with numbers above may be lost; 0: all */
+  readonly from: Version;
+  /** drawn when the note was made: numbers above belong to later changes */
+  readonly id: Version;
+  /** ends: ended jobs may have come back, and nothing is reserved for a while · jobs: lost ones are put
+   *  back */
+  readonly phase: 'ends' | 'jobs';
+}
+
+/** What the journal knows about the numbers that a partition has given. */
+export interface ShippedNumbers {
+  /** by writer (`<instance>.<incarnation>`): the highest number that was shipped from it */
+  readonly writers: ReadonlyMap<string, Version>;
+  /** by instance: the newest number that dq reported to the partition as shipped, as the journal has it, and
+   *  the one that it reports now */
+  readonly marks: ReadonlyMap<number, { readonly known: Version; readonly next: Version }>;
+  /** dead writers whose streams are shipped to their end: the partition forgets them */
+  readonly gone: readonly string[];
+}
+
+export type PutOutcome =
+  /** put back, replaced an older version, or given more failures or its death */
+  | { readonly kind: 'put'; readonly change: Changed }
+  /** the row has ended, and its job or an older version of it is removed */
+  | { readonly kind: 'removed' }
+  /** the store has the same or more */
+  | { readonly kind: 'kept' }
+  /** the store's history says that it ended: the journal has to learn that */
+  | { readonly kind: 'ended'; readonly end: EndState; readonly version: Version; readonly endedAt: number }
+  /** another note is in force than the caller's: it begins again */
+  | { readonly kind: 'other_note' }
+  | StoreFailure;
+
+export interface Healing {
+  /** The partitions that answer and have a note. */
+  notes(): Promise<readonly LossNote[]>;
+  /** Compares the rows with the jobs, and puts back what is lost. `noteId`: the note that the caller works
+   *  on, whose barrier it has passed; 0: rows that arrived late, in partitions without a note. A repeat
+   *  changes nothing. */
+  put(rows: readonly JobRow[], noteId: Version): Promise<readonly PutOutcome[]>;
+  /** Makes a note if the partition has lower numbers than the journal knows. Returns its note. */
+  look(partition: Partition, shipped: ShippedNumbers): Promise<LossNote | null>;
+  /** Moves the note to its next phase, or clears it. False: another note is in force. */
+  advance(note: LossNote, to: 'jobs' | 'healed'): Promise<boolean>;
+}

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- look: compares the numbers that the bucket has with those that the journal knows. A lower one makes a note.
+-- @keys P
+-- @args number of fields to compare; per field: name (w<writer> or r<instance>), number that it must have;
+--   number of marks to raise, per mark: name (r<instance>), number; names of fields to forget
+-- @returns the note as in P:n, or ''
+-- @writes the note, marks, numbers
+-- @include clock, numbers, healing
+local from
+local count = tonumber(ARGV[4])
+for i = 5, 3 + 2 * count, 2 do
+  local number = tonumber(ARGV[i + 1])
+  local stored = tonumber(call('HGET', P .. ':n', ARGV[i]) or '0')
+  local is_lost = stored < number and number > healed and (not note or number > note.id or stored < note.from)
+  if is_lost and (not from or stored < from) then from = stored end
+end
+if from then make_note(from) end
+local marks_at = 5 + 2 * count
+local marks = tonumber(ARGV[marks_at])
+for i = marks_at + 1, marks_at + 2 * marks, 2 do
+  local stored = tonumber(call('HGET', P .. ':n', ARGV[i]) or '0')
+  if tonumber(ARGV[i + 1]) > stored then call('HSET', P .. ':n', ARGV[i], ARGV[i + 1]) end
+end
+for i = marks_at + 2 * marks + 1, #ARGV do call('HDEL', P .. ':n', ARGV[i]) end
+keep_numbers()
+return note and note_text() or ''

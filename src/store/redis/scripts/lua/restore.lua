@@ -1,0 +1,96 @@
+#!lua
+-- restore: compares rows of the journal with the jobs, and puts back what is lost.
+-- @keys P
+-- @args id of the caller's note (0 = a bucket without one); one text with all rows, then each body that lies
+--   apart, in their order. Per row: length (1) and topic, length (2) and tag+id, state (0 waiting, 3 dead,
+--   4 + code of the end), 1 = put back only if an older version lives here, version, origin (7 each), due
+--   (6), failures (2), acceptedAt (6), deadAt (6), reason, 1 = its alert is settled, flags as in push, length
+--   (2) and tail
+-- @returns one text, per row: kind (0 absent, and not put here, 1 put, 2 removed, 3 kept, 4 ended here,
+--   5 another note is in force); after a 1 its change, after a 4 code of the end, version (7), endedAt (6)
+-- @writes history entries; sets and records as push, retry and bury
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends
+-- Why: a full server rejects the whole script before its first write, and the caller sends it again.
+if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
+local expected = tonumber(ARGV[4])
+local in_force = note and note.id or 0
+
+-- → waiting or dead, as the row says. The job is in no set.
+local function place(job, row)
+  job.state, job.strikes, job.failures, job.due = 0, 0, row.failures, row.due
+  if row.state == 3 then job.state, job.dead_at, job.reason = 3, row.dead_at, row.reason end
+  write_record(job)
+  write_more(job)
+  if row.state ~= 3 then return put_waiting(job) end
+  call('ZADD', P .. ':x', job.dead_at, struct.pack('>I7', job.version) .. field_of(job.no, job.tid))
+  call('ZADD', P .. ':x:' .. job.no, job.dead_at, entry_of(job))
+  call('ZADD', P .. ':y:' .. job.no, job.due, entry_of(job))
+  if not row.is_told then owe_alert(job, '') end
+end
+
+local function put(row)
+  rise_above(row.version)
+  local job = { no = topic_number_made(row.topic), tid = row.tid, due = row.due, version = row.version,
+    origin = row.origin, accepted = row.accepted, flags = row.flags, prio = row.flags % 4, tail = row.tail,
+    had_more = false }
+  local f = field_of(job.no, job.tid)
+  forget(f)
+  call('HDEL', P .. ':m', f)
+  if row.body then call('HSET', P .. ':b', f, row.body) end
+  place(job, row)
+  return '\1' .. change_of(job)
+end
+
+local function remove(job, row)
+  if row.version > job.version then job.closes = row.version end
+  end_job(job, row.state - 4)
+  return '\2'
+end
+
+-- The job has the version of the row.
+local function compare(job, row)
+  if row.state > 3 then return remove(job, row) end
+  if job.state == 2 or job.state == 3 then return '\3' end
+  if row.state ~= 3 and row.failures <= job.failures then return '\3' end
+  leave_place(job)
+  place(job, row)
+  return '\1' .. change_of(job)
+end
+
+local function restore(row)
+  if in_force ~= expected then return '\5' end
+  local job = find(row.topic, row.tid)
+  if job and job.version > row.version then return '\3' end
+  if job and job.version == row.version then return compare(job, row) end
+  if job then
+    if row.state > 3 then return remove(job, row) end
+    displace(job, field_of(job.no, job.tid))
+    return put(row)
+  end
+  local f = field_of(topic_number_made(row.topic), row.tid)
+  local ended = call('HGET', P .. ':h', f)
+  if ended_version(f) >= row.version then
+    return '\4' .. ended:sub(1, 1) .. struct.pack('>I7', ended_version(f)) .. ended:sub(30, 35)
+  end
+  if row.only then return '\0' end
+  if row.state <= 3 then return put(row) end
+  -- Another healer may hold an older row of it.
+  leave_entry(topic_number_made(row.topic), row.tid, row.state - 4, row.version, 0)
+  return '\3'
+end
+
+local answers, at, apart = {}, 1, 5
+while at <= #ARGV[5] do
+  local row, only, told = {}, 0, 0
+  row.topic, row.tid, row.state, only, row.version, row.origin, row.due, row.failures, row.accepted, row.dead_at,
+    row.reason, told, row.flags, row.tail, at =
+    struct.unpack('>Bc0 I2c0 BB I7I7 I6I2 I6I6 BBB I2c0', ARGV[5], at)
+  row.only, row.is_told = only == 1, told == 1
+  if row.flags % 64 >= 32 then
+    apart = apart + 1
+    row.body = ARGV[apart]
+  end
+  answers[#answers + 1] = restore(row)
+end
+finish()
+return table.concat(answers)

@@ -1,0 +1,233 @@
+// What the store on Redis does with a row of the journal: each line of the put-back, on a real server.
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import type { PushedParts } from '../../src/core/journal/change.ts';
+import type { JobRow } from '../../src/core/journal/job-row.ts';
+import type { Healing } from '../../src/ports/healing.ts';
+import { farOffMs, Trial } from '../conformance/trial.ts';
+import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+const meta = '{dq:0}:n';
+const key = { topic: 't', id: '1' };
+const other = { kind: 'other_note' };
+const pushedParts: PushedParts = {
+  ...{ acceptedAt: 1_234_567, priority: 'high', contentType: 'text/x; a=1' },
+  ...{ extension: Buffer.from([1, 4, 0, 0, 1, 0]), body: Buffer.from('of the journal') },
+};
+
+describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server.stop());
+
+  async function opened(): Promise<{ under: OpenedRedis; trial: Trial; healing: Healing }> {
+    const under = await openEmpty(server, { writer: '7.1' });
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const { healing } = under.store;
+    if (healing === undefined) throw new Error('no healing');
+    return { under, trial: new Trial(under), healing };
+  }
+
+  /** fsck finds nothing. */
+  async function sound({ admin }: Trial): Promise<void> {
+    await admin.startFsck();
+    const state = await until('the end of fsck', async () => {
+      const now = await admin.fsck();
+      return now.kind === 'running' ? null : now;
+    });
+    expect(state).toMatchObject({ kind: 'done', result: { problems: [] } });
+  }
+
+  /** A waiting row that can be put back; its numbers are of the future. */
+  const rowOf = (version: number, more: Partial<JobRow> = {}): JobRow => ({
+    ...{ ...key, state: 'waiting', version, origin: version, number: version, orderAt: 0, dueAt: 0 },
+    ...{ failures: 0, reason: null, place: 'p', endedOrigin: 0, alertTold: 0, bodyOrigin: version },
+    pushed: pushedParts,
+    ...more,
+  });
+  const endedRow = (version: number, state: JobRow['state'] = 'cancelled') =>
+    rowOf(version, { state, endedOrigin: version, pushed: null });
+  const later = (version: number) => version + 1_000;
+
+  it('absent: is put back with all members, delayed or ready', async () => {
+    const { under, trial, healing } = await opened();
+    const { version } = await trial.push('clock');
+    const dueAt = Date.now() + farOffMs;
+    // Above the clock.
+    const row = rowOf(version + 60_000_000, {
+      origin: version - 5,
+      bodyOrigin: version - 5,
+      dueAt,
+      failures: 3,
+    });
+    const [outcome] = await healing.put([row], 0);
+    expect(outcome).toMatchObject({
+      kind: 'put',
+      change: { version: row.version, origin: row.origin, failures: 3 },
+    });
+    expect((outcome as { change: { number: number } }).change.number).toBeGreaterThan(row.version);
+    const dump = await under.dump();
+    expect(dump.jobs.find(({ id }) => id === '1')).toMatchObject({
+      ...{ state: 'delayed', version: row.version, origin: row.origin, dueAt, failures: 3, strikes: 0 },
+      ...{ acceptedAt: 1_234_567, priority: 'high', contentType: 'text/x; a=1', leaseMs: 256 },
+      body: Buffer.from('of the journal'),
+    });
+    const pushed = { ...pushedParts, body: Buffer.alloc(9_000, 7) };
+    const ready = rowOf(row.version + 1, { id: '2', pushed });
+    expect(await healing.put([ready], 0)).toMatchObject([{ kind: 'put' }]);
+    const [leased] = (await trial.jobs.reserve(0, request)).jobs.filter(({ id }) => id === '2');
+    expect(leased).toMatchObject({ version: ready.version, body: Buffer.alloc(9_000, 7) });
+    // A repeat changes nothing, and a later push has a higher version.
+    expect(await healing.put([row, ready], 0)).toEqual([{ kind: 'kept' }, { kind: 'kept' }]);
+    expect((await trial.push('1')).version).toBeGreaterThan(ready.version);
+  });
+
+  it('absent and dead: is put back as a dead letter; its alert is owed unless it was settled', async () => {
+    const { trial, healing } = await opened();
+    const { version } = await trial.push('clock');
+    const dead = { state: 'dead', reason: 'gone', orderAt: 5_000, failures: 2 } as const;
+    const [owed, told] = [later(version), later(version) + 1];
+    await healing.put([rowOf(owed, dead), rowOf(told, { ...dead, id: '2', alertTold: told })], 0);
+    expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', buryReason: 'gone', deadAt: 5_000 });
+    expect(await trial.alerts.stateOf({ ...key, version: owed })).toBe('owed');
+    expect(await trial.alerts.stateOf({ topic: 't', id: '2', version: told })).toBeNull();
+    expect(await trial.dead.requeue({}, 10)).toEqual({ requeued: 2, more: false });
+  });
+
+  it('absent, with an entry of the same or a later end: stays ended, and the end is reported', async () => {
+    const { trial, healing } = await opened();
+    const { version } = await trial.push('1');
+    await trial.jobs.cancel([key]);
+    const [outcome] = await healing.put([rowOf(version)], 0);
+    expect(outcome).toMatchObject({ kind: 'ended', end: 'cancelled' });
+    expect((outcome as { version: number }).version).toBeGreaterThan(version);
+    const job = await trial.reserved('2');
+    await trial.jobs.ack([{ ...job, attempt: null }]);
+    expect(await healing.put([rowOf(job.version, { id: '2' })], 0)).toMatchObject([
+      { kind: 'ended', end: 'done', version: job.version },
+    ]);
+    // A row above the end is put back.
+    expect(await healing.put([rowOf(later(job.version), { id: '2' })], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await trial.history.get({ topic: 't', id: '2' })).toBeNull();
+    await sound(trial);
+  });
+
+  it('absent, and the row has ended: an entry keeps older rows away', async () => {
+    const { under, trial, healing } = await opened();
+    const { version } = await trial.push('clock');
+    expect(await healing.put([endedRow(later(version))], 0)).toEqual([{ kind: 'kept' }]);
+    expect(await under.store.history.get(key)).toMatchObject({ state: 'cancelled' });
+    expect(await healing.put([rowOf(version)], 0)).toMatchObject([{ kind: 'ended' }]);
+    expect(await trial.jobs.get(key)).toBeNull();
+  });
+
+  it('live with a higher version: kept', async () => {
+    const { trial, healing } = await opened();
+    const { version } = await trial.push('1');
+    expect(await healing.put([rowOf(version - 1), endedRow(version - 1)], 0)).toEqual([
+      { kind: 'kept' },
+      { kind: 'kept' },
+    ]);
+    expect(await trial.jobs.get(key)).toMatchObject({ version });
+  });
+
+  it('live with the same version: an end removes it; more failures or a death count; a reserved one is kept', async () => {
+    const { trial, healing } = await opened();
+    const { version } = await trial.push('1', { when: { delayMs: farOffMs } });
+    expect(await healing.put([rowOf(version)], 0)).toEqual([{ kind: 'kept' }]);
+    const dueAt = Date.now() + 2 * farOffMs;
+    expect(await healing.put([rowOf(version, { failures: 2, dueAt })], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await trial.jobs.get(key)).toMatchObject({ failures: 2, dueAt, version });
+    const dead = rowOf(version, { state: 'dead', reason: 'no_retry', orderAt: 7, failures: 2 });
+    expect(await healing.put([dead], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', buryReason: 'no_retry' });
+    expect(await healing.put([endedRow(version, 'expired')], 0)).toEqual([{ kind: 'removed' }]);
+    expect(await trial.jobs.get(key)).toBeNull();
+    const job = await trial.reserved('2');
+    const more = rowOf(job.version, { id: '2', failures: 9 });
+    expect(await healing.put([more], 0)).toEqual([{ kind: 'kept' }]);
+    expect(
+      await healing.put(
+        [endedRow(job.version, 'done')].map((row) => ({ ...row, id: '2' })),
+        0,
+      ),
+    ).toEqual([{ kind: 'removed' }]);
+    expect(await trial.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
+  });
+
+  it('live with a lower version: replaced by the row, or removed by its end', async () => {
+    const { trial, healing } = await opened();
+    const job = await trial.reserved('1');
+    expect(await healing.put([rowOf(later(job.version))], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await trial.jobs.get(key)).toMatchObject({
+      ...{ version: later(job.version), body: Buffer.from('of the journal'), state: 'ready' },
+    });
+    expect(await trial.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
+    await sound(trial);
+    const end = later(later(job.version));
+    expect(await healing.put([endedRow(end)], 0)).toEqual([{ kind: 'removed' }]);
+    expect(await healing.put([rowOf(end - 1)], 0)).toMatchObject([{ kind: 'ended', version: end }]);
+  });
+
+  it('works on one note only, and late rows only without one', async () => {
+    const { under, trial, healing } = await opened();
+    const { version } = await trial.push('clock');
+    const row = rowOf(later(version));
+    expect(await healing.put([row], 55)).toEqual([other]);
+    await under.raw.hset(meta, 'heal', `1 ${version} jobs`);
+    expect(await healing.put([row], 0)).toEqual([other]);
+    expect(await healing.put([row], version - 1)).toEqual([other]);
+    expect(await trial.jobs.get({ topic: 't', id: 'clock' })).not.toBeNull();
+    expect(await healing.put([row], version)).toMatchObject([{ kind: 'put' }]);
+  });
+
+  it('look: makes a note when a writer or a mark has a lower number, raises marks, and forgets writers', async () => {
+    const { under, trial, healing } = await opened();
+    const { version } = await trial.push('a');
+    const none = { writers: new Map<string, number>(), marks: new Map(), gone: [] };
+    const mark = (known: number, next: number) => new Map([[7, { known, next }]]);
+    expect(await healing.notes()).toEqual([]);
+    expect(await healing.look(0, { ...none, writers: new Map([['7.1', version]]) })).toBeNull();
+    expect(await healing.look(0, { ...none, marks: mark(0, version) })).toBeNull();
+    expect(await healing.look(0, { ...none, marks: mark(version, version - 5) })).toBeNull();
+    expect(await under.raw.hget(meta, 'r7')).toBe(String(version));
+    const lost = await healing.look(0, { ...none, writers: new Map([['8.1', version + 9]]) });
+    expect(lost).toMatchObject({ from: 0, phase: 'ends', partition: 0 });
+    expect(lost?.id).toBeGreaterThan(version + 9);
+    expect(await healing.notes()).toEqual([lost]);
+    if (lost === null) throw new Error('no note');
+    expect(await healing.advance({ ...lost, id: 5 }, 'jobs')).toBe(false);
+    expect(await healing.advance(lost, 'jobs')).toBe(true);
+    expect(await healing.notes()).toEqual([{ ...lost, phase: 'jobs' }]);
+    expect(await healing.advance(lost, 'healed')).toBe(true);
+    expect(await healing.notes()).toEqual([]);
+    // Numbers from before the healing show no further loss; a mark above it does.
+    expect(await healing.look(0, { ...none, writers: new Map([['8.1', version + 9]]) })).toBeNull();
+    const known = lost.id + 50;
+    expect(await healing.look(0, { ...none, marks: mark(known, known) })).toMatchObject({ from: version });
+    await healing.look(0, { ...none, gone: ['7.1'] });
+    expect(await under.raw.hget(meta, 'w7.1')).toBeNull();
+  });
+
+  it('a full server rejects rows before it changes anything', async () => {
+    const { under, trial, healing } = await opened();
+    const { version } = await trial.push('clock');
+    await under.raw.config('SET', 'maxmemory', '1');
+    const full = { kind: 'not_stored', code: 'redis_full' };
+    expect(await healing.put([rowOf(later(version))], 0)).toEqual([full]);
+    await under.raw.config('SET', 'maxmemory', '0');
+    expect(await healing.put([rowOf(later(version))], 0)).toMatchObject([{ kind: 'put' }]);
+  });
+});
+
+const request = {
+  owner: { instance: 3, incarnation: 3 },
+  max: 10,
+  others: { room: 10, leaseMs: 60_000 },
+  topics: new Map(),
+};
