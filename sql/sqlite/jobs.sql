@@ -17,7 +17,7 @@ CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at IN
 -- One row per live or dead job, and one per ended id (its last version) for history.retention.
 -- id is a BLOB: compared byte by byte, and never cut at a NUL.
 -- ctype: content type of the body; in an ended job whose only attempt delivered it, that attempt.
--- extension: options of the job (src/store/extension.ts). owner_instance 0: the lease of a pulled job.
+-- extension: options of the job (src/core/extension.ts). owner_instance 0: the lease of a pulled job.
 CREATE TABLE job(
   n INTEGER PRIMARY KEY,
   topic INTEGER NOT NULL,
