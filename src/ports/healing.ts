@@ -45,15 +45,22 @@ export type PutOutcome =
   | { readonly kind: 'other_note' }
   | StoreFailure;
 
+/** What a partition says about its losses. */
+export interface LossState {
+  /** as in Changed */
+  readonly place: string;
+  readonly note: LossNote | null;
+  /** id of the last note that was healed; 0: none was */
+  readonly healed: Version;
+}
+
 export interface Healing {
-  /** The partitions that answer and have a note. */
-  notes(): Promise<readonly LossNote[]>;
   /** Compares the rows with the jobs, and puts back what is lost. `noteId`: the note that the caller works
-   *  on, whose barrier it has passed; 0: rows that arrived late, in partitions without a note. A repeat
-   *  changes nothing. */
-  put(rows: readonly JobRow[], noteId: Version): Promise<readonly PutOutcome[]>;
-  /** Makes a note if the partition has lower numbers than the journal knows. Returns its note. */
-  look(partition: Partition, shipped: ShippedNumbers): Promise<LossNote | null>;
+   *  on, whose barrier it has passed; 0: rows that arrived late, in partitions without a note. `olderOnly`:
+   *  an open row only replaces an older version. A repeat changes nothing. */
+  put(rows: readonly JobRow[], noteId: Version, olderOnly?: boolean): Promise<readonly PutOutcome[]>;
+  /** Makes a note if the partition has lower numbers than the journal knows. */
+  look(partition: Partition, shipped: ShippedNumbers): Promise<LossState>;
   /** Moves the note to its next phase, or clears it. False: another note is in force. */
   advance(note: LossNote, to: 'jobs' | 'healed'): Promise<boolean>;
 }

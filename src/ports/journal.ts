@@ -6,8 +6,8 @@ import type { Change, PushedParts } from '../core/journal/change.ts';
 import type { JobRow } from '../core/journal/job-row.ts';
 import type { StreamName, StreamPosition } from './spool.ts';
 
-/** Changes of one stream, in the order of their records. At most journalLimits.batchChanges and
- *  .batchBytes. */
+/** Changes of one stream, in the order of their records. Its maker bounds their number and bytes
+ *  (upkeepLimits.journalBatch). */
 export interface ShippedBatch extends StreamName {
   readonly from: StreamPosition;
   readonly next: StreamPosition;

@@ -58,6 +58,18 @@ export const upkeepLimits = {
   journalEveryMs: 1_000,
   journalBatch: { changes: 1_000, bytes: 1024 * 1024 },
   journalLateMs: 24 * 3_600_000,
+  /** Partitions are compared with the journal in turns of this time, each within lookAllMs; the marks of
+   *  other instances are read again after marksEveryMs. */
+  lookEveryMs: 1_000,
+  lookAllMs: 4_000,
+  marksEveryMs: 60_000,
+  /** A healing: how long its worker keeps its claim between two pages; how long it waits for other instances
+   *  that were seen within restoreSeenMs; how often it looks for them; pause after a failure. */
+  restoreClaimMs: 15_000,
+  restoreBarrierMs: 60_000,
+  restoreSeenMs: 10_000,
+  restoreWaitMs: 200,
+  restoreAgainMs: 1_000,
   /** Log files are kept for days: an hour more does not matter. */
   janitorEveryMs: 3_600_000,
   /** How often old audit entries are removed: a walk over limits.auditMax ids takes 10 ms. */

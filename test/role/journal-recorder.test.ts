@@ -52,6 +52,8 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
       ...{ journal: journalOn(), spool, instance: stream.instance, host: 'h' },
       log: { ...silentLog, error: (message) => void errors.push(message) },
       ...{ spoolBytes: 2 ** 30, retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0' },
+      looker: { report: async () => new Map(), shipped: () => [] },
+      onLate: () => {},
       onWentBack: () => {
         wentBack += 1;
       },
@@ -134,6 +136,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     // Each third batch goes through the proxy that loses the reply.
     const journal = Object.assign(Object.create(whole) as MysqlJournal, {
       positions: (instance: number) => whole.positions(instance),
+      seen: (self: Parameters<MysqlJournal['seen']>[0]) => whole.seen(self),
       forgetStreams: () => Promise.resolve(),
       ship: (batch: Parameters<MysqlJournal['ship']>[0]) => {
         losses += 1;
@@ -222,6 +225,24 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await until('all changes', async () => (await count()) === 20);
   });
 
+  it('MySQL went back: ships ended streams again as soon as another stream shows it', async () => {
+    const spool = spoolDirectory();
+    const dead = await writerIn(spool);
+    await dead.write(changes.slice(0, 10), 'synced');
+    await dead.close();
+    const living = { ...stream, incarnation: stream.incarnation + 1 };
+    const writer = await writerIn(spool, { stream: living });
+    await writer.write(changes.slice(10, 20), 'synced');
+    const titleOf = (incarnation: number) => (incarnation === living.incarnation ? 'dq-server-0' : null);
+    const { wentBack } = await recording(spool, { titleOf });
+    await until('the first changes', async () => (await count()) === 20);
+    for (const table of ['dq_job', 'dq_job_log', 'dq_journal_stream']) await ask(`DELETE FROM ${table}`);
+    await writer.write(changes.slice(20, 30), 'synced');
+    await until('all changes', async () => (await count()) === 30);
+    expect(wentBack()).toBe(1);
+    await writer.close();
+  });
+
   it('MySQL went back while it was unavailable: ships again from there, and reports it once', async () => {
     const spool = spoolDirectory();
     const writer = await writerIn(spool);
@@ -230,6 +251,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     let isUnavailable = false;
     const journal = Object.assign(Object.create(whole) as MysqlJournal, {
       positions: (instance: number) => whole.positions(instance),
+      seen: (self: Parameters<MysqlJournal['seen']>[0]) => whole.seen(self),
       ship: async (batch: Parameters<MysqlJournal['ship']>[0]) => {
         if (!isUnavailable) return whole.ship(batch);
         isUnavailable = false;

@@ -174,16 +174,23 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     expect(await healing.put([rowOf(end - 1)], 0)).toMatchObject([{ kind: 'ended', version: end }]);
   });
 
-  it('works on one note only, and late rows only without one', async () => {
+  it('works on one note only: not under another one, nor after it was healed, and late rows without one', async () => {
     const { under, trial, healing } = await opened();
     const { version } = await trial.push('clock');
     const row = rowOf(later(version));
-    expect(await healing.put([row], 55)).toEqual([other]);
     await under.raw.hset(meta, 'heal', `1 ${version} jobs`);
     expect(await healing.put([row], 0)).toEqual([other]);
     expect(await healing.put([row], version - 1)).toEqual([other]);
-    expect(await trial.jobs.get({ topic: 't', id: 'clock' })).not.toBeNull();
-    expect(await healing.put([row], version)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([row], version + 1)).toEqual([other]);
+    await under.raw.hset(meta, 'heal', String(version));
+    expect(await healing.put([row], version)).toEqual([other]);
+    // Of another bucket's note: the row has its home here by now.
+    expect(await healing.put([row], version + 1)).toMatchObject([{ kind: 'put' }]);
+    await under.raw.hset(meta, 'heal', `1 ${version} jobs`);
+    expect(await healing.put([{ ...row, id: '2' }], version)).toMatchObject([{ kind: 'put' }]);
+    await under.raw.hset(meta, 'heal', String(version));
+    expect(await healing.put([{ ...row, id: '3' }], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await trial.jobs.get({ topic: 't', id: '3' })).not.toBeNull();
   });
 
   it('look: makes a note when a writer or a mark has a lower number, raises marks, and forgets writers', async () => {
@@ -191,27 +198,40 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     const { version } = await trial.push('a');
     const none = { writers: new Map<string, number>(), marks: new Map(), gone: [] };
     const mark = (known: number, next: number) => new Map([[7, { known, next }]]);
-    expect(await healing.notes()).toEqual([]);
-    expect(await healing.look(0, { ...none, writers: new Map([['7.1', version]]) })).toBeNull();
-    expect(await healing.look(0, { ...none, marks: mark(0, version) })).toBeNull();
-    expect(await healing.look(0, { ...none, marks: mark(version, version - 5) })).toBeNull();
+    const whole = { place: `${'5a'.repeat(8)}:0`, note: null, healed: 0 };
+    expect(await healing.look(0, none)).toEqual(whole);
+    expect(await healing.look(0, { ...none, writers: new Map([['7.1', version]]) })).toEqual(whole);
+    expect(await healing.look(0, { ...none, marks: mark(0, version) })).toEqual(whole);
+    expect(await healing.look(0, { ...none, marks: mark(version, version - 5) })).toEqual(whole);
     expect(await under.raw.hget(meta, 'r7')).toBe(String(version));
-    const lost = await healing.look(0, { ...none, writers: new Map([['8.1', version + 9]]) });
-    expect(lost).toMatchObject({ from: 0, phase: 'ends', partition: 0 });
-    expect(lost?.id).toBeGreaterThan(version + 9);
-    expect(await healing.notes()).toEqual([lost]);
-    if (lost === null) throw new Error('no note');
-    expect(await healing.advance({ ...lost, id: 5 }, 'jobs')).toBe(false);
-    expect(await healing.advance(lost, 'jobs')).toBe(true);
-    expect(await healing.notes()).toEqual([{ ...lost, phase: 'jobs' }]);
-    expect(await healing.advance(lost, 'healed')).toBe(true);
-    expect(await healing.notes()).toEqual([]);
+    const { note } = await healing.look(0, { ...none, writers: new Map([['8.1', version + 9]]) });
+    if (note === null) throw new Error('no note');
+    expect(note).toMatchObject({ from: 0, phase: 'ends', partition: 0, place: whole.place });
+    expect(note.id).toBeGreaterThan(version + 9);
+    expect(await healing.look(0, none)).toEqual({ ...whole, note });
+    expect(await healing.advance({ ...note, id: 5 }, 'jobs')).toBe(false);
+    expect(await healing.advance(note, 'jobs')).toBe(true);
+    expect(await healing.look(0, none)).toEqual({ ...whole, note: { ...note, phase: 'jobs' } });
+    expect(await healing.advance(note, 'healed')).toBe(true);
+    const healed = { ...whole, healed: note.id };
+    expect(await healing.look(0, none)).toEqual(healed);
     // Numbers from before the healing show no further loss; a mark above it does.
-    expect(await healing.look(0, { ...none, writers: new Map([['8.1', version + 9]]) })).toBeNull();
-    const known = lost.id + 50;
-    expect(await healing.look(0, { ...none, marks: mark(known, known) })).toMatchObject({ from: version });
+    expect(await healing.look(0, { ...none, writers: new Map([['8.1', version + 9]]) })).toEqual(healed);
+    const known = note.id + 50;
+    expect((await healing.look(0, { ...none, marks: mark(known, known) })).note).toMatchObject({
+      from: version,
+    });
     await healing.look(0, { ...none, gone: ['7.1'] });
     expect(await under.raw.hget(meta, 'w7.1')).toBeNull();
+  });
+
+  it('olderOnly: an open row replaces an older version, and brings no absent job', async () => {
+    const { trial, healing } = await opened();
+    const { version } = await trial.push('1');
+    const rows = [rowOf(later(version)), rowOf(later(version), { id: 'absent' })];
+    expect(await healing.put(rows, 0, true)).toMatchObject([{ kind: 'put' }, { kind: 'kept' }]);
+    expect(await trial.jobs.get(key)).toMatchObject({ version: later(version) });
+    expect(await trial.jobs.get({ topic: 't', id: 'absent' })).toBeNull();
   });
 
   it('a full server rejects rows before it changes anything', async () => {

@@ -30,7 +30,7 @@ interface Note {
 interface Bucket {
   /** last number drawn */
   seq: number;
-  /** by process: the last number drawn for it */
+  /** by process: the last number drawn for it; by instance: the newest number that look reported */
   readonly marks: Map<string, number>;
   readonly jobs: Map<string, Job>;
   /** history entries: the version that ended last */
@@ -40,9 +40,15 @@ interface Bucket {
   healed: number;
 }
 
+type Instance = 'A' | 'B';
+
 interface Process {
+  /** the same in the next incarnation */
+  readonly role: string;
+  /** of its watermark */
   readonly name: string;
-  readonly instance: 'A' | 'B';
+  readonly instance: Instance;
+  isDead: boolean;
   /** the highest own number that it received */
   known: number;
   /** rows between the reply of the store and the spool */
@@ -73,6 +79,10 @@ export interface Rules {
   readonly hasEnded: (entry: number, row: JobRow) => boolean;
   readonly phases: readonly Phase[];
   readonly holdsReserve: (note: Note | null) => boolean;
+  /** whether look compares the numbers of a batch before it is committed, also those of dead processes */
+  readonly looksAtBatch: boolean;
+  /** whether look compares the newest shipped number of each instance, beside those of living processes */
+  readonly looksAtInstances: boolean;
   /** whether phase `ends` also replaces jobs that came back by open rows of newer versions */
   readonly replacesFirst: boolean;
   /** whether a put needs the barrier of the newest note: before it, MySQL may have an older row of the job */
@@ -94,6 +104,8 @@ export const rules: Rules = {
   hasEnded: (entry, row) => entry >= row.version,
   phases: ['ends', 'jobs'],
   holdsReserve: (note) => note?.phase === 'ends',
+  looksAtBatch: true,
+  looksAtInstances: true,
   replacesFirst: true,
   needsBarrier: true,
   leavesEntry: true,
@@ -159,12 +171,16 @@ class Simulation {
   /** µs; the clock of the bucket survives its data */
   #clock = 1_000;
   #bucket = emptyBucket();
-  readonly #processes: readonly Process[];
+  readonly #processes: Process[] = [];
+  /** ids of changes that a process left behind when it died: they are unanswered */
+  readonly #unanswered = new Set<string>();
   /** the tables of MySQL */
   readonly #rows = new Map<string, JobRow>();
   readonly #log: { readonly id: string; readonly number: number }[] = [];
   /** the newest note whose barrier was passed: MySQL has all rows answered before it */
   #barrier = 0;
+  /** by instance: the newest number that is shipped */
+  readonly #shippedMarks = new Map<Instance, number>();
   /** ids of late rows that wait for their comparison */
   readonly #late: string[] = [];
   readonly #leases: { readonly id: string; readonly job: Job }[] = [];
@@ -178,17 +194,13 @@ class Simulation {
   constructor(seed: number, its: Rules) {
     this.#dice = new Dice(seed);
     this.#rules = its;
-    const names = ['A.1', 'A.2', 'B.1', 'A.upkeep', 'B.upkeep'];
-    this.#processes = names.map((name) => ({
-      ...{ name, instance: name.startsWith('A') ? 'A' : 'B', known: 0 },
-      ...{ pending: [], spool: [], shipped: 0, shippedNumber: 0 },
-    }));
+    for (const role of ['A.1', 'A.2', 'B.1', 'A.upkeep', 'B.upkeep']) this.#start(role);
   }
 
   run(): Fault | null {
     const dice = this.#dice;
     const steps = 30 + dice.below(70);
-    const healers = ['A.upkeep', 'B.upkeep'].map((name) => this.#healing(this.#process(name)));
+    const healers = ['A.upkeep', 'B.upkeep'].map((role) => this.#healing(role));
     const snapshots = new Map<number, Bucket>();
     const losses = Array.from({ length: 1 + dice.below(2) }, () => dice.below(steps / 2));
     for (let step = 0; step < steps; step += 1) {
@@ -201,13 +213,30 @@ class Simulation {
       else if (choice === 8) this.#compareLate();
       else dice.pick(healers).next();
       if (dice.chance(0.1)) this.#arrive();
+      if (dice.chance(0.02)) this.#die();
     }
     this.#settle(healers);
     return this.#fault ?? this.#finalFault();
   }
 
-  #process(name: string): Process {
-    return this.#processes.find((one) => one.name === name) as Process;
+  /** The living process of a role. */
+  #process(role: string): Process {
+    return this.#processes.find((one) => one.role === role && !one.isDead) as Process;
+  }
+
+  #start(role: string): void {
+    this.#processes.push({
+      ...{ role, name: `${role} ${this.#processes.length}`, instance: role.startsWith('A') ? 'A' : 'B' },
+      ...{ isDead: false, known: 0, pending: [], spool: [], shipped: 0, shippedNumber: 0 },
+    });
+  }
+
+  /** Rows that are not in the spool are gone; a new incarnation begins. */
+  #die(): void {
+    const process = this.#process(this.#dice.pick(['A.1', 'A.2', 'B.1', 'A.upkeep', 'B.upkeep']));
+    process.isDead = true;
+    for (const { id } of process.pending.splice(0)) this.#unanswered.add(id);
+    this.#start(process.role);
   }
 
   // ── The store loses changes
@@ -232,9 +261,9 @@ class Simulation {
   }
 
   /** What the frame of each script does first; look does it with the numbers that were shipped. */
-  #check(process: string, known: number): void {
+  #check(mark: string, known: number): void {
     const { marks, note, healed } = this.#bucket;
-    const stored = marks.get(this.#rules.markOf(process)) ?? 0;
+    const stored = marks.get(mark) ?? 0;
     if (stored >= known || known <= healed || !this.#rules.isNews(stored, known, note)) return;
     const from = this.#rules.lostFrom(stored, known);
     this.#note({ from: Math.min(note?.from ?? Number.POSITIVE_INFINITY, from), phase: 'ends' });
@@ -246,9 +275,16 @@ class Simulation {
     this.#answeredBeforeNote = new Map(this.#answered);
   }
 
-  /** Covers processes that make no calls. */
+  #checkCall({ name, known }: Process): void {
+    this.#check(this.#rules.markOf(name), this.#rules.sent(known));
+  }
+
+  /** Covers processes that make no calls, and by their instance those that are dead. */
   #look(): void {
-    for (const { name, shippedNumber } of this.#processes) this.#check(name, shippedNumber);
+    for (const { name, shippedNumber, isDead } of this.#processes)
+      if (!isDead) this.#check(this.#rules.markOf(name), shippedNumber);
+    if (this.#rules.looksAtInstances)
+      for (const [instance, number] of this.#shippedMarks) this.#check(instance, number);
   }
 
   // ── Calls
@@ -257,7 +293,7 @@ class Simulation {
     const dice = this.#dice;
     const process = this.#process(dice.pick(['A.1', 'A.2', 'B.1']));
     const id = dice.pick(ids);
-    this.#check(process.name, this.#rules.sent(process.known));
+    this.#checkCall(process);
     const choice = dice.below(12);
     if (choice < 3) this.#push(process, id);
     else if (choice < 4) this.#keep(process, id);
@@ -310,7 +346,7 @@ class Simulation {
     if (job === undefined || job.lease !== null || this.#rules.holdsReserve(this.#bucket.note)) return;
     // After a note, ended and replaced jobs that came back do not run.
     const before = this.#answeredBeforeNote?.get(id);
-    if (before !== undefined && isOutrun(job, before)) this.#fault ??= 'revived';
+    if (before !== undefined && isOutrun(job, before) && !this.#unanswered.has(id)) this.#fault ??= 'revived';
     const leased = { ...job, lease: this.#draw() };
     this.#bucket.jobs.set(id, leased);
     this.#leases.push({ id, job: leased });
@@ -357,40 +393,51 @@ class Simulation {
 
   /** A row that was late reaches its spool. */
   #arrive(): void {
-    const process = this.#dice.pick(this.#processes);
+    const process = this.#process(this.#dice.pick(['A.1', 'A.2', 'B.1', 'A.upkeep', 'B.upkeep']));
     this.#toSpool(process, this.#dice.below(process.pending.length));
   }
 
   // ── MySQL
 
-  #ship(instance: 'A' | 'B'): void {
-    for (const process of this.#processes) {
-      if (process.instance !== instance) continue;
-      for (; process.shipped < process.spool.length; process.shipped += 1)
-        this.#record(process, process.spool[process.shipped] as Change);
+  /** Looks with the numbers of the batch, also those of dead processes; reports the newest one to the bucket;
+   *  then commits. So the bucket has this number or a higher one, unless it went back. */
+  #ship(instance: Instance): void {
+    const batch = this.#processes.filter(
+      (one) => one.instance === instance && one.shipped < one.spool.length,
+    );
+    for (const process of batch) {
+      const own = process.spool.slice(process.shipped).filter(({ isOwn }) => isOwn);
+      process.shippedNumber = Math.max(process.shippedNumber, ...own.map(({ number }) => number));
+      if (this.#rules.looksAtBatch) this.#check(this.#rules.markOf(process.name), process.shippedNumber);
     }
+    this.#look();
+    const newest = Math.max(this.#shippedMarks.get(instance) ?? 0, ...batch.map((one) => one.shippedNumber));
+    if (newest > 0) this.#bucket.marks.set(instance, newest);
+    for (const process of batch)
+      for (; process.shipped < process.spool.length; process.shipped += 1)
+        this.#record(process.spool[process.shipped] as Change);
+    this.#shippedMarks.set(instance, newest);
   }
 
-  #record(process: Process, change: Change): void {
-    const { id, number, isOwn } = change;
+  #record(change: Change): void {
+    const { id, number } = change;
     const row = this.#rows.get(id);
     this.#rows.set(id, row === undefined ? rowOf(change) : this.#rules.merge(row, rowOf(change)));
     this.#log.push({ id, number });
-    if (isOwn) process.shippedNumber = Math.max(process.shippedNumber, number);
     if (this.#rules.isLate(number, this.#bucket)) this.#late.push(id);
   }
 
   // ── Healing
 
-  *#healing(healer: Process): Generator<void, never> {
+  *#healing(role: string): Generator<void, never> {
     for (;;) {
       const { note } = this.#bucket;
-      if (note !== null) yield* this.#heal(healer, note);
+      if (note !== null) yield* this.#heal(role, note);
       yield;
     }
   }
 
-  *#heal(healer: Process, { id, from, phase: first }: Note): Generator<void> {
+  *#heal(role: string, { id, from, phase: first }: Note): Generator<void> {
     // The barrier: all spools are shipped.
     this.#ship('A');
     this.#ship('B');
@@ -399,7 +446,7 @@ class Simulation {
     yield;
     const isCurrent = () => this.#bucket.note?.id === id;
     for (const phase of first === 'ends' ? this.#rules.phases : (['jobs'] as const)) {
-      yield* this.#putPages(healer, id, from, phase);
+      yield* this.#putPages(role, id, from, phase);
       if (isCurrent()) this.#bucket.note = { id, from, phase: 'jobs' };
     }
     if (!isCurrent()) return;
@@ -408,14 +455,15 @@ class Simulation {
   }
 
   /** Other calls, and the other healer, come between the reading of a page and each of its puts. */
-  *#putPages(healer: Process, note: number, from: number, phase: Phase): Generator<void> {
+  *#putPages(role: string, note: number, from: number, phase: Phase): Generator<void> {
     const above = [...new Set(this.#log.filter(({ number }) => number > from).map(({ id }) => id))];
     for (let at = 0; at < above.length; at += rowsPerPage) {
       const page = above.slice(at, at + rowsPerPage).map((id) => this.#rows.get(id) as JobRow);
       yield;
       for (const row of page) {
         if (isEnded(row) ? phase === 'jobs' : phase === 'ends' && !this.#rules.replacesFirst) continue;
-        this.#check(healer.name, this.#rules.sent(healer.known));
+        const healer = this.#process(role);
+        this.#checkCall(healer);
         this.#put(healer, note, row, phase);
         yield;
       }
@@ -480,6 +528,7 @@ class Simulation {
 
   #finalFault(): Fault | null {
     for (const [id, row] of this.#answered) {
+      if (this.#unanswered.has(id)) continue;
       const version = this.#bucket.jobs.get(id)?.version ?? 0;
       if (isEnded(row) && version > 0 && version <= row.version) return 'revived';
       if (isRestorable(row) && version < row.version) return 'lost';

@@ -47,9 +47,6 @@ export const sqlLimits = {
   registryWalBytesMax: 512 * 1024,
   /** A call of the journal: a batch of 1,000 rows takes some 60 ms; a busy disk takes longer. */
   journalCallMs: 10_000,
-  /** Changes and bytes of one batch. */
-  journalBatchChanges: 1_000,
-  journalBatchBytes: 1024 * 1024,
   /** Rows of one page of a read, and ids of one look-up. */
   journalPageRows: 1_000,
   /** A locked registry file is tried again at this interval, for limits.registryBusyMs. */

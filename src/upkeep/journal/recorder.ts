@@ -4,7 +4,7 @@
 // twice. While less than a quarter of the spool is in use, it pauses as long as a round took: the cores are
 // for the intake.
 
-import { instantOf } from '../../core/journal/change.ts';
+import { type Change, instantOf } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
 import type { JournalDb } from '../../ports/journal.ts';
 import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
@@ -13,6 +13,7 @@ import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
+import type { Looker } from './looker.ts';
 
 export interface RecorderOptions {
   readonly journal: JournalDb;
@@ -28,6 +29,9 @@ export interface RecorderOptions {
   readonly titleOf: (incarnation: number) => string | null;
   /** The database lost what it had: a survey of the store has to follow. */
   readonly onWentBack: () => void;
+  readonly looker: Pick<Looker, 'report' | 'shipped'>;
+  /** Called with shipped changes that a healing may have missed. */
+  readonly onLate: (changes: readonly Change[]) => void;
 }
 
 export interface RecorderState {
@@ -51,6 +55,10 @@ export class Recorder implements Service {
   #positions: Map<number, StreamPosition> | null = null;
   /** the last known ones */
   #known: ReadonlyMap<number, StreamPosition> = new Map();
+  /** the newest barrier that this instance has reached */
+  #barrier = 0;
+  /** number */
+  #highest = 0;
   /** incarnations of streams that are shipped to their end */
   readonly #ended = new Set<number>();
   #state: Omit<RecorderState, 'lagMs'> = { spoolBytes: 0, late: 0, damaged: 0 };
@@ -71,7 +79,6 @@ export class Recorder implements Service {
       },
       onFailure: (error) => {
         this.#positions = null;
-        this.#ended.clear();
         this.#behindSince ??= Date.now();
         this.#failures.failed(error);
       },
@@ -94,11 +101,12 @@ export class Recorder implements Service {
 
   /** One batch of each stream. Returns the ms until the next round. */
   async #round(): Promise<number> {
-    const { spool, instance, spoolBytes } = this.#options;
+    const { journal, spool, instance, host, spoolBytes } = this.#options;
     const began = performance.now();
+    const self = { instance, host, barrier: this.#barrier, highest: this.#highest };
+    const barrier = await journal.seen({ ...self, spoolBytes: this.#state.spoolBytes });
     const positions = this.#positions ?? (await this.#askPositions());
     this.#positions = positions;
-    this.#known = positions;
     const streams = (await spool.streams()).filter((stream) => stream.instance === instance);
     let isBehind = false;
     for (const stream of streams)
@@ -108,7 +116,10 @@ export class Recorder implements Service {
     this.#state = { ...this.#state, spoolBytes: bytes };
     if (!isBehind) {
       this.#behindSince = null;
-      return upkeepLimits.journalEveryMs;
+      // All that the spool held when the barrier was read is shipped.
+      const isNew = barrier > this.#barrier;
+      this.#barrier = barrier;
+      return isNew ? 0 : upkeepLimits.journalEveryMs;
     }
     const isFilling = bytes > spoolBytes / 4;
     return isFilling ? 0 : performance.now() - began;
@@ -117,18 +128,20 @@ export class Recorder implements Service {
   /** Where the database is. It may have gone back while it was unavailable. */
   async #askPositions(): Promise<Map<number, StreamPosition>> {
     const { journal, instance, onWentBack } = this.#options;
+    this.#ended.clear();
     const found = await journal.positions(instance);
     const positions = new Map(found.map(({ incarnation, ...at }) => [incarnation, at] as const));
     const isBack = [...this.#known].some(([incarnation, at]) =>
       isBefore(positions.get(incarnation) ?? start, at),
     );
+    this.#known = positions;
     if (isBack) onWentBack();
     return positions;
   }
 
   /** Returns whether more of the stream waits. */
   async #ship(stream: FoundStream): Promise<boolean> {
-    const { journal, spool, instance, host, titleOf } = this.#options;
+    const { journal, spool, instance, host, titleOf, looker, onLate } = this.#options;
     const { incarnation } = stream;
     const from = this.#positions?.get(incarnation) ?? start;
     const title = titleOf(incarnation);
@@ -137,14 +150,19 @@ export class Recorder implements Service {
     this.#report(part, incarnation);
     const { next, changes } = part;
     if (changes.length > 0 || next.segment !== from.segment || next.offset !== from.offset) {
-      const batch = { instance, incarnation, from, next, changes, host, marks: new Map<string, number>() };
+      const marks = await looker.report(changes);
+      const batch = { instance, incarnation, from, next, changes, host, marks };
       const outcome = await journal.ship({ ...batch, process: title ?? '' });
       if (outcome.kind === 'elsewhere') {
-        this.#positions?.set(incarnation, outcome.at);
-        if (isBefore(outcome.at, from)) this.#options.onWentBack();
+        // A database that went back lost batches of other streams too, also of ended ones.
+        if (isBefore(outcome.at, from)) this.#positions = await this.#askPositions();
+        else this.#positions?.set(incarnation, outcome.at);
         return true;
       }
       this.#positions?.set(incarnation, next);
+      this.#highest = Math.max(this.#highest, ...changes.map(({ number }) => number));
+      const late = looker.shipped(`${instance}.${incarnation}`, changes, marks);
+      if (late.length > 0) onLate(late);
     }
     if (part.state === 'ended') this.#ended.add(incarnation);
     const last = changes.at(-1);

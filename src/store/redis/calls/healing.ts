@@ -3,50 +3,40 @@
 import { isEnded, type JobRow } from '../../../core/journal/job-row.ts';
 import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
 import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
-import type { Healing, LossNote, PutOutcome, ShippedNumbers } from '../../../ports/healing.ts';
+import type { Healing, LossState, PutOutcome, ShippedNumbers } from '../../../ports/healing.ts';
 import type { Partition } from '../../../ports/job-store.ts';
 import { batchesBySize } from '../../batches.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
 import { flagsOf, liesApart, type TailParts, tailBytesMax, writeTail } from '../scripts/records.ts';
 import type { Arg, Shards } from '../shard/shards.ts';
-import { askAll } from '../shard/shards.ts';
 import { callItems, noActiveShard, type Placed } from './calls.ts';
 import { changeBytes, readChange } from './changes.ts';
 
-const none: ShippedNumbers = { writers: new Map(), marks: new Map(), gone: [] };
 /** state 0 of a script's row: waiting; 3: dead; from here on 4 + code of the end */
 const endedFrom = 4;
 /** bytes of a row without its key and tail */
 const fixedBytes = 40;
 
 export function healingCalls(shards: Shards): Healing {
-  const look = async (partition: Partition, shipped: ShippedNumbers): Promise<LossNote | null> => {
+  const look = async (partition: Partition, shipped: ShippedNumbers): Promise<LossState> => {
     const text = String(await shards.run('look', partition, lookArgs(shipped)));
-    const [from = '', id = '', phase = ''] = text.split(' ');
-    if (text === '') return null;
+    const [from = '', id, phase] = text.split(' ');
     const place = shards.placeOf(partition) ?? '';
-    return {
-      partition,
-      place,
-      from: Number(from),
-      id: Number(id),
-      phase: phase === 'jobs' ? 'jobs' : 'ends',
-    };
+    if (id === undefined) return { place, note: null, healed: Number(from) };
+    const note = { partition, place, from: Number(from), id: Number(id) };
+    return { place, note: { ...note, phase: phase === 'jobs' ? 'jobs' : 'ends' }, healed: 0 };
   };
   return {
-    async notes() {
-      const { answers } = await askAll(shards, (partition) => look(partition, none));
-      return answers.flatMap((note) => note ?? []);
-    },
-    async put(rows, noteId) {
+    async put(rows, noteId, olderOnly = false) {
       const outcomes = await callItems<JobRow, Answer>(shards, rows, {
         script: 'restore',
-        args: (batch) => [noteId, ...restoreArgs(batch)],
+        args: (batch) => [noteId, ...restoreArgs(batch, olderOnly)],
         read: (reply, items, place) => readPuts(reply, items, place ?? ''),
         batches: (items) => batchesBySize(items, ({ pushed }) => pushed?.body.length ?? 0),
         isElsewhere: ({ kind }) => kind === 'absent',
       });
-      return outcomes.map((outcome) => (outcome.kind === 'absent' ? noActiveShard : outcome));
+      const absent: PutOutcome = olderOnly ? { kind: 'kept' } : noActiveShard;
+      return outcomes.map((outcome) => (outcome.kind === 'absent' ? absent : outcome));
     },
     look,
     async advance({ partition, id }, to) {
@@ -70,12 +60,12 @@ function lookArgs({ writers, marks, gone }: ShippedNumbers): readonly Arg[] {
   ];
 }
 
-function restoreArgs(batch: readonly Placed<JobRow>[]): readonly Arg[] {
+function restoreArgs(batch: readonly Placed<JobRow>[], olderOnly: boolean): readonly Arg[] {
   let bytesMax = 0;
   for (const { item } of batch) bytesMax += fixedBytes + keyBytesMax(item) + tailBytesMax(tailOf(item));
   const text = Buffer.allocUnsafe(bytesMax);
   let at = 0;
-  for (const placed of batch) at = writeRow(text, at, placed);
+  for (const placed of batch) at = writeRow(text, at, placed, olderOnly);
   const apart = batch.map(({ item }) => tailOf(item)).filter(liesApart);
   return [text.subarray(0, at), ...apart.map(({ body }) => body)];
 }
@@ -91,11 +81,16 @@ const emptyTail: TailParts = {
 };
 
 /** Returns the offset after it. */
-function writeRow(text: Buffer, start: number, { item: row, isEarlier }: Placed<JobRow>): number {
+function writeRow(
+  text: Buffer,
+  start: number,
+  { item: row, isEarlier }: Placed<JobRow>,
+  olderOnly: boolean,
+): number {
   const tail = tailOf(row);
   let at = writeKey(text, start, row);
   at = text.writeUInt8(stateOf(row), at);
-  at = text.writeUInt8(isEarlier ? 1 : 0, at);
+  at = text.writeUInt8(isEarlier || (olderOnly && !isEnded(row)) ? 1 : 0, at);
   at = writeSafe(text, at, row.version);
   at = writeSafe(text, at, row.origin);
   at = text.writeUIntBE(row.dueAt, at, 6);

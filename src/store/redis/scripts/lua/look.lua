@@ -3,7 +3,7 @@
 -- @keys P
 -- @args number of fields to compare; per field: name (w<writer> or r<instance>), number that it must have;
 --   number of marks to raise, per mark: name (r<instance>), number; names of fields to forget
--- @returns the note as in P:n, or ''
+-- @returns as in P:n the note, or the id of the last one that was healed (0: none was)
 -- @writes the note, marks, numbers
 -- @include clock, numbers, healing
 local from
@@ -23,4 +23,4 @@ for i = marks_at + 1, marks_at + 2 * marks, 2 do
 end
 for i = marks_at + 2 * marks + 1, #ARGV do call('HDEL', P .. ':n', ARGV[i]) end
 keep_numbers()
-return note and note_text() or ''
+return note and note_text() or digits(healed)

@@ -3,7 +3,7 @@
 -- @keys P
 -- @args id of the caller's note (0 = a bucket without one); one text with all rows, then each body that lies
 --   apart, in their order. Per row: length (1) and topic, length (2) and tag+id, state (0 waiting, 3 dead,
---   4 + code of the end), 1 = put back only if an older version lives here, version, origin (7 each), due
+--   4 + code of the end), 1 = an open row only replaces an older version, version, origin (7 each), due
 --   (6), failures (2), acceptedAt (6), deadAt (6), reason, 1 = its alert is settled, flags as in push, length
 --   (2) and tail
 -- @returns one text, per row: kind (0 absent, and not put here, 1 put, 2 removed, 3 kept, 4 ended here,
@@ -13,7 +13,8 @@
 -- Why: a full server rejects the whole script before its first write, and the caller sends it again.
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 local expected = tonumber(ARGV[4])
-local in_force = note and note.id or 0
+-- A row of a bucket with a note may have its home in another one by now, which has none.
+local is_allowed = note and note.id == expected or not note and (expected == 0 or healed < expected)
 
 -- → waiting or dead, as the row says. The job is in no set.
 local function place(job, row)
@@ -58,7 +59,7 @@ local function compare(job, row)
 end
 
 local function restore(row)
-  if in_force ~= expected then return '\5' end
+  if not is_allowed then return '\5' end
   local job = find(row.topic, row.tid)
   if job and job.version > row.version then return '\3' end
   if job and job.version == row.version then return compare(job, row) end

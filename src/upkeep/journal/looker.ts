@@ -1,0 +1,175 @@
+// Compares the numbers that each partition of the store has with those that the journal knows, for processes
+// that lost changes and make no further call. Keeps per partition what was shipped, and its state.
+// Invariant: a mark is raised in the partition before the journal has it. So a partition with a lower mark
+// than the journal went back.
+
+import type { Version } from '../../core/job.ts';
+import type { Change } from '../../core/journal/change.ts';
+import { limits } from '../../core/limits.ts';
+import type { Healing, LossNote, LossState, ShippedNumbers } from '../../ports/healing.ts';
+import type { Partition } from '../../ports/job-store.ts';
+import type { JournalDb } from '../../ports/journal.ts';
+import { StoreError } from '../../ports/store-error.ts';
+import { FailureLog } from '../../runtime/failure-log.ts';
+import { Loop } from '../../runtime/loop.ts';
+import type { Service } from '../../runtime/service.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { upkeepLimits } from '../limits.ts';
+
+export interface LookerOptions {
+  readonly healing: Healing;
+  readonly partitions: () => readonly Partition[];
+  readonly journal: Pick<JournalDb, 'marks'>;
+  readonly instance: number;
+  readonly log: Log;
+}
+
+export class Looker implements Service {
+  readonly #options: LookerOptions;
+  readonly #loop: Loop;
+  readonly #failures: FailureLog;
+  readonly #partitions = new Map<string, Partition>();
+  readonly #states = new Map<string, LossState>();
+  /** by place and writer: the highest number that was shipped */
+  readonly #shipped = new Map<string, Map<string, Version>>();
+  /** by place and instance: the mark in the journal; null: unread */
+  #marks: Map<string, Map<number, Version>> | null = null;
+  #readAt = Number.NEGATIVE_INFINITY;
+  #next = 0;
+
+  constructor(options: LookerOptions) {
+    this.#options = options;
+    this.#failures = new FailureLog(options.log, {
+      failure: 'looker: cannot compare numbers with the store',
+    });
+    this.#loop = new Loop({
+      step: async () => {
+        await this.#round();
+        this.#failures.succeeded();
+        return upkeepLimits.lookEveryMs;
+      },
+      onFailure: (error) => this.#failures.failed(error),
+      failureWaitMs: limits.loopSleepMsMax,
+    });
+  }
+
+  async start(): Promise<void> {
+    await this.#loop.start();
+  }
+
+  drain(deadlineMs: number): Promise<void> {
+    return this.#loop.drain(deadlineMs);
+  }
+
+  /** The notes that were seen last. */
+  get notes(): readonly LossNote[] {
+    return [...this.#states.values()].flatMap(({ note }) => note ?? []);
+  }
+
+  /** Looks at the known partitions of a shard. Rejects with StoreError when one does not answer. */
+  async lookAt(shard: string): Promise<void> {
+    for (const [place, partition] of this.#partitions)
+      if (shardOf(place) === shard) await this.#look(partition);
+  }
+
+  /** Called before the changes of a batch are written: reports their numbers to the partitions. Returns the
+   *  marks that the journal may have now; none of a partition that does not answer. */
+  async report(changes: readonly Change[]): Promise<ReadonlyMap<string, Version>> {
+    const highest = new Map<string, Version>();
+    for (const { isOwn, place, number } of changes)
+      if (isOwn) highest.set(place, Math.max(highest.get(place) ?? 0, number));
+    const marks = new Map<string, Version>();
+    for (const [place, number] of highest) {
+      const partition = this.#partitions.get(place);
+      if (partition === undefined) continue;
+      try {
+        await this.#look(partition, number);
+        marks.set(place, number);
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+      }
+    }
+    return marks;
+  }
+
+  /** Called after the batch of a writer is in the journal. Returns the changes that arrived late: a healing
+   *  of their partition may have missed them. */
+  shipped(
+    writer: string,
+    changes: readonly Change[],
+    marks: ReadonlyMap<string, Version>,
+  ): readonly Change[] {
+    for (const [place, number] of marks) marksAt(this.#marks, place)?.set(this.#options.instance, number);
+    const late: Change[] = [];
+    for (const change of changes) {
+      if (!change.isOwn) continue;
+      const { place, number } = change;
+      const writers = this.#shipped.get(place) ?? new Map<string, Version>();
+      this.#shipped.set(place, writers);
+      writers.set(writer, Math.max(writers.get(writer) ?? 0, number));
+      const state = this.#states.get(place);
+      if (state !== undefined && number <= Math.max(state.healed, state.note?.id ?? 0)) late.push(change);
+    }
+    return late;
+  }
+
+  /** A part of the partitions: each is looked at within lookAllMs. */
+  async #round(): Promise<void> {
+    const partitions = this.#options.partitions();
+    const isFirst = this.#marks === null;
+    if (performance.now() - this.#readAt >= upkeepLimits.marksEveryMs) await this.#readMarks();
+    const turns = upkeepLimits.lookAllMs / upkeepLimits.lookEveryMs;
+    const count = isFirst ? partitions.length : Math.ceil(partitions.length / turns);
+    let failed: StoreError | null = null;
+    for (let n = 0; n < Math.min(count, partitions.length); n += 1) {
+      this.#next = (this.#next + 1) % partitions.length;
+      try {
+        await this.#look(partitions[this.#next] as Partition);
+      } catch (error) {
+        // The partitions of other shards answer.
+        if (!(error instanceof StoreError)) throw error;
+        failed ??= error;
+      }
+    }
+    if (failed !== null) throw failed;
+  }
+
+  async #readMarks(): Promise<void> {
+    const marks = new Map<string, Map<number, Version>>();
+    for (const { instance, place, number } of await this.#options.journal.marks())
+      marksAt(marks, place)?.set(instance, number);
+    this.#marks = marks;
+    this.#readAt = performance.now();
+  }
+
+  /** `next`: a number of this instance that is about to be shipped. */
+  async #look(partition: Partition, next = 0): Promise<void> {
+    const known = [...this.#partitions].find(([, its]) => its === partition)?.[0];
+    const state = await this.#options.healing.look(partition, this.#numbersOf(known, next));
+    this.#partitions.set(state.place, partition);
+    this.#states.set(state.place, state);
+    // Its numbers could only be compared now that its place is known.
+    if (known === undefined && this.#marks?.has(state.place) === true) await this.#look(partition, next);
+  }
+
+  #numbersOf(place: string | undefined, next: Version): ShippedNumbers {
+    const { instance } = this.#options;
+    const marks = new Map<number, { readonly known: Version; readonly next: Version }>();
+    for (const [its, known] of this.#marks?.get(place ?? '') ?? []) marks.set(its, { known, next: known });
+    if (next > 0) marks.set(instance, { known: marks.get(instance)?.known ?? 0, next });
+    return { writers: this.#shipped.get(place ?? '') ?? new Map(), marks, gone: [] };
+  }
+}
+
+/** of a place */
+export const shardOf = (place: string): string => place.split(':')[0] ?? '';
+
+function marksAt(
+  marks: Map<string, Map<number, Version>> | null,
+  place: string,
+): Map<number, Version> | undefined {
+  if (marks === null) return undefined;
+  const known = marks.get(place) ?? new Map<number, Version>();
+  marks.set(place, known);
+  return known;
+}

@@ -1,0 +1,315 @@
+// Heals partitions that lost changes: puts back what the journal knows and the store does not.
+// The order: all instances ship what they have (barrier) · ended jobs that came back are removed, and older
+// versions replaced · lost jobs are put back · the note is cleared.
+// Invariants: a note is cleared only after every row above its `from` was compared under it. Each page is
+// saved before the next one, and comparing a page again changes nothing: a worker that dies loses no row, and
+// two workers do no harm.
+
+import type { JobKey, Version } from '../../core/job.ts';
+import type { Change } from '../../core/journal/change.ts';
+import { isEnded, isRestorable, type JobRow } from '../../core/journal/job-row.ts';
+import { limits } from '../../core/limits.ts';
+import type { Healing, LossNote, PutOutcome } from '../../ports/healing.ts';
+import type { JournalDb, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
+import { StoreError } from '../../ports/store-error.ts';
+import { FailureLog } from '../../runtime/failure-log.ts';
+import { Loop } from '../../runtime/loop.ts';
+import type { Service } from '../../runtime/service.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { upkeepLimits } from '../limits.ts';
+import { type Looker, shardOf } from './looker.ts';
+
+export interface RestorerOptions {
+  readonly healing: Healing;
+  readonly looker: Pick<Looker, 'notes' | 'lookAt'>;
+  readonly journal: JournalDb;
+  readonly instance: number;
+  readonly log: Log;
+  /** Writes changes to the spool. */
+  readonly record: (changes: readonly Change[]) => Promise<void>;
+  /** for tests: other values of upkeepLimits */
+  readonly barrierMs?: number;
+}
+
+/** Where a healing is: its barrier, then its parts in this order. */
+interface Cursor {
+  readonly barrier: number;
+  readonly part: 'ends' | 'changed' | 'waiting' | 'dead';
+  readonly page: string | null;
+}
+
+/** The work is not needed any more, or another worker has it. */
+class WorkEnded extends Error {}
+
+export class Restorer implements Service {
+  readonly #options: RestorerOptions;
+  readonly #loop: Loop;
+  readonly #failures: FailureLog;
+  /** ids whose rows arrived late */
+  readonly #late = new Map<string, JobKey>();
+  #isDraining = false;
+
+  constructor(options: RestorerOptions) {
+    this.#options = options;
+    this.#failures = new FailureLog(options.log, {
+      failure: 'restorer: cannot heal the store; it tries again',
+      end: 'restorer: heals the store again',
+    });
+    this.#loop = new Loop({
+      step: async () => {
+        await this.#round();
+        this.#failures.succeeded();
+        return upkeepLimits.restoreAgainMs;
+      },
+      onFailure: (error) => this.#failures.failed(error),
+      failureWaitMs: limits.loopSleepMsMax,
+    });
+  }
+
+  async start(): Promise<void> {
+    await this.#loop.start();
+  }
+
+  async drain(deadlineMs: number): Promise<void> {
+    this.#isDraining = true;
+    await this.#loop.drain(deadlineMs);
+  }
+
+  /** Takes changes that were shipped after a healing of their partition had begun. */
+  addLate(changes: readonly Change[]): void {
+    for (const { topic, id } of changes) this.#late.set(`${topic}\0${id}`, { topic, id });
+    this.#loop.wake();
+  }
+
+  async #round(): Promise<void> {
+    const { looker, journal, instance } = this.#options;
+    for (const [about, notes] of byShard(looker.notes)) {
+      const note = Math.max(...notes.map(({ id }) => id));
+      await journal.beginRestore({ kind: 'heal', about, note });
+    }
+    const work = await journal.claimRestore(instance, upkeepLimits.restoreClaimMs);
+    if (work !== null)
+      try {
+        await this.#heal(work);
+      } catch (error) {
+        if (!(error instanceof WorkEnded)) throw error;
+      }
+    await this.#putLate();
+  }
+
+  async #heal(work: RestoreWork): Promise<void> {
+    const { looker, journal, healing, instance, log } = this.#options;
+    await looker.lookAt(work.about);
+    const notes = byShard(looker.notes).get(work.about) ?? [];
+    let at: RestoreWork = work;
+    // A newer note has work of its own, which covers all notes of the shard.
+    if (notes.length > 0 && notes.every(({ id }) => id <= work.note)) {
+      const from = Math.min(...notes.map((note) => note.from));
+      log.notice('restorer: the store lost changes; heals it from the journal', { shard: work.about, from });
+      at = await this.#passBarrier(at);
+      // Changes that the barrier brought may show an older loss: a new note, and other work.
+      await looker.lookAt(work.about);
+      this.#checkNotes(notes);
+      at = await this.#compareAll(at, notes, from);
+      for (const note of notes) await healing.advance(note, 'healed');
+      log.notice('restorer: the store is healed', { shard: work.about, ...at.counts });
+    }
+    await journal.endRestore(at, instance, 'done');
+  }
+
+  /** Waits until the living instances have shipped what their spools held. */
+  async #passBarrier(work: RestoreWork): Promise<RestoreWork> {
+    const { journal, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
+    if (cursorOf(work) !== null) return work;
+    const barrier = await journal.raiseBarrier();
+    const end = performance.now() + barrierMs;
+    for (;;) {
+      const behind = (await journal.instances()).filter(
+        (each) => each.ageMs < upkeepLimits.restoreSeenMs && each.barrier < barrier,
+      );
+      if (behind.length === 0) break;
+      if (performance.now() >= end) {
+        const hosts = behind.map(({ host }) => host).join(', ');
+        log.error(
+          'restorer: goes on without the latest changes of instances that do not ship theirs',
+          undefined,
+          {
+            hosts,
+          },
+        );
+        break;
+      }
+      await this.#save(work);
+      await this.#sleep(upkeepLimits.restoreWaitMs);
+    }
+    return this.#saveAt(work, { barrier, part: 'ends', page: null });
+  }
+
+  /** The ids that changed above `from`; without a log that old all open rows. */
+  async #compareAll(work: RestoreWork, notes: readonly LossNote[], from: Version): Promise<RestoreWork> {
+    const { journal } = this.#options;
+    const places = notes.map(({ place }) => place);
+    const changed = (page: string | null) => journal.changedAbove(from, places, page);
+    let at = work;
+    const isIn = (part: Cursor['part']) => cursorOf(at)?.part === part;
+    if (isIn('ends')) {
+      if (notes.some(({ phase }) => phase === 'ends')) at = await this.#compare(at, notes, changed, true);
+      for (const note of notes) if (note.phase === 'ends') await this.#advance(note);
+      const oldest = await journal.oldestChange();
+      const isLogged = from > 0 && oldest !== null && oldest <= from;
+      at = await this.#saveAt(at, { ...barrierOf(at), part: isLogged ? 'changed' : 'waiting', page: null });
+    }
+    if (isIn('changed')) return this.#compare(at, notes, changed, false);
+    if (isIn('waiting')) {
+      at = await this.#compare(at, notes, (page) => journal.open('waiting', places, page), false);
+      at = await this.#saveAt(at, { ...barrierOf(at), part: 'dead', page: null });
+    }
+    return this.#compare(at, notes, (page) => journal.open('dead', places, page), false);
+  }
+
+  async #advance(note: LossNote): Promise<void> {
+    if (!(await this.#options.healing.advance(note, 'jobs'))) throw new WorkEnded();
+  }
+
+  /** Compares page by page, from the cursor on. `isEnds`: ended rows, and open ones only with older
+   *  versions. */
+  async #compare(
+    work: RestoreWork,
+    notes: readonly LossNote[],
+    read: (page: string | null) => Promise<RowPage>,
+    isEnds: boolean,
+  ): Promise<RestoreWork> {
+    const ids = new Map(notes.map(({ place, id }) => [place, id]));
+    let at = work;
+    for (;;) {
+      const began = performance.now();
+      const cursor = cursorOf(at) as Cursor;
+      const { rows, nextCursor } = await read(cursor.page);
+      const wanted = rows.filter((row) => (isEnds && isEnded(row)) || isRestorable(row));
+      const counts = await this.#put(wanted, (row) => ids.get(row.place) ?? 0, isEnds);
+      at = await this.#saveAt({ ...at, counts: sumOf(at.counts, counts) }, { ...cursor, page: nextCursor });
+      if (nextCursor === null) return at;
+      await this.#sleep(performance.now() - began);
+    }
+  }
+
+  /** Rejects with StoreError unless each row was compared. */
+  async #put(
+    rows: readonly JobRow[],
+    noteOf: (row: JobRow) => Version,
+    isEnds: boolean,
+  ): Promise<RestoreCounts> {
+    const groups = new Map<Version, JobRow[]>();
+    for (const row of rows) {
+      const note = noteOf(row);
+      const group = groups.get(note);
+      if (group === undefined) groups.set(note, [row]);
+      else group.push(row);
+    }
+    let counts = noCounts;
+    for (const [note, group] of groups) {
+      const outcomes = await this.#options.healing.put(group, note, isEnds);
+      await this.#options.record(outcomes.flatMap((outcome, i) => changeOf(group[i] as JobRow, outcome)));
+      for (const outcome of outcomes) {
+        if (outcome.kind === 'other_note') throw new WorkEnded();
+        if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') throw new StoreError(outcome);
+      }
+      counts = sumOf(counts, countsOf(outcomes));
+    }
+    return counts;
+  }
+
+  /** Rows of a partition with a note wait for its healing. */
+  async #putLate(): Promise<void> {
+    const { journal, healing, record } = this.#options;
+    const keys = [...this.#late].slice(0, upkeepLimits.journalBatch.changes);
+    if (keys.length === 0) return;
+    const rows = await journal.rows(keys.map(([, key]) => key));
+    const wanted = rows.filter((row) => isEnded(row) || isRestorable(row));
+    const outcomes = await healing.put(wanted, 0);
+    await record(outcomes.flatMap((outcome, i) => changeOf(wanted[i] as JobRow, outcome)));
+    const waiting = new Set<string>();
+    for (const [i, { kind }] of outcomes.entries()) {
+      const { topic, id } = wanted[i] as JobRow;
+      if (kind === 'other_note' || kind === 'not_stored' || kind === 'unknown')
+        waiting.add(`${topic}\0${id}`);
+    }
+    for (const [name] of keys) if (!waiting.has(name)) this.#late.delete(name);
+  }
+
+  /** Whether the notes are still in force. */
+  #checkNotes(notes: readonly LossNote[]): void {
+    const now = new Set(this.#options.looker.notes.map(({ id, place }) => `${place} ${id}`));
+    if (notes.some(({ id, place }) => !now.has(`${place} ${id}`))) throw new WorkEnded();
+  }
+
+  async #saveAt(work: RestoreWork, cursor: Cursor): Promise<RestoreWork> {
+    const next = { ...work, cursor: JSON.stringify(cursor) };
+    await this.#save(next);
+    return next;
+  }
+
+  async #save(work: RestoreWork): Promise<void> {
+    const { journal, instance } = this.#options;
+    // A drain leaves the work to the next worker at once.
+    const forMs = this.#isDraining ? 0 : upkeepLimits.restoreClaimMs;
+    const isOurs = await journal.saveRestore(work, instance, forMs);
+    if (this.#isDraining || !isOurs) throw new WorkEnded();
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, Math.min(ms, limits.loopSleepMsMax)));
+  }
+}
+
+const noCounts: RestoreCounts = { done: 0, put: 0, removed: 0, kept: 0 };
+
+const sumOf = (a: RestoreCounts, b: RestoreCounts): RestoreCounts => ({
+  done: a.done + b.done,
+  put: a.put + b.put,
+  removed: a.removed + b.removed,
+  kept: a.kept + b.kept,
+});
+
+function countsOf(outcomes: readonly PutOutcome[]): RestoreCounts {
+  const count = (...kinds: readonly string[]) => outcomes.filter(({ kind }) => kinds.includes(kind)).length;
+  return {
+    done: outcomes.length,
+    put: count('put'),
+    removed: count('removed'),
+    kept: count('kept', 'ended'),
+  };
+}
+
+/** What the journal has to learn of an outcome. */
+function changeOf(row: JobRow, outcome: PutOutcome): readonly Change[] {
+  const { topic, id, state, orderAt, reason, place } = row;
+  if (outcome.kind === 'put') {
+    const deadAt = state === 'dead' ? orderAt : null;
+    return [{ kind: 'restored', topic, id, isOwn: true, deadAt, reason, ...outcome.change }];
+  }
+  if (outcome.kind !== 'ended') return [];
+  const { end, version, endedAt } = outcome;
+  // The number of an ack is lost: the highest one of its ms is above all earlier changes of the version.
+  const isOfId = end === 'cancelled' || end === 'purged';
+  const number = isOfId ? version : Math.max(version, endedAt * 1_000 + 999);
+  const its = { number, version, origin: row.origin, place, dueAt: row.dueAt, failures: row.failures };
+  return [{ kind: 'ended', topic, id, isOwn: false, end, attempt: null, ...its }];
+}
+
+function byShard(notes: readonly LossNote[]): ReadonlyMap<string, readonly LossNote[]> {
+  const shards = new Map<string, LossNote[]>();
+  for (const note of notes) {
+    const shard = shardOf(note.place);
+    const known = shards.get(shard);
+    if (known === undefined) shards.set(shard, [note]);
+    else known.push(note);
+  }
+  return shards;
+}
+
+function cursorOf({ cursor }: RestoreWork): Cursor | null {
+  return cursor === null ? null : (JSON.parse(cursor) as Cursor);
+}
+
+const barrierOf = (work: RestoreWork): Pick<Cursor, 'barrier'> => ({ barrier: cursorOf(work)?.barrier ?? 0 });

@@ -1,0 +1,173 @@
+// With a journal, every acknowledged job that was not cancelled comes back after Redis lost it, and no
+// cancelled one does. Real Redis and MariaDB; the agents of dq-upkeep run in this process.
+
+import { createConnection } from 'mysql2/promise';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import type { CancelOutcome } from '../../src/ports/job-store.ts';
+import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
+import { farOffMs, jobOf } from '../conformance/trial.ts';
+import { type JournalInstance, journalInstance } from '../support/journal-instance.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+const meta = '{dq:0}:n';
+
+describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, healing', async () => {
+  const mysql = await owned('file', mariadb());
+  let server: RedisServer;
+  let made = 0;
+  beforeAll(async () => {
+    server = await owned('file', startRedis());
+  });
+
+  async function twoInstances(): Promise<readonly [JournalInstance, JournalInstance]> {
+    await server.ask('FLUSHALL');
+    const database = `healing${made++}`;
+    const connection = await createConnection({ uri: mysql.url('mysql') });
+    await connection.query(`CREATE DATABASE ${database}`);
+    await connection.changeUser({ database });
+    for (const table of journalTables) await connection.query(table);
+    await connection.end();
+    const parsed = parseMysqlUrl(mysql.url(database));
+    if (!parsed.ok) throw new Error(parsed.message);
+    return [await journalInstance(server, parsed.value, 1), await journalInstance(server, parsed.value, 2)];
+  }
+
+  /** The promises of the answers: ids that must live, and ids that must not. */
+  class Promises {
+    readonly alive = new Set<string>();
+    readonly ended = new Set<string>();
+    #next = 0;
+
+    /** Some pushes, cancels, acks and reschedules; failures of Redis are ignored: they promise nothing. */
+    async work({ store }: JournalInstance): Promise<void> {
+      const ids = Array.from({ length: 20 }, () => `job-${this.#next++}`);
+      const delayed = { when: { delayMs: farOffMs } } as const;
+      const outcomes = await store.jobs.push(ids.map((id, n) => jobOf(id, n % 4 === 0 ? {} : delayed)));
+      for (const [n, id] of ids.entries()) if (outcomes[n]?.kind === 'stored') this.alive.add(id);
+      const cancelled = [...this.alive].filter((_, n) => n % 11 === 5).slice(0, 2);
+      const ends = await store.jobs.cancel(cancelled.map((id) => ({ topic: 't', id })));
+      for (const [n, id] of cancelled.entries())
+        if (isEnd(ends[n])) this.#end(id);
+        else if (ends[n]?.kind !== 'absent') this.#unknown(id);
+      const reserved = await store.jobs.reserve(0, request).catch(() => ({ jobs: [] }));
+      const acks = await store.jobs.ack(reserved.jobs.map((job) => ({ ...job, attempt: null })));
+      for (const [n, { id }] of reserved.jobs.entries())
+        if (acks[n]?.kind === 'acked') this.#end(id);
+        else this.#unknown(id);
+      const moved = [...this.alive]
+        .slice(-3)
+        .map((id) => ({ topic: 't', id, when: { delayMs: 2 * farOffMs } }));
+      await store.jobs.reschedule(moved);
+    }
+
+    #end(id: string): void {
+      this.alive.delete(id);
+      this.ended.add(id);
+    }
+
+    /** Its end has an unknown result. */
+    #unknown(id: string): void {
+      this.alive.delete(id);
+    }
+
+    /** Every promise holds, and nothing is left to heal. */
+    async holds(instances: readonly JournalInstance[]): Promise<void> {
+      const [one] = instances as readonly [JournalInstance];
+      await until('the healing', async () => {
+        const note = await one.under.raw.hget(meta, 'heal');
+        return note !== null && !note.includes(' ');
+      });
+      await until('all jobs', async () => (await this.#missing(one)).length === 0);
+      expect(await this.#present(one)).toEqual([]);
+      for (const { errors } of instances)
+        expect(errors.filter((message) => message.startsWith('restorer'))).toEqual([]);
+    }
+
+    async #missing({ under }: JournalInstance): Promise<readonly string[]> {
+      return (await this.#found(under, [...this.alive])).filter(([, isThere]) => !isThere).map(([id]) => id);
+    }
+
+    async #present({ under }: JournalInstance): Promise<readonly string[]> {
+      return (await this.#found(under, [...this.ended])).filter(([, isThere]) => isThere).map(([id]) => id);
+    }
+
+    #found({ store }: JournalInstance['under'], ids: readonly string[]) {
+      return Promise.all(
+        ids.map(async (id) => [id, (await store.jobs.get({ topic: 't', id })) !== null] as const),
+      );
+    }
+  }
+
+  const snapshot = async ({ under: { raw } }: JournalInstance) => {
+    const kept = await Promise.all(
+      (await raw.keys('*')).map(async (key) => [key, await raw.dumpBuffer(key)] as const),
+    );
+    return async () => {
+      const pipeline = raw.multi().flushall();
+      for (const [key, dump] of kept) pipeline.restore(key, 0, dump as Buffer, 'REPLACE');
+      await pipeline.exec();
+    };
+  };
+
+  it('FLUSHALL on a live connection, under load', async () => {
+    const both = await twoInstances();
+    const promises = new Promises();
+    for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
+    await both[0].under.raw.flushall();
+    for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
+    await promises.holds(both);
+    expect(promises.alive.size).toBeGreaterThan(200);
+    expect(promises.ended.size).toBeGreaterThan(40);
+  });
+
+  it('an older snapshot put back, under load, with changes that were not shipped yet', async () => {
+    const both = await twoInstances();
+    const promises = new Promises();
+    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+    const back = await snapshot(both[0]);
+    for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
+    await back();
+    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+    await promises.holds(both);
+    expect(promises.alive.size).toBeGreaterThan(200);
+  });
+
+  it('a snapshot put back while no process calls: dq-upkeep notices', async () => {
+    const both = await twoInstances();
+    const promises = new Promises();
+    for (const one of both) await promises.work(one);
+    const back = await snapshot(both[0]);
+    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+    await until('the shipping', () => both.every(({ recorder }) => recorder.state.lagMs === 0));
+    await until('marks', async () => (await both[0].under.raw.hget(meta, 'r1')) !== null);
+    await back();
+    await promises.holds(both);
+  });
+
+  it('twice, the second time in the middle of the first healing', async () => {
+    const both = await twoInstances();
+    const promises = new Promises();
+    for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
+    await both[0].under.raw.flushall();
+    for (const one of both) await promises.work(one);
+    await until('a note', async () => (await both[0].under.raw.hget(meta, 'heal'))?.includes(' '));
+    await both[1].under.raw.flushall();
+    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+    await both[0].restart();
+    await promises.holds(both);
+  });
+});
+
+/** A plain 404 ends nothing: a process that lost nothing itself may answer it until the loss is noticed. */
+const isEnd = (outcome: CancelOutcome | undefined): boolean =>
+  outcome?.kind === 'cancelled' || (outcome?.kind === 'absent' && outcome.isRecorded === true);
+
+const request = {
+  owner: { instance: 3, incarnation: 3 },
+  max: 5,
+  others: { room: 5, leaseMs: 60_000 },
+  topics: new Map(),
+};
