@@ -76,7 +76,8 @@ export async function createApi(
   const handleError = errorHandler(context, front);
   const api: Api = fastify({
     serverFactory: (handler) => front.serverFor(handler),
-    clientErrorHandler: (error, socket) => front.onClientError(error, socket),
+    // HttpFront answers.
+    clientErrorHandler: () => {},
     frameworkErrors: (error, request, answer) => handleError(error, request, answer),
     // dq stops by closing the port only; it serves every request that it has admitted.
     return503OnClosing: false,

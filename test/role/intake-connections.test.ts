@@ -226,20 +226,17 @@ describe('odd HTTP', () => {
 });
 
 describe('slow clients', () => {
-  it('after a pause of dq, arrived bytes are read first', async () => {
+  it('after a pause of dq or of the machine, a request has time to arrive', async () => {
     const front = new HttpFront({
       admit: () => new DqError('unauthorized', 'nothing is admitted'),
       observer: { onAnswer: () => {}, onRejected: () => {} },
-      times: short,
+      times: { ...short, connectionsCheckMs: 200 },
     });
-    front.begin();
     const { server } = front;
-    server.on('clientError', (error, socket) => front.onClientError(error, socket as Socket));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => front.drain(0));
     const text = push('paused');
-    // All after the pause began, and the header's second half.
-    for (const early of [0, 30]) {
+    const afterPause = async (early: number, atOnce: boolean) => {
       const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));
       const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
       const reply = new Promise<string>((resolve) => client.once('data', (data) => resolve(String(data))));
@@ -247,10 +244,28 @@ describe('slow clients', () => {
       const socket = await accepted;
       client.write(text.slice(0, early));
       await until('dq has read the first bytes', () => socket.bytesRead === early);
-      client.write(text.slice(early));
+      if (atOnce) client.write(text.slice(early));
       // This process stands still.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * short.headersTimeoutMs);
-      expect(statuses(await reply), `${early} bytes before`).toEqual([401]);
+      // The client, too: it sends after the check for slow requests.
+      if (!atOnce) setTimeout(() => client.write(text.slice(early)), 20);
+      return { reply, client };
+    };
+    // A server that starts keeps requests until its API exists.
+    const starting = await afterPause(0, true);
+    await until('the request has arrived', () => starting.client.bytesWritten === text.length);
+    setTimeout(() => front.begin(), 400);
+    expect(statuses(await starting.reply), 'before the API exists').toEqual([401]);
+    starting.client.destroy();
+    // All after the pause began, and the header's second half; read at once, and sent later.
+    for (const [early, atOnce] of [
+      [0, true],
+      [30, true],
+      [0, false],
+      [30, false],
+    ] as const) {
+      const { reply, client } = await afterPause(early, atOnce);
+      expect(statuses(await reply), `${early} bytes before, ${atOnce}`).toEqual([401]);
       client.destroy();
     }
   });

@@ -52,6 +52,8 @@ export interface FrontTimes {
 }
 
 interface Connection {
+  /** requests whose header has arrived */
+  arrived: number;
   /** responses not yet complete, in order */
   readonly pending: ServerResponse[];
   /** a response that closes the connection was written: later bytes are not requests */
@@ -132,6 +134,9 @@ export class HttpFront {
     // bounds them.
     server.maxHeadersCount = 0;
     server.on('connection', (socket: Socket) => this.#onConnection(socket));
+    // Not left to Fastify: a server that starts accepts connections before Fastify exists, and Node's own
+    // reply to a slow request resets the connection.
+    server.on('clientError', (error, socket) => this.#onClientError(error, socket as KnownSocket));
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
       this.#onArrival(request, response, (...exchange) => {
         inviteBody(response);
@@ -146,6 +151,8 @@ export class HttpFront {
   }
 
   #onArrival(request: IncomingMessage, response: ServerResponse, handler: Handler): void {
+    const connection = connectionOf(request);
+    if (connection !== undefined) connection.arrived += 1;
     if (this.#queued === null) this.#onRequest(request, response, handler);
     else
       this.#queued.push(() => {
@@ -200,7 +207,7 @@ export class HttpFront {
   }
 
   #onConnection(socket: KnownSocket): void {
-    const connection: Connection = { pending: [], closing: false, broken: false };
+    const connection: Connection = { arrived: 0, pending: [], closing: false, broken: false };
     socket[connectionKey] = connection;
     this.#connections.add(connection);
     socket.once('close', () => {
@@ -254,7 +261,7 @@ export class HttpFront {
   }
 
   /** Answers invalid HTTP, and requests that arrive too slowly. */
-  onClientError(error: NodeJS.ErrnoException, socket: KnownSocket): void {
+  #onClientError(error: NodeJS.ErrnoException, socket: KnownSocket): void {
     const connection = socket[connectionKey];
     if (connection === undefined || error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy();
@@ -265,18 +272,19 @@ export class HttpFront {
     else this.#close(connection, socket, error.code);
   }
 
-  /** After a pause of this process, Node's check runs before the bytes that have arrived are read: they are
-   *  read first. The check names a request once. */
+  /** After a pause of this process or of the machine, Node's check runs before the bytes that have arrived
+   *  are read, or before the client could send them: the request has one more interval. The check names a
+   *  request once. */
   #onSlow(connection: Connection, socket: KnownSocket): void {
-    const isBody = connection.pending.at(-1)?.req.complete === false;
-    const { bytesRead } = socket;
-    setImmediate(() => {
+    const body = connection.pending.at(-1)?.req;
+    const isBody = body?.complete === false;
+    const { arrived } = connection;
+    const check = () => {
       if (connection.broken || !this.#connections.has(connection)) return;
-      const last = connection.pending.at(-1);
-      const hasArrived = isBody ? last?.req.complete !== false : last !== undefined;
-      if (hasArrived && socket.bytesRead > bytesRead) return;
+      if (isBody ? body.complete : connection.arrived > arrived) return;
       this.#close(connection, socket, 'ERR_HTTP_REQUEST_TIMEOUT');
-    });
+    };
+    setTimeout(check, this.#times.connectionsCheckMs).unref();
   }
 
   /** Answers when no answer is pending, and ends the connection. */

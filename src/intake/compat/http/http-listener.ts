@@ -81,8 +81,7 @@ export class HttpListener implements CompatListener {
     // A rejection has the format of the dialect, so this file decides about admission.
     const observer = { onAnswer: () => {}, onRejected: () => {} };
     this.#front = new HttpFront({ admit: () => noRights, observer, times: frontTimes });
-    const server = this.#front.serverFor((request, response) => this.#onRequest(request, response));
-    server.on('clientError', (error: Error, socket: Socket) => this.#front.onClientError(error, socket));
+    this.#front.serverFor((request, response) => this.#onRequest(request, response));
     this.#front.begin();
   }
 
