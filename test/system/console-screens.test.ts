@@ -120,7 +120,8 @@ describe('settings', () => {
     await page.getByLabel('Default delay').fill('10m');
     await page.getByRole('button', { name: 'Save changes' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Save changes' }).click();
-    await shows(page, 'Saved');
+    // Not "unsaved changes"
+    await page.getByText('Saved', { exact: true }).waitFor();
     const { body } = await daemon.api('GET', '/v1/topics/invoice.issue');
     expect(body).toMatchObject({ retryIf: '{res.code}!=200', delay: '10m' });
   });

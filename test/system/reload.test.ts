@@ -217,7 +217,7 @@ describe('reload signals', () => {
     let most = 0;
     const watch = setInterval(() => {
       most = Math.max(most, daemon.workers().length);
-    }, 20);
+    }, 100);
     onTestFinished(() => clearInterval(watch));
     let sent = 0;
     await new Promise<void>((resolve) => {
@@ -244,6 +244,7 @@ describe('reload signals', () => {
         );
       },
       60_000,
+      100,
     );
     expect(daemon.log('error')).toEqual([]);
     clearInterval(watch);
