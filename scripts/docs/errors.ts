@@ -41,6 +41,8 @@ export const remedies: Readonly<Record<string, string>> = {
   too_many_test_calls: 'wait a minute, then send the test call again',
   smtp_failed: 'correct `smtp.url`; the message quotes the mail server',
   shard_unreachable: 'repair the connection to the shard, then repeat the call',
+  restoring:
+    'repeat the call after `Retry-After`: Redis lost changes, and dq puts the jobs back from its journal',
   not_stored: 'push again after `Retry-After`: nothing was stored',
   unknown: 'push again **with the same id**: the job may be stored',
   survey_busy: 'repeat the search after `Retry-After`: dq examines the jobs for one search at a time',

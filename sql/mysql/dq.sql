@@ -130,3 +130,86 @@ CREATE TABLE IF NOT EXISTS audit (
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
   VALUES (4, 'sessions of the console', '015bea2acf474f0a8da603d317a06b547bc7ca37ebe16ea5cd9d01d54b11e930', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 
+-- 5: journal
+CREATE TABLE IF NOT EXISTS dq_job ( -- one row per id
+  topic VARBINARY(128) NOT NULL,
+  id VARBINARY(256) NOT NULL,
+  version BIGINT NOT NULL,
+  origin BIGINT NOT NULL,
+  state TINYINT NOT NULL, -- 0 waiting, 3 dead, 4 done, 5 cancelled, 6 purged, 7 expired, 9 only an alert is known
+  order_at BIGINT NOT NULL, -- epoch ms: due, death or end
+  due_at BIGINT NOT NULL,
+  failures INT NOT NULL,
+  reason TINYINT NULL, -- of a death
+  place VARBINARY(32) NOT NULL, -- shard id:bucket
+  change_no BIGINT NOT NULL,
+  ended_origin BIGINT NOT NULL, -- the highest origin that ended: its body is not kept
+  alert_told BIGINT NOT NULL, -- newest version whose alert was settled
+  body_origin BIGINT NOT NULL, -- the origin that the following columns, but standing, belong to
+  accepted_at BIGINT NULL,
+  priority TINYINT NULL,
+  content_type VARBINARY(1024) NULL,
+  extension BLOB NULL, -- options of the job
+  body LONGBLOB NULL,
+  standing BINARY(23) NOT NULL, -- version (7), 1 = ended (1), number (7), failures (2), order_at (6)
+  PRIMARY KEY (topic, id),
+  KEY dq_job_order (state, order_at, topic, id)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS dq_job_log ( -- one row per change
+  change_no BIGINT NOT NULL,
+  place VARBINARY(32) NOT NULL,
+  topic VARBINARY(128) NOT NULL,
+  id VARBINARY(256) NOT NULL,
+  version BIGINT NOT NULL,
+  event VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  due_at BIGINT NOT NULL,
+  process VARBINARY(64) NOT NULL,
+  host VARBINARY(255) NOT NULL,
+  attempt MEDIUMTEXT NULL, -- JSON
+  PRIMARY KEY (change_no, place),
+  KEY dq_job_log_job (topic, id)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS dq_journal_stream ( -- what was shipped of each process
+  instance BIGINT NOT NULL,
+  incarnation BIGINT NOT NULL,
+  segment INT NOT NULL,
+  offset_at BIGINT NOT NULL,
+  PRIMARY KEY (instance, incarnation)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS dq_journal_mark ( -- the newest number that dq reported to Redis as shipped
+  instance BIGINT NOT NULL,
+  place VARBINARY(32) NOT NULL,
+  number BIGINT NOT NULL,
+  PRIMARY KEY (instance, place)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS dq_journal (
+  only_row TINYINT NOT NULL PRIMARY KEY,
+  barrier BIGINT NOT NULL, -- each instance ships what its spool held when it read it
+  since BIGINT NOT NULL -- epoch ms: jobs accepted before may have ended without a change
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO dq_journal (only_row, barrier, since) VALUES (1, 0, 0);
+CREATE TABLE IF NOT EXISTS dq_journal_instance (
+  instance BIGINT NOT NULL PRIMARY KEY,
+  host VARBINARY(255) NOT NULL,
+  seen_at BIGINT NOT NULL, -- epoch ms
+  barrier BIGINT NOT NULL, -- reached
+  highest BIGINT NOT NULL, -- number that it knows
+  spool_bytes BIGINT NOT NULL
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS dq_restore ( -- work that puts jobs back
+  no BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  about VARBINARY(191) NOT NULL,
+  note BIGINT NOT NULL,
+  claimed_by BIGINT NULL, -- instance
+  claimed_until BIGINT NOT NULL, -- epoch ms
+  cursor_at TEXT NULL,
+  counts TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- JSON
+  state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- open, done, failed
+  begun_at BIGINT NOT NULL, -- epoch ms
+  ended_at BIGINT NULL,
+  UNIQUE KEY dq_restore_work (kind, about, note)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO migration (number, name, checksum, applied_at)
+  VALUES (5, 'journal', 'bc4ae639c7041652d093f8945ecff18c659999dcfc9608253a0a316a93bd6a0f', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+

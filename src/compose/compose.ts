@@ -18,6 +18,7 @@ import { TopicBook } from '../registry/topic-book.ts';
 import { logCrashes } from '../telemetry/log-crashes.ts';
 import { type OpenLog, openLog } from '../telemetry/open-log.ts';
 import { mysqlRegistryOf, redisJobsOf, topicReaderOf } from './adapters.ts';
+import { hasJournal } from './journal.ts';
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
   server: async () => (await import('../intake/intake.ts')).createIntake,
@@ -103,7 +104,11 @@ async function composeRole(
   const embedded = connection.store.admin;
   const redis = await redisJobsOf({ init, title, log, channel, registry, mysql, embedded });
   const topics = new TopicBook(registry, log, { inOrder: init.role === 'server' || init.role === 'console' });
-  const store = redis?.store ?? connection.store;
+  const journal =
+    redis === null || !hasJournal(config)
+      ? null
+      : await (await import('./journal.ts')).openJournal(init, log, redis.store);
+  const store = journal?.store ?? redis?.store ?? connection.store;
   const clock = new StoreClock(() => store.admin.clock());
   const counters = new StatSender(config.timezone, clock, log, async (deltas) => {
     const message = { kind: 'counters', deltas } as const;
@@ -122,6 +127,7 @@ async function composeRole(
     store,
     clock,
     shards: redis?.shards,
+    journal: journal?.parts,
     registry,
     topics,
     counters,
@@ -137,6 +143,7 @@ async function composeRole(
       // An unavailable dq-store is waited for, until a drain begins.
       await Promise.race([connection.start(), abortOf(leaving)]);
       await redis?.start();
+      await journal?.start();
       // Sends the first question, so that the clock is known when it is first needed.
       clock.now();
       // A timer needs no topics: with them it would hold a connection to MySQL.
@@ -166,6 +173,7 @@ async function composeRole(
       await counters.close();
       await topics.drain(limits.loopSleepMsMax);
       await redis?.close();
+      await journal?.close();
       await mysql?.close();
       await connection.close();
       await log.close();

@@ -46,6 +46,7 @@ export function crossCheck(
   checkRedis(config, problem);
   checkMail(config, problem, warning);
   checkMysql(config, problem, warning);
+  checkJournal(config, problem);
   if (config['egress.policy'] === 'allowlist' && config['egress.allow'].length === 0)
     warning('egress.allow', 'is empty with egress.policy allowlist: dq can call nothing');
   const needed = leastDescriptors(config['notifier.slots']);
@@ -125,6 +126,21 @@ function checkMysql(config: Config, problem: Report, warning: Report): void {
   if (server?.ok === false) problem('mysql.url', server.message);
   if (server?.ok && server.value.tls === 'unverified')
     warning('mysql.url', 'dq does not check the certificate of MySQL (tls.rejectUnauthorized=false)');
+}
+
+function checkJournal(config: Config, problem: Report): void {
+  if (config['journal.mode'] === 'off') return;
+  if (config.redis.length === 0 || config['mysql.url'] === '')
+    problem(
+      'journal.mode',
+      `${config['journal.mode']} needs redis and mysql.url; the embedded store syncs every job itself: remove this option`,
+    );
+  // MySQL gets a body as hexadecimal digits in one packet, which has 4 MiB by default in MySQL 5.7.
+  if (config['limits.bodyBytes'] > limits.journalBodyBytesMax)
+    problem('limits.bodyBytes', 'must be at most 1mib with journal.mode');
+  // An end whose record was lost with its process is found in the history.
+  if (config['history.retention'] < limits.journalHistoryMsMin)
+    problem('history.retention', 'must be at least 1h with journal.mode');
 }
 
 export function isLoopback(host: string): boolean {

@@ -9,6 +9,9 @@ export const restartOptions: ReadonlySet<OptionName> = new Set<OptionName>([
   'redis',
   'mysql.url',
   'secretKeyFile',
+  'journal.mode',
+  'journal.spoolBytes',
+  'journal.retention',
 ]);
 
 /** One sentence about the first such change; null = a reload suffices. */
@@ -20,6 +23,8 @@ export function needsRestart(old: Config, next: Config): string | null {
   if (old['mysql.url'] !== next['mysql.url']) return 'mysql.url was changed';
   if (old.secretKeyFile !== next.secretKeyFile)
     return `secretKeyFile was changed from ${old.secretKeyFile || 'none'} to ${next.secretKeyFile || 'none'}`;
+  for (const name of ['journal.mode', 'journal.spoolBytes', 'journal.retention'] as const)
+    if (old[name] !== next[name]) return `${name} was changed from ${old[name]} to ${next[name]}`;
   const [before, after] = [portsOf(old), portsOf(next)];
   for (const { name, hostName, port } of after) {
     const same = before.find((one) => one.name === name && one.port === port);

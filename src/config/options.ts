@@ -231,6 +231,19 @@ export const options = {
     min: 0,
     max: 366 * day,
   }),
+  'journal.mode': choice(
+    ['off', 'sync', 'lazy'],
+    'off',
+    'Record of every change of a job in MySQL, from which dq puts back jobs that Redis lost; needs redis and mysql.url: off, sync (a push is answered when its record is on the disk), or lazy (synced once a second)',
+  ),
+  'journal.spoolBytes': bytes(gib, 'Disk space for records that MySQL does not have yet, in dataDir/spool', {
+    min: 64 * mib,
+    max: 1024 * gib,
+  }),
+  'journal.retention': duration(7 * day, 'Time that the journal keeps changes and ended jobs', {
+    min: day,
+    max: 366 * day,
+  }),
   'dead.retention': duration(
     30 * day,
     'Time that dead letters are kept; none is removed before its alert is sent',

@@ -38,6 +38,7 @@ export const catalogue = {
   too_many_test_calls: { status: 429, title: 'Too many test calls' },
   smtp_failed: { status: 502, title: 'The mail server rejected the mail' },
   shard_unreachable: { status: 503, title: 'The shard does not answer' },
+  restoring: { status: 503, title: 'Lost jobs are being put back' },
   not_stored: { status: 503, title: 'Not stored' },
   unknown: { status: 503, title: 'Outcome unknown' },
   survey_busy: { status: 503, title: 'Too many searches at once' },
@@ -81,6 +82,14 @@ export class DqError extends Error {
 export function invalidField(field: string, message: string, position?: number): DqError {
   const error: FieldError = position === undefined ? { field, message } : { field, message, position };
   return new DqError('invalid', `${field}: ${message}`, { errors: [error] });
+}
+
+/** The store lost changes, and the journal puts them back. */
+export function restoring(): DqError {
+  return new DqError(
+    'restoring',
+    'Redis lost changes and dq puts them back; whether this job exists is not known yet; try again',
+  );
 }
 
 /** The message of a failed connection. `localhost` has two addresses, and the AggregateError of both has no

@@ -161,6 +161,11 @@ export const limits = {
 
   // ── upkeep and mail
 
+  /** The least history.retention with a journal: ends whose records were lost are found in the history by
+   *  then. */
+  journalHistoryMsMin: 3_600_000,
+  /** The largest limits.bodyBytes with a journal. */
+  journalBodyBytesMax: 1024 * 1024,
   /** The longest alerts.window: dq remembers a mailed topic for it. */
   alertWindowMsMax: 24 * 3_600_000,
   /** A whole mail. Twice this plus the claims is less than the claim's time. */

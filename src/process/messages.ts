@@ -55,8 +55,13 @@ export type ToWorker =
   | { readonly kind: 'trial'; readonly port: number | null }
   /** to upkeep: the process of this notifier has exited */
   | { readonly kind: 'owner_dead'; readonly incarnation: number }
-  /** to upkeep: the incarnations of living notifiers; the answer to `who_lives` */
-  | { readonly kind: 'living'; readonly incarnations: readonly number[] }
+  /** to upkeep: the answer to `who_lives`. `incarnations`: of living notifiers; `processes`: of all roles,
+   *  by incarnation the title (absent: an older master). Both with the next process of each slot */
+  | {
+      readonly kind: 'living';
+      readonly incarnations: readonly number[];
+      readonly processes?: readonly (readonly [incarnation: number, title: string])[];
+    }
   /** to upkeep: a process of this role died again after too many deaths, while others of its role live.
    *  `how`: "died 10 times …" (absent: an older master); `reason`: of the last death */
   | {

@@ -3,9 +3,12 @@
 
 import type { Config } from '../config/options.ts';
 import type { Owner } from '../core/job.ts';
+import type { Change } from '../core/journal/change.ts';
 import type { Store } from '../ports/job-store.ts';
+import type { JournalDb } from '../ports/journal.ts';
 import type { Registry, StatName } from '../ports/registry.ts';
 import type { ShardServers } from '../ports/shard-servers.ts';
+import type { SpooledStreams } from '../ports/spool.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -27,6 +30,15 @@ export interface Counters {
   add(topic: string, name: StatName, n?: number): void;
 }
 
+/** What the agents of the journal work on. */
+export interface JournalParts {
+  readonly db: JournalDb;
+  /** of this host */
+  readonly spool: SpooledStreams;
+  /** Writes changes to the stream of this process; resolves when they are synced. Rejects with StoreError. */
+  readonly record: (changes: readonly Change[]) => Promise<void>;
+}
+
 export interface RoleContext {
   readonly config: Config;
   readonly log: Log;
@@ -39,6 +51,8 @@ export interface RoleContext {
   readonly store: Store;
   /** absent: the jobs are in the embedded store */
   readonly shards?: { readonly servers: ShardServers; readonly refresh: () => Promise<void> } | undefined;
+  /** of dq-upkeep with a journal */
+  readonly journal?: JournalParts | undefined;
   /** of the store, not of this machine */
   readonly clock: StorageClock;
   readonly registry: Registry;

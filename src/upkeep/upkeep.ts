@@ -21,6 +21,8 @@ import { type Alert, Mailer } from './alerts/mailer.ts';
 import { AttemptRing } from './attempt-ring.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
 import { Janitor } from './janitor.ts';
+import { type JournalAgents, journalAgents } from './journal/journal-agents.ts';
+import { LivingProcesses } from './journal/living-processes.ts';
 import { upkeepLimits } from './limits.ts';
 import { Operations } from './operations/operations.ts';
 import { Recoverer } from './recoverer.ts';
@@ -73,6 +75,9 @@ class Upkeep implements Role {
   readonly #agents: readonly Service[];
   /** started when no other dq-upkeep works */
   readonly #soleAgents: readonly Service[];
+  readonly #living = new LivingProcesses();
+  /** null: without a journal */
+  readonly #journal: JournalAgents | null;
   #isSole = false;
   #gaveUp: Promise<void> | null = null;
 
@@ -137,7 +142,9 @@ class Upkeep implements Role {
     const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
     this.#ring = new AttemptRing(Date.now());
     answerQuestions(ctx.link, log, { attempts: (asked) => this.#ring.list(asked) });
+    this.#journal = ctx.journal === undefined ? null : journalAgents(ctx, ctx.journal, this.#living);
     this.#soleAgents = [
+      ...(this.#journal?.all ?? []),
       this.#health,
       new Operations(ctx),
       ...(config.noDeliveries ? [] : [this.#incidentMailer]),
@@ -179,6 +186,7 @@ class Upkeep implements Role {
         break;
       case 'living':
         this.#recoverer.onlyTheseLive(message.incarnations);
+        this.#living.receive(message);
         break;
       case 'attempts':
         this.#ring.add(message.attempts);

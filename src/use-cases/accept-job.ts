@@ -7,7 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
 import { formatDuration, parseDuration, parseInstant } from '../core/duration.ts';
-import { DqError, invalidField } from '../core/errors.ts';
+import { DqError, invalidField, restoring } from '../core/errors.ts';
 import { refusesId } from '../core/job-id.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
@@ -234,6 +234,7 @@ export function pushRejection(
         `a job with this id is live (${outcome.state}); push with another mode or id`,
       );
     case 'not_stored':
+      if (outcome.code === 'restoring') return restoring();
       return new DqError('not_stored', `the job was not stored (${outcome.code}); push it again`);
     case 'unknown':
       return new DqError(

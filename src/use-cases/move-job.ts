@@ -2,7 +2,7 @@
 // the result, or null when there is no such job. A rejection by the job's state, or a store that did not do
 // it, is a DqError (not_stored or unknown). Repeating any of them is safe.
 
-import { DqError } from '../core/errors.ts';
+import { DqError, restoring } from '../core/errors.ts';
 import type { JobKey, JobState } from '../core/job.ts';
 import type { JobStore, Reversioned, When } from '../ports/job-store.ts';
 import type { StoreFailure } from '../ports/store-error.ts';
@@ -72,7 +72,8 @@ export async function cancelJob(
     case 'cancelled':
       return { inFlight: outcome.inFlight };
     case 'absent':
-      return null;
+      // The store may have lost it, and it does not come back.
+      return outcome.isRecorded === true ? { inFlight: false } : null;
     default:
       throw failed(outcome, 'cancelled');
   }
@@ -85,6 +86,7 @@ function deadJob(): DqError {
 }
 
 function failed({ kind, code }: StoreFailure, done: string): DqError {
+  if (code === 'restoring') return restoring();
   return kind === 'not_stored'
     ? new DqError('not_stored', `the job was not ${done} (${code}); try again`)
     : new DqError('unknown', `the job may or may not be ${done} (${code}); trying again is safe`);

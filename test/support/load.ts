@@ -10,7 +10,7 @@ export interface LoadOptions {
   readonly url: () => string;
   readonly topic: string;
   readonly perSecond: number;
-  /** pushes are due after 0 … delayMs */
+  /** pushes are due after 0 … delayMs, evenly */
   readonly delayMs?: number;
   /** start of the ids, where several loads push to one topic */
   readonly ids?: string;
@@ -70,7 +70,7 @@ export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }
     };
     inFlight += 1;
     const sent = request(
-      `${url()}/v1/topics/${topic}/jobs?id=${id}&delay=${n % Math.max(delayMs, 1)}ms`,
+      `${url()}/v1/topics/${topic}/jobs?id=${id}&delay=${(n * 7_919) % Math.max(delayMs, 1)}ms`,
       { method: 'POST', agent: isKept ? kept : false, headers: { 'content-type': 'application/json' } },
       (response: IncomingMessage) => {
         let text = '';

@@ -385,6 +385,22 @@ describe('loadConfig: cross-checks', () => {
     },
   );
 
+  it('a journal needs Redis, MySQL, a history and bodies that fit into a packet', () => {
+    const both = 'redis: [redis://a]\nmysql: {url: mysql://u@h/d}\n';
+    expect(problemsOf({ yaml: 'journal: {mode: sync}\n' })).toEqual([
+      expect.stringContaining('journal.mode: sync needs redis and mysql.url'),
+    ]);
+    expect(problemsOf({ yaml: `${both}journal: {mode: lazy}\n` })).toEqual([]);
+    expect(
+      problemsOf({
+        yaml: `${both}journal: {mode: sync}\nhistory: {retention: 30m}\nlimits: {bodyBytes: 2mib}\n`,
+      }),
+    ).toEqual([
+      expect.stringContaining('limits.bodyBytes: must be at most 1mib with journal.mode'),
+      expect.stringContaining('history.retention: must be at least 1h with journal.mode'),
+    ]);
+  });
+
   it('warns of slots beyond the open files and of an empty allowlist', () => {
     const { config, origins } = loaded({ yaml: 'egress.policy: allowlist' });
     const { problems, warnings } = crossCheck(config, origins, { openFilesMax: 512 });

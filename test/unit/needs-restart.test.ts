@@ -20,6 +20,12 @@ describe('a change of the configuration needs a restart', () => {
     expect(asked({ redis: a }, { redis: [...a] })).toBeNull();
   });
 
+  it('restart: an option of the journal changed', () => {
+    expect(asked({}, { 'journal.mode': 'lazy' })).toBe('journal.mode was changed from off to lazy');
+    expect(asked({}, { 'journal.spoolBytes': 2 ** 28 })).toContain('journal.spoolBytes was changed');
+    expect(asked({}, { 'journal.retention': 2 * 86_400_000 })).toContain('journal.retention was changed');
+  });
+
   it('restart: server.host between one and all addresses on one port', () => {
     for (const [one, all] of [
       ['127.0.0.1', '0.0.0.0'],

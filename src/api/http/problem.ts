@@ -1,7 +1,7 @@
 // problem.ts turns a DqError into a problem document (RFC 9457), the one shape of every error reply.
 // Invariant: it adds nothing to the error's own text, so no stack and no path of this machine can leave.
 
-import { catalogue, DqError, type FieldError, invalidField } from '../../core/errors.ts';
+import { catalogue, DqError, type FieldError, invalidField, restoring } from '../../core/errors.ts';
 import type { StoreError } from '../../ports/store-error.ts';
 import { incompleteBody } from './read-body.ts';
 
@@ -38,6 +38,7 @@ export function problemOf(
 export function storeProblem(error: StoreError, isRead: boolean): DqError {
   const { where, failure } = error;
   const { kind, code } = failure;
+  if (code === 'restoring') return restoring();
   // A repeat does not help against a configuration.
   const remedy = misconfigured.has(code) ? '`dq doctor` names the cause' : 'try again';
   if (isRead)

@@ -36,6 +36,7 @@ export type PushReply =
 
 /** Label of a rejected push in dq_pushes_total. */
 export function rejectionOf(code: DqError['code']): 'refused' | 'not_stored' | 'unknown' {
+  if (code === 'restoring') return 'not_stored';
   return code === 'not_stored' || code === 'unknown' ? code : 'refused';
 }
 

@@ -1,14 +1,16 @@
-// Relays messages between workers: counters to dq-upkeep, the list of living notifiers, the process table,
+// Relays messages between workers: counters to dq-upkeep, the list of living processes, the process table,
 // questions and answers, and the trial of the console to the notifiers.
 // Keeps at most limits.countersHeldMax counters while dq-upkeep is unavailable. Starts and ends no worker.
 
 import { limits } from '../../core/limits.ts';
-import type { ProcessInfo, RoleName, ToMaster } from '../../process/messages.ts';
+import type { ProcessInfo, RoleName, ToMaster, ToWorker } from '../../process/messages.ts';
+import { titleOf } from '../../process/process-title.ts';
 import { StatBuffer } from '../../process/stat-buffer.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { AskRelay } from './ask-relay.ts';
 import type { Fleet } from './fleet.ts';
 import type { WorkerProcess } from './worker-process.ts';
+import type { WorkerSlot } from './worker-slot.ts';
 
 export class WorkerRelay {
   readonly #held = new StatBuffer(limits.countersHeldMax);
@@ -48,7 +50,7 @@ export class WorkerRelay {
         this.#upkeep()?.send({ kind: 'observed', topics: message.topics });
         break;
       case 'who_lives':
-        from.send({ kind: 'living', incarnations: this.#livingNotifiers() });
+        from.send({ kind: 'living', ...this.#living() });
         break;
       case 'trial':
         if (message.port !== null) this.#setTrial({ from, port: message.port });
@@ -103,11 +105,16 @@ export class WorkerRelay {
 
   /** Of all generations, and the next incarnation of each slot: a notifier that starts while dq-upkeep works
    *  on the answer must not lose its leases. */
-  #livingNotifiers(): number[] {
-    return this.#fleet
-      .all()
-      .flatMap((generation) => generation.of('notifier'))
-      .flatMap((slot) => [...(slot.worker === null ? [] : [slot.worker.incarnation]), slot.nextIncarnation]);
+  #living(): Pick<Extract<ToWorker, { kind: 'living' }>, 'incarnations' | 'processes'> {
+    const slots = this.#fleet.all().flatMap((generation) => generation.slots);
+    const incarnationsOf = ({ worker, nextIncarnation }: WorkerSlot) =>
+      worker === null ? [nextIncarnation] : [worker.incarnation, nextIncarnation];
+    return {
+      incarnations: slots.filter(({ role }) => role === 'notifier').flatMap(incarnationsOf),
+      processes: slots.flatMap((slot) =>
+        incarnationsOf(slot).map((incarnation) => [incarnation, titleOf(slot.role, slot.index)] as const),
+      ),
+    };
   }
 
   #sendHeld(upkeep: WorkerProcess): void {

@@ -43,6 +43,7 @@ export const zhServer = {
   problem_too_many_test_calls: '测试调用过多，请一分钟后再试',
   problem_smtp_failed: '邮件服务器拒绝了邮件：{detail}',
   problem_shard_unreachable: '分片没有应答',
+  problem_restoring: 'Redis 丢失了变更，dq 正在恢复任务。暂时不知道该任务是否存在，请稍后再试',
   problem_not_stored: '没有保存。存储不可用或已满，请稍后再试',
   problem_unknown: '结果未知，请先查询再重试',
   problem_survey_busy: '同时进行的搜索过多，请稍后再试',

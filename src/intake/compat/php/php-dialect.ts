@@ -136,7 +136,12 @@ export class PhpDialect {
 }
 
 /** A store that did not answer says nothing about the job. */
-const storeFailures: ReadonlySet<DqError['code']> = new Set(['unknown', 'not_stored', 'unavailable']);
+const storeFailures: ReadonlySet<DqError['code']> = new Set([
+  'unknown',
+  'not_stored',
+  'restoring',
+  'unavailable',
+]);
 
 function replyOf<T>(result: CompatResult<T>, reply: (value: T) => PhpReply): PhpReply {
   if (result.kind === 'ok') return reply(result.value);

@@ -1,0 +1,70 @@
+// Opens the journal of one process: its stream in the spool, the store behind it, and in dq-upkeep what its
+// agents need. Invariant: every process of an instance that opens the store on Redis names its changes, also
+// one that records none: each may be the one that finds a shard emptied.
+
+import type { Config } from '../config/options.ts';
+import type { Owner } from '../core/job.ts';
+import { parseMysqlUrl } from '../core/url/mysql-url.ts';
+import { journaled } from '../journal/journaled-store.ts';
+import type { Store } from '../ports/job-store.ts';
+import type { JournalParts } from '../process/role.ts';
+import type { Init } from '../process/worker-life.ts';
+import { SpoolDirectory } from '../spool/spool-directory.ts';
+import { SpoolWriter } from '../spool/spool-writer.ts';
+import type { OpenLog } from '../telemetry/open-log.ts';
+
+/** Whether the configuration has a journal: it needs Redis and MySQL. */
+export const hasJournal = (config: Config): boolean =>
+  config['journal.mode'] !== 'off' && config.redis.length > 0 && config['mysql.url'] !== '';
+
+/** The name under which a process changes jobs. */
+export const writerOf = ({ instance, incarnation }: Owner): string => `${instance}.${incarnation}`;
+
+export interface ProcessJournal {
+  /** the given one with a journal; closes the stream */
+  readonly store: Store;
+  /** of dq-upkeep */
+  readonly parts: JournalParts | undefined;
+  /** Makes the first segment of a process that answers pushes: the first one would wait for it. */
+  start(): Promise<void>;
+  /** Ends the stream. The store is closed before: no change follows. */
+  close(): Promise<void>;
+}
+
+export async function openJournal(init: Init, log: OpenLog, store: Store): Promise<ProcessJournal> {
+  const { config, instance, incarnation, role } = init;
+  const directory = new SpoolDirectory(config.dataDir);
+  const writer = new SpoolWriter({
+    directory: directory.path,
+    stream: { instance, incarnation },
+    mode: config['journal.mode'] === 'lazy' ? 'lazy' : 'sync',
+    bytesMax: config['journal.spoolBytes'],
+    sizes: () => directory.bytes(),
+    log,
+    onDropped: (changes) =>
+      log.error('spool: full; ends of jobs are not recorded, and their jobs may be called again', undefined, {
+        changes,
+      }),
+  });
+  const db = role === 'upkeep' ? await openDatabase(config) : null;
+  return {
+    store: journaled(store, writer),
+    parts:
+      db === null
+        ? undefined
+        : { db, spool: directory, record: (changes) => writer.write(changes, 'synced') },
+    start: () => (role === 'server' ? writer.start() : Promise.resolve()),
+    async close() {
+      await writer.close();
+      await directory.close();
+      await db?.close();
+    },
+  };
+}
+
+async function openDatabase(config: Config) {
+  const server = parseMysqlUrl(config['mysql.url']);
+  if (!server.ok) throw new Error(`mysql.url ${server.message}`);
+  const { MysqlJournal } = await import('../registry/sql/journal/journal-db.ts');
+  return new MysqlJournal(server.value);
+}

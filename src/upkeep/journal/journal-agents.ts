@@ -1,0 +1,43 @@
+// Makes the agents of dq-upkeep that ship the journal, notice losses of the store and heal it, and connects
+// them. Each runs in one process of an instance at a time.
+
+import { hostname } from 'node:os';
+import type { JournalParts, RoleContext } from '../../process/role.ts';
+import type { Service } from '../../runtime/service.ts';
+import type { LivingProcesses } from './living-processes.ts';
+import { Looker } from './looker.ts';
+import { Recorder } from './recorder.ts';
+import { Restorer } from './restorer.ts';
+
+export interface JournalAgents {
+  readonly looker: Looker;
+  readonly recorder: Recorder;
+  readonly restorer: Restorer;
+  /** in the order of their start */
+  readonly all: readonly Service[];
+}
+
+export function journalAgents(
+  { store, owner, config, log }: Pick<RoleContext, 'store' | 'owner' | 'config' | 'log'>,
+  { db, spool, record }: JournalParts,
+  living: LivingProcesses,
+): JournalAgents {
+  const { healing, jobs } = store;
+  if (healing === undefined) throw new Error('this store keeps no numbers: it cannot have a journal');
+  const common = { journal: db, instance: owner.instance, log };
+  const looker = new Looker({ ...common, healing, partitions: () => jobs.partitions() });
+  const restorer = new Restorer({ ...common, healing, looker, record });
+  const recorder = new Recorder({
+    ...common,
+    spool,
+    looker,
+    host: hostname(),
+    spoolBytes: config['journal.spoolBytes'],
+    retentionMs: config['journal.retention'],
+    titleOf: (incarnation) => living.titleOf(incarnation),
+    onWentBack: () =>
+      log.error('recorder: MySQL went back to an older state; the spool of the last hour is shipped again'),
+    onLate: (changes) => restorer.addLate(changes),
+  });
+  return { looker, recorder, restorer, all: [looker, recorder, restorer] };
+}

@@ -1,0 +1,201 @@
+// With a journal, a daemon delivers every acknowledged job that was not cancelled, whatever happens to Redis,
+// and calls no job whose cancel it answered, without an operator. Real Redis, MariaDB, daemons and kills.
+
+import { copyFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import type { MariadbServer } from '../../scripts/services/mariadb.ts';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { type Load, startLoad } from '../support/load.ts';
+import { addTopic, groupBy } from '../support/producing.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { type Sink, startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 600_000 });
+
+const jobs = Number(process.env['DQ_JOURNAL_JOBS'] ?? 1_500);
+const perSecond = Number(process.env['DQ_JOURNAL_RATE'] ?? 250);
+/** Jobs are due within this time of their push: some before the disaster, most after it. */
+const spreadMs = Number(process.env['DQ_JOURNAL_SPREAD_MS'] ?? 12_000);
+
+describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daemons', async () => {
+  let mysql: MariadbServer;
+  let made = 0;
+  beforeAll(async () => {
+    mysql = await owned('file', mariadb());
+  });
+
+  /** While a bucket heals, dq does not say that a job is absent. */
+  async function answersWhileHealing({ daemons, load, cancelled }: World): Promise<void> {
+    const [daemon] = daemons as [Daemon];
+    const api = (method: string, path: string) =>
+      daemon.api(method, `/v1/topics/t/jobs${path}`, path.startsWith('?') ? {} : undefined);
+    const lost = [...load.acknowledged].slice(-80, -60).filter((id) => !cancelled.has(id));
+    const [read = '', moved = '', kept = '', removed = ''] = lost;
+    await until('a lost job is not called absent', async () => {
+      const { status, body } = await api('GET', `/${read}`);
+      return status === 503 && body.code === 'restoring';
+    });
+    expect(await api('POST', `/${moved}/run`)).toMatchObject({ status: 503, body: { code: 'restoring' } });
+    expect(await api('POST', `?id=${kept}&mode=keep`)).toMatchObject({
+      status: 503,
+      body: { code: 'restoring' },
+    });
+    expect(await api('DELETE', `/${removed}`)).toMatchObject({ status: 200 });
+    cancelled.set(removed, Date.now());
+  }
+
+  interface World {
+    readonly redis: RedisServer;
+    readonly daemons: readonly Daemon[];
+    readonly sink: Sink;
+    readonly load: Load;
+    /** id → epoch ms of the answer to its cancel */
+    readonly cancelled: Map<string, number>;
+    /** Starts a killed daemon again, in its directory. */
+    restart(at: number): Promise<void>;
+  }
+
+  async function startWorld(count: number): Promise<World & { end(): Promise<void> }> {
+    // No file is written unless a test says so.
+    const redis = await owned('test', startRedis());
+    const database = `journal${made++}`;
+    const args = ['--redis', redis.url, '--mysql', await mysql.createDatabase(database)];
+    const base = { journal: { mode: 'sync' }, retry: { unit: '500ms' } };
+    const daemons = [await startDaemon({ args, config: base, group: true })];
+    const secretKeyFile = join((daemons[0] as Daemon).dataDir, 'secret.key');
+    while (daemons.length < count)
+      daemons.push(await startDaemon({ args, config: { ...base, secretKeyFile }, group: true }));
+    const sink = await startSink(async (_arrival, response) => {
+      await sleep(5);
+      response.writeHead(200).end('{"code":200}');
+    });
+    await addTopic(daemons[0] as Daemon, 't', sink.url, { concurrency: 1_000 });
+    for (const daemon of daemons)
+      await until('the topic is known', async () => (await daemon.api('GET', '/v1/topics/t')).status === 200);
+    let next = 0;
+    const load = startLoad({
+      url: () => (daemons[next++ % daemons.length] as Daemon).url,
+      topic: 't',
+      perSecond,
+      delayMs: spreadMs,
+    });
+    const cancelled = new Map<string, number>();
+    let isOver = false;
+    const cancels = (async () => {
+      const asked = new Set<string>();
+      while (!isOver) {
+        const id = [...load.acknowledged].slice(-60).find((one) => !asked.has(one) && one.endsWith('7'));
+        if (id === undefined) {
+          await sleep(10);
+          continue;
+        }
+        asked.add(id);
+        const answer = await (daemons[asked.size % daemons.length] as Daemon)
+          .api('DELETE', `/v1/topics/t/jobs/${id}`)
+          .catch(() => null);
+        if (answer?.status === 200) cancelled.set(id, Date.now());
+      }
+    })();
+    return {
+      ...{ redis, daemons, sink, load, cancelled },
+      async restart(at) {
+        const { directory } = daemons[at] as Daemon;
+        daemons[at] = await startDaemon({ args, directory, group: true });
+      },
+      async end() {
+        isOver = true;
+        await cancels;
+      },
+    };
+  }
+
+  /** Pushes and cancels while `disaster` happens, and checks what dq has promised. */
+  async function survives(disaster: (world: World) => Promise<void>, count = 1): Promise<void> {
+    const world = await startWorld(count);
+    const { load, sink, cancelled, daemons } = world;
+    await until('half of the pushes', () => load.acknowledged.size >= jobs / 2, 120_000);
+    await disaster(world);
+    await until('the other half', () => load.acknowledged.size >= jobs, 240_000);
+    const result = await load.stop();
+    await world.end();
+    const wanted = [...result.acknowledged].filter((id) => !cancelled.has(id));
+    const arrivedAt = () => groupBy(sink.arrivals, ({ id }) => id);
+    await until(
+      'every acknowledged job has arrived',
+      () => {
+        const arrived = new Set(sink.arrivals.map(({ id }) => id));
+        const missing = wanted.filter((id) => !arrived.has(id));
+        if (missing.length > 0) throw new Error(`${missing.length} missing, ${missing.slice(0, 5)}`);
+        return true;
+      },
+      spreadMs + 60_000,
+      200,
+    ).catch((error: unknown) => {
+      const lines = daemons.flatMap((daemon) => [...daemon.log('error'), ...daemon.log('notice')]);
+      console.log(lines.map((line) => JSON.stringify(line)).join('\n'));
+      throw error;
+    });
+    const late = [...cancelled].filter(([id, at]) =>
+      (arrivedAt().get(id) ?? []).some((arrival) => arrival.arrivedAt > at + 1_000),
+    );
+    expect(late).toEqual([]);
+    const twice = [...arrivedAt().values()].filter((arrivals) => arrivals.length > 1).length;
+    console.log(
+      `${result.acknowledged.size} acknowledged, ${result.failures.length} rejected or unknown, ${cancelled.size} cancelled, ${twice} called more than once; slowest answer ${result.slowestMs} ms`,
+    );
+  }
+
+  it('FLUSHALL on a live connection', () =>
+    survives(async ({ redis }) => {
+      await redis.ask('FLUSHALL');
+    }));
+
+  it('Redis killed, its data removed, and started again', () =>
+    survives(async ({ redis }) => {
+      await redis.process.kill();
+      rmSync(join(redis.process.directory, 'dump.rdb'), { force: true });
+      await redis.process.start();
+    }));
+
+  it('an older snapshot put back', () =>
+    survives(async ({ redis, load }) => {
+      await redis.ask('SAVE');
+      const older = join(redis.process.directory, 'dump.rdb');
+      copyFileSync(older, `${older}.older`);
+      const then = load.acknowledged.size;
+      await until('a third more', () => load.acknowledged.size >= then + jobs / 6, 60_000);
+      await redis.process.kill();
+      copyFileSync(`${older}.older`, older);
+      await redis.process.start();
+    }));
+
+  it('FLUSHALL, and dq killed while it spools', () =>
+    survives(async ({ redis, daemons, restart }) => {
+      const [daemon] = daemons as [Daemon];
+      process.kill(-daemon.pid, 'SIGKILL');
+      await until('it is gone', () => daemon.workers().length === 0);
+      await redis.ask('FLUSHALL');
+      await restart(0);
+    }));
+
+  it('MariaDB unavailable before, during and after FLUSHALL', () =>
+    survives(async (world) => {
+      const { redis, load } = world;
+      await mysql.process.kill();
+      const then = load.acknowledged.size;
+      await until('pushes go on', () => load.acknowledged.size >= then + jobs / 6, 60_000);
+      await redis.ask('FLUSHALL');
+      await answersWhileHealing(world);
+      await until('and go on', () => load.acknowledged.size >= then + jobs / 4, 60_000);
+      await mysql.process.start();
+    }));
+
+  it('two instances heal at once', () =>
+    survives(async ({ redis }) => {
+      await redis.ask('FLUSHALL');
+    }, 2));
+});
