@@ -3,40 +3,55 @@
 // dist/version and dist/THIRD-PARTY-NOTICES.
 // A finished build replaces dist/ by renames: a daemon that starts meanwhile never sees half of one.
 // Why a bundle: at each reload a worker imports its libraries in 100 ms from a bundle, in 500 ms from loose
-// modules.
+// modules. load.cjs loads its files, with the code that V8 compiled from them here.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build, type Metafile } from 'esbuild';
+import { build, type Metafile, transform } from 'esbuild';
+import { smallYoungSpace } from '../src/master/limits.ts';
 import { buildConsole } from './build-console.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const next = join(root, `dist.${process.pid}`);
+const target = 'node20.19';
 const { version, bundleDependencies } = readPackage(root) as Package & { bundleDependencies: string[] };
 
-const { metafile } = await build({
+const { metafile, outputFiles } = await build({
   absWorkingDir: root,
   entryPoints: { cli: 'src/cli/main.ts', worker: 'src/worker.ts' },
-  outdir: next,
+  outdir: join(next, 'chunks'),
+  outExtension: { '.js': '.cjs' },
   bundle: true,
   splitting: true,
   format: 'esm',
   platform: 'node',
-  target: 'node20.19',
-  chunkNames: 'chunks/[name]-[hash]',
-  sourcemap: 'linked',
+  target,
+  entryNames: '[name]-[hash]',
+  chunkNames: '[name]-[hash]',
   metafile: true,
+  write: false,
   loader: { '.sql': 'text', '.lua': 'text' },
   // Native modules: each finds its prebuilt binary beside its own files. The package carries them whole.
   external: bundleDependencies,
   define: { __DQ_VERSION__: JSON.stringify(version), __DQ_COMMIT__: JSON.stringify(currentCommit()) },
-  // CommonJS libraries inside an ES module bundle call require().
-  banner: {
-    js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
-  },
   logLevel: 'warning',
 });
+mkdirSync(join(next, 'chunks'), { recursive: true });
+for (const { path, text } of outputFiles) writeFileSync(path, await asCommonJs(text));
+cpSync(join(root, 'scripts/load.cjs'), join(next, 'load.cjs'));
+writeFileSync(join(next, 'cli.js'), entryOf('src/cli/main.ts'));
+writeFileSync(join(next, 'worker.js'), entryOf('src/worker.ts'));
+for (const flags of [[], smallYoungSpace]) keepCode(flags);
 
 const page = await buildConsole(root, join(next, 'console'));
 writeFileSync(join(next, 'version'), `${version}\n`);
@@ -53,6 +68,37 @@ try {
 }
 renameSync(next, current);
 rmSync(old, { recursive: true, force: true });
+
+/** esbuild splits ES modules only, and V8 keeps compiled code of scripts only. */
+async function asCommonJs(text: string): Promise<string> {
+  const { code } = await transform(text, {
+    format: 'cjs',
+    platform: 'node',
+    target,
+    // import() becomes a require() of its moment.
+    supported: { 'dynamic-import': false },
+    define: { 'import.meta.url': '__url' },
+  });
+  return code;
+}
+
+/** The name of the file has the digest of the bundle: code-on-disk.ts compares these entries. */
+function entryOf(source: string): string {
+  const [path = ''] =
+    Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === source) ?? [];
+  return `import { createRequire } from 'node:module';\ncreateRequire(import.meta.url)('./load.cjs').load('${basename(path)}');\n`;
+}
+
+/** Entries run their commands when they are loaded: their code is compiled at each start. */
+function keepCode(flags: readonly string[]): void {
+  const isEntry = (path: string) =>
+    /^src\/(cli\/main|worker)\.ts$/.test(metafile.outputs[path]?.entryPoint ?? '');
+  const parts = Object.keys(metafile.outputs).filter((path) => !isEntry(path));
+  const names = JSON.stringify(parts.map((path) => basename(path)));
+  const script = `require(${JSON.stringify(join(next, 'load.cjs'))}).keepCode(${names})`;
+  const { status, stderr } = spawnSync(process.execPath, [...flags, '-e', script], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`a file of the bundle does not load: ${stderr}`);
+}
 
 interface Package {
   readonly name: string;

@@ -10,12 +10,17 @@ process.on('SIGTERM', () => {
   hooks.onTerm();
 });
 
-const [{ runWorker }, { compose, importAll }] = await Promise.all([
-  import('./process/worker-life.ts'),
-  import('./compose/compose.ts'),
-]);
-// --check: `dq restart` checks that the workers of this build can start before it ends the running ones.
-if (process.argv[2] === '--check') await importAll();
-else await runWorker(compose, hooks);
+async function main(): Promise<void> {
+  const [{ runWorker }, { compose, importAll }] = await Promise.all([
+    import('./process/worker-life.ts'),
+    import('./compose/compose.ts'),
+  ]);
+  // --check: `dq restart` checks that the workers of this build can start before it ends the running ones.
+  if (process.argv[2] === '--check') await importAll();
+  else await runWorker(compose, hooks);
+}
+
+// No await: the bundle is CommonJS. A rejection ends the process as an exception does.
+void main();
 
 export {};

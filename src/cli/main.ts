@@ -42,13 +42,18 @@ function endWithOutput(commandName: string | undefined): void {
   process.stderr.on('error', onError);
 }
 
-const commandName = process.argv[2];
-endWithOutput(commandName);
-try {
-  const isCommand = commandName !== undefined && Object.hasOwn(commands, commandName);
-  // --help, synonyms and the suggestion after a misspelt name need all commands too.
-  const program = await buildProgram(isCommand && !describing.includes(commandName) ? commandName : null);
-  await program.parseAsync();
-} catch (error) {
-  process.exitCode = exitCodeOf(error);
+async function main(): Promise<void> {
+  const commandName = process.argv[2];
+  endWithOutput(commandName);
+  try {
+    const isCommand = commandName !== undefined && Object.hasOwn(commands, commandName);
+    // --help, synonyms and the suggestion after a misspelt name need all commands too.
+    const program = await buildProgram(isCommand && !describing.includes(commandName) ? commandName : null);
+    await program.parseAsync();
+  } catch (error) {
+    process.exitCode = exitCodeOf(error);
+  }
 }
+
+// No await: the bundle is CommonJS.
+void main();

@@ -17,7 +17,7 @@ export function impatientDq(): string {
   const changed = readdirSync(chunks).filter((name) => {
     const path = join(chunks, name);
     const text = readFileSync(path, 'utf8');
-    if (!name.endsWith('.js') || !text.includes('silentTicks: 20')) return false;
+    if (!name.endsWith('.cjs') || !text.includes('silentTicks: 20')) return false;
     writeFileSync(path, text.replace('silentTicks: 20', `silentTicks: ${silenceSeconds}`));
     return true;
   });

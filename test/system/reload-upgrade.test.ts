@@ -27,7 +27,7 @@ function install(release: string, version: string): void {
   const dist = join(release, 'dist');
   writeFileSync(join(dist, 'version'), `${version}\n`);
   const scripts = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) =>
-    name.endsWith('.js'),
+    /\.c?js$/.test(name),
   );
   for (const name of scripts) {
     const text = readFileSync(join(dist, name), 'utf8');

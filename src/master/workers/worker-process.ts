@@ -12,6 +12,7 @@ import type {
   ToWorker,
   WorkerReport,
 } from '../../process/messages.ts';
+import { smallYoungSpace } from '../limits.ts';
 import { readyMsOf } from './ready-time.ts';
 import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
 
@@ -48,10 +49,6 @@ export interface SpawnOptions {
   readonly onEnd: (worker: WorkerProcess, ending: Ending) => void;
 }
 
-/** For a process that is idle most of the time: with V8's default of 16 MB dq-console kept 18 MB of garbage
- *  after its start, for up to a minute. */
-const smallYoungSpace = ['--max-semi-space-size=1'];
-
 export class WorkerProcess {
   readonly #options: SpawnOptions;
   readonly startedAt = Date.now();
@@ -85,7 +82,7 @@ export class WorkerProcess {
       // `ps` shows it until the worker sets its title; the length of this line limits the length of the
       // title.
       args: [options.title],
-      execArgv: options.init.role === 'console' ? smallYoungSpace : [],
+      execArgv: options.init.role === 'console' ? [...smallYoungSpace] : [],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#worker = cluster.fork(environment());
