@@ -41,10 +41,16 @@ export async function openJournal(init: Init, log: OpenLog, store: Store): Promi
     bytesMax: config['journal.spoolBytes'],
     sizes: () => directory.bytes(),
     log,
-    onDropped: (changes) =>
+    onDropped: (changes) => {
       log.error('spool: full; ends of jobs are not recorded, and their jobs may be called again', undefined, {
         changes,
-      }),
+      });
+      directory
+        .noteDropped()
+        .catch((error: unknown) =>
+          log.error('spool: cannot leave a mark of changes that are not recorded', error),
+        );
+    },
   });
   const db = role === 'upkeep' ? await openDatabase(config) : null;
   return {

@@ -28,8 +28,9 @@ export interface ShippedNumbers {
   /** by instance: the newest number that dq reported to the partition as shipped, as the journal has it, and
    *  the one that it reports now */
   readonly marks: ReadonlyMap<number, { readonly known: Version; readonly next: Version }>;
-  /** dead writers whose streams are shipped to their end: the partition forgets them */
-  readonly gone: readonly string[];
+  /** Writers of the instance with a lower incarnation are dead, and shipped to their end: the partition
+   *  forgets them. null: none this time, because the partition would read all names */
+  readonly forget: { readonly instance: number; readonly below: number } | null;
 }
 
 export type PutOutcome =

@@ -65,6 +65,10 @@ export interface SpooledStreams {
   /** `isLiving`: of the process that writes the stream, determined before the call: one that dies later may
    *  have made further segments. */
   read(stream: StreamName, from: StreamPosition, isLiving: boolean, limits: ReadLimits): Promise<StreamPart>;
+  /** Whether a process could not record ends since the last takeDropped(), or since one that no
+   *  forgetDropped() followed. */
+  takeDropped(): Promise<boolean>;
+  forgetDropped(): Promise<void>;
   /** Bytes of all segments, those set aside and damaged ones included. */
   bytes(): Promise<number>;
   /** Moves a segment to late/. */

@@ -1,7 +1,7 @@
 // The directory of the spool, `<dataDir>/spool`: the streams of all processes of an instance. late/ holds
 // segments that are too old to be merged, damaged/ those with unreadable records.
 
-import { readdir, rename, rm, stat } from 'node:fs/promises';
+import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type {
   FoundSegment,
@@ -16,6 +16,8 @@ import { makeDirectory } from '../runtime/make-directory.ts';
 import { spoolLimits } from './limits.ts';
 import { fileNameOf, segmentNameOf, syncDirectory } from './segment.ts';
 import { StreamReader } from './stream-reader.ts';
+
+const droppedName = 'dropped';
 
 export class SpoolDirectory implements SpooledStreams {
   readonly path: string;
@@ -69,6 +71,28 @@ export class SpoolDirectory implements SpooledStreams {
     this.#readers.clear();
   }
 
+  /** Leaves a mark for the process that ships the streams: ends of jobs are recorded nowhere. */
+  async noteDropped(): Promise<void> {
+    await writeFile(join(this.path, droppedName), '', { mode: 0o600 });
+  }
+
+  async takeDropped(): Promise<boolean> {
+    const taken = join(this.path, `${droppedName}.taken`);
+    // A process that died after it had taken the mark left it here.
+    if (await exists(taken)) return true;
+    return rename(join(this.path, droppedName), taken).then(
+      () => true,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return false;
+        throw error;
+      },
+    );
+  }
+
+  async forgetDropped(): Promise<void> {
+    await rm(join(this.path, `${droppedName}.taken`), { force: true });
+  }
+
   /** Bytes of all segments, those in late/ and damaged/ included. */
   async bytes(): Promise<number> {
     const all = await Promise.all(
@@ -104,6 +128,12 @@ export class SpoolDirectory implements SpooledStreams {
     }
   }
 }
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
 
 /** None if the directory does not exist; without files that are removed meanwhile. */
 async function segmentsIn(directory: string): Promise<readonly FoundSegment[]> {

@@ -1,11 +1,12 @@
 // Removes log files older than log.days, history entries older than history.retention, dead letters older
-// than dead.retention, audit entries older than audit.days. Each kind has its own loop, so that none waits
-// for another; a failure is logged once and retried. Invariant: the store decides by its own clock what is
-// too old, and keeps every dead letter whose alert is owed.
+// than dead.retention, audit entries older than audit.days, changes and ended rows older than
+// journal.retention. Each kind has its own loop, so that none waits for another; a failure is logged once
+// and retried. Invariant: the store decides by its own clock what is too old, and keeps every dead letter
+// whose alert is owed.
 
 import { firstAuditId } from '../core/audit.ts';
 import { limits } from '../core/limits.ts';
-import type { RoleContext } from '../process/role.ts';
+import type { JournalParts, RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
@@ -14,7 +15,7 @@ import { upkeepLimits } from './limits.ts';
 
 export class Janitor implements Service {
   readonly #ctx: RoleContext;
-  readonly #loops: readonly Loop[];
+  readonly #loops: Loop[];
 
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
@@ -24,6 +25,9 @@ export class Janitor implements Service {
       this.#loop('dead letters', () => this.#expireDead()),
       this.#loop('audit entries', () => this.#trimAudit()),
     ];
+    const { journal } = ctx;
+    if (journal !== undefined)
+      this.#loops.push(this.#loop('rows of the journal', () => this.#trimJournal(journal)));
   }
 
   async start(): Promise<void> {
@@ -89,6 +93,16 @@ export class Janitor implements Service {
     const since = (await clock.read()) - config['audit.days'] * 86_400_000;
     const { more } = await registry.trimAudit(firstAuditId(since));
     return more ? upkeepLimits.retentionPauseMs : upkeepLimits.auditTrimMs;
+  }
+
+  /** Pauses as long as it took: MySQL has other work. By the earlier one of two clocks: an end that is
+   *  removed too early outranks no lost row. */
+  async #trimJournal({ db }: JournalParts): Promise<number> {
+    const { config, clock } = this.#ctx;
+    const began = performance.now();
+    const now = Math.min(await clock.read(), Date.now());
+    const more = await db.trim(now - config['journal.retention'], upkeepLimits.journalTrimMax);
+    return more ? performance.now() - began : upkeepLimits.journalTrimMs;
   }
 
   #waitMs(more: boolean): number {

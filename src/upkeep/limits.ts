@@ -58,6 +58,9 @@ export const upkeepLimits = {
   journalEveryMs: 1_000,
   journalBatch: { changes: 1_000, bytes: 1024 * 1024 },
   journalLateMs: 24 * 3_600_000,
+  /** Rows that one call removes: some 20 ms; and how often old ones are looked for. */
+  journalTrimMax: 1_000,
+  journalTrimMs: 60_000,
   /** Partitions are compared with the journal in turns of this time, each within lookAllMs; the marks of
    *  other instances are read again after marksEveryMs. */
   lookEveryMs: 1_000,

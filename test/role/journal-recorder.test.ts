@@ -156,6 +156,24 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.close();
   });
 
+  it('ends that a process could not record: raises since once, also when the recorder died meanwhile', async () => {
+    const spool = spoolDirectory();
+    const journal = journalOn();
+    const before = Date.now();
+    await spool.noteDropped();
+    const first = await recording(spool);
+    await until('since is raised', async () => (await journal.since()) >= before);
+    await until('the mark is gone', async () => !(await spool.takeDropped()));
+    expect(first.errors).toEqual([expect.stringContaining('ends of jobs were not recorded')]);
+    await first.recorder.drain(1_000);
+    const since = await journal.since();
+    // Taken, and not yet written to MySQL.
+    await spool.noteDropped();
+    expect(await spool.takeDropped()).toBe(true);
+    await recording(spool);
+    await until('since is raised again', async () => (await journal.since()) > since);
+  });
+
   it('MySQL went back: ships again from there, and reports it', async () => {
     const spool = spoolDirectory();
     const writer = await writerIn(spool);

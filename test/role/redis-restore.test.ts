@@ -196,7 +196,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
   it('look: makes a note when a writer or a mark has a lower number, raises marks, and forgets writers', async () => {
     const { under, trial, healing } = await opened();
     const { version } = await trial.push('a');
-    const none = { writers: new Map<string, number>(), marks: new Map(), gone: [] };
+    const none = { writers: new Map<string, number>(), marks: new Map(), forget: null };
     const mark = (known: number, next: number) => new Map([[7, { known, next }]]);
     const whole = { place: `${'5a'.repeat(8)}:0`, note: null, healed: 0 };
     expect(await healing.look(0, none)).toEqual(whole);
@@ -221,8 +221,12 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     expect((await healing.look(0, { ...none, marks: mark(known, known) })).note).toMatchObject({
       from: version,
     });
-    await healing.look(0, { ...none, gone: ['7.1'] });
-    expect(await under.raw.hget(meta, 'w7.1')).toBeNull();
+    const writers = async () => (await under.raw.hkeys(meta)).filter((name) => name.startsWith('w')).sort();
+    await under.raw.hset(meta, { 'w7.10': version, 'w70.1': version });
+    await healing.look(0, { ...none, forget: { instance: 7, below: 1 } });
+    expect(await writers()).toEqual(['w7.1', 'w7.10', 'w70.1']);
+    await healing.look(0, { ...none, forget: { instance: 7, below: 10 } });
+    expect(await writers()).toEqual(['w7.10', 'w70.1']);
   });
 
   it('olderOnly: an open row replaces an older version, and brings no absent job', async () => {

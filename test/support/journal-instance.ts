@@ -43,7 +43,10 @@ export async function journalInstance(
   const log = { ...silentLog, error: (message: string) => void errors.push(message) };
   const common = { journal, instance, log };
   const agents = () => {
-    const looker = new Looker({ ...common, healing, partitions: () => jobs.partitions() });
+    const looker = new Looker({
+      ...{ ...common, healing, partitions: () => jobs.partitions() },
+      deadBelow: () => null,
+    });
     const record = (changes: Parameters<typeof writer.write>[0]) => writer.write(changes, 'synced');
     const restorer = new Restorer({ ...common, healing, looker, record, barrierMs: 5_000 });
     const recorder = new Recorder({

@@ -18,6 +18,17 @@ describe('living processes', () => {
     expect([living.titleOf(3), living.titleOf(5)]).toEqual(['dq-server-0', '']);
   });
 
+  it('the lowest one, once no process can be missing for too short a time', () => {
+    const living = new LivingProcesses();
+    expect(living.lowest(20_000)).toBeNull();
+    living.receive(named([3, 'dq-server-0'], [4, 'dq-server-0']), 20_000);
+    expect(living.lowest(34_000)).toBeNull();
+    living.receive(named([3, 'dq-server-0'], [5, 'dq-server-0']), 34_000);
+    expect(living.lowest(36_000)).toBe(3);
+    living.receive(named([5, 'dq-server-0']), 37_000);
+    expect([living.lowest(38_000), living.lowest(52_000)]).toEqual([null, 5]);
+  });
+
   it('a missing one is dead after the time that a process without a master drains', () => {
     const living = new LivingProcesses();
     living.receive(named([3, 'dq-server-0']));

@@ -25,9 +25,17 @@ export function journalAgents(
   const { healing, jobs } = store;
   if (healing === undefined) throw new Error('this store keeps no numbers: it cannot have a journal');
   const common = { journal: db, instance: owner.instance, log };
-  const looker = new Looker({ ...common, healing, partitions: () => jobs.partitions() });
+  const looker = new Looker({
+    ...common,
+    healing,
+    partitions: () => jobs.partitions(),
+    deadBelow() {
+      const [alive, unshipped] = [living.lowest(), recorder.lowestOpen];
+      return alive === null || unshipped === null ? null : Math.min(alive, unshipped);
+    },
+  });
   const restorer = new Restorer({ ...common, healing, looker, record });
-  const recorder = new Recorder({
+  const recorder: Recorder = new Recorder({
     ...common,
     spool,
     looker,

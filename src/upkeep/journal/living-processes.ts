@@ -16,13 +16,24 @@ export class LivingProcesses {
   /** null: unknown, or the master does not name all roles */
   #titles: ReadonlyMap<number, string> | null = null;
   #highest = 0;
+  /** of the last list, and performance.now() since when it has been the lowest */
+  #lowest: number | null = null;
+  #lowestSince = 0;
   /** performance.now() of the first question about a missing process, by incarnation */
   readonly #missingSince = new Map<number, number>();
 
   /** The master's answer to who_lives. */
-  receive({ processes }: Living): void {
+  receive({ processes }: Living, now = performance.now()): void {
+    const lowest =
+      processes === undefined ? null : Math.min(...processes.map(([incarnation]) => incarnation));
+    if (lowest !== this.#lowest) [this.#lowest, this.#lowestSince] = [lowest, now];
     this.#titles = processes === undefined ? null : new Map(processes);
     this.#highest = Math.max(0, ...(this.#titles?.keys() ?? []));
+  }
+
+  /** Every process with a lower incarnation has been missing for long enough; null: unknown. */
+  lowest(now = performance.now()): number | null {
+    return now - this.#lowestSince < missingMs ? null : this.#lowest;
   }
 
   /** The title of a process that may live; empty if it is unknown. null: it is dead. */

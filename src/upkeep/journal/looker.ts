@@ -22,6 +22,8 @@ export interface LookerOptions {
   readonly journal: Pick<JournalDb, 'marks'>;
   readonly instance: number;
   readonly log: Log;
+  /** Writers of this instance with a lower incarnation are dead, and shipped to their end; null: unknown. */
+  readonly deadBelow: () => number | null;
 }
 
 export class Looker implements Service {
@@ -32,6 +34,8 @@ export class Looker implements Service {
   readonly #states = new Map<string, LossState>();
   /** by place and writer: the highest number that was shipped */
   readonly #shipped = new Map<string, Map<string, Version>>();
+  /** by place: performance.now() of the last look that forgot dead writers */
+  readonly #forgotAt = new Map<string, number>();
   /** by place and instance: the mark in the journal; null: unread */
   #marks: Map<string, Map<number, Version>> | null = null;
   #readAt = Number.NEGATIVE_INFINITY;
@@ -145,7 +149,9 @@ export class Looker implements Service {
   /** `next`: a number of this instance that is about to be shipped. */
   async #look(partition: Partition, next = 0): Promise<void> {
     const known = [...this.#partitions].find(([, its]) => its === partition)?.[0];
-    const state = await this.#options.healing.look(partition, this.#numbersOf(known, next));
+    const numbers = this.#numbersOf(known, next);
+    const state = await this.#options.healing.look(partition, numbers);
+    if (numbers.forget !== null) this.#forgotAt.set(state.place, performance.now());
     this.#partitions.set(state.place, partition);
     this.#states.set(state.place, state);
     // Its numbers could only be compared now that its place is known.
@@ -157,7 +163,15 @@ export class Looker implements Service {
     const marks = new Map<number, { readonly known: Version; readonly next: Version }>();
     for (const [its, known] of this.#marks?.get(place ?? '') ?? []) marks.set(its, { known, next: known });
     if (next > 0) marks.set(instance, { known: marks.get(instance)?.known ?? 0, next });
-    return { writers: this.#shipped.get(place ?? '') ?? new Map(), marks, gone: [] };
+    const below = this.#options.deadBelow();
+    const isDue = performance.now() - (this.#forgotAt.get(place ?? '') ?? 0) >= upkeepLimits.marksEveryMs;
+    const forget = place === undefined || below === null || !isDue ? null : { instance, below };
+    const writers = this.#shipped.get(place ?? '') ?? new Map<string, Version>();
+    // Before the call, whose reply may be lost: a forgotten writer compared again looks like a loss.
+    if (forget !== null)
+      for (const writer of writers.keys())
+        if (Number(writer.split('.')[1]) < forget.below) writers.delete(writer);
+    return { writers, marks, forget };
   }
 }
 

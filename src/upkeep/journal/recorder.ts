@@ -62,6 +62,7 @@ export class Recorder implements Service {
   /** incarnations of streams that are shipped to their end */
   readonly #ended = new Set<number>();
   #state: Omit<RecorderState, 'lagMs'> = { spoolBytes: 0, late: 0, damaged: 0 };
+  #lowestOpen: number | null = null;
   /** instant of the last change that was shipped while more waited */
   #behindSince: number | null = null;
 
@@ -79,6 +80,7 @@ export class Recorder implements Service {
       },
       onFailure: (error) => {
         this.#positions = null;
+        this.#lowestOpen = null;
         this.#behindSince ??= Date.now();
         this.#failures.failed(error);
       },
@@ -88,6 +90,11 @@ export class Recorder implements Service {
 
   get state(): RecorderState {
     return { ...this.#state, lagMs: this.#behindSince === null ? 0 : Date.now() - this.#behindSince };
+  }
+
+  /** The lowest incarnation whose stream may hold unshipped changes; Infinity: none does. null: unknown. */
+  get lowestOpen(): number | null {
+    return this.#lowestOpen;
   }
 
   start(): Promise<void> {
@@ -105,12 +112,15 @@ export class Recorder implements Service {
     const began = performance.now();
     const self = { instance, host, barrier: this.#barrier, highest: this.#highest };
     const barrier = await journal.seen({ ...self, spoolBytes: this.#state.spoolBytes });
+    await this.#noteDropped();
     const positions = this.#positions ?? (await this.#askPositions());
     this.#positions = positions;
     const streams = (await spool.streams()).filter((stream) => stream.instance === instance);
     let isBehind = false;
     for (const stream of streams)
       if (!this.#ended.has(stream.incarnation)) isBehind = (await this.#ship(stream)) || isBehind;
+    const open = streams.filter(({ incarnation }) => !this.#ended.has(incarnation));
+    this.#lowestOpen = Math.min(...open.map(({ incarnation }) => incarnation));
     await this.#clean(streams);
     const bytes = await spool.bytes();
     this.#state = { ...this.#state, spoolBytes: bytes };
@@ -123,6 +133,15 @@ export class Recorder implements Service {
     }
     const isFilling = bytes > spoolBytes / 4;
     return isFilling ? 0 : performance.now() - began;
+  }
+
+  /** Ends that a process could not record: jobs accepted before now may have ended without a change. */
+  async #noteDropped(): Promise<void> {
+    const { journal, spool, log } = this.#options;
+    if (!(await spool.takeDropped())) return;
+    await journal.raiseSince(Date.now());
+    await spool.forgetDropped();
+    log.error('recorder: ends of jobs were not recorded, because the spool was full or its disk failed');
   }
 
   /** Where the database is. It may have gone back while it was unavailable. */

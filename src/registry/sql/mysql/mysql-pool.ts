@@ -14,10 +14,10 @@ import { MysqlError, mysqlError } from './mysql-failure.ts';
  *  not chain; updates without a key and results of any length are allowed. REPEATABLE READ: a change is read
  *  from one state. wait_timeout frees the locks of a frozen process. Lock and statement limits (MariaDB and
  *  MySQL syntax, each in a comment that the other skips): abandoned statements must not occupy the server's
- *  connections. */
+ *  connections. UTC: in other zones an hour comes twice. */
 const sessionOf = (statementS: number) => [
   `SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
-    completion_type = 0, sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
+    time_zone = '+00:00', completion_type = 0, sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
     innodb_lock_wait_timeout = ${sqlLimits.mysqlLockWaitS}, lock_wait_timeout = ${sqlLimits.mysqlLockWaitS},
     wait_timeout = ${sqlLimits.mysqlIdleS}`,
   `SET SESSION autocommit = 1 /*M!100100 , max_statement_time = ${statementS} */

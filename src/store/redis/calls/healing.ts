@@ -45,7 +45,7 @@ export function healingCalls(shards: Shards): Healing {
   };
 }
 
-function lookArgs({ writers, marks, gone }: ShippedNumbers): readonly Arg[] {
+function lookArgs({ writers, marks, forget }: ShippedNumbers): readonly Arg[] {
   const compared = [
     ...[...writers].map(([name, number]) => [`w${name}`, number] as const),
     ...[...marks].map(([instance, { known }]) => [`r${instance}`, known] as const),
@@ -56,7 +56,7 @@ function lookArgs({ writers, marks, gone }: ShippedNumbers): readonly Arg[] {
     ...compared.flat(),
     raised.length,
     ...raised.flat(),
-    ...gone.map((name) => `w${name}`),
+    ...(forget === null ? [] : [forget.instance, forget.below]),
   ];
 }
 

@@ -2,7 +2,8 @@
 -- look: compares the numbers that the bucket has with those that the journal knows. A lower one makes a note.
 -- @keys P
 -- @args number of fields to compare; per field: name (w<writer> or r<instance>), number that it must have;
---   number of marks to raise, per mark: name (r<instance>), number; names of fields to forget
+--   number of marks to raise, per mark: name (r<instance>), number; optional: an instance, and the
+--   incarnation below which its writers are forgotten
 -- @returns as in P:n the note, or the id of the last one that was healed (0: none was)
 -- @writes the note, marks, numbers
 -- @include clock, numbers, healing
@@ -21,6 +22,13 @@ for i = marks_at + 1, marks_at + 2 * marks, 2 do
   local stored = tonumber(call('HGET', P .. ':n', ARGV[i]) or '0')
   if tonumber(ARGV[i + 1]) > stored then call('HSET', P .. ':n', ARGV[i], ARGV[i + 1]) end
 end
-for i = marks_at + 2 * marks + 1, #ARGV do call('HDEL', P .. ':n', ARGV[i]) end
+local forget = ARGV[marks_at + 2 * marks + 1]
+if forget then
+  local below = tonumber(ARGV[marks_at + 2 * marks + 2])
+  for _, name in ipairs(call('HKEYS', P .. ':n')) do
+    local instance, incarnation = string.match(name, '^w(%d+)%.(%d+)$')
+    if instance == forget and tonumber(incarnation) < below then call('HDEL', P .. ':n', name) end
+  end
+end
 keep_numbers()
 return note and note_text() or digits(healed)
