@@ -107,7 +107,7 @@ async function composeRole(
   const journal =
     redis === null || !hasJournal(config)
       ? null
-      : await (await import('./journal.ts')).openJournal(init, log, redis.store);
+      : await (await import('./journal.ts')).openJournal(init, log, metrics.buffer, redis.store);
   const store = journal?.store ?? redis?.store ?? connection.store;
   const clock = new StoreClock(() => store.admin.clock());
   const counters = new StatSender(config.timezone, clock, log, async (deltas) => {

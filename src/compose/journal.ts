@@ -11,6 +11,7 @@ import type { JournalParts } from '../process/role.ts';
 import type { Init } from '../process/worker-life.ts';
 import { SpoolDirectory } from '../spool/spool-directory.ts';
 import { SpoolWriter } from '../spool/spool-writer.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 
 /** Whether the configuration has a journal: it needs Redis and MySQL. */
@@ -31,16 +32,23 @@ export interface ProcessJournal {
   close(): Promise<void>;
 }
 
-export async function openJournal(init: Init, log: OpenLog, store: Store): Promise<ProcessJournal> {
+export async function openJournal(
+  init: Init,
+  log: OpenLog,
+  metrics: Metrics,
+  store: Store,
+): Promise<ProcessJournal> {
   const { config, instance, incarnation, role } = init;
   const directory = new SpoolDirectory(config.dataDir);
+  const mode = config['journal.mode'] === 'lazy' ? 'lazy' : 'sync';
   const writer = new SpoolWriter({
     directory: directory.path,
     stream: { instance, incarnation },
-    mode: config['journal.mode'] === 'lazy' ? 'lazy' : 'sync',
+    mode,
     bytesMax: config['journal.spoolBytes'],
     sizes: () => directory.bytes(),
     log,
+    metrics,
     onDropped: (changes) => {
       log.error('spool: full; ends of jobs are not recorded, and their jobs may be called again', undefined, {
         changes,
@@ -54,11 +62,16 @@ export async function openJournal(init: Init, log: OpenLog, store: Store): Promi
   });
   const db = role === 'upkeep' ? await openDatabase(config) : null;
   return {
-    store: journaled(store, writer),
+    store: journaled(store, writer, mode),
     parts:
       db === null
         ? undefined
-        : { db, spool: directory, record: (changes) => writer.write(changes, 'synced') },
+        : {
+            db,
+            spool: directory,
+            record: (changes) => writer.write(changes, 'synced'),
+            trouble: () => writer.trouble,
+          },
     start: () => (role === 'server' ? writer.start() : Promise.resolve()),
     async close() {
       await writer.close();

@@ -45,9 +45,24 @@ export function journaledDead(dead: DeadLetters, spool: Spool): DeadLetters {
   };
 }
 
-export function journaledAdmin(admin: StoreAdmin, spool: Spool): StoreAdmin {
+const durability: Readonly<Record<'sync' | 'lazy', string>> = {
+  sync: 'Redis with a journal: survives kill -9 and a power cut of dq and Redis, and the loss of all data in Redis',
+  lazy: 'Redis with a lazy journal: survives kill -9 of dq and Redis, and the loss of all data in Redis; a power cut that Redis does not survive loses up to 1 s',
+};
+
+export function journaledAdmin(admin: StoreAdmin, spool: Spool, mode: 'sync' | 'lazy'): StoreAdmin {
   return {
     ...admin,
+    async health() {
+      const health = await admin.health();
+      const { trouble } = spool;
+      return {
+        ...health,
+        ok: health.ok && trouble === null,
+        durability: health.ok ? durability[mode] : health.durability,
+        warnings: [...(trouble === null ? [] : [`journal: the spool ${trouble}`]), ...health.warnings],
+      };
+    },
     purgeTopic: (topic, max, onChanged) =>
       admin.purgeTopic(topic, max, stepsTo(spool, 'synced', purged, onChanged)),
   };

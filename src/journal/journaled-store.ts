@@ -11,13 +11,14 @@ import type { Spool } from '../ports/spool.ts';
 import { journaledAdmin, journaledAlerts, journaledDead } from './journaled-bulk.ts';
 import { journaledJobs } from './journaled-jobs.ts';
 
-export function journaled(store: Store, spool: Spool): Store {
+/** `mode`: of the spool */
+export function journaled(store: Store, spool: Spool, mode: 'sync' | 'lazy'): Store {
   return {
     ...store,
     jobs: journaledJobs(store.jobs, spool),
     dead: journaledDead(store.dead, spool),
     alerts: journaledAlerts(store.alerts, spool),
-    admin: journaledAdmin(store.admin, spool),
+    admin: journaledAdmin(store.admin, spool, mode),
     /** The store first: no record follows the end of the stream. */
     async close() {
       try {

@@ -11,6 +11,8 @@ export interface Spool {
    *  written). Rejects with StoreError `unknown`, code `spool_failed`, when their write or fdatasync failed,
    *  or after limits.redisCallMs; the records are then written once more, into a new file. */
   write(changes: readonly Change[], until: 'written' | 'synced'): Promise<void>;
+  /** Why pushes and verbs are rejected: the end of a sentence about the spool; null: they are not. */
+  readonly trouble: string | null;
   /** Ends the stream of this process: its records are synced, and none follows. */
   close(): Promise<void>;
 }
@@ -69,6 +71,8 @@ export interface SpooledStreams {
    *  forgetDropped() followed. */
   takeDropped(): Promise<boolean>;
   forgetDropped(): Promise<void>;
+  /** Segments in late/ and damaged/. */
+  setAsideCounts(): Promise<{ readonly late: number; readonly damaged: number }>;
   /** Bytes of all segments, those set aside and damaged ones included. */
   bytes(): Promise<number>;
   /** Moves a segment to late/. */

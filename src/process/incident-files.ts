@@ -7,7 +7,15 @@ import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeDurably } from '../runtime/durable-file.ts';
 
-export const incidentKinds = ['crash_loop', 'given_up', 'store', 'redis', 'late'] as const;
+export const incidentKinds = [
+  'crash_loop',
+  'given_up',
+  'store',
+  'redis',
+  'late',
+  'journal',
+  'went_back',
+] as const;
 
 /** The start or the end of a failure state. */
 export interface Incident {

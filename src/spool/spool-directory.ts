@@ -93,6 +93,14 @@ export class SpoolDirectory implements SpooledStreams {
     await rm(join(this.path, `${droppedName}.taken`), { force: true });
   }
 
+  async setAsideCounts(): Promise<{ readonly late: number; readonly damaged: number }> {
+    const [late, damaged] = await Promise.all([
+      segmentsIn(join(this.path, 'late')),
+      segmentsIn(join(this.path, 'damaged')),
+    ]);
+    return { late: late.length, damaged: damaged.length };
+  }
+
   /** Bytes of all segments, those in late/ and damaged/ included. */
   async bytes(): Promise<number> {
     const all = await Promise.all(

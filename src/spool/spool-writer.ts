@@ -13,6 +13,7 @@ import { StoreError } from '../ports/store-error.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { orAfter, within } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
+import { type Metrics, noMetrics } from '../telemetry/metrics.ts';
 import { spoolLimits } from './limits.ts';
 import { closedBytes, recordBytesMax, withoutAttempt, writeChange, writeClosed } from './record.ts';
 import {
@@ -36,6 +37,8 @@ export interface SpoolWriterOptions {
   readonly log: Log;
   /** Called with a number of changes that are recorded nowhere, because the spool is full or fails. */
   readonly onDropped: (changes: number) => void;
+  /** of each write and fdatasync; absent: they are not counted */
+  readonly metrics?: Metrics;
   readonly files?: SegmentFiles;
   /** for tests: other values of spoolLimits and limits.redisCallMs */
   readonly segmentBytes?: number;
@@ -66,6 +69,7 @@ export class SpoolWriter implements Spool {
   readonly #options: SpoolWriterOptions;
   readonly #files: SegmentFiles;
   readonly #segmentBytes: number;
+  readonly #metrics: Metrics;
   readonly #failures: FailureLog;
   #waiting: Batch[] = [];
   #waitingBytes = 0;
@@ -93,6 +97,7 @@ export class SpoolWriter implements Spool {
   constructor(options: SpoolWriterOptions) {
     this.#options = options;
     this.#files = options.files ?? realFiles;
+    this.#metrics = options.metrics ?? noMetrics;
     this.#segmentBytes = options.segmentBytes ?? spoolLimits.segmentBytes;
     this.#failures = new FailureLog(options.log, {
       failure: 'spool: cannot write; pushes are rejected until it can',
@@ -110,6 +115,13 @@ export class SpoolWriter implements Spool {
     if (this.#closing || this.#failures.isFailing) return false;
     if (performance.now() - this.#lookedAt >= spoolLimits.sizesMs) void this.#look();
     return this.#hasSpace(bytes);
+  }
+
+  get trouble(): string | null {
+    if (this.#failures.isFailing) return 'cannot be written; the error log has the reason';
+    return this.#closing || this.admits(0)
+      ? null
+      : 'is full: see journal.spoolBytes, and whether MySQL takes the journal';
   }
 
   async write(changes: readonly Change[], until: 'written' | 'synced'): Promise<void> {
@@ -247,7 +259,10 @@ export class SpoolWriter implements Spool {
       throw error;
     }
     segment.at += records.length;
-    for (const { changes } of group) this.#unsynced.push(...changes);
+    for (const { changes } of group) {
+      this.#unsynced.push(...changes);
+      for (const { kind } of changes) this.#metrics.count('dq_journal_changes_total', 1, kind);
+    }
     this.#unsyncedBytes += bytes;
     for (const batch of group) if (!batch.waitsForSync) batch.resolve();
     const isSyncWanted = group.some(({ waitsForSync }) => waitsForSync);
@@ -262,12 +277,14 @@ export class SpoolWriter implements Spool {
     this.#isSyncDue = false;
     const segment = this.#current;
     if (this.#unsynced.length === 0 || segment === null) return;
+    const began = performance.now();
     try {
       await segment.file.sync();
     } catch (error) {
       this.#abandon(segment, group);
       throw error;
     }
+    this.#metrics.observe('dq_journal_sync_seconds', (performance.now() - began) / 1_000);
     this.#unsynced = [];
     this.#unsyncedBytes = 0;
   }

@@ -3,6 +3,7 @@
 // (null).
 
 import type { AttemptReason } from '../core/job.ts';
+import type { ChangeKind } from '../core/journal/change.ts';
 
 /** null: any text */
 type Label = readonly [name: string, values: readonly string[] | null];
@@ -51,6 +52,10 @@ const reasons = [
   'lease_expired',
   'nacked',
 ] as const satisfies readonly (AttemptReason | 'none')[];
+
+const changeKinds = [
+  ...(['accepted', 'moved', 'retried', 'dead', 'ended', 'alert', 'restored'] as const),
+] as const satisfies readonly ChangeKind[];
 
 const states = ['delayed', 'ready', 'reserved', 'dead'] as const;
 const roles = ['store', 'server', 'console', 'timer', 'notifier', 'upkeep'] as const;
@@ -146,6 +151,17 @@ export const metricDeclarations = {
   dq_store_warnings: gauge('Dangerous settings of the job store; `/readyz` names them', []),
   dq_store_group_commit_seconds: histogram('Duration of a COMMIT of the store, fsync included', waitBounds),
   dq_store_group_items: histogram('Jobs and calls that shared a transaction', itemBounds),
+  dq_spool_bytes: gauge('Bytes of the spool of the journal, kept segments included', []),
+  dq_journal_lag_seconds: gauge('Age of the oldest change that MySQL does not have yet; 0: it has all', []),
+  dq_journal_sync_seconds: histogram('Duration of an fdatasync of the spool', waitBounds),
+  dq_journal_changes_total: counter('Changes of jobs that were written to the spool', [
+    ['kind', changeKinds],
+  ]),
+  dq_restoring: gauge('Partitions of Redis that lost changes and are not healed yet', []),
+  dq_store_went_back_total: counter('Healings that began because a Redis lost changes', [['server', null]]),
+  dq_restored_jobs_total: counter('Rows of the journal that healings compared with the jobs', [
+    ['outcome', ['put', 'removed', 'kept']],
+  ]),
   dq_log_lines_dropped_total: counter('Log lines dropped: not written, or beyond `log.bytesMaxPerDay`', []),
   dq_in_flight: gauge('Running requests, callbacks and store calls', [['role', roles]]),
   dq_worker_deaths_total: counter('Worker processes that ended without a request', [['role', roles]]),

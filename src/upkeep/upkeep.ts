@@ -142,7 +142,10 @@ class Upkeep implements Role {
     const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
     this.#ring = new AttemptRing(Date.now());
     answerQuestions(ctx.link, log, { attempts: (asked) => this.#ring.list(asked) });
-    this.#journal = ctx.journal === undefined ? null : journalAgents(ctx, ctx.journal, this.#living);
+    this.#journal =
+      ctx.journal === undefined
+        ? null
+        : journalAgents(ctx, ctx.journal, this.#living, this.#incidents, times.health.everyMs);
     this.#soleAgents = [
       ...(this.#journal?.all ?? []),
       this.#health,

@@ -52,7 +52,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
     const altered = { ...store, jobs: { ...store.jobs, ...alter(store) } };
     return {
       ...{ plain: new Trial(under), spool },
-      trial: new Trial({ ...under, store: journaled(altered, spool) }),
+      trial: new Trial({ ...under, store: journaled(altered, spool, 'sync') }),
     };
   }
 
@@ -401,7 +401,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
     const under = await openEmpty(server, { writer: '7.9' });
     const directory = spoolDirectory();
     const spool = await writerIn(directory);
-    const store = journaled(under.store, spool);
+    const store = journaled(under.store, spool, 'sync');
     const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
     const source = new RandomOperations(seed, Date.now);
     for (let done = 0; done < 400; done += 1) {
@@ -420,10 +420,23 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
     const under = await openEmpty(server);
     await owned('test', Promise.resolve({ stop: () => under.close() }));
     const plain = new Trial(under);
-    const trial = new Trial({ ...under, store: journaled(under.store, new MemorySpool()) });
+    const trial = new Trial({ ...under, store: journaled(under.store, new MemorySpool(), 'sync') });
     await expect(trial.push('a')).rejects.toThrow('names no changes');
     await expect(trial.tryPush('a', { mode: 'keep' })).rejects.toThrow('names no changes');
     await expect(trial.ack(await plain.lease())).rejects.toThrow('names no changes');
+  });
+
+  it('health: what jobs survive, and a spool that rejects pushes', async () => {
+    const under = await openEmpty(server, { writer: '7.9' });
+    const spool = new MemorySpool();
+    const { admin } = journaled(under.store, spool, 'lazy');
+    expect(await admin.health()).toMatchObject({
+      ok: true,
+      durability: expect.stringContaining('lazy journal'),
+    });
+    spool.isFull = true;
+    const health = await admin.health();
+    expect([health.ok, health.warnings[0]]).toEqual([false, 'journal: the spool is full']);
   });
 
   it('close: ends the stream after the store', async () => {
@@ -439,6 +452,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
         },
       },
       spool,
+      'sync',
     );
     await store.close();
     expect([order, spool.isClosed]).toEqual([['store, spool closed: false'], true]);

@@ -72,7 +72,7 @@ export async function journalInstance(
     await writer.close();
   });
   return {
-    store: journaled(under.store, writer),
+    store: journaled(under.store, writer, 'sync'),
     ...{ under, spool, errors },
     get recorder() {
       return running.recorder;

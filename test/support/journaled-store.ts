@@ -14,7 +14,7 @@ import { MemorySpool } from './memory-spool.ts';
 /** `under`: opened for a journal */
 export function journaledUnderTest(under: StoreUnderTest, spool = new MemorySpool()): StoreUnderTest {
   return {
-    store: journaled(under.store, spool),
+    store: journaled(under.store, spool, 'sync'),
     dump: () => under.dump(),
     async close() {
       const { jobs } = await under.dump();

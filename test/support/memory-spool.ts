@@ -30,6 +30,10 @@ export class MemorySpool implements Spool {
     this.isClosed = true;
   }
 
+  get trouble(): string | null {
+    return this.isFull ? 'is full' : null;
+  }
+
   get changes(): readonly Change[] {
     return this.writes.flatMap(({ changes }) => changes);
   }

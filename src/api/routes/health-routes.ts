@@ -110,6 +110,8 @@ const incidentText: Readonly<Record<Incident['kind'], (about: string) => string>
   store: () => 'the job store fails',
   redis: () => 'a Redis is unusable',
   late: () => 'jobs are late',
+  journal: (part) => `the journal has a failure (${part})`,
+  went_back: () => 'a Redis lost jobs, and they are being restored',
 };
 
 /** An incident does not make dq unready: dq works, and a mail is due. */

@@ -4,6 +4,8 @@
 import { hostname } from 'node:os';
 import type { JournalParts, RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
+import type { Incidents } from '../alerts/incidents.ts';
+import { JournalWatch } from './journal-watch.ts';
 import type { LivingProcesses } from './living-processes.ts';
 import { Looker } from './looker.ts';
 import { Recorder } from './recorder.ts';
@@ -18,9 +20,18 @@ export interface JournalAgents {
 }
 
 export function journalAgents(
-  { store, owner, config, log }: Pick<RoleContext, 'store' | 'owner' | 'config' | 'log'>,
-  { db, spool, record }: JournalParts,
+  {
+    store,
+    owner,
+    config,
+    log,
+    metrics,
+    shards,
+  }: Pick<RoleContext, 'store' | 'owner' | 'config' | 'log' | 'metrics' | 'shards'>,
+  { db, spool, record, trouble }: JournalParts,
   living: LivingProcesses,
+  incidents: Incidents,
+  everyMs: number,
 ): JournalAgents {
   const { healing, jobs } = store;
   if (healing === undefined) throw new Error('this store keeps no numbers: it cannot have a journal');
@@ -34,7 +45,16 @@ export function journalAgents(
       return alive === null || unshipped === null ? null : Math.min(alive, unshipped);
     },
   });
-  const restorer = new Restorer({ ...common, healing, looker, record });
+  const watch = new JournalWatch({
+    recorder: () => recorder.state,
+    ...{ looker, spool, trouble, incidents, metrics, log, everyMs },
+    spoolBytes: config['journal.spoolBytes'],
+    nameOf(shard) {
+      const url = shards?.servers.list.shards.find(({ id }) => id === shard)?.url;
+      return url === undefined ? shard : (shards?.servers.nameOf(url) ?? shard);
+    },
+  });
+  const restorer = new Restorer({ ...common, healing, looker, record, watch });
   const recorder: Recorder = new Recorder({
     ...common,
     spool,
@@ -47,5 +67,5 @@ export function journalAgents(
       log.error('recorder: MySQL went back to an older state; the spool of the last hour is shipped again'),
     onLate: (changes) => restorer.addLate(changes),
   });
-  return { looker, recorder, restorer, all: [looker, recorder, restorer] };
+  return { looker, recorder, restorer, all: [looker, recorder, restorer, watch] };
 }

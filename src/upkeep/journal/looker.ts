@@ -70,6 +70,11 @@ export class Looker implements Service {
     return [...this.#states.values()].flatMap(({ note }) => note ?? []);
   }
 
+  /** Whether each partition has been looked at. */
+  get hasSeenAll(): boolean {
+    return this.#states.size >= this.#options.partitions().length && this.#states.size > 0;
+  }
+
   /** Looks at the known partitions of a shard. Rejects with StoreError when one does not answer. */
   async lookAt(shard: string): Promise<void> {
     for (const [place, partition] of this.#partitions)

@@ -39,10 +39,6 @@ export interface RecorderState {
   readonly lagMs: number;
   /** bytes of all segments */
   readonly spoolBytes: number;
-  /** segments that are too old to be merged */
-  readonly late: number;
-  /** since the start */
-  readonly damaged: number;
 }
 
 const start: StreamPosition = { segment: 0, offset: 0 };
@@ -61,7 +57,7 @@ export class Recorder implements Service {
   #highest = 0;
   /** incarnations of streams that are shipped to their end */
   readonly #ended = new Set<number>();
-  #state: Omit<RecorderState, 'lagMs'> = { spoolBytes: 0, late: 0, damaged: 0 };
+  #spoolBytes = 0;
   #lowestOpen: number | null = null;
   /** instant of the last change that was shipped while more waited */
   #behindSince: number | null = null;
@@ -89,7 +85,8 @@ export class Recorder implements Service {
   }
 
   get state(): RecorderState {
-    return { ...this.#state, lagMs: this.#behindSince === null ? 0 : Date.now() - this.#behindSince };
+    const lagMs = this.#behindSince === null ? 0 : Date.now() - this.#behindSince;
+    return { lagMs, spoolBytes: this.#spoolBytes };
   }
 
   /** The lowest incarnation whose stream may hold unshipped changes; Infinity: none does. null: unknown. */
@@ -111,7 +108,7 @@ export class Recorder implements Service {
     const { journal, spool, instance, host, spoolBytes } = this.#options;
     const began = performance.now();
     const self = { instance, host, barrier: this.#barrier, highest: this.#highest };
-    const barrier = await journal.seen({ ...self, spoolBytes: this.#state.spoolBytes });
+    const barrier = await journal.seen({ ...self, spoolBytes: this.#spoolBytes });
     await this.#noteDropped();
     const positions = this.#positions ?? (await this.#askPositions());
     this.#positions = positions;
@@ -123,7 +120,7 @@ export class Recorder implements Service {
     this.#lowestOpen = Math.min(...open.map(({ incarnation }) => incarnation));
     await this.#clean(streams);
     const bytes = await spool.bytes();
-    this.#state = { ...this.#state, spoolBytes: bytes };
+    this.#spoolBytes = bytes;
     if (!isBehind) {
       this.#behindSince = null;
       // All that the spool held when the barrier was read is shipped.
@@ -208,7 +205,6 @@ export class Recorder implements Service {
         },
       );
     }
-    this.#state = { ...this.#state, late: this.#state.late + late.length };
   }
 
   #report(
@@ -222,7 +218,6 @@ export class Recorder implements Service {
         incarnation,
         segment,
       });
-    this.#state = { ...this.#state, damaged: this.#state.damaged + damaged.length };
   }
 
   /** Removes shipped segments, and the positions of streams that have ended and have no file left. */

@@ -17,6 +17,7 @@ import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
+import type { JournalWatch } from './journal-watch.ts';
 import { type Looker, shardOf } from './looker.ts';
 
 export interface RestorerOptions {
@@ -27,6 +28,8 @@ export interface RestorerOptions {
   readonly log: Log;
   /** Writes changes to the spool. */
   readonly record: (changes: readonly Change[]) => Promise<void>;
+  /** receives the healings */
+  readonly watch?: Pick<JournalWatch, 'lost' | 'compared' | 'healed'>;
   /** for tests: other values of upkeepLimits */
   readonly barrierMs?: number;
 }
@@ -98,7 +101,7 @@ export class Restorer implements Service {
   }
 
   async #heal(work: RestoreWork): Promise<void> {
-    const { looker, journal, healing, instance, log } = this.#options;
+    const { looker, journal, healing, instance, log, watch } = this.#options;
     await looker.lookAt(work.about);
     const notes = byShard(looker.notes).get(work.about) ?? [];
     let at: RestoreWork = work;
@@ -106,6 +109,7 @@ export class Restorer implements Service {
     if (notes.length > 0 && notes.every(({ id }) => id <= work.note)) {
       const from = Math.min(...notes.map((note) => note.from));
       log.notice('restorer: the store lost changes; heals it from the journal', { shard: work.about, from });
+      await watch?.lost(work.about, from, work.cursor !== null);
       at = await this.#passBarrier(at);
       // Changes that the barrier brought may show an older loss: a new note, and other work.
       await looker.lookAt(work.about);
@@ -113,6 +117,7 @@ export class Restorer implements Service {
       at = await this.#compareAll(at, notes, from);
       for (const note of notes) await healing.advance(note, 'healed');
       log.notice('restorer: the store is healed', { shard: work.about, ...at.counts });
+      await watch?.healed(work.about, at.counts);
     }
     await journal.endRestore(at, instance, 'done');
   }
@@ -187,6 +192,7 @@ export class Restorer implements Service {
       const { rows, nextCursor } = await read(cursor.page);
       const wanted = rows.filter((row) => (isEnds && isEnded(row)) || isRestorable(row));
       const counts = await this.#put(wanted, (row) => ids.get(row.place) ?? 0, isEnds);
+      this.#options.watch?.compared(counts);
       at = await this.#saveAt({ ...at, counts: sumOf(at.counts, counts) }, { ...cursor, page: nextCursor });
       if (nextCursor === null) return at;
       await this.#sleep(performance.now() - began);

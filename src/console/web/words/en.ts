@@ -793,6 +793,8 @@ export const en = {
   incident_store: 'The job store fails',
   incident_redis: 'A Redis is unusable',
   incident_late: 'Jobs are late',
+  incident_journal: 'The journal has a failure',
+  incident_went_back: 'A Redis lost jobs',
   with_ended: 'With ended ones',
   no_incidents_ever: 'No incidents',
   since: 'Since',

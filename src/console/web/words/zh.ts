@@ -780,6 +780,8 @@ export const zh = {
   incident_store: '任务存储故障',
   incident_redis: 'Redis 不可用',
   incident_late: '任务延误',
+  incident_journal: '变更日志故障',
+  incident_went_back: 'Redis 丢失任务',
   with_ended: '含已结束',
   no_incidents_ever: '没有故障',
   since: '起始',

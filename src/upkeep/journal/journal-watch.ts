@@ -1,0 +1,159 @@
+// Watches the journal of this instance for people: opens and ends its incidents, and publishes its metrics.
+// Changes nothing in the store and in the spool.
+
+import type { Version } from '../../core/job.ts';
+import type { RestoreCounts } from '../../ports/journal.ts';
+import type { SpooledStreams } from '../../ports/spool.ts';
+import { Loop, onceIn } from '../../runtime/loop.ts';
+import type { Service } from '../../runtime/service.ts';
+import type { Log } from '../../telemetry/log.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import type { Incidents } from '../alerts/incidents.ts';
+import { upkeepLimits } from '../limits.ts';
+import type { Looker } from './looker.ts';
+import type { RecorderState } from './recorder.ts';
+
+export interface JournalWatchOptions {
+  /** of the recorder */
+  readonly recorder: () => RecorderState;
+  readonly looker: Pick<Looker, 'notes' | 'hasSeenAll'>;
+  readonly spool: Pick<SpooledStreams, 'setAsideCounts'>;
+  /** of the spool's writer in this process: why it rejects pushes */
+  readonly trouble: () => string | null;
+  readonly incidents: Pick<Incidents, 'begin' | 'end' | 'open'>;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  /** limit of the spool */
+  readonly spoolBytes: number;
+  /** the server of a shard as operators know it */
+  readonly nameOf: (shard: string) => string;
+  readonly everyMs: number;
+}
+
+/** Parts of the journal that have an incident of their own. */
+type Part = 'shipping' | 'spool' | 'pushes' | 'damaged' | 'late';
+
+const journal = (about: Part) => ({ kind: 'journal', about }) as const;
+const wentBack = (server: string) => ({ kind: 'went_back', about: server }) as const;
+
+export class JournalWatch implements Service {
+  readonly #options: JournalWatchOptions;
+  readonly #loop: Loop;
+
+  constructor(options: JournalWatchOptions) {
+    this.#options = options;
+    this.#loop = new Loop({
+      step: onceIn(options.everyMs, () => this.#check(), 'later'),
+      onFailure: (error) => options.log.error('journal-watch: cannot check the journal', error),
+      failureWaitMs: options.everyMs,
+    });
+  }
+
+  async start(): Promise<void> {
+    await this.#loop.start();
+  }
+
+  async drain(deadlineMs: number): Promise<void> {
+    await this.#loop.drain(deadlineMs);
+  }
+
+  /** Called when a healing begins. `from`: 0: the shard was emptied. `isRepeat`: an earlier worker had
+   *  begun it. */
+  async lost(shard: string, from: Version, isRepeat: boolean): Promise<void> {
+    const { incidents, metrics, nameOf } = this.#options;
+    const server = nameOf(shard);
+    if (!isRepeat) metrics.count('dq_store_went_back_total', 1, server);
+    const how = from === 0 ? 'lost all its jobs' : 'went back to an older state';
+    await incidents.begin(
+      wentBack(server),
+      `Redis at ${server} ${how}; dq restores the jobs from the journal`,
+    );
+  }
+
+  /** Called after each page of rows that were compared. */
+  compared({ put, removed, kept }: RestoreCounts): void {
+    const { metrics } = this.#options;
+    for (const [outcome, n] of [
+      ['put', put],
+      ['removed', removed],
+      ['kept', kept],
+    ] as const)
+      if (n > 0) metrics.count('dq_restored_jobs_total', n, outcome);
+  }
+
+  /** Called when a healing has ended. */
+  async healed(shard: string, { done, put, removed }: RestoreCounts): Promise<void> {
+    const { incidents, nameOf } = this.#options;
+    const server = nameOf(shard);
+    const counts = `${put} jobs put back, ${removed} removed that had ended, of ${done} compared`;
+    await incidents.end(wentBack(server), `Redis at ${server} has its jobs again: ${counts}`);
+  }
+
+  async #check(): Promise<void> {
+    const { recorder, looker, spool, metrics } = this.#options;
+    const { lagMs, spoolBytes } = recorder();
+    metrics.set('dq_spool_bytes', [[spoolBytes]]);
+    metrics.set('dq_journal_lag_seconds', [[lagMs / 1_000]]);
+    metrics.set('dq_restoring', [[looker.notes.length]]);
+    await this.#judgeShipping(lagMs);
+    await this.#judgePushes();
+    await this.#judgeSpace(spoolBytes);
+    const { late, damaged } = await spool.setAsideCounts();
+    await this.#judgeFiles('damaged', damaged, 'have unreadable changes', 'damaged');
+    await this.#judgeFiles('late', late, 'are too old to be shipped', 'late');
+    await this.#endHealedElsewhere();
+  }
+
+  async #judgeShipping(lagMs: number): Promise<void> {
+    const { incidents } = this.#options;
+    if (lagMs >= upkeepLimits.journalLagMs)
+      await incidents.begin(
+        journal('shipping'),
+        'the journal does not get into MySQL; the spool keeps it, and pushes stop when the spool is full',
+      );
+    else if (lagMs < upkeepLimits.journalLagMs / 2)
+      await incidents.end(journal('shipping'), 'the journal gets into MySQL again');
+  }
+
+  async #judgePushes(): Promise<void> {
+    const { incidents, trouble } = this.#options;
+    const why = trouble();
+    if (why === null) await incidents.end(journal('pushes'), 'the spool takes pushes again');
+    else await incidents.begin(journal('pushes'), `pushes are rejected: the spool ${why}`);
+  }
+
+  async #judgeSpace(bytes: number): Promise<void> {
+    const { incidents, spoolBytes } = this.#options;
+    if (bytes >= spoolBytes / 2)
+      await incidents.begin(
+        journal('spool'),
+        'the spool is more than half full; when it is full, dq rejects pushes: see dq help troubleshooting',
+      );
+    else if (bytes < spoolBytes * 0.4)
+      await incidents.end(journal('spool'), 'the spool is less than half full again');
+  }
+
+  /** Segments stay in their directory until a person removes them. */
+  async #judgeFiles(part: Part, count: number, how: string, directory: string): Promise<void> {
+    const { incidents } = this.#options;
+    if (count === 0) {
+      await incidents.end(journal(part), `no segments are left in spool/${directory}`);
+      return;
+    }
+    const segments = count === 1 ? '1 segment' : `${count} segments`;
+    await incidents.begin(
+      journal(part),
+      `${segments} of the spool ${how}; see spool/${directory} in the data directory`,
+    );
+  }
+
+  /** Another instance may heal a shard whose healing began here. */
+  async #endHealedElsewhere(): Promise<void> {
+    const { incidents, looker, nameOf } = this.#options;
+    if (!looker.hasSeenAll) return;
+    const lost = new Set(looker.notes.map(({ place }) => nameOf(place.split(':')[0] ?? '')));
+    for (const { kind, about } of incidents.open())
+      if (kind === 'went_back' && !lost.has(about))
+        await incidents.end(wentBack(about), `Redis at ${about} has its jobs again`);
+  }
+}
