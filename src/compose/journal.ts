@@ -7,6 +7,7 @@ import type { Owner } from '../core/job.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { journaled } from '../journal/journaled-store.ts';
 import type { Store } from '../ports/job-store.ts';
+import type { RoleName } from '../process/messages.ts';
 import type { JournalParts } from '../process/role.ts';
 import type { Init } from '../process/worker-life.ts';
 import { SpoolDirectory } from '../spool/spool-directory.ts';
@@ -24,7 +25,7 @@ export const writerOf = ({ instance, incarnation }: Owner): string => `${instanc
 export interface ProcessJournal {
   /** the given one with a journal; closes the stream */
   readonly store: Store;
-  /** of dq-upkeep */
+  /** of the roles that read MySQL's part: dq-upkeep, and those that answer people */
   readonly parts: JournalParts | undefined;
   /** Makes the first segment of a process that answers pushes: the first one would wait for it. */
   start(): Promise<void>;
@@ -60,7 +61,7 @@ export async function openJournal(
         );
     },
   });
-  const db = role === 'upkeep' ? await openDatabase(config) : null;
+  const db = readers.has(role) ? await openDatabase(config) : null;
   return {
     store: journaled(store, writer, mode),
     parts:
@@ -81,6 +82,9 @@ export async function openJournal(
   };
 }
 
+const readers: ReadonlySet<RoleName> = new Set(['upkeep', 'server', 'console']);
+
+/** Connects on first use. */
 async function openDatabase(config: Config) {
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok) throw new Error(`mysql.url ${server.message}`);

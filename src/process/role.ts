@@ -30,7 +30,7 @@ export interface Counters {
   add(topic: string, name: StatName, n?: number): void;
 }
 
-/** What the agents of the journal work on. */
+/** The journal of a process, for the agents of dq-upkeep and for the API. */
 export interface JournalParts {
   readonly db: JournalDb;
   /** of this host */
@@ -53,7 +53,7 @@ export interface RoleContext {
   readonly store: Store;
   /** absent: the jobs are in the embedded store */
   readonly shards?: { readonly servers: ShardServers; readonly refresh: () => Promise<void> } | undefined;
-  /** of dq-upkeep with a journal */
+  /** of dq-upkeep, dq-server and dq-console with a journal */
   readonly journal?: JournalParts | undefined;
   /** of the store, not of this machine */
   readonly clock: StorageClock;

@@ -75,6 +75,10 @@ export const upkeepLimits = {
   restoreSeenMs: 10_000,
   restoreWaitMs: 200,
   restoreAgainMs: 1_000,
+  /** The removal of a shard follows its work within this time, else it failed; and the most buckets of a
+   *  shard. */
+  restoreListedMs: 600_000,
+  bucketsMax: 1_024,
   /** Log files are kept for days: an hour more does not matter. */
   janitorEveryMs: 3_600_000,
   /** How often old audit entries are removed: a walk over limits.auditMax ids takes 10 ms. */

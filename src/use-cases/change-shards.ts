@@ -21,6 +21,7 @@ import {
 import { isSameLogin, isSamePlace } from '../core/url/redis-url.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Identified, ShardHolds, ShardServers } from '../ports/shard-servers.ts';
+import type { JournalDb } from '../ports/journal.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
@@ -29,6 +30,8 @@ export interface Shards {
   readonly servers: ShardServers;
   /** makes this process use the registry's current list */
   readonly refresh: () => Promise<void>;
+  /** absent: lost jobs stay lost */
+  readonly journal?: Pick<JournalDb, 'beginRestore' | 'restores'> | undefined;
 }
 
 /** Writes all servers of the configuration as the first list, once each has answered. Returns null, or the
@@ -70,6 +73,8 @@ export async function addShard(
   if (identified.kind === 'away')
     throw new DqError('shard_unreachable', `${name}: no answer (${identified.reason})`);
   const { id, jobs, list: seen } = identified;
+  if (jobs > 0 && !(await listOf(shards)).list.shards.some((shard) => shard.id === id))
+    await rejectRestored(shards, id, name);
   await change(shards, (list, reports) => {
     const isKnown = list.shards.some((shard) => shard.id === id);
     if (!isKnown && list.shards.length >= useCaseLimits.shardsMax)
@@ -80,6 +85,17 @@ export async function addShard(
     return withShard(list, { id, url, buckets, addedAt: Date.now() }, all);
   });
   return { id };
+}
+
+/** The jobs of a shard that was removed as lost are on other shards: dq would call them twice. */
+async function rejectRestored({ journal }: Shards, id: string, name: string): Promise<void> {
+  const works = (await journal?.restores(useCaseLimits.restoresMax)) ?? [];
+  if (!works.some(({ kind, about, state }) => kind === 'lost_shard' && about === id && state !== 'failed'))
+    return;
+  throw new DqError(
+    'shard_refused',
+    `${name}: its jobs were restored on other shards when it was removed as lost; empty it (FLUSHDB), then add it`,
+  );
 }
 
 /** Stores user, password and TLS of `urls` for the shards at the same addresses, if the server accepts them:
@@ -124,9 +140,10 @@ export async function drainShard(shards: Shards, id: string): Promise<void> {
   });
 }
 
-/** Removes a draining shard that is empty; with `isLost` also one that does not answer. dq does not
- *  deliver the jobs of a lost shard, and accepts pushes of their ids; after addShard it delivers them
- *  again. `lost`: its address for the log, because dq does not notice when a lost shard answers again. */
+/** Removes a draining shard that is empty; with `isLost` also one that does not answer. With a journal, dq
+ *  restores the jobs of a lost shard on the others. Without one it does not deliver them, and accepts pushes
+ *  of their ids; after addShard it delivers them again. `lost`: its address for the log, because dq does not
+ *  notice when a lost shard answers again. */
 export async function removeShard(
   shards: Shards,
   id: string,
@@ -144,6 +161,10 @@ export async function removeShard(
       `it holds ${jobs} jobs and ${alerts} unsent alerts; wait until it is empty`,
       { extra: { jobs, alerts } },
     );
+  // First: a process that dies between the two leaves work that waits for the removal, not lost jobs. Its
+  // note, the time, tells it from an earlier removal of the shard.
+  if (held === null)
+    await shards.journal?.beginRestore({ kind: 'lost_shard', about: id, note: Date.now() });
   await change(shards, (list) => {
     if (known(list, id).active) throw new DqError('shard_in_use', 'it takes new jobs again; drain it first');
     return without(list, id);

@@ -1,6 +1,8 @@
 // useCaseLimits: the fixed bounds of the use cases that users cannot configure, each with its reason.
 
 export const useCaseLimits = {
+  /** Newest restores in which a shard that was removed as lost is looked for. */
+  restoresMax: 1_000,
   /** Characters of a content type. It is stored with the job and sent on; visible ASCII only. */
   contentTypeMax: 256,
   /** Pushes of all batches of a server in the store at once, and their bytes: a single push waits behind

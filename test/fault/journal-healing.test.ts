@@ -159,6 +159,29 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     await both[0].restart();
     await promises.holds(both);
   });
+
+  it('an instance that ships after the healing was down meanwhile: its jobs come back', async () => {
+    const [one, two] = await twoInstances();
+    const promises = new Promises();
+    await promises.work(one);
+    await two.stop();
+    await promises.work(two);
+    await server.ask('FLUSHALL');
+    await until('the healing', async () => {
+      const note = await one.under.raw.hget(meta, 'heal');
+      return note !== null && !note.includes(' ');
+    });
+    const connection = await createConnection({ uri: mysql.url(`healing${made - 1}`) });
+    await two.restart(() =>
+      until('the shipping', async () => {
+        const [rows] = await connection.query('SELECT id FROM dq_job');
+        const known = new Set((rows as { id: Buffer }[]).map(({ id }) => id.toString()));
+        return [...promises.alive].every((id) => known.has(id));
+      }),
+    );
+    await connection.end();
+    await promises.holds([two]);
+  });
 });
 
 /** A plain 404 ends nothing: a process that lost nothing itself may answer it until the loss is noticed. */

@@ -22,8 +22,11 @@ export interface JournalInstance {
   readonly recorder: Recorder;
   readonly looker: Looker;
   readonly errors: readonly string[];
-  /** Starts the agents again, as a new dq-upkeep. */
-  restart(): Promise<void>;
+  /** Ends the agents: changes stay in the spool. */
+  stop(): Promise<void>;
+  /** Starts the agents again, as a new dq-upkeep. `shipped`: ends once the spool is shipped, while the
+   *  store was not looked at yet. */
+  restart(shipped?: () => Promise<void>): Promise<void>;
 }
 
 export async function journalInstance(
@@ -43,12 +46,14 @@ export async function journalInstance(
   const log = { ...silentLog, error: (message: string) => void errors.push(message) };
   const common = { journal, instance, log };
   const agents = () => {
-    const looker = new Looker({
+    const looker: Looker = new Looker({
       ...{ ...common, healing, partitions: () => jobs.partitions() },
       deadBelow: () => null,
+      onLateFrom: (place, lowest) => restorer.addLateFrom(place, lowest),
     });
     const record = (changes: Parameters<typeof writer.write>[0]) => writer.write(changes, 'synced');
-    const restorer = new Restorer({ ...common, healing, looker, record, barrierMs: 5_000 });
+    const listed = { refresh: async () => {}, isListed: () => true };
+    const restorer: Restorer = new Restorer({ ...common, ...listed, healing, looker, record, barrierMs: 5_000 });
     const recorder = new Recorder({
       ...{ ...common, spool, looker, host: `host-${instance}`, spoolBytes: 2 ** 30 },
       ...{ retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0', onWentBack: () => {} },
@@ -80,9 +85,14 @@ export async function journalInstance(
     get looker() {
       return running.looker;
     },
-    async restart() {
+    stop: end,
+    async restart(shipped) {
       await end();
       running = agents();
+      if (shipped !== undefined) {
+        await running.recorder.start();
+        await shipped();
+      }
       await start();
     },
   };

@@ -90,11 +90,24 @@ const removeSchema = {
   querystring: closed({
     jobs: Type.Optional(
       Type.Enum(['lost'], {
-        description: 'allow a shard that does not answer; dq delivers its jobs only if it is added again',
+        description:
+          'allow a shard that does not answer; with a journal dq restores its jobs on the other shards, else it delivers them only if the shard is added again',
       }),
     ),
   }),
-  response: { 200: reply('removed', closed({ deleted: yes })), ...problems(404, 409, 413, 503) },
+  response: {
+    200: reply(
+      'removed',
+      closed({
+        deleted: yes,
+        restores: Type.Boolean({
+          description: 'dq restores its jobs from the journal',
+          examples: [false],
+        }),
+      }),
+    ),
+    ...problems(404, 409, 413, 503),
+  },
 };
 
 export function shardRoutes(api: Api, { role }: ApiContext): void {
@@ -107,7 +120,7 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
         'no_shards',
         'shards: the jobs are in the embedded store; shards need the option redis',
       );
-    return { registry, ...role.shards };
+    return { registry, ...role.shards, journal: role.journal?.db };
   };
 
   api.get(
@@ -143,11 +156,13 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
     const { lost } = await removeShard(shards(), id, request.query.jobs === 'lost');
     if (lost !== null)
       role.log.error(
-        'a shard was removed as lost: dq delivers its jobs only after dq shard add adds it again',
+        role.journal === undefined
+          ? 'a shard was removed as lost: dq delivers its jobs only after dq shard add adds it again'
+          : 'a shard was removed as lost: dq restores its jobs from the journal on the other shards',
         undefined,
         { shard: id, redis: lost },
       );
-    return { deleted: true };
+    return { deleted: true, restores: lost !== null && role.journal !== undefined };
   });
 }
 

@@ -111,11 +111,16 @@ async function remove(id: string, flags: RemoveFlags): Promise<void> {
   const client = clientOf(flags);
   const cost =
     flags.lost === true
-      ? 'Its jobs are not delivered unless it is added again.'
+      ? 'With a journal its jobs are restored; else they are not delivered unless it is added again.'
       : 'Its history of ended jobs is no longer shown.';
   await agree(`Remove the shard ${id}? ${cost}`, flags.yes);
   const query = flags.lost === true ? { jobs: 'lost' } : {};
-  const reply = await client.call({ method: 'DELETE', path: ['v1', 'shards', id], query });
+  const reply = await client.call<{ readonly restores?: boolean }>({
+    method: 'DELETE',
+    path: ['v1', 'shards', id],
+    query,
+  });
   if (flags.json) printData(reply.text);
-  say(`dq: removed shard ${id}`);
+  const more = reply.json.restores === true ? '; its jobs are restored from the journal' : '';
+  say(`dq: removed shard ${id}${more}`);
 }

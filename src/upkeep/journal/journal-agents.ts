@@ -40,6 +40,7 @@ export function journalAgents(
     ...common,
     healing,
     partitions: () => jobs.partitions(),
+    onLateFrom: (place, lowest) => restorer.addLateFrom(place, lowest),
     deadBelow() {
       const [alive, unshipped] = [living.lowest(), recorder.lowestOpen];
       return alive === null || unshipped === null ? null : Math.min(alive, unshipped);
@@ -54,7 +55,11 @@ export function journalAgents(
       return url === undefined ? shard : (shards?.servers.nameOf(url) ?? shard);
     },
   });
-  const restorer = new Restorer({ ...common, healing, looker, record, watch });
+  const restorer: Restorer = new Restorer({
+    ...{ ...common, healing, looker, record, watch },
+    refresh: async () => shards?.refresh(),
+    isListed: (shard) => shards?.servers.list.shards.some(({ id }) => id === shard) ?? true,
+  });
   const recorder: Recorder = new Recorder({
     ...common,
     spool,

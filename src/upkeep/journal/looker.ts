@@ -24,6 +24,8 @@ export interface LookerOptions {
   readonly log: Log;
   /** Writers of this instance with a lower incarnation are dead, and shipped to their end; null: unknown. */
   readonly deadBelow: () => number | null;
+  /** Called when a healing may have missed the shipped changes of a place, from this number on. */
+  readonly onLateFrom: (place: string, lowest: Version) => void;
 }
 
 export class Looker implements Service {
@@ -34,6 +36,8 @@ export class Looker implements Service {
   readonly #states = new Map<string, LossState>();
   /** by place and writer: the highest number that was shipped */
   readonly #shipped = new Map<string, Map<string, Version>>();
+  /** by place whose state is unknown: the lowest number that was shipped */
+  readonly #unjudged = new Map<string, Version>();
   /** by place: performance.now() of the last look that forgot dead writers */
   readonly #forgotAt = new Map<string, number>();
   /** by place and instance: the mark in the journal; null: unread */
@@ -117,7 +121,9 @@ export class Looker implements Service {
       this.#shipped.set(place, writers);
       writers.set(writer, Math.max(writers.get(writer) ?? 0, number));
       const state = this.#states.get(place);
-      if (state !== undefined && number <= Math.max(state.healed, state.note?.id ?? 0)) late.push(change);
+      if (state === undefined)
+        this.#unjudged.set(place, Math.min(this.#unjudged.get(place) ?? number, number));
+      else if (number <= lastLoss(state)) late.push(change);
     }
     return late;
   }
@@ -125,6 +131,7 @@ export class Looker implements Service {
   /** A part of the partitions: each is looked at within lookAllMs. */
   async #round(): Promise<void> {
     const partitions = this.#options.partitions();
+    this.#forgetRemoved(new Set(partitions));
     const isFirst = this.#marks === null;
     if (performance.now() - this.#readAt >= upkeepLimits.marksEveryMs) await this.#readMarks();
     const turns = upkeepLimits.lookAllMs / upkeepLimits.lookEveryMs;
@@ -140,7 +147,28 @@ export class Looker implements Service {
         failed ??= error;
       }
     }
+    this.#judge();
     if (failed !== null) throw failed;
+  }
+
+  /** Changes that were shipped before the state of their place was known may have missed its healing. A place
+   *  that no shard of the list has is of a removed one. */
+  #judge(): void {
+    for (const [place, lowest] of this.#unjudged) {
+      const state = this.#states.get(place);
+      if (state === undefined && !this.hasSeenAll) continue;
+      this.#unjudged.delete(place);
+      if (state === undefined || lowest <= lastLoss(state)) this.#options.onLateFrom(place, lowest);
+    }
+  }
+
+  /** Notes of a removed shard are not healed: its jobs are lost with it. */
+  #forgetRemoved(listed: ReadonlySet<Partition>): void {
+    for (const [place, partition] of this.#partitions)
+      if (!listed.has(partition)) {
+        this.#partitions.delete(place);
+        this.#states.delete(place);
+      }
   }
 
   async #readMarks(): Promise<void> {
@@ -179,6 +207,9 @@ export class Looker implements Service {
     return { writers, marks, forget };
   }
 }
+
+/** Changes with higher numbers came after the last loss. */
+const lastLoss = ({ healed, note }: LossState): Version => Math.max(healed, note?.id ?? 0);
 
 /** of a place */
 export const shardOf = (place: string): string => place.split(':')[0] ?? '';

@@ -26,6 +26,10 @@ export interface RestorerOptions {
   readonly journal: JournalDb;
   readonly instance: number;
   readonly log: Log;
+  /** Reads the shard list again. */
+  readonly refresh: () => Promise<void>;
+  /** of a shard's id */
+  readonly isListed: (shard: string) => boolean;
   /** Writes changes to the spool. */
   readonly record: (changes: readonly Change[]) => Promise<void>;
   /** receives the healings */
@@ -50,6 +54,8 @@ export class Restorer implements Service {
   readonly #failures: FailureLog;
   /** ids whose rows arrived late */
   readonly #late = new Map<string, JobKey>();
+  /** by place: changes from this number on may be late */
+  readonly #lateFrom = new Map<string, Version>();
   #isDraining = false;
 
   constructor(options: RestorerOptions) {
@@ -79,8 +85,14 @@ export class Restorer implements Service {
   }
 
   /** Takes changes that were shipped after a healing of their partition had begun. */
-  addLate(changes: readonly Change[]): void {
-    for (const { topic, id } of changes) this.#late.set(`${topic}\0${id}`, { topic, id });
+  addLate(keys: readonly JobKey[]): void {
+    for (const { topic, id } of keys) this.#late.set(`${topic}\0${id}`, { topic, id });
+    this.#loop.wake();
+  }
+
+  /** Takes all changes of a place, from a number on, as late. */
+  addLateFrom(place: string, lowest: Version): void {
+    this.#lateFrom.set(place, Math.min(this.#lateFrom.get(place) ?? lowest, lowest));
     this.#loop.wake();
   }
 
@@ -93,10 +105,11 @@ export class Restorer implements Service {
     const work = await journal.claimRestore(instance, upkeepLimits.restoreClaimMs);
     if (work !== null)
       try {
-        await this.#heal(work);
+        await (work.kind === 'heal' ? this.#heal(work) : this.#moveLost(work));
       } catch (error) {
         if (!(error instanceof WorkEnded)) throw error;
       }
+    for (const [place, lowest] of this.#lateFrom) await this.#findLate(place, lowest);
     await this.#putLate();
   }
 
@@ -122,8 +135,29 @@ export class Restorer implements Service {
     await journal.endRestore(at, instance, 'done');
   }
 
+  /** The rows of a removed shard go to their homes by the list of now. */
+  async #moveLost(work: RestoreWork): Promise<void> {
+    const { journal, refresh, isListed, instance, log } = this.#options;
+    await refresh();
+    if (isListed(work.about)) {
+      // The process that removes it writes the work first. It may have died before the removal.
+      if (Date.now() - work.note > upkeepLimits.restoreListedMs) await journal.endRestore(work, instance, 'failed');
+      return;
+    }
+    log.notice('restorer: restores the jobs of a removed shard on the others', { shard: work.about });
+    let at = await this.#passBarrier(work, 'waiting');
+    const places = Array.from({ length: upkeepLimits.bucketsMax }, (_, bucket) => `${work.about}:${bucket}`);
+    if (cursorOf(at)?.part === 'waiting') {
+      at = await this.#compare(at, [], (page) => journal.open('waiting', places, page), false);
+      at = await this.#saveAt(at, { ...barrierOf(at), part: 'dead', page: null });
+    }
+    at = await this.#compare(at, [], (page) => journal.open('dead', places, page), false);
+    log.notice('restorer: the jobs of the removed shard are restored', { shard: work.about, ...at.counts });
+    await journal.endRestore(at, instance, 'done');
+  }
+
   /** Waits until the living instances have shipped what their spools held. */
-  async #passBarrier(work: RestoreWork): Promise<RestoreWork> {
+  async #passBarrier(work: RestoreWork, first: Cursor['part'] = 'ends'): Promise<RestoreWork> {
     const { journal, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
     if (cursorOf(work) !== null) return work;
     const barrier = await journal.raiseBarrier();
@@ -147,7 +181,7 @@ export class Restorer implements Service {
       await this.#save(work);
       await this.#sleep(upkeepLimits.restoreWaitMs);
     }
-    return this.#saveAt(work, { barrier, part: 'ends', page: null });
+    return this.#saveAt(work, { barrier, part: first, page: null });
   }
 
   /** The ids that changed above `from`; without a log that old all open rows. */
@@ -225,11 +259,39 @@ export class Restorer implements Service {
     return counts;
   }
 
-  /** Rows of a partition with a note wait for its healing. */
-  async #putLate(): Promise<void> {
+  /** Ends early, to begin again later, when rows wait for a healing. */
+  async #findLate(place: string, lowest: Version): Promise<void> {
+    let cursor: string | null = null;
+    do {
+      const page: RowPage = await this.#options.journal.changedAbove(lowest - 1, [place], cursor);
+      this.addLate(page.rows);
+      if (!(await this.#putLate())) return;
+      cursor = page.nextCursor;
+    } while (cursor !== null);
+    if (this.#lateFrom.get(place) === lowest) this.#lateFrom.delete(place);
+  }
+
+  /** Rows of a partition with a note wait for its healing. Returns whether none is left. */
+  async #putLate(): Promise<boolean> {
+    // Until then a shard may be unknown here that has its jobs itself.
+    if (this.#late.size > 0) await this.#options.refresh();
+    while (this.#late.size > 0) {
+      const keys = [...this.#late].slice(0, upkeepLimits.journalBatch.changes);
+      // A change that arrives meanwhile adds its id again.
+      for (const [name] of keys) this.#late.delete(name);
+      const open = await this.#compareLate(keys).catch((error: unknown) => {
+        for (const [name, key] of keys) this.#late.set(name, key);
+        throw error;
+      });
+      for (const [name, key] of open) this.#late.set(name, key);
+      if (open.length > 0) return false;
+    }
+    return true;
+  }
+
+  /** Returns those that wait for a healing. */
+  async #compareLate(keys: readonly (readonly [string, JobKey])[]): Promise<readonly (readonly [string, JobKey])[]> {
     const { journal, healing, record } = this.#options;
-    const keys = [...this.#late].slice(0, upkeepLimits.journalBatch.changes);
-    if (keys.length === 0) return;
     const rows = await journal.rows(keys.map(([, key]) => key));
     const wanted = rows.filter((row) => isEnded(row) || isRestorable(row));
     const outcomes = await healing.put(wanted, 0);
@@ -240,7 +302,7 @@ export class Restorer implements Service {
       if (kind === 'other_note' || kind === 'not_stored' || kind === 'unknown')
         waiting.add(`${topic}\0${id}`);
     }
-    for (const [name] of keys) if (!waiting.has(name)) this.#late.delete(name);
+    return keys.filter(([name]) => waiting.has(name));
   }
 
   /** Whether the notes are still in force. */
