@@ -19,9 +19,9 @@ import {
   withShard,
 } from '../core/shard-list.ts';
 import { isSameLogin, isSamePlace } from '../core/url/redis-url.ts';
+import type { JournalDb } from '../ports/journal.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Identified, ShardHolds, ShardServers } from '../ports/shard-servers.ts';
-import type { JournalDb } from '../ports/journal.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
@@ -163,8 +163,7 @@ export async function removeShard(
     );
   // First: a process that dies between the two leaves work that waits for the removal, not lost jobs. Its
   // note, the time, tells it from an earlier removal of the shard.
-  if (held === null)
-    await shards.journal?.beginRestore({ kind: 'lost_shard', about: id, note: Date.now() });
+  if (held === null) await shards.journal?.beginRestore({ kind: 'lost_shard', about: id, note: Date.now() });
   await change(shards, (list) => {
     if (known(list, id).active) throw new DqError('shard_in_use', 'it takes new jobs again; drain it first');
     return without(list, id);

@@ -49,7 +49,9 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
   }
 
   interface World {
+    /** the first shard */
     readonly redis: RedisServer;
+    readonly shards: readonly RedisServer[];
     readonly daemons: readonly Daemon[];
     readonly sink: Sink;
     readonly load: Load;
@@ -59,11 +61,17 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
     restart(at: number): Promise<void>;
   }
 
-  async function startWorld(count: number): Promise<World & { end(): Promise<void> }> {
+  async function startWorld(count: number, shardCount: number): Promise<World & { end(): Promise<void> }> {
     // No file is written unless a test says so.
-    const redis = await owned('test', startRedis());
+    const shards: RedisServer[] = [];
+    while (shards.length < shardCount) shards.push(await owned('test', startRedis()));
+    const [redis] = shards as [RedisServer];
     const database = `journal${made++}`;
-    const args = ['--redis', redis.url, '--mysql', await mysql.createDatabase(database)];
+    const args = [
+      ...shards.flatMap(({ url }) => ['--redis', url]),
+      '--mysql',
+      await mysql.createDatabase(database),
+    ];
     const base = { journal: { mode: 'sync' }, retry: { unit: '500ms' } };
     const daemons = [await startDaemon({ args, config: base, group: true })];
     const secretKeyFile = join((daemons[0] as Daemon).dataDir, 'secret.key');
@@ -101,7 +109,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
       }
     })();
     return {
-      ...{ redis, daemons, sink, load, cancelled },
+      ...{ redis, shards, daemons, sink, load, cancelled },
       async restart(at) {
         const { directory } = daemons[at] as Daemon;
         daemons[at] = await startDaemon({ args, directory, group: true });
@@ -114,8 +122,11 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
   }
 
   /** Pushes and cancels while `disaster` happens, and checks what dq has promised. */
-  async function survives(disaster: (world: World) => Promise<void>, count = 1): Promise<void> {
-    const world = await startWorld(count);
+  async function survives(
+    disaster: (world: World) => Promise<void>,
+    { instances = 1, shards = 1 } = {},
+  ): Promise<void> {
+    const world = await startWorld(instances, shards);
     const { load, sink, cancelled, daemons } = world;
     await until('half of the pushes', () => load.acknowledged.size >= jobs / 2, 120_000);
     await disaster(world);
@@ -195,7 +206,44 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
     }));
 
   it('two instances heal at once', () =>
-    survives(async ({ redis }) => {
+    survives(
+      async ({ redis }) => {
+        await redis.ask('FLUSHALL');
+      },
+      { instances: 2 },
+    ));
+
+  it('a shard lost for good, and removed with dq shard rm --lost', () =>
+    survives(
+      async ({ shards, daemons }) => {
+        const [daemon] = daemons as [Daemon];
+        const [, lost] = shards as [RedisServer, RedisServer];
+        await lost.ask('SAVE');
+        await lost.process.kill();
+        const { body } = await daemon.api('GET', '/v1/shards');
+        const { id } = body.items.find(({ url }: { url: string }) =>
+          lost.url.endsWith(url.replace(/^.*:/, ':')),
+        );
+        expect(await daemon.api('POST', `/v1/shards/${id}/drain`)).toMatchObject({ status: 200 });
+        expect(await daemon.api('DELETE', `/v1/shards/${id}?jobs=lost`)).toEqual({
+          status: 200,
+          body: { deleted: true, restores: true },
+        });
+        // It returns with jobs that are on the other shard by now.
+        await lost.process.start();
+        expect(await daemon.api('POST', '/v1/shards', { url: lost.url })).toMatchObject({
+          status: 409,
+          body: { code: 'shard_refused', detail: expect.stringContaining('FLUSHDB') },
+        });
+      },
+      { shards: 2 },
+    ));
+
+  it('a shard is added while the other one heals', () =>
+    survives(async ({ redis, daemons }) => {
+      const [daemon] = daemons as [Daemon];
+      const second = await owned('test', startRedis());
       await redis.ask('FLUSHALL');
-    }, 2));
+      expect(await daemon.api('POST', '/v1/shards', { url: second.url })).toMatchObject({ status: 201 });
+    }));
 });

@@ -26,7 +26,7 @@ export interface JournalInstance {
   stop(): Promise<void>;
   /** Starts the agents again, as a new dq-upkeep. `shipped`: ends once the spool is shipped, while the
    *  store was not looked at yet. */
-  restart(shipped?: () => Promise<void>): Promise<void>;
+  restart(shipped?: () => Promise<unknown>): Promise<void>;
 }
 
 export async function journalInstance(
@@ -53,7 +53,14 @@ export async function journalInstance(
     });
     const record = (changes: Parameters<typeof writer.write>[0]) => writer.write(changes, 'synced');
     const listed = { refresh: async () => {}, isListed: () => true };
-    const restorer: Restorer = new Restorer({ ...common, ...listed, healing, looker, record, barrierMs: 5_000 });
+    const restorer: Restorer = new Restorer({
+      ...common,
+      ...listed,
+      healing,
+      looker,
+      record,
+      barrierMs: 5_000,
+    });
     const recorder = new Recorder({
       ...{ ...common, spool, looker, host: `host-${instance}`, spoolBytes: 2 ** 30 },
       ...{ retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0', onWentBack: () => {} },

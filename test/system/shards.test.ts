@@ -70,7 +70,7 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     });
     await until('all to be delivered', async () => (await jobsLeft(daemon)) === 0, 90_000, 50);
     expect(sink.arrivals.map(({ id }) => id).sort()).toEqual([...acknowledged].sort());
-    expect((await shard(daemon, 'rm', first, '-y')).json).toEqual({ deleted: true });
+    expect((await shard(daemon, 'rm', first, '-y')).json).toEqual({ deleted: true, restores: false });
     expect((await shard(daemon, 'rm', first, '-y')).code).toBe(4);
     expect((await shard(daemon, 'ls')).json.items).toHaveLength(2);
     const { directory } = daemon;
@@ -172,7 +172,10 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     await until('it is known to be unavailable', async () => (await pushNew('first')).has(503));
     const rejected = await shard(daemon, 'rm', lost, '-y');
     expect([rejected.code, rejected.stderr]).toEqual([1, expect.stringContaining('--lost')]);
-    expect((await shard(daemon, 'rm', lost, '--lost', '-y')).json).toEqual({ deleted: true });
+    expect((await shard(daemon, 'rm', lost, '--lost', '-y')).json).toEqual({
+      deleted: true,
+      restores: false,
+    });
     expect(await pushNew('then')).toEqual(new Set([201]));
     const noted = await until('it is logged', () =>
       daemon.log('error').find(({ message }) => String(message).includes('removed as lost')),

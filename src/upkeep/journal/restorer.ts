@@ -141,7 +141,8 @@ export class Restorer implements Service {
     await refresh();
     if (isListed(work.about)) {
       // The process that removes it writes the work first. It may have died before the removal.
-      if (Date.now() - work.note > upkeepLimits.restoreListedMs) await journal.endRestore(work, instance, 'failed');
+      if (Date.now() - work.note > upkeepLimits.restoreListedMs)
+        await journal.endRestore(work, instance, 'failed');
       return;
     }
     log.notice('restorer: restores the jobs of a removed shard on the others', { shard: work.about });
@@ -290,7 +291,9 @@ export class Restorer implements Service {
   }
 
   /** Returns those that wait for a healing. */
-  async #compareLate(keys: readonly (readonly [string, JobKey])[]): Promise<readonly (readonly [string, JobKey])[]> {
+  async #compareLate(
+    keys: readonly (readonly [string, JobKey])[],
+  ): Promise<readonly (readonly [string, JobKey])[]> {
     const { journal, healing, record } = this.#options;
     const rows = await journal.rows(keys.map(([, key]) => key));
     const wanted = rows.filter((row) => isEnded(row) || isRestorable(row));
