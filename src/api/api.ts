@@ -27,6 +27,7 @@ import { batchRoute } from './routes/batch-route.ts';
 import { configRoutes } from './routes/config-route.ts';
 import { deadRoutes } from './routes/dead-routes.ts';
 import { endpointsRoute } from './routes/endpoints-route.ts';
+import { flowRoute } from './routes/flow-route.ts';
 import { healthRoutes } from './routes/health-routes.ts';
 import { indexRoute } from './routes/index-route.ts';
 import { jobRoutes } from './routes/job-routes.ts';
@@ -155,6 +156,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   indexRoute(api, context);
   jobRoutes(api, context, questions);
   jobVerbRoutes(api, context);
+  flowRoute(api, context);
   searchRoute(api, context);
   topicRoutes(api, context);
   previewRoute(api, context);

@@ -73,6 +73,8 @@ export const apiLimits = {
   /** Attempts of one reply: the default, and all that dq-upkeep keeps of a topic. */
   attempts: 50,
   attemptsMax: 200,
+  /** Entries of the flow of one job: the newest ones, each with at most one attempt (some 4 KB). */
+  flowMax: 200,
   /** Test calls of one process in a minute, as a person makes them, and the bytes of their bodies. */
   testCallsPerMinute: 10,
   testBodyBytesMax: 64 * 1024,

@@ -61,7 +61,7 @@ export async function openJournal(
         );
     },
   });
-  const db = readers.has(role) ? await openDatabase(config) : null;
+  const db = readers.has(role) ? await openDatabase(config, role) : null;
   return {
     store: journaled(store, writer, mode),
     parts:
@@ -85,9 +85,12 @@ export async function openJournal(
 const readers: ReadonlySet<RoleName> = new Set(['upkeep', 'server', 'console']);
 
 /** Connects on first use. */
-async function openDatabase(config: Config) {
+async function openDatabase(config: Config, role: RoleName) {
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok) throw new Error(`mysql.url ${server.message}`);
-  const { MysqlJournal } = await import('../registry/sql/journal/journal-db.ts');
-  return new MysqlJournal(server.value);
+  const [{ MysqlJournal }, { sqlLimits }] = await Promise.all([
+    import('../registry/sql/journal/journal-db.ts'),
+    import('../registry/sql/limits.ts'),
+  ]);
+  return new MysqlJournal(server.value, role === 'upkeep' ? undefined : sqlLimits.journalReaders);
 }

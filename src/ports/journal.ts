@@ -110,7 +110,7 @@ export interface JournalDb {
   changedAbove(from: Version, places: readonly string[], cursor: string | null): Promise<RowPage>;
   /** The oldest number of the log; null: it is empty. */
   oldestChange(): Promise<Version | null>;
-  /** Oldest first. */
+  /** The newest changes, the oldest of them first. */
   flow(key: JobKey, limit: number): Promise<readonly LoggedChange[]>;
 
   /** Begins work unless it exists. */

@@ -13,6 +13,7 @@ const built = [
   'GET /v1/jobs',
   'POST /v1/topics/{topic}/jobs',
   'GET /v1/topics/{topic}/jobs/{id}',
+  'GET /v1/topics/{topic}/jobs/{id}/flow',
   'DELETE /v1/topics/{topic}/jobs/{id}',
   'GET /v1/topics',
   'POST /v1/topics',

@@ -34,6 +34,7 @@ export interface IntakeOptions {
   /** replaces the store or the registry, to make it fail */
   readonly store?: (store: Store) => Store;
   readonly registry?: (registry: Registry) => Registry;
+  readonly journal?: RoleContext['journal'];
   readonly onSend?: (message: ToMaster, answer: (message: ToWorker) => void) => void;
 }
 
@@ -177,6 +178,7 @@ export async function startApiRole(
     store: options.store?.(store) ?? store,
     clock: new StoreClock(() => store.admin.clock()),
     registry: seenRegistry,
+    journal: options.journal,
     topics,
     counters: {
       add: (topic, name, n = 1) =>

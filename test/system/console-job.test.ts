@@ -171,6 +171,7 @@ describe('the page of a job', () => {
     expect((await jobOf(daemon, 'ok', 'waits')).keptUntil).toBeUndefined();
     const { page } = await openPage(browser, `${url}/jobs/gone/dies`);
     await page.locator('dt', { hasText: 'Kept for' }).waitFor();
+    await page.getByRole('cell', { name: 'Dead letter: 410' }).waitFor();
   });
 
   it('plans no attempt while its topic holds it', async () => {

@@ -27,7 +27,7 @@ import {
 import { jobHead } from './job-head.ts';
 
 const number = Type.Integer({ description: 'number of the attempt, from 1', examples: [1] });
-const Attempt = Type.Object(
+export const Attempt = Type.Object(
   {
     attempt: number,
     startedAt: instant('when the attempt began'),
@@ -212,7 +212,7 @@ function whyJson({ at, since, ahead, ...rest }: Why): object {
   };
 }
 
-function attemptJson(attempt: AttemptRecord, { dueAt }: { readonly dueAt: number }): object {
+export function attemptJson(attempt: AttemptRecord, { dueAt }: { readonly dueAt: number }): object {
   // A successful attempt ends the job, so the due time is still the one that it started for.
   const latenessMs =
     attempt.outcome === 'delivered' ? Math.max(0, attempt.startedAt - dueAt) : attempt.latenessMs;

@@ -1,6 +1,6 @@
-// dq get: shows one job with its attempts, for some time also after its end.
+// dq get: shows one job with its attempts, for some time also after its end; or all that happened to it.
 
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -8,6 +8,7 @@ import { excerpt, printData, printRecord, printTable } from '../output/output.ts
 
 interface GetFlags extends DaemonOptions {
   readonly body?: boolean;
+  readonly flow?: boolean;
 }
 
 interface Attempt {
@@ -40,6 +41,19 @@ interface Job {
   readonly attempts: readonly Attempt[];
 }
 
+interface Flow {
+  readonly entries: readonly {
+    readonly at: string;
+    readonly version: string | null;
+    readonly event: string;
+    readonly dueAt: string | null;
+    readonly process: string | null;
+    readonly host: string | null;
+    readonly place: string | null;
+    readonly attempt: Attempt | null;
+  }[];
+}
+
 /** Characters of a body or a reply in a table. */
 const excerptMax = 200;
 
@@ -49,11 +63,13 @@ export function register(program: Command): void {
     .description('show a job and its attempts')
     .argument('<topic>')
     .argument('<id>')
-    .option('--body', 'only the bytes of the body');
+    .addOption(new Option('--body', 'only the bytes of the body').conflicts('flow'))
+    .option('--flow', 'all that happened to the job, oldest first');
   withDaemonOptions(command).action(get);
 }
 
 async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
+  if (flags.flow) return getFlow(topic, id, flags);
   const { text, json: job } = await clientOf(flags).call<Job>({
     method: 'GET',
     path: ['v1', 'topics', topic, 'jobs', id],
@@ -64,6 +80,28 @@ async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
   if (flags.body) process.stdout.write(bytesOf(job));
   else if (flags.json) printData(text);
   else print(job);
+}
+
+async function getFlow(topic: string, id: string, flags: GetFlags): Promise<void> {
+  const path = ['v1', 'topics', topic, 'jobs', id, 'flow'];
+  const { text, json } = await clientOf(flags).call<Flow>({ method: 'GET', path, needs: ['entries'] });
+  if (flags.json) printData(text);
+  else
+    printTable(
+      ['AT', 'EVENT', 'VERSION', 'DUE AT', 'PROCESS', 'HOST', 'PLACE', 'ATTEMPT'],
+      json.entries.map((one) => [
+        ...[one.at, one.event, one.version ?? '', one.dueAt ?? ''],
+        ...[one.process ?? '', one.host ?? '', one.place ?? '', resultOf(one.attempt)],
+      ]),
+    );
+}
+
+/** `2: status 500` */
+function resultOf(attempt: Attempt | null): string {
+  if (attempt === null) return '';
+  const { reason, status } = attempt;
+  const result = reason === null || reason === 'status' ? `status ${status ?? '?'}` : reason;
+  return `${attempt.attempt}: ${attempt.outcome === 'delivered' && status === null ? 'delivered' : result}`;
 }
 
 function bytesOf(job: Job): Buffer {

@@ -47,6 +47,8 @@ export const sqlLimits = {
   registryWalBytesMax: 512 * 1024,
   /** A call of the journal: a batch of 1,000 rows takes some 60 ms; a busy disk takes longer. */
   journalCallMs: 10_000,
+  /** Connections for readers of the journal, per process: people look at single jobs. */
+  journalReaders: 1,
   /** Rows of one page of a read, and ids of one look-up. */
   journalPageRows: 1_000,
   /** A locked registry file is tried again at this interval, for limits.registryBusyMs. */

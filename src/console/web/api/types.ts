@@ -143,6 +143,22 @@ export interface AttemptJson {
   readonly nextBy?: 'backoff' | 'retry_after';
 }
 
+export interface FlowJson {
+  /** false: what the store still knows */
+  readonly journal: boolean;
+  /** oldest first */
+  readonly entries: readonly {
+    readonly at: string;
+    readonly version: string | null;
+    readonly event: string;
+    readonly dueAt: string | null;
+    readonly process: string | null;
+    readonly host: string | null;
+    readonly place: string | null;
+    readonly attempt: AttemptJson | null;
+  }[];
+}
+
 export interface WhyJson {
   readonly code: string;
   readonly at?: string;

@@ -30,6 +30,7 @@ import { t, type Word, wordOf } from '../words/words.ts';
 import { useJobMarks } from './audit-marks.ts';
 import { Attempts, endOf, failureText } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';
+import { JobFlow } from './job-flow.tsx';
 import { isHeld, pointsOf } from './job-points.ts';
 import { askCancel, askReschedule, requeueJob, runNow } from './topic-actions.tsx';
 
@@ -89,6 +90,7 @@ function Absent({ topic, id, isKnown }: { topic: string; id: string; isKnown: bo
           {t('job_absent')} {t('search_request_logs')}
         </Empty>
       </Card>
+      <JobFlow topic={topic} id={id} isOptional />
       {items.length === 0 ? null : (
         <Card title={t('ids_alike')}>
           <ul class="list">
@@ -315,6 +317,7 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
           </Card>
         </div>
       </div>
+      <JobFlow topic={job.topic} id={job.id} />
     </>
   );
 }

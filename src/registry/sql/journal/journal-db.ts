@@ -34,8 +34,9 @@ const isBefore = (a: StreamPosition, b: StreamPosition) =>
 export class MysqlJournal extends JournalWork implements JournalDb {
   readonly #sql: JournalSql;
 
-  constructor(server: MysqlServer) {
-    const sql = new JournalSql(server);
+  /** Connects on first use. `most`: open connections. */
+  constructor(server: MysqlServer, most?: number) {
+    const sql = new JournalSql(server, most);
     super(sql);
     this.#sql = sql;
   }
@@ -153,10 +154,10 @@ export class MysqlJournal extends JournalWork implements JournalDb {
 
   async flow({ topic, id }: JobKey, limit: number): Promise<readonly LoggedChange[]> {
     const sql = `SELECT change_no, place, version, event, due_at, process, host, attempt FROM dq_job_log
-      WHERE topic = ? AND id = ? ORDER BY change_no LIMIT ${limit}`;
+      WHERE topic = ? AND id = ? ORDER BY change_no DESC LIMIT ${limit}`;
     const values = [bytesOf(topic), bytesOf(id)];
     const rows = await this.#sql.run((query) => query<LogRow>(sql, values));
-    return rows.map((row) => ({
+    return rows.toReversed().map((row) => ({
       ...{ number: row.change_no, place: row.place.toString(), version: row.version, event: row.event },
       ...{
         dueAt: row.due_at,

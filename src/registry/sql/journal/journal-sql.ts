@@ -14,9 +14,10 @@ export type Query = <Row>(sql: string, values?: readonly SqlValue[]) => Promise<
 export class JournalSql {
   readonly #connections: MysqlConnections;
 
-  /** Connects on first use. */
-  constructor(server: MysqlServer) {
-    this.#connections = new MysqlConnections(server, sqlLimits.journalCallMs / 1_000, { bytes: true });
+  /** Connects on first use. `most`: open connections. */
+  constructor(server: MysqlServer, most?: number) {
+    const options = { bytes: true, ...(most === undefined ? {} : { most }) };
+    this.#connections = new MysqlConnections(server, sqlLimits.journalCallMs / 1_000, options);
   }
 
   close(): Promise<void> {

@@ -30,11 +30,14 @@ export class MysqlConnections {
   readonly #open = new Set<PoolConnection>();
 
   /** Connects on first use. `statementS`: how long the server works on one statement. `bytes`: columns of
-   *  bytes are read as buffers, not as text. */
+   *  bytes are read as buffers, not as text. `most`: open connections. */
   constructor(
     { host, port, user, password, database, tls }: MysqlServer,
     statementS: number = sqlLimits.mysqlStatementS,
-    { bytes = false }: { readonly bytes?: boolean } = {},
+    {
+      bytes = false,
+      most = sqlLimits.mysqlConnections,
+    }: { readonly bytes?: boolean; readonly most?: number } = {},
   ) {
     this.#pool = createPool({
       ...{ host, port, user, password, database },
@@ -44,7 +47,7 @@ export class MysqlConnections {
       supportBigNumbers: true,
       bigNumberStrings: true,
       typeCast: bytes ? castToBytes : typeCast,
-      connectionLimit: sqlLimits.mysqlConnections,
+      connectionLimit: most,
       maxIdle: 1,
       idleTimeout: sqlLimits.mysqlIdleS * 500,
       queueLimit: sqlLimits.mysqlQueueMax,
