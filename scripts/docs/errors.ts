@@ -28,6 +28,9 @@ export const remedies: Readonly<Record<string, string>> = {
   topic_offline: 'resume the topic (`dq topic resume`)',
   job_in_flight: 'try again after the running attempt',
   job_dead: 'requeue the job instead (`dq dead requeue`)',
+  no_journal:
+    'set `journal.mode` with Redis and MySQL; for the embedded store put a backup of `dq backup` back',
+  job_ended: 'push it again: the journal keeps no body of an ended job',
   no_shards: 'nothing: only jobs in Redis have shards',
   shard_refused: 'read the message: the server has other data, another registry or unsafe settings',
   shard_in_use: 'drain the shard first, and wait until it is empty; see [Shards](../shards.md)',

@@ -34,6 +34,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     run: () => import('./commands/run.ts'),
     reschedule: () => import('./commands/reschedule.ts'),
     dead: () => import('./commands/dead.ts'),
+    clear: () => import('./commands/clear.ts'),
     op: () => import('./commands/op.ts'),
   },
   'Pulled jobs:': {
@@ -54,6 +55,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     audit: () => import('./commands/audit.ts'),
     shard: () => import('./commands/shard.ts'),
     backup: () => import('./commands/backup.ts'),
+    restore: () => import('./commands/restore.ts'),
     fsck: () => import('./commands/fsck.ts'),
     migrate: () => import('./commands/migrate.ts'),
     import: () => import('./commands/import.ts'),

@@ -20,6 +20,8 @@ export const cliLimits = {
   benchLatenessRate: 100,
   /** dq bench --e2e: jobs are missing when none has come for this long. */
   benchSilenceMs: 10_000,
+  /** A command asks this often how far its operation is. */
+  operationPollMs: 500,
   /** Interval of `dq status --watch`; the workers report once a second. */
   statusWatchMs: 1_000,
   /** `dq push --batch` sends this much per request: far below limits.batchBytes, and answered soon. */

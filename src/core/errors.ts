@@ -25,6 +25,8 @@ export const catalogue = {
   job_in_flight: { status: 409, title: 'An attempt is running' },
   job_dead: { status: 409, title: 'Job is dead' },
   no_shards: { status: 409, title: 'The jobs are not in Redis' },
+  no_journal: { status: 409, title: 'dq keeps no journal' },
+  job_ended: { status: 409, title: 'The job has ended' },
   shard_refused: { status: 409, title: 'The server cannot be a shard' },
   shard_in_use: { status: 409, title: 'The shard is needed' },
   work_running: { status: 409, title: 'The same work is already running' },

@@ -3,6 +3,8 @@
 // in one of these.
 
 export const limits = {
+  /** `restore` with `overdue: spread` makes overdue jobs due within this time. */
+  restoreSpreadMs: 600_000,
   // ── jobs and topics
 
   /** Bytes of a job id in UTF-8. A URL path segment carries it. */

@@ -5,9 +5,22 @@
 import type { BuryReason, JobState, Version } from './job.ts';
 
 /** requeue, purge: dead letters · cancel: live jobs · run: delayed jobs · reschedule: delayed or ready
- *  jobs */
-export const operationKinds = ['requeue', 'purge', 'cancel', 'run', 'reschedule'] as const;
+ *  jobs · clear: jobs in any state · restore: jobs that the journal has and the store lacks */
+export const operationKinds = [
+  'requeue',
+  'purge',
+  'cancel',
+  'run',
+  'reschedule',
+  'clear',
+  'restore',
+] as const;
 export type OperationKind = (typeof operationKinds)[number];
+
+/** What a restore does with jobs whose due time has passed. fire: they are due at once · spread: within
+ *  limits.restoreSpreadMs, at random · skip: they end as purged */
+export const overdueChoices = ['fire', 'spread', 'skip'] as const;
+export type OverdueChoice = (typeof overdueChoices)[number];
 
 /** stopped: by an operator · failed: by a defect; moved jobs stay moved */
 export const operationStates = ['not_started', 'running', 'stopped', 'finished', 'failed'] as const;
@@ -52,6 +65,8 @@ export interface OperationRecord {
   readonly rate: number | null;
   /** reschedule: the new due time */
   readonly at: number | null;
+  /** of a restore */
+  readonly overdue?: OverdueChoice;
   /** only counts */
   readonly dryRun: boolean;
   /** for people: name of the token or session */

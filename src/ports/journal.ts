@@ -34,6 +34,19 @@ export interface RowPage {
   readonly nextCursor: string | null;
 }
 
+/** since ≤ due time < until (epoch ms); of a dead row: the time of its death */
+export interface OpenFilter {
+  readonly topic?: string;
+  readonly since?: number;
+  readonly until?: number;
+}
+
+export interface KeyPage {
+  readonly keys: readonly (JobKey & { readonly version: Version })[];
+  /** null at the end */
+  readonly nextCursor: string | null;
+}
+
 /** A change as the flow of a job shows it. */
 export interface LoggedChange {
   readonly number: Version;
@@ -105,6 +118,8 @@ export interface JournalDb {
   rows(keys: readonly JobKey[]): Promise<readonly JobRow[]>;
   /** Rows that wait, earliest due first, or dead ones, of these places. */
   open(state: 'waiting' | 'dead', places: readonly string[], cursor: string | null): Promise<RowPage>;
+  /** Keys of the same rows, of all places, without their bodies. */
+  openKeys(state: 'waiting' | 'dead', filter: OpenFilter, cursor: string | null): Promise<KeyPage>;
   /** Rows of the ids that changed at these places with a number above `from`, by id. Each page covers the
    *  next ids of the log; ids can come again on a later page. */
   changedAbove(from: Version, places: readonly string[], cursor: string | null): Promise<RowPage>;

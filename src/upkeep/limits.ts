@@ -106,6 +106,8 @@ export const upkeepLimits = {
   operationStepMax: 500,
   /** Jobs read at once after a death: each answer holds a body. */
   operationReads: 20,
+  /** Rows of the journal that a restore reads at once: each holds a body. */
+  restoreRows: 100,
   /** How often results are stored: a death leaves at most so much work to examine. */
   operationCheckpointMs: 1_000,
   /** After this time another process takes over an operation. Three missed checkpoints of the slowest call

@@ -64,6 +64,7 @@ describe('operations', () => {
       [{ kind: 'requeue' }, 'all'],
       [{ kind: 'requeue', filter: {} }, 'all'],
       [{ kind: 'nope', ...all }, 'kind'],
+      [{ kind: 'cancel', ...all, overdue: 'skip' }, 'overdue'],
       [{ kind: 'requeue', filter: { ids: ['1'] } }, 'topic'],
       [{ kind: 'requeue', filter: { topic: 'a.x', ids: [''] } }, 'ids[0]'],
       [{ kind: 'requeue', filter: { since: 'yesterday' } }, 'since'],
@@ -98,6 +99,22 @@ describe('operations', () => {
       status: 409,
       body: { code: 'too_many_operations' },
     });
+  });
+
+  it('restore needs a journal, and clear of every topic the name of the installation', async () => {
+    expect(await begin({ kind: 'restore', filter: { topic: 'a.x' } })).toMatchObject({
+      status: 409,
+      body: { code: 'no_journal' },
+    });
+    for (const body of [{}, { confirm: 'yes' }]) {
+      const { body: problem } = await begin({ kind: 'clear', all: true, ...body });
+      expect([problem.code, problem.errors?.[0]?.field]).toEqual(['invalid', 'confirm']);
+    }
+    expect((await begin({ kind: 'clear', all: true, confirm: 'all' })).status).toBe(202);
+    expect((await begin({ kind: 'clear', filter: { topic: 'a.x' } })).status).toBe(202);
+    const token = await makeToken('wide', ['*'], ['read', 'operate', 'push']);
+    const wide = await as(token, 'POST', '/v1/operations', { kind: 'clear', all: true, confirm: 'all' });
+    expect([wide.status, wide.body.detail]).toEqual([403, expect.stringContaining('scope admin')]);
   });
 
   it('a caller sees and stops those on its topics only', async () => {

@@ -5,6 +5,7 @@ import { onTestFinished } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import { journaled } from '../../src/journal/journaled-store.ts';
 import type { Store } from '../../src/ports/job-store.ts';
+import type { JournalParts } from '../../src/process/role.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import type { SpoolDirectory } from '../../src/spool/spool-directory.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -22,6 +23,8 @@ export interface JournalInstance {
   readonly recorder: Recorder;
   readonly looker: Looker;
   readonly errors: readonly string[];
+  /** as roles get it */
+  readonly journal: JournalParts;
   /** Ends the agents: changes stay in the spool. */
   stop(): Promise<void>;
   /** Starts the agents again, as a new dq-upkeep. `shipped`: ends once the spool is shipped, while the
@@ -86,6 +89,10 @@ export async function journalInstance(
   return {
     store: journaled(under.store, writer, 'sync'),
     ...{ under, spool, errors },
+    journal: {
+      ...{ db: journal, spool, trouble: () => null },
+      record: (changes) => writer.write(changes, 'synced'),
+    },
     get recorder() {
       return running.recorder;
     },

@@ -8,15 +8,18 @@ import { shownFilter } from '../../core/audit.ts';
 import { formatInstant, parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { jobStates } from '../../core/job.ts';
+import { isRestorable } from '../../core/journal/job-row.ts';
 import { limits } from '../../core/limits.ts';
 import {
   type OperationFilter,
   type OperationRecord,
   operationKinds,
   operationStates,
+  overdueChoices,
   processedOf,
 } from '../../core/operation.ts';
-import { coversGlob, grants, type Rights, reaches } from '../../core/token.ts';
+import { coversGlob, grants, type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
+import type { RoleContext } from '../../process/role.ts';
 import { readWhen } from '../../use-cases/accept-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
@@ -66,7 +69,7 @@ const OperationInput = closed(
   {
     kind: Type.Enum(operationKinds, {
       description:
-        'requeue, purge: dead letters; run: delayed jobs; reschedule: delayed or ready jobs; cancel: live jobs',
+        'requeue, purge: dead letters; run: delayed jobs; reschedule: delayed or ready jobs; cancel: live jobs; clear: jobs in any state; restore: jobs that the journal has and Redis lacks',
     }),
     filter: Type.Optional(
       closed(
@@ -87,6 +90,14 @@ const OperationInput = closed(
       ),
     ),
     all: Type.Optional(Type.Boolean({ description: 'required without any filter', examples: [true] })),
+    confirm: Type.Optional(
+      text('clear without a topic: the value of console.label, or `all` without one', 'shop production'),
+    ),
+    overdue: Type.Optional(
+      Type.Enum(overdueChoices, {
+        description: `restore, of jobs whose due time has passed: fire (default): due at once; spread: due within ${limits.restoreSpreadMs / 60_000} min, at random; skip: ended as purged`,
+      }),
+    ),
     spread: Type.Optional(text('requeue: move the jobs evenly over this time', '10m')),
     rate: Type.Optional(
       Type.Integer({
@@ -126,6 +137,7 @@ const Operation = closed(
     spread: nullable('integer', { description: 'time to spread the jobs over, ms', examples: [600_000] }),
     rate: nullable('integer', { description: 'jobs per second at most', examples: [50] }),
     at: maybeInstant('reschedule: the new due time'),
+    overdue: nullable('string', { description: 'restore: as requested; else null', examples: ['fire'] }),
     dryRun: Type.Boolean({ description: 'only counts', examples: [false] }),
     actor: text('name of the token or session that began it', 'li.wei'),
     matched: nullable('integer', {
@@ -158,7 +170,7 @@ const Operation = closed(
 const createSchema = {
   operationId: 'createOperation',
   tags,
-  summary: 'Requeue, purge, cancel, run or reschedule all jobs that match',
+  summary: 'Requeue, purge, cancel, run, reschedule, clear or restore all jobs that match',
   description: `dq-upkeep does it in steps; it survives a restart and never moves a job twice. At most ${limits.operationsOpenMax} are open.`,
   body: OperationInput,
   response: { 202: reply('accepted', Operation), ...problems(404, 409, 413, 415, 503) },
@@ -199,8 +211,18 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       await requireKnownTopic(topics, filter.topic);
     }
     // The same right as DELETE of one job.
-    if (input.kind === 'cancel' && !grants(rights, 'push'))
-      throw new DqError('forbidden', 'kind: cancel needs the scope push; use a token that has it');
+    const endsJobs = input.kind === 'cancel' || input.kind === 'clear';
+    if (endsJobs && !grants(rights, 'push'))
+      throw new DqError('forbidden', `kind: ${input.kind} needs the scope push; use a token that has it`);
+    const isWide = input.kind === 'clear' || input.kind === 'restore';
+    if (isWide && filter.topic === undefined && !(grants(rights, 'admin') && reachesEveryTopic(rights)))
+      throw new DqError(
+        'forbidden',
+        `kind: ${input.kind} without a topic needs the scope admin for every topic`,
+      );
+    if (input.kind === 'clear' && filter.topic === undefined)
+      requireConfirmed(input, role.config['console.label']);
+    if (input.kind === 'restore') await requireRestorable(role, filter.topic, ids);
     const now = await clock.read();
     const record: OperationRecord = {
       id: randomBytes(limits.tokenIdBytes).toString('hex'),
@@ -209,6 +231,7 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       topics: rights.topics,
       ...readPace(input),
       at: readTime(input, now),
+      ...readOverdue(input),
       dryRun: input.dryRun === true,
       actor: rights.name,
       state: 'not_started',
@@ -315,6 +338,35 @@ function readPace({ kind, spread, rate }: Input): Pick<OperationRecord, 'spreadM
   return { spreadMs: parsed.value === 0 ? null : parsed.value, rate: null };
 }
 
+function readOverdue({ kind, overdue }: Input): Pick<OperationRecord, 'overdue'> {
+  if (kind === 'restore') return { overdue: overdue ?? 'fire' };
+  if (overdue !== undefined) throw invalidField('overdue', 'is only for restore');
+  return {};
+}
+
+/** A typed word, because nothing brings the jobs back. */
+function requireConfirmed({ confirm }: Input, label: string): void {
+  const wanted = label === '' ? 'all' : label;
+  if (confirm !== wanted)
+    throw invalidField('confirm', `must be ${JSON.stringify(wanted)} to clear every topic`);
+}
+
+/** Rejects with DqError no_journal, or of a single id job_ended or job_not_found. */
+async function requireRestorable(
+  { journal }: RoleContext,
+  topic: string | undefined,
+  ids: readonly string[] | undefined,
+): Promise<void> {
+  if (journal === undefined)
+    throw new DqError('no_journal', 'kind: restore needs a journal: Redis, MySQL and journal.mode');
+  const [id] = ids ?? [];
+  if (topic === undefined || id === undefined || ids?.length !== 1) return;
+  const [row] = await journal.db.rows([{ topic, id }]);
+  if (row === undefined) throw new DqError('job_not_found', `the journal has no job ${JSON.stringify(id)}`);
+  if (!isRestorable(row))
+    throw new DqError('job_ended', `the job ${JSON.stringify(id)} has ended; the journal has no body of it`);
+}
+
 function readTime({ kind, delay, at }: Input, now: number): number | null {
   const when = readWhen(
     {
@@ -353,6 +405,7 @@ function operationJson(record: OperationRecord, now: number) {
     spread: record.spreadMs,
     rate: record.rate,
     at: instantOf(at),
+    overdue: record.overdue ?? null,
     dryRun: record.dryRun,
     actor: record.actor,
     matched: record.matched,

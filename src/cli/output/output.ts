@@ -93,6 +93,18 @@ export function withCaret(source: string, position: number): string {
     .join('\n');
 }
 
+/** The answer to a question on a terminal. Throws Exit without one. `flag`: gives it instead. */
+export async function askFor(question: string, flag: string): Promise<string> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY)
+    throw new Exit('failed', `${question} There is no terminal to ask on; use ${flag}`);
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return (await lines.question(`${question} `)).trim();
+  } finally {
+    lines.close();
+  }
+}
+
 /** Confirms destructive work: `-y`, or a question on a terminal. Throws Exit without consent. */
 export async function agree(question: string, yes: boolean | undefined): Promise<void> {
   if (yes) return;

@@ -19,6 +19,7 @@ import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import type { JournalWatch } from './journal-watch.ts';
 import { type Looker, shardOf } from './looker.ts';
+import { changeOf } from './put-outcomes.ts';
 
 export interface RestorerOptions {
   readonly healing: Healing;
@@ -350,22 +351,6 @@ function countsOf(outcomes: readonly PutOutcome[]): RestoreCounts {
     removed: count('removed'),
     kept: count('kept', 'ended'),
   };
-}
-
-/** What the journal has to learn of an outcome. */
-function changeOf(row: JobRow, outcome: PutOutcome): readonly Change[] {
-  const { topic, id, state, orderAt, reason, place } = row;
-  if (outcome.kind === 'put') {
-    const deadAt = state === 'dead' ? orderAt : null;
-    return [{ kind: 'restored', topic, id, isOwn: true, deadAt, reason, ...outcome.change }];
-  }
-  if (outcome.kind !== 'ended') return [];
-  const { end, version, endedAt } = outcome;
-  // The number of an ack is lost: the highest one of its ms is above all earlier changes of the version.
-  const isOfId = end === 'cancelled' || end === 'purged';
-  const number = isOfId ? version : Math.max(version, endedAt * 1_000 + 999);
-  const its = { number, version, origin: row.origin, place, dueAt: row.dueAt, failures: row.failures };
-  return [{ kind: 'ended', topic, id, isOwn: false, end, attempt: null, ...its }];
 }
 
 function byShard(notes: readonly LossNote[]): ReadonlyMap<string, readonly LossNote[]> {

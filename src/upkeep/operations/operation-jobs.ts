@@ -13,37 +13,40 @@ import type {
   OperationWork,
   StepKey,
 } from '../../core/operation.ts';
-import { reaches, reachesEveryTopic } from '../../core/token.ts';
 import type { DeadLetter, Page, Store } from '../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
-import type { Counters } from '../../process/role.ts';
+import type { Counters, JournalParts } from '../../process/role.ts';
 import { upkeepLimits } from '../limits.ts';
-
-export interface Moved {
-  readonly done: number;
-  readonly skipped: number;
-  readonly failures: readonly OperationFailure[];
-  /** whether they moved is unknown, or the store did not do it */
-  readonly unsure: readonly StepKey[];
-}
-
-/** The record of an operation whose start has a time. */
-export type Started = OperationRecord & { readonly startedAt: number };
-type Listed = Pick<OperationWork, 'ids' | 'cursor' | 'isListed' | 'step'>;
+import { isCovered, type Listed, type Moved, type Started } from './operation-step.ts';
+import { RestoreRows } from './restore-rows.ts';
 
 export class OperationJobs {
   readonly #store: Store;
   readonly #counters: Counters;
+  /** null: without a journal */
+  readonly #rows: RestoreRows | null;
 
-  constructor(store: Store, counters: Counters) {
+  constructor(store: Store, counters: Counters, journal?: JournalParts) {
     this.#store = store;
     this.#counters = counters;
+    const { healing } = store;
+    this.#rows =
+      journal === undefined || healing === undefined
+        ? null
+        : new RestoreRows(healing, journal, (keys) => this.#versions(keys));
+  }
+
+  #journaled(): RestoreRows {
+    if (this.#rows === null) throw new Error('a restore needs a journal: see journal.mode');
+    return this.#rows;
   }
 
   /** The next page of matching jobs; dead letters newest first, so that a job that dies again lies behind.
    *  Reads at most operationPage jobs. Rejects with StoreError while a part of the store does not answer:
    *  the operation is about all jobs. */
-  async list(record: Started, { ids, cursor }: OperationWork): Promise<Listed> {
+  async list(record: Started, work: OperationWork): Promise<Listed> {
+    if (record.kind === 'restore') return this.#journaled().list(record, work);
+    const { ids, cursor } = work;
     if (ids !== null) {
       const [page, rest] = [ids.slice(0, upkeepLimits.operationPage), ids.slice(upkeepLimits.operationPage)];
       const keys = page.map((id) => ({ topic: record.filter.topic ?? '', id }));
@@ -63,6 +66,9 @@ export class OperationJobs {
         return this.#moveDead(record, keys);
       case 'run':
         return judge(keys, await this.#store.jobs.run(jobs), 'run');
+      case 'restore':
+        return this.#journaled().move(record, keys);
+      case 'clear':
       case 'cancel': {
         const outcomes = await this.#store.jobs.cancel(jobs);
         outcomes.forEach(({ kind }, n) => {
@@ -79,7 +85,8 @@ export class OperationJobs {
 
   /** The keys whose jobs still have their version: those that were not moved. Each move makes a new version
    *  or removes the job. */
-  async unmoved(keys: readonly StepKey[]): Promise<readonly StepKey[]> {
+  async unmoved({ kind }: OperationRecord, keys: readonly StepKey[]): Promise<readonly StepKey[]> {
+    if (kind === 'restore') return this.#journaled().unmoved(keys);
     const found = await this.#versions(keys.map(([topic, id]) => ({ topic, id })));
     return keys.filter((key, n) => found[n]?.version === key[2]);
   }
@@ -169,7 +176,7 @@ export class OperationJobs {
 /** The state of the jobs that match; undefined: every live state. */
 export function stateOf({ kind, filter }: Pick<OperationRecord, 'kind' | 'filter'>) {
   if (kind === 'requeue' || kind === 'purge') return 'dead';
-  return filter.state ?? (kind === 'cancel' ? undefined : 'delayed');
+  return filter.state ?? (kind === 'cancel' || kind === 'clear' ? undefined : 'delayed');
 }
 
 export function isAboutDead({ kind }: OperationRecord): boolean {
@@ -190,12 +197,6 @@ function matchesDead(record: OperationRecord, job: DeadLetter): boolean {
 /** A version of after the start is the result of a move, or a new push. */
 function matchesLive(record: Started, job: FoundJob | DeadLetter): boolean {
   return isCovered(record, job) && job.version < record.startedAt * 1000;
-}
-
-function isCovered({ topics, filter }: OperationRecord, { topic, id }: JobKey): boolean {
-  const rights = { scopes: [], topics };
-  const isTopic = reachesEveryTopic(rights) || reaches(rights, topic);
-  return isTopic && (filter.idPrefix === undefined || id.startsWith(filter.idPrefix));
 }
 
 /** `wanted`: 500, 5xx or none */

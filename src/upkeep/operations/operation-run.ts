@@ -19,7 +19,8 @@ import { reaches } from '../../core/token.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { upkeepLimits } from '../limits.ts';
-import { isAboutDead, type OperationJobs, type Started, stateOf } from './operation-jobs.ts';
+import { isAboutDead, type OperationJobs, stateOf } from './operation-jobs.ts';
+import type { Started } from './operation-step.ts';
 import { Pace } from './pace.ts';
 
 export interface OperationRunOptions {
@@ -129,6 +130,7 @@ export class OperationRun {
     const state = stateOf(this.#record);
     // An upper bound: ids without a matching job do not count in the end.
     if (this.#work.ids !== null) return this.#work.ids.length;
+    if (this.#record.kind === 'restore') return null;
     if (Object.keys(more).some((name) => name !== 'state')) return null;
     const { topics, missing } = await this.#options.ctx.store.admin.counts();
     if (missing !== undefined) return null;
@@ -190,8 +192,9 @@ export class OperationRun {
   async #stillListed(max: number): Promise<readonly StepKey[]> {
     const { step } = this.#work;
     const keys = step.slice(0, max);
-    if (isAboutDead(this.#record)) return keys;
-    const same = await this.#options.jobs.unmoved(keys);
+    // Rows of the journal are compared when they are put back.
+    if (isAboutDead(this.#record) || this.#record.kind === 'restore') return keys;
+    const same = await this.#options.jobs.unmoved(this.#record, keys);
     this.#add({ done: 0, skipped: keys.length - same.length, failures: [] });
     this.#work = { ...this.#work, step: [...same, ...step.slice(keys.length)] };
     return same;
@@ -200,7 +203,7 @@ export class OperationRun {
   /** Counts the jobs of the step that were moved, and keeps the others. */
   async #examine(): Promise<void> {
     const { step } = this.#work;
-    const rest = await this.#options.jobs.unmoved(step);
+    const rest = await this.#options.jobs.unmoved(this.#record, step);
     this.#add({ done: step.length - rest.length, skipped: 0, failures: [] });
     this.#work = { ...this.#work, step: rest };
     this.#isUnsure = false;

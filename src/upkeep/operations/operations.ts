@@ -21,7 +21,7 @@ export class Operations implements Service {
 
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
-    this.#jobs = new OperationJobs(ctx.store, ctx.counters);
+    this.#jobs = new OperationJobs(ctx.store, ctx.counters, ctx.journal);
     const failures = new FailureLog(ctx.log, { failure: 'operations: cannot read operations' });
     this.#loop = new Loop({
       step: async () => {

@@ -201,7 +201,7 @@ export interface OperationFilter {
   readonly status?: string;
 }
 
-export type OperationKind = 'requeue' | 'purge' | 'cancel' | 'run' | 'reschedule';
+export type OperationKind = 'requeue' | 'purge' | 'cancel' | 'run' | 'reschedule' | 'clear' | 'restore';
 
 export interface OperationInput {
   readonly kind: OperationKind;

@@ -29,6 +29,8 @@ export const zhServer = {
   problem_topic_offline: '主题已下线，先恢复再操作',
   problem_job_in_flight: '任务正在投递中',
   problem_job_dead: '任务已是死信，请重新投递',
+  problem_no_journal: 'dq 没有变更日志',
+  problem_job_ended: '任务已结束',
   problem_no_shards: '任务不在 Redis 中，没有分片',
   problem_shard_refused: '此服务器不能作为分片：{detail}',
   problem_shard_in_use: '分片仍在使用，先排空',

@@ -6,7 +6,15 @@ import type { JobKey, Version } from '../../../core/job.ts';
 import type { Change } from '../../../core/journal/change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../../core/journal/job-row.ts';
 import type { MysqlServer } from '../../../core/url/mysql-url.ts';
-import type { JournalDb, LoggedChange, RowPage, ShipOutcome, ShippedBatch } from '../../../ports/journal.ts';
+import type {
+  JournalDb,
+  KeyPage,
+  LoggedChange,
+  OpenFilter,
+  RowPage,
+  ShipOutcome,
+  ShippedBatch,
+} from '../../../ports/journal.ts';
 import type { StreamName, StreamPosition } from '../../../ports/spool.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { sqlLimits } from '../limits.ts';
@@ -103,23 +111,54 @@ export class MysqlJournal extends JournalWork implements JournalDb {
   /** Keyset pagination over (order_at, topic, id), in three ranges: MySQL reads a row comparison in full. */
   async open(state: 'waiting' | 'dead', places: readonly string[], cursor: string | null): Promise<RowPage> {
     if (places.length === 0) return { rows: [], nextCursor: null };
-    const where = `state = ? AND place IN (${marksOf(places.length)})`;
-    const common: readonly SqlValue[] = [stateCodeOf(state), ...places.map(bytesOf)];
+    const where = `place IN (${marksOf(places.length)})`;
+    const { found, nextCursor } = await this.#page<StoredRow>(
+      readColumns,
+      state,
+      [where, places.map(bytesOf)],
+      cursor,
+    );
+    return { rows: found.map(jobRowOf), nextCursor };
+  }
+
+  async openKeys(
+    state: 'waiting' | 'dead',
+    { topic, since, until }: OpenFilter,
+    cursor: string | null,
+  ): Promise<KeyPage> {
+    const wanted: (readonly [sql: string, value: SqlValue])[] = [
+      ...(topic === undefined ? [] : [['topic = ?', bytesOf(topic)] as const]),
+      ...(since === undefined ? [] : [['order_at >= ?', since] as const]),
+      ...(until === undefined ? [] : [['order_at < ?', until] as const]),
+    ];
+    const where = ['1 = 1', ...wanted.map(([sql]) => sql)].join(' AND ');
+    const { found, nextCursor } = await this.#page<OrderedRow & Pick<StoredRow, 'version'>>(
+      'topic, id, order_at, version',
+      state,
+      [where, wanted.map(([, value]) => value)],
+      cursor,
+    );
+    return { keys: found.map((row) => ({ ...keyOf(row), version: row.version })), nextCursor };
+  }
+
+  async #page<Row extends OrderedRow>(
+    columns: string,
+    state: 'waiting' | 'dead',
+    [where, values]: readonly [sql: string, values: readonly SqlValue[]],
+    cursor: string | null,
+  ): Promise<{ readonly found: readonly Row[]; readonly nextCursor: string | null }> {
     const max = sqlLimits.journalPageRows;
-    const found: StoredRow[] = [];
+    const found: Row[] = [];
     await this.#sql.run(async (query) => {
-      for (const [range, values] of rangesAfter(readCursor(cursor))) {
-        const sql = `SELECT ${readColumns} FROM dq_job WHERE ${where} AND ${range}
+      for (const [range, after] of rangesAfter(readCursor(cursor))) {
+        const sql = `SELECT ${columns} FROM dq_job WHERE state = ? AND ${where} AND ${range}
           ORDER BY order_at, topic, id LIMIT ${max - found.length}`;
-        found.push(...(await query<StoredRow>(sql, [...common, ...values])));
+        found.push(...(await query<Row>(sql, [stateCodeOf(state), ...values, ...after])));
         if (found.length >= max) return;
       }
     });
     const last = found.at(-1);
-    return {
-      rows: found.map(jobRowOf),
-      nextCursor: found.length < max || last === undefined ? null : cursorAt(last),
-    };
+    return { found, nextCursor: found.length < max || last === undefined ? null : cursorAt(last) };
   }
 
   async changedAbove(from: Version, places: readonly string[], cursor: string | null): Promise<RowPage> {
@@ -267,7 +306,9 @@ async function affected(query: Query, sql: string, values: readonly SqlValue[]):
 
 type Cursor = readonly [orderAt: number, topic: string, id: string];
 
-function cursorAt({ order_at: orderAt, topic, id }: StoredRow): string {
+type OrderedRow = Pick<StoredRow, 'order_at' | 'topic' | 'id'>;
+
+function cursorAt({ order_at: orderAt, topic, id }: OrderedRow): string {
   return JSON.stringify([orderAt, topic.toString(), id.toString()] satisfies Cursor);
 }
 

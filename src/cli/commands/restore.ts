@@ -1,0 +1,57 @@
+// dq restore: puts jobs back that the journal has and Redis lacks.
+
+import type { Command } from 'commander';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { Exit } from '../exit.ts';
+import { runOperation } from '../operation-progress.ts';
+import { agree } from '../output/output.ts';
+
+interface Flags extends DaemonOptions {
+  readonly since?: string;
+  readonly until?: string;
+  readonly overdue?: string;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
+
+const flagNames = {
+  since: '--since',
+  until: '--until',
+  'filter.since': '--since',
+  'filter.until': '--until',
+  overdue: '--overdue',
+};
+
+export function register(program: Command): void {
+  const command = program
+    .command('restore [topic] [id]')
+    .description('put jobs back that the journal has and Redis lacks; a job that is there stays as it is')
+    .option('--since <time>', 'only jobs that are due then or later')
+    .option('--until <time>', 'only jobs that are due before')
+    .option('--overdue <choice>', 'jobs whose due time has passed: fire, spread over 10 min, or skip', 'fire')
+    .option('--dry-run', 'only count the jobs')
+    .option('-y, --yes', 'do not ask');
+  withDaemonOptions(command).action(restore);
+}
+
+async function restore(topic: string | undefined, id: string | undefined, flags: Flags): Promise<void> {
+  const { since, until, overdue, dryRun, yes } = flags;
+  if (!/^(fire|spread|skip)$/.test(overdue ?? ''))
+    throw new Exit('usage', `--overdue ${overdue}: use fire, spread or skip`);
+  const client = clientOf(flags);
+  if (overdue === 'skip' && dryRun !== true) {
+    await agree('End all jobs of the journal that are overdue and not in Redis?', yes);
+    await agree('They are never called. Are you sure?', yes);
+  }
+  const filter = {
+    ...(topic === undefined ? {} : { topic }),
+    ...(id === undefined ? {} : { ids: [id] }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+  };
+  const input = {
+    ...{ kind: 'restore', filter, overdue, dryRun: dryRun === true },
+    ...(Object.keys(filter).length === 0 ? { all: true } : {}),
+  };
+  await runOperation(client, input, { done: 'restored', flags: flagNames, asJson: flags.json });
+}

@@ -1,0 +1,21 @@
+// What the journal has to learn when rows were compared with the jobs.
+
+import type { Change } from '../../core/journal/change.ts';
+import type { JobRow } from '../../core/journal/job-row.ts';
+import type { PutOutcome } from '../../ports/healing.ts';
+
+/** Empty: nothing. */
+export function changeOf(row: JobRow, outcome: PutOutcome): readonly Change[] {
+  const { topic, id, state, orderAt, reason, place } = row;
+  if (outcome.kind === 'put') {
+    const deadAt = state === 'dead' ? orderAt : null;
+    return [{ kind: 'restored', topic, id, isOwn: true, deadAt, reason, ...outcome.change }];
+  }
+  if (outcome.kind !== 'ended') return [];
+  const { end, version, endedAt } = outcome;
+  // The number of an ack is lost: the highest one of its ms is above all earlier changes of the version.
+  const isOfId = end === 'cancelled' || end === 'purged';
+  const number = isOfId ? version : Math.max(version, endedAt * 1_000 + 999);
+  const its = { number, version, origin: row.origin, place, dueAt: row.dueAt, failures: row.failures };
+  return [{ kind: 'ended', topic, id, isOwn: false, end, attempt: null, ...its }];
+}
