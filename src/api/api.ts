@@ -32,6 +32,7 @@ import { healthRoutes } from './routes/health-routes.ts';
 import { indexRoute } from './routes/index-route.ts';
 import { jobRoutes } from './routes/job-routes.ts';
 import { jobVerbRoutes } from './routes/job-verb-routes.ts';
+import { journalRoute } from './routes/journal-route.ts';
 import { longWorkRoutes } from './routes/long-work-routes.ts';
 import { meRoute } from './routes/me-route.ts';
 import { metricsRoute } from './routes/metrics-route.ts';
@@ -173,6 +174,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   auditRoute(api, context);
   shardRoutes(api, context);
   storeRoute(api, context);
+  journalRoute(api, context, questions);
   alertRoutes(api, context);
   healthRoutes(api, context);
   statsRoutes(api, context, questions);

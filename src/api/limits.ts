@@ -75,6 +75,8 @@ export const apiLimits = {
   attemptsMax: 200,
   /** Entries of the flow of one job: the newest ones, each with at most one attempt (some 4 KB). */
   flowMax: 200,
+  /** Restores that /v1/journal names, the newest ones. */
+  journalRestores: 10,
   /** Test calls of one process in a minute, as a person makes them, and the bytes of their bodies. */
   testCallsPerMinute: 10,
   testBodyBytesMax: 64 * 1024,

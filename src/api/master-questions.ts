@@ -26,6 +26,7 @@ const roleOf = {
   endpoints: 'notifier',
   test_call: 'notifier',
   attempts: 'upkeep',
+  journal_lag: 'upkeep',
 } as const satisfies {
   readonly [Name in QuestionName]: Questions[Name]['to'];
 };

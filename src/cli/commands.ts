@@ -54,6 +54,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     token: () => import('./commands/token.ts'),
     audit: () => import('./commands/audit.ts'),
     shard: () => import('./commands/shard.ts'),
+    journal: () => import('./commands/journal.ts'),
     backup: () => import('./commands/backup.ts'),
     restore: () => import('./commands/restore.ts'),
     fsck: () => import('./commands/fsck.ts'),

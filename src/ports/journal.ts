@@ -64,11 +64,11 @@ export interface LoggedChange {
 export interface RestoreWork {
   readonly no: number;
   /** heal: the rows that a note of a rollback names · lost_shard: rows of a removed shard go to their homes ·
-   *  returned_shard: a shard with jobs joins */
-  readonly kind: 'heal' | 'lost_shard' | 'returned_shard';
-  /** the shard's id */
+   *  returned_shard: a shard with jobs joins · shipped: changes that arrived long after they were made */
+  readonly kind: 'heal' | 'lost_shard' | 'returned_shard' | 'shipped';
+  /** the shard's id; shipped: the place, a space, and the lowest number */
   readonly about: string;
-  /** number of the note; 0 without one */
+  /** number of the note; else what makes the work unique */
   readonly note: Version;
   /** where its worker continues; null: at the beginning */
   readonly cursor: string | null;

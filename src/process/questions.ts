@@ -25,6 +25,8 @@ export interface Questions {
     TopicFilter & { readonly outcome: AttemptRecord['outcome'] | null; readonly limit: number },
     { readonly since: number; readonly attempts: readonly AttemptSample[] }
   >;
+  /** age of the oldest change that is not in MySQL, ms; null: no journal */
+  readonly journal_lag: Asked<'upkeep', null, number | null>;
 }
 
 interface TopicFilter {

@@ -26,9 +26,9 @@ export class SpoolDirectory implements SpooledStreams {
    *  again: segments stay longer. */
   #shippedAt = new Map<string, number>();
 
-  /** Makes the directory, mode 0700. Throws the system's error. */
-  constructor(dataDir: string) {
-    this.path = join(dataDir, 'spool');
+  /** Makes the directory, mode 0700. Throws the system's error. `name`: its path below the data directory. */
+  constructor(dataDir: string, name = 'spool') {
+    this.path = join(dataDir, name);
     makeDirectory(this.path, 0o700);
   }
 

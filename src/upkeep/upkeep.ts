@@ -141,7 +141,10 @@ class Upkeep implements Role {
     ];
     const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
     this.#ring = new AttemptRing(Date.now());
-    answerQuestions(ctx.link, log, { attempts: (asked) => this.#ring.list(asked) });
+    answerQuestions(ctx.link, log, {
+      attempts: (asked) => this.#ring.list(asked),
+      journal_lag: () => this.#journal?.recorder.state.lagMs ?? null,
+    });
     this.#journal =
       ctx.journal === undefined
         ? null

@@ -58,6 +58,7 @@ const built = [
   'GET /v1/tokens',
   'POST /v1/tokens',
   'DELETE /v1/tokens/{name}',
+  'GET /v1/journal',
   'GET /v1/me',
   'GET /v1/summary',
   'GET /v1/series',

@@ -1,5 +1,8 @@
-// What people see of the journal: the flow of a job, on a real daemon with Redis and MariaDB.
+// What people see of the journal: flow, state, the spool of an ended daemon. A real daemon with Redis and
+// MariaDB.
 
+import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -14,8 +17,11 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for p
   const redis = await owned('file', startRedis());
   let daemon: Daemon;
   beforeAll(async () => {
-    const args = ['--redis', redis.url, '--mysql', await mysql.createDatabase('views')];
-    daemon = await startDaemon({ args, config: { journal: { mode: 'sync' } }, scope: 'file' });
+    const config = {
+      ...{ redis: [redis.url], mysql: { url: await mysql.createDatabase('views') } },
+      journal: { mode: 'sync' },
+    };
+    daemon = await startDaemon({ config, scope: 'file' });
   });
   const dq = (...args: readonly string[]) => runDq([...args, '--data-dir', daemon.dataDir]);
 
@@ -30,9 +36,34 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for p
       return entries.length === 3 && entries[2].place !== null && entries;
     });
     expect(flow).toMatchObject([
-      { event: 'accepted', process: 'dq-server-0' },
-      { event: 'run', process: 'dq-server-0' },
-      { event: 'done', process: 'dq-notifier-0', attempt: { status: 200 } },
+      { event: 'accepted', process: expect.stringMatching(/^dq-server-/) },
+      { event: 'run', process: expect.stringMatching(/^dq-server-/) },
+      { event: 'done', process: expect.stringMatching(/^dq-notifier-/), attempt: { status: 200 } },
     ]);
+  });
+
+  it('journal shows spool, lag and instances', async () => {
+    const { stdout, code } = await dq('journal');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/mode\s+sync\nlag\s+\S+\nspool\s+\d+\.\d MiB of 1024\.0 MiB/);
+    expect(stdout).toMatch(/\n[0-9a-f]{8}-\d+\s+\d+\s+\d+ /);
+    expect(stdout).toMatch(/\n[0-9a-f]{8} \*/);
+    const { body } = await daemon.api('GET', '/v1/journal');
+    expect(body).toMatchObject({
+      mode: 'sync',
+      lagMs: expect.any(Number),
+      late: 0,
+      damaged: 0,
+      restores: [],
+    });
+    expect(body.instances).toMatchObject([{ self: true, host: hostname() }]);
+  });
+
+  it('journal ship rejects the directory of a running daemon, and ships that of an ended one', async () => {
+    const ship = () => dq('journal', 'ship', '-c', join(daemon.directory, 'dq.yaml'));
+    expect(await ship()).toMatchObject({ code: 1, stderr: expect.stringContaining('end it with dq stop') });
+    expect((await dq('stop')).code).toBe(0);
+    const { code, stderr } = await ship();
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/shipped \d+ changes of \d+ segments/)]);
   });
 });

@@ -16,7 +16,7 @@ import { upkeepLimits } from '../limits.ts';
 import type { Looker } from './looker.ts';
 
 export interface RecorderOptions {
-  readonly journal: JournalDb;
+  readonly journal: Pick<JournalDb, 'seen' | 'positions' | 'ship' | 'raiseSince' | 'forgetStreams'>;
   readonly spool: SpooledStreams;
   readonly log: Log;
   readonly instance: number;
@@ -92,6 +92,12 @@ export class Recorder implements Service {
   /** The lowest incarnation whose stream may hold unshipped changes; Infinity: none does. null: unknown. */
   get lowestOpen(): number | null {
     return this.#lowestOpen;
+  }
+
+  /** Ships the streams of dead processes to their end, instead of start(). Rejects at the first failure. */
+  async shipAll(): Promise<void> {
+    do await this.#round();
+    while (this.#lowestOpen !== Number.POSITIVE_INFINITY);
   }
 
   start(): Promise<void> {

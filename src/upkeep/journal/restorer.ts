@@ -106,12 +106,27 @@ export class Restorer implements Service {
     const work = await journal.claimRestore(instance, upkeepLimits.restoreClaimMs);
     if (work !== null)
       try {
-        await (work.kind === 'heal' ? this.#heal(work) : this.#moveLost(work));
+        await this.#do(work);
       } catch (error) {
         if (!(error instanceof WorkEnded)) throw error;
       }
     for (const [place, lowest] of this.#lateFrom) await this.#findLate(place, lowest);
     await this.#putLate();
+  }
+
+  #do(work: RestoreWork): Promise<void> {
+    if (work.kind === 'heal') return this.#heal(work);
+    return work.kind === 'shipped' ? this.#compareShipped(work) : this.#moveLost(work);
+  }
+
+  /** Changes of a daemon that will not start again: a healing may have missed them. */
+  async #compareShipped(work: RestoreWork): Promise<void> {
+    const { journal, instance } = this.#options;
+    const [place = '', lowest = ''] = work.about.split(' ');
+    this.addLateFrom(place, Number(lowest));
+    await this.#findLate(place, Number(lowest));
+    // Otherwise rows wait for a healing, and the claim ends.
+    if (!this.#lateFrom.has(place)) await journal.endRestore(work, instance, 'done');
   }
 
   async #heal(work: RestoreWork): Promise<void> {

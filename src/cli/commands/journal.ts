@@ -1,0 +1,191 @@
+// dq journal: how the journal is doing. dq journal ship: ships the spool of a daemon that will not start
+// again, without a daemon.
+
+import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { formatProblem } from '../../config/given.ts';
+import { loadConfig } from '../../config/load.ts';
+import type { Config } from '../../config/options.ts';
+import { formatDuration } from '../../core/duration.ts';
+import { reasonOf } from '../../core/errors.ts';
+import { parseMysqlUrl } from '../../core/url/mysql-url.ts';
+import { takeDirectoryLock } from '../../master/data/directory-lock.ts';
+import { runDirOf } from '../../master/data/run-record.ts';
+import { WorkerRecord } from '../../master/workers/worker-record.ts';
+import { StoreError } from '../../ports/store-error.ts';
+import { MysqlJournal } from '../../registry/sql/journal/journal-db.ts';
+import { makeDirectory } from '../../runtime/make-directory.ts';
+import { SpoolDirectory } from '../../spool/spool-directory.ts';
+import { silentLog } from '../../telemetry/log.ts';
+import { type Shipment, shipLate, shipSpool } from '../../upkeep/journal/ship-spool.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { Exit } from '../exit.ts';
+import { printData, printRecord, printTable, say } from '../output/output.ts';
+
+interface Journal {
+  readonly mode: string;
+  readonly lagMs: number | null;
+  readonly spoolBytes: number;
+  readonly spoolBytesMax: number;
+  readonly late: number;
+  readonly damaged: number;
+  readonly streams: readonly {
+    readonly instance: string;
+    readonly incarnation: number;
+    readonly segments: number;
+    readonly bytes: number;
+    readonly waiting: number | null;
+  }[];
+  readonly instances:
+    | readonly {
+        readonly instance: string;
+        readonly self: boolean;
+        readonly host: string;
+        readonly seenMs: number;
+        readonly spoolBytes: number;
+      }[]
+    | null;
+  readonly restores:
+    | readonly {
+        readonly no: number;
+        readonly kind: string;
+        readonly about: string;
+        readonly state: string;
+        readonly done: number;
+        readonly put: number;
+        readonly removed: number;
+        readonly kept: number;
+        readonly begunAt: string;
+      }[]
+    | null;
+}
+
+interface ShipFlags {
+  readonly dataDir: string;
+  readonly config?: string;
+  readonly late?: boolean;
+}
+
+export function register(program: Command): void {
+  const family = program.command('journal').description('the journal of jobs in Redis');
+  withDaemonOptions(
+    family.command('status', { isDefault: true }).description('show spool, lag, instances and restores'),
+  ).action(status);
+  family
+    .command('ship')
+    .description('ship the spool of a daemon that will not start again')
+    .requiredOption('--data-dir <dir>', 'its data directory')
+    .option('-c, --config <file>', 'names MySQL; instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
+    .option('--late', 'only the segments in spool/late; a daemon may run')
+    .action(ship);
+}
+
+async function status(flags: DaemonOptions): Promise<void> {
+  const request = { method: 'GET', path: ['v1', 'journal'], needs: ['mode'] } as const;
+  const { text, json } = await clientOf(flags).call<Journal>(request);
+  if (flags.json) printData(text);
+  else if (json.mode === 'off') say('dq: there is no journal; the option journal.mode switches it on');
+  else print(json);
+}
+
+function print(journal: Journal): void {
+  const { mode, lagMs, late, damaged, streams, instances, restores } = journal;
+  printRecord([
+    ['mode', mode],
+    ['lag', lagMs === null ? 'unknown' : formatDuration(lagMs)],
+    ['spool', `${mebibytes(journal.spoolBytes)} of ${mebibytes(journal.spoolBytesMax)}`],
+    ['late', `${late} segments`],
+    ['damaged', `${damaged} segments`],
+  ]);
+  process.stdout.write('\n');
+  printTable(
+    ['STREAM', 'SEGMENTS', 'WAITING', 'BYTES'],
+    streams.map(({ instance, incarnation, segments, waiting, bytes }) => [
+      ...[`${instance}-${incarnation}`, String(segments), String(waiting ?? '?'), mebibytes(bytes)],
+    ]),
+  );
+  if (instances === null || restores === null) {
+    say('dq: MySQL does not answer: instances and restores are unknown');
+    return;
+  }
+  process.stdout.write('\n');
+  printTable(
+    ['INSTANCE', 'HOST', 'SEEN', 'SPOOL'],
+    instances.map(({ instance, self, host, seenMs, spoolBytes }) => [
+      ...[self ? `${instance} *` : instance, host, `${formatDuration(seenMs)} ago`, mebibytes(spoolBytes)],
+    ]),
+  );
+  const open = restores.filter(({ state }) => state === 'open');
+  const shown = open.length > 0 ? open : restores.slice(0, 1);
+  if (shown.length === 0) return;
+  process.stdout.write('\n');
+  printTable(
+    ['RESTORE', 'KIND', 'ABOUT', 'STATE', 'COMPARED', 'PUT', 'REMOVED', 'KEPT', 'BEGUN AT'],
+    shown.map((one) => [
+      ...[String(one.no), one.kind, one.about, one.state],
+      ...[one.done, one.put, one.removed, one.kept].map(String),
+      one.begunAt,
+    ]),
+  );
+}
+
+const mebibytes = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+
+async function ship({ dataDir, config: file, late = false }: ShipFlags): Promise<void> {
+  const loaded = loadConfig({ flags: { dataDir }, env: process.env, cwd: process.cwd(), file });
+  if (!loaded.ok)
+    throw new Exit(
+      'badConfiguration',
+      ['the configuration is wrong', ...loaded.problems.map(formatProblem)].join('\n'),
+    );
+  const { config } = loaded;
+  const directory = late ? join('spool', 'late') : 'spool';
+  const path = join(config.dataDir, directory);
+  if (!existsSync(path)) throw new Exit('failed', `${path} does not exist: there is nothing to ship`);
+  const lock = late ? null : await takeDirectory(config.dataDir);
+  try {
+    const { segments, streams, changes } = await shipIt(config, directory, late);
+    say(`dq: shipped ${changes} changes of ${segments} segments and ${streams} processes from ${path}`);
+  } finally {
+    lock?.release();
+  }
+}
+
+/** Throws Exit while a daemon uses it. Ends processes that a killed daemon has left, as a start does. */
+async function takeDirectory(dataDir: string) {
+  const runDir = runDirOf(dataDir);
+  makeDirectory(runDir, 0o700);
+  const lock = takeDirectoryLock(runDir);
+  if (lock === null)
+    throw new Exit('failed', `a daemon runs on ${dataDir} and ships its spool; end it with dq stop first`);
+  try {
+    await new WorkerRecord(runDir).endLeftovers();
+    return lock;
+  } catch (error) {
+    lock.release();
+    throw new Exit('failed', reasonOf(error), { cause: error });
+  }
+}
+
+async function shipIt(config: Config, directory: string, late: boolean): Promise<Shipment> {
+  const server = parseMysqlUrl(config['mysql.url']);
+  if (!server.ok) throw new Exit('badConfiguration', 'mysql.url is not set; the journal needs MySQL');
+  const journal = new MysqlJournal(server.value);
+  const spool = new SpoolDirectory(config.dataDir, directory);
+  const warn = (message: string) => say(`dq: ${message}`);
+  try {
+    const common = { journal, spool, host: hostname() };
+    if (late) return await shipLate(common);
+    const log = { ...silentLog, notice: warn, error: warn };
+    return await shipSpool({ ...common, log, retentionMs: config['journal.retention'] });
+  } catch (error) {
+    if (error instanceof StoreError) throw new Exit('storeUnreachable', reasonOf(error), { cause: error });
+    throw error;
+  } finally {
+    await spool.close();
+    await journal.close();
+  }
+}

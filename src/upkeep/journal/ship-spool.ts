@@ -1,0 +1,121 @@
+// Ships the spool of a daemon that will not start again, and segments that were set aside, with the code of
+// the recorder.
+// Invariant: a healing may have missed these changes, so work for the restorers of other instances follows
+// them. It covers all that the directory holds, shipped before or not: a run that dies is repeated.
+
+import type { Change } from '../../core/journal/change.ts';
+import type { JournalDb } from '../../ports/journal.ts';
+import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { upkeepLimits } from '../limits.ts';
+import { Recorder } from './recorder.ts';
+
+export interface ShipOptions {
+  readonly journal: JournalDb;
+  readonly spool: SpooledStreams;
+  readonly host: string;
+  readonly log: Log;
+  /** of the journal, ms */
+  readonly retentionMs: number;
+}
+
+export interface Shipment {
+  readonly streams: number;
+  readonly segments: number;
+  /** that MySQL did not have, or that were shipped again */
+  readonly changes: number;
+}
+
+/** No process writes to the spool. Rejects with StoreError or the system's error. */
+export async function shipSpool(options: ShipOptions): Promise<Shipment> {
+  const { journal, spool, host, log, retentionMs } = options;
+  const streams = await spool.streams();
+  const lowest = new LowestNumbers();
+  for (const stream of streams) for await (const changes of changesOf(spool, stream)) lowest.take(changes);
+  let shipped = 0;
+  for (const instance of new Set(streams.map((stream) => stream.instance)))
+    await new Recorder({
+      journal: {
+        ship: async (batch) => {
+          const outcome = await journal.ship(batch);
+          if (outcome.kind === 'shipped') shipped += batch.changes.length;
+          return outcome;
+        },
+        seen: (self) => journal.seen(self),
+        positions: (of) => journal.positions(of),
+        raiseSince: (to) => journal.raiseSince(to),
+        // The files stay: a position without them would be lost, and all would be shipped again.
+        forgetStreams: async () => {},
+      },
+      ...{ spool, log, instance, host, retentionMs, spoolBytes: Number.POSITIVE_INFINITY },
+      titleOf: () => null,
+      onWentBack: () => {},
+      looker: { report: async () => new Map(), shipped: () => [] },
+      onLate: () => {},
+    }).shipAll();
+  await lowest.announce(journal);
+  return { streams: streams.length, segments: segmentsOf(streams).length, changes: shipped };
+}
+
+/** `spool`: of late/. Its segments are removed. Their stream has gone on, so its position stays. */
+export async function shipLate({
+  journal,
+  spool,
+  host,
+}: Pick<ShipOptions, 'journal' | 'spool' | 'host'>): Promise<Shipment> {
+  const streams = await spool.streams();
+  const lowest = new LowestNumbers();
+  let shipped = 0;
+  for (const stream of streams) {
+    const { instance, incarnation } = stream;
+    const positions = await journal.positions(instance);
+    let at: StreamPosition = positions.find((one) => one.incarnation === incarnation) ?? start;
+    for await (const changes of changesOf(spool, stream)) {
+      lowest.take(changes);
+      const batch = { instance, incarnation, changes, process: '', host, marks: new Map() };
+      for (;;) {
+        const { segment, offset } = at;
+        const here = { segment, offset };
+        const outcome = await journal.ship({ ...batch, from: here, next: here });
+        if (outcome.kind === 'shipped') break;
+        at = outcome.at;
+      }
+      shipped += changes.length;
+    }
+  }
+  await lowest.announce(journal);
+  const segments = segmentsOf(streams);
+  await spool.clean(segments, 0, Date.now());
+  return { streams: streams.length, segments: segments.length, changes: shipped };
+}
+
+const start: StreamPosition = { segment: 0, offset: 0 };
+const segmentsOf = (streams: readonly FoundStream[]) => streams.flatMap(({ segments }) => segments);
+
+/** All changes of a dead stream, in batches. */
+async function* changesOf(spool: SpooledStreams, stream: FoundStream): AsyncGenerator<readonly Change[]> {
+  let from = start;
+  for (;;) {
+    const { changes, next, state } = await spool.read(stream, from, false, upkeepLimits.journalBatch);
+    if (changes.length > 0) yield changes;
+    if (state !== 'more') return;
+    from = next;
+  }
+}
+
+/** The lowest number of each place. */
+class LowestNumbers {
+  readonly #byPlace = new Map<string, number>();
+
+  take(changes: readonly Change[]): void {
+    for (const { isOwn, place, number } of changes)
+      if (isOwn) this.#byPlace.set(place, Math.min(this.#byPlace.get(place) ?? number, number));
+  }
+
+  /** Has the restorers compare all changes from there on with the store. */
+  async announce(journal: Pick<JournalDb, 'beginRestore'>): Promise<void> {
+    const note = Date.now();
+    for (const [place, lowest] of this.#byPlace)
+      await journal.beginRestore({ kind: 'shipped', about: `${place} ${lowest}`, note });
+  }
+}

@@ -1,0 +1,98 @@
+// Shipping the spool of a daemon that will not start again, on a real Redis and MariaDB.
+
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { createConnection } from 'mysql2/promise';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { journaled } from '../../src/journal/journaled-store.ts';
+import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
+import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
+import { SpoolDirectory } from '../../src/spool/spool-directory.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { shipLate, shipSpool } from '../../src/upkeep/journal/ship-spool.ts';
+import { farOffMs, jobOf } from '../conformance/trial.ts';
+import { journalInstance } from '../support/journal-instance.ts';
+import { openOn } from '../support/redis-store.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { spoolDirectory, writerIn } from '../support/spool.ts';
+import { until } from '../support/until.ts';
+
+describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('spool of a dead daemon', async () => {
+  const mysql = await owned('file', mariadb());
+  let server: RedisServer;
+  let made = 0;
+  beforeAll(async () => {
+    server = await owned('file', startRedis());
+  });
+
+  /** A living instance that has healed an emptied Redis, and the spool of a dead one with a lost job. */
+  async function afterLoss() {
+    await server.ask('FLUSHALL');
+    const database = `ship${made++}`;
+    const connection = await createConnection({ uri: mysql.url('mysql') });
+    await connection.query(`CREATE DATABASE ${database}`);
+    await connection.changeUser({ database });
+    for (const table of journalTables) await connection.query(table);
+    await connection.end();
+    const parsed = parseMysqlUrl(mysql.url(database));
+    if (!parsed.ok) throw new Error(parsed.message);
+    const living = await journalInstance(server, parsed.value, 1);
+    const dead = await openOn(server, { writer: '9.1' });
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool, { stream: { instance: 9, incarnation: 1 } });
+    const store = journaled(dead.store, writer, 'sync');
+    const delayed = { when: { delayMs: farOffMs } } as const;
+    await store.jobs.push([jobOf('lost', delayed), jobOf('cancelled', delayed)]);
+    await store.jobs.cancel([{ topic: 't', id: 'cancelled' }]);
+    await living.store.jobs.push([jobOf('other', delayed)]);
+    await dead.close();
+    await writer.close();
+    await until('the other job is shipped', async () => living.recorder.state.lagMs === 0);
+    await living.under.raw.flushall();
+    await until('the healing', async () => {
+      const note = await living.under.raw.hget('{dq:0}:n', 'heal');
+      return note !== null && !note.includes(' ');
+    });
+    const journal = new MysqlJournal(parsed.value);
+    onTestFinished(async () => {
+      await spool.close();
+      await journal.close();
+    });
+    const read = (id: string) => living.under.store.jobs.get({ topic: 't', id });
+    expect(await read('lost')).toBeNull();
+    return { journal, spool, read, living };
+  }
+
+  const done = async (journal: MysqlJournal) =>
+    (await journal.restores(10)).filter(({ kind }) => kind === 'shipped').map(({ state }) => state);
+
+  it('its jobs come back, although Redis was healed before', async () => {
+    const { journal, spool, read } = await afterLoss();
+    const ship = () => shipSpool({ journal, spool, host: 'h', log: silentLog, retentionMs: 7 * 86_400_000 });
+    expect(await ship()).toEqual({ streams: 1, segments: 1, changes: 3 });
+    await until('the job', async () => (await read('lost')) !== null);
+    await until('the work is done', async () => (await done(journal)).join() === 'done');
+    expect(await read('cancelled')).toBeNull();
+    // The files stay, and a repeat ships nothing, but has all compared again.
+    expect(await ship()).toEqual({ streams: 1, segments: 1, changes: 0 });
+    await until('and the new work', async () => (await done(journal)).join() === 'done,done');
+  });
+
+  it('late segments are shipped and removed, and the position of their stream stays', async () => {
+    const { journal, spool, read } = await afterLoss();
+    const [stream] = await spool.streams();
+    for (const segment of stream?.segments ?? []) await spool.setAside(segment);
+    const here = { segment: 5, offset: 32 };
+    await journal.ship({
+      ...{ instance: 9, incarnation: 1, from: { segment: 0, offset: 0 }, next: here, changes: [] },
+      ...{ process: 'dq-server-0', host: 'h', marks: new Map() },
+    });
+    const late = new SpoolDirectory(spool.path, 'late');
+    expect(await shipLate({ journal, spool: late, host: 'h' })).toMatchObject({ segments: 1, changes: 3 });
+    await until('the job', async () => (await read('lost')) !== null);
+    expect(await journal.positions(9)).toEqual([{ instance: 9, incarnation: 1, ...here }]);
+    expect(readdirSync(join(spool.path, 'late'))).toEqual([]);
+  });
+});
