@@ -185,6 +185,6 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   testCallRoute(api, context, questions);
   metricsRoute(api, questions);
   ruleRoute(api);
-  longWorkRoutes(api, context);
+  longWorkRoutes(api, context, questions);
   openapiRoute(api);
 }

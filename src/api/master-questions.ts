@@ -27,6 +27,7 @@ const roleOf = {
   test_call: 'notifier',
   attempts: 'upkeep',
   journal_lag: 'upkeep',
+  journal_fsck: 'upkeep',
 } as const satisfies {
   readonly [Name in QuestionName]: Questions[Name]['to'];
 };

@@ -62,6 +62,10 @@ export interface Healing {
   put(rows: readonly JobRow[], noteId: Version, olderOnly?: boolean): Promise<readonly PutOutcome[]>;
   /** Makes a note if the partition has lower numbers than the journal knows. */
   look(partition: Partition, shipped: ShippedNumbers): Promise<LossState>;
+  /** By instance, the newest number that dq reported to the partition as shipped. Changes nothing. */
+  marks(
+    partition: Partition,
+  ): Promise<{ readonly place: string; readonly marks: ReadonlyMap<number, Version> }>;
   /** Moves the note to its next phase, or clears it. False: another note is in force. */
   advance(note: LossNote, to: 'jobs' | 'healed'): Promise<boolean>;
 }

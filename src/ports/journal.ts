@@ -115,7 +115,8 @@ export interface JournalDb {
   /** Removes the positions of streams that are completely shipped and whose files are removed. */
   forgetStreams(streams: readonly StreamName[]): Promise<void>;
 
-  rows(keys: readonly JobKey[]): Promise<readonly JobRow[]>;
+  /** `bodies` false: those that are kept are empty. */
+  rows(keys: readonly JobKey[], bodies?: boolean): Promise<readonly JobRow[]>;
   /** Rows that wait, earliest due first, or dead ones, of these places. */
   open(state: 'waiting' | 'dead', places: readonly string[], cursor: string | null): Promise<RowPage>;
   /** Keys of the same rows, of all places, without their bodies. */

@@ -73,6 +73,9 @@ export interface SpooledStreams {
   forgetDropped(): Promise<void>;
   /** Segments in late/ and damaged/. */
   setAsideCounts(): Promise<{ readonly late: number; readonly damaged: number }>;
+  /** Names of segments that cannot be read to their end, those set aside and damaged ones included. Changes
+   *  nothing. */
+  unreadable(): Promise<readonly string[]>;
   /** Bytes of all segments, those set aside and damaged ones included. */
   bytes(): Promise<number>;
   /** Moves a segment to late/. */

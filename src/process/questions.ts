@@ -6,6 +6,7 @@
 import type { CapacityReason } from '../core/capacity-reasons.ts';
 import type { EndpointPart } from '../core/endpoint.ts';
 import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
+import type { LongWork, Problem } from '../ports/job-store.ts';
 import type { AttemptSample } from './attempt-sample.ts';
 import type { TestCall, TestCallResult } from './test-call.ts';
 
@@ -27,6 +28,8 @@ export interface Questions {
   >;
   /** age of the oldest change that is not in MySQL, ms; null: no journal */
   readonly journal_lag: Asked<'upkeep', null, number | null>;
+  /** starts a check of the journal, or only says how the last one is doing */
+  readonly journal_fsck: Asked<'upkeep', { readonly starts: boolean }, LongWork<readonly Problem[]> | null>;
 }
 
 interface TopicFilter {

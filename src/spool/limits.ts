@@ -27,6 +27,8 @@ export const spoolLimits = {
   firstBytes: 4_096,
   /** A search for the next valid record lets other work run after so many bytes: about 5 ms. */
   searchBytes: 512 * 1024,
+  /** A segment is damaged when so many examinations, syncMs apart, find it so. */
+  examinations: 2,
   /** Part of the limit that ends may use beyond it. */
   endsPart: 0.1,
 } as const;

@@ -3,6 +3,7 @@
 
 import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   FoundSegment,
   FoundStream,
@@ -15,7 +16,7 @@ import type {
 import { makeDirectory } from '../runtime/make-directory.ts';
 import { spoolLimits } from './limits.ts';
 import { fileNameOf, segmentNameOf, syncDirectory } from './segment.ts';
-import { StreamReader } from './stream-reader.ts';
+import { examineSegment, isUsed, StreamReader } from './stream-reader.ts';
 
 const droppedName = 'dropped';
 
@@ -99,6 +100,34 @@ export class SpoolDirectory implements SpooledStreams {
       segmentsIn(join(this.path, 'damaged')),
     ]);
     return { late: late.length, damaged: damaged.length };
+  }
+
+  async unreadable(): Promise<readonly string[]> {
+    const wrong: string[] = [];
+    for (const { segments } of await this.streams())
+      for (const [n, segment] of segments.entries())
+        if (await this.#isDamaged(segment, segments.slice(n + 1))) wrong.push(fileNameOf(segment));
+    for (const segment of await segmentsIn(join(this.path, 'late'))) {
+      const path = join(this.path, 'late', fileNameOf(segment));
+      if ((await examineSegment(path, segment.segment)) === 'damaged')
+        wrong.push(`late/${fileNameOf(segment)}`);
+    }
+    const damaged = await segmentsIn(join(this.path, 'damaged'));
+    return [...wrong, ...damaged.map((segment) => `damaged/${fileNameOf(segment)}`)];
+  }
+
+  /** A torn end is allowed where nothing was written later. */
+  async #isDamaged(segment: FoundSegment, later: readonly FoundSegment[]): Promise<boolean> {
+    const path = join(this.path, fileNameOf(segment));
+    for (let tries = 1; ; tries += 1) {
+      const state = await examineSegment(path, segment.segment);
+      if (state === 'whole' || state === 'gone') return false;
+      const used = await Promise.all(later.map((other) => isUsed(join(this.path, fileNameOf(other)))));
+      if (state === 'torn' && !used.includes(true)) return false;
+      if (tries === spoolLimits.examinations) return true;
+      // Its process may be writing: the bytes of one write appear in any order.
+      await sleep(spoolLimits.syncMs);
+    }
   }
 
   /** Bytes of all segments, those in late/ and damaged/ included. */

@@ -94,19 +94,8 @@ export class StreamReader {
 
   /** The first later segment with a record; null: none. Others were prepared, or are left of a failure. */
   async #nextUsed(segments: readonly number[], after: number): Promise<number | null> {
-    for (const number of segments) if (number > after && (await this.#isUsed(number))) return number;
+    for (const number of segments) if (number > after && (await isUsed(this.#pathOf(number)))) return number;
     return null;
-  }
-
-  async #isUsed(number: number): Promise<boolean> {
-    const file = await openIfAny(this.#pathOf(number));
-    if (file === null) return false;
-    try {
-      const first = await readAt(file, headerBytes, spoolLimits.firstBytes);
-      return first.some((byte) => byte !== 0);
-    } finally {
-      await file.close();
-    }
   }
 
   /** null: it has no header yet, or does not exist */
@@ -143,6 +132,48 @@ export class StreamReader {
 
   #pathOf(segment: number): string {
     return join(this.#directory, fileNameOf({ ...this.#stream, segment }));
+  }
+}
+
+/** Whether a segment has a record; others were prepared, or are left of a failure. */
+export async function isUsed(path: string): Promise<boolean> {
+  const file = await openIfAny(path, 'r');
+  if (file === null) return false;
+  try {
+    const first = await readAt(file, headerBytes, spoolLimits.firstBytes);
+    return first.some((byte) => byte !== 0);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Whether a segment can be read to its end. `torn`: unreadable bytes follow its last record, as a death or a
+ *  write in progress leaves them. Changes nothing. Rejects with the system's error. */
+export async function examineSegment(
+  path: string,
+  number: number,
+): Promise<'whole' | 'torn' | 'damaged' | 'gone'> {
+  const file = await openIfAny(path, 'r');
+  if (file === null) return 'gone';
+  try {
+    const header = await readAt(file, 0, headerBytes);
+    if (header.every((byte) => byte === 0)) return 'whole';
+    const salt = readHeader(header)?.salt;
+    if (salt === undefined) return 'damaged';
+    const segment = { number, file, salt, isDamaged: false, ahead: { at: 0, bytes: header } };
+    for (let at = headerBytes; ; ) {
+      const record = await recordAt(segment, at);
+      if (record === null) {
+        const rest = await restOf(segment, at);
+        return rest.kind === 'zeros' ? 'whole' : rest.kind === 'garbage' ? 'torn' : 'damaged';
+      }
+      const payload = read(record);
+      if (payload === null) return 'damaged';
+      if (payload === 'closed') return 'whole';
+      at += record.length;
+    }
+  } finally {
+    await file.close();
   }
 }
 
@@ -200,9 +231,9 @@ async function restOf(
   return { kind: 'garbage' };
 }
 
-async function openIfAny(path: string): Promise<FileHandle | null> {
+async function openIfAny(path: string, flags = 'r+'): Promise<FileHandle | null> {
   try {
-    return await open(path, 'r+');
+    return await open(path, flags);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;

@@ -79,6 +79,16 @@ export const upkeepLimits = {
    *  shard. */
   restoreListedMs: 600_000,
   bucketsMax: 1_024,
+  /** fsck of the journal: jobs of one page, and how long a survey for one works; jobs read at once, each with
+   *  its body; examples of one problem; how old a row is that must have its job; how long a process may be
+   *  between store and spool; and how far clocks may differ. */
+  fsckPage: 500,
+  fsckScanMs: 400,
+  fsckReads: 8,
+  fsckExamples: 5,
+  fsckRowAgeMs: 60_000,
+  fsckSpareMs: 1_000,
+  fsckClockMs: 5_000,
   /** Log files are kept for days: an hour more does not matter. */
   janitorEveryMs: 3_600_000,
   /** How often old audit entries are removed: a walk over limits.auditMax ids takes 10 ms. */

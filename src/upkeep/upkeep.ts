@@ -144,6 +144,10 @@ class Upkeep implements Role {
     answerQuestions(ctx.link, log, {
       attempts: (asked) => this.#ring.list(asked),
       journal_lag: () => this.#journal?.recorder.state.lagMs ?? null,
+      journal_fsck: ({ starts }) => {
+        if (starts) this.#journal?.fsck.start();
+        return this.#journal?.fsck.state ?? null;
+      },
     });
     this.#journal =
       ctx.journal === undefined

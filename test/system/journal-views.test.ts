@@ -1,6 +1,7 @@
 // What people see of the journal: flow, state, the spool of an ended daemon. A real daemon with Redis and
 // MariaDB.
 
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -57,6 +58,19 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for p
       restores: [],
     });
     expect(body.instances).toMatchObject([{ self: true, host: hostname() }]);
+  });
+
+  it('fsck checks the journal too', async () => {
+    expect(await dq('fsck')).toMatchObject({ code: 0, stderr: expect.stringContaining('no problem found') });
+    const damaged = join(daemon.dataDir, 'spool', 'damaged');
+    mkdirSync(damaged);
+    writeFileSync(join(damaged, '0f1e2d3c-17-1.seg'), 'x');
+    const found = await dq('fsck');
+    expect(found).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/\nJ4 .* damaged\/0f1e2d3c-17-1\.seg/),
+    });
+    rmSync(damaged, { recursive: true });
   });
 
   it('journal ship rejects the directory of a running daemon, and ships that of an ended one', async () => {

@@ -6,10 +6,11 @@ import { isAbsolute } from 'node:path';
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
-import type { LongWork } from '../../ports/job-store.ts';
+import type { Examination, LongWork, Problem } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { closed, count, instant, problems, reply, text } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
+import type { MasterQuestions } from '../master-questions.ts';
 
 const tags = ['operation'];
 const work = {
@@ -80,7 +81,7 @@ const fsckSchema = {
   response: { 200: reply('its state', Fsck), ...problems(503) },
 };
 
-export function longWorkRoutes(api: Api, { role }: ApiContext): void {
+export function longWorkRoutes(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
   const { admin } = role.store;
   const read = { access: { scope: 'read', topics: 'every' } } as const;
   const ownerOnly = { access: { scope: 'admin', topics: 'every', ownerOnly: true } } as const;
@@ -98,12 +99,44 @@ export function longWorkRoutes(api: Api, { role }: ApiContext): void {
     '/v1/fsck',
     { schema: startFsckSchema, config: { access: { scope: 'admin', topics: 'every' } } },
     async (_request, answer) => {
+      if ((await fsckState()).kind === 'running') rejectBusy('busy');
       rejectBusy(await admin.startFsck());
-      return answer.code(202).send(workJson(await admin.fsck()));
+      if (role.journal !== undefined) await questions.ask('journal_fsck', { starts: true });
+      return answer.code(202).send(workJson(await fsckState()));
     },
   );
-  api.get('/v1/fsck', { schema: fsckSchema, config: read }, async () => workJson(await admin.fsck()));
+  api.get('/v1/fsck', { schema: fsckSchema, config: read }, async () => workJson(await fsckState()));
+
+  /** Of the store, and with a journal also of the journal. */
+  async function fsckState(): Promise<LongWork<Examination>> {
+    const own = await admin.fsck();
+    if (role.journal === undefined || own.kind !== 'done') return own;
+    const answers = await questions.ask('journal_fsck', { starts: false });
+    return withJournal(own, answers?.find(({ answer }) => answer !== null)?.answer ?? null);
+  }
 }
+
+type Done = Extract<LongWork<Examination>, { readonly kind: 'done' }>;
+
+/** `journal` null: dq-upkeep does not answer. */
+function withJournal(own: Done, journal: LongWork<readonly Problem[]> | null): LongWork<Examination> {
+  const { startedAt, endedAt, result } = own;
+  switch (journal?.kind) {
+    case 'running':
+      return { kind: 'running', startedAt };
+    case 'done': {
+      const problems = [...result.problems, ...journal.result];
+      return { ...own, endedAt: Math.max(endedAt, journal.endedAt), result: { ...result, problems } };
+    }
+    case 'failed':
+      return { ...journal, reason: `cannot check the journal: ${journal.reason}` };
+    default:
+      return { kind: 'failed', startedAt, endedAt, reason: unchecked };
+  }
+}
+
+const unchecked =
+  'this instance has not checked the journal since the start of its dq-upkeep, or that does not answer; start the check again';
 
 function rejectBusy(started: 'started' | 'busy'): void {
   if (started === 'busy')

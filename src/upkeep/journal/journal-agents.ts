@@ -5,6 +5,7 @@ import { hostname } from 'node:os';
 import type { JournalParts, RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Incidents } from '../alerts/incidents.ts';
+import { JournalFsck } from './journal-fsck.ts';
 import { JournalWatch } from './journal-watch.ts';
 import type { LivingProcesses } from './living-processes.ts';
 import { Looker } from './looker.ts';
@@ -15,6 +16,7 @@ export interface JournalAgents {
   readonly looker: Looker;
   readonly recorder: Recorder;
   readonly restorer: Restorer;
+  readonly fsck: JournalFsck;
   /** in the order of their start */
   readonly all: readonly Service[];
 }
@@ -72,5 +74,6 @@ export function journalAgents(
       log.error('recorder: MySQL went back to an older state; the spool of the last hour is shipped again'),
     onLate: (changes) => restorer.addLate(changes),
   });
-  return { looker, recorder, restorer, all: [looker, recorder, restorer, watch] };
+  const fsck = new JournalFsck({ store, healing, journal: db, spool });
+  return { looker, recorder, restorer, fsck, all: [looker, recorder, restorer, watch] };
 }

@@ -88,6 +88,8 @@ function standingOf(row: JobRow): Buffer {
 
 /** Columns of a read; jobRowOf reads them. */
 export const readColumns = columns.filter((column) => column !== 'standing').join(', ');
+/** The same, where a body that is kept is empty. */
+export const shortColumns = readColumns.replace(/ body$/, " IF(body IS NULL, NULL, '') AS body");
 
 /** A row as the driver returns it: bytes as buffers. */
 export interface StoredRow {

@@ -24,6 +24,7 @@ import {
   readColumns,
   type SqlValue,
   type StoredRow,
+  shortColumns,
   stateCodeOf,
   upsertOf,
 } from './job-upsert.ts';
@@ -104,8 +105,8 @@ export class MysqlJournal extends JournalWork implements JournalDb {
       );
   }
 
-  async rows(keys: readonly JobKey[]): Promise<readonly JobRow[]> {
-    return this.#sql.run((query) => rowsOf(query, keys));
+  async rows(keys: readonly JobKey[], bodies = true): Promise<readonly JobRow[]> {
+    return this.#sql.run((query) => rowsOf(query, keys, bodies));
   }
 
   /** Keyset pagination over (order_at, topic, id), in three ranges: MySQL reads a row comparison in full. */
@@ -281,7 +282,8 @@ function eventOf(change: Change): string {
 }
 
 /** By topic: MariaDB reads the whole table for (topic, id) IN (…). */
-async function rowsOf(query: Query, keys: readonly JobKey[]): Promise<readonly JobRow[]> {
+async function rowsOf(query: Query, keys: readonly JobKey[], bodies = true): Promise<readonly JobRow[]> {
+  const selected = bodies ? readColumns : shortColumns;
   const idsOf = new Map<string, string[]>();
   for (const { topic, id } of keys) {
     const ids = idsOf.get(topic);
@@ -292,7 +294,7 @@ async function rowsOf(query: Query, keys: readonly JobKey[]): Promise<readonly J
   for (const [topic, ids] of idsOf)
     for (let at = 0; at < ids.length; at += sqlLimits.journalPageRows) {
       const some = ids.slice(at, at + sqlLimits.journalPageRows);
-      const sql = `SELECT ${readColumns} FROM dq_job WHERE topic = ? AND id IN (${marksOf(some.length)})`;
+      const sql = `SELECT ${selected} FROM dq_job WHERE topic = ? AND id IN (${marksOf(some.length)})`;
       const found = await query<StoredRow>(sql, [topic, ...some].map(bytesOf));
       rows.push(...found.map(jobRowOf));
     }

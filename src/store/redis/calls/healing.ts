@@ -1,5 +1,6 @@
 // Notes and the put-back of the port, by scripts. lua/restore.lua reads the rows.
 
+import type { Version } from '../../../core/job.ts';
 import { isEnded, type JobRow } from '../../../core/journal/job-row.ts';
 import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
 import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
@@ -39,6 +40,12 @@ export function healingCalls(shards: Shards): Healing {
       return outcomes.map((outcome) => (outcome.kind === 'absent' ? absent : outcome));
     },
     look,
+    async marks(partition) {
+      const reply = (await shards.run('marks', partition, [])) as Buffer[];
+      const found = new Map<number, Version>();
+      for (let i = 0; i < reply.length; i += 2) found.set(Number(reply[i]), Number(reply[i + 1]));
+      return { place: shards.placeOf(partition) ?? '', marks: found };
+    },
     async advance({ partition, id }, to) {
       return (await shards.run('advance', partition, [id, to])) === 1;
     },

@@ -29,6 +29,7 @@ import horizon from './lua/horizon.lua';
 import ids from './lua/ids.lua';
 import look from './lua/look.lua';
 import mark from './lua/mark.lua';
+import marks from './lua/marks.lua';
 import position from './lua/position.lua';
 import promote from './lua/promote.lua';
 import purgeTopic from './lua/purge-topic.lua';
@@ -114,6 +115,7 @@ const files = {
   deadLast,
   restore,
   look,
+  marks,
   advance,
 } as const;
 

@@ -1,0 +1,122 @@
+// fsck of the journal on a real Redis and MariaDB: each invariant is found broken, and nothing else.
+
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createConnection } from 'mysql2/promise';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import type { Change } from '../../src/core/journal/change.ts';
+import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import type { Healing } from '../../src/ports/healing.ts';
+import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
+import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
+import { examineJournal } from '../../src/upkeep/journal/journal-fsck.ts';
+import { farOffMs, jobOf } from '../conformance/trial.ts';
+import { journalInstance } from '../support/journal-instance.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { changeOf, spoolDirectory, writerIn } from '../support/spool.ts';
+
+describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('fsck of the journal', async () => {
+  const mysql = await owned('file', mariadb());
+  let server: RedisServer;
+  let made = 0;
+  beforeAll(async () => {
+    server = await owned('file', startRedis());
+  });
+
+  const delayed = { when: { delayMs: farOffMs } } as const;
+
+  async function world() {
+    await server.ask('FLUSHALL');
+    const database = `fsck${made++}`;
+    const connection = await createConnection({ uri: mysql.url('mysql') });
+    await connection.query(`CREATE DATABASE ${database}`);
+    await connection.changeUser({ database });
+    for (const table of journalTables) await connection.query(table);
+    await connection.end();
+    const parsed = parseMysqlUrl(mysql.url(database));
+    if (!parsed.ok) throw new Error(parsed.message);
+    const one = await journalInstance(server, parsed.value, 1);
+    const [first] = await one.store.jobs.push([
+      jobOf('a', delayed),
+      jobOf('b', delayed),
+      jobOf('c', delayed),
+    ]);
+    await one.store.jobs.cancel([{ topic: 't', id: 'c' }]);
+    const journal = new MysqlJournal(parsed.value);
+    onTestFinished(() => journal.close());
+    const healing = one.under.store.healing as Healing;
+    const { place } = await healing.marks(0);
+    /** of an instance that is not here */
+    const ship = (changes: readonly Change[], marks = new Map<string, number>()) =>
+      journal.ship({
+        ...{ instance: 5, incarnation: 1, process: 'dq-server-0', host: 'far', changes, marks },
+        ...{ from: { segment: 0, offset: 0 }, next: { segment: 1, offset: 40 } },
+      });
+    const change = (id: string, kind: 'accepted' | 'ended', number: number): Change => ({
+      ...(changeOf(2, kind) as Change),
+      ...{ topic: 't', id, place, number, version: number, origin: number, dueAt: Date.now() + farOffMs },
+    });
+    const examine = (spool = one.spool) => examineJournal({ store: one.store, healing, journal, spool });
+    return { one, first, place, ship, change, examine };
+  }
+
+  const now = () => Date.now() * 1_000;
+
+  it('finds nothing where all agrees, also before the journal is in MySQL', async () => {
+    const { one, examine } = await world();
+    await one.store.jobs.push(Array.from({ length: 600 }, (_, n) => jobOf(`job-${n}`, delayed)));
+    expect(await examine()).toEqual([]);
+  });
+
+  it('J1: a live job without an open row of its version', async () => {
+    const { one, examine } = await world();
+    await one.under.store.jobs.push([jobOf('unwritten', delayed), jobOf('b', delayed)]);
+    expect(await examine()).toMatchObject([{ invariant: 'J1', count: 2 }]);
+  });
+
+  it('J2: an old open row without a job', async () => {
+    const { ship, change, examine } = await world();
+    const old = now() - 120e6;
+    await ship([change('lost', 'accepted', old), change('new', 'accepted', now())]);
+    expect(await examine()).toMatchObject([{ invariant: 'J2', count: 1, examples: ['t/lost'] }]);
+  });
+
+  it('J3: a live job that has ended by the journal', async () => {
+    const { ship, change, examine } = await world();
+    await ship([change('a', 'ended', now() + 5e6)]);
+    expect(await examine()).toMatchObject([{ invariant: 'J3', count: 1, examples: ['t/a'] }]);
+  });
+
+  it('J4: a segment that cannot be read to its end, but not a torn end', async () => {
+    const { examine } = await world();
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    for (let n = 1; n < 10; n += 1) await writer.write([changeOf(n)], 'synced');
+    const [name = ''] = readdirSync(spool.path).sort();
+    const path = join(spool.path, name);
+    const whole = readFileSync(path);
+    expect(await examine(spool)).toEqual([]);
+    const end = whole.length - [...whole].reverse().findIndex((byte) => byte !== 0);
+    const spoil = (at: number) => {
+      const bytes = Buffer.from(whole);
+      bytes.writeUInt8(bytes.readUInt8(at) ^ 0xff, at);
+      writeFileSync(path, bytes);
+    };
+    spoil(end - 1);
+    expect(await examine(spool)).toEqual([]);
+    spoil(200);
+    expect(await examine(spool)).toMatchObject([{ invariant: 'J4', count: 1, examples: [name] }]);
+    expect(readdirSync(spool.path)).not.toContain('damaged');
+    writeFileSync(path, whole);
+    await writer.close();
+  });
+
+  it('J5: a number in Redis below that of MySQL', async () => {
+    const { place, ship, examine } = await world();
+    await ship([], new Map([[place, now()]]));
+    expect(await examine()).toMatchObject([
+      { invariant: 'J5', count: 1, examples: [`${place} of instance 5`] },
+    ]);
+  });
+});
