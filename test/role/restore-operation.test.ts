@@ -44,7 +44,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('restore opera
       rig: await startRig(),
       one,
       async lose() {
-        const keys = (await one.under.raw.keys('*')).filter((key) => !/:(n|T|u|o.*)$/.test(key));
+        const keys = (await one.under.raw.keys('*')).filter((key) => !/:(n|t|T|u|o.*)$/.test(key));
         await one.under.raw.del(...keys);
       },
     };
