@@ -7,6 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { MariadbServer } from '../../scripts/services/mariadb.ts';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
+import { startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { type Load, startLoad } from '../support/load.ts';
 import { addTopic, groupBy } from '../support/producing.ts';
@@ -48,10 +50,15 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
     cancelled.set(removed, Date.now());
   }
 
+  interface Stores {
+    readonly urls: readonly string[];
+    readonly servers: readonly RedisServer[];
+  }
+
   interface World {
-    /** the first shard */
+    /** the first server */
     readonly redis: RedisServer;
-    readonly shards: readonly RedisServer[];
+    readonly servers: readonly RedisServer[];
     readonly daemons: readonly Daemon[];
     readonly sink: Sink;
     readonly load: Load;
@@ -61,14 +68,15 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
     restart(at: number): Promise<void>;
   }
 
-  async function startWorld(count: number, shardCount: number): Promise<World & { end(): Promise<void> }> {
-    // No file is written unless a test says so.
-    const shards: RedisServer[] = [];
-    while (shards.length < shardCount) shards.push(await owned('test', startRedis()));
-    const [redis] = shards as [RedisServer];
+  async function startWorld(
+    count: number,
+    open: () => Promise<Stores>,
+  ): Promise<World & { end(): Promise<void> }> {
+    const { urls, servers } = await open();
+    const [redis] = servers as [RedisServer];
     const database = `journal${made++}`;
     const args = [
-      ...shards.flatMap(({ url }) => ['--redis', url]),
+      ...urls.flatMap((url) => ['--redis', url]),
       '--mysql',
       await mysql.createDatabase(database),
     ];
@@ -109,7 +117,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
       }
     })();
     return {
-      ...{ redis, shards, daemons, sink, load, cancelled },
+      ...{ redis, servers, daemons, sink, load, cancelled },
       async restart(at) {
         const { directory } = daemons[at] as Daemon;
         daemons[at] = await startDaemon({ args, directory, group: true });
@@ -121,12 +129,30 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
     };
   }
 
+  /** No file is written unless a test says so. */
+  async function openShards(count: number): Promise<Stores> {
+    const servers: RedisServer[] = [];
+    while (servers.length < count) servers.push(await owned('test', startRedis()));
+    return { urls: servers.map(({ url }) => url), servers };
+  }
+
+  async function openSentinel(): Promise<Stores> {
+    const group = await owned('test', startSentinelGroup());
+    return { urls: [group.url], servers: [group.master, ...group.replicas] };
+  }
+
+  async function openCluster(): Promise<Stores> {
+    const config = ['cluster-require-full-coverage no'];
+    const cluster = await owned('test', startRedisCluster({ config }));
+    return { urls: [cluster.url], servers: cluster.masters };
+  }
+
   /** Pushes and cancels while `disaster` happens, and checks what dq has promised. */
   async function survives(
     disaster: (world: World) => Promise<void>,
-    { instances = 1, shards = 1 } = {},
+    { instances = 1, open = () => openShards(1) } = {},
   ): Promise<void> {
-    const world = await startWorld(instances, shards);
+    const world = await startWorld(instances, open);
     const { load, sink, cancelled, daemons } = world;
     await until('half of the pushes', () => load.acknowledged.size >= jobs / 2, 120_000);
     await disaster(world);
@@ -213,11 +239,35 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
       { instances: 2 },
     ));
 
+  it('Sentinel: the master stops while its replica lags', () =>
+    survives(
+      async ({ servers, load }) => {
+        const [master, replica] = servers as [RedisServer, RedisServer];
+        // The replica cannot connect again.
+        await master.ask('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
+        await master.ask('CLIENT', 'KILL', 'TYPE', 'replica');
+        const then = load.acknowledged.size;
+        await until('a sixth more', () => load.acknowledged.size >= then + jobs / 6, 60_000);
+        await master.process.freeze();
+        const role = async () => /^role:(\S+)/m.exec(await replica.ask('INFO', 'replication'))?.[1];
+        await until('the replica is promoted', async () => (await role()) === 'master', 60_000);
+      },
+      { open: openSentinel },
+    ));
+
+  it('a node of a Cluster emptied', () =>
+    survives(
+      async ({ redis }) => {
+        await redis.ask('FLUSHALL');
+      },
+      { open: openCluster },
+    ));
+
   it('a shard lost for good, and removed with dq shard rm --lost', () =>
     survives(
-      async ({ shards, daemons }) => {
+      async ({ servers, daemons }) => {
         const [daemon] = daemons as [Daemon];
-        const [, lost] = shards as [RedisServer, RedisServer];
+        const [, lost] = servers as [RedisServer, RedisServer];
         await lost.ask('SAVE');
         await lost.process.kill();
         const { body } = await daemon.api('GET', '/v1/shards');
@@ -236,7 +286,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
           body: { code: 'shard_refused', detail: expect.stringContaining('FLUSHDB') },
         });
       },
-      { shards: 2 },
+      { open: () => openShards(2) },
     ));
 
   it('a shard is added while the other one heals', () =>

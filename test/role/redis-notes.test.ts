@@ -7,10 +7,12 @@ import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { Changed, ChangedJob } from '../../src/core/journal/change.ts';
 import { readSafe } from '../../src/core/number-bytes.ts';
 import type { Store } from '../../src/ports/job-store.ts';
+import { bucketOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
+import { ids } from './rig.ts';
 
 const meta = '{dq:0}:n';
 const restoring = { kind: 'not_stored', code: 'restoring' };
@@ -251,6 +253,20 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', ()
     expect((await trial.push('next')).version).toBeGreaterThan(note?.id ?? Number.NaN);
     expect(await noteOf(under.raw)).toEqual(note);
     await expect(trial.jobs.get({ topic: 't', id: 'old' })).rejects.toMatchObject({ failure: restoring });
+  });
+
+  it('an emptied server: also where this process has changed jobs in some buckets only', async () => {
+    const buckets = 3;
+    const under = await owning(openEmpty(server, { writer: '7.1', buckets }));
+    const trial = new Trial(under);
+    const inLast = ids('job', 50).find((id) => bucketOf({ topic: 't', id }, buckets) === buckets - 1) ?? '';
+    await trial.push(inLast);
+    await under.raw.flushall();
+    await trial.tryPush(inLast);
+    for (let bucket = 0; bucket < buckets; bucket += 1)
+      await until('a whole note', async () =>
+        /^0 \d+ jobs$/.test((await under.raw.hget(`${prefixOf(bucket)}:n`, 'heal')) ?? ''),
+      );
   });
 
   it('an emptied server of processes without a journal: no note', async () => {

@@ -58,7 +58,7 @@ export class Shard {
   readonly #overdue = new Map<string, number>();
   #pending = 0;
   /** by bucket: the highest number of a change of this process */
-  readonly #received: number[] = [];
+  readonly #received: number[];
   #pendingBytes = 0;
   /** logged already: a loop calls again at once */
   readonly #failingScripts = new Set<ScriptName>();
@@ -67,6 +67,7 @@ export class Shard {
 
   constructor(options: ShardOptions) {
     this.#options = options;
+    this.#received = new Array<number>(options.buckets).fill(0);
     this.#memory = new MemoryWatch(() => infosOf(this.#client, 'memory'));
     this.buckets = Array.from({ length: options.buckets }, (_, bucket) => bucket);
     this.#ownership = new Ownership(options, {
