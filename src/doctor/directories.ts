@@ -57,10 +57,15 @@ export function checkLogDirectory(path: string): Finding {
   return finding('ok', existsSync(path) ? path : `${path} will be made`);
 }
 
+/** Bytes that a process may write to the disk of a path. */
+export function freeBytesAt(path: string): number {
+  const { bavail, bsize } = statfsSync(nearestExisting(path));
+  return bavail * bsize;
+}
+
 function checkSpace(at: string): Finding {
   const finding = of('disk space');
-  const { bavail, bsize } = statfsSync(at);
-  const bytes = bavail * bsize;
+  const bytes = freeBytesAt(at);
   const free = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
   if (bytes < limits.startFreeBytes)
     return finding('failed', `${free}: a start needs ${limits.startFreeBytes / 1024} KiB`);

@@ -6,8 +6,9 @@ import type { LoadedConfig } from '../config/load.ts';
 import { options } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { checkDaemon, type ReadReady } from './daemon.ts';
-import { checkDataDirectory, checkLogDirectory } from './directories.ts';
+import { checkDataDirectory, checkLogDirectory, freeBytesAt } from './directories.ts';
 import { type Finding, of } from './finding.ts';
+import { checkSpoolSpace, wantsJournal } from './journal.ts';
 import { checkClock, checkLibrary, checkNode, checkOpenFiles, readLimits } from './machine.ts';
 import { checkMysql } from './mysql.ts';
 import { checkRedis } from './redis.ts';
@@ -42,6 +43,8 @@ export async function runDoctor(
   if (!checked.ok) return true;
   const { config } = checked;
   await check('data directory', () => checkDataDirectory(config.dataDir));
+  if (wantsJournal(config))
+    await check('journal', () => checkSpoolSpace(config, freeBytesAt(config.dataDir)));
   await check('log directory', () => checkLogDirectory(config.logDir));
   const mysql = await checkMysql(config);
   add(mysql.findings);

@@ -17,6 +17,7 @@ import { mysqlSchema } from '../registry/sql/schema/mysql-schema.ts';
 import type { RegistrySchema } from '../registry/sql/schema/registry-schema.ts';
 import { findRegistryId } from '../registry/sql/tables/registry-id.ts';
 import { type Finding, of } from './finding.ts';
+import { checkClockOf, checkPacket, wantsJournal } from './journal.ts';
 
 type Db = Kysely<RegistrySchema>;
 const finding = of('mysql');
@@ -38,13 +39,17 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
   const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
   try {
     const from = performance.now();
-    const { rows } = await sql<{ version: string; flush: number }>`
-      SELECT VERSION() AS version, @@innodb_flush_log_at_trx_commit AS flush`.execute(db);
+    const { rows } = await sql<{ version: string; flush: number; packet: number }>`
+      SELECT VERSION() AS version, @@innodb_flush_log_at_trx_commit AS flush,
+        @@max_allowed_packet AS packet`.execute(db);
     const ms = Math.ceil(performance.now() - from);
     const reached = finding('ok', `${place} answers in ${ms} ms, version ${rows[0]?.version}`);
     const findings = [
       reached,
       ...flushOf(Number(rows[0]?.flush)),
+      ...(wantsJournal(config)
+        ? [checkPacket(Number(rows[0]?.packet), config), ...(await checkTime(db, place))]
+        : []),
       ...(await checkRegistry(db, place, config)),
     ];
     return { findings, isReached: true, registryId: (await registryIdOf(db)) ?? '' };
@@ -57,6 +62,15 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
   } finally {
     await connections.close();
   }
+}
+
+/** The second answer: the first call also connects. */
+async function checkTime(db: Db, place: string): Promise<Finding[]> {
+  const [wallFrom, from] = [Date.now(), performance.now()];
+  const { rows } = await sql<{ now: string }>`SELECT UNIX_TIMESTAMP(NOW(3)) * 1000 AS now`.execute(db);
+  const halfMs = (performance.now() - from) / 2;
+  const aheadMs = Number(rows[0]?.now) - (wallFrom + halfMs);
+  return checkClockOf(`MySQL ${place}`, Math.sign(aheadMs) * Math.max(0, Math.abs(aheadMs) - halfMs));
 }
 
 function flushOf(flush: number): Finding[] {

@@ -17,6 +17,7 @@ import { prefixOf } from '../store/redis/scripts/keys.ts';
 import { ofAnotherRegistry, readMarker } from '../store/redis/scripts/marker.ts';
 import { whyTooOld } from '../store/redis/shard/shard-servers.ts';
 import { type Finding, of } from './finding.ts';
+import { checkClockOf, wantsJournal } from './journal.ts';
 
 const finding = of('redis');
 
@@ -27,14 +28,14 @@ export async function checkRedis(
   registryId: string | null,
 ): Promise<{ readonly findings: readonly Finding[]; readonly isReached: boolean }> {
   const ours = config['mysql.url'] === '' && config.redis.length > 0 ? embeddedId(config) : registryId;
-  const checked = await Promise.all(config.redis.map((url) => checkServer(url, ours)));
+  const checked = await Promise.all(config.redis.map((url) => checkServer(url, ours, wantsJournal(config))));
   return {
     findings: checked.flatMap(({ findings }) => findings),
     isReached: checked.every(({ isReached }) => isReached),
   };
 }
 
-async function checkServer(url: string, ours: string | null) {
+async function checkServer(url: string, ours: string | null, journal: boolean) {
   const { shown, user } = redisAddress(url);
   let client: Client | null = null;
   let last: unknown;
@@ -59,7 +60,7 @@ async function checkServer(url: string, ours: string | null) {
         : finding('failed', `${shown}: ${tooOld}`),
       ...(await checkRights(client, shown, user)),
       ...(await checkDurability(client, shown)),
-      ...(await checkClocks(client, shown)),
+      ...(await checkClocks(client, shown, journal)),
       ofMarker(
         (await inTime(client.call('HGET', `${prefixOf(0)}:n`, 'marker'))) as string | null,
         shown,
@@ -96,8 +97,11 @@ async function checkDurability(client: Client, shown: string): Promise<Finding[]
   ];
 }
 
-async function checkClocks(client: Client, shown: string): Promise<Finding[]> {
-  const warnings = new ClockWarnings().of(shown, await inTime(clocksOf(client)));
+async function checkClocks(client: Client, shown: string, journal: boolean): Promise<Finding[]> {
+  const clocks = await inTime(clocksOf(client));
+  const warnings = new ClockWarnings().of(shown, clocks);
+  if (warnings.length === 0 && journal)
+    return clocks.flatMap(({ node, aheadMs }) => checkClockOf(`Redis at ${node || shown}`, aheadMs));
   return warnings.map((warning) => finding('warning', warning));
 }
 

@@ -13,6 +13,7 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
@@ -22,7 +23,8 @@ import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { launcher, startDaemon } from '../support/daemon.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { dqWithClock } from '../support/shifted-clock.ts';
 
 function temporary(): string {
   const directory = mkdtempSync(join(tmpdir(), 'dq-doctor-'));
@@ -31,9 +33,11 @@ function temporary(): string {
 }
 
 /** The port is free, unless `config` names one. */
-async function doctor(cwd: string, config: Record<string, unknown> = {}) {
+async function doctor(cwd: string, config: Record<string, unknown> = {}, launcher?: string) {
   writeFileSync(join(cwd, 'dq.yaml'), JSON.stringify({ 'server.port': 0, ...config }));
-  const { code, stdout, stderr } = await runDq(['doctor', '--json', '-c', 'dq.yaml'], { cwd });
+  const { code, stdout, stderr } = await runDq(['doctor', '--json', '-c', 'dq.yaml'], {
+    ...{ cwd, ...(launcher === undefined ? {} : { launcher }) },
+  });
   expect(stdout, stderr).not.toBe('');
   const findings = JSON.parse(stdout) as readonly Finding[];
   const stateOf = (check: string) => findings.filter((one) => one.check === check).map(({ state }) => state);
@@ -217,6 +221,33 @@ it('doctor: checks Node and the limit of open files', async () => {
   expect(stdout).toMatch(
     /^open files +failed +limit 500 .* needs 704, .* raise it to 4096 \(ulimit -n 4096 as root,/m,
   );
+});
+
+describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('doctor with a journal', () => {
+  it('checks packets, the space for the spool, and clocks', async () => {
+    const [redis, mysql] = [await owned('test', startRedis()), await owned('test', mariadb())];
+    const config = {
+      ...{ redis: [redis.url], 'mysql.url': await mysql.createDatabase('doctor') },
+      ...{ 'journal.mode': 'sync', dataDir: temporary() },
+    };
+    const sound = await doctor(temporary(), config);
+    expect(sound.stateOf('journal')).toEqual(['ok', 'ok']);
+    expect(sound.code).toBe(0);
+
+    const connection = await createConnection({ uri: mysql.url('mysql') });
+    await connection.query('SET GLOBAL max_allowed_packet = 2097152');
+    await connection.end();
+    const dq = dqWithClock(900);
+    const broken = await doctor(temporary(), { ...config, 'journal.spoolBytes': '1024gib' }, dq.launcher);
+    const found = broken.findings.filter(({ check }) => check === 'journal');
+    expect(found.map(({ state, about }) => [state, about])).toEqual([
+      ['warning', expect.stringMatching(/the disk is full before the spool is/)],
+      ['failed', expect.stringMatching(/max_allowed_packet of MySQL is 2097152: set it to at least 2883584/)],
+      ['warning', expect.stringMatching(/the clock of MySQL \S+ is [89]\d\d ms behind/)],
+      ['warning', expect.stringMatching(/the clock of Redis at \S+ is [89]\d\d ms behind/)],
+    ]);
+    expect(broken.code).toBe(1);
+  });
 });
 
 describe.skipIf(unmountable !== null)(`disks${unmountable === null ? '' : `: ${unmountable}`}`, () => {
