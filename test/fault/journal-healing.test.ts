@@ -22,7 +22,9 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     server = await owned('file', startRedis());
   });
 
-  async function twoInstances(): Promise<readonly [JournalInstance, JournalInstance]> {
+  async function twoInstances(
+    mode: 'sync' | 'lazy' = 'sync',
+  ): Promise<readonly [JournalInstance, JournalInstance]> {
     await server.ask('FLUSHALL');
     const database = `healing${made++}`;
     const connection = await createConnection({ uri: mysql.url('mysql') });
@@ -32,7 +34,10 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     await connection.end();
     const parsed = parseMysqlUrl(mysql.url(database));
     if (!parsed.ok) throw new Error(parsed.message);
-    return [await journalInstance(server, parsed.value, 1), await journalInstance(server, parsed.value, 2)];
+    return [
+      await journalInstance(server, parsed.value, 1, { mode }),
+      await journalInstance(server, parsed.value, 2, { mode }),
+    ];
   }
 
   /** The promises of the answers: ids that must live, and ids that must not. */
@@ -112,8 +117,8 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     };
   };
 
-  it('FLUSHALL on a live connection, under load', async () => {
-    const both = await twoInstances();
+  it.each(['sync', 'lazy'] as const)('FLUSHALL on a live connection, under load, %s', async (mode) => {
+    const both = await twoInstances(mode);
     const promises = new Promises();
     for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
     await both[0].under.raw.flushall();

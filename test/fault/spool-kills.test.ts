@@ -6,22 +6,27 @@ import { until } from '../support/until.ts';
 
 const places = ['after write 2', 'before sync 2', 'after sync 2', 'in make 3', 'after make 3'];
 
-it.each([...places, 'any moment'])('kill -9, %s: every answered change is read, each once', async (place) => {
-  const directory = spoolDirectory();
-  const dataDir = directory.path.slice(0, -'/spool'.length);
-  const isChosen = place !== 'any moment';
-  const writer = await WriterProcess.start(dataDir, 16 * 1024, isChosen ? place : '');
-  if (isChosen) expect(await writer.ended()).toBe('SIGKILL');
-  else {
-    await until('some answers', () => writer.answered.length >= 333);
-    await writer.kill();
-  }
-  const read = await readAll(directory);
-  const numbers = read.changes.map(({ number }) => number);
-  expect(read).toMatchObject({ state: 'ended', damaged: [] });
-  expect(new Set(numbers).size).toBe(numbers.length);
-  expect(numbers).toEqual(expect.arrayContaining(writer.answered));
-  expect(numbers.length).toBeLessThanOrEqual(writer.answered.length + 2 * 8);
-  for (const change of read.changes)
-    expect(change).toEqual(changeOf(change.number, 'accepted', 'x'.repeat(change.number % 700)));
-});
+const cases = [...places, 'any moment'].map((place) => ['sync', place] as const);
+
+it.each([...cases, ['lazy', 'after write 2'], ['lazy', 'any moment']] as const)(
+  'kill -9, %s, %s: every answered change is read, each once',
+  async (mode, place) => {
+    const directory = spoolDirectory();
+    const dataDir = directory.path.slice(0, -'/spool'.length);
+    const isChosen = place !== 'any moment';
+    const writer = await WriterProcess.start(dataDir, 16 * 1024, isChosen ? place : '', mode);
+    if (isChosen) expect(await writer.ended()).toBe('SIGKILL');
+    else {
+      await until('some answers', () => writer.answered.length >= 333);
+      await writer.kill();
+    }
+    const read = await readAll(directory);
+    const numbers = read.changes.map(({ number }) => number);
+    expect(read).toMatchObject({ state: 'ended', damaged: [] });
+    expect(new Set(numbers).size).toBe(numbers.length);
+    expect(numbers).toEqual(expect.arrayContaining(writer.answered));
+    expect(numbers.length).toBeLessThanOrEqual(writer.answered.length + 2 * 8);
+    for (const change of read.changes)
+      expect(change).toEqual(changeOf(change.number, 'accepted', 'x'.repeat(change.number % 700)));
+  },
+);

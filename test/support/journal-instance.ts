@@ -36,12 +36,12 @@ export async function journalInstance(
   server: RedisServer,
   mysql: ConstructorParameters<typeof MysqlJournal>[0],
   instance: number,
-  more: OneShardOptions = {},
+  { mode = 'sync', ...more }: OneShardOptions & { readonly mode?: 'sync' | 'lazy' } = {},
 ): Promise<JournalInstance> {
   const stream = { instance, incarnation: 1 };
   const under = await openOn(server, { writer: `${instance}.1`, ...more });
   const spool = spoolDirectory();
-  const writer = await writerIn(spool, { stream, segmentBytes: 1024 * 1024 });
+  const writer = await writerIn(spool, { stream, mode, segmentBytes: 1024 * 1024 });
   const journal = new MysqlJournal(mysql);
   const { healing, jobs } = under.store;
   if (healing === undefined) throw new Error('the store has no healing');

@@ -175,8 +175,13 @@ export class WriterProcess {
   }
 
   /** `death`: where it kills itself, such as `before sync 2`; '': nowhere */
-  static async start(dataDir: string, segmentBytes: number, death: string): Promise<WriterProcess> {
-    const child = fork(fileURLToPath(import.meta.url), [dataDir, String(segmentBytes), death], {
+  static async start(
+    dataDir: string,
+    segmentBytes: number,
+    death: string,
+    mode: SpoolWriterOptions['mode'] = 'sync',
+  ): Promise<WriterProcess> {
+    const child = fork(fileURLToPath(import.meta.url), [dataDir, String(segmentBytes), death, mode], {
       execArgv: ['--import', 'tsx'],
     });
     const writer = new WriterProcess(child);
@@ -196,7 +201,12 @@ export class WriterProcess {
   }
 }
 
-async function writeForEver(dataDir: string, segmentBytes: number, death: string): Promise<void> {
+async function writeForEver(
+  dataDir: string,
+  segmentBytes: number,
+  death: string,
+  mode: SpoolWriterOptions['mode'],
+): Promise<void> {
   const directory = new SpoolDirectory(dataDir);
   const die = () => process.kill(process.pid, 'SIGKILL');
   const { files } = watchedFiles({
@@ -209,7 +219,7 @@ async function writeForEver(dataDir: string, segmentBytes: number, death: string
       if (death === `after ${operation}`) die();
     },
   });
-  const writer = await writerIn(directory, { files, segmentBytes });
+  const writer = await writerIn(directory, { files, segmentBytes, mode });
   let number = 0;
   const caller = async () => {
     for (;;) {
@@ -223,4 +233,9 @@ async function writeForEver(dataDir: string, segmentBytes: number, death: string
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))
-  await writeForEver(process.argv[2] ?? '', Number(process.argv[3]), process.argv[4] ?? '');
+  await writeForEver(
+    process.argv[2] ?? '',
+    Number(process.argv[3]),
+    process.argv[4] ?? '',
+    process.argv[5] === 'lazy' ? 'lazy' : 'sync',
+  );
