@@ -128,17 +128,20 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     expect(promises.ended.size).toBeGreaterThan(40);
   });
 
-  it('an older snapshot put back, under load, with changes that were not shipped yet', async () => {
-    const both = await twoInstances();
-    const promises = new Promises();
-    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
-    const back = await snapshot(both[0]);
-    for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
-    await back();
-    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
-    await promises.holds(both);
-    expect(promises.alive.size).toBeGreaterThan(200);
-  });
+  it.each(['sync', 'lazy'] as const)(
+    'an older snapshot put back, under load, with changes that were not shipped yet, %s',
+    async (mode) => {
+      const both = await twoInstances(mode);
+      const promises = new Promises();
+      for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+      const back = await snapshot(both[0]);
+      for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
+      await back();
+      for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+      await promises.holds(both);
+      expect(promises.alive.size).toBeGreaterThan(200);
+    },
+  );
 
   it('a snapshot put back while no process calls: dq-upkeep notices', async () => {
     const both = await twoInstances();

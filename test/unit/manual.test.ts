@@ -68,6 +68,20 @@ it('pages: statuses and codes are pairs of the catalogue', () => {
   expect(wrong).toEqual([]);
 });
 
+it('guarantees: every named test exists, and every number names one', () => {
+  const text = pages.get(join(manual, 'guarantees.md')) ?? '';
+  const named = [...text.matchAll(/^\d+\. `(test\/\S+)` › `(.+)`$/gm)];
+  expect(named.length).toBeGreaterThan(10);
+  const missing = named.filter(([, file = '', title]) => {
+    const path = join(root, file);
+    return !existsSync(path) || !readFileSync(path, 'utf8').includes(`'${title}',`);
+  });
+  expect(missing.map(([line]) => line)).toEqual([]);
+  const section = text.slice(text.indexOf('### With a journal'), text.indexOf('\n1. `test/'));
+  const used = [...section.matchAll(/\((\d+(?:, \d+)*)\)/g)].flatMap(([, list = '']) => list.split(', '));
+  expect([...new Set(used.map(Number))].sort((a, b) => a - b)).toEqual(named.map((_, n) => n + 1));
+});
+
 it('troubleshooting: its table has every exit code', () => {
   const text = pages.get(join(manual, 'troubleshooting.md')) ?? '';
   const section = text.slice(
