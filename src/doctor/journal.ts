@@ -12,13 +12,11 @@ const finding = of('journal');
 
 export const wantsJournal = (config: Config): boolean => config['journal.mode'] !== 'off';
 
-/** `packet`: max_allowed_packet. Bodies are hexadecimal digits there; a batch may exceed its size by one. */
-export function checkPacket(packet: number, config: Config): Finding {
-  const { journalBatchBytes, journalPacketSpare } = doctorLimits;
-  const needed = 2 * (journalBatchBytes + config['limits.bodyBytes']) + journalPacketSpare;
+/** `packet`: max_allowed_packet. A batch that does not fit would stop the journal. */
+export function checkPacket(packet: number): Finding {
   const facts = `max_allowed_packet of MySQL is ${packet}`;
-  if (packet >= needed) return finding('ok', facts);
-  return finding('failed', `${facts}: set it to at least ${needed}, or limits.bodyBytes lower`);
+  if (packet >= doctorLimits.journalPacketBytes) return finding('ok', facts);
+  return finding('failed', `${facts}: set it to at least ${doctorLimits.journalPacketBytes}`);
 }
 
 /** `server`: its name; `aheadMs`: of this machine, without the round trip. Empty: they agree. */

@@ -13,12 +13,10 @@ export const doctorLimits = {
   freeBytesWanted: 1024 ** 3,
   /** A slower fsync delays every push by more than dq's own work. */
   syncSlowMs: 10,
-  /** The journal: records of one batch to MySQL (upkeepLimits.journalBatch), which may be exceeded by one
-   *  body; what else its statement holds: keys and numbers of 1,000 rows; the spool with the part that ends
-   *  may use beyond its limit (spoolLimits.endsPart); a difference of clocks that can order two pushes
-   *  wrongly. */
-  journalBatchBytes: 1024 * 1024,
-  journalPacketSpare: 256 * 1024,
+  /** The journal: a packet holds any statement of it, with a body of 1 MiB as hexadecimal digits, or the
+   *  attempts of a batch; the spool with the part that ends may use beyond its limit
+   *  (spoolLimits.endsPart); a difference of clocks that can order two pushes wrongly. */
+  journalPacketBytes: 4 * 1024 * 1024,
   journalEndsPart: 1.1,
   journalClockMs: 500,
 } as const;

@@ -48,7 +48,7 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
       reached,
       ...flushOf(Number(rows[0]?.flush)),
       ...(wantsJournal(config)
-        ? [checkPacket(Number(rows[0]?.packet), config), ...(await checkTime(db, place))]
+        ? [checkPacket(Number(rows[0]?.packet)), ...(await checkTime(db, place))]
         : []),
       ...(await checkRegistry(db, place, config)),
     ];

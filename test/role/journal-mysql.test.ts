@@ -75,6 +75,18 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect(byId(rows)).toEqual(byId(expected));
   });
 
+  it('ship: a batch with two of the largest bodies fits into packets of 4 MiB', async () => {
+    const [before] = await ask('SELECT @@max_allowed_packet AS bytes');
+    await ask('SET GLOBAL max_allowed_packet = 4194304');
+    onTestFinished(async () => void (await ask(`SET GLOBAL max_allowed_packet = ${before?.['bytes']}`)));
+    const largest = [1, 2].map((n) => changeOf(n, 'accepted', 'x'.repeat(1024 ** 2)));
+    expect(await journalOn(server.url(database)).ship(batch(largest, 0))).toEqual({ kind: 'shipped' });
+    const rows = await journal.rows(largest);
+    expect(rows.map(({ pushed }) => pushed?.body.length)).toEqual([1024 ** 2, 1024 ** 2]);
+    const short = await journal.rows(largest, false);
+    expect(short.map(({ pushed }) => pushed?.body.length)).toEqual([0, 0]);
+  });
+
   it('merge: of equal numbers the one with more failures decides, then the later one', async () => {
     const found = { ...changeOf(1), isOwn: false, failures: 0, dueAt: 500 } as Change;
     const others = [

@@ -242,7 +242,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('doctor with a
     const found = broken.findings.filter(({ check }) => check === 'journal');
     expect(found.map(({ state, about }) => [state, about])).toEqual([
       ['warning', expect.stringMatching(/the disk is full before the spool is/)],
-      ['failed', expect.stringMatching(/max_allowed_packet of MySQL is 2097152: set it to at least 2883584/)],
+      ['failed', expect.stringMatching(/max_allowed_packet of MySQL is 2097152: set it to at least 4194304/)],
       ['warning', expect.stringMatching(/the clock of MySQL \S+ is [89]\d\d ms behind/)],
       ['warning', expect.stringMatching(/the clock of Redis at \S+ is [89]\d\d ms behind/)],
     ]);

@@ -47,6 +47,9 @@ export const sqlLimits = {
   registryWalBytesMax: 512 * 1024,
   /** A call of the journal: a batch of 1,000 rows takes some 60 ms; a busy disk takes longer. */
   journalCallMs: 10_000,
+  /** Bytes of keys and bodies in one statement, unless one row has more: they become twice as many
+   *  hexadecimal digits, and a packet has 4 MiB by default in MySQL 5.7. */
+  journalStatementBytes: 1024 * 1024,
   /** Connections for readers of the journal, per process: people look at single jobs. */
   journalReaders: 1,
   /** Rows of one page of a read, and ids of one look-up. */

@@ -256,8 +256,21 @@ async function mergeInto(query: Query, changes: readonly Change[]): Promise<void
     rows.set(name, known === undefined ? row : mergeRows(known, row));
   }
   const sorted = [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
-  if (sorted.length > 0) await query(...upsertOf(sorted));
+  let from = 0;
+  let bytes = 0;
+  for (const [at, row] of sorted.entries()) {
+    const its = bytesOfRow(row);
+    if (at > from && bytes + its > sqlLimits.journalStatementBytes) {
+      await query(...upsertOf(sorted.slice(from, at)));
+      [from, bytes] = [at, 0];
+    }
+    bytes += its;
+  }
+  if (from < sorted.length) await query(...upsertOf(sorted.slice(from)));
 }
+
+const bytesOfRow = ({ topic, id, pushed }: JobRow): number =>
+  topic.length + 3 * id.length + (pushed?.contentType?.length ?? 0) + (pushed?.body.length ?? 0);
 
 async function log(query: Query, { changes, process, host }: ShippedBatch): Promise<void> {
   const logged = changes.filter(({ isOwn, kind }) => isOwn && kind !== 'alert');
