@@ -25,7 +25,7 @@ export interface BenchDaemon {
 }
 
 /** The production default. */
-const redisConfig = ['appendonly yes', 'appendfsync everysec'];
+export const redisConfig = ['appendonly yes', 'appendfsync everysec'];
 let onRedis = false;
 let prefix: readonly string[] = [];
 

@@ -1,10 +1,10 @@
 // Runs the benchmark: `npm run bench [-- case …] [--redis] [--runs 5]`. Cases: intake, delivery, lateness,
-// isolation, idle, start. Four more run only by name: `memory [--jobs 1000000]`, what a waiting job costs in
+// isolation, idle, start. Five more run only by name: `memory [--jobs 1000000]`, what a waiting job costs in
 // Redis; `neighbours [--counts 0,12,30,400,2000] [--timeout 60s] [--names] [--cold]`, how late a healthy
 // topic is beside topics that hang; `consoles`, ten open consoles against none; `compat`, pushes by clients
-// of other queues. `--dq path/to/bin/dq` measures the daemon of another checkout. Reports, never asserts:
-// figures of a shared machine vary by a quarter between runs, so compare ratios whose two sides were measured
-// in one run.
+// of other queues; `journal`, what a journal costs, and how fast it heals. `--dq path/to/bin/dq` measures the
+// daemon of another checkout. Reports, never asserts: figures of a shared machine vary by a quarter between
+// runs, so compare ratios whose two sides were measured in one run.
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -14,6 +14,7 @@ import { Agent, request } from 'undici';
 import { compat } from './compat.ts';
 import { type BenchDaemon, startDaemon, useLauncher, useRedis } from './dq.ts';
 import { cpuSeconds, measureSync, median, percentile, print, printMachine, pssBytes } from './figures.ts';
+import { journal } from './journal.ts';
 import { batchOf, pushLoad, startBareServer } from './load.ts';
 import { memory } from './memory.ts';
 import { neighbours } from './neighbours.ts';
@@ -358,11 +359,12 @@ const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
   start,
   consoles,
   compat,
+  journal: (runs) => journal(runs, deliverDue),
   memory: () => memory(jobs),
   neighbours: () => neighbours({ counts, timeout, names, cold }),
 };
 /** Too long, and equal in every run. */
-const onRequest = ['compat', 'consoles', 'memory', 'neighbours'];
+const onRequest = ['compat', 'consoles', 'journal', 'memory', 'neighbours'];
 
 const args = process.argv.slice(2);
 const flag = (name: string): boolean => {
