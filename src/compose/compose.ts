@@ -108,6 +108,10 @@ async function composeRole(
     redis === null || !hasJournal(config)
       ? null
       : await (await import('./journal.ts')).openJournal(init, log, metrics.buffer, redis.store);
+  const withoutJournal =
+    redis === null || journal !== null || init.role !== 'upkeep' || config['mysql.url'] === ''
+      ? null
+      : await (await import('./journal.ts')).openWithoutJournal(config, log);
   const store = journal?.store ?? redis?.store ?? connection.store;
   const clock = new StoreClock(() => store.admin.clock());
   const counters = new StatSender(config.timezone, clock, log, async (deltas) => {
@@ -144,6 +148,7 @@ async function composeRole(
       await Promise.race([connection.start(), abortOf(leaving)]);
       await redis?.start();
       await journal?.start();
+      await withoutJournal?.start();
       // Sends the first question, so that the clock is known when it is first needed.
       clock.now();
       // A timer needs no topics: with them it would hold a connection to MySQL.
@@ -174,6 +179,8 @@ async function composeRole(
       await topics.drain(limits.loopSleepMsMax);
       await redis?.close();
       await journal?.close();
+      await withoutJournal?.drain(limits.loopSleepMsMax);
+      await withoutJournal?.close();
       await mysql?.close();
       await connection.close();
       await log.close();

@@ -4,14 +4,19 @@
 
 import type { Config } from '../config/options.ts';
 import type { Owner } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { journaled } from '../journal/journaled-store.ts';
 import type { Store } from '../ports/job-store.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { JournalParts } from '../process/role.ts';
 import type { Init } from '../process/worker-life.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
+import { Loop, onceIn } from '../runtime/loop.ts';
+import type { Service } from '../runtime/service.ts';
 import { SpoolDirectory } from '../spool/spool-directory.ts';
 import { SpoolWriter } from '../spool/spool-writer.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 
@@ -83,6 +88,32 @@ export async function openJournal(
 }
 
 const readers: ReadonlySet<RoleName> = new Set(['upkeep', 'server', 'console']);
+
+/** In dq-upkeep of an instance without a journal: tells the journal of others, or of later, again and again
+ *  that jobs which were accepted before may have ended without a change. The audit leaves those out. */
+export async function openWithoutJournal(
+  config: Config,
+  log: Log,
+): Promise<Service & { close(): Promise<void> }> {
+  const db = await openDatabase(config, 'upkeep');
+  const failures = new FailureLog(log, {
+    failure: 'journal: cannot note that this instance records no ends',
+  });
+  const loop = new Loop({
+    step: onceIn(limits.unrecordedEveryMs, async () => {
+      // Ends until the next note are covered, also when this process dies before.
+      await db.raiseSince(Date.now() + 2 * limits.unrecordedEveryMs);
+      failures.succeeded();
+    }),
+    onFailure: (error) => failures.failed(error),
+    failureWaitMs: limits.loopSleepMsMax,
+  });
+  return {
+    start: () => loop.start(),
+    drain: (deadlineMs) => loop.drain(deadlineMs),
+    close: () => db.close(),
+  };
+}
 
 /** Connects on first use. */
 async function openDatabase(config: Config, role: RoleName) {

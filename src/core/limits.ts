@@ -179,6 +179,9 @@ export const limits = {
 
   /** The longest sleep of any loop: a stepped clock or a suspended machine delays work by at most this. */
   loopSleepMsMax: 1_000,
+  /** How often an instance without a journal notes that its ends are not recorded: a later audit then leaves
+   *  out jobs that may have ended meanwhile. */
+  unrecordedEveryMs: 60_000,
   /** Interval of a worker's load report, its check of the master and its watchdog signal. */
   tickMs: 1_000,
   /** A draining worker is killed this long after its deadline. */

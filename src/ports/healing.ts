@@ -1,8 +1,8 @@
 // The port of a store that may go back to an older state, and of the journal that puts lost changes back.
 // Optional duty of a store; the rules of jobs.ts hold here too.
 
-import type { EndState, Version } from '../core/job.ts';
-import type { Changed } from '../core/journal/change.ts';
+import type { BuryReason, EndState, JobKey, Version } from '../core/job.ts';
+import type { Changed, PushedParts } from '../core/journal/change.ts';
 import type { JobRow } from '../core/journal/job-row.ts';
 import type { Partition } from './jobs.ts';
 import type { StoreFailure } from './store-error.ts';
@@ -55,6 +55,18 @@ export interface LossState {
   readonly healed: Version;
 }
 
+/** A job that the store has, as a walk finds it. */
+export interface WalkedJob extends JobKey, PushedParts {
+  /** as in Changed */
+  readonly place: string;
+  readonly version: Version;
+  readonly origin: Version;
+  readonly dueAt: number;
+  readonly failures: number;
+  /** of a dead job; `isTold`: its alert is settled */
+  readonly death: { readonly at: number; readonly reason: BuryReason; readonly isTold: boolean } | null;
+}
+
 export interface Healing {
   /** Compares the rows with the jobs, and puts back what is lost. `noteId`: the note that the caller works
    *  on, whose barrier it has passed; 0: rows that arrived late, in partitions without a note. `olderOnly`:
@@ -68,4 +80,14 @@ export interface Healing {
   ): Promise<{ readonly place: string; readonly marks: ReadonlyMap<number, Version> }>;
   /** Moves the note to its next phase, or clears it. False: another note is in force. */
   advance(note: LossNote, to: 'jobs' | 'healed'): Promise<boolean>;
+  /** Whether the store surely has neither this version of the job nor a higher one. Changes nothing. */
+  lacks(jobs: readonly (JobKey & { readonly version: Version })[]): Promise<readonly boolean[]>;
+  /** Gives one piece of the jobs of a partition to `take`, in parts bounded in bytes. Returns the cursor of
+   *  the next piece; null at the end. A job that exists from the first piece to the last is in one, or in
+   *  several, unless the server restarts meanwhile. */
+  walk(
+    partition: Partition,
+    cursor: string | null,
+    take: (jobs: readonly WalkedJob[]) => Promise<void>,
+  ): Promise<string | null>;
 }

@@ -39,6 +39,8 @@ export interface OpenFilter {
   readonly topic?: string;
   readonly since?: number;
   readonly until?: number;
+  /** epoch ms: accepted then or later */
+  readonly acceptedFrom?: number;
 }
 
 export interface KeyPage {
@@ -64,8 +66,9 @@ export interface LoggedChange {
 export interface RestoreWork {
   readonly no: number;
   /** heal: the rows that a note of a rollback names · lost_shard: rows of a removed shard go to their homes ·
-   *  returned_shard: a shard with jobs joins · shipped: changes that arrived long after they were made */
-  readonly kind: 'heal' | 'lost_shard' | 'returned_shard' | 'shipped';
+   *  returned_shard: a shard with jobs joins · shipped: changes that arrived long after they were made ·
+   *  survey: the jobs of a shard are written to the journal */
+  readonly kind: 'heal' | 'lost_shard' | 'returned_shard' | 'shipped' | 'survey';
   /** the shard's id; shipped: the place, a space, and the lowest number */
   readonly about: string;
   /** number of the note; else what makes the work unique */
@@ -131,8 +134,11 @@ export interface JournalDb {
 
   /** Begins work unless it exists. */
   beginRestore(work: Pick<RestoreWork, 'kind' | 'about' | 'note'>): Promise<void>;
+  /** Begins the survey of a shard, again if its last one began `everyMs` ago, or ended `againMs` ago and
+   *  began before `since`. One that is open begins again from the start. */
+  beginSurvey(shard: string, everyMs: number, againMs: number): Promise<void>;
   /** Open work that no living worker has, for `forMs`; null: there is none. `worker`: its instance. */
-  claimRestore(worker: number, forMs: number): Promise<RestoreWork | null>;
+  claimRestore(worker: number, forMs: number, of?: 'restore' | 'survey'): Promise<RestoreWork | null>;
   /** Keeps the claim for `forMs` more. False: another worker has it. */
   saveRestore(work: RestoreWork, worker: number, forMs: number): Promise<boolean>;
   /** False: another worker has it, or it has ended. */

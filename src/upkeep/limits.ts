@@ -89,6 +89,23 @@ export const upkeepLimits = {
   fsckRowAgeMs: 60_000,
   fsckSpareMs: 1_000,
   fsckClockMs: 5_000,
+  /** The audit: how often; how long a job is overdue before it is compared with the store; instances that
+   *  were seen within auditSeenMs have to ship first, because the history of the store holds ends for at
+   *  least that long; jobs of one round; rows read at once, with bodies. */
+  auditEveryMs: 600_000,
+  auditOverdueMs: 600_000,
+  auditSeenMs: 3_600_000,
+  auditMax: 10_000,
+  auditBatch: 50,
+  /** The survey: of each shard daily; again after surveyAgainMs while ends are not recorded; jobs and bytes
+   *  per second; how often its position is saved; and the lag of the recorder above which it waits. */
+  surveyEveryMs: 24 * 3_600_000,
+  surveyAgainMs: 3_600_000,
+  surveyTurnMs: 10_000,
+  surveyJobsPerSecond: 1_000,
+  surveyBytesPerSecond: 4 * 1024 * 1024,
+  surveySaveMs: 1_000,
+  surveyLagMs: 10_000,
   /** Log files are kept for days: an hour more does not matter. */
   janitorEveryMs: 3_600_000,
   /** How often old audit entries are removed: a walk over limits.auditMax ids takes 10 ms. */

@@ -4,11 +4,9 @@
 import { createConnection } from 'mysql2/promise';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
 import type { CancelOutcome } from '../../src/ports/job-store.ts';
-import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
-import { type JournalInstance, journalInstance } from '../support/journal-instance.ts';
+import { type JournalInstance, journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
@@ -27,17 +25,8 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
   ): Promise<readonly [JournalInstance, JournalInstance]> {
     await server.ask('FLUSHALL');
     const database = `healing${made++}`;
-    const connection = await createConnection({ uri: mysql.url('mysql') });
-    await connection.query(`CREATE DATABASE ${database}`);
-    await connection.changeUser({ database });
-    for (const table of journalTables) await connection.query(table);
-    await connection.end();
-    const parsed = parseMysqlUrl(mysql.url(database));
-    if (!parsed.ok) throw new Error(parsed.message);
-    return [
-      await journalInstance(server, parsed.value, 1, { mode }),
-      await journalInstance(server, parsed.value, 2, { mode }),
-    ];
+    const url = await journalDatabase(mysql, database);
+    return [await journalInstance(server, url, 1, { mode }), await journalInstance(server, url, 2, { mode })];
   }
 
   /** The promises of the answers: ids that must live, and ids that must not. */

@@ -226,6 +226,34 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect(done?.endedAt).toBeGreaterThanOrEqual(done?.begunAt ?? Number.NaN);
   });
 
+  it('surveys: one row per shard, which begins again when it is due', async () => {
+    const day = 86_400_000;
+    await journal.beginRestore({ kind: 'heal', about: '5a', note: 72 });
+    for (let n = 0; n < 2; n += 1) await journal.beginSurvey('5a', day, 0);
+    const work = await journal.claimRestore(1, 60_000, 'survey');
+    if (work === null) throw new Error('no claim');
+    expect(work).toMatchObject({ kind: 'survey', about: '5a', note: 0, cursor: null });
+    expect(await journal.claimRestore(2, 60_000, 'survey')).toBeNull();
+    expect((await journal.claimRestore(2, 60_000))?.kind).toBe('heal');
+    expect(await journal.saveRestore({ ...work, cursor: 'c' }, 1, 60_000)).toBe(true);
+    // Not due: it goes on. Due: its worker loses it.
+    await journal.beginSurvey('5a', day, 0);
+    expect(await journal.saveRestore({ ...work, cursor: 'd' }, 1, 60_000)).toBe(true);
+    await journal.beginSurvey('5a', 0, 0);
+    expect(await journal.saveRestore({ ...work, cursor: 'e' }, 1, 60_000)).toBe(false);
+    const again = await journal.claimRestore(2, 60_000, 'survey');
+    expect(again).toMatchObject({ no: work.no, cursor: null });
+    expect(await journal.endRestore(work, 2, 'done')).toBe(true);
+    await journal.beginSurvey('5a', day, 0);
+    expect(await journal.claimRestore(2, 60_000, 'survey')).toBeNull();
+    // Ends were not recorded after it began.
+    await journal.raiseSince(Date.now() + day);
+    await journal.beginSurvey('5a', day, day);
+    expect(await journal.claimRestore(2, 60_000, 'survey')).toBeNull();
+    await journal.beginSurvey('5a', day, 0);
+    expect(await journal.claimRestore(2, 60_000, 'survey')).toMatchObject({ no: work.no, cursor: null });
+  });
+
   it('instances: barrier and highest number only rise; ages are by the clock of MySQL', async () => {
     const self = { instance: 7, host: 'h', barrier: 0, highest: 50, spoolBytes: 9 };
     expect(await journal.seen(self)).toBe(0);

@@ -5,7 +5,7 @@ import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { PushedParts } from '../../src/core/journal/change.ts';
 import type { JobRow } from '../../src/core/journal/job-row.ts';
 import type { Healing } from '../../src/ports/healing.ts';
-import { farOffMs, Trial } from '../conformance/trial.ts';
+import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -236,6 +236,60 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     expect(await healing.put(rows, 0, true)).toMatchObject([{ kind: 'put' }, { kind: 'kept' }]);
     expect(await trial.jobs.get(key)).toMatchObject({ version: later(version) });
     expect(await trial.jobs.get({ topic: 't', id: 'absent' })).toBeNull();
+  });
+
+  it('lacks: neither the version nor a higher one, live or dead; an ended or damaged job is lacking', async () => {
+    const { under, trial, healing } = await opened();
+    const { version } = await trial.push('1');
+    const dead = await trial.buried('dead', { topic: 'dead' });
+    const ended = await trial.reserved('ended', { topic: 'ended' });
+    await trial.jobs.ack([{ ...ended, attempt: null }]);
+    const at = (its: number, id = '1', topic = 't') => ({ topic, id, version: its });
+    const asked = [at(version - 1), at(version), at(version + 1), at(1, '2'), at(1, '1', 'unknown')];
+    const others = [at(dead.version, 'dead', 'dead'), at(ended.version, 'ended', 'ended')];
+    expect(await healing.lacks([...asked, ...others])).toEqual([
+      ...[false, false, true, true, true],
+      ...[false, true],
+    ]);
+    for (const field of await under.raw.hkeysBuffer('{dq:0}:j')) await under.raw.hset('{dq:0}:j', field, 'x');
+    expect(await healing.lacks([at(version)])).toEqual([true]);
+    // Not surely.
+    await under.redis.close();
+    expect(await healing.lacks([at(version)])).toEqual([false]);
+  });
+
+  it('walk: every job once or more, in parts of bounded bytes; a job that ended meanwhile is left out', async () => {
+    const { trial, healing } = await opened();
+    const found = new Map<string, number>();
+    const walkAll = async (take: () => Promise<void>) => {
+      let pieces = 0;
+      let cursor: string | null = null;
+      do {
+        cursor = await healing.walk(0, cursor, async (jobs) => {
+          expect(jobs.reduce((sum, { body }) => sum + body.length, 0)).toBeLessThanOrEqual(1024 * 1024);
+          for (const { id, body } of jobs) found.set(id, body.length);
+          await take();
+        });
+        pieces += 1;
+      } while (cursor !== null);
+      return pieces;
+    };
+    const large = Array.from({ length: 5 }, (_, n) => `large-${n}`);
+    for (const id of large) await trial.push(id, { body: Buffer.alloc(400_000, id) });
+    let gone: string | undefined;
+    // A small bucket is one piece.
+    const pieces = await walkAll(async () => {
+      gone ??= large.findLast((id) => !found.has(id)) as string;
+      await trial.jobs.cancel([{ topic: 't', id: gone }]);
+    });
+    expect(pieces).toBe(1);
+    const left = large.filter((id) => id !== gone);
+    expect([...found].sort()).toEqual(left.map((id) => [id, 400_000]));
+    found.clear();
+    const small = Array.from({ length: 700 }, (_, n) => jobOf(`small-${n}`));
+    await trial.jobs.push(small);
+    expect(await walkAll(async () => {})).toBeGreaterThan(1);
+    expect([...found.keys()].sort()).toEqual([...left, ...small.map(({ id }) => id)].sort());
   });
 
   it('a full server rejects rows before it changes anything', async () => {

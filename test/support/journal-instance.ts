@@ -1,17 +1,22 @@
 // An instance with a journal in the process of a test: the store on Redis behind the decorator, a spool, and
 // the agents of dq-upkeep, on real servers.
 
+import { createConnection } from 'mysql2/promise';
 import { onTestFinished } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
+import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
 import { journaled } from '../../src/journal/journaled-store.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import type { JournalParts } from '../../src/process/role.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
+import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import type { SpoolDirectory } from '../../src/spool/spool-directory.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { Auditor } from '../../src/upkeep/journal/auditor.ts';
 import { Looker } from '../../src/upkeep/journal/looker.ts';
 import { Recorder } from '../../src/upkeep/journal/recorder.ts';
 import { Restorer } from '../../src/upkeep/journal/restorer.ts';
+import { Surveyor } from '../../src/upkeep/journal/surveyor.ts';
 import { type OneShardOptions, type OpenedRedis, openOn } from './redis-store.ts';
 import { spoolDirectory, writerIn } from './spool.ts';
 
@@ -23,6 +28,7 @@ export interface JournalInstance {
   readonly recorder: Recorder;
   readonly looker: Looker;
   readonly errors: readonly string[];
+  readonly notices: readonly string[];
   /** as roles get it */
   readonly journal: JournalParts;
   /** Ends the agents: changes stay in the spool. */
@@ -32,11 +38,32 @@ export interface JournalInstance {
   restart(shipped?: () => Promise<unknown>): Promise<void>;
 }
 
+export type InstanceOptions = OneShardOptions & {
+  readonly mode?: 'sync' | 'lazy';
+  /** also audits and surveys */
+  readonly isWhole?: boolean;
+};
+
+/** Makes a database with the tables of the journal. */
+export async function journalDatabase(
+  mysql: { url(database: string): string },
+  database: string,
+): Promise<ConstructorParameters<typeof MysqlJournal>[0]> {
+  const connection = await createConnection({ uri: mysql.url('mysql') });
+  await connection.query(`CREATE DATABASE ${database}`);
+  await connection.changeUser({ database });
+  for (const table of journalTables) await connection.query(table);
+  await connection.end();
+  const parsed = parseMysqlUrl(mysql.url(database));
+  if (!parsed.ok) throw new Error(parsed.message);
+  return parsed.value;
+}
+
 export async function journalInstance(
   server: RedisServer,
   mysql: ConstructorParameters<typeof MysqlJournal>[0],
   instance: number,
-  { mode = 'sync', ...more }: OneShardOptions & { readonly mode?: 'sync' | 'lazy' } = {},
+  { mode = 'sync', isWhole = false, ...more }: InstanceOptions = {},
 ): Promise<JournalInstance> {
   const stream = { instance, incarnation: 1 };
   const under = await openOn(server, { writer: `${instance}.1`, ...more });
@@ -46,7 +73,12 @@ export async function journalInstance(
   const { healing, jobs } = under.store;
   if (healing === undefined) throw new Error('the store has no healing');
   const errors: string[] = [];
-  const log = { ...silentLog, error: (message: string) => void errors.push(message) };
+  const notices: string[] = [];
+  const log = {
+    ...silentLog,
+    error: (message: string) => void errors.push(message),
+    notice: (message: string) => void notices.push(message),
+  };
   const common = { journal, instance, log };
   const agents = () => {
     const looker: Looker = new Looker({
@@ -66,17 +98,27 @@ export async function journalInstance(
     });
     const recorder = new Recorder({
       ...{ ...common, spool, looker, host: `host-${instance}`, spoolBytes: 2 ** 30 },
-      ...{ retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0', onWentBack: () => {} },
+      ...{ retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0', onWentBack: () => surveyor.again() },
       onLate: (changes) => restorer.addLate(changes),
     });
-    return { looker, restorer, recorder };
+    const auditor = new Auditor({
+      ...{ ...common, healing, record, refresh: listed.refresh },
+      ...{ everyMs: 200, overdueMs: 0, barrierMs: 500 },
+    });
+    const surveyor: Surveyor = new Surveyor({
+      ...{ ...common, healing, looker, record, recorder: () => recorder.state },
+      ...{ spoolBytes: 2 ** 30, turnMs: 200 },
+    });
+    return { looker, recorder, restorer, further: isWhole ? [auditor, surveyor] : [] };
   };
   let running = agents();
   const start = async () => {
-    for (const agent of [running.looker, running.recorder, running.restorer]) await agent.start();
+    for (const agent of [running.looker, running.recorder, running.restorer, ...running.further])
+      await agent.start();
   };
   const end = async () => {
-    for (const agent of [running.restorer, running.recorder, running.looker]) await agent.drain(5_000);
+    for (const agent of [...running.further, running.restorer, running.recorder, running.looker])
+      await agent.drain(5_000);
   };
   await start();
   onTestFinished(async () => {
@@ -88,7 +130,7 @@ export async function journalInstance(
   });
   return {
     store: journaled(under.store, writer, 'sync'),
-    ...{ under, spool, errors },
+    ...{ under, spool, errors, notices },
     journal: {
       ...{ db: journal, spool, trouble: () => null },
       record: (changes) => writer.write(changes, 'synced'),

@@ -63,6 +63,8 @@ export const redisLimits = {
   /** Pieces of surveys: jobs of a scan (1.6 ms), topics of a horizon (15 counts each), dead letters with
    *  their last attempts. */
   scanPiece: 500,
+  /** Jobs of one piece of a walk: some 0.3 ms, and at most 250 KB with the longest records. */
+  walkPiece: 100,
   horizonPiece: 50,
   deadPiece: 250,
   /** Pause between the steps of looking through a shard for jobs of earlier lists. */

@@ -1,16 +1,18 @@
-// Makes the agents of dq-upkeep that ship the journal, notice losses of the store and heal it, and connects
-// them. Each runs in one process of an instance at a time.
+// Makes the agents of dq-upkeep that ship the journal, notice losses of the store, heal it, and compare both,
+// and connects them. Each runs in one process of an instance at a time.
 
 import { hostname } from 'node:os';
 import type { JournalParts, RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Incidents } from '../alerts/incidents.ts';
+import { Auditor } from './auditor.ts';
 import { JournalFsck } from './journal-fsck.ts';
 import { JournalWatch } from './journal-watch.ts';
 import type { LivingProcesses } from './living-processes.ts';
 import { Looker } from './looker.ts';
 import { Recorder } from './recorder.ts';
 import { Restorer } from './restorer.ts';
+import { Surveyor } from './surveyor.ts';
 
 export interface JournalAgents {
   readonly looker: Looker;
@@ -57,9 +59,10 @@ export function journalAgents(
       return url === undefined ? shard : (shards?.servers.nameOf(url) ?? shard);
     },
   });
+  const refresh = async () => shards?.refresh();
   const restorer: Restorer = new Restorer({
     ...{ ...common, healing, looker, record, watch },
-    refresh: async () => shards?.refresh(),
+    refresh,
     isListed: (shard) => shards?.servers.list.shards.some(({ id }) => id === shard) ?? true,
   });
   const recorder: Recorder = new Recorder({
@@ -70,10 +73,18 @@ export function journalAgents(
     spoolBytes: config['journal.spoolBytes'],
     retentionMs: config['journal.retention'],
     titleOf: (incarnation) => living.titleOf(incarnation),
-    onWentBack: () =>
-      log.error('recorder: MySQL went back to an older state; the spool of the last hour is shipped again'),
+    onWentBack() {
+      log.error('recorder: MySQL went back to an older state; the spool of the last hour is shipped again');
+      surveyor.again();
+    },
     onLate: (changes) => restorer.addLate(changes),
   });
+  const auditor = new Auditor({ ...common, healing, record, refresh });
+  const surveyor = new Surveyor({
+    ...{ ...common, healing, looker, record, recorder: () => recorder.state },
+    spoolBytes: config['journal.spoolBytes'],
+  });
   const fsck = new JournalFsck({ store, healing, journal: db, spool });
-  return { looker, recorder, restorer, fsck, all: [looker, recorder, restorer, watch] };
+  const all = [looker, recorder, restorer, auditor, surveyor, watch];
+  return { looker, recorder, restorer, fsck, all };
 }

@@ -12,6 +12,7 @@ import type { LongWork, Problem, Store } from '../../ports/job-store.ts';
 import type { JournalDb } from '../../ports/journal.ts';
 import type { SpooledStreams } from '../../ports/spool.ts';
 import { upkeepLimits } from '../limits.ts';
+import { shippedByAll } from './barrier.ts';
 
 export interface JournalFsckOptions {
   readonly store: Pick<Store, 'jobs' | 'history' | 'surveys'>;
@@ -102,18 +103,12 @@ class Barrier {
     // A process may be between the store and the spool.
     await sleep(upkeepLimits.fsckSpareMs);
     const began = Date.now();
-    const barrier = await this.#journal.raiseBarrier();
-    for (;;) {
-      const behind = (await this.#journal.instances()).filter(
-        (each) => each.ageMs < upkeepLimits.restoreSeenMs && each.barrier < barrier,
-      );
-      if (behind.length === 0) break;
-      if (Date.now() - began > upkeepLimits.restoreBarrierMs)
-        throw new Error(
-          `the journal of ${behind.map(({ host }) => host).join(', ')} does not get into MySQL`,
-        );
-      await sleep(upkeepLimits.restoreWaitMs);
-    }
+    const { behind } = await shippedByAll(this.#journal, {
+      seenMs: upkeepLimits.restoreSeenMs,
+      maxMs: upkeepLimits.restoreBarrierMs,
+    });
+    if (behind.length > 0)
+      throw new Error(`the journal of ${behind.map(({ host }) => host).join(', ')} does not get into MySQL`);
     this.#covers = (began - upkeepLimits.fsckClockMs) * 1_000;
   }
 }

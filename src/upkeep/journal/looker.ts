@@ -79,6 +79,11 @@ export class Looker implements Service {
     return this.#states.size >= this.#options.partitions().length && this.#states.size > 0;
   }
 
+  /** The known partitions, by place. */
+  get partitions(): ReadonlyMap<string, Partition> {
+    return this.#partitions;
+  }
+
   /** Looks at the known partitions of a shard. Rejects with StoreError when one does not answer. */
   async lookAt(shard: string): Promise<void> {
     for (const [place, partition] of this.#partitions)

@@ -3,6 +3,26 @@
 import type { Change } from '../../core/journal/change.ts';
 import type { JobRow } from '../../core/journal/job-row.ts';
 import type { PutOutcome } from '../../ports/healing.ts';
+import type { RestoreCounts } from '../../ports/journal.ts';
+
+export const noCounts: RestoreCounts = { done: 0, put: 0, removed: 0, kept: 0 };
+
+export const sumOf = (a: RestoreCounts, b: RestoreCounts): RestoreCounts => ({
+  done: a.done + b.done,
+  put: a.put + b.put,
+  removed: a.removed + b.removed,
+  kept: a.kept + b.kept,
+});
+
+export function countsOf(outcomes: readonly PutOutcome[]): RestoreCounts {
+  const count = (...kinds: readonly string[]) => outcomes.filter(({ kind }) => kinds.includes(kind)).length;
+  return {
+    done: outcomes.length,
+    put: count('put'),
+    removed: count('removed'),
+    kept: count('kept', 'ended'),
+  };
+}
 
 /** Empty: nothing. */
 export function changeOf(row: JobRow, outcome: PutOutcome): readonly Change[] {

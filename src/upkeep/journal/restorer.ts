@@ -9,7 +9,7 @@ import type { JobKey, Version } from '../../core/job.ts';
 import type { Change } from '../../core/journal/change.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/journal/job-row.ts';
 import { limits } from '../../core/limits.ts';
-import type { Healing, LossNote, PutOutcome } from '../../ports/healing.ts';
+import type { Healing, LossNote } from '../../ports/healing.ts';
 import type { JournalDb, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
@@ -17,9 +17,10 @@ import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
+import { shippedByAll } from './barrier.ts';
 import type { JournalWatch } from './journal-watch.ts';
 import { type Looker, shardOf } from './looker.ts';
-import { changeOf } from './put-outcomes.ts';
+import { changeOf, countsOf, noCounts, sumOf } from './put-outcomes.ts';
 
 export interface RestorerOptions {
   readonly healing: Healing;
@@ -177,26 +178,18 @@ export class Restorer implements Service {
   async #passBarrier(work: RestoreWork, first: Cursor['part'] = 'ends'): Promise<RestoreWork> {
     const { journal, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
     if (cursorOf(work) !== null) return work;
-    const barrier = await journal.raiseBarrier();
-    const end = performance.now() + barrierMs;
-    for (;;) {
-      const behind = (await journal.instances()).filter(
-        (each) => each.ageMs < upkeepLimits.restoreSeenMs && each.barrier < barrier,
+    const { barrier, behind } = await shippedByAll(journal, {
+      seenMs: upkeepLimits.restoreSeenMs,
+      maxMs: barrierMs,
+      meanwhile: () => this.#save(work),
+    });
+    if (behind.length > 0) {
+      const hosts = behind.map(({ host }) => host).join(', ');
+      log.error(
+        'restorer: goes on without the latest changes of instances that do not ship theirs',
+        undefined,
+        { hosts },
       );
-      if (behind.length === 0) break;
-      if (performance.now() >= end) {
-        const hosts = behind.map(({ host }) => host).join(', ');
-        log.error(
-          'restorer: goes on without the latest changes of instances that do not ship theirs',
-          undefined,
-          {
-            hosts,
-          },
-        );
-        break;
-      }
-      await this.#save(work);
-      await this.#sleep(upkeepLimits.restoreWaitMs);
     }
     return this.#saveAt(work, { barrier, part: first, page: null });
   }
@@ -347,25 +340,6 @@ export class Restorer implements Service {
   async #sleep(ms: number): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, Math.min(ms, limits.loopSleepMsMax)));
   }
-}
-
-const noCounts: RestoreCounts = { done: 0, put: 0, removed: 0, kept: 0 };
-
-const sumOf = (a: RestoreCounts, b: RestoreCounts): RestoreCounts => ({
-  done: a.done + b.done,
-  put: a.put + b.put,
-  removed: a.removed + b.removed,
-  kept: a.kept + b.kept,
-});
-
-function countsOf(outcomes: readonly PutOutcome[]): RestoreCounts {
-  const count = (...kinds: readonly string[]) => outcomes.filter(({ kind }) => kinds.includes(kind)).length;
-  return {
-    done: outcomes.length,
-    put: count('put'),
-    removed: count('removed'),
-    kept: count('kept', 'ended'),
-  };
 }
 
 function byShard(notes: readonly LossNote[]): ReadonlyMap<string, readonly LossNote[]> {

@@ -124,13 +124,14 @@ export class MysqlJournal extends JournalWork implements JournalDb {
 
   async openKeys(
     state: 'waiting' | 'dead',
-    { topic, since, until }: OpenFilter,
+    { topic, since, until, acceptedFrom }: OpenFilter,
     cursor: string | null,
   ): Promise<KeyPage> {
     const wanted: (readonly [sql: string, value: SqlValue])[] = [
       ...(topic === undefined ? [] : [['topic = ?', bytesOf(topic)] as const]),
       ...(since === undefined ? [] : [['order_at >= ?', since] as const]),
       ...(until === undefined ? [] : [['order_at < ?', until] as const]),
+      ...(acceptedFrom === undefined ? [] : [['accepted_at >= ?', acceptedFrom] as const]),
     ];
     const where = ['1 = 1', ...wanted.map(([sql]) => sql)].join(' AND ');
     const { found, nextCursor } = await this.#page<OrderedRow & Pick<StoredRow, 'version'>>(

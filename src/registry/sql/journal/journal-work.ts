@@ -38,11 +38,27 @@ export class JournalWork {
     );
   }
 
-  claimRestore(worker: number, forMs: number): Promise<RestoreWork | null> {
+  /** One row per shard. A worker that still has it loses its claim. */
+  async beginSurvey(shard: string, everyMs: number, againMs: number): Promise<void> {
+    await this.beginRestore({ kind: 'survey', about: shard, note: 0 });
+    const since = '(SELECT since FROM dq_journal)';
+    await this.#change(
+      `UPDATE dq_restore SET state = 'open', cursor_at = NULL, counts = ?, claimed_by = NULL, claimed_until = 0,
+       ended_at = NULL, begun_at = ${now} WHERE kind = 'survey' AND about = ? AND note = 0 AND
+       (begun_at <= ${now} - ? OR (state <> 'open' AND begun_at < ${since} AND ended_at <= ${now} - ?))`,
+      [noCounts, Buffer.from(shard), everyMs, againMs],
+    );
+  }
+
+  claimRestore(
+    worker: number,
+    forMs: number,
+    of: 'restore' | 'survey' = 'restore',
+  ): Promise<RestoreWork | null> {
     return this.#sql.transaction(async (query) => {
       const [row] = await query<RestoreRow>(
         `SELECT ${restoreColumns} FROM dq_restore WHERE state = 'open' AND claimed_until <= ${now}
-         ORDER BY no LIMIT 1 FOR UPDATE`,
+         AND kind ${of === 'survey' ? '=' : '<>'} 'survey' ORDER BY no LIMIT 1 FOR UPDATE`,
       );
       if (row === undefined) return null;
       await query(`UPDATE dq_restore SET claimed_by = ?, claimed_until = ${now} + ? WHERE no = ?`, [

@@ -1,14 +1,27 @@
 // Notes and the put-back of the port, by scripts. lua/restore.lua reads the rows.
 
-import type { Version } from '../../../core/job.ts';
+import type { JobKey, Version } from '../../../core/job.ts';
 import { isEnded, type JobRow } from '../../../core/journal/job-row.ts';
+import { limits } from '../../../core/limits.ts';
 import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
 import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
-import type { Healing, LossState, PutOutcome, ShippedNumbers } from '../../../ports/healing.ts';
+import type { Healing, LossState, PutOutcome, ShippedNumbers, WalkedJob } from '../../../ports/healing.ts';
 import type { Partition } from '../../../ports/job-store.ts';
 import { batchesBySize } from '../../batches.ts';
-import { keyBytesMax, writeKey } from '../scripts/keys.ts';
-import { flagsOf, liesApart, type TailParts, tailBytesMax, writeTail } from '../scripts/records.ts';
+import { redisLimits } from '../limits.ts';
+import { idOf, keyBytesMax, writeKey } from '../scripts/keys.ts';
+import {
+  flagsOf,
+  isApart,
+  liesApart,
+  readExtension,
+  readRecord,
+  readStateRecord,
+  type TailParts,
+  tailBytesMax,
+  type WholeReply,
+  writeTail,
+} from '../scripts/records.ts';
 import type { Arg, Shards } from '../shard/shards.ts';
 import { callItems, noActiveShard, type Placed } from './calls.ts';
 import { changeBytes, readChange } from './changes.ts';
@@ -49,7 +62,80 @@ export function healingCalls(shards: Shards): Healing {
     async advance({ partition, id }, to) {
       return (await shards.run('advance', partition, [id, to])) === 1;
     },
+    async lacks(jobs) {
+      const answers = await callItems<Versioned, { readonly kind: 'has' | 'lacks' }>(shards, jobs, {
+        script: 'lacks',
+        args: (batch) => [versionsOf(batch)],
+        read: (reply) => [...(reply as Buffer)].map((code) => ({ kind: code === 0 ? 'has' : 'lacks' })),
+        isElsewhere: ({ kind }) => kind === 'lacks',
+      });
+      return answers.map(({ kind }) => kind === 'lacks');
+    },
+    async walk(partition, cursor, take) {
+      const args = [cursor ?? '0', redisLimits.walkPiece];
+      const [next, ...rows] = (await shards.run('walk', partition, args)) as [Buffer, ...WalkReply[]];
+      const place = shards.placeOf(partition) ?? '';
+      let jobs: WalkedJob[] = [];
+      let bytes = 0;
+      for (const row of rows) {
+        const job = isApart(row[3]) ? await readApart(shards, partition, row, place) : walkedOf(row, place);
+        if (job === null) continue;
+        if (jobs.length > 0 && bytes + job.body.length > limits.pushBatchBytesMax) {
+          await take(jobs);
+          [jobs, bytes] = [[], 0];
+        }
+        jobs.push(job);
+        bytes += job.body.length;
+      }
+      if (jobs.length > 0) await take(jobs);
+      return next.toString() === '0' ? null : next.toString();
+    },
   };
+}
+
+type Versioned = JobKey & { readonly version: Version };
+
+function versionsOf(batch: readonly Placed<Versioned>[]): Buffer {
+  let bytesMax = 0;
+  for (const { item } of batch) bytesMax += keyBytesMax(item) + 7;
+  const text = Buffer.allocUnsafe(bytesMax);
+  let at = 0;
+  for (const { item } of batch) at = writeSafe(text, writeKey(text, at, item), item.version);
+  return text.subarray(0, at);
+}
+
+/** topic, tag+id, 1 = its alert is settled, record, state record */
+type WalkReply = readonly [Buffer, Buffer, number, Buffer, Buffer];
+
+const none: Buffer = Buffer.alloc(0);
+
+function walkedOf([topic, tid, told, record, more]: WalkReply, place: string, apart = none): WalkedJob {
+  const { version, origin, dueAt, acceptedAt, priority, contentType, body } = readRecord(record, apart);
+  const { state, failures, deadAt, reason } = readStateRecord(more);
+  return {
+    ...{ topic: topic.toString(), id: idOf(tid), place, version, origin, dueAt, failures },
+    ...{ acceptedAt, priority, contentType, body, extension: readExtension(record) },
+    death:
+      state === 3
+        ? { at: deadAt, reason: reasonCodes[reason] ?? 'attempts_exhausted', isTold: told === 1 }
+        : null,
+  };
+}
+
+/** The job as it is now; null: it has ended meanwhile, or its body is missing. */
+async function readApart(
+  shards: Shards,
+  partition: Partition,
+  [topic, tid, told, found]: WalkReply,
+  place: string,
+): Promise<WalkedJob | null> {
+  const { list } = shards.routeOf({ topic: topic.toString(), id: idOf(tid) });
+  const reply = (await shards.run('get', partition, [topic, tid], list)) as WholeReply | readonly [];
+  if (reply.length === 0) return null;
+  const [, , , record, more, , body] = reply;
+  if (isApart(record) && body.length === 0) return null;
+  const isSame = readRecord(record, body).version === readRecord(found, none).version;
+  return walkedOf([topic, tid, isSame ? told : 0, record, more], place, body);
 }
 
 function lookArgs({ writers, marks, forget }: ShippedNumbers): readonly Arg[] {

@@ -91,18 +91,25 @@ export function writeTail(bytes: Buffer, start: number, job: PushJob | TailParts
   return liesApart(job) ? at : at + body.copy(bytes, at);
 }
 
+/** Whether the body of a stored record lies outside it. */
+export const isApart = (record: Buffer): boolean => (record.readUInt8(0) & bodyApart) !== 0;
+
+/** The extension block of a stored record. */
+export function readExtension(record: Buffer): Buffer | null {
+  const flags = record.readUInt8(0);
+  if ((flags & extended) === 0) return null;
+  const at = (flags & movedOn) === 0 ? 14 : 27;
+  return record.subarray(at + 2, at + 2 + record.readUInt16BE(at));
+}
+
 /** Reads the record of a job. `apart`: its body, if it is stored outside the record */
 export function readRecord(record: Buffer, apart: Buffer) {
   const flags = record.readUInt8(0);
   const version = readSafe(record, 7);
   const moved = (flags & movedOn) !== 0;
   let at = moved ? 27 : 14;
-  let extension: Buffer | null = null;
-  if ((flags & extended) !== 0) {
-    const length = record.readUInt16BE(at);
-    extension = record.subarray(at + 2, at + 2 + length);
-    at += 2 + length;
-  }
+  const extension = readExtension(record);
+  if (extension !== null) at += 2 + extension.length;
   const code = (flags >> 2) & 7;
   let contentType = typeCodes[code] ?? null;
   if (code === otherType) {

@@ -27,6 +27,7 @@ import historyForget from './lua/history-forget.lua';
 import historyGet from './lua/history-get.lua';
 import horizon from './lua/horizon.lua';
 import ids from './lua/ids.lua';
+import lacks from './lua/lacks.lua';
 import look from './lua/look.lua';
 import mark from './lua/mark.lua';
 import marks from './lua/marks.lua';
@@ -69,6 +70,7 @@ import strikes from './lua/shared/strikes.lua';
 import topics from './lua/shared/topics.lua';
 import wheel from './lua/shared/wheel.lua';
 import whole from './lua/shared/whole.lua';
+import walk from './lua/walk.lua';
 
 const files = {
   mark,
@@ -117,6 +119,8 @@ const files = {
   look,
   marks,
   advance,
+  lacks,
+  walk,
 } as const;
 
 export type ScriptName = keyof typeof files;
