@@ -222,7 +222,7 @@ export const en = {
   timeline: 'Timeline',
   flow: 'Flow',
   flow_note: 'every change, newest first',
-  flow_no_journal: 'what the store still knows; with journal.mode dq keeps every change',
+  flow_no_journal: 'what the store still knows',
   flow_event: 'Change',
   flow_by: 'By',
   flow_accepted: 'Accepted',

@@ -221,7 +221,7 @@ export const zh = {
   timeline: '时间线',
   flow: '流转记录',
   flow_note: '每次变更，最新的在前',
-  flow_no_journal: '仅存储中仍保留的内容；设置 journal.mode 后 dq 会保留每次变更',
+  flow_no_journal: '仅存储中仍保留的内容',
   flow_event: '变更',
   flow_by: '执行者',
   flow_accepted: '已接收',
