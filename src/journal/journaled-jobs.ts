@@ -83,7 +83,7 @@ async function push(
   items: readonly PushJob[],
   onStored: OnStored | undefined,
 ): Promise<readonly PushOutcome[]> {
-  const bytes = items.reduce((sum, { body }) => sum + body.length, 0);
+  const bytes = items.reduce((sum, { body }) => sum + body.length + journalStoreLimits.recordBytes, 0);
   if (!spool.admits(bytes)) return items.map(() => spoolFull);
   const early = new Map<number, Promise<PushOutcome>>();
   const answerEarly = async (at: number, stored: PushOutcome, report: OnStored): Promise<PushOutcome> => {

@@ -29,6 +29,11 @@ export const spoolLimits = {
   searchBytes: 512 * 1024,
   /** A segment is damaged when so many examinations, syncMs apart, find it so. */
   examinations: 2,
+  /** The largest body of a push with a journal (config/cross-checks.ts): a spool without space for it is
+   *  full. */
+  pushBytesMax: 1024 * 1024,
   /** Part of the limit that ends may use beyond it. */
   endsPart: 0.1,
+  /** At least so many segments: each process that ends jobs needs one. */
+  endsSegmentsMin: 4,
 } as const;

@@ -119,7 +119,7 @@ export class SpoolWriter implements Spool {
 
   get trouble(): string | null {
     if (this.#failures.isFailing) return 'cannot be written; the error log has the reason';
-    return this.#closing || this.admits(0)
+    return this.#closing || this.admits(spoolLimits.pushBytesMax)
       ? null
       : 'is full: see journal.spoolBytes, and whether MySQL takes the journal';
   }
@@ -175,7 +175,7 @@ export class SpoolWriter implements Spool {
   #hasSpace(bytes: number): boolean {
     const { bytesMax } = this.#options;
     if (this.#bytes > bytesMax) return false;
-    const wanted = this.#waitingBytes + bytes;
+    const wanted = this.#waitingBytes + bytes + closedBytes;
     const left = this.#current === null ? 0 : this.#current.file.bytes - this.#current.at;
     return (
       wanted <= left ||
@@ -233,8 +233,12 @@ export class SpoolWriter implements Spool {
       if (prepared !== null) await this.#remove(prepared);
       await this.#look();
       // Ends may use a part beyond the limit; pushes were asked about (admits).
-      const bytesMax = this.#options.bytesMax * (1 + spoolLimits.endsPart);
-      this.#current = await this.#make(Math.max(this.#segmentBytes, headerBytes + wanted), bytesMax);
+      const { bytesMax } = this.#options;
+      const more = Math.max(
+        bytesMax * spoolLimits.endsPart,
+        spoolLimits.endsSegmentsMin * this.#segmentBytes,
+      );
+      this.#current = await this.#make(Math.max(this.#segmentBytes, headerBytes + wanted), bytesMax + more);
     }
     return this.#current;
   }

@@ -41,6 +41,10 @@ it.skipIf((await lacks('redis')) || (await lacks('mysql')))(
     });
     expect(rejected).toMatchObject({ status: 503, body: { code: 'not_stored' } });
     expect(JSON.stringify(rejected.body)).toContain('spool_full');
+    expect(await daemon.api('GET', '/readyz')).toMatchObject({
+      status: 503,
+      body: { detail: expect.stringContaining('journal: the spool is full') },
+    });
     expect(accepted.length).toBeGreaterThan(10);
     expect(await stateOf(`filler-${accepted.length}`)).toBeUndefined();
 

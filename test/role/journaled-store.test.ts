@@ -65,7 +65,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
     const stored = await trial.push('a', pushed);
     expect(stored).not.toHaveProperty('place');
     const { version, dueAt } = stored;
-    expect(spool.asked).toEqual([jobOf('a').body.length]);
+    expect(spool.asked).toEqual([jobOf('a').body.length + journalStoreLimits.recordBytes]);
     const numbers = { number: version, version, origin: version, dueAt, failures: 0, place };
     const { acceptedAt, contentType, body } = await trial.known('a');
     const parts = { acceptedAt, contentType, body, priority: 'high', extension: expect.any(Buffer) };

@@ -247,7 +247,7 @@ describe('spool', () => {
       await earlier.close();
     });
 
-    it('full: admits nothing more; ends use a further tenth, and what is beyond is reported', async () => {
+    it('full: admits nothing more; ends use further segments, and what is beyond is reported', async () => {
       const directory = spoolDirectory();
       const dropped: number[] = [];
       const writer = await writerIn(directory, {
@@ -274,7 +274,7 @@ describe('spool', () => {
         expect(error).toMatchObject(failed);
       }
       expect(ends).toBeGreaterThan(0);
-      expect(await directory.bytes()).toBeLessThanOrEqual(640 * 1024 * (1 + spoolLimits.endsPart));
+      expect(await directory.bytes()).toBeLessThanOrEqual((640 + spoolLimits.endsSegmentsMin * 64) * 1024);
       await writer.close();
       expect(dropped.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(0);
       expect((await readAll(directory)).changes).toHaveLength(number + ends);
