@@ -143,7 +143,7 @@ export interface JournalDb {
   saveRestore(work: RestoreWork, worker: number, forMs: number): Promise<boolean>;
   /** False: another worker has it, or it has ended. */
   endRestore(work: RestoreWork, worker: number, as: 'done' | 'failed'): Promise<boolean>;
-  /** Newest first. */
+  /** Newest first, without surveys. */
   restores(limit: number): Promise<readonly RestoreState[]>;
 
   /** Reports an instance as living. Returns the barrier: it has to ship all changes that its spool holds now,

@@ -6,7 +6,7 @@ import { Dice } from '../../scripts/dice.ts';
 import type { Change } from '../../src/core/journal/change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
 import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
-import type { ShippedBatch } from '../../src/ports/journal.ts';
+import type { RowPage, ShippedBatch } from '../../src/ports/journal.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
@@ -171,6 +171,27 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     const { rows } = await journal.open('dead', ['shard:0', 'shard:1'], null);
     expect(rows.map(({ number }) => number)).toEqual([5_001, 5_002, 5_003]);
     expect((await journal.open('dead', [], null)).rows).toEqual([]);
+  });
+
+  it('pages with large bodies have fewer rows, and leave none out', async () => {
+    const large = Array.from({ length: 30 }, (_, n) => changeOf(4 * n + 1, 'accepted', 'b'.repeat(900_000)));
+    for (const [n, change] of large.entries()) await journal.ship(batch([change], n));
+    const rowsBy = async (read: (cursor: string | null) => Promise<RowPage>) => {
+      const [ids, sizes]: [string[], number[]] = [[], []];
+      let cursor: string | null = null;
+      do {
+        const page: RowPage = await read(cursor);
+        sizes.push(page.rows.length);
+        ids.push(...page.rows.map(({ id }) => id));
+        cursor = page.nextCursor;
+      } while (cursor !== null);
+      expect(Math.max(...sizes)).toBeLessThan(10);
+      return ids.sort();
+    };
+    const all = large.map(({ id }) => id).sort();
+    const places = ['shard:0', 'shard:1'];
+    expect(await rowsBy((cursor) => journal.open('waiting', places, cursor))).toEqual(all);
+    expect(await rowsBy((cursor) => journal.changedAbove(0, places, cursor))).toEqual(all);
   });
 
   it('changedAbove: rows of the ids that changed above a number', async () => {

@@ -106,20 +106,27 @@ export class MysqlJournal extends JournalWork implements JournalDb {
   }
 
   async rows(keys: readonly JobKey[], bodies = true): Promise<readonly JobRow[]> {
-    return this.#sql.run((query) => rowsOf(query, keys, bodies));
+    const columns = bodies ? readColumns : shortColumns;
+    return this.#sql.run(async (query) => (await select<StoredRow>(query, keys, columns)).map(jobRowOf));
   }
 
   /** Keyset pagination over (order_at, topic, id), in three ranges: MySQL reads a row comparison in full. */
   async open(state: 'waiting' | 'dead', places: readonly string[], cursor: string | null): Promise<RowPage> {
     if (places.length === 0) return { rows: [], nextCursor: null };
     const where = `place IN (${marksOf(places.length)})`;
-    const { found, nextCursor } = await this.#page<StoredRow>(
-      readColumns,
+    const { found, nextCursor } = await this.#page<OrderedRow & SizedRow>(
+      `${sizedColumns}, order_at`,
       state,
       [where, places.map(bytesOf)],
       cursor,
     );
-    return { rows: found.map(jobRowOf), nextCursor };
+    const fits = found.slice(0, fitting(found.map(({ bytes }) => bytes)));
+    const rows = new Map((await this.rows(fits.map(keyOf))).map((row) => [nameOf(row), row]));
+    const last = fits.at(-1);
+    return {
+      rows: fits.flatMap((each) => rows.get(nameOf(keyOf(each))) ?? []),
+      nextCursor: fits.length < found.length && last !== undefined ? cursorAt(last) : nextCursor,
+    };
   }
 
   async openKeys(
@@ -176,12 +183,26 @@ export class MysqlJournal extends JournalWork implements JournalDb {
       // Two places can have the same number: a page ends before the last one.
       const isFull = changes.length === max && last !== undefined;
       const whole = isFull ? changes.filter(({ change_no: number }) => number < last.change_no) : changes;
-      const keys = new Map(
-        whole.map((each) => [`${each.topic.toString()}\0${each.id.toString()}`, keyOf(each)]),
+      /** by id: its first change of the page */
+      const firsts = new Map<string, (typeof whole)[number]>();
+      for (const each of whole) {
+        const name = nameOf(keyOf(each));
+        if (!firsts.has(name)) firsts.set(name, each);
+      }
+      const ids = [...firsts.values()];
+      const bytes = new Map(
+        (await select<SizedRow>(query, ids.map(keyOf), sizedColumns)).map((row) => [
+          nameOf(keyOf(row)),
+          row.bytes,
+        ]),
       );
+      let count = fitting(ids.map((each) => bytes.get(nameOf(keyOf(each))) ?? 0));
+      while (ids[count] !== undefined && ids[count]?.change_no === ids[count - 1]?.change_no) count += 1;
+      // The next page begins with the first change that did not fit.
+      const next = ids[count]?.change_no ?? (isFull ? last.change_no : null);
       return {
-        rows: await rowsOf(query, [...keys.values()]),
-        nextCursor: isFull ? String(last.change_no - 1) : null,
+        rows: (await select<StoredRow>(query, ids.slice(0, count).map(keyOf), readColumns)).map(jobRowOf),
+        nextCursor: next === null ? null : String(next - 1),
       };
     });
   }
@@ -296,21 +317,19 @@ function eventOf(change: Change): string {
 }
 
 /** By topic: MariaDB reads the whole table for (topic, id) IN (…). */
-async function rowsOf(query: Query, keys: readonly JobKey[], bodies = true): Promise<readonly JobRow[]> {
-  const selected = bodies ? readColumns : shortColumns;
+async function select<Row>(query: Query, keys: readonly JobKey[], columns: string): Promise<readonly Row[]> {
   const idsOf = new Map<string, string[]>();
   for (const { topic, id } of keys) {
     const ids = idsOf.get(topic);
     if (ids === undefined) idsOf.set(topic, [id]);
     else ids.push(id);
   }
-  const rows: JobRow[] = [];
+  const rows: Row[] = [];
   for (const [topic, ids] of idsOf)
     for (let at = 0; at < ids.length; at += sqlLimits.journalPageRows) {
       const some = ids.slice(at, at + sqlLimits.journalPageRows);
-      const sql = `SELECT ${selected} FROM dq_job WHERE topic = ? AND id IN (${marksOf(some.length)})`;
-      const found = await query<StoredRow>(sql, [topic, ...some].map(bytesOf));
-      rows.push(...found.map(jobRowOf));
+      const sql = `SELECT ${columns} FROM dq_job WHERE topic = ? AND id IN (${marksOf(some.length)})`;
+      rows.push(...(await query<Row>(sql, [topic, ...some].map(bytesOf))));
     }
   return rows;
 }
@@ -319,6 +338,21 @@ async function affected(query: Query, sql: string, values: readonly SqlValue[]):
   const result = (await query(sql, values)) as unknown as { readonly affectedRows: number };
   return result.affectedRows;
 }
+
+/** How many of the first bodies a page has: at least one. */
+function fitting(bytes: readonly number[]): number {
+  let sum = 0;
+  const end = bytes.findIndex((one, n) => {
+    sum += one;
+    return n > 0 && sum > sqlLimits.journalPageBytes;
+  });
+  return end < 0 ? bytes.length : end;
+}
+
+type SizedRow = Pick<StoredRow, 'topic' | 'id'> & { readonly bytes: number };
+const sizedColumns = 'topic, id, COALESCE(LENGTH(body), 0) AS bytes';
+
+const nameOf = ({ topic, id }: JobKey): string => `${topic}\0${id}`;
 
 type Cursor = readonly [orderAt: number, topic: string, id: string];
 

@@ -90,7 +90,7 @@ export class JournalWork {
   }
 
   async restores(limit: number): Promise<readonly RestoreState[]> {
-    const sql = `SELECT ${restoreColumns} FROM dq_restore ORDER BY no DESC LIMIT ${limit}`;
+    const sql = `SELECT ${restoreColumns} FROM dq_restore WHERE kind <> 'survey' ORDER BY no DESC LIMIT ${limit}`;
     return (await this.#sql.run((query) => query<RestoreRow>(sql))).map(restoreOf);
   }
 
