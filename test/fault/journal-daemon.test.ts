@@ -22,6 +22,8 @@ const jobs = Number(process.env['DQ_JOURNAL_JOBS'] ?? 1_500);
 const perSecond = Number(process.env['DQ_JOURNAL_RATE'] ?? 250);
 /** Jobs are due within this time of their push: some before the disaster, most after it. */
 const spreadMs = Number(process.env['DQ_JOURNAL_SPREAD_MS'] ?? 12_000);
+/** Least age of the snapshot that is put back. */
+const snapshotMs = Number(process.env['DQ_JOURNAL_SNAPSHOT_MS'] ?? 1_000);
 
 describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daemons', async () => {
   let mysql: MariadbServer;
@@ -203,8 +205,9 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
       await redis.ask('SAVE');
       const older = join(redis.process.directory, 'dump.rdb');
       copyFileSync(older, `${older}.older`);
-      const then = load.acknowledged.size;
-      await until('a third more', () => load.acknowledged.size >= then + jobs / 6, 60_000);
+      const [then, at] = [load.acknowledged.size, performance.now()];
+      const isOld = () => performance.now() - at >= snapshotMs;
+      await until('a third more', () => load.acknowledged.size >= then + jobs / 6 && isOld(), 60_000);
       await redis.process.kill();
       copyFileSync(`${older}.older`, older);
       await redis.process.start();
