@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Webhook } from 'standardwebhooks';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
-import { environment, launcher, startDaemon } from '../support/daemon.ts';
+import { type Daemon, environment, launcher, startDaemon } from '../support/daemon.ts';
 import { runDq, startDqSink } from '../support/run-dq.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -68,8 +68,22 @@ describe('manual', { timeout: 180_000 }, () => {
     }))
     .filter(({ script }) => script !== '');
 
+  let daemon: Daemon;
+  beforeAll(async () => {
+    daemon = await startDaemon({ scope: 'file' });
+  });
+
+  /** Each page begins without topics and tokens. */
+  async function clear(): Promise<void> {
+    const items = async (path: string) => (await daemon.api('GET', path)).body.items;
+    for (const { topic } of await items('/v1/topics'))
+      expect((await daemon.api('DELETE', `/v1/topics/${topic}?jobs=purge`)).status).toBe(200);
+    for (const { name } of await items('/v1/tokens'))
+      expect((await daemon.api('DELETE', `/v1/tokens/${name}`)).status).toBe(200);
+  }
+
   it.each(shown)('$name: its commands succeed, in their order', async ({ script }) => {
-    const daemon = await startDaemon();
+    await clear();
     const receiver = await startSink();
     const cwd = directory();
     const bin = join(cwd, '.bin');
