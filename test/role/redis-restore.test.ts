@@ -4,10 +4,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { PushedParts } from '../../src/core/journal/change.ts';
 import type { JobRow } from '../../src/core/journal/job-row.ts';
+import { placesOf, withShard } from '../../src/core/shard-list.ts';
 import type { Healing } from '../../src/ports/healing.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
+import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
 import { until } from '../support/until.ts';
 
 const meta = '{dq:0}:n';
@@ -256,6 +258,34 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     // Not surely.
     await under.redis.close();
     expect(await healing.lacks([at(version)])).toEqual([false]);
+  });
+
+  it('lacks: asks each shard that may have the job; while one does not answer, no job surely lacks', async () => {
+    const other = await owned('test', startRedis());
+    await emptied([server]);
+    const listed = { list: listOf([server]) };
+    const redis = await openShards(listed, { writer: '7.1' });
+    await owned('test', Promise.resolve({ stop: () => redis.close() }));
+    const { healing, jobs } = redis.store;
+    if (healing === undefined) throw new Error('no healing');
+    const ids = Array.from({ length: 40 }, (_, n) => `job-${n}`);
+    const outcomes = await jobs.push(ids.map((id) => jobOf(id)));
+    const asked = outcomes.map((outcome, n) => ({
+      ...{ topic: 't', id: ids[n] as string },
+      version: outcome.kind === 'stored' ? outcome.version : 0,
+    }));
+    listed.list = withShard(listed.list, shardOf(other, 'b'));
+    redis.apply(listed.list);
+    await jobs.push([jobOf('connected')]);
+    expect((await healing.lacks(asked)).filter(Boolean)).toEqual([]);
+    const unknown = ids.map((id) => ({ topic: 't', id: `no-${id}`, version: 1 }));
+    expect((await healing.lacks(unknown)).filter((lacks) => !lacks)).toEqual([]);
+    await other.stop();
+    // Those that only the first shard may have still lack.
+    const homes = new Set(asked.map((job) => placesOf(listed.list, job).home));
+    expect(homes.size).toBe(2);
+    const answers = await healing.lacks(unknown);
+    expect(answers).toEqual(unknown.map((job) => placesOf(listed.list, job).home === 'a'.repeat(16)));
   });
 
   it('walk: every job once or more, in parts of bounded bytes; a job that ended meanwhile is left out', async () => {
