@@ -2,7 +2,7 @@
 // newer list writes it back; without one, `dq shard` names the remedy. Every job is found, and delivered
 // once.
 
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
@@ -14,6 +14,7 @@ import { lacks, mariadb, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
+const mysqlPage = readFileSync(join(import.meta.dirname, '../../src/manual/mysql.md'), 'utf8');
 const isMissing = (await lacks('redis')) || (await lacks('mysql'));
 
 describe.skipIf(isMissing)('a registry with an older shard list', async () => {
@@ -157,11 +158,20 @@ describe.skipIf(isMissing)('a registry with an older shard list', async () => {
     expect(await daemon.stop()).toBe(0);
     const id = await database.run(`SELECT id FROM ${name}.registry_id`);
     const url = await database.createDatabase(`${name}_new`);
-    const first = await startDaemon({ args: ['--mysql', url] });
-    expect(await first.stop()).toBe(0);
-    await database.run(`UPDATE ${name}_new.registry_id SET id = '${id.trim()}'`);
+    // The command of the manual, on the empty tables of `dq migrate`.
+    expect((await runDq(['migrate', '--mysql', url])).code).toBe(0);
+    const [, statement = ''] = /mysql dq -e "(.* registry_id .*)"/.exec(mysqlPage) ?? [];
+    const adopted = statement
+      .replace('registry_id', `${name}_new.registry_id`)
+      .replace(/'\w+'/, `'${id.trim()}'`);
+    await database.run(adopted);
+    expect(await database.run(`SELECT id FROM ${name}_new.registry_id`)).toBe(id);
+    // It also replaces the id that a rejected start drew.
+    await database.run(`UPDATE ${name}_new.registry_id SET id = '0123456789abcdef'`);
+    await database.run(adopted);
+    expect(await database.run(`SELECT id FROM ${name}_new.registry_id`)).toBe(id);
     const args = servers.flatMap((server) => ['--redis', server.url]);
-    const again = await startDaemon({ args: [...args, '--mysql', url], directory: first.directory });
+    const again = await startDaemon({ args: [...args, '--mysql', url] });
     await addTopic(again, 't', sink.url);
     await everyJobOnce(again, ids, () => sink.arrivals.map(({ id }) => id));
   });

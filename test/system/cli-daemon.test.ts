@@ -1,4 +1,4 @@
-// Commands of dq against daemons. Most tests share one, each with topics of its own.
+// Commands of dq against two daemons: most tests share one, each with topics of its own.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,67 +24,6 @@ const daemon = await startDaemon({ scope: 'file', config: { retry: { unit: '1h' 
 const dq = commandsOf(daemon);
 
 describe('dq topic', patience, () => {
-  it('registers, shows, changes, holds and deletes a topic', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    const added = await dq([
-      ...['topic', 'add', 'order.close', '--callback', 'http://127.0.0.1:9000/close', '--delay', '30m'],
-      ...['--rule', '{res.code}!=200', '--timeout', '5s', '--max-attempts', '4', '--backoff', '15s,3m'],
-      ...['--priority', 'high', '--concurrency', '9', '--empty-reply', 'accept', '--ok-status', '2xx,404'],
-      ...['--header', 'X-Key: abc', '--owner', 'trade', '--title', '关闭未支付订单'],
-    ]);
-    expect(added.code, added.stderr).toBe(0);
-    expect(added.stdout).toMatch(/^whsec_[A-Za-z0-9+/=]+\n$/);
-    const { body } = await daemon.api('GET', '/v1/topics/order.close');
-    expect(body).toMatchObject({
-      callbackUrl: 'http://127.0.0.1:9000/close',
-      delay: '30m',
-      retryIf: '{res.code}!=200',
-      timeout: '5s',
-      maxAttempts: 4,
-      backoff: ['15s', '3m'],
-      priority: 'high',
-      concurrency: 9,
-      emptyReply: 'accept',
-      okStatus: ['2xx', '404'],
-      headers: { 'x-key': 'abc' },
-      owner: 'trade',
-      title: '关闭未支付订单',
-      state: 'active',
-    });
-    expect(JSON.stringify(body)).not.toContain(added.stdout.trim());
-
-    expect((await dq(['topic', 'add', 'b', '--callback', silent])).code).toBe(0);
-    const table = (await dq(['topic', 'ls'])).stdout.trimEnd().split('\n');
-    expect(table).toHaveLength(3);
-    expect(table[0]).toMatch(/^TOPIC +STATE +DELAY +PRIORITY +CALLBACK +OWNER +TITLE$/);
-    expect((await dq(['topic', 'ls', '--search', 'order'])).stdout).not.toContain(silent);
-    expect((await dq(['topic', 'get', 'order.close'])).stdout).toMatch(/^backoff +15s, 3m$/m);
-
-    expect((await dq(['topic', 'set', 'order.close', '--rule', '', '--delay', '1m'])).code).toBe(0);
-    expect((await daemon.api('GET', '/v1/topics/order.close')).body).toMatchObject({
-      retryIf: '',
-      delay: '1m',
-    });
-    expect((await dq(['topic', 'set', 'order.close'])).code).toBe(2);
-
-    for (const [verb, state] of [
-      ['pause', 'paused'],
-      ['offline', 'offline'],
-      ['resume', 'active'],
-    ] as const) {
-      expect((await dq(['topic', verb, 'order.close'])).code).toBe(0);
-      expect((await daemon.api('GET', '/v1/topics/order.close')).body.state).toBe(state);
-    }
-
-    const rejected = await dq(['topic', 'rm', 'order.close']);
-    expect(rejected).toMatchObject({ code: 1, stdout: '' });
-    expect(rejected.stderr).toContain('-y');
-    expect((await daemon.api('GET', '/v1/topics/order.close')).status).toBe(200);
-    expect((await dq(['topic', 'rm', 'order.close', '-y'])).code).toBe(0);
-    expect((await dq(['topic', 'get', 'order.close'])).code).toBe(4);
-  });
-
   it('topic add: marks the error in the rule, and registers nothing', async () => {
     const run = await dq(['topic', 'add', 'unmade', '--callback', silent, '--rule', '{res.code} <> 200']);
     expect(run).toMatchObject({ code: 1, stdout: '' });
@@ -321,32 +260,6 @@ describe('dq run, reschedule, push --batch', patience, () => {
     expect((await dq(['reschedule', 'moved', 'a', '--delay', '1h'])).code).toBe(4);
   });
 
-  it('ls: filters by topic, state and id', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    for (const topic of ['t', 'u']) await dq(['topic', 'add', topic, '--callback', silent, '--delay', '1h']);
-    const lines = Array.from(
-      { length: 150 },
-      (_, n) => `{"topic":"t","id":"${n}","delay":"${n}ms","body":1}`,
-    );
-    await daemon.api('POST', '/v1/topics/t/pause');
-    await dq(['push', '--batch', '-'], { input: lines.join('\n') });
-    await dq(['push', 'u', '1', '--id', '订单']);
-    const table = (await dq(['ls', 'u'])).stdout.trimEnd().split('\n');
-    expect(table[0]).toMatch(/^TOPIC +ID +STATE +DUE AT +ATTEMPTS +CREATED AT +ENDED AT$/);
-    expect(table[1]).toMatch(/^u +订单 +delayed +\S+Z +0 +\S+Z +-$/);
-    const some = await dq(['ls']);
-    expect(some.stdout.trimEnd().split('\n')).toHaveLength(101);
-    expect(some.stderr).toContain('more than 100');
-    const pages = (await dq(['ls', '--limit', '1000', '--json'])).stdout.trimEnd().split('\n');
-    expect(pages.flatMap((page) => JSON.parse(page).items)).toHaveLength(151);
-    await dq(['cancel', 'u', '订单']);
-    expect((await dq(['ls', 'u', '--state', 'cancelled'])).stdout).toContain('cancelled');
-    expect((await dq(['ls', '--id', '7', '--json'])).stdout).toContain('"id":"7"');
-    expect((await dq(['ls', '--state', 'nonsense'])).code).toBe(1);
-    expect((await dq(['ls', '--limit', '0'])).code).toBe(2);
-  });
-
   it('push a file of jobs', async () => {
     await dq(['topic', 'add', 'file', '--callback', silent, '--delay', '1h']);
     const file = join(daemon.directory, 'jobs.ndjson');
@@ -410,39 +323,6 @@ describe('dq dead', patience, () => {
   });
 });
 
-describe('dq backup, fsck', patience, () => {
-  it('a data directory made of a backup and the key starts as it was', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
-    await dq(['push', 't', '{"a":1}', '--id', 'x']);
-    const directory = mkdtempSync(join(tmpdir(), 'dq-test-'));
-    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-    const made = await dq(['backup', 'data'], { cwd: directory });
-    expect(made).toMatchObject({ code: 0, stdout: `${join(directory, 'data')}\n` });
-    const again = await dq(['backup', 'data'], { cwd: directory });
-    expect(again.code).toBe(1);
-    expect(again.stderr).toContain('already exists');
-    await daemon.api('DELETE', '/v1/topics/t/jobs/x');
-
-    copyFileSync(join(daemon.dataDir, 'secret.key'), join(directory, 'data/secret.key'));
-    const restored = await startDaemon({ directory });
-    expect((await restored.api('GET', '/v1/topics/t/jobs/x')).body).toMatchObject({
-      state: 'delayed',
-      body: '{"a":1}',
-    });
-    expect((await restored.api('GET', '/v1/topics/t')).status).toBe(200);
-  });
-
-  it('fsck: exits with 0 for a sound store', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    const run = await dq(['fsck', '--json']);
-    expect(run).toMatchObject({ code: 0, stderr: 'dq: 0 jobs, no problem found\n' });
-    expect(JSON.parse(run.stdout)).toMatchObject({ state: 'done', jobs: 0, problems: [] });
-  });
-});
-
 describe('dq and the daemon', patience, () => {
   it('--url: works without the data directory; a wrong token exits with 1', async () => {
     expect((await runDq(['topic', 'ls', '--url', daemon.url])).code).toBe(0);
@@ -451,8 +331,133 @@ describe('dq and the daemon', patience, () => {
     expect(rejected.stderr).toContain('DQ_TOKEN');
   });
 
+  it('shard ls: says that the embedded store has no shards', async () => {
+    const run = await dq(['shard', 'ls', '--json']);
+    expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('embedded store')]);
+  });
+
+  it('prints no colours into a pipe, also where CI is set', async () => {
+    await dq(['topic', 'add', 'coloured', '--callback', silent]);
+    expect((await dq(['topic', 'ls'], { env: { CI: 'true' } })).stdout).not.toContain('\u001b');
+  });
+});
+
+describe('dq on a daemon without other jobs and topics', patience, async () => {
+  // The tests count all topics and all jobs, so their order matters. The last one kills the daemon.
+  const daemon = await startDaemon({ scope: 'file' });
+  const dq = commandsOf(daemon);
+
+  it('registers, shows, changes, holds and deletes a topic', async () => {
+    const added = await dq([
+      ...['topic', 'add', 'order.close', '--callback', 'http://127.0.0.1:9000/close', '--delay', '30m'],
+      ...['--rule', '{res.code}!=200', '--timeout', '5s', '--max-attempts', '4', '--backoff', '15s,3m'],
+      ...['--priority', 'high', '--concurrency', '9', '--empty-reply', 'accept', '--ok-status', '2xx,404'],
+      ...['--header', 'X-Key: abc', '--owner', 'trade', '--title', '关闭未支付订单'],
+    ]);
+    expect(added.code, added.stderr).toBe(0);
+    expect(added.stdout).toMatch(/^whsec_[A-Za-z0-9+/=]+\n$/);
+    const { body } = await daemon.api('GET', '/v1/topics/order.close');
+    expect(body).toMatchObject({
+      callbackUrl: 'http://127.0.0.1:9000/close',
+      delay: '30m',
+      retryIf: '{res.code}!=200',
+      timeout: '5s',
+      maxAttempts: 4,
+      backoff: ['15s', '3m'],
+      priority: 'high',
+      concurrency: 9,
+      emptyReply: 'accept',
+      okStatus: ['2xx', '404'],
+      headers: { 'x-key': 'abc' },
+      owner: 'trade',
+      title: '关闭未支付订单',
+      state: 'active',
+    });
+    expect(JSON.stringify(body)).not.toContain(added.stdout.trim());
+
+    expect((await dq(['topic', 'add', 'b', '--callback', silent])).code).toBe(0);
+    const table = (await dq(['topic', 'ls'])).stdout.trimEnd().split('\n');
+    expect(table).toHaveLength(3);
+    expect(table[0]).toMatch(/^TOPIC +STATE +DELAY +PRIORITY +CALLBACK +OWNER +TITLE$/);
+    expect((await dq(['topic', 'ls', '--search', 'order'])).stdout).not.toContain(silent);
+    expect((await dq(['topic', 'get', 'order.close'])).stdout).toMatch(/^backoff +15s, 3m$/m);
+
+    expect((await dq(['topic', 'set', 'order.close', '--rule', '', '--delay', '1m'])).code).toBe(0);
+    expect((await daemon.api('GET', '/v1/topics/order.close')).body).toMatchObject({
+      retryIf: '',
+      delay: '1m',
+    });
+    expect((await dq(['topic', 'set', 'order.close'])).code).toBe(2);
+
+    for (const [verb, state] of [
+      ['pause', 'paused'],
+      ['offline', 'offline'],
+      ['resume', 'active'],
+    ] as const) {
+      expect((await dq(['topic', verb, 'order.close'])).code).toBe(0);
+      expect((await daemon.api('GET', '/v1/topics/order.close')).body.state).toBe(state);
+    }
+
+    const rejected = await dq(['topic', 'rm', 'order.close']);
+    expect(rejected).toMatchObject({ code: 1, stdout: '' });
+    expect(rejected.stderr).toContain('-y');
+    expect((await daemon.api('GET', '/v1/topics/order.close')).status).toBe(200);
+    expect((await dq(['topic', 'rm', 'order.close', '-y'])).code).toBe(0);
+    expect((await dq(['topic', 'get', 'order.close'])).code).toBe(4);
+  });
+
+  it('fsck: exits with 0 for a sound store', async () => {
+    const run = await dq(['fsck', '--json']);
+    expect(run).toMatchObject({ code: 0, stderr: 'dq: 0 jobs, no problem found\n' });
+    expect(JSON.parse(run.stdout)).toMatchObject({ state: 'done', jobs: 0, problems: [] });
+  });
+
+  it('ls: filters by topic, state and id', async () => {
+    for (const topic of ['t', 'u']) await dq(['topic', 'add', topic, '--callback', silent, '--delay', '1h']);
+    const lines = Array.from(
+      { length: 150 },
+      (_, n) => `{"topic":"t","id":"${n}","delay":"${n}ms","body":1}`,
+    );
+    await daemon.api('POST', '/v1/topics/t/pause');
+    await dq(['push', '--batch', '-'], { input: lines.join('\n') });
+    await dq(['push', 'u', '1', '--id', '订单']);
+    const table = (await dq(['ls', 'u'])).stdout.trimEnd().split('\n');
+    expect(table[0]).toMatch(/^TOPIC +ID +STATE +DUE AT +ATTEMPTS +CREATED AT +ENDED AT$/);
+    expect(table[1]).toMatch(/^u +订单 +delayed +\S+Z +0 +\S+Z +-$/);
+    const some = await dq(['ls']);
+    expect(some.stdout.trimEnd().split('\n')).toHaveLength(101);
+    expect(some.stderr).toContain('more than 100');
+    const pages = (await dq(['ls', '--limit', '1000', '--json'])).stdout.trimEnd().split('\n');
+    expect(pages.flatMap((page) => JSON.parse(page).items)).toHaveLength(151);
+    await dq(['cancel', 'u', '订单']);
+    expect((await dq(['ls', 'u', '--state', 'cancelled'])).stdout).toContain('cancelled');
+    expect((await dq(['ls', '--id', '7', '--json'])).stdout).toContain('"id":"7"');
+    expect((await dq(['ls', '--state', 'nonsense'])).code).toBe(1);
+    expect((await dq(['ls', '--limit', '0'])).code).toBe(2);
+  });
+
+  it('a data directory made of a backup and the key starts as it was', async () => {
+    await dq(['topic', 'add', 'backed', '--callback', silent, '--delay', '1h']);
+    await dq(['push', 'backed', '{"a":1}', '--id', 'x']);
+    const directory = mkdtempSync(join(tmpdir(), 'dq-test-'));
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+    const made = await dq(['backup', 'data'], { cwd: directory });
+    expect(made).toMatchObject({ code: 0, stdout: `${join(directory, 'data')}\n` });
+    const again = await dq(['backup', 'data'], { cwd: directory });
+    expect(again.code).toBe(1);
+    expect(again.stderr).toContain('already exists');
+    await daemon.api('DELETE', '/v1/topics/backed/jobs/x');
+
+    copyFileSync(join(daemon.dataDir, 'secret.key'), join(directory, 'data/secret.key'));
+    const restored = await startDaemon({ directory });
+    expect((await restored.api('GET', '/v1/topics/backed/jobs/x')).body).toMatchObject({
+      state: 'delayed',
+      body: '{"a":1}',
+    });
+    expect((await restored.api('GET', '/v1/topics/backed')).status).toBe(200);
+  });
+
   it('exits with 3 after a daemon was killed and left its run record', async () => {
-    const daemon = await startDaemon();
     process.kill(daemon.pid, 'SIGKILL');
     await until('the port is closed', () =>
       fetch(`${daemon.url}/livez`).then(
@@ -460,12 +465,7 @@ describe('dq and the daemon', patience, () => {
         () => true,
       ),
     );
-    const run = await commandsOf(daemon)(['topic', 'ls']);
+    const run = await dq(['topic', 'ls']);
     expect(run.code).toBe(3);
-  });
-
-  it('prints no colours into a pipe, also where CI is set', async () => {
-    await dq(['topic', 'add', 'coloured', '--callback', silent]);
-    expect((await dq(['topic', 'ls'], { env: { CI: 'true' } })).stdout).not.toContain('\u001b');
   });
 });

@@ -267,48 +267,45 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     expect(taken()).toEqual(servers.map(({ port }) => `redis://127.0.0.1:${port}`));
   });
 
-  it('shard ls names a missing right in the words of /readyz', async () => {
-    const server = await owned('test', startRedis());
+  describe('one daemon that begins with one Redis', async () => {
+    const server = await owned('file', startRedis());
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&{dq:*', '+@all');
-    const daemon = await startDaemon({ config: { redis: [`redis://dq:pw@127.0.0.1:${server.port}`] } });
-    await addTopic(daemon, 't', 'http://127.0.0.1:9/');
-    await server.ask('ACL', 'SETUSER', 'dq', '-zadd');
-    await daemon.push('t', '1');
-    const trouble = await until('both say the same', async () => {
-      const [listed] = (await shard(daemon, 'ls')).json.items;
-      const { body } = await daemon.api('GET', '/readyz');
-      const isSame = body.detail === `store: Redis at redis://127.0.0.1:${server.port} ${listed.trouble}`;
-      return isSame ? String(listed.trouble) : null;
+    const config = { redis: [`redis://dq:pw@127.0.0.1:${server.port}`] };
+    const daemon = await startDaemon({ scope: 'file', config });
+
+    it('a server that does not answer is rejected, with its own exit code', async () => {
+      for (const url of ['redis://127.0.0.1:1', 'redis+sentinel://127.0.0.1:1/dq']) {
+        const run = await shard(daemon, 'add', url);
+        expect([run.code, run.stdout]).toEqual([75, '']);
+      }
     });
-    expect(trouble).toContain('denies its user dq ZADD, which dq needs: ACL SETUSER dq +zadd');
-  });
 
-  it('callbacks to a shard that was added later are blocked', async () => {
-    const [first, second] = [await owned('test', startRedis()), await owned('test', startRedis())];
-    const daemon = await startDaemon({ config: { redis: [first.url] } });
-    const callbackUrl = `http://127.0.0.1:${second.port}/`;
-    await addTopic(daemon, 't', callbackUrl, { maxAttempts: 1 });
-    expect((await shard(daemon, 'add', second.url)).code).toBe(0);
-    const refused = await daemon.api('POST', '/v1/topics', { topic: 'u', callbackUrl });
-    expect(JSON.stringify([refused.status, refused.body])).toMatch(/^\[4\d\d,.*own endpoints/);
-    await until('no callback goes there', async () => {
-      await daemon.push('t', '1');
-      return daemon.log('notify').some(({ reason }) => reason === 'blocked_address');
+    it('shard ls names a missing right in the words of /readyz', async () => {
+      await addTopic(daemon, 'right', 'http://127.0.0.1:9/');
+      await server.ask('ACL', 'SETUSER', 'dq', '-zadd');
+      await daemon.push('right', '1');
+      const trouble = await until('both say the same', async () => {
+        const [listed] = (await shard(daemon, 'ls')).json.items;
+        const { body } = await daemon.api('GET', '/readyz');
+        const isSame = body.detail === `store: Redis at redis://127.0.0.1:${server.port} ${listed.trouble}`;
+        return isSame ? String(listed.trouble) : null;
+      });
+      expect(trouble).toContain('denies its user dq ZADD, which dq needs: ACL SETUSER dq +zadd');
+      await server.ask('ACL', 'SETUSER', 'dq', '+zadd');
+      await until('it works again', async () => (await daemon.api('GET', '/readyz')).status === 200);
     });
-  });
 
-  it('without Redis the commands say that there are no shards', async () => {
-    const daemon = await startDaemon({});
-    const run = await shard(daemon, 'ls');
-    expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('embedded store')]);
-  });
-
-  it('a server that does not answer is rejected, with its own exit code', async () => {
-    const server = await owned('test', startRedis());
-    const daemon = await startDaemon({ args: ['--redis', server.url] });
-    for (const url of ['redis://127.0.0.1:1', 'redis+sentinel://127.0.0.1:1/dq']) {
-      const run = await shard(daemon, 'add', url);
-      expect([run.code, run.stdout]).toEqual([75, '']);
-    }
+    it('callbacks to a shard that was added later are blocked', async () => {
+      const second = await owned('test', startRedis());
+      const callbackUrl = `http://127.0.0.1:${second.port}/`;
+      await addTopic(daemon, 't', callbackUrl, { maxAttempts: 1 });
+      expect((await shard(daemon, 'add', second.url)).code).toBe(0);
+      const refused = await daemon.api('POST', '/v1/topics', { topic: 'u', callbackUrl });
+      expect(JSON.stringify([refused.status, refused.body])).toMatch(/^\[4\d\d,.*own endpoints/);
+      await until('no callback goes there', async () => {
+        await daemon.push('t', '1');
+        return daemon.log('notify').some(({ reason }) => reason === 'blocked_address');
+      });
+    });
   });
 });

@@ -50,31 +50,6 @@ describe('dq start', () => {
     expect(readFileSync(`/proc/${daemon.pid}/cmdline`, 'utf8').replaceAll('\0', '')).toBe('dq-master');
   });
 
-  it('start: prints store, address and duration', async () => {
-    const daemon = await startDaemon();
-    await until('it has printed all', () => daemon.output().includes('ready in'));
-    expect(daemon.output()).toMatch(
-      /^dq \S+ \(pid \d+\) on the embedded store in \S+\ndurability: .+\nhttp:\/\/127\.0\.0\.1:\d+\nready in \d+ ms\n$/,
-    );
-    expect(daemon.output()).toContain(daemon.url);
-  });
-
-  it('start: rejects a directory in use, names the pid, and harms no daemon', async () => {
-    const daemon = await startDaemon();
-    const second = await runDq(['start', '--port', '0', '--data-dir', daemon.dataDir], { cwd: directory });
-    expect(second).toMatchObject({
-      code: 1,
-      stdout: '',
-      stderr: expect.stringMatching(
-        new RegExp(
-          `^dq: already running on ${daemon.dataDir} \\(pid ${daemon.pid}, since \\d{4}-\\d\\d-\\d\\dT[^)]+, ${daemon.url}\\); end it with dq stop --data-dir ${daemon.dataDir}, .* another --data-dir and --port\\n$`,
-        ),
-      ),
-    });
-    expect((await daemon.api('GET', '/livez')).status).toBe(200);
-    expect(existsSync(join(daemon.dataDir, 'run/dq.json'))).toBe(true);
-  });
-
   it('start: of many at once on one directory one wins; the others name it', async () => {
     // Like after a power cut: the run record names a process that has ended.
     mkdirSync(join(directory, 'data/run'), { recursive: true });
@@ -161,16 +136,6 @@ describe('dq start', () => {
     const daemon = await startDaemon({ directory });
     expect((await daemon.api('GET', '/livez')).status).toBe(200);
   });
-
-  it('keeps its port when its only server was killed', async () => {
-    const daemon = await startDaemon();
-    const before = daemon.pidOf('dq-server-0');
-    process.kill(before, 'SIGKILL');
-    await until('another server answers at the same address', async () => {
-      const answered = await daemon.api('GET', '/livez').catch(() => null);
-      return answered?.status === 200 && daemon.pidOf('dq-server-0') !== before;
-    });
-  });
 });
 
 /** `terminal` 0 = without a controlling terminal. */
@@ -226,13 +191,49 @@ describe('dq start -d', () => {
     expect((await runDq(['stop', ...at], { cwd: directory })).code).toBe(3);
     expect((await runDq(['status', ...at], { cwd: directory })).code).toBe(3);
   });
+});
+
+describe('a daemon that runs', async () => {
+  // The first test reads its output, the last one kills its server.
+  const daemon = await startDaemon({ scope: 'file' });
+
+  it('start: prints store, address and duration', async () => {
+    await until('it has printed all', () => daemon.output().includes('ready in'));
+    expect(daemon.output()).toMatch(
+      /^dq \S+ \(pid \d+\) on the embedded store in \S+\ndurability: .+\nhttp:\/\/127\.0\.0\.1:\d+\nready in \d+ ms\n$/,
+    );
+    expect(daemon.output()).toContain(daemon.url);
+  });
+
+  it('start: rejects a directory in use, names the pid, and harms no daemon', async () => {
+    const second = await runDq(['start', '--port', '0', '--data-dir', daemon.dataDir], { cwd: directory });
+    expect(second).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(
+        new RegExp(
+          `^dq: already running on ${daemon.dataDir} \\(pid ${daemon.pid}, since \\d{4}-\\d\\d-\\d\\dT[^)]+, ${daemon.url}\\); end it with dq stop --data-dir ${daemon.dataDir}, .* another --data-dir and --port\\n$`,
+        ),
+      ),
+    });
+    expect((await daemon.api('GET', '/livez')).status).toBe(200);
+    expect(existsSync(join(daemon.dataDir, 'run/dq.json'))).toBe(true);
+  });
 
   it('start -d: returns with the reason of a failed start', async () => {
-    const daemon = await startDaemon();
     const args = ['start', '-d', '--port', '0', '--data-dir', daemon.dataDir, '--log-dir', daemon.logDir];
     expect(await runDq(args, { cwd: directory })).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(new RegExp(`^dq: already running on \\S+ \\(pid ${daemon.pid}, .*\\n$`)),
+    });
+  });
+
+  it('keeps its port when its only server was killed', async () => {
+    const before = daemon.pidOf('dq-server-0');
+    process.kill(before, 'SIGKILL');
+    await until('another server answers at the same address', async () => {
+      const answered = await daemon.api('GET', '/livez').catch(() => null);
+      return answered?.status === 200 && daemon.pidOf('dq-server-0') !== before;
     });
   });
 });
