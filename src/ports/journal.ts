@@ -132,7 +132,7 @@ export interface JournalDb {
   /** The newest changes, the oldest of them first. */
   flow(key: JobKey, limit: number): Promise<readonly LoggedChange[]>;
 
-  /** Begins work unless it exists. */
+  /** Begins work unless it exists. A healing that has ended is opened again: its note is still in force. */
   beginRestore(work: Pick<RestoreWork, 'kind' | 'about' | 'note'>): Promise<void>;
   /** Begins the survey of a shard, again if its last one began `everyMs` ago, or ended `againMs` ago and
    *  began before `since`. One that is open begins again from the start. */
@@ -143,8 +143,8 @@ export interface JournalDb {
   saveRestore(work: RestoreWork, worker: number, forMs: number): Promise<boolean>;
   /** False: another worker has it, or it has ended. */
   endRestore(work: RestoreWork, worker: number, as: 'done' | 'failed'): Promise<boolean>;
-  /** Newest first, without surveys. */
-  restores(limit: number): Promise<readonly RestoreState[]>;
+  /** Newest first; without surveys, or of one kind. */
+  restores(limit: number, kind?: RestoreWork['kind']): Promise<readonly RestoreState[]>;
 
   /** Reports an instance as living. Returns the barrier: it has to ship all changes that its spool holds now,
    *  and then to report that barrier as reached. */

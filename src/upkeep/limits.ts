@@ -134,7 +134,7 @@ export const upkeepLimits = {
   /** Jobs read at once after a death: each answer holds a body. */
   operationReads: 20,
   /** Rows of the journal that a restore reads at once: each holds a body. */
-  restoreRows: 100,
+  restoreRows: 50,
   /** How often results are stored: a death leaves at most so much work to examine. */
   operationCheckpointMs: 1_000,
   /** After this time another process takes over an operation. Three missed checkpoints of the slowest call

@@ -156,7 +156,7 @@ class Upkeep implements Role {
     this.#soleAgents = [
       ...(this.#journal?.all ?? []),
       this.#health,
-      new Operations(ctx),
+      new Operations(ctx, () => (this.#journal?.looker.notes.length ?? 0) > 0),
       ...(config.noDeliveries ? [] : [this.#incidentMailer]),
       ...clearer,
     ];

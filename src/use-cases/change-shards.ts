@@ -89,9 +89,8 @@ export async function addShard(
 
 /** The jobs of a shard that was removed as lost are on other shards: dq would call them twice. */
 async function rejectRestored({ journal }: Shards, id: string, name: string): Promise<void> {
-  const works = (await journal?.restores(useCaseLimits.restoresMax)) ?? [];
-  if (!works.some(({ kind, about, state }) => kind === 'lost_shard' && about === id && state !== 'failed'))
-    return;
+  const works = (await journal?.restores(useCaseLimits.restoresMax, 'lost_shard')) ?? [];
+  if (!works.some(({ about, state }) => about === id && state !== 'failed')) return;
   throw new DqError(
     'shard_refused',
     `${name}: its jobs were restored on other shards when it was removed as lost; empty it (FLUSHDB), then add it`,

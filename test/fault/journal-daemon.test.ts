@@ -242,7 +242,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
         await master.ask('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
         await master.ask('CLIENT', 'KILL', 'TYPE', 'replica');
         const then = load.acknowledged.size;
-        await until('a sixth more', () => load.acknowledged.size >= then + jobs / 6, 60_000);
+        await until('some more', () => load.acknowledged.size >= then + jobs / 12, 60_000);
         await master.process.freeze();
         const role = async () => /^role:(\S+)/m.exec(await replica.ask('INFO', 'replication'))?.[1];
         await until('the replica is promoted', async () => (await role()) === 'master', 60_000);

@@ -240,10 +240,19 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect(await journal.claimRestore(9, 60_000)).toMatchObject(further);
     expect(await journal.endRestore(further, worker, 'done')).toBe(false);
     expect(await journal.endRestore(further, 9, 'done')).toBe(true);
-    await journal.beginRestore(work);
-    expect(await journal.claimRestore(9, 60_000)).toBeNull();
     const [, done] = await journal.restores(10);
     expect(done).toMatchObject({ no: further.no, cursor: 'c', counts: further.counts, state: 'done' });
+    // A note that is still in force: it was not healed.
+    await journal.beginRestore(work);
+    expect(await journal.claimRestore(9, 60_000)).toMatchObject({ no: further.no, cursor: null });
+    const removed = { kind: 'lost_shard', about: '5b', note: 1 } as const;
+    await journal.beginRestore(removed);
+    const lost = await journal.claimRestore(9, 60_000);
+    if (lost === null) throw new Error('no claim');
+    expect(await journal.endRestore(lost, 9, 'done')).toBe(true);
+    await journal.beginRestore(removed);
+    expect(await journal.claimRestore(9, 60_000)).toBeNull();
+    expect(await journal.restores(10, 'lost_shard')).toMatchObject([{ no: lost.no, state: 'done' }]);
     expect(done?.endedAt).toBeGreaterThanOrEqual(done?.begunAt ?? Number.NaN);
   });
 

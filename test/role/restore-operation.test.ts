@@ -195,6 +195,25 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('restore opera
     expect(await one.store.jobs.get({ topic: 't', id: 'b0' })).toBeNull();
   });
 
+  it('clear waits while jobs are put back, whose ends it would miss', async () => {
+    const world = await startWorld();
+    await push(world, ids('a', 3), farOffMs);
+    let isHealing = true;
+    const ctx = world.rig.context({
+      clock: new StoreClock(() => world.one.store.admin.clock()),
+      ...{ journal: world.one.journal, store: world.one.store },
+    });
+    await ctx.clock.read();
+    const operations = new Operations(ctx, () => isHealing);
+    await operations.start();
+    await owned('test', Promise.resolve({ stop: () => operations.drain(5_000) }));
+    const id = await begin(world, { kind: 'clear', filter: { topic: 't' } });
+    await until('it waits', async () => (await world.rig.registry.operation(id))?.problem !== null);
+    expect(await counts(world)).toMatchObject({ delayed: 3 });
+    isHealing = false;
+    expect(await ended(world, id)).toMatchObject({ state: 'finished', done: 3 });
+  });
+
   it('killed twice: each job once, and every one is counted', async () => {
     const world = await startWorld();
     await push(world, ids('a', 900), farOffMs);

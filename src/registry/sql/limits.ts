@@ -54,6 +54,8 @@ export const sqlLimits = {
   journalReaders: 1,
   /** Rows of one page of a read, and ids of one look-up. */
   journalPageRows: 1_000,
+  /** `since` is at most so far ahead of MySQL's clock. */
+  sinceAheadMs: 600_000,
   /** Bodies of one page of rows. */
   journalPageBytes: 8 * 1024 * 1024,
   /** A locked registry file is tried again at this interval, for limits.registryBusyMs. */

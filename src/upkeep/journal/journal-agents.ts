@@ -73,7 +73,9 @@ export function journalAgents(
     spoolBytes: config['journal.spoolBytes'],
     retentionMs: config['journal.retention'],
     titleOf: (incarnation) => living.titleOf(incarnation),
-    onWentBack() {
+    async onWentBack() {
+      // Rows that have ended since may be open again: the audit leaves them out.
+      await db.raiseSince(Date.now());
       log.error('recorder: MySQL went back to an older state; the spool of the last hour is shipped again');
       surveyor.again();
     },

@@ -28,7 +28,7 @@ export interface RecorderOptions {
   /** The title of a living process of this instance; null: it is dead. */
   readonly titleOf: (incarnation: number) => string | null;
   /** The database lost what it had: a survey of the store has to follow. */
-  readonly onWentBack: () => void;
+  readonly onWentBack: () => Promise<void> | void;
   readonly looker: Pick<Looker, 'report' | 'shipped'>;
   /** Called with shipped changes that a healing may have missed. */
   readonly onLate: (changes: readonly Change[]) => void;
@@ -156,8 +156,8 @@ export class Recorder implements Service {
     const isBack = [...this.#known].some(([incarnation, at]) =>
       isBefore(positions.get(incarnation) ?? start, at),
     );
+    if (isBack) await onWentBack();
     this.#known = positions;
-    if (isBack) onWentBack();
     return positions;
   }
 

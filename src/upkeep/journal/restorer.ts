@@ -24,7 +24,7 @@ import { changeOf, countsOf, noCounts, sumOf } from './put-outcomes.ts';
 
 export interface RestorerOptions {
   readonly healing: Healing;
-  readonly looker: Pick<Looker, 'notes' | 'lookAt'>;
+  readonly looker: Pick<Looker, 'notes' | 'partitions' | 'lookAt'>;
   readonly journal: JournalDb;
   readonly instance: number;
   readonly log: Log;
@@ -125,20 +125,27 @@ export class Restorer implements Service {
     const { journal, instance } = this.#options;
     const [place = '', lowest = ''] = work.about.split(' ');
     this.addLateFrom(place, Number(lowest));
-    await this.#findLate(place, Number(lowest));
+    await this.#findLate(place, Number(lowest), work);
     // Otherwise rows wait for a healing, and the claim ends.
     if (!this.#lateFrom.has(place)) await journal.endRestore(work, instance, 'done');
   }
 
   async #heal(work: RestoreWork): Promise<void> {
-    const { looker, journal, healing, instance, log, watch } = this.#options;
+    const { looker, journal, healing, instance, isListed, log, watch } = this.#options;
     await looker.lookAt(work.about);
     const notes = byShard(looker.notes).get(work.about) ?? [];
     let at: RestoreWork = work;
+    // Not looked at yet: its notes are unknown here. Another worker, or this one, claims it later.
+    const isKnown = [...looker.partitions.keys()].some((place) => shardOf(place) === work.about);
+    if (!isKnown && isListed(work.about)) return;
     // A newer note has work of its own, which covers all notes of the shard.
     if (notes.length > 0 && notes.every(({ id }) => id <= work.note)) {
       const from = Math.min(...notes.map((note) => note.from));
-      log.notice('restorer: the store lost changes; heals it from the journal', { shard: work.about, from });
+      if (work.cursor === null)
+        log.notice('restorer: the store lost changes; heals it from the journal', {
+          shard: work.about,
+          from,
+        });
       await watch?.lost(work.about, from, work.cursor !== null);
       at = await this.#passBarrier(at);
       // Changes that the barrier brought may show an older loss: a new note, and other work.
@@ -270,12 +277,15 @@ export class Restorer implements Service {
   }
 
   /** Ends early, to begin again later, when rows wait for a healing. */
-  async #findLate(place: string, lowest: Version): Promise<void> {
+  async #findLate(place: string, lowest: Version, work?: RestoreWork): Promise<void> {
     let cursor: string | null = null;
     do {
       const page: RowPage = await this.#options.journal.changedAbove(lowest - 1, [place], cursor);
       this.addLate(page.rows);
       if (!(await this.#putLate())) return;
+      // A healing comes first.
+      if (this.#options.looker.notes.length > 0) return;
+      if (work !== undefined) await this.#save(work);
       cursor = page.nextCursor;
     } while (cursor !== null);
     if (this.#lateFrom.get(place) === lowest) this.#lateFrom.delete(place);
@@ -286,7 +296,7 @@ export class Restorer implements Service {
     // Until then a shard may be unknown here that has its jobs itself.
     if (this.#late.size > 0) await this.#options.refresh();
     while (this.#late.size > 0) {
-      const keys = [...this.#late].slice(0, upkeepLimits.journalBatch.changes);
+      const keys = [...this.#late].slice(0, upkeepLimits.restoreRows);
       // A change that arrives meanwhile adds its id again.
       for (const [name] of keys) this.#late.delete(name);
       const open = await this.#compareLate(keys).catch((error: unknown) => {

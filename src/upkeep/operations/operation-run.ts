@@ -26,6 +26,8 @@ import { Pace } from './pace.ts';
 export interface OperationRunOptions {
   readonly ctx: Pick<RoleContext, 'store' | 'registry' | 'clock' | 'log'>;
   readonly jobs: OperationJobs;
+  /** Jobs that Redis lost are being put back: those that are to end are not all there. */
+  readonly isHealing: () => boolean;
   /** runs a step when no other operation of this process does, then pauses for as long */
   readonly inTurn: <T>(step: () => Promise<T>) => Promise<T>;
 }
@@ -234,7 +236,9 @@ export class OperationRun {
 
   /** After a change of the shards a list begins again: moved jobs do not match. */
   async #list() {
-    const { jobs } = this.#options;
+    const { jobs, isHealing } = this.#options;
+    if (isHealing() && endsJobs(this.#record))
+      throw new StoreError({ kind: 'not_stored', code: 'restoring' });
     try {
       return await jobs.list(started(this.#record), this.#work);
     } catch (error) {
@@ -308,6 +312,9 @@ export class OperationRun {
     await sleep(ms, undefined, { signal: this.#drained.signal }).catch(() => undefined);
   }
 }
+
+const endsJobs = ({ kind }: OperationRecord): boolean =>
+  kind === 'clear' || kind === 'cancel' || kind === 'purge';
 
 function started(record: OperationRecord): Started {
   if (record.startedAt === null) throw new Error('an operation without a start');

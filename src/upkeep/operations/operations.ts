@@ -15,12 +15,15 @@ import { OperationRun } from './operation-run.ts';
 export class Operations implements Service {
   readonly #ctx: RoleContext;
   readonly #jobs: OperationJobs;
+  readonly #isHealing: () => boolean;
   readonly #loop: Loop;
   readonly #running = new Map<OperationRun, Promise<void>>();
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(ctx: RoleContext) {
+  /** `isHealing`: jobs that Redis lost are being put back */
+  constructor(ctx: RoleContext, isHealing: () => boolean = () => false) {
     this.#ctx = ctx;
+    this.#isHealing = isHealing;
     this.#jobs = new OperationJobs(ctx.store, ctx.counters, ctx.journal);
     const failures = new FailureLog(ctx.log, { failure: 'operations: cannot read operations' });
     this.#loop = new Loop({
@@ -54,7 +57,10 @@ export class Operations implements Service {
     const lease = await registry.claimOperation(holder, now, now + upkeepLimits.operationLeaseMs);
     if (lease === null) return upkeepLimits.operationClaimMs;
     const inTurn = <T>(step: () => Promise<T>) => this.#inTurn(step);
-    const run = new OperationRun(lease, { ctx: this.#ctx, jobs: this.#jobs, inTurn });
+    const run = new OperationRun(lease, {
+      ...{ ctx: this.#ctx, jobs: this.#jobs, isHealing: this.#isHealing },
+      inTurn,
+    });
     this.#running.set(
       run,
       run.run().finally(() => this.#running.delete(run)),

@@ -3,6 +3,7 @@
 
 import type { Version } from '../../../core/job.ts';
 import type { JournalInstance, RestoreState, RestoreWork } from '../../../ports/journal.ts';
+import { sqlLimits } from '../limits.ts';
 import type { SqlValue } from './job-upsert.ts';
 import type { JournalSql } from './journal-sql.ts';
 
@@ -33,7 +34,9 @@ export class JournalWork {
   async beginRestore({ kind, about, note }: Pick<RestoreWork, 'kind' | 'about' | 'note'>): Promise<void> {
     await this.#change(
       `INSERT INTO dq_restore (kind, about, note, claimed_until, counts, state, begun_at)
-       VALUES (?, ?, ?, 0, ?, 'open', ${now}) ON DUPLICATE KEY UPDATE note = VALUES(note)`,
+       VALUES (?, ?, ?, 0, ?, 'open', ${now}) ON DUPLICATE KEY UPDATE
+       cursor_at = IF(kind = 'heal' AND state <> 'open', NULL, cursor_at),
+       claimed_until = IF(kind = 'heal' AND state <> 'open', 0, claimed_until), state = IF(kind = 'heal', 'open', state)`,
       [kind, Buffer.from(about), note, noCounts],
     );
   }
@@ -89,9 +92,12 @@ export class JournalWork {
     return changed > 0;
   }
 
-  async restores(limit: number): Promise<readonly RestoreState[]> {
-    const sql = `SELECT ${restoreColumns} FROM dq_restore WHERE kind <> 'survey' ORDER BY no DESC LIMIT ${limit}`;
-    return (await this.#sql.run((query) => query<RestoreRow>(sql))).map(restoreOf);
+  async restores(limit: number, kind?: RestoreWork['kind']): Promise<readonly RestoreState[]> {
+    const sql = `SELECT ${restoreColumns} FROM dq_restore WHERE kind ${kind === undefined ? "<> 'survey'" : '= ?'}
+      ORDER BY no DESC LIMIT ${limit}`;
+    return (await this.#sql.run((query) => query<RestoreRow>(sql, kind === undefined ? [] : [kind]))).map(
+      restoreOf,
+    );
   }
 
   seen(self: Omit<JournalInstance, 'ageMs'>): Promise<number> {
@@ -136,7 +142,9 @@ export class JournalWork {
   }
 
   async raiseSince(to: number): Promise<void> {
-    await this.#change('UPDATE dq_journal SET since = GREATEST(since, ?)', [to]);
+    // A host with a wrong clock must not raise it for years.
+    const capped = `LEAST(?, ${now} + ${sqlLimits.sinceAheadMs})`;
+    await this.#change(`UPDATE dq_journal SET since = GREATEST(since, ${capped})`, [to]);
   }
 
   /** Returns the number of changed rows. */
