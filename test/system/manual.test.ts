@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Webhook } from 'standardwebhooks';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
-import { type Daemon, environment, launcher, startDaemon } from '../support/daemon.ts';
+import { environment, launcher, startDaemon } from '../support/daemon.ts';
 import { runDq, startDqSink } from '../support/run-dq.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -60,18 +60,14 @@ describe('README', { timeout: 180_000 }, () => {
   });
 });
 
-describe('manual', { timeout: 180_000 }, () => {
+describe('manual', { timeout: 180_000 }, async () => {
+  const daemon = await startDaemon({ scope: 'file' });
   const shown = pages
     .map((name) => ({
       name,
       script: blocks(readFileSync(join(manual, name), 'utf8'), 'sh', '<!-- run -->\n').join(''),
     }))
     .filter(({ script }) => script !== '');
-
-  let daemon: Daemon;
-  beforeAll(async () => {
-    daemon = await startDaemon({ scope: 'file' });
-  });
 
   /** Each page begins without topics and tokens. */
   async function clear(): Promise<void> {
