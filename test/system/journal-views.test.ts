@@ -4,9 +4,9 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { startDaemon } from '../support/daemon.ts';
 import { addTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
@@ -16,14 +16,11 @@ import { until } from '../support/until.ts';
 describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for people', async () => {
   const mysql = await owned('file', mariadb());
   const redis = await owned('file', startRedis());
-  let daemon: Daemon;
-  beforeAll(async () => {
-    const config = {
-      ...{ redis: [redis.url], mysql: { url: await mysql.createDatabase('views') } },
-      journal: { mode: 'sync' },
-    };
-    daemon = await startDaemon({ config, scope: 'file' });
-  });
+  const config = {
+    ...{ redis: [redis.url], mysql: { url: await mysql.createDatabase('views') } },
+    journal: { mode: 'sync' },
+  };
+  const daemon = await startDaemon({ config, scope: 'file' });
   const dq = (...args: readonly string[]) => runDq([...args, '--data-dir', daemon.dataDir]);
 
   it('get --flow names every change of a job', async () => {
