@@ -17,6 +17,16 @@ export interface ShippedBatch extends StreamName {
   readonly host: string;
   /** by place: the newest number of this instance that dq reported to Redis as shipped */
   readonly marks: ReadonlyMap<string, Version>;
+  /** those that a healing may have missed: their work begins with the batch; absent: none */
+  readonly late?: readonly ShippedRange[];
+}
+
+/** Changes of a place that a healing may have missed. */
+export interface ShippedRange {
+  readonly place: string;
+  readonly lowest: Version;
+  /** 0: up to the last loss of the place, which was unknown */
+  readonly highest: Version;
 }
 
 export type ShipOutcome =
@@ -66,12 +76,12 @@ export interface LoggedChange {
 export interface RestoreWork {
   readonly no: number;
   /** heal: the rows that a note of a rollback names · lost_shard: rows of a removed shard go to their homes ·
-   *  returned_shard: a shard with jobs joins · shipped: changes that arrived long after they were made ·
-   *  survey: the jobs of a shard are written to the journal */
+   *  returned_shard: a shard with jobs joins · shipped: changes that a healing may have missed · survey: the
+   *  jobs of a shard are written to the journal */
   readonly kind: 'heal' | 'lost_shard' | 'returned_shard' | 'shipped' | 'survey';
-  /** the shard's id; shipped: the place, a space, and the lowest number */
+  /** the shard's id; shipped: the place */
   readonly about: string;
-  /** number of the note; else what makes the work unique */
+  /** number of the note; shipped: ShippedRange.highest; else what makes the work unique */
   readonly note: Version;
   /** where its worker continues; null: at the beginning */
   readonly cursor: string | null;
@@ -125,8 +135,14 @@ export interface JournalDb {
   /** Keys of the same rows, of all places, without their bodies. */
   openKeys(state: 'waiting' | 'dead', filter: OpenFilter, cursor: string | null): Promise<KeyPage>;
   /** Rows of the ids that changed at these places with a number above `from`, by id. Each page covers the
-   *  next ids of the log; ids can come again on a later page. */
-  changedAbove(from: Version, places: readonly string[], cursor: string | null): Promise<RowPage>;
+   *  next ids of the log; ids can come again on a later page. `upTo`: leaves out changes with higher
+   *  numbers. */
+  changedAbove(
+    from: Version,
+    places: readonly string[],
+    cursor: string | null,
+    upTo?: Version,
+  ): Promise<RowPage>;
   /** The oldest number of the log; null: it is empty. */
   oldestChange(): Promise<Version | null>;
   /** The newest changes, the oldest of them first. */
@@ -134,10 +150,14 @@ export interface JournalDb {
 
   /** Begins work unless it exists. A healing that has ended is opened again: its note is still in force. */
   beginRestore(work: Pick<RestoreWork, 'kind' | 'about' | 'note'>): Promise<void>;
+  /** Begins work of kind `shipped`, or extends it: a worker that has it loses its claim, because it may have
+   *  passed these changes. Their page cursor (changedAbove) is the number that it continues after. */
+  beginShipped(ranges: readonly ShippedRange[]): Promise<void>;
   /** Begins the survey of a shard, again if its last one began `everyMs` ago, or ended `againMs` ago and
    *  began before `since`. One that is open begins again from the start. */
   beginSurvey(shard: string, everyMs: number, againMs: number): Promise<void>;
-  /** Open work that no living worker has, for `forMs`; null: there is none. `worker`: its instance. */
+  /** Open work that no living worker has, for `forMs`; null: there is none. `worker`: its instance. Work of
+   *  kind `shipped` comes last. */
   claimRestore(worker: number, forMs: number, of?: 'restore' | 'survey'): Promise<RestoreWork | null>;
   /** Keeps the claim for `forMs` more. False: another worker has it. */
   saveRestore(work: RestoreWork, worker: number, forMs: number): Promise<boolean>;

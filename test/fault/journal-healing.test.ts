@@ -22,11 +22,13 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
 
   async function twoInstances(
     mode: 'sync' | 'lazy' = 'sync',
+    barrierMs?: number,
   ): Promise<readonly [JournalInstance, JournalInstance]> {
     await server.ask('FLUSHALL');
     const database = `healing${made++}`;
     const url = await journalDatabase(mysql, database);
-    return [await journalInstance(server, url, 1, { mode }), await journalInstance(server, url, 2, { mode })];
+    const options = { mode, ...(barrierMs === undefined ? {} : { barrierMs }) };
+    return [await journalInstance(server, url, 1, options), await journalInstance(server, url, 2, options)];
   }
 
   /** The promises of the answers: ids that must live, and ids that must not. */
@@ -67,17 +69,20 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
       this.alive.delete(id);
     }
 
-    /** Every promise holds, and nothing is left to heal. */
+    /** Every promise holds, nothing is left to heal, and no healing failed. */
     async holds(instances: readonly JournalInstance[]): Promise<void> {
-      const [one] = instances as readonly [JournalInstance];
+      await this.holdIn(instances[0] as JournalInstance);
+      for (const { errors } of instances)
+        expect(errors.filter((message) => message.startsWith('restorer'))).toEqual([]);
+    }
+
+    async holdIn(one: JournalInstance): Promise<void> {
       await until('the healing', async () => {
         const note = await one.under.raw.hget(meta, 'heal');
         return note !== null && !note.includes(' ');
       });
       await until('all jobs', async () => (await this.#missing(one)).length === 0);
       expect(await this.#present(one)).toEqual([]);
-      for (const { errors } of instances)
-        expect(errors.filter((message) => message.startsWith('restorer'))).toEqual([]);
     }
 
     async #missing({ under }: JournalInstance): Promise<readonly string[]> {
@@ -158,7 +163,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
   });
 
   it('an instance that ships after the healing was down meanwhile: its jobs come back', async () => {
-    const [one, two] = await twoInstances();
+    const [one, two] = await twoInstances('sync', 500);
     const promises = new Promises();
     await promises.work(one);
     await two.stop();
@@ -178,6 +183,30 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     );
     await connection.end();
     await promises.holds([two]);
+  });
+
+  it.each([
+    ['before it has looked at the store', false],
+    ['after it has looked at the store', true],
+  ])('an instance that ships late and dies at once, %s: another one compares', async (_, hasLooked) => {
+    const [one, two] = await twoInstances('sync', 500);
+    const promises = new Promises();
+    await promises.work(one);
+    await two.stop();
+    await promises.work(two);
+    await server.ask('FLUSHALL');
+    await until('the healing', async () => {
+      const note = await one.under.raw.hget(meta, 'heal');
+      return note !== null && !note.includes(' ');
+    });
+    const key = { topic: 't', id: [...promises.alive].at(-1) ?? '' };
+    await two.shipAndDie(hasLooked, () =>
+      until('the shipping', async () => (await two.journal.db.rows([key])).length > 0),
+    );
+    await promises.holdIn(one);
+    await until('no work is left', async () =>
+      (await one.journal.db.restores(10)).every(({ state }) => state === 'done'),
+    );
   });
 });
 

@@ -207,7 +207,38 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     } while (cursor !== null);
     expect(found.size).toBe(2_300);
     expect(found.has(changes[99]?.id ?? '')).toBe(false);
+    const part = await journal.changedAbove(from, ['shard:1'], null, changes[101]?.number);
+    expect(part).toMatchObject({ rows: [changes[100], changes[101]].map((its) => ({ id: its?.id })) });
+    expect(part.nextCursor).toBeNull();
     expect(await journal.oldestChange()).toBe(1);
+  });
+
+  it('late changes: their work begins with the batch, and further ones extend it', async () => {
+    const late = (lowest: number) => [{ place: 'shard:1', lowest, highest: 900 }];
+    const claim = async () => {
+      const work = await journal.claimRestore(1, 60_000);
+      if (work === null) throw new Error('no claim');
+      return work;
+    };
+    expect(await journal.ship(batch([], 5, { late: late(10) }))).toMatchObject({ kind: 'elsewhere' });
+    expect(await journal.restores(1)).toEqual([]);
+    await journal.ship(batch([], 0, { late: late(500) }));
+    const first = await claim();
+    expect(first).toMatchObject({ kind: 'shipped', about: 'shard:1', note: 900, cursor: '499' });
+    // Its worker may have passed them: it must not save where it is.
+    await journal.ship(batch([], 1, { late: late(100) }));
+    expect(await journal.saveRestore({ ...first, cursor: '600' }, 1, 60_000)).toBe(false);
+    await journal.beginShipped(late(700));
+    const second = await claim();
+    expect(second).toMatchObject({ no: first.no, cursor: '99' });
+    expect(await journal.endRestore(second, 1, 'done')).toBe(true);
+    await journal.beginShipped([...late(800), { place: 'shard:0', lowest: 1, highest: 0 }]);
+    // A healing comes first.
+    await journal.beginRestore({ kind: 'heal', about: 'shard', note: 1 });
+    const works = [await claim(), await claim(), await claim()];
+    expect(works.map(({ kind, cursor }) => [kind, cursor])).toEqual([
+      ...[['heal', null] as const, ['shipped', '799'] as const, ['shipped', '0'] as const],
+    ]);
   });
 
   it('trim: removes ended rows and changes after their time, and never open or dead ones', async () => {

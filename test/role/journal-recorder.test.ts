@@ -52,8 +52,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
       ...{ journal: journalOn(), spool, instance: stream.instance, host: 'h' },
       log: { ...silentLog, error: (message) => void errors.push(message) },
       ...{ spoolBytes: 2 ** 30, retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0' },
-      looker: { report: async () => new Map(), shipped: () => [] },
-      onLate: () => {},
+      looker: { report: async () => new Map(), lateOf: () => [], shipped: () => {} },
       onWentBack: () => {
         wentBack += 1;
       },

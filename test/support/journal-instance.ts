@@ -19,6 +19,7 @@ import { Restorer } from '../../src/upkeep/journal/restorer.ts';
 import { Surveyor } from '../../src/upkeep/journal/surveyor.ts';
 import { type OneShardOptions, type OpenedRedis, openOn } from './redis-store.ts';
 import { spoolDirectory, writerIn } from './spool.ts';
+import { until } from './until.ts';
 
 export interface JournalInstance {
   /** as roles see it */
@@ -36,12 +37,16 @@ export interface JournalInstance {
   /** Starts the agents again, as a new dq-upkeep. `shipped`: ends once the spool is shipped, while the
    *  store was not looked at yet. */
   restart(shipped?: () => Promise<unknown>): Promise<void>;
+  /** A new dq-upkeep that dies once the spool is shipped. `hasLooked`: it has looked at the store before. */
+  shipAndDie(hasLooked: boolean, shipped: () => Promise<unknown>): Promise<void>;
 }
 
 export type InstanceOptions = OneShardOptions & {
   readonly mode?: 'sync' | 'lazy';
   /** also audits and surveys */
   readonly isWhole?: boolean;
+  /** how long a healing waits for the other instances */
+  readonly barrierMs?: number;
 };
 
 /** Makes a database with the tables of the journal. */
@@ -63,7 +68,7 @@ export async function journalInstance(
   server: RedisServer,
   mysql: ConstructorParameters<typeof MysqlJournal>[0],
   instance: number,
-  { mode = 'sync', isWhole = false, ...more }: InstanceOptions = {},
+  { mode = 'sync', isWhole = false, barrierMs = 5_000, ...more }: InstanceOptions = {},
 ): Promise<JournalInstance> {
   const stream = { instance, incarnation: 1 };
   const under = await openOn(server, { writer: `${instance}.1`, ...more });
@@ -84,7 +89,6 @@ export async function journalInstance(
     const looker: Looker = new Looker({
       ...{ ...common, healing, partitions: () => jobs.partitions() },
       deadBelow: () => null,
-      onLateFrom: (place, lowest) => restorer.addLateFrom(place, lowest),
     });
     const record = (changes: Parameters<typeof writer.write>[0]) => writer.write(changes, 'synced');
     const listed = { refresh: async () => {}, isListed: () => true };
@@ -94,12 +98,11 @@ export async function journalInstance(
       healing,
       looker,
       record,
-      barrierMs: 5_000,
+      barrierMs,
     });
     const recorder = new Recorder({
       ...{ ...common, spool, looker, host: `host-${instance}`, spoolBytes: 2 ** 30 },
       ...{ retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0', onWentBack: () => surveyor.again() },
-      onLate: (changes) => restorer.addLate(changes),
     });
     const auditor = new Auditor({
       ...{ ...common, healing, record, refresh: listed.refresh },
@@ -150,6 +153,19 @@ export async function journalInstance(
         await shipped();
       }
       await start();
+    },
+    async shipAndDie(hasLooked, shipped) {
+      await end();
+      running = agents();
+      const { looker, recorder } = running;
+      if (hasLooked) {
+        await looker.start();
+        await until('a look', () => looker.hasSeenAll);
+      }
+      await recorder.start();
+      await shipped();
+      await recorder.drain(5_000);
+      await looker.drain(5_000);
     },
   };
 }

@@ -42,7 +42,7 @@ const Restore = closed(
       description:
         '`heal`: Redis lost changes · `shipped`: changes that arrived late are compared · others: of shards',
     }),
-    about: text('shard; shipped: place and number', '0f1e2d3c4b5a6978'),
+    about: text('shard; shipped: place', '0f1e2d3c4b5a6978'),
     state: Type.Enum(['open', 'done', 'failed'], { description: 'its progress' }),
     done: count('rows compared', 1_000),
     put: count('jobs put back', 10),

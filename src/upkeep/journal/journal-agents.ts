@@ -44,7 +44,6 @@ export function journalAgents(
     ...common,
     healing,
     partitions: () => jobs.partitions(),
-    onLateFrom: (place, lowest) => restorer.addLateFrom(place, lowest),
     deadBelow() {
       const [alive, unshipped] = [living.lowest(), recorder.lowestOpen];
       return alive === null || unshipped === null ? null : Math.min(alive, unshipped);
@@ -79,7 +78,6 @@ export function journalAgents(
       log.error('recorder: MySQL went back to an older state; the spool of the last hour is shipped again');
       surveyor.again();
     },
-    onLate: (changes) => restorer.addLate(changes),
   });
   const auditor = new Auditor({ ...common, healing, record, refresh });
   const surveyor = new Surveyor({

@@ -8,7 +8,7 @@ import type { Change } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
 import type { Healing, LossNote, LossState, ShippedNumbers } from '../../ports/healing.ts';
 import type { Partition } from '../../ports/job-store.ts';
-import type { JournalDb } from '../../ports/journal.ts';
+import type { JournalDb, ShippedRange } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
@@ -24,8 +24,6 @@ export interface LookerOptions {
   readonly log: Log;
   /** Writers of this instance with a lower incarnation are dead, and shipped to their end; null: unknown. */
   readonly deadBelow: () => number | null;
-  /** Called when a healing may have missed the shipped changes of a place, from this number on. */
-  readonly onLateFrom: (place: string, lowest: Version) => void;
 }
 
 export class Looker implements Service {
@@ -36,8 +34,6 @@ export class Looker implements Service {
   readonly #states = new Map<string, LossState>();
   /** by place and writer: the highest number that was shipped */
   readonly #shipped = new Map<string, Map<string, Version>>();
-  /** by place whose state is unknown: the lowest number that was shipped */
-  readonly #unjudged = new Map<string, Version>();
   /** by place: performance.now() of the last look that forgot dead writers */
   readonly #forgotAt = new Map<string, number>();
   /** by place and instance: the mark in the journal; null: unread */
@@ -84,6 +80,12 @@ export class Looker implements Service {
     return this.#partitions;
   }
 
+  /** The number of the last loss of a place, which is healed or not; 0: none was; null: unknown. */
+  lastLossAt(place: string): Version | null {
+    const state = this.#states.get(place);
+    return state === undefined ? null : lastLoss(state);
+  }
+
   /** Looks at the known partitions of a shard. Rejects with StoreError when one does not answer. */
   async lookAt(shard: string): Promise<void> {
     for (const [place, partition] of this.#partitions)
@@ -110,27 +112,28 @@ export class Looker implements Service {
     return marks;
   }
 
-  /** Called after the batch of a writer is in the journal. Returns the changes that arrived late: a healing
-   *  of their partition may have missed them. */
-  shipped(
-    writer: string,
-    changes: readonly Change[],
-    marks: ReadonlyMap<string, Version>,
-  ): readonly Change[] {
+  /** The changes that a healing of their partition may have missed if they reach the journal now.
+   *  `isStale`: the states of the partitions may be too old. */
+  lateOf(changes: readonly Change[], isStale = false): readonly ShippedRange[] {
+    const ranges = new Map<string, ShippedRange>();
+    for (const { isOwn, place, number } of changes) {
+      const loss = isStale ? null : this.lastLossAt(place);
+      if (!isOwn || (loss !== null && number > loss)) continue;
+      const lowest = Math.min(ranges.get(place)?.lowest ?? number, number);
+      ranges.set(place, { place, lowest, highest: loss ?? 0 });
+    }
+    return [...ranges.values()];
+  }
+
+  /** Called after the batch of a writer is in the journal. */
+  shipped(writer: string, changes: readonly Change[], marks: ReadonlyMap<string, Version>): void {
     for (const [place, number] of marks) marksAt(this.#marks, place)?.set(this.#options.instance, number);
-    const late: Change[] = [];
-    for (const change of changes) {
-      if (!change.isOwn) continue;
-      const { place, number } = change;
+    for (const { isOwn, place, number } of changes) {
+      if (!isOwn) continue;
       const writers = this.#shipped.get(place) ?? new Map<string, Version>();
       this.#shipped.set(place, writers);
       writers.set(writer, Math.max(writers.get(writer) ?? 0, number));
-      const state = this.#states.get(place);
-      if (state === undefined)
-        this.#unjudged.set(place, Math.min(this.#unjudged.get(place) ?? number, number));
-      else if (number <= lastLoss(state)) late.push(change);
     }
-    return late;
   }
 
   /** A part of the partitions: each is looked at within lookAllMs. */
@@ -152,19 +155,7 @@ export class Looker implements Service {
         failed ??= error;
       }
     }
-    this.#judge();
     if (failed !== null) throw failed;
-  }
-
-  /** Changes that were shipped before the state of their place was known may have missed its healing. A place
-   *  that no shard of the list has is of a removed one. */
-  #judge(): void {
-    for (const [place, lowest] of this.#unjudged) {
-      const state = this.#states.get(place);
-      if (state === undefined && !this.hasSeenAll) continue;
-      this.#unjudged.delete(place);
-      if (state === undefined || lowest <= lastLoss(state)) this.#options.onLateFrom(place, lowest);
-    }
   }
 
   /** Notes of a removed shard are not healed: its jobs are lost with it. */

@@ -4,7 +4,7 @@
 // twice. While less than a quarter of the spool is in use, it pauses as long as a round took: the cores are
 // for the intake.
 
-import { type Change, instantOf } from '../../core/journal/change.ts';
+import { instantOf } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
 import type { JournalDb } from '../../ports/journal.ts';
 import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
@@ -16,7 +16,10 @@ import { upkeepLimits } from '../limits.ts';
 import type { Looker } from './looker.ts';
 
 export interface RecorderOptions {
-  readonly journal: Pick<JournalDb, 'seen' | 'positions' | 'ship' | 'raiseSince' | 'forgetStreams'>;
+  readonly journal: Pick<
+    JournalDb,
+    'seen' | 'positions' | 'ship' | 'beginShipped' | 'raiseSince' | 'forgetStreams'
+  >;
   readonly spool: SpooledStreams;
   readonly log: Log;
   readonly instance: number;
@@ -29,9 +32,7 @@ export interface RecorderOptions {
   readonly titleOf: (incarnation: number) => string | null;
   /** The database lost what it had: a survey of the store has to follow. */
   readonly onWentBack: () => Promise<void> | void;
-  readonly looker: Pick<Looker, 'report' | 'shipped'>;
-  /** Called with shipped changes that a healing may have missed. */
-  readonly onLate: (changes: readonly Change[]) => void;
+  readonly looker: Pick<Looker, 'report' | 'lateOf' | 'shipped'>;
 }
 
 export interface RecorderState {
@@ -59,6 +60,8 @@ export class Recorder implements Service {
   readonly #ended = new Set<number>();
   #spoolBytes = 0;
   #lowestOpen: number | null = null;
+  /** performance.now() of the last sign to the other instances */
+  #seenAt = 0;
   /** instant of the last change that was shipped while more waited */
   #behindSince: number | null = null;
 
@@ -114,6 +117,7 @@ export class Recorder implements Service {
     const { journal, spool, instance, host, spoolBytes } = this.#options;
     const began = performance.now();
     const self = { instance, host, barrier: this.#barrier, highest: this.#highest };
+    this.#seenAt = performance.now();
     const barrier = await journal.seen({ ...self, spoolBytes: this.#spoolBytes });
     await this.#noteDropped();
     const positions = this.#positions ?? (await this.#askPositions());
@@ -163,7 +167,7 @@ export class Recorder implements Service {
 
   /** Returns whether more of the stream waits. */
   async #ship(stream: FoundStream): Promise<boolean> {
-    const { journal, spool, instance, host, titleOf, looker, onLate } = this.#options;
+    const { journal, spool, instance, host, titleOf, looker } = this.#options;
     const { incarnation } = stream;
     const from = this.#positions?.get(incarnation) ?? start;
     const title = titleOf(incarnation);
@@ -173,7 +177,8 @@ export class Recorder implements Service {
     const { next, changes } = part;
     if (changes.length > 0 || next.segment !== from.segment || next.offset !== from.offset) {
       const marks = await looker.report(changes);
-      const batch = { instance, incarnation, from, next, changes, host, marks };
+      const late = looker.lateOf(changes);
+      const batch = { instance, incarnation, from, next, changes, host, marks, late };
       const outcome = await journal.ship({ ...batch, process: title ?? '' });
       if (outcome.kind === 'elsewhere') {
         // A database that went back lost batches of other streams too, also of ended ones.
@@ -183,8 +188,10 @@ export class Recorder implements Service {
       }
       this.#positions?.set(incarnation, next);
       this.#highest = Math.max(this.#highest, ...changes.map(({ number }) => number));
-      const late = looker.shipped(`${instance}.${incarnation}`, changes, marks);
-      if (late.length > 0) onLate(late);
+      looker.shipped(`${instance}.${incarnation}`, changes, marks);
+      // A healing may have passed its barrier since then: it does not wait for an instance without a sign.
+      if (performance.now() - this.#seenAt > upkeepLimits.restoreSeenMs)
+        await journal.beginShipped(looker.lateOf(changes, true));
     }
     if (part.state === 'ended') this.#ended.add(incarnation);
     const last = changes.at(-1);

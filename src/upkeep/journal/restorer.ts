@@ -5,7 +5,7 @@
 // saved before the next one, and comparing a page again changes nothing: a worker that dies loses no row, and
 // two workers do no harm.
 
-import type { JobKey, Version } from '../../core/job.ts';
+import type { Version } from '../../core/job.ts';
 import type { Change } from '../../core/journal/change.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/journal/job-row.ts';
 import { limits } from '../../core/limits.ts';
@@ -24,7 +24,7 @@ import { changeOf, countsOf, noCounts, sumOf } from './put-outcomes.ts';
 
 export interface RestorerOptions {
   readonly healing: Healing;
-  readonly looker: Pick<Looker, 'notes' | 'partitions' | 'lookAt'>;
+  readonly looker: Pick<Looker, 'notes' | 'partitions' | 'hasSeenAll' | 'lookAt' | 'lastLossAt'>;
   readonly journal: JournalDb;
   readonly instance: number;
   readonly log: Log;
@@ -54,10 +54,6 @@ export class Restorer implements Service {
   readonly #options: RestorerOptions;
   readonly #loop: Loop;
   readonly #failures: FailureLog;
-  /** ids whose rows arrived late */
-  readonly #late = new Map<string, JobKey>();
-  /** by place: changes from this number on may be late */
-  readonly #lateFrom = new Map<string, Version>();
   #isDraining = false;
 
   constructor(options: RestorerOptions) {
@@ -68,9 +64,9 @@ export class Restorer implements Service {
     });
     this.#loop = new Loop({
       step: async () => {
-        await this.#round();
+        const hasWorked = await this.#round();
         this.#failures.succeeded();
-        return upkeepLimits.restoreAgainMs;
+        return hasWorked ? 0 : upkeepLimits.restoreAgainMs;
       },
       onFailure: (error) => this.#failures.failed(error),
       failureWaitMs: limits.loopSleepMsMax,
@@ -86,33 +82,21 @@ export class Restorer implements Service {
     await this.#loop.drain(deadlineMs);
   }
 
-  /** Takes changes that were shipped after a healing of their partition had begun. */
-  addLate(keys: readonly JobKey[]): void {
-    for (const { topic, id } of keys) this.#late.set(`${topic}\0${id}`, { topic, id });
-    this.#loop.wake();
-  }
-
-  /** Takes all changes of a place, from a number on, as late. */
-  addLateFrom(place: string, lowest: Version): void {
-    this.#lateFrom.set(place, Math.min(this.#lateFrom.get(place) ?? lowest, lowest));
-    this.#loop.wake();
-  }
-
-  async #round(): Promise<void> {
+  /** One piece of work. Returns whether there was one. */
+  async #round(): Promise<boolean> {
     const { looker, journal, instance } = this.#options;
     for (const [about, notes] of byShard(looker.notes)) {
       const note = Math.max(...notes.map(({ id }) => id));
       await journal.beginRestore({ kind: 'heal', about, note });
     }
     const work = await journal.claimRestore(instance, upkeepLimits.restoreClaimMs);
-    if (work !== null)
-      try {
-        await this.#do(work);
-      } catch (error) {
-        if (!(error instanceof WorkEnded)) throw error;
-      }
-    for (const [place, lowest] of this.#lateFrom) await this.#findLate(place, lowest);
-    await this.#putLate();
+    if (work === null) return false;
+    try {
+      await this.#do(work);
+    } catch (error) {
+      if (!(error instanceof WorkEnded)) throw error;
+    }
+    return true;
   }
 
   #do(work: RestoreWork): Promise<void> {
@@ -120,14 +104,30 @@ export class Restorer implements Service {
     return work.kind === 'shipped' ? this.#compareShipped(work) : this.#moveLost(work);
   }
 
-  /** Changes of a daemon that will not start again: a healing may have missed them. */
+  /** Ends early, to continue later, when its rows have to wait for a healing. */
   async #compareShipped(work: RestoreWork): Promise<void> {
-    const { journal, instance } = this.#options;
-    const [place = '', lowest = ''] = work.about.split(' ');
-    this.addLateFrom(place, Number(lowest));
-    await this.#findLate(place, Number(lowest), work);
-    // Otherwise rows wait for a healing, and the claim ends.
-    if (!this.#lateFrom.has(place)) await journal.endRestore(work, instance, 'done');
+    const { looker, journal, refresh, instance } = this.#options;
+    // Until then a shard may be unknown here that has its jobs itself.
+    await refresh();
+    await looker.lookAt(shardOf(work.about));
+    const loss = looker.lastLossAt(work.about);
+    // Not looked at yet. A place that no shard of the list has is of a removed one.
+    if (loss === null && !looker.hasSeenAll) return;
+    const highest = work.note > 0 ? work.note : (loss ?? Number.MAX_SAFE_INTEGER);
+    let at = work;
+    for (;;) {
+      // A healing comes first.
+      if (looker.notes.length > 0) return;
+      const began = performance.now();
+      const { rows, nextCursor } = await journal.changedAbove(0, [work.about], at.cursor, highest);
+      const wanted = rows.filter((row) => isEnded(row) || isRestorable(row));
+      const counts = sumOf(at.counts, await this.#put(wanted, () => 0, false));
+      at = { ...at, counts, cursor: nextCursor };
+      if (nextCursor === null) break;
+      await this.#save(at);
+      await this.#sleep(performance.now() - began);
+    }
+    await journal.endRestore(at, instance, 'done');
   }
 
   async #heal(work: RestoreWork): Promise<void> {
@@ -274,57 +274,6 @@ export class Restorer implements Service {
       counts = sumOf(counts, countsOf(outcomes));
     }
     return counts;
-  }
-
-  /** Ends early, to begin again later, when rows wait for a healing. */
-  async #findLate(place: string, lowest: Version, work?: RestoreWork): Promise<void> {
-    let cursor: string | null = null;
-    do {
-      const page: RowPage = await this.#options.journal.changedAbove(lowest - 1, [place], cursor);
-      this.addLate(page.rows);
-      if (!(await this.#putLate())) return;
-      // A healing comes first.
-      if (this.#options.looker.notes.length > 0) return;
-      if (work !== undefined) await this.#save(work);
-      cursor = page.nextCursor;
-    } while (cursor !== null);
-    if (this.#lateFrom.get(place) === lowest) this.#lateFrom.delete(place);
-  }
-
-  /** Rows of a partition with a note wait for its healing. Returns whether none is left. */
-  async #putLate(): Promise<boolean> {
-    // Until then a shard may be unknown here that has its jobs itself.
-    if (this.#late.size > 0) await this.#options.refresh();
-    while (this.#late.size > 0) {
-      const keys = [...this.#late].slice(0, upkeepLimits.restoreRows);
-      // A change that arrives meanwhile adds its id again.
-      for (const [name] of keys) this.#late.delete(name);
-      const open = await this.#compareLate(keys).catch((error: unknown) => {
-        for (const [name, key] of keys) this.#late.set(name, key);
-        throw error;
-      });
-      for (const [name, key] of open) this.#late.set(name, key);
-      if (open.length > 0) return false;
-    }
-    return true;
-  }
-
-  /** Returns those that wait for a healing. */
-  async #compareLate(
-    keys: readonly (readonly [string, JobKey])[],
-  ): Promise<readonly (readonly [string, JobKey])[]> {
-    const { journal, healing, record } = this.#options;
-    const rows = await journal.rows(keys.map(([, key]) => key));
-    const wanted = rows.filter((row) => isEnded(row) || isRestorable(row));
-    const outcomes = await healing.put(wanted, 0);
-    await record(outcomes.flatMap((outcome, i) => changeOf(wanted[i] as JobRow, outcome)));
-    const waiting = new Set<string>();
-    for (const [i, { kind }] of outcomes.entries()) {
-      const { topic, id } = wanted[i] as JobRow;
-      if (kind === 'other_note' || kind === 'not_stored' || kind === 'unknown')
-        waiting.add(`${topic}\0${id}`);
-    }
-    return keys.filter(([name]) => waiting.has(name));
   }
 
   /** Whether the notes are still in force. */

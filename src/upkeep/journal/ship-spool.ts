@@ -4,7 +4,7 @@
 // them. It covers all that the directory holds, shipped before or not: a run that dies is repeated.
 
 import type { Change } from '../../core/journal/change.ts';
-import type { JournalDb } from '../../ports/journal.ts';
+import type { JournalDb, ShippedRange } from '../../ports/journal.ts';
 import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
@@ -30,8 +30,8 @@ export interface Shipment {
 export async function shipSpool(options: ShipOptions): Promise<Shipment> {
   const { journal, spool, host, log, retentionMs } = options;
   const streams = await spool.streams();
-  const lowest = new LowestNumbers();
-  for (const stream of streams) for await (const changes of changesOf(spool, stream)) lowest.take(changes);
+  const ranges = new Ranges();
+  for (const stream of streams) for await (const changes of changesOf(spool, stream)) ranges.take(changes);
   let shipped = 0;
   for (const instance of new Set(streams.map((stream) => stream.instance)))
     await new Recorder({
@@ -44,6 +44,7 @@ export async function shipSpool(options: ShipOptions): Promise<Shipment> {
         // It does not live: nothing has to wait for it.
         seen: async () => 0,
         positions: (of) => journal.positions(of),
+        beginShipped: (ranges) => journal.beginShipped(ranges),
         raiseSince: (to) => journal.raiseSince(to),
         // The files stay: a position without them would be lost, and all would be shipped again.
         forgetStreams: async () => {},
@@ -51,10 +52,10 @@ export async function shipSpool(options: ShipOptions): Promise<Shipment> {
       ...{ spool, log, instance, host, retentionMs, spoolBytes: Number.POSITIVE_INFINITY },
       titleOf: () => null,
       onWentBack: () => {},
-      looker: { report: async () => new Map(), shipped: () => [] },
-      onLate: () => {},
+      // What follows covers them all.
+      looker: { report: async () => new Map(), lateOf: () => [], shipped: () => {} },
     }).shipAll();
-  await lowest.announce(journal);
+  await ranges.announce(journal);
   return { streams: streams.length, segments: segmentsOf(streams).length, changes: shipped };
 }
 
@@ -65,14 +66,14 @@ export async function shipLate({
   host,
 }: Pick<ShipOptions, 'journal' | 'spool' | 'host'>): Promise<Shipment> {
   const streams = await spool.streams();
-  const lowest = new LowestNumbers();
+  const ranges = new Ranges();
   let shipped = 0;
   for (const stream of streams) {
     const { instance, incarnation } = stream;
     const positions = await journal.positions(instance);
     let at: StreamPosition = positions.find((one) => one.incarnation === incarnation) ?? start;
     for await (const changes of changesOf(spool, stream)) {
-      lowest.take(changes);
+      ranges.take(changes);
       const batch = { instance, incarnation, changes, process: '', host, marks: new Map() };
       for (;;) {
         const { segment, offset } = at;
@@ -84,7 +85,7 @@ export async function shipLate({
       shipped += changes.length;
     }
   }
-  await lowest.announce(journal);
+  await ranges.announce(journal);
   const segments = segmentsOf(streams);
   await spool.clean(segments, 0, Date.now());
   return { streams: streams.length, segments: segments.length, changes: shipped };
@@ -104,19 +105,21 @@ async function* changesOf(spool: SpooledStreams, stream: FoundStream): AsyncGene
   }
 }
 
-/** The lowest number of each place. */
-class LowestNumbers {
-  readonly #byPlace = new Map<string, number>();
+/** What the shipped changes cover, by place. */
+class Ranges {
+  readonly #byPlace = new Map<string, ShippedRange>();
 
   take(changes: readonly Change[]): void {
-    for (const { isOwn, place, number } of changes)
-      if (isOwn) this.#byPlace.set(place, Math.min(this.#byPlace.get(place) ?? number, number));
+    for (const { isOwn, place, number } of changes) {
+      if (!isOwn) continue;
+      const { lowest, highest } = this.#byPlace.get(place) ?? { lowest: number, highest: number };
+      const range = { place, lowest: Math.min(lowest, number), highest: Math.max(highest, number) };
+      this.#byPlace.set(place, range);
+    }
   }
 
-  /** Has the restorers compare all changes from there on with the store. */
-  async announce(journal: Pick<JournalDb, 'beginRestore'>): Promise<void> {
-    const note = Date.now();
-    for (const [place, lowest] of this.#byPlace)
-      await journal.beginRestore({ kind: 'shipped', about: `${place} ${lowest}`, note });
+  /** Has the restorers compare them with the store. */
+  announce(journal: Pick<JournalDb, 'beginShipped'>): Promise<void> {
+    return journal.beginShipped([...this.#byPlace.values()]);
   }
 }

@@ -29,7 +29,7 @@ import {
   upsertOf,
 } from './job-upsert.ts';
 import { JournalSql, type Query } from './journal-sql.ts';
-import { JournalWork } from './journal-work.ts';
+import { beginShipped, JournalWork } from './journal-work.ts';
 
 interface PositionRow {
   readonly segment: number;
@@ -63,7 +63,7 @@ export class MysqlJournal extends JournalWork implements JournalDb {
   }
 
   ship(batch: ShippedBatch): Promise<ShipOutcome> {
-    const { instance, incarnation, from, next, marks } = batch;
+    const { instance, incarnation, from, next, marks, late = [] } = batch;
     return this.#sql.transaction(async (query) => {
       const at = await lockedPosition(query, batch);
       if (isBefore(at, from) || isBefore(from, at)) return { kind: 'elsewhere', at };
@@ -82,6 +82,7 @@ export class MysqlJournal extends JournalWork implements JournalDb {
             .sort(([a], [b]) => (a < b ? -1 : 1))
             .flatMap(([place, number]) => [instance, bytesOf(place), number]),
         );
+      await beginShipped(query, late);
       return { kind: 'shipped' };
     });
   }
@@ -170,14 +171,20 @@ export class MysqlJournal extends JournalWork implements JournalDb {
     return { found, nextCursor: found.length < max || last === undefined ? null : cursorAt(last) };
   }
 
-  async changedAbove(from: Version, places: readonly string[], cursor: string | null): Promise<RowPage> {
+  async changedAbove(
+    from: Version,
+    places: readonly string[],
+    cursor: string | null,
+    upTo: Version = Number.MAX_SAFE_INTEGER,
+  ): Promise<RowPage> {
     if (places.length === 0) return { rows: [], nextCursor: null };
     const max = sqlLimits.journalPageRows;
     return this.#sql.run(async (query) => {
       const sql = `SELECT change_no, topic, id FROM dq_job_log
-        WHERE change_no > ? AND place IN (${marksOf(places.length)}) ORDER BY change_no LIMIT ${max}`;
+        WHERE change_no > ? AND change_no <= ? AND place IN (${marksOf(places.length)})
+        ORDER BY change_no LIMIT ${max}`;
       const after = cursor === null ? from : Number(cursor);
-      const values = [after, ...places.map(bytesOf)];
+      const values = [after, upTo, ...places.map(bytesOf)];
       const changes = await query<Pick<StoredRow, 'change_no' | 'topic' | 'id'>>(sql, values);
       const last = changes.at(-1);
       // Two places can have the same number: a page ends before the last one.

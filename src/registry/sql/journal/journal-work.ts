@@ -2,10 +2,10 @@
 // barrier and `since`. Invariant: all times are of MySQL's clock, so instances with wrong clocks agree.
 
 import type { Version } from '../../../core/job.ts';
-import type { JournalInstance, RestoreState, RestoreWork } from '../../../ports/journal.ts';
+import type { JournalInstance, RestoreState, RestoreWork, ShippedRange } from '../../../ports/journal.ts';
 import { sqlLimits } from '../limits.ts';
 import type { SqlValue } from './job-upsert.ts';
-import type { JournalSql } from './journal-sql.ts';
+import type { JournalSql, Query } from './journal-sql.ts';
 
 /** epoch ms */
 const now = 'CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)';
@@ -41,6 +41,10 @@ export class JournalWork {
     );
   }
 
+  async beginShipped(ranges: readonly ShippedRange[]): Promise<void> {
+    await this.#sql.run((query) => beginShipped(query, ranges));
+  }
+
   /** One row per shard. A worker that still has it loses its claim. */
   async beginSurvey(shard: string, everyMs: number, againMs: number): Promise<void> {
     await this.beginRestore({ kind: 'survey', about: shard, note: 0 });
@@ -61,7 +65,7 @@ export class JournalWork {
     return this.#sql.transaction(async (query) => {
       const [row] = await query<RestoreRow>(
         `SELECT ${restoreColumns} FROM dq_restore WHERE state = 'open' AND claimed_until <= ${now}
-         AND kind ${of === 'survey' ? '=' : '<>'} 'survey' ORDER BY no LIMIT 1 FOR UPDATE`,
+         AND kind ${of === 'survey' ? '=' : '<>'} 'survey' ORDER BY kind = 'shipped', no LIMIT 1 FOR UPDATE`,
       );
       if (row === undefined) return null;
       await query(`UPDATE dq_restore SET claimed_by = ?, claimed_until = ${now} + ? WHERE no = ?`, [
@@ -152,6 +156,20 @@ export class JournalWork {
     const result = await this.#sql.run((query) => query(sql, values));
     return (result as unknown as { readonly affectedRows: number }).affectedRows;
   }
+}
+
+/** One row per place and end of the range: a further batch lowers where its worker continues. */
+export async function beginShipped(query: Query, ranges: readonly ShippedRange[]): Promise<void> {
+  const sorted = [...ranges].sort((a, b) => (a.place < b.place ? -1 : 1));
+  for (const { place, lowest, highest } of sorted)
+    await query(
+      `INSERT INTO dq_restore (kind, about, note, claimed_until, cursor_at, counts, state, begun_at)
+       VALUES ('shipped', ?, ?, 0, ?, ?, 'open', ${now}) ON DUPLICATE KEY UPDATE claimed_by = NULL,
+       claimed_until = 0, ended_at = NULL, begun_at = IF(state = 'open', begun_at, VALUES(begun_at)),
+       counts = IF(state = 'open', counts, VALUES(counts)), cursor_at = IF(state = 'open',
+       LEAST(CAST(cursor_at AS SIGNED), CAST(VALUES(cursor_at) AS SIGNED)), VALUES(cursor_at)), state = 'open'`,
+      [Buffer.from(place), highest, String(lowest - 1), noCounts],
+    );
 }
 
 function restoreOf(row: RestoreRow): RestoreState {
