@@ -1,5 +1,6 @@
 // The port of the spool: the files on this host that hold the journal's records until MySQL has them.
 
+import type { Version } from '../core/job.ts';
 import type { Change } from '../core/journal/change.ts';
 
 export interface Spool {
@@ -71,6 +72,10 @@ export interface SpooledStreams {
    *  forgetDropped() followed. */
   takeDropped(): Promise<boolean>;
   forgetDropped(): Promise<void>;
+  /** The number of the last noteShipped(), also of an earlier process; 0: unknown. */
+  shippedNumber(): Promise<Version>;
+  /** `number`: the highest that the database has confirmed. */
+  noteShipped(number: Version): Promise<void>;
   /** Segments in late/ and damaged/. */
   setAsideCounts(): Promise<{ readonly late: number; readonly damaged: number }>;
   /** Names of segments that cannot be read to their end, those set aside and damaged ones included. Changes

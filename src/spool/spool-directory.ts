@@ -1,9 +1,10 @@
 // The directory of the spool, `<dataDir>/spool`: the streams of all processes of an instance. late/ holds
 // segments that are too old to be merged, damaged/ those with unreadable records.
 
-import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Version } from '../core/job.ts';
 import type {
   FoundSegment,
   FoundStream,
@@ -13,12 +14,14 @@ import type {
   StreamPart,
   StreamPosition,
 } from '../ports/spool.ts';
+import { writeDurably } from '../runtime/durable-file.ts';
 import { makeDirectory } from '../runtime/make-directory.ts';
 import { spoolLimits } from './limits.ts';
 import { fileNameOf, segmentNameOf, syncDirectory } from './segment.ts';
 import { examineSegment, isUsed, StreamReader } from './stream-reader.ts';
 
 const droppedName = 'dropped';
+const shippedName = 'shipped';
 
 export class SpoolDirectory implements SpooledStreams {
   readonly path: string;
@@ -92,6 +95,21 @@ export class SpoolDirectory implements SpooledStreams {
 
   async forgetDropped(): Promise<void> {
     await rm(join(this.path, `${droppedName}.taken`), { force: true });
+  }
+
+  async shippedNumber(): Promise<Version> {
+    const text = await readFile(join(this.path, shippedName), 'utf8').catch(
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return '';
+        throw error;
+      },
+    );
+    const number = Number(text);
+    return Number.isSafeInteger(number) ? number : 0;
+  }
+
+  noteShipped(number: Version): Promise<void> {
+    return writeDurably(join(this.path, shippedName), String(number));
   }
 
   async setAsideCounts(): Promise<{ readonly late: number; readonly damaged: number }> {

@@ -58,6 +58,9 @@ export const upkeepLimits = {
   journalEveryMs: 1_000,
   journalBatch: { changes: 1_000, bytes: 1024 * 1024 },
   journalLateMs: 24 * 3_600_000,
+  /** How often the recorder writes to the spool which number MySQL has. A new process does not notice that
+   *  MySQL went back by less, but ships it again: segments are kept for longer. */
+  shippedNoteMs: 60_000,
   /** A journal that MySQL does not have after this time is an incident. */
   journalLagMs: 60_000,
   /** Rows that one call removes: some 20 ms; and how often old ones are looked for. */

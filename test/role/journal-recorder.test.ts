@@ -103,7 +103,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     // So much shipped is kept only while it is less than a quarter of the limit.
     await recording(spool, { spoolBytes: 1_000, titleOf: () => null });
     await until('all rows', isAll);
-    await until('no file', () => readdirSync(spool.path).length === 0);
+    await until('no file', async () => (await spool.streams()).length === 0);
     await until('no position', async () => (await ask('SELECT * FROM dq_journal_stream')).length === 0);
   });
 
@@ -136,6 +136,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     const journal = Object.assign(Object.create(whole) as MysqlJournal, {
       positions: (instance: number) => whole.positions(instance),
       seen: (self: Parameters<MysqlJournal['seen']>[0]) => whole.seen(self),
+      instances: () => whole.instances(),
       forgetStreams: () => Promise.resolve(),
       ship: (batch: Parameters<MysqlJournal['ship']>[0]) => {
         losses += 1;
@@ -184,6 +185,27 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await until('all rows', isAll);
     expect(wentBack()).toBe(1);
     await writer.close();
+  });
+
+  it('a new process: notices that MySQL went back before, once', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 10), 'synced');
+    await writer.close();
+    const run = async () => {
+      const { recorder, wentBack } = await recording(spool, { spoolBytes: 1_000, titleOf: () => null });
+      await until('the spool is shipped', () => recorder.lowestOpen === Number.POSITIVE_INFINITY);
+      await until('the number is noted', async () => (await spool.shippedNumber()) === 10);
+      await recorder.drain(1_000);
+      return wentBack();
+    };
+    expect(await run()).toBe(0);
+    await until('no file is left', async () => (await spool.streams()).length === 0);
+    expect(await run()).toBe(0);
+    for (const table of ['dq_job', 'dq_job_log', 'dq_journal_stream', 'dq_journal_instance'])
+      await ask(`DELETE FROM ${table}`);
+    expect(await run()).toBe(1);
+    expect(await run()).toBe(0);
   });
 
   it('a segment from before the retention is set aside, not merged', async () => {
@@ -269,6 +291,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     const journal = Object.assign(Object.create(whole) as MysqlJournal, {
       positions: (instance: number) => whole.positions(instance),
       seen: (self: Parameters<MysqlJournal['seen']>[0]) => whole.seen(self),
+      instances: () => whole.instances(),
       ship: async (batch: Parameters<MysqlJournal['ship']>[0]) => {
         if (!isUnavailable) return whole.ship(batch);
         isUnavailable = false;

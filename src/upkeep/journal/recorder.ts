@@ -18,7 +18,7 @@ import type { Looker } from './looker.ts';
 export interface RecorderOptions {
   readonly journal: Pick<
     JournalDb,
-    'seen' | 'positions' | 'ship' | 'beginShipped' | 'raiseSince' | 'forgetStreams'
+    'seen' | 'positions' | 'ship' | 'instances' | 'beginShipped' | 'raiseSince' | 'forgetStreams'
   >;
   readonly spool: SpooledStreams;
   readonly log: Log;
@@ -54,8 +54,10 @@ export class Recorder implements Service {
   #known: ReadonlyMap<number, StreamPosition> = new Map();
   /** the newest barrier that this instance has reached */
   #barrier = 0;
-  /** number */
-  #highest = 0;
+  /** number; null: not compared with that of the database */
+  #highest: number | null = null;
+  /** what the spool knows of it, and performance.now() of that */
+  #noted = { number: 0, at: Number.NEGATIVE_INFINITY };
   /** incarnations of streams that are shipped to their end */
   readonly #ended = new Set<number>();
   #spoolBytes = 0;
@@ -73,6 +75,7 @@ export class Recorder implements Service {
     });
     this.#loop = new Loop({
       step: async () => {
+        await this.#compareHighest();
         const waitMs = await this.#round();
         this.#failures.succeeded();
         return waitMs;
@@ -107,6 +110,29 @@ export class Recorder implements Service {
     return this.#loop.start();
   }
 
+  /** A database that has a lower number than an earlier process of this instance shipped went back. */
+  async #compareHighest(): Promise<void> {
+    if (this.#highest !== null) return;
+    const { journal, spool, instance, onWentBack } = this.#options;
+    const number = await spool.shippedNumber();
+    const self = (await journal.instances()).find((one) => one.instance === instance);
+    if ((self?.highest ?? 0) < number) await onWentBack();
+    this.#highest = number;
+    this.#noted = { number, at: Number.NEGATIVE_INFINITY };
+  }
+
+  /** `number`: the database has it. */
+  async #noteHighest(number: number): Promise<void> {
+    const at = performance.now();
+    if (number <= this.#noted.number || at - this.#noted.at < upkeepLimits.shippedNoteMs) return;
+    const { spool, log } = this.#options;
+    this.#noted = { number, at };
+    // A full disk gets space when the spool is shipped.
+    await spool
+      .noteShipped(number)
+      .catch((error: unknown) => log.error('recorder: cannot note what MySQL has', error));
+  }
+
   /** Ships what waits, within the deadline. */
   async drain(deadlineMs: number): Promise<void> {
     await this.#loop.drain(deadlineMs);
@@ -116,9 +142,11 @@ export class Recorder implements Service {
   async #round(): Promise<number> {
     const { journal, spool, instance, host, spoolBytes } = this.#options;
     const began = performance.now();
-    const self = { instance, host, barrier: this.#barrier, highest: this.#highest };
+    const highest = this.#highest ?? 0;
+    const self = { instance, host, barrier: this.#barrier, highest };
     this.#seenAt = performance.now();
     const barrier = await journal.seen({ ...self, spoolBytes: this.#spoolBytes });
+    if (this.#highest !== null) await this.#noteHighest(highest);
     await this.#noteDropped();
     const positions = this.#positions ?? (await this.#askPositions());
     this.#positions = positions;
@@ -187,7 +215,8 @@ export class Recorder implements Service {
         return true;
       }
       this.#positions?.set(incarnation, next);
-      this.#highest = Math.max(this.#highest, ...changes.map(({ number }) => number));
+      if (this.#highest !== null)
+        this.#highest = Math.max(this.#highest, ...changes.map(({ number }) => number));
       looker.shipped(`${instance}.${incarnation}`, changes, marks);
       // A healing may have passed its barrier since then: it does not wait for an instance without a sign.
       if (performance.now() - this.#seenAt > upkeepLimits.restoreSeenMs)

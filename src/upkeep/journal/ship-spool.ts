@@ -43,6 +43,7 @@ export async function shipSpool(options: ShipOptions): Promise<Shipment> {
         },
         // It does not live: nothing has to wait for it.
         seen: async () => 0,
+        instances: () => journal.instances(),
         positions: (of) => journal.positions(of),
         beginShipped: (ranges) => journal.beginShipped(ranges),
         raiseSince: (to) => journal.raiseSince(to),
