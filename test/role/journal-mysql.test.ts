@@ -128,6 +128,31 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect(logged[0]?.[0]).toMatchObject({ number: 1, place: 'shard:1', process: 'dq-server-0', host: 'h' });
   });
 
+  it('ship: any bytes of ids, bodies and attempts arrive as they are', async () => {
+    const texts = ["it's", 'a\\', "\\'; DROP TABLE dq_job; -- ", '%_?', '作业 🙂', '\t\0\x1a', '"', 'x'];
+    const bodies = [
+      ...texts.map((text) => Buffer.from(text)),
+      Buffer.alloc(0),
+      Buffer.from([0xff, 0x27, 0x5c]),
+    ];
+    bodies.push(Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)));
+    const accepted = bodies.map((body, i): Change => {
+      const change = { ...changeOf(4 * i + 1), id: texts[i] ?? `id-${i}`, contentType: texts[i] ?? null };
+      return { ...change, body, extension: body.length === 0 ? null : body } as Change;
+    });
+    const retried = texts.map((text, i) => {
+      const change = changeOf(4 * i + 2, 'retried') as Change & { readonly kind: 'retried' };
+      return { ...change, id: `retried ${text}`, attempt: { ...change.attempt, excerpt: text } } as Change;
+    });
+    const changes = [...accepted, ...retried];
+    expect(await journal.ship(batch(changes, 0))).toEqual({ kind: 'shipped' });
+    expect(byId(await journal.rows(changes))).toEqual(byId(changes.map(rowOf)));
+    for (const change of retried) {
+      const [logged] = await journal.flow(change, 1);
+      expect(JSON.parse(logged?.attempt ?? '')).toEqual((change as { readonly attempt: unknown }).attempt);
+    }
+  });
+
   it('ship: a position other than the one in MySQL writes nothing', async () => {
     await journal.ship(batch([changeOf(1)], 0));
     expect(await journal.ship(batch([changeOf(2)], 0))).toEqual({ kind: 'elsewhere', at: at(1) });

@@ -3,8 +3,8 @@
 
 import type { JobKey } from '../../../core/job.ts';
 import { isEnded, type JobRow, type RowState } from '../../../core/journal/job-row.ts';
-import { writeSafe } from '../../../core/number-bytes.ts';
 import { priorityCodes, reasonCodes } from '../../../core/stored-codes.ts';
+import { bytesLiteral, hexOf, textLiteral } from './literals.ts';
 
 /** A value of a statement. */
 export type SqlValue = string | number | null | Buffer;
@@ -48,42 +48,31 @@ const assignments = [
   greatest('standing'),
 ].join(', ');
 
-const oneRow = `(${columns.map(() => '?').join(', ')})`;
-
-/** Statement and values for rows of different ids. */
-export function upsertOf(rows: readonly JobRow[]): readonly [sql: string, values: readonly SqlValue[]] {
-  const sql = `INSERT INTO dq_job (${columns.join(', ')}) VALUES ${rows.map(() => oneRow).join(', ')}
+/** The statement for rows of different ids. */
+export function upsertOf(rows: readonly JobRow[]): string {
+  return `INSERT INTO dq_job (${columns.join(', ')}) VALUES ${rows.map(literalsOf).join(',')}
     ON DUPLICATE KEY UPDATE ${assignments}`;
-  return [sql, rows.flatMap(valuesOf)];
 }
 
-function valuesOf(row: JobRow): readonly SqlValue[] {
-  const { pushed } = row;
-  return [
-    ...[
-      Buffer.from(row.topic),
-      Buffer.from(row.id),
-      row.version,
-      row.origin,
-      stateCodes[row.state],
-      row.orderAt,
-    ],
-    ...[row.dueAt, row.failures, row.reason === null ? null : reasonCodes.indexOf(row.reason)],
-    ...[Buffer.from(row.place), row.number, row.endedOrigin, row.alertTold, row.bodyOrigin],
-    ...[pushed?.acceptedAt ?? null, pushed === null ? null : priorityCodes.indexOf(pushed.priority)],
-    ...[pushed?.contentType ?? null, pushed?.extension ?? null, pushed?.body ?? null, standingOf(row)],
-  ];
+function literalsOf(row: JobRow): string {
+  const { topic, id, version, origin, state, orderAt, dueAt, failures, reason, place, number } = row;
+  const reasonCode = reason === null ? 'NULL' : reasonCodes.indexOf(reason);
+  return `(${textLiteral(topic)},${textLiteral(id)},${version},${origin},${stateCodes[state]},${orderAt},${dueAt},${failures},${reasonCode},${textLiteral(place)},${number},${row.endedOrigin},${row.alertTold},${row.bodyOrigin},${pushedOf(row)},${standingOf(row)})`;
+}
+
+function pushedOf({ pushed }: JobRow): string {
+  if (pushed === null) return 'NULL,NULL,NULL,NULL,NULL';
+  const { acceptedAt, priority, contentType, extension, body } = pushed;
+  const type = contentType === null ? 'NULL' : textLiteral(contentType);
+  const more = extension === null ? 'NULL' : bytesLiteral(extension);
+  return `${acceptedAt},${priorityCodes.indexOf(priority)},${type},${more},${bytesLiteral(body)}`;
 }
 
 /** Orders as compareStanding does. */
-function standingOf(row: JobRow): Buffer {
-  const bytes = Buffer.alloc(23);
-  writeSafe(bytes, 0, row.version);
-  bytes.writeUInt8(isEnded(row) ? 1 : 0, 7);
-  writeSafe(bytes, 8, row.number);
-  bytes.writeUInt16BE(row.failures, 15);
-  bytes.writeUIntBE(row.orderAt, 17, 6);
-  return bytes;
+function standingOf(row: JobRow): string {
+  const { version, number, failures, orderAt } = row;
+  const end = isEnded(row) ? '01' : '00';
+  return `x'${hexOf(version, 7)}${end}${hexOf(number, 7)}${hexOf(failures, 2)}${hexOf(orderAt, 6)}'`;
 }
 
 /** Columns of a read; jobRowOf reads them. */
@@ -115,21 +104,30 @@ export interface StoredRow {
 }
 
 export function jobRowOf(row: StoredRow): JobRow {
-  const { accepted_at: acceptedAt, priority, body } = row;
+  // One plain literal: spreads took five times as long, and a healing reads each job.
   return {
-    ...keyOf(row),
-    ...{ version: row.version, origin: row.origin, number: row.change_no, place: row.place.toString() },
-    ...{ state: stateNames.get(row.state) ?? 'none', orderAt: row.order_at, dueAt: row.due_at },
-    ...{ failures: row.failures, reason: row.reason === null ? null : (reasonCodes[row.reason] ?? null) },
-    ...{ endedOrigin: row.ended_origin, alertTold: row.alert_told, bodyOrigin: row.body_origin },
-    pushed:
-      body === null || acceptedAt === null || priority === null
-        ? null
-        : {
-            ...{ acceptedAt, priority: priorityCodes[priority] ?? 'low', body },
-            ...{ contentType: row.content_type?.toString() ?? null, extension: row.extension },
-          },
+    topic: row.topic.toString(),
+    id: row.id.toString(),
+    version: row.version,
+    origin: row.origin,
+    number: row.change_no,
+    place: row.place.toString(),
+    state: stateNames.get(row.state) ?? 'none',
+    orderAt: row.order_at,
+    dueAt: row.due_at,
+    failures: row.failures,
+    reason: row.reason === null ? null : (reasonCodes[row.reason] ?? null),
+    endedOrigin: row.ended_origin,
+    alertTold: row.alert_told,
+    bodyOrigin: row.body_origin,
+    pushed: partsOf(row),
   };
+}
+
+function partsOf({ accepted_at: acceptedAt, priority, body, content_type, extension }: StoredRow) {
+  if (body === null || acceptedAt === null || priority === null) return null;
+  const contentType = content_type?.toString() ?? null;
+  return { acceptedAt, priority: priorityCodes[priority] ?? 'low', contentType, extension, body };
 }
 
 export function keyOf({ topic, id }: Pick<StoredRow, 'topic' | 'id'>): JobKey {

@@ -30,6 +30,7 @@ import {
 } from './job-upsert.ts';
 import { JournalSql, type Query } from './journal-sql.ts';
 import { beginShipped, JournalWork } from './journal-work.ts';
+import { textLiteral, wordsLiteral } from './literals.ts';
 
 interface PositionRow {
   readonly segment: number;
@@ -290,12 +291,12 @@ async function mergeInto(query: Query, changes: readonly Change[]): Promise<void
   for (const [at, row] of sorted.entries()) {
     const its = bytesOfRow(row);
     if (at > from && bytes + its > sqlLimits.journalStatementBytes) {
-      await query(...upsertOf(sorted.slice(from, at)));
+      await query(upsertOf(sorted.slice(from, at)));
       [from, bytes] = [at, 0];
     }
     bytes += its;
   }
-  if (from < sorted.length) await query(...upsertOf(sorted.slice(from)));
+  if (from < sorted.length) await query(upsertOf(sorted.slice(from)));
 }
 
 const bytesOfRow = ({ topic, id, pushed }: JobRow): number =>
@@ -304,17 +305,20 @@ const bytesOfRow = ({ topic, id, pushed }: JobRow): number =>
 async function log(query: Query, { changes, process, host }: ShippedBatch): Promise<void> {
   const logged = changes.filter(({ isOwn, kind }) => isOwn && kind !== 'alert');
   if (logged.length === 0) return;
+  const by = `${textLiteral(process)},${textLiteral(host)}`;
+  const literals = logged
+    .sort((a, b) => a.number - b.number)
+    .map((change) => {
+      const { number, place, topic, id, version, dueAt } = change;
+      const key = `${number},${textLiteral(place)},${textLiteral(topic)},${textLiteral(id)}`;
+      const attempt = 'attempt' in change ? change.attempt : null;
+      const json = attempt === null ? 'NULL' : wordsLiteral(JSON.stringify(attempt));
+      return `(${key},${version},'${eventOf(change)}',${dueAt},${by},${json})`;
+    });
   // A repeated batch writes the same rows.
   await query(
     `INSERT INTO dq_job_log (change_no, place, topic, id, version, event, due_at, process, host, attempt)
-     VALUES ${listOf(logged.length, 10)} ON DUPLICATE KEY UPDATE change_no = VALUES(change_no)`,
-    [...logged]
-      .sort((a, b) => a.number - b.number)
-      .flatMap((change) => [
-        ...[change.number, bytesOf(change.place), bytesOf(change.topic), bytesOf(change.id), change.version],
-        ...[eventOf(change), change.dueAt, bytesOf(process), bytesOf(host)],
-        'attempt' in change && change.attempt !== null ? JSON.stringify(change.attempt) : null,
-      ]),
+     VALUES ${literals.join(',')} ON DUPLICATE KEY UPDATE change_no = VALUES(change_no)`,
   );
 }
 
@@ -335,8 +339,9 @@ async function select<Row>(query: Query, keys: readonly JobKey[], columns: strin
   for (const [topic, ids] of idsOf)
     for (let at = 0; at < ids.length; at += sqlLimits.journalPageRows) {
       const some = ids.slice(at, at + sqlLimits.journalPageRows);
-      const sql = `SELECT ${columns} FROM dq_job WHERE topic = ? AND id IN (${marksOf(some.length)})`;
-      rows.push(...(await query<Row>(sql, [topic, ...some].map(bytesOf))));
+      const sql = `SELECT ${columns} FROM dq_job
+        WHERE topic = ${textLiteral(topic)} AND id IN (${some.map(textLiteral).join(',')})`;
+      rows.push(...(await query<Row>(sql)));
     }
   return rows;
 }
