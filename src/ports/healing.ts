@@ -44,7 +44,13 @@ export type PutOutcome =
   | { readonly kind: 'ended'; readonly end: EndState; readonly version: Version; readonly endedAt: number }
   /** another note is in force than the caller's: it begins again */
   | { readonly kind: 'other_note' }
+  /** of `compare`: the row would replace an older version */
+  | { readonly kind: 'older' }
   | StoreFailure;
+
+/** What happens with open rows. put: they replace older versions, and lost jobs are put back · replace: only
+ *  the former · compare: nothing, and their bodies are not needed */
+export type OpenRows = 'put' | 'replace' | 'compare';
 
 /** What a partition says about its losses. */
 export interface LossState {
@@ -69,9 +75,9 @@ export interface WalkedJob extends JobKey, PushedParts {
 
 export interface Healing {
   /** Compares the rows with the jobs, and puts back what is lost. `noteId`: the note that the caller works
-   *  on, whose barrier it has passed; 0: rows that arrived late, in partitions without a note. `olderOnly`:
-   *  an open row only replaces an older version. A repeat changes nothing. */
-  put(rows: readonly JobRow[], noteId: Version, olderOnly?: boolean): Promise<readonly PutOutcome[]>;
+   *  on, whose barrier it has passed; 0: rows that arrived late, in partitions without a note. A repeat
+   *  changes nothing. */
+  put(rows: readonly JobRow[], noteId: Version, open?: OpenRows): Promise<readonly PutOutcome[]>;
   /** Makes a note if the partition has lower numbers than the journal knows. */
   look(partition: Partition, shipped: ShippedNumbers): Promise<LossState>;
   /** By instance, the newest number that dq reported to the partition as shipped. Changes nothing. */

@@ -136,12 +136,12 @@ export interface JournalDb {
   openKeys(state: 'waiting' | 'dead', filter: OpenFilter, cursor: string | null): Promise<KeyPage>;
   /** Rows of the ids that changed at these places with a number above `from`, by id. Each page covers the
    *  next ids of the log; ids can come again on a later page. `upTo`: leaves out changes with higher
-   *  numbers. */
+   *  numbers. `bodies` false: those that are kept are empty. */
   changedAbove(
     from: Version,
     places: readonly string[],
     cursor: string | null,
-    upTo?: Version,
+    more?: { readonly upTo?: Version; readonly bodies?: boolean },
   ): Promise<RowPage>;
   /** The oldest number of the log; null: it is empty. */
   oldestChange(): Promise<Version | null>;

@@ -232,7 +232,7 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     } while (cursor !== null);
     expect(found.size).toBe(2_300);
     expect(found.has(changes[99]?.id ?? '')).toBe(false);
-    const part = await journal.changedAbove(from, ['shard:1'], null, changes[101]?.number);
+    const part = await journal.changedAbove(from, ['shard:1'], null, { upTo: changes[101]?.number ?? 0 });
     expect(part).toMatchObject({ rows: [changes[100], changes[101]].map((its) => ({ id: its?.id })) });
     expect(part.nextCursor).toBeNull();
     expect(await journal.oldestChange()).toBe(1);

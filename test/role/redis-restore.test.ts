@@ -231,13 +231,30 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     expect(await writers()).toEqual(['w7.10', 'w70.1']);
   });
 
-  it('olderOnly: an open row replaces an older version, and brings no absent job', async () => {
+  it('replace: an open row replaces an older version, and brings no absent job', async () => {
     const { trial, healing } = await opened();
     const { version } = await trial.push('1');
     const rows = [rowOf(later(version)), rowOf(later(version), { id: 'absent' })];
-    expect(await healing.put(rows, 0, true)).toMatchObject([{ kind: 'put' }, { kind: 'kept' }]);
+    expect(await healing.put(rows, 0, 'replace')).toMatchObject([{ kind: 'put' }, { kind: 'kept' }]);
     expect(await trial.jobs.get(key)).toMatchObject({ version: later(version) });
     expect(await trial.jobs.get({ topic: 't', id: 'absent' })).toBeNull();
+  });
+
+  it('compare: tells of an older version, removes what has ended, and puts nothing', async () => {
+    const { trial, healing } = await opened();
+    const { version } = await trial.push('1');
+    const { version: other } = await trial.push('2');
+    const rows = [
+      rowOf(later(version)),
+      rowOf(later(version), { id: 'absent' }),
+      rowOf(later(other), { id: '2', state: 'cancelled', endedOrigin: later(other) }),
+    ];
+    expect(await healing.put(rows, 0, 'compare')).toMatchObject([
+      ...[{ kind: 'older' }, { kind: 'kept' }, { kind: 'removed' }],
+    ]);
+    expect(await trial.jobs.get(key)).toMatchObject({ version });
+    expect(await trial.jobs.get({ topic: 't', id: 'absent' })).toBeNull();
+    expect(await trial.jobs.get({ topic: 't', id: '2' })).toBeNull();
   });
 
   it('lacks: neither the version nor a higher one, live or dead; an ended or damaged job is lacking', async () => {

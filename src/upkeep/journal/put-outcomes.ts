@@ -17,7 +17,8 @@ export const sumOf = (a: RestoreCounts, b: RestoreCounts): RestoreCounts => ({
 export function countsOf(outcomes: readonly PutOutcome[]): RestoreCounts {
   const count = (...kinds: readonly string[]) => outcomes.filter(({ kind }) => kinds.includes(kind)).length;
   return {
-    done: outcomes.length,
+    // An older one is put next, and counted then.
+    done: outcomes.length - count('older'),
     put: count('put'),
     removed: count('removed'),
     kept: count('kept', 'ended'),

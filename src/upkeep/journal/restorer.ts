@@ -9,7 +9,7 @@ import type { Version } from '../../core/job.ts';
 import type { Change } from '../../core/journal/change.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/journal/job-row.ts';
 import { limits } from '../../core/limits.ts';
-import type { Healing, LossNote } from '../../ports/healing.ts';
+import type { Healing, LossNote, OpenRows } from '../../ports/healing.ts';
 import type { JournalDb, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
@@ -119,8 +119,8 @@ export class Restorer implements Service {
       // A healing comes first.
       if (looker.notes.length > 0) return;
       const began = performance.now();
-      const { rows, nextCursor } = await journal.changedAbove(0, [work.about], at.cursor, highest);
-      const wanted = rows.filter((row) => isEnded(row) || isRestorable(row));
+      const { rows, nextCursor } = await journal.changedAbove(0, [work.about], at.cursor, { upTo: highest });
+      const wanted = rows.filter(isPut);
       const counts = sumOf(at.counts, await this.#put(wanted, () => 0, false));
       at = { ...at, counts, cursor: nextCursor };
       if (nextCursor === null) break;
@@ -205,17 +205,22 @@ export class Restorer implements Service {
   async #compareAll(work: RestoreWork, notes: readonly LossNote[], from: Version): Promise<RestoreWork> {
     const { journal } = this.#options;
     const places = notes.map(({ place }) => place);
-    const changed = (page: string | null) => journal.changedAbove(from, places, page);
     let at = work;
     const isIn = (part: Cursor['part']) => cursorOf(at)?.part === part;
     if (isIn('ends')) {
-      if (notes.some(({ phase }) => phase === 'ends')) at = await this.#compare(at, notes, changed, true);
+      if (notes.some(({ phase }) => phase === 'ends')) {
+        const read = (page: string | null) => journal.changedAbove(from, places, page, { bodies: false });
+        at = await this.#compare(at, notes, read, true);
+      }
       for (const note of notes) if (note.phase === 'ends') await this.#advance(note);
       const oldest = await journal.oldestChange();
       const isLogged = from > 0 && oldest !== null && oldest <= from;
       at = await this.#saveAt(at, { ...barrierOf(at), part: isLogged ? 'changed' : 'waiting', page: null });
     }
-    if (isIn('changed')) return this.#compare(at, notes, changed, false);
+    if (isIn('changed')) {
+      const read = (page: string | null) => journal.changedAbove(from, places, page);
+      return this.#compare(at, notes, read, false);
+    }
     if (isIn('waiting')) {
       at = await this.#compare(at, notes, (page) => journal.open('waiting', places, page), false);
       at = await this.#saveAt(at, { ...barrierOf(at), part: 'dead', page: null });
@@ -227,8 +232,8 @@ export class Restorer implements Service {
     if (!(await this.#options.healing.advance(note, 'jobs'))) throw new WorkEnded();
   }
 
-  /** Compares page by page, from the cursor on. `isEnds`: ended rows, and open ones only with older
-   *  versions. */
+  /** Compares page by page, from the cursor on, and reads a page ahead. `isEnds`: ended rows, and open ones
+   *  only with older versions; the pages have no bodies. */
   async #compare(
     work: RestoreWork,
     notes: readonly LossNote[],
@@ -237,12 +242,19 @@ export class Restorer implements Service {
   ): Promise<RestoreWork> {
     const ids = new Map(notes.map(({ place, id }) => [place, id]));
     let at = work;
+    let ahead = read((cursorOf(at) as Cursor).page);
     for (;;) {
       const began = performance.now();
       const cursor = cursorOf(at) as Cursor;
-      const { rows, nextCursor } = await read(cursor.page);
-      const wanted = rows.filter((row) => (isEnds && isEnded(row)) || isRestorable(row));
-      const counts = await this.#put(wanted, (row) => ids.get(row.place) ?? 0, isEnds);
+      const { rows, nextCursor } = await ahead;
+      if (nextCursor !== null) {
+        ahead = read(nextCursor);
+        // It is awaited in the next round, unless this one fails.
+        ahead.catch(() => undefined);
+      }
+      const wanted = rows.filter(isEnds ? isPut : isRestorable);
+      const noteOf = (row: JobRow) => ids.get(row.place) ?? 0;
+      const counts = await this.#put(wanted, noteOf, isEnds ? 'compare' : 'put');
       this.#options.watch?.compared(counts);
       at = await this.#saveAt({ ...at, counts: sumOf(at.counts, counts) }, { ...cursor, page: nextCursor });
       if (nextCursor === null) return at;
@@ -254,7 +266,7 @@ export class Restorer implements Service {
   async #put(
     rows: readonly JobRow[],
     noteOf: (row: JobRow) => Version,
-    isEnds: boolean,
+    open: OpenRows,
   ): Promise<RestoreCounts> {
     const groups = new Map<Version, JobRow[]>();
     for (const row of rows) {
@@ -264,14 +276,20 @@ export class Restorer implements Service {
       else group.push(row);
     }
     let counts = noCounts;
+    const { healing, journal, record } = this.#options;
     for (const [note, group] of groups) {
-      const outcomes = await this.#options.healing.put(group, note, isEnds);
-      await this.#options.record(outcomes.flatMap((outcome, i) => changeOf(group[i] as JobRow, outcome)));
+      const outcomes = await healing.put(group, note, open);
+      await record(outcomes.flatMap((outcome, i) => changeOf(group[i] as JobRow, outcome)));
       for (const outcome of outcomes) {
         if (outcome.kind === 'other_note') throw new WorkEnded();
         if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') throw new StoreError(outcome);
       }
       counts = sumOf(counts, countsOf(outcomes));
+      const older = group.filter((_, i) => outcomes[i]?.kind === 'older');
+      for (let at = 0; at < older.length; at += upkeepLimits.restoreRows) {
+        const full = await journal.rows(older.slice(at, at + upkeepLimits.restoreRows));
+        counts = sumOf(counts, await this.#put(full.filter(isPut), noteOf, 'replace'));
+      }
     }
     return counts;
   }
@@ -300,6 +318,8 @@ export class Restorer implements Service {
     await new Promise((resolve) => setTimeout(resolve, Math.min(ms, limits.loopSleepMsMax)));
   }
 }
+
+const isPut = (row: JobRow): boolean => isEnded(row) || isRestorable(row);
 
 function byShard(notes: readonly LossNote[]): ReadonlyMap<string, readonly LossNote[]> {
   const shards = new Map<string, LossNote[]>();

@@ -78,7 +78,7 @@ function standingOf(row: JobRow): string {
 /** Columns of a read; jobRowOf reads them. */
 export const readColumns = columns.filter((column) => column !== 'standing').join(', ');
 /** The same, where a body that is kept is empty. */
-export const shortColumns = readColumns.replace(/ body$/, " IF(body IS NULL, NULL, '') AS body");
+export const shortColumns = readColumns.replace(/ body$/, " IF(body IS NULL, NULL, x'') AS body");
 
 /** A row as the driver returns it: bytes as buffers. */
 export interface StoredRow {

@@ -176,7 +176,10 @@ export class MysqlJournal extends JournalWork implements JournalDb {
     from: Version,
     places: readonly string[],
     cursor: string | null,
-    upTo: Version = Number.MAX_SAFE_INTEGER,
+    {
+      upTo = Number.MAX_SAFE_INTEGER,
+      bodies = true,
+    }: { readonly upTo?: Version; readonly bodies?: boolean } = {},
   ): Promise<RowPage> {
     if (places.length === 0) return { rows: [], nextCursor: null };
     const max = sqlLimits.journalPageRows;
@@ -198,18 +201,16 @@ export class MysqlJournal extends JournalWork implements JournalDb {
         if (!firsts.has(name)) firsts.set(name, each);
       }
       const ids = [...firsts.values()];
-      const bytes = new Map(
-        (await select<SizedRow>(query, ids.map(keyOf), sizedColumns)).map((row) => [
-          nameOf(keyOf(row)),
-          row.bytes,
-        ]),
-      );
+      const sized = bodies ? await select<SizedRow>(query, ids.map(keyOf), sizedColumns) : [];
+      const bytes = new Map(sized.map((row) => [nameOf(keyOf(row)), row.bytes]));
       let count = fitting(ids.map((each) => bytes.get(nameOf(keyOf(each))) ?? 0));
       while (ids[count] !== undefined && ids[count]?.change_no === ids[count - 1]?.change_no) count += 1;
       // The next page begins with the first change that did not fit.
       const next = ids[count]?.change_no ?? (isFull ? last.change_no : null);
       return {
-        rows: (await select<StoredRow>(query, ids.slice(0, count).map(keyOf), readColumns)).map(jobRowOf),
+        rows: (
+          await select<StoredRow>(query, ids.slice(0, count).map(keyOf), bodies ? readColumns : shortColumns)
+        ).map(jobRowOf),
         nextCursor: next === null ? null : String(next - 1),
       };
     });

@@ -5,7 +5,14 @@ import { isEnded, type JobRow } from '../../../core/journal/job-row.ts';
 import { limits } from '../../../core/limits.ts';
 import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
 import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
-import type { Healing, LossState, PutOutcome, ShippedNumbers, WalkedJob } from '../../../ports/healing.ts';
+import type {
+  Healing,
+  LossState,
+  OpenRows,
+  PutOutcome,
+  ShippedNumbers,
+  WalkedJob,
+} from '../../../ports/healing.ts';
 import type { Partition } from '../../../ports/job-store.ts';
 import { batchesBySize } from '../../batches.ts';
 import { redisLimits } from '../limits.ts';
@@ -41,15 +48,15 @@ export function healingCalls(shards: Shards): Healing {
     return { place, note: { ...note, phase: phase === 'jobs' ? 'jobs' : 'ends' }, healed: 0 };
   };
   return {
-    async put(rows, noteId, olderOnly = false) {
+    async put(rows, noteId, open = 'put') {
       const outcomes = await callItems<JobRow, Answer>(shards, rows, {
         script: 'restore',
-        args: (batch) => [noteId, ...restoreArgs(batch, olderOnly)],
+        args: (batch) => [noteId, ...restoreArgs(batch, open)],
         read: (reply, items, place) => readPuts(reply, items, place ?? ''),
         batches: (items) => batchesBySize(items, ({ pushed }) => pushed?.body.length ?? 0),
         isElsewhere: ({ kind }) => kind === 'absent',
       });
-      const absent: PutOutcome = olderOnly ? { kind: 'kept' } : noActiveShard;
+      const absent: PutOutcome = open === 'put' ? noActiveShard : { kind: 'kept' };
       return outcomes.map((outcome) => (outcome.kind === 'absent' ? absent : outcome));
     },
     look,
@@ -153,12 +160,12 @@ function lookArgs({ writers, marks, forget }: ShippedNumbers): readonly Arg[] {
   ];
 }
 
-function restoreArgs(batch: readonly Placed<JobRow>[], olderOnly: boolean): readonly Arg[] {
+function restoreArgs(batch: readonly Placed<JobRow>[], open: OpenRows): readonly Arg[] {
   let bytesMax = 0;
   for (const { item } of batch) bytesMax += fixedBytes + keyBytesMax(item) + tailBytesMax(tailOf(item));
   const text = Buffer.allocUnsafe(bytesMax);
   let at = 0;
-  for (const placed of batch) at = writeRow(text, at, placed, olderOnly);
+  for (const placed of batch) at = writeRow(text, at, placed, open);
   const apart = batch.map(({ item }) => tailOf(item)).filter(liesApart);
   return [text.subarray(0, at), ...apart.map(({ body }) => body)];
 }
@@ -178,12 +185,12 @@ function writeRow(
   text: Buffer,
   start: number,
   { item: row, isEarlier }: Placed<JobRow>,
-  olderOnly: boolean,
+  open: OpenRows,
 ): number {
   const tail = tailOf(row);
   let at = writeKey(text, start, row);
   at = text.writeUInt8(stateOf(row), at);
-  at = text.writeUInt8(isEarlier || (olderOnly && !isEnded(row)) ? 1 : 0, at);
+  at = text.writeUInt8(isEnded(row) ? Number(isEarlier) : Math.max(Number(isEarlier), openCodes[open]), at);
   at = writeSafe(text, at, row.version);
   at = writeSafe(text, at, row.origin);
   at = text.writeUIntBE(row.dueAt, at, 6);
@@ -208,7 +215,8 @@ function stateOf({ state }: JobRow): number {
 
 type Answer = PutOutcome | { readonly kind: 'absent' };
 
-const kinds = ['absent', 'put', 'removed', 'kept', 'ended', 'other_note'] as const;
+const kinds = ['absent', 'put', 'removed', 'kept', 'ended', 'other_note', 'older'] as const;
+const openCodes: Readonly<Record<OpenRows, number>> = { put: 0, replace: 1, compare: 2 };
 
 function readPuts(reply: unknown, rows: readonly JobRow[], place: string): readonly Answer[] {
   const text = reply as Buffer;

@@ -3,11 +3,12 @@
 -- @keys P
 -- @args id of the caller's note (0 = a bucket without one); one text with all rows, then each body that lies
 --   apart, in their order. Per row: length (1) and topic, length (2) and tag+id, state (0 waiting, 3 dead,
---   4 + code of the end), 1 = an open row only replaces an older version, version, origin (7 each), due
---   (6), failures (2), acceptedAt (6), deadAt (6), reason, 1 = its alert is settled, flags as in push, length
---   (2) and tail
+--   4 + code of the end), 1 = an open row only replaces an older version, 2 = not that either, version,
+--   origin (7 each), due (6), failures (2), acceptedAt (6), deadAt (6), reason, 1 = its alert is settled,
+--   flags as in push, length (2) and tail
 -- @returns one text, per row: kind (0 absent, and not put here, 1 put, 2 removed, 3 kept, 4 ended here,
---   5 another note is in force); after a 1 its change, after a 4 code of the end, version (7), endedAt (6)
+--   5 another note is in force, 6 an older version is here, for a 2 in the row); after a 1 its change,
+--   after a 4 code of the end, version (7), endedAt (6)
 -- @writes history entries; sets and records as push, retry and bury
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends
 -- Why: a full server rejects the whole script before its first write, and the caller sends it again.
@@ -65,6 +66,7 @@ local function restore(row)
   if job and job.version == row.version then return compare(job, row) end
   if job then
     if row.state > 3 then return remove(job, row) end
+    if row.is_asked then return '\6' end
     displace(job, field_of(job.no, job.tid))
     return put(row)
   end
@@ -86,7 +88,7 @@ while at <= #ARGV[5] do
   row.topic, row.tid, row.state, only, row.version, row.origin, row.due, row.failures, row.accepted, row.dead_at,
     row.reason, told, row.flags, row.tail, at =
     struct.unpack('>Bc0 I2c0 BB I7I7 I6I2 I6I6 BBB I2c0', ARGV[5], at)
-  row.only, row.is_told = only == 1, told == 1
+  row.only, row.is_asked, row.is_told = only > 0, only == 2, told == 1
   if row.flags % 64 >= 32 then
     apart = apart + 1
     row.body = ARGV[apart]
