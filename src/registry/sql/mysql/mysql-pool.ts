@@ -4,7 +4,7 @@
 
 import type { Duplex } from 'node:stream';
 import type { MysqlPool, MysqlPoolConnection } from 'kysely';
-import { createPool, type Pool, type PoolConnection, type TypeCastField } from 'mysql2';
+import { createPool, format, type Pool, type PoolConnection, type TypeCastField } from 'mysql2';
 import { limits } from '../../../core/limits.ts';
 import type { MysqlServer } from '../../../core/url/mysql-url.ts';
 import { sqlLimits } from '../limits.ts';
@@ -43,6 +43,9 @@ export class MysqlConnections {
       ...{ host, port, user, password, database },
       ...(tls === 'off' ? {} : { ssl: { rejectUnauthorized: tls === 'verified' } }),
       charset: 'utf8mb4',
+      // Statements of the journal are long and have no placeholders: the library would search them.
+      queryFormat: (sql: string, values: Parameters<typeof format>[1]) =>
+        Array.isArray(values) && values.length === 0 ? sql : format(sql, values, false, 'Z'),
       timezone: 'Z',
       supportBigNumbers: true,
       bigNumberStrings: true,
