@@ -121,7 +121,7 @@ export class Restorer implements Service {
       const began = performance.now();
       const { rows, nextCursor } = await journal.changedAbove(0, [work.about], at.cursor, { upTo: highest });
       const wanted = rows.filter(isPut);
-      const counts = sumOf(at.counts, await this.#put(wanted, () => 0, false));
+      const counts = sumOf(at.counts, await this.#put(wanted, () => 0, 'put'));
       at = { ...at, counts, cursor: nextCursor };
       if (nextCursor === null) break;
       await this.#save(at);
