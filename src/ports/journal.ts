@@ -33,7 +33,9 @@ export type ShipOutcome =
   | { readonly kind: 'shipped' }
   /** The database is at another position than `from`, and nothing was written. A later one: the reply of an
    *  earlier call was lost. An earlier one: the database went back. */
-  | { readonly kind: 'elsewhere'; readonly at: StreamPosition };
+  | { readonly kind: 'elsewhere'; readonly at: StreamPosition }
+  /** The database does not take the values of a change, or so many bytes; nothing was written. */
+  | { readonly kind: 'rejected'; readonly code: string };
 
 /** A row that can be put back: its push is known and has not ended. */
 export type RestorableRow = JobRow & { readonly pushed: PushedParts };

@@ -50,7 +50,7 @@ export interface StreamPart {
   readonly state: 'more' | 'waiting' | 'ended';
   /** a torn tail was cut off */
   readonly isTorn: boolean;
-  /** numbers of damaged segments; each is named once by a reader */
+  /** numbers of damaged segments, which are kept in damaged/ too; each is named once by a reader */
   readonly damaged: readonly number[];
 }
 
@@ -83,6 +83,8 @@ export interface SpooledStreams {
   unreadable(): Promise<readonly string[]>;
   /** Bytes of all segments, those set aside and damaged ones included. */
   bytes(): Promise<number>;
+  /** Keeps a segment in damaged/ too. */
+  keepDamaged(segment: FoundSegment): Promise<void>;
   /** Moves a segment to late/. */
   setAside(segment: FoundSegment): Promise<void>;
   /** Removes shipped segments that are old, or take too much of `bytesMax`. `now`: epoch ms. */

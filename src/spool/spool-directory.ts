@@ -18,7 +18,7 @@ import { writeDurably } from '../runtime/durable-file.ts';
 import { makeDirectory } from '../runtime/make-directory.ts';
 import { spoolLimits } from './limits.ts';
 import { fileNameOf, segmentNameOf, syncDirectory } from './segment.ts';
-import { examineSegment, isUsed, StreamReader } from './stream-reader.ts';
+import { examineSegment, isUsed, keepDamaged, StreamReader } from './stream-reader.ts';
 
 const droppedName = 'dropped';
 const shippedName = 'shipped';
@@ -154,6 +154,10 @@ export class SpoolDirectory implements SpooledStreams {
       [this.path, join(this.path, 'late'), join(this.path, 'damaged')].map(segmentsIn),
     );
     return all.flat().reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  keepDamaged(segment: FoundSegment): Promise<void> {
+    return keepDamaged(this.path, fileNameOf(segment));
   }
 
   /** Moves a segment to late/. */

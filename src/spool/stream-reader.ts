@@ -122,17 +122,21 @@ export class StreamReader {
     if (segment.isDamaged) return;
     segment.isDamaged = true;
     damaged.push(segment.number);
-    const directory = join(this.#directory, 'damaged');
-    makeDirectory(directory, 0o700);
-    const name = fileNameOf({ ...this.#stream, segment: segment.number });
-    await link(join(this.#directory, name), join(directory, name)).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
+    await keepDamaged(this.#directory, fileNameOf({ ...this.#stream, segment: segment.number }));
   }
 
   #pathOf(segment: number): string {
     return join(this.#directory, fileNameOf({ ...this.#stream, segment }));
   }
+}
+
+/** Keeps a segment in damaged/, also after its removal. */
+export async function keepDamaged(spool: string, name: string): Promise<void> {
+  const directory = join(spool, 'damaged');
+  makeDirectory(directory, 0o700);
+  await link(join(spool, name), join(directory, name)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
 }
 
 /** Whether a segment has a record; others were prepared, or are left of a failure. */

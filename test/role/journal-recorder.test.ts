@@ -208,6 +208,69 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     expect(await run()).toBe(0);
   });
 
+  it('a change that MySQL rejects: all others are shipped, and its segment is kept', async () => {
+    const spool = spoolDirectory();
+    const dead = await writerIn(spool);
+    const bad = { ...changeOf(30, 'ended'), topic: 'x'.repeat(200) };
+    await dead.write([...changes.slice(0, 20), bad, ...changes.slice(20, 28)], 'synced');
+    await dead.close();
+    const living = { ...stream, incarnation: stream.incarnation + 1 };
+    const writer = await writerIn(spool, { stream: living });
+    await writer.write(changes.slice(30, 40), 'synced');
+    const titleOf = (incarnation: number) => (incarnation === living.incarnation ? 'dq-server-0' : null);
+    const before = Date.now();
+    const { recorder, errors } = await recording(spool, { titleOf });
+    await until('the others', async () => (await count()) === 38);
+    await until('no lag', () => recorder.state.lagMs === 0);
+    expect(errors).toEqual(['recorder: MySQL rejects changes; they are left out, and damaged/ keeps them']);
+    expect((await spool.setAsideCounts()).damaged).toBe(1);
+    // A job whose end is left out may look open.
+    expect(await journalOn().since()).toBeGreaterThanOrEqual(before);
+    await writer.close();
+  });
+
+  it('a body above the packet of MySQL: all others are shipped', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    const large = ['large', 'larger'].map((id, n) => ({
+      ...changeOf(4 * n + 101, 'accepted', 'x'.repeat(600_000)),
+      id,
+    }));
+    const [packet] = await ask('SELECT @@GLOBAL.max_allowed_packet AS bytes');
+    await ask('SET GLOBAL max_allowed_packet = 1048576');
+    onTestFinished(async () => void (await ask(`SET GLOBAL max_allowed_packet = ${packet?.bytes}`)));
+    await writer.write([...changes.slice(0, 10), ...large, ...changes.slice(10, 20)], 'synced');
+    const { recorder, errors } = await recording(spool);
+    await until('the others', async () => (await count()) === 20);
+    await until('no lag', () => recorder.state.lagMs === 0);
+    expect(errors).toHaveLength(1);
+    await writer.close();
+  });
+
+  it('a file that cannot be read: other streams are shipped', async () => {
+    const spool = spoolDirectory();
+    const dead = await writerIn(spool);
+    await dead.write(changes.slice(0, 10), 'synced');
+    await dead.close();
+    const living = { ...stream, incarnation: stream.incarnation + 1 };
+    const writer = await writerIn(spool, { stream: living });
+    await writer.write(changes.slice(10, 2_600), 'synced');
+    const read = spool.read.bind(spool);
+    let isBroken = true;
+    const reading: typeof spool.read = async (from, ...more) => {
+      if (isBroken && from.incarnation === stream.incarnation) throw new Error('EIO');
+      return read(from, ...more);
+    };
+    Object.assign(spool, { read: reading });
+    const { recorder, errors } = await recording(spool);
+    await until('the others', async () => (await count()) === 2_590);
+    expect(recorder.state.lagMs).toBeGreaterThan(0);
+    expect(errors).toEqual(['recorder: cannot ship the journal; the spool keeps it']);
+    isBroken = false;
+    await until('all', async () => (await count()) === 2_600);
+    await writer.close();
+  });
+
   it('a segment from before the retention is set aside, not merged', async () => {
     const spool = spoolDirectory();
     const writer = await writerIn(spool);

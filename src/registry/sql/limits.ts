@@ -50,6 +50,8 @@ export const sqlLimits = {
   /** Bytes of keys and bodies in one statement, unless one row has more: they become twice as many
    *  hexadecimal digits, and a packet has 4 MiB by default in MySQL 5.7. */
   journalStatementBytes: 1024 * 1024,
+  /** Of a row in a statement, without body and attempt; and the statement's text. */
+  journalRowBytes: 4 * 1024,
   /** Connections for readers of the journal, per process: people look at single jobs. */
   journalReaders: 1,
   /** Rows of one page of a read, and ids of one look-up. */

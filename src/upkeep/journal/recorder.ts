@@ -4,10 +4,11 @@
 // twice. While less than a quarter of the spool is in use, it pauses as long as a round took: the cores are
 // for the intake.
 
-import { instantOf } from '../../core/journal/change.ts';
+import { type Change, instantOf } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
-import type { JournalDb } from '../../ports/journal.ts';
+import type { JournalDb, ShipOutcome, ShippedBatch } from '../../ports/journal.ts';
 import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
@@ -76,8 +77,9 @@ export class Recorder implements Service {
     this.#loop = new Loop({
       step: async () => {
         await this.#compareHighest();
-        const waitMs = await this.#round();
-        this.#failures.succeeded();
+        const { waitMs, error } = await this.#round();
+        if (error === null) this.#failures.succeeded();
+        else this.#failures.failed(error);
         return waitMs;
       },
       onFailure: (error) => {
@@ -102,8 +104,10 @@ export class Recorder implements Service {
 
   /** Ships the streams of dead processes to their end, instead of start(). Rejects at the first failure. */
   async shipAll(): Promise<void> {
-    do await this.#round();
-    while (this.#lowestOpen !== Number.POSITIVE_INFINITY);
+    do {
+      const { error } = await this.#round();
+      if (error !== null) throw error;
+    } while (this.#lowestOpen !== Number.POSITIVE_INFINITY);
   }
 
   start(): Promise<void> {
@@ -138,8 +142,9 @@ export class Recorder implements Service {
     await this.#loop.drain(deadlineMs);
   }
 
-  /** One batch of each stream. Returns the ms until the next round. */
-  async #round(): Promise<number> {
+  /** One batch of each stream. Returns the ms until the next round, and the failure of a stream; null: none
+   *  failed. */
+  async #round(): Promise<{ readonly waitMs: number; readonly error: unknown }> {
     const { journal, spool, instance, host, spoolBytes } = this.#options;
     const began = performance.now();
     const highest = this.#highest ?? 0;
@@ -152,22 +157,33 @@ export class Recorder implements Service {
     this.#positions = positions;
     const streams = (await spool.streams()).filter((stream) => stream.instance === instance);
     let isBehind = false;
+    let failed: unknown = null;
     for (const stream of streams)
-      if (!this.#ended.has(stream.incarnation)) isBehind = (await this.#ship(stream)) || isBehind;
+      try {
+        if (!this.#ended.has(stream.incarnation)) isBehind = (await this.#ship(stream)) || isBehind;
+      } catch (error) {
+        // A file of this stream; MySQL's failures concern all of them.
+        if (error instanceof StoreError) throw error;
+        failed ??= error;
+      }
     const open = streams.filter(({ incarnation }) => !this.#ended.has(incarnation));
     this.#lowestOpen = Math.min(...open.map(({ incarnation }) => incarnation));
     await this.#clean(streams);
     const bytes = await spool.bytes();
     this.#spoolBytes = bytes;
+    if (failed !== null) {
+      this.#behindSince ??= Date.now();
+      return { waitMs: isBehind ? 0 : limits.loopSleepMsMax, error: failed };
+    }
     if (!isBehind) {
       this.#behindSince = null;
       // All that the spool held when the barrier was read is shipped.
       const isNew = barrier > this.#barrier;
       this.#barrier = barrier;
-      return isNew ? 0 : upkeepLimits.journalEveryMs;
+      return { waitMs: isNew ? 0 : upkeepLimits.journalEveryMs, error: null };
     }
     const isFilling = bytes > spoolBytes / 4;
-    return isFilling ? 0 : performance.now() - began;
+    return { waitMs: isFilling ? 0 : performance.now() - began, error: null };
   }
 
   /** Ends that a process could not record: jobs accepted before now may have ended without a change. */
@@ -207,7 +223,7 @@ export class Recorder implements Service {
       const marks = await looker.report(changes);
       const late = looker.lateOf(changes);
       const batch = { instance, incarnation, from, next, changes, host, marks, late };
-      const outcome = await journal.ship({ ...batch, process: title ?? '' });
+      const outcome = await this.#shipBatch(stream, { ...batch, process: title ?? '' });
       if (outcome.kind === 'elsewhere') {
         // A database that went back lost batches of other streams too, also of ended ones.
         if (isBefore(outcome.at, from)) this.#positions = await this.#askPositions();
@@ -226,6 +242,52 @@ export class Recorder implements Service {
     const last = changes.at(-1);
     if (part.state === 'more' && last !== undefined) this.#behindSince = instantOf(last.number);
     return part.state === 'more';
+  }
+
+  /** Leaves out changes that the database rejects: the others must not wait for them. */
+  async #shipBatch(
+    { segments }: FoundStream,
+    batch: ShippedBatch,
+  ): Promise<Exclude<ShipOutcome, { readonly kind: 'rejected' }>> {
+    const { journal, spool, log } = this.#options;
+    const { incarnation, from, next } = batch;
+    const rejected: { readonly change: Change; readonly code: string }[] = [];
+    /** In parts, which keep the position. */
+    const ship = async (changes: readonly Change[]): Promise<ShipOutcome> => {
+      const outcome = await journal.ship({
+        ...batch,
+        next: changes === batch.changes ? next : from,
+        changes,
+      });
+      if (outcome.kind !== 'rejected') return outcome;
+      const [change] = changes;
+      if (changes.length === 1 && change !== undefined) {
+        rejected.push({ change, code: outcome.code });
+        return outcome;
+      }
+      const half = Math.ceil(changes.length / 2);
+      const first = await ship(changes.slice(0, half));
+      if (first.kind === 'elsewhere') return first;
+      const second = await ship(changes.slice(half));
+      return second.kind === 'elsewhere' ? second : outcome;
+    };
+    const outcome = await ship(batch.changes);
+    if (outcome.kind !== 'rejected') return outcome;
+    const [example] = rejected;
+    if (example !== undefined) {
+      // Where people find them. The position that leaves them out is written after that.
+      for (const segment of segments)
+        if (segment.segment >= from.segment && segment.segment <= next.segment)
+          await spool.keepDamaged(segment);
+      if (rejected.some(({ change }) => change.kind === 'ended')) await journal.raiseSince(Date.now());
+      const { topic, id, kind } = example.change;
+      log.error('recorder: MySQL rejects changes; they are left out, and damaged/ keeps them', undefined, {
+        ...{ changes: rejected.length, code: example.code, topic, id, kind, incarnation },
+      });
+    }
+    const last = await journal.ship({ ...batch, changes: [] });
+    if (last.kind === 'rejected') throw new Error(`MySQL rejects a batch without changes: ${last.code}`);
+    return last;
   }
 
   /** Sets aside unread segments from before the retention: ends that outrank their rows may be removed from

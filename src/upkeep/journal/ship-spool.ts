@@ -81,6 +81,7 @@ export async function shipLate({
         const here = { segment, offset };
         const outcome = await journal.ship({ ...batch, from: here, next: here });
         if (outcome.kind === 'shipped') break;
+        if (outcome.kind === 'rejected') throw new Error(`MySQL rejects changes of late/: ${outcome.code}`);
         at = outcome.at;
       }
       shipped += changes.length;

@@ -63,7 +63,32 @@ export class MysqlJournal extends JournalWork implements JournalDb {
     }));
   }
 
-  ship(batch: ShippedBatch): Promise<ShipOutcome> {
+  async ship(batch: ShippedBatch): Promise<ShipOutcome> {
+    try {
+      return await this.#ship(batch);
+    } catch (error) {
+      const code = await this.#rejectionOf(error, batch.changes);
+      if (code === null) throw error;
+      return { kind: 'rejected', code };
+    }
+  }
+
+  /** null: the failure is not one of the changes. */
+  async #rejectionOf(error: unknown, changes: readonly Change[]): Promise<string | null> {
+    // A number that the columns of bytes cannot hold.
+    if (error instanceof RangeError) return 'out_of_range';
+    if (!(error instanceof StoreError) || error.failure.kind !== 'not_stored') return null;
+    const { code } = error.failure;
+    if (rejections.has(code)) return code;
+    // MySQL closes the connection on a packet that is too large, and its answer is rarely read.
+    if (code !== 'lost' && code !== tooLarge) return null;
+    const [row] = await this.#sql.run((query) =>
+      query<{ readonly packet: number }>('SELECT @@max_allowed_packet AS packet'),
+    );
+    return row !== undefined && packetBytesOf(changes) > row.packet ? tooLarge : null;
+  }
+
+  #ship(batch: ShippedBatch): Promise<ShipOutcome> {
     const { instance, incarnation, from, next, marks, late = [] } = batch;
     return this.#sql.transaction(async (query) => {
       const at = await lockedPosition(query, batch);
@@ -302,6 +327,20 @@ async function mergeInto(query: Query, changes: readonly Change[]): Promise<void
 
 const bytesOfRow = ({ topic, id, pushed }: JobRow): number =>
   topic.length + 3 * id.length + (pushed?.contentType?.length ?? 0) + (pushed?.body.length ?? 0);
+
+/** Of bad, missing and too long values (mysql-failure.ts). */
+const rejections: ReadonlySet<string> = new Set(
+  [1048, 1264, 1265, 1292, 1366, 1367, 1406].map((errno) => `mysql_${errno}`),
+);
+const tooLarge = 'mysql_1153';
+
+/** At most, in one statement. */
+const packetBytesOf = (changes: readonly Change[]): number =>
+  changes.reduce((sum, change) => {
+    const bytes = change.kind === 'accepted' ? change.body.length + (change.extension?.length ?? 0) : 0;
+    const attempt = 'attempt' in change ? JSON.stringify(change.attempt).length : 0;
+    return sum + 2 * bytes + 6 * attempt + sqlLimits.journalRowBytes;
+  }, sqlLimits.journalRowBytes);
 
 async function log(query: Query, { changes, process, host }: ShippedBatch): Promise<void> {
   const logged = changes.filter(({ isOwn, kind }) => isOwn && kind !== 'alert');
