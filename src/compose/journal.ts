@@ -14,6 +14,7 @@ import type { Init } from '../process/worker-life.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { DroppedChanges } from '../spool/dropped-changes.ts';
 import { SpoolDirectory } from '../spool/spool-directory.ts';
 import { SpoolWriter } from '../spool/spool-writer.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -46,6 +47,7 @@ export async function openJournal(
 ): Promise<ProcessJournal> {
   const { config, instance, incarnation, role } = init;
   const directory = new SpoolDirectory(config.dataDir);
+  const dropped = new DroppedChanges(directory, log);
   const mode = config['journal.mode'] === 'lazy' ? 'lazy' : 'sync';
   const writer = new SpoolWriter({
     directory: directory.path,
@@ -55,16 +57,7 @@ export async function openJournal(
     sizes: () => directory.bytes(),
     log,
     metrics,
-    onDropped: (changes) => {
-      log.error('spool: full; ends of jobs are not recorded, and their jobs may be called again', undefined, {
-        changes,
-      });
-      directory
-        .noteDropped()
-        .catch((error: unknown) =>
-          log.error('spool: cannot leave a mark of changes that are not recorded', error),
-        );
-    },
+    onDropped: (changes) => dropped.add(changes),
   });
   const db = readers.has(role) ? await openDatabase(config, role) : null;
   return {
@@ -81,6 +74,7 @@ export async function openJournal(
     start: () => (role === 'server' ? writer.start() : Promise.resolve()),
     async close() {
       await writer.close();
+      await dropped.close();
       await directory.close();
       await db?.close();
     },

@@ -8,6 +8,8 @@ export const spoolLimits = {
   groupBytes: 1024 * 1024,
   /** A record without `synced` waits so long for the next fdatasync: what a power cut may repeat. */
   syncMs: 1_000,
+  /** At most one line about changes that are not recorded in this time. */
+  droppedMs: 1_000,
   /** Zeros are written in pieces of this size. */
   zeroBytes: 1024 * 1024,
   /** A file that cannot be made is tried again after this time. */
