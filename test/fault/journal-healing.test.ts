@@ -5,6 +5,7 @@ import { createConnection } from 'mysql2/promise';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { CancelOutcome } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { type JournalInstance, journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
@@ -147,6 +148,91 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     await until('marks', async () => (await both[0].under.raw.hget(meta, 'r1')) !== null);
     await back();
     await promises.holds(both);
+  });
+
+  it('ends come before the first reserve, also when the healing fails between two steps', async () => {
+    const [one, two] = await twoInstances('sync', 500);
+    await two.stop();
+    const { jobs, healing } = one.under.store;
+    if (healing === undefined) throw new Error('the store has no healing');
+    const key = (id: string) => ({ topic: 't', id });
+    const isEnded = async (id: string) => (await one.journal.db.rows([key(id)]))[0]?.state === 'cancelled';
+    await one.store.jobs.push([jobOf('ended')]);
+    const back = await snapshot(one);
+    await one.store.jobs.push([jobOf('lost', { when: { delayMs: farOffMs } })]);
+    await one.store.jobs.cancel([key('ended')]);
+    await until('the shipping', () => isEnded('ended'));
+    const { put, advance } = healing;
+    const reserved: string[] = [];
+    const failed: string[] = [];
+    const connection = await createConnection({ uri: mysql.url(`healing${made - 1}`) });
+    const failsOnce = async (step: string) => {
+      if (failed.includes(step)) return;
+      failed.push(step);
+      // As after the time of its claim.
+      await connection.query('UPDATE dq_restore SET claimed_until = 0');
+      throw new Error(step);
+    };
+    Object.assign(healing, {
+      put: async (...given: Parameters<typeof put>) => {
+        reserved.push(...(await jobs.reserve(0, request)).jobs.map(({ id }) => id));
+        const outcomes = await put(...given);
+        for (const { kind } of outcomes)
+          if (kind === 'removed' || kind === 'put') await failsOnce(`after ${kind}`);
+        return outcomes;
+      },
+      advance: async (...given: Parameters<typeof advance>) => {
+        await failsOnce(`before ${given[1]}`);
+        const isDone = await advance(...given);
+        await failsOnce(`after ${given[1]}`);
+        return isDone;
+      },
+    });
+    await back();
+    await until('the healing', async () => /^\d+$/.test((await one.under.raw.hget(meta, 'heal')) ?? ''));
+    await until('the end of the work', async () =>
+      (await one.journal.db.restores(10)).every(({ state }) => state === 'done'),
+    );
+    await connection.end();
+    expect(reserved).toEqual([]);
+    expect(await Promise.all(['ended', 'lost'].map((id) => jobs.get(key(id))))).toMatchObject([
+      null,
+      { id: 'lost' },
+    ]);
+    const steps = [
+      'after removed',
+      'before jobs',
+      'after jobs',
+      'after put',
+      'before healed',
+      'after healed',
+    ];
+    expect(failed).toEqual(steps);
+  });
+
+  it('a bucket that does not answer: its changes are shipped without a mark', async () => {
+    const [one, two] = await twoInstances();
+    await two.stop();
+    const { healing } = one.under.store;
+    if (healing === undefined) throw new Error('the store has no healing');
+    const pushed = async (id: string) => {
+      const [outcome] = await one.store.jobs.push([jobOf(id)]);
+      await until('the row', async () => (await one.journal.db.rows([{ topic: 't', id }])).length > 0);
+      return (outcome as { version: number }).version;
+    };
+    const markOf = async () => (await one.journal.db.marks()).find(({ instance }) => instance === 1)?.number;
+    await until('a look', () => one.looker.hasSeenAll);
+    const first = await pushed('first');
+    await until('its mark', async () => (await markOf()) === first);
+    const { look } = healing;
+    const failure = { kind: 'not_stored', code: 'redis_away' } as const;
+    Object.assign(healing, { look: () => Promise.reject(new StoreError(failure)) });
+    await pushed('second');
+    expect(await markOf()).toBe(first);
+    Object.assign(healing, { look });
+    const third = await pushed('third');
+    await until('the mark', async () => (await markOf()) === third);
+    expect(await one.under.raw.hget(meta, 'heal')).toBeNull();
   });
 
   it('twice, the second time in the middle of the first healing', async () => {

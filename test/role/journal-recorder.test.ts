@@ -95,6 +95,24 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.close();
   });
 
+  it('reports numbers to the store before MySQL has them', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 10), 'synced');
+    await writer.close();
+    const reported: unknown[] = [];
+    const looker: RecorderOptions['looker'] = {
+      report: async (its) => {
+        if (its.length > 0) reported.push([its.length, await count()]);
+        return new Map();
+      },
+      ...{ lateOf: () => [], shipped: () => {} },
+    };
+    await recording(spool, { looker });
+    await until('the rows', async () => (await count()) > 0);
+    expect(reported).toEqual([[10, 0]]);
+  });
+
   it('ships what a dead process left, then removes files and position', async () => {
     const spool = spoolDirectory();
     const writer = await writerIn(spool, { segmentBytes: 64 * 1024 });
@@ -123,16 +141,16 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.close();
   });
 
-  it('a lost reply to COMMIT: goes on where MySQL is', async () => {
+  it.each(['answer', 'request'] as const)('COMMIT, %s lost: goes on where MySQL is', async (lost) => {
     const spool = spoolDirectory();
     const writer = await writerIn(spool);
     await writer.write(changes.slice(0, 10), 'synced');
     const { port } = new URL(server.url(database));
-    const proxy = await startAnswerLoser(Number(port), '\x03COMMIT');
+    const proxy = await startAnswerLoser(Number(port), '\x03COMMIT', lost);
     const lossy = journalOn(String(proxy.port));
     const whole = journalOn();
     let losses = 0;
-    // Each third batch goes through the proxy that loses the reply.
+    // Each third batch goes through the proxy.
     const journal = Object.assign(Object.create(whole) as MysqlJournal, {
       positions: (instance: number) => whole.positions(instance),
       seen: (self: Parameters<MysqlJournal['seen']>[0]) => whole.seen(self),

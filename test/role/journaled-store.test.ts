@@ -281,6 +281,14 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
     expect(written(spool)).toEqual([]);
   });
 
+  it('ack: a lost lease leaves no record', async () => {
+    const { trial, plain, spool } = await opened();
+    const lease = await plain.reserved('a');
+    await plain.jobs.cancel([lease]);
+    expect(await trial.ack(lease)).toEqual({ kind: 'lease_lost' });
+    expect(written(spool)).toEqual([]);
+  });
+
   it('promote, reserve, extend, release: no record', async () => {
     const { trial, plain, spool } = await opened();
     await plain.push('a', { when: { delayMs: 1 } });

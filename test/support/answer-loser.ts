@@ -1,5 +1,5 @@
-// A proxy that cuts a connection after a request with a certain word has arrived, so that its answer is
-// lost.
+// A proxy that cuts a connection after a request with a certain word has arrived, so that its answer, or the
+// request itself, is lost.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
@@ -9,7 +9,11 @@ export interface AnswerLoser {
   arm(): void;
 }
 
-export async function startAnswerLoser(serverPort: number, word: string): Promise<AnswerLoser> {
+export async function startAnswerLoser(
+  serverPort: number,
+  word: string,
+  lost: 'answer' | 'request' = 'answer',
+): Promise<AnswerLoser> {
   let isArmed = false;
   const open = new Set<Socket>();
   const server = createServer((client) => {
@@ -24,7 +28,8 @@ export async function startAnswerLoser(serverPort: number, word: string): Promis
     }
     client.on('data', (bytes) => {
       if (isArmed && bytes.includes(word)) isCut = true;
-      upstream.write(bytes);
+      if (isCut && lost === 'request') client.destroy();
+      else upstream.write(bytes);
     });
     upstream.on('data', (bytes) => {
       // The server has done the work.

@@ -1,0 +1,254 @@
+// Mistakes in the journal, each with the test that it fails. A mistake of the rules, which no single line of
+// the code makes, names its switch in the simulation (test/unit/journal-simulation.test.ts).
+// Invariant (test/unit/mutants.test.ts): each text occurs once in its file, and each title in its test file.
+
+/** A text that is replaced. */
+export interface Edit {
+  readonly file: string;
+  /** occurs once */
+  readonly text: string;
+  readonly by: string;
+}
+
+export interface Mutant {
+  readonly name: string;
+  /** absent: the test makes the mistake itself, and passes when it is detected */
+  readonly edit?: Edit;
+  readonly test: {
+    readonly file: string;
+    /** the title, or a part of it, as its file has it; `%s` stands for any text */
+    readonly title: string;
+  };
+}
+
+const jobRow = 'src/core/journal/job-row.ts';
+const jobs = 'src/journal/journaled-jobs.ts';
+const lua = 'src/store/redis/scripts/lua';
+
+const unit = (name: string, title: string) => ({ file: `test/unit/${name}.test.ts`, title });
+const role = (name: string, title: string) => ({ file: `test/role/${name}.test.ts`, title });
+const healing = (title: string) => ({ file: 'test/fault/journal-healing.test.ts', title });
+const simulation = (title: string) => unit('journal-simulation', title);
+
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'rows-by-number',
+    edit: {
+      file: jobRow,
+      text: 'a.version - b.version ||\n    Number(isEnded(a)) - Number(isEnded(b)) ||\n    a.number',
+      by: 'a.number',
+    },
+    test: unit('journal-laws', 'an ack of a version that came back does not hide the newer push'),
+  },
+  {
+    name: 'cancel-with-job-version',
+    edit: { file: jobs, text: "version: change.number,\n        kind: 'ended'", by: "kind: 'ended'" },
+    test: role('journaled-store', 'cancel as %s: an ended record whose version is its number'),
+  },
+  {
+    name: 'purge-with-job-version',
+    edit: {
+      file: 'src/journal/journaled-bulk.ts',
+      text: "version: job.number, kind: 'ended'",
+      by: "kind: 'ended'",
+    },
+    test: role('journaled-store', '%s in bulk: a record of each job'),
+  },
+  {
+    name: 'late-rows-ignored',
+    edit: {
+      file: 'src/upkeep/journal/looker.ts',
+      text: 'if (!isOwn || (loss !== null && number > loss)) continue;',
+      by: 'if (!isOwn || number >= 0) continue;',
+    },
+    test: healing('an instance that ships after the healing was down meanwhile: its jobs come back'),
+  },
+  {
+    name: 'put-without-history',
+    edit: {
+      file: `${lua}/restore.lua`,
+      text: 'if ended_version(f) >= row.version then',
+      by: 'if false then',
+    },
+    test: role('redis-restore', 'absent, with an entry of the same or a later end: stays ended'),
+  },
+  {
+    name: 'put-over-same-end',
+    edit: {
+      file: `${lua}/restore.lua`,
+      text: 'if ended_version(f) >= row.version then',
+      by: 'if ended_version(f) > row.version then',
+    },
+    test: role('redis-restore', 'absent, with an entry of the same or a later end: stays ended'),
+  },
+  {
+    name: 'known-not-sent',
+    edit: { file: 'src/store/redis/shard/shard.ts', text: 'this.#received[bucket] ?? 0}', by: '0}' },
+    test: role('redis-notes', 'the next write makes the note: from the watermark on'),
+  },
+  {
+    name: 'from-is-known',
+    edit: {
+      file: `${lua}/shared/healing.lua`,
+      text: 'make_note(watermark)',
+      by: 'make_note(tonumber(known))',
+    },
+    test: role('redis-notes', 'the next write makes the note: from the watermark on'),
+  },
+  {
+    name: 'common-watermark',
+    edit: {
+      file: `${lua}/shared/frame.lua`,
+      text: "local writer, known = switches:match(' (%S+) (%d+)$')",
+      by: "local writer, known = switches:match(' (%S+) (%d+)$')\nif writer then writer = 'all' end",
+    },
+    test: role('redis-notes', 'several writers: the note covers the oldest loss'),
+  },
+  {
+    name: 'answer-before-sync',
+    edit: {
+      file: 'src/spool/spool-writer.ts',
+      text: 'for (const batch of group) if (!batch.waitsForSync) batch.resolve();',
+      by: 'for (const batch of group) batch.resolve();',
+    },
+    test: unit('spool', 'synced: answers after the fdatasync of its record'),
+  },
+  {
+    name: 'answer-before-spool',
+    edit: {
+      file: jobs,
+      text: "failureOf(spool, changes, 'synced'),",
+      by: "(void failureOf(spool, changes, 'synced'), null),",
+    },
+    test: role('journaled-store', 'push: an answer waits for the spool'),
+  },
+  {
+    name: 'sync-again',
+    edit: {
+      file: 'src/spool/spool-writer.ts',
+      text: 'await segment.file.sync();\n    } catch (error) {\n      this.#abandon',
+      by: 'await segment.file.sync().catch(() => segment.file.sync());\n    } catch (error) {\n      this.#abandon',
+    },
+    test: unit('spool', 'a failing %s: unknown; the file is left, the changes go to a new one'),
+  },
+  {
+    name: 'no-space-check-push',
+    edit: { file: jobs, text: 'if (!spool.admits(bytes)) return items.map(() => spoolFull);', by: '' },
+    test: role('journaled-store', 'a full spool: pushes and verbs are not stored, ends go on'),
+  },
+  {
+    name: 'no-space-check-verb',
+    edit: { file: jobs, text: 'if (!spool.admits(0)) return items.map(() => spoolFull);', by: '' },
+    test: role('journaled-store', 'a full spool: pushes and verbs are not stored, ends go on'),
+  },
+  {
+    name: 'record-before-ack',
+    edit: {
+      file: jobs,
+      text: 'ack: async (items) =>\n      writeOutcomes(spool, items, await jobs.ack(items)',
+      by: `ack: async (items) =>
+      writeOutcomes(spool, items, await spool.write(items.map((item): Change => ({
+        ...ownChange(item, { ...item, number: item.version, origin: 0, place: '', dueAt: 0, failures: 0 }),
+        kind: 'ended', end: 'done', attempt: item.attempt })), 'written')
+        .then(async () => (await jobs.ack(items)).map(({ kind }) => ({ kind: kind === 'acked' ? '' : kind })))`,
+    },
+    test: role('journaled-store', 'ack: a lost lease leaves no record'),
+  },
+  {
+    name: 'note-cleared-without-id',
+    edit: {
+      file: `${lua}/advance.lua`,
+      text: 'if not note or note.id ~= tonumber(ARGV[4])',
+      by: 'if not note',
+    },
+    test: role('redis-restore', 'look: makes a note when a writer or a mark has a lower number'),
+  },
+  { name: 'jobs-before-ends', test: simulation('jobs are put back before ends') },
+  {
+    name: 'reserve-before-ends',
+    edit: {
+      file: 'src/upkeep/journal/restorer.ts',
+      text: "if (isIn('ends')) {",
+      by: "if (isIn('ends')) {\n      for (const note of notes) if (note.phase === 'ends') await this.#advance(note);",
+    },
+    test: healing('ends come before the first reserve, also when the healing fails between two steps'),
+  },
+  {
+    name: 'reserve-not-held',
+    edit: {
+      file: `${lua}/reserve.lua`,
+      text: "if note and note.phase == 'ends' and us - note.id < 60000000 then",
+      by: 'if false then',
+    },
+    test: role('redis-notes', 'reserve: nothing while ends are put back, at most 60 s; then as always'),
+  },
+  {
+    name: 'keep-without-row',
+    edit: { file: jobs, text: "else if (outcome.kind === 'kept') kept.push(i);", by: '' },
+    test: role('journaled-store', 'push: a kept job is read and recorded, with its version as number'),
+  },
+  {
+    name: 'mark-before-report',
+    edit: {
+      file: 'src/upkeep/journal/looker.ts',
+      text: 'await this.#look(partition, number);\n        marks.set(place, number);',
+      by: 'marks.set(place, number);\n        await this.#look(partition, number);',
+    },
+    test: healing('a bucket that does not answer: its changes are shipped without a mark'),
+  },
+  {
+    name: 'report-after-commit',
+    edit: {
+      file: 'src/upkeep/journal/recorder.ts',
+      text: 'const marks = await looker.report(changes);',
+      by: 'const marks = new Map(changes.map(({ place, number }) => [place, number]));',
+    },
+    test: role('journal-recorder', 'reports numbers to the store before MySQL has them'),
+  },
+  {
+    name: 'late-spool-merged',
+    edit: {
+      file: 'src/upkeep/journal/recorder.ts',
+      text: 'await this.#setAsideLate(stream, from, title !== null);',
+      by: '',
+    },
+    test: role('journal-recorder', 'a segment from before the retention is set aside, not merged'),
+  },
+  {
+    name: 'late-accept-keeps-body',
+    edit: { file: jobRow, text: 'body.bodyOrigin > endedOrigin ? body.pushed : null', by: 'body.pushed' },
+    test: unit('journal-laws', 'keeps the newest body until its origin has ended'),
+  },
+  {
+    name: 'late-accept-keeps-body-sql',
+    edit: {
+      file: 'src/registry/sql/journal/job-upsert.ts',
+      text: 'IF(GREATEST(body_origin, VALUES(body_origin)) <= ended_origin, NULL,',
+      by: 'IF(FALSE, NULL,',
+    },
+    test: role('journal-mysql', 'merge: 300 lives of jobs, shuffled, repeated and in parts'),
+  },
+  {
+    name: 'skip-ends-nothing',
+    edit: {
+      file: 'src/upkeep/operations/restore-rows.ts',
+      text: "record.overdue === 'skip' ? await this.#purge(rows.filter(isOverdue)) : 0",
+      by: "record.overdue === 'skip' ? rows.filter(isOverdue).length : 0",
+    },
+    test: role('restore-operation', 'overdue jobs: spread over ten minutes, or ended for good'),
+  },
+  {
+    name: 'living-tail-cut',
+    edit: { file: 'src/spool/stream-reader.ts', text: 'if (later === null && isLiving) break;', by: '' },
+    test: unit('spool-damage', 'a torn tail: cut off for a dead process'),
+  },
+  {
+    name: 'audit-without-barrier',
+    edit: {
+      file: 'src/upkeep/journal/auditor.ts',
+      text: 'if (behind.length > 0) {',
+      by: 'if (behind.length > 1_000) {',
+    },
+    test: role('journal-audit', 'audit: a job whose end is still in a spool stays ended'),
+  },
+];
