@@ -164,8 +164,8 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
       },
     });
     const { wentBack } = await recording(spool, { journal });
-    for (let n = 10; n < changes.length; n += 300) {
-      await writer.write(changes.slice(n, n + 300), 'synced');
+    for (let n = 10; n < changes.length; n += 500) {
+      await writer.write(changes.slice(n, n + 500), 'synced');
       await until('a batch', async () => (await count()) > n);
     }
     await until('all rows', isAll);
