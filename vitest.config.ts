@@ -7,7 +7,7 @@ const slow = [
   'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death,store-outage}.test.ts',
   // The suite again on further stores, mutants and long random runs
   'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-shards}.test.ts',
-  'test/role/{intake-bad-input,journal-audit,journal-recorder,registry-mysql}.test.ts',
+  'test/role/{intake-bad-input,journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/{role,system}/compat-php.test.ts',

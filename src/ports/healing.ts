@@ -42,8 +42,10 @@ export type PutOutcome =
   | { readonly kind: 'kept' }
   /** the store's history says that it ended: the journal has to learn that */
   | { readonly kind: 'ended'; readonly end: EndState; readonly version: Version; readonly endedAt: number }
-  /** another note is in force than the caller's: it begins again */
-  | { readonly kind: 'other_note' }
+  /** kept, and the row names another place: the journal has to learn where the job is */
+  | { readonly kind: 'found'; readonly change: Changed }
+  /** the partition had a loss that the caller does not allow, with this note: it begins again */
+  | { readonly kind: 'other_note'; readonly place: string; readonly note: Version }
   /** of `compare`: the row would replace an older version */
   | { readonly kind: 'older' }
   | StoreFailure;
@@ -51,6 +53,15 @@ export type PutOutcome =
 /** What happens with open rows. put: they replace older versions, and lost jobs are put back · replace: only
  *  the former · compare: nothing, and their bodies are not needed */
 export type OpenRows = 'put' | 'replace' | 'compare';
+
+/** In which state a partition takes rows. Before the barrier of a newer loss, the journal may have an older
+ *  row of a job. */
+export interface AllowedNote {
+  /** id of the note that may be in force; 0: none */
+  readonly note: Version;
+  /** without a note: the highest id that may have been healed */
+  readonly healed: Version;
+}
 
 /** What a partition says about its losses. */
 export interface LossState {
@@ -74,10 +85,13 @@ export interface WalkedJob extends JobKey, PushedParts {
 }
 
 export interface Healing {
-  /** Compares the rows with the jobs, and puts back what is lost. `noteId`: the note that the caller works
-   *  on, whose barrier it has passed; 0: rows that arrived late, in partitions without a note. A repeat
-   *  changes nothing. */
-  put(rows: readonly JobRow[], noteId: Version, open?: OpenRows): Promise<readonly PutOutcome[]>;
+  /** Compares the rows with the jobs, and puts back what is lost. `allowed`: by place; absent: all partitions
+   *  without a note. A repeat changes nothing. */
+  put(
+    rows: readonly JobRow[],
+    allowed?: (place: string) => AllowedNote,
+    open?: OpenRows,
+  ): Promise<readonly PutOutcome[]>;
   /** Makes a note if the partition has lower numbers than the journal knows. */
   look(partition: Partition, shipped: ShippedNumbers): Promise<LossState>;
   /** By instance, the newest number that dq reported to the partition as shipped. Changes nothing. */

@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 
 const meta = '{dq:0}:n';
 const key = { topic: 't', id: '1' };
-const other = { kind: 'other_note' };
+const here = `${'5a'.repeat(8)}:0`;
 const pushedParts: PushedParts = {
   ...{ acceptedAt: 1_234_567, priority: 'high', contentType: 'text/x; a=1' },
   ...{ extension: Buffer.from([1, 4, 0, 0, 1, 0]), body: Buffer.from('of the journal') },
@@ -48,7 +48,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
   /** A waiting row that can be put back; its numbers are of the future. */
   const rowOf = (version: number, more: Partial<JobRow> = {}): JobRow => ({
     ...{ ...key, state: 'waiting', version, origin: version, number: version, orderAt: 0, dueAt: 0 },
-    ...{ failures: 0, reason: null, place: 'p', endedOrigin: 0, alertTold: 0, bodyOrigin: version },
+    ...{ failures: 0, reason: null, place: here, endedOrigin: 0, alertTold: 0, bodyOrigin: version },
     pushed: pushedParts,
     ...more,
   });
@@ -67,7 +67,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
       dueAt,
       failures: 3,
     });
-    const [outcome] = await healing.put([row], 0);
+    const [outcome] = await healing.put([row]);
     expect(outcome).toMatchObject({
       kind: 'put',
       change: { version: row.version, origin: row.origin, failures: 3 },
@@ -81,11 +81,11 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     });
     const pushed = { ...pushedParts, body: Buffer.alloc(9_000, 7) };
     const ready = rowOf(row.version + 1, { id: '2', pushed });
-    expect(await healing.put([ready], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([ready])).toMatchObject([{ kind: 'put' }]);
     const [leased] = (await trial.jobs.reserve(0, request)).jobs.filter(({ id }) => id === '2');
     expect(leased).toMatchObject({ version: ready.version, body: Buffer.alloc(9_000, 7) });
     // A repeat changes nothing, and a later push has a higher version.
-    expect(await healing.put([row, ready], 0)).toEqual([{ kind: 'kept' }, { kind: 'kept' }]);
+    expect(await healing.put([row, ready])).toEqual([{ kind: 'kept' }, { kind: 'kept' }]);
     expect((await trial.push('1')).version).toBeGreaterThan(ready.version);
   });
 
@@ -94,7 +94,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     const { version } = await trial.push('clock');
     const dead = { state: 'dead', reason: 'gone', orderAt: 5_000, failures: 2 } as const;
     const [owed, told] = [later(version), later(version) + 1];
-    await healing.put([rowOf(owed, dead), rowOf(told, { ...dead, id: '2', alertTold: told })], 0);
+    await healing.put([rowOf(owed, dead), rowOf(told, { ...dead, id: '2', alertTold: told })]);
     expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', buryReason: 'gone', deadAt: 5_000 });
     expect(await trial.alerts.stateOf({ ...key, version: owed })).toBe('owed');
     expect(await trial.alerts.stateOf({ topic: 't', id: '2', version: told })).toBeNull();
@@ -105,16 +105,16 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     const { trial, healing } = await opened();
     const { version } = await trial.push('1');
     await trial.jobs.cancel([key]);
-    const [outcome] = await healing.put([rowOf(version)], 0);
+    const [outcome] = await healing.put([rowOf(version)]);
     expect(outcome).toMatchObject({ kind: 'ended', end: 'cancelled' });
     expect((outcome as { version: number }).version).toBeGreaterThan(version);
     const job = await trial.reserved('2');
     await trial.jobs.ack([{ ...job, attempt: null }]);
-    expect(await healing.put([rowOf(job.version, { id: '2' })], 0)).toMatchObject([
+    expect(await healing.put([rowOf(job.version, { id: '2' })])).toMatchObject([
       { kind: 'ended', end: 'done', version: job.version },
     ]);
     // A row above the end is put back.
-    expect(await healing.put([rowOf(later(job.version), { id: '2' })], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([rowOf(later(job.version), { id: '2' })])).toMatchObject([{ kind: 'put' }]);
     expect(await trial.history.get({ topic: 't', id: '2' })).toBeNull();
     await sound(trial);
   });
@@ -122,16 +122,16 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
   it('absent, and the row has ended: an entry keeps older rows away', async () => {
     const { under, trial, healing } = await opened();
     const { version } = await trial.push('clock');
-    expect(await healing.put([endedRow(later(version))], 0)).toEqual([{ kind: 'kept' }]);
+    expect(await healing.put([endedRow(later(version))])).toEqual([{ kind: 'kept' }]);
     expect(await under.store.history.get(key)).toMatchObject({ state: 'cancelled' });
-    expect(await healing.put([rowOf(version)], 0)).toMatchObject([{ kind: 'ended' }]);
+    expect(await healing.put([rowOf(version)])).toMatchObject([{ kind: 'ended' }]);
     expect(await trial.jobs.get(key)).toBeNull();
   });
 
   it('live with a higher version: kept', async () => {
     const { trial, healing } = await opened();
     const { version } = await trial.push('1');
-    expect(await healing.put([rowOf(version - 1), endedRow(version - 1)], 0)).toEqual([
+    expect(await healing.put([rowOf(version - 1), endedRow(version - 1)])).toEqual([
       { kind: 'kept' },
       { kind: 'kept' },
     ]);
@@ -141,58 +141,71 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
   it('live with the same version: an end removes it; more failures or a death count; a reserved one is kept', async () => {
     const { trial, healing } = await opened();
     const { version } = await trial.push('1', { when: { delayMs: farOffMs } });
-    expect(await healing.put([rowOf(version)], 0)).toEqual([{ kind: 'kept' }]);
+    expect(await healing.put([rowOf(version)])).toEqual([{ kind: 'kept' }]);
     const dueAt = Date.now() + 2 * farOffMs;
-    expect(await healing.put([rowOf(version, { failures: 2, dueAt })], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([rowOf(version, { failures: 2, dueAt })])).toMatchObject([{ kind: 'put' }]);
     expect(await trial.jobs.get(key)).toMatchObject({ failures: 2, dueAt, version });
     const dead = rowOf(version, { state: 'dead', reason: 'no_retry', orderAt: 7, failures: 2 });
-    expect(await healing.put([dead], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([dead])).toMatchObject([{ kind: 'put' }]);
     expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', buryReason: 'no_retry' });
-    expect(await healing.put([endedRow(version, 'expired')], 0)).toEqual([{ kind: 'removed' }]);
+    expect(await healing.put([endedRow(version, 'expired')])).toEqual([{ kind: 'removed' }]);
     expect(await trial.jobs.get(key)).toBeNull();
     const job = await trial.reserved('2');
     const more = rowOf(job.version, { id: '2', failures: 9 });
-    expect(await healing.put([more], 0)).toEqual([{ kind: 'kept' }]);
-    expect(
-      await healing.put(
-        [endedRow(job.version, 'done')].map((row) => ({ ...row, id: '2' })),
-        0,
-      ),
-    ).toEqual([{ kind: 'removed' }]);
+    expect(await healing.put([more])).toEqual([{ kind: 'kept' }]);
+    expect(await healing.put([endedRow(job.version, 'done')].map((row) => ({ ...row, id: '2' })))).toEqual([
+      { kind: 'removed' },
+    ]);
     expect(await trial.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
   });
 
   it('live with a lower version: replaced by the row, or removed by its end', async () => {
     const { trial, healing } = await opened();
     const job = await trial.reserved('1');
-    expect(await healing.put([rowOf(later(job.version))], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([rowOf(later(job.version))])).toMatchObject([{ kind: 'put' }]);
     expect(await trial.jobs.get(key)).toMatchObject({
       ...{ version: later(job.version), body: Buffer.from('of the journal'), state: 'ready' },
     });
     expect(await trial.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
     await sound(trial);
     const end = later(later(job.version));
-    expect(await healing.put([endedRow(end)], 0)).toEqual([{ kind: 'removed' }]);
-    expect(await healing.put([rowOf(end - 1)], 0)).toMatchObject([{ kind: 'ended', version: end }]);
+    expect(await healing.put([endedRow(end)])).toEqual([{ kind: 'removed' }]);
+    expect(await healing.put([rowOf(end - 1)])).toMatchObject([{ kind: 'ended', version: end }]);
   });
 
   it('works on one note only: not under another one, nor after it was healed, and late rows without one', async () => {
     const { under, trial, healing } = await opened();
     const { version } = await trial.push('clock');
     const row = rowOf(later(version));
+    const allowed = (note: number, healed: number) => () => ({ note, healed });
+    const other = { kind: 'other_note', place: here, note: version };
     await under.raw.hset(meta, 'heal', `1 ${version} jobs`);
-    expect(await healing.put([row], 0)).toEqual([other]);
-    expect(await healing.put([row], version - 1)).toEqual([other]);
-    expect(await healing.put([row], version + 1)).toEqual([other]);
+    expect(await healing.put([row])).toEqual([other]);
+    for (const its of [version - 1, version + 1])
+      expect(await healing.put([row], allowed(its, its))).toEqual([other]);
     await under.raw.hset(meta, 'heal', String(version));
-    expect(await healing.put([row], version)).toEqual([other]);
-    // Of another bucket's note: the row has its home here by now.
-    expect(await healing.put([row], version + 1)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([row], allowed(version, version - 1))).toEqual([other]);
+    // Of another partition's note: this one was healed meanwhile.
+    expect(await healing.put([row], allowed(version, version))).toMatchObject([{ kind: 'put' }]);
     await under.raw.hset(meta, 'heal', `1 ${version} jobs`);
-    expect(await healing.put([{ ...row, id: '2' }], version)).toMatchObject([{ kind: 'put' }]);
+    const second = { ...row, id: '2' };
+    expect(await healing.put([second], allowed(version, 0))).toMatchObject([{ kind: 'put' }]);
     await under.raw.hset(meta, 'heal', String(version));
-    expect(await healing.put([{ ...row, id: '3' }], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([{ ...row, id: '3' }])).toMatchObject([{ kind: 'put' }]);
     expect(await trial.jobs.get({ topic: 't', id: '3' })).not.toBeNull();
+  });
+
+  it('live, and the row names another place: found here, unless only one of them is dead', async () => {
+    const { trial, healing } = await opened();
+    const { version } = await trial.push('1', { when: { delayMs: farOffMs } });
+    const row = rowOf(version, { place: `${'5b'.repeat(8)}:0` });
+    const [outcome] = await healing.put([row]);
+    expect(outcome).toMatchObject({ kind: 'found', change: { version, failures: 0, place: here } });
+    expect((outcome as { change: { number: number } }).change.number).toBeGreaterThan(version);
+    expect(await healing.put([{ ...row, place: here }])).toEqual([{ kind: 'kept' }]);
+    const dead = { ...row, state: 'dead', reason: 'gone', orderAt: 5_000 } as const;
+    expect(await healing.put([dead])).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([row, dead])).toMatchObject([{ kind: 'kept' }, { kind: 'found' }]);
   });
 
   it('look: makes a note when a writer or a mark has a lower number, raises marks, and forgets writers', async () => {
@@ -235,7 +248,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     const { trial, healing } = await opened();
     const { version } = await trial.push('1');
     const rows = [rowOf(later(version)), rowOf(later(version), { id: 'absent' })];
-    expect(await healing.put(rows, 0, 'replace')).toMatchObject([{ kind: 'put' }, { kind: 'kept' }]);
+    expect(await healing.put(rows, undefined, 'replace')).toMatchObject([{ kind: 'put' }, { kind: 'kept' }]);
     expect(await trial.jobs.get(key)).toMatchObject({ version: later(version) });
     expect(await trial.jobs.get({ topic: 't', id: 'absent' })).toBeNull();
   });
@@ -249,7 +262,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
       rowOf(later(version), { id: 'absent' }),
       rowOf(later(other), { id: '2', state: 'cancelled', endedOrigin: later(other) }),
     ];
-    expect(await healing.put(rows, 0, 'compare')).toMatchObject([
+    expect(await healing.put(rows, undefined, 'compare')).toMatchObject([
       ...[{ kind: 'older' }, { kind: 'kept' }, { kind: 'removed' }],
     ]);
     expect(await trial.jobs.get(key)).toMatchObject({ version });
@@ -344,9 +357,9 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     const { version } = await trial.push('clock');
     await under.raw.config('SET', 'maxmemory', '1');
     const full = { kind: 'not_stored', code: 'redis_full' };
-    expect(await healing.put([rowOf(later(version))], 0)).toEqual([full]);
+    expect(await healing.put([rowOf(later(version))])).toEqual([full]);
     await under.raw.config('SET', 'maxmemory', '0');
-    expect(await healing.put([rowOf(later(version))], 0)).toMatchObject([{ kind: 'put' }]);
+    expect(await healing.put([rowOf(later(version))])).toMatchObject([{ kind: 'put' }]);
   });
 });
 

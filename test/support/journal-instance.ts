@@ -47,6 +47,8 @@ export type InstanceOptions = OneShardOptions & {
   readonly isWhole?: boolean;
   /** how long a healing waits for the other instances */
   readonly barrierMs?: number;
+  /** instead of a store whose list has one shard */
+  readonly under?: OpenedRedis;
 };
 
 /** Makes a database with the tables of the journal. */
@@ -68,10 +70,10 @@ export async function journalInstance(
   server: RedisServer,
   mysql: ConstructorParameters<typeof MysqlJournal>[0],
   instance: number,
-  { mode = 'sync', isWhole = false, barrierMs = 5_000, ...more }: InstanceOptions = {},
+  { mode = 'sync', isWhole = false, barrierMs = 5_000, under: opened, ...more }: InstanceOptions = {},
 ): Promise<JournalInstance> {
   const stream = { instance, incarnation: 1 };
-  const under = await openOn(server, { writer: `${instance}.1`, ...more });
+  const under = opened ?? (await openOn(server, { writer: `${instance}.1`, ...more }));
   const spool = spoolDirectory();
   const writer = await writerIn(spool, { stream, mode, segmentBytes: 1024 * 1024 });
   const journal = new MysqlJournal(mysql);

@@ -133,7 +133,7 @@ export class Auditor implements Service {
     const open = (await journal.rows(jobs)).filter(
       (row) => row.state === 'waiting' && isRestorable(row) && (row.pushed?.acceptedAt ?? 0) >= since,
     );
-    const outcomes = await healing.put(open, 0);
+    const outcomes = await healing.put(open);
     await record(open.flatMap((row, i) => changeOf(row, outcomes[i] ?? { kind: 'kept' })));
     return countsOf(outcomes);
   }

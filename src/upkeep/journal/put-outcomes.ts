@@ -21,14 +21,14 @@ export function countsOf(outcomes: readonly PutOutcome[]): RestoreCounts {
     done: outcomes.length - count('older'),
     put: count('put'),
     removed: count('removed'),
-    kept: count('kept', 'ended'),
+    kept: count('kept', 'ended', 'found'),
   };
 }
 
 /** Empty: nothing. */
 export function changeOf(row: JobRow, outcome: PutOutcome): readonly Change[] {
   const { topic, id, state, orderAt, reason, place } = row;
-  if (outcome.kind === 'put') {
+  if (outcome.kind === 'put' || outcome.kind === 'found') {
     const deadAt = state === 'dead' ? orderAt : null;
     return [{ kind: 'restored', topic, id, isOwn: true, deadAt, reason, ...outcome.change }];
   }

@@ -6,10 +6,10 @@
 // two workers do no harm.
 
 import type { Version } from '../../core/job.ts';
-import type { Change } from '../../core/journal/change.ts';
+import { type Change, instantOf } from '../../core/journal/change.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/journal/job-row.ts';
 import { limits } from '../../core/limits.ts';
-import type { Healing, LossNote, OpenRows } from '../../ports/healing.ts';
+import type { AllowedNote, Healing, LossNote, OpenRows } from '../../ports/healing.ts';
 import type { JournalDb, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
@@ -20,7 +20,7 @@ import { upkeepLimits } from '../limits.ts';
 import { shippedByAll } from './barrier.ts';
 import type { JournalWatch } from './journal-watch.ts';
 import { type Looker, shardOf } from './looker.ts';
-import { changeOf, countsOf, noCounts, sumOf } from './put-outcomes.ts';
+import { changeOf, countsOf, sumOf } from './put-outcomes.ts';
 
 export interface RestorerOptions {
   readonly healing: Healing;
@@ -47,6 +47,9 @@ interface Cursor {
   readonly page: string | null;
 }
 
+/** By place, the last losses that the barrier covers. */
+type Losses = ReadonlyMap<string, Version>;
+
 /** The work is not needed any more, or another worker has it. */
 class WorkEnded extends Error {}
 
@@ -54,6 +57,10 @@ export class Restorer implements Service {
   readonly #options: RestorerOptions;
   readonly #loop: Loop;
   readonly #failures: FailureLog;
+  /** The barrier that was passed last. Another worker raises its own: it does not know the losses. */
+  #passed: { readonly work: number; readonly losses: Losses } | null = null;
+  /** the last loss that a row met and its barrier does not cover */
+  #met = '';
   #isDraining = false;
 
   constructor(options: RestorerOptions) {
@@ -121,7 +128,7 @@ export class Restorer implements Service {
       const began = performance.now();
       const { rows, nextCursor } = await journal.changedAbove(0, [work.about], at.cursor, { upTo: highest });
       const wanted = rows.filter(isPut);
-      const counts = sumOf(at.counts, await this.#put(wanted, () => 0, 'put'));
+      const counts = sumOf(at.counts, await this.#put(wanted, undefined, 'put'));
       at = { ...at, counts, cursor: nextCursor };
       if (nextCursor === null) break;
       await this.#save(at);
@@ -131,7 +138,7 @@ export class Restorer implements Service {
   }
 
   async #heal(work: RestoreWork): Promise<void> {
-    const { looker, journal, healing, instance, isListed, log, watch } = this.#options;
+    const { looker, journal, instance, isListed, log, watch } = this.#options;
     await looker.lookAt(work.about);
     const notes = byShard(looker.notes).get(work.about) ?? [];
     let at: RestoreWork = work;
@@ -144,7 +151,7 @@ export class Restorer implements Service {
       if (work.cursor === null)
         log.notice('restorer: the store lost changes; heals it from the journal', {
           shard: work.about,
-          from,
+          since: from === 0 ? 'its first job' : new Date(instantOf(from)).toISOString(),
         });
       await watch?.lost(work.about, from, work.cursor !== null);
       at = await this.#passBarrier(at);
@@ -152,7 +159,7 @@ export class Restorer implements Service {
       await looker.lookAt(work.about);
       this.#checkNotes(notes);
       at = await this.#compareAll(at, notes, from);
-      for (const note of notes) await healing.advance(note, 'healed');
+      for (const note of notes) await this.#advance(note, 'healed');
       log.notice('restorer: the store is healed', { shard: work.about, ...at.counts });
       await watch?.healed(work.about, at.counts);
     }
@@ -170,7 +177,7 @@ export class Restorer implements Service {
       return;
     }
     log.notice('restorer: restores the jobs of a removed shard on the others', { shard: work.about });
-    let at = await this.#passBarrier(work, 'waiting');
+    let at = cursorOf(work) === null ? await this.#passBarrier(work, 'waiting') : work;
     const places = Array.from({ length: upkeepLimits.bucketsMax }, (_, bucket) => `${work.about}:${bucket}`);
     if (cursorOf(at)?.part === 'waiting') {
       at = await this.#compare(at, [], (page) => journal.open('waiting', places, page), false);
@@ -184,7 +191,10 @@ export class Restorer implements Service {
   /** Waits until the living instances have shipped what their spools held. */
   async #passBarrier(work: RestoreWork, first: Cursor['part'] = 'ends'): Promise<RestoreWork> {
     const { journal, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
-    if (cursorOf(work) !== null) return work;
+    const cursor = cursorOf(work);
+    const losses = this.#losses();
+    const isCovered = ([place, id]: [string, Version]) => this.#passed?.losses.get(place) === id;
+    if (cursor !== null && this.#passed?.work === work.no && [...losses].every(isCovered)) return work;
     const { barrier, behind } = await shippedByAll(journal, {
       seenMs: upkeepLimits.restoreSeenMs,
       maxMs: barrierMs,
@@ -198,7 +208,16 @@ export class Restorer implements Service {
         { hosts },
       );
     }
-    return this.#saveAt(work, { barrier, part: first, page: null });
+    this.#passed = { work: work.no, losses };
+    // What an earlier barrier allowed to compare is compared.
+    return this.#saveAt(work, { part: first, page: null, ...cursor, barrier });
+  }
+
+  /** The known losses of all shards: a row visits each place where its job may be. */
+  #losses(): Losses {
+    const { looker } = this.#options;
+    const all = [...looker.partitions.keys()].map((place) => [place, looker.lastLossAt(place) ?? 0] as const);
+    return new Map(all.filter(([, id]) => id > 0));
   }
 
   /** The ids that changed above `from`; without a log that old all open rows. */
@@ -212,7 +231,7 @@ export class Restorer implements Service {
         const read = (page: string | null) => journal.changedAbove(from, places, page, { bodies: false });
         at = await this.#compare(at, notes, read, true);
       }
-      for (const note of notes) if (note.phase === 'ends') await this.#advance(note);
+      for (const note of notes) if (note.phase === 'ends') await this.#advance(note, 'jobs');
       const oldest = await journal.oldestChange();
       const isLogged = from > 0 && oldest !== null && oldest <= from;
       at = await this.#saveAt(at, { ...barrierOf(at), part: isLogged ? 'changed' : 'waiting', page: null });
@@ -228,8 +247,8 @@ export class Restorer implements Service {
     return this.#compare(at, notes, (page) => journal.open('dead', places, page), false);
   }
 
-  async #advance(note: LossNote): Promise<void> {
-    if (!(await this.#options.healing.advance(note, 'jobs'))) throw new WorkEnded();
+  async #advance(note: LossNote, to: 'jobs' | 'healed'): Promise<void> {
+    if (!(await this.#options.healing.advance(note, to))) throw new WorkEnded();
   }
 
   /** Compares page by page, from the cursor on, and reads a page ahead. `isEnds`: ended rows, and open ones
@@ -241,6 +260,15 @@ export class Restorer implements Service {
     isEnds: boolean,
   ): Promise<RestoreWork> {
     const ids = new Map(notes.map(({ place, id }) => [place, id]));
+    const losses = this.#passed?.losses;
+    const allowed = (place: string): AllowedNote => {
+      const own = ids.get(place);
+      // The healing of an own note ends this work. Another shard may be healed meanwhile.
+      if (own !== undefined) return { note: own, healed: own - 1 };
+      const last = losses?.get(place) ?? 0;
+      return { note: last, healed: last };
+    };
+    const allowedHere = notes.length === 0 ? undefined : allowed;
     let at = work;
     let ahead = read((cursorOf(at) as Cursor).page);
     for (;;) {
@@ -253,8 +281,7 @@ export class Restorer implements Service {
         ahead.catch(() => undefined);
       }
       const wanted = rows.filter(isEnds ? isPut : isRestorable);
-      const noteOf = (row: JobRow) => ids.get(row.place) ?? 0;
-      const counts = await this.#put(wanted, noteOf, isEnds ? 'compare' : 'put');
+      const counts = await this.#put(wanted, allowedHere, isEnds ? 'compare' : 'put');
       this.#options.watch?.compared(counts);
       at = await this.#saveAt({ ...at, counts: sumOf(at.counts, counts) }, { ...cursor, page: nextCursor });
       if (nextCursor === null) return at;
@@ -265,33 +292,35 @@ export class Restorer implements Service {
   /** Rejects with StoreError unless each row was compared. */
   async #put(
     rows: readonly JobRow[],
-    noteOf: (row: JobRow) => Version,
+    allowed: ((place: string) => AllowedNote) | undefined,
     open: OpenRows,
   ): Promise<RestoreCounts> {
-    const groups = new Map<Version, JobRow[]>();
-    for (const row of rows) {
-      const note = noteOf(row);
-      const group = groups.get(note);
-      if (group === undefined) groups.set(note, [row]);
-      else group.push(row);
-    }
-    let counts = noCounts;
     const { healing, journal, record } = this.#options;
-    for (const [note, group] of groups) {
-      const outcomes = await healing.put(group, note, open);
-      await record(outcomes.flatMap((outcome, i) => changeOf(group[i] as JobRow, outcome)));
-      for (const outcome of outcomes) {
-        if (outcome.kind === 'other_note') throw new WorkEnded();
-        if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') throw new StoreError(outcome);
-      }
-      counts = sumOf(counts, countsOf(outcomes));
-      const older = group.filter((_, i) => outcomes[i]?.kind === 'older');
-      for (let at = 0; at < older.length; at += upkeepLimits.restoreRows) {
-        const full = await journal.rows(older.slice(at, at + upkeepLimits.restoreRows));
-        counts = sumOf(counts, await this.#put(full.filter(isPut), noteOf, 'replace'));
-      }
+    const outcomes = await healing.put(rows, allowed, open);
+    await record(outcomes.flatMap((outcome, i) => changeOf(rows[i] as JobRow, outcome)));
+    for (const outcome of outcomes) {
+      if (outcome.kind === 'other_note') this.#meets(outcome);
+      if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') throw new StoreError(outcome);
+    }
+    let counts = countsOf(outcomes);
+    const older = rows.filter((_, i) => outcomes[i]?.kind === 'older');
+    for (let at = 0; at < older.length; at += upkeepLimits.restoreRows) {
+      const full = await journal.rows(older.slice(at, at + upkeepLimits.restoreRows));
+      counts = sumOf(counts, await this.#put(full.filter(isPut), allowed, 'replace'));
     }
     return counts;
+  }
+
+  /** The work goes on when it is claimed again, after a barrier that covers this loss. */
+  #meets({ place, note }: { readonly place: string; readonly note: Version }): never {
+    const met = `${place} ${note}`;
+    if (met !== this.#met)
+      this.#options.log.notice('restorer: waits: a partition lost changes after the barrier', {
+        place,
+        note,
+      });
+    this.#met = met;
+    throw new WorkEnded();
   }
 
   /** Whether the notes are still in force. */

@@ -102,7 +102,7 @@ export class RestoreRows {
       record.overdue === 'spread'
         ? wanted.map((row) => (isOverdue(row) ? spread(row, record) : row))
         : wanted;
-    const outcomes = await this.#healing.put(put, 0);
+    const outcomes = await this.#healing.put(put);
     await write(outcomes.flatMap((outcome, i) => changeOf(put[i] as JobRow, outcome)));
     const open = new Set<string>();
     for (const [i, { kind }] of outcomes.entries()) {

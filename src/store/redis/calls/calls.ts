@@ -23,8 +23,8 @@ export interface Placed<I> {
 
 export interface ItemCall<I, O> {
   readonly script: ScriptName;
-  /** of a batch */
-  args(items: readonly Placed<I>[]): readonly Arg[];
+  /** of a batch; `place`: as Shards.placeOf */
+  args(items: readonly Placed<I>[], place: string | null): readonly Arg[];
   /** The outcomes of a batch. `above`: the job is not here; its versions here never exceeded that number.
    *  `place`: as Shards.placeOf. */
   read(
@@ -191,9 +191,9 @@ async function answersOf<I, O>(
   call: ItemCall<I, O>,
 ): Promise<readonly (O | StoreFailure | { readonly above: number })[]> {
   try {
-    const reply = await shards.run(call.script, partition, call.args(batch), batch[0]?.route.list);
-    const items = batch.map(({ item }) => item);
     const place = shards.placeOf(partition);
+    const reply = await shards.run(call.script, partition, call.args(batch, place), batch[0]?.route.list);
+    const items = batch.map(({ item }) => item);
     const outcomes = call.read(reply, items, place);
     if (place !== null) shards.received(partition, Math.max(0, ...outcomes.map(numberIn)));
     return outcomes;

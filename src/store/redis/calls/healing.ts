@@ -6,6 +6,7 @@ import { limits } from '../../../core/limits.ts';
 import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
 import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
 import type {
+  AllowedNote,
   Healing,
   LossState,
   OpenRows,
@@ -48,10 +49,13 @@ export function healingCalls(shards: Shards): Healing {
     return { place, note: { ...note, phase: phase === 'jobs' ? 'jobs' : 'ends' }, healed: 0 };
   };
   return {
-    async put(rows, noteId, open = 'put') {
+    async put(rows, allowed = noNote, open = 'put') {
       const outcomes = await callItems<JobRow, Answer>(shards, rows, {
         script: 'restore',
-        args: (batch) => [noteId, ...restoreArgs(batch, open)],
+        args: (batch, place) => {
+          const { note, healed } = allowed(place ?? '');
+          return [note, healed, ...restoreArgs(batch, open, place ?? '')];
+        },
         read: (reply, items, place) => readPuts(reply, items, place ?? ''),
         batches: (items) => batchesBySize(items, ({ pushed }) => pushed?.body.length ?? 0),
         isElsewhere: ({ kind }) => kind === 'absent',
@@ -160,12 +164,14 @@ function lookArgs({ writers, marks, forget }: ShippedNumbers): readonly Arg[] {
   ];
 }
 
-function restoreArgs(batch: readonly Placed<JobRow>[], open: OpenRows): readonly Arg[] {
+const noNote = (): AllowedNote => ({ note: 0, healed: Number.MAX_SAFE_INTEGER });
+
+function restoreArgs(batch: readonly Placed<JobRow>[], open: OpenRows, place: string): readonly Arg[] {
   let bytesMax = 0;
   for (const { item } of batch) bytesMax += fixedBytes + keyBytesMax(item) + tailBytesMax(tailOf(item));
   const text = Buffer.allocUnsafe(bytesMax);
   let at = 0;
-  for (const placed of batch) at = writeRow(text, at, placed, open);
+  for (const placed of batch) at = writeRow(text, at, placed, howOf(placed, open, place));
   const apart = batch.map(({ item }) => tailOf(item)).filter(liesApart);
   return [text.subarray(0, at), ...apart.map(({ body }) => body)];
 }
@@ -180,17 +186,19 @@ const emptyTail: TailParts = {
   ...{ priority: 'normal', contentType: null, extension: null, body: Buffer.alloc(0) },
 };
 
+function howOf({ item: row, isEarlier }: Placed<JobRow>, open: OpenRows, place: string): number {
+  if (isEnded(row)) return Number(isEarlier);
+  const only = Math.max(Number(isEarlier), openCodes[open]);
+  if (row.place === place) return only;
+  return only + 4 + (isEarlier ? 8 : 0);
+}
+
 /** Returns the offset after it. */
-function writeRow(
-  text: Buffer,
-  start: number,
-  { item: row, isEarlier }: Placed<JobRow>,
-  open: OpenRows,
-): number {
+function writeRow(text: Buffer, start: number, { item: row }: Placed<JobRow>, how: number): number {
   const tail = tailOf(row);
   let at = writeKey(text, start, row);
   at = text.writeUInt8(stateOf(row), at);
-  at = text.writeUInt8(isEnded(row) ? Number(isEarlier) : Math.max(Number(isEarlier), openCodes[open]), at);
+  at = text.writeUInt8(how, at);
   at = writeSafe(text, at, row.version);
   at = writeSafe(text, at, row.origin);
   at = text.writeUIntBE(row.dueAt, at, 6);
@@ -215,7 +223,7 @@ function stateOf({ state }: JobRow): number {
 
 type Answer = PutOutcome | { readonly kind: 'absent' };
 
-const kinds = ['absent', 'put', 'removed', 'kept', 'ended', 'other_note', 'older'] as const;
+const kinds = ['absent', 'put', 'removed', 'kept', 'ended', 'other_note', 'older', 'found'] as const;
 const openCodes: Readonly<Record<OpenRows, number>> = { put: 0, replace: 1, compare: 2 };
 
 function readPuts(reply: unknown, rows: readonly JobRow[], place: string): readonly Answer[] {
@@ -224,9 +232,13 @@ function readPuts(reply: unknown, rows: readonly JobRow[], place: string): reado
   return rows.map(() => {
     const kind = kinds[text.readUInt8(at)] ?? 'kept';
     at += 1;
-    if (kind === 'put') {
+    if (kind === 'put' || kind === 'found') {
       at += changeBytes;
       return { kind, change: readChange(text, at - changeBytes, place) };
+    }
+    if (kind === 'other_note') {
+      at += 7;
+      return { kind, place, note: readSafe(text, at - 7) };
     }
     if (kind !== 'ended') return { kind };
     at += 14;

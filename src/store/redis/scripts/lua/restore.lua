@@ -1,21 +1,23 @@
 #!lua
 -- restore: compares rows of the journal with the jobs, and puts back what is lost.
 -- @keys P
--- @args id of the caller's note (0 = a bucket without one); one text with all rows, then each body that lies
---   apart, in their order. Per row: length (1) and topic, length (2) and tag+id, state (0 waiting, 3 dead,
---   4 + code of the end), 1 = an open row only replaces an older version, 2 = not that either, version,
---   origin (7 each), due (6), failures (2), acceptedAt (6), deadAt (6), reason, 1 = its alert is settled,
---   flags as in push, length (2) and tail
+-- @args id of the note that may be in force (0 = none); without one, the highest id that may have been
+--   healed; one text with all rows, then each body that lies apart, in their order. Per row: length (1) and
+--   topic, length (2) and tag+id, state (0 waiting, 3 dead, 4 + code of the end), 1 = an open row only
+--   replaces an older version, 2 = not that either, + 4 = the open row names another place than this one,
+--   + 8 = and this one is not its home, version, origin (7 each), due (6), failures (2), acceptedAt (6),
+--   deadAt (6), reason, 1 = its alert is settled, flags as in push, length (2) and tail
 -- @returns one text, per row: kind (0 absent, and not put here, 1 put, 2 removed, 3 kept, 4 ended here,
---   5 another note is in force, 6 an older version is here, for a 2 in the row); after a 1 its change,
---   after a 4 code of the end, version (7), endedAt (6)
+--   5 not a note of the caller, 6 an older version is here, for a 2 in the row, 7 kept, and the row names
+--   another place); after a 1 or 7 its change, after a 4 code of the end, version (7), endedAt (6), after a 5
+--   id of the last note (7)
 -- @writes history entries; sets and records as push, retry and bury
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends
 -- Why: a full server rejects the whole script before its first write, and the caller sends it again.
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
-local expected = tonumber(ARGV[4])
--- A row of a bucket with a note may have its home in another one by now, which has none.
-local is_allowed = note and note.id == expected or not note and (expected == 0 or healed < expected)
+-- Before the barrier of a newer note, the journal may have an older row of the job.
+local is_allowed
+if note then is_allowed = note.id == tonumber(ARGV[4]) else is_allowed = healed <= tonumber(ARGV[5]) end
 
 -- → waiting or dead, as the row says. The job is in no set.
 local function place(job, row)
@@ -52,23 +54,29 @@ end
 -- The job has the version of the row.
 local function compare(job, row)
   if row.state > 3 then return remove(job, row) end
-  if job.state == 2 or job.state == 3 then return '\3' end
-  if row.state ~= 3 and row.failures <= job.failures then return '\3' end
+  if job.state == 2 or job.state == 3 or row.state ~= 3 and row.failures <= job.failures then
+    -- It was put here, and the change did not get into the journal.
+    if row.is_elsewhere and (job.state == 3) == (row.state == 3) then return '\7' .. change_of(job) end
+    return '\3'
+  end
   leave_place(job)
   place(job, row)
   return '\1' .. change_of(job)
 end
 
 local function restore(row)
-  if not is_allowed then return '\5' end
+  if not is_allowed then return '\5' .. struct.pack('>I7', note and note.id or healed) end
   local job = find(row.topic, row.tid)
   if job and job.version > row.version then return '\3' end
   if job and job.version == row.version then return compare(job, row) end
   if job then
     if row.state > 3 then return remove(job, row) end
-    if row.is_asked then return '\6' end
+    if row.is_asked and not row.is_onward then return '\6' end
     displace(job, field_of(job.no, job.tid))
-    return put(row)
+    if not row.is_onward then return put(row) end
+    -- The version of the row may be live in its own place: it must not be put here too.
+    call('HDEL', P .. ':j', field_of(job.no, job.tid))
+    return '\0'
   end
   local f = field_of(topic_number_made(row.topic), row.tid)
   local ended = call('HGET', P .. ':h', f)
@@ -82,13 +90,14 @@ local function restore(row)
   return '\3'
 end
 
-local answers, at, apart = {}, 1, 5
-while at <= #ARGV[5] do
+local answers, at, apart = {}, 1, 6
+while at <= #ARGV[6] do
   local row, only, told = {}, 0, 0
   row.topic, row.tid, row.state, only, row.version, row.origin, row.due, row.failures, row.accepted, row.dead_at,
     row.reason, told, row.flags, row.tail, at =
-    struct.unpack('>Bc0 I2c0 BB I7I7 I6I2 I6I6 BBB I2c0', ARGV[5], at)
-  row.only, row.is_asked, row.is_told = only > 0, only == 2, told == 1
+    struct.unpack('>Bc0 I2c0 BB I7I7 I6I2 I6I6 BBB I2c0', ARGV[6], at)
+  row.only, row.is_asked, row.is_told = only % 4 > 0, only % 4 == 2, told == 1
+  row.is_elsewhere, row.is_onward = only % 8 >= 4, only >= 8
   if row.flags % 64 >= 32 then
     apart = apart + 1
     row.body = ARGV[apart]
