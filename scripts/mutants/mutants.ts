@@ -61,7 +61,7 @@ export const mutants: readonly Mutant[] = [
       text: 'if (!isOwn || (loss !== null && number > loss)) continue;',
       by: 'if (!isOwn || number >= 0) continue;',
     },
-    test: healing('an instance that ships after the healing was down meanwhile: its jobs come back'),
+    test: healing('a process that stops between store and spool until the healing is over'),
   },
   {
     name: 'put-without-history',

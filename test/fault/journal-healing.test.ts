@@ -235,6 +235,40 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     expect(await one.under.raw.hget(meta, 'heal')).toBeNull();
   });
 
+  it('a process that stops between store and spool until the healing is over: its changes count', async () => {
+    const [one, two] = await twoInstances('sync', 500);
+    await two.stop();
+    const { jobs } = one.under.store;
+    const [late, cancelled] = [
+      { topic: 't', id: 'late' },
+      { topic: 't', id: 'cancelled' },
+    ];
+    const job = jobOf('late', { when: { delayMs: farOffMs } });
+    await one.store.jobs.push([{ ...job, id: 'cancelled' }]);
+    await until('the row', async () => (await one.journal.db.rows([cancelled])).length > 0);
+    const [stored] = await jobs.push([job]);
+    const [end] = await jobs.cancel([cancelled]);
+    if (stored?.kind !== 'stored' || end?.kind !== 'cancelled' || end.change === undefined)
+      throw new Error('no changes');
+    await server.ask('FLUSHALL');
+    await until('the healing', async () => /^\d+$/.test((await one.under.raw.hget(meta, 'heal')) ?? ''));
+    expect(await jobs.get(late)).toBeNull();
+    expect(await jobs.get(cancelled)).not.toBeNull();
+    const { version, dueAt, place = '' } = stored;
+    const numbers = { number: version, version, origin: version, dueAt, failures: 0, acceptedAt: 1 };
+    const { priority, contentType, body } = job;
+    const pushed = { priority, contentType, body, extension: null };
+    await one.journal.record([
+      { kind: 'accepted', isOwn: true, ...late, place, ...numbers, ...pushed },
+      {
+        ...{ kind: 'ended', end: 'cancelled', attempt: null, isOwn: true, ...cancelled, ...end.change },
+        version: end.change.number,
+      },
+    ]);
+    await until('the late push', async () => (await jobs.get(late)) !== null);
+    await until('the late end', async () => (await jobs.get(cancelled)) === null);
+  });
+
   it('twice, the second time in the middle of the first healing', async () => {
     const both = await twoInstances();
     const promises = new Promises();
