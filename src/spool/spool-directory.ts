@@ -164,6 +164,8 @@ export class SpoolDirectory implements SpooledStreams {
   async setAside(segment: FoundSegment): Promise<void> {
     const late = join(this.path, 'late');
     makeDirectory(late, 0o700);
+    // Its reader would go on in the moved file.
+    await this.#readers.get(`${segment.instance}-${segment.incarnation}`)?.close();
     await rename(join(this.path, fileNameOf(segment)), join(late, fileNameOf(segment)));
     await syncDirectory(late);
     await syncDirectory(this.path);

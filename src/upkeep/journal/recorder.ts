@@ -7,7 +7,7 @@
 import { type Change, instantOf } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
 import type { JournalDb, ShipOutcome, ShippedBatch } from '../../ports/journal.ts';
-import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
+import type { FoundStream, SpooledStreams, StreamPart, StreamPosition } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
@@ -215,9 +215,9 @@ export class Recorder implements Service {
     const { incarnation } = stream;
     const from = this.#positions?.get(incarnation) ?? start;
     const title = titleOf(incarnation);
-    await this.#setAsideLate(stream, from, title !== null);
     const part = await spool.read(stream, from, title !== null, upkeepLimits.journalBatch);
     this.#report(part, incarnation);
+    if (await this.#setAsideLate(stream, from, part, title !== null)) return true;
     const { next, changes } = part;
     if (changes.length > 0 || next.segment !== from.segment || next.offset !== from.offset) {
       const marks = await looker.report(changes);
@@ -290,25 +290,33 @@ export class Recorder implements Service {
     return last;
   }
 
-  /** Sets aside unread segments from before the retention: ends that outrank their rows may be removed from
-   *  the database already. A living process still writes into its last two, which may be old and empty. */
-  async #setAsideLate(stream: FoundStream, from: StreamPosition, isLiving: boolean): Promise<void> {
-    const { retentionMs } = this.#options;
+  /** Sets aside the segment of unread changes from before the retention: ends that outrank their rows may be
+   *  removed from the database already. Its clock is that of the numbers: a host may have booted with a wrong
+   *  one. Found changes have none of their own. A living process still writes into its last two segments. */
+  async #setAsideLate(
+    stream: FoundStream,
+    from: StreamPosition,
+    { changes }: StreamPart,
+    isLiving: boolean,
+  ): Promise<boolean> {
+    const { retentionMs, spool, log } = this.#options;
     const oldest = Date.now() - retentionMs + Math.min(upkeepLimits.journalLateMs, retentionMs / 2);
-    const late = (isLiving ? stream.segments.slice(0, -2) : stream.segments).filter(
-      ({ segment, writtenAt }) => segment >= from.segment && writtenAt < oldest,
-    );
-    for (const segment of late) {
-      await this.#options.spool.setAside(segment);
-      this.#options.log.error(
-        'recorder: a segment of the spool is too old to be merged; it is kept in late/',
-        undefined,
-        {
-          incarnation: segment.incarnation,
-          segment: segment.segment,
-        },
-      );
-    }
+    const candidates = isLiving ? stream.segments.slice(0, -2) : stream.segments;
+    const old = changes.findIndex(({ isOwn, number }) => isOwn && instantOf(number) < oldest);
+    const isFound = changes.length > 0 && !changes.some(({ isOwn }) => isOwn);
+    const isOldFile = isFound && candidates.some(({ writtenAt }) => writtenAt < oldest);
+    if (candidates.length === 0 || (old < 0 && !isOldFile)) return false;
+    const upToIt = { changes: Math.max(0, old) + 1, bytes: Number.POSITIVE_INFINITY };
+    const { next } = await spool.read(stream, from, isLiving, upToIt);
+    const late = candidates.find(({ segment }) => segment === next.segment);
+    if (late === undefined || (old < 0 && late.writtenAt >= oldest)) return false;
+    await spool.setAside(late);
+    const { incarnation, segment } = late;
+    log.error('recorder: a segment of the spool is too old to be merged; it is kept in late/', undefined, {
+      incarnation,
+      segment,
+    });
+    return true;
   }
 
   #report(

@@ -81,7 +81,7 @@ export class MysqlJournal extends JournalWork implements JournalDb {
     const { code } = error.failure;
     if (rejections.has(code)) return code;
     // MySQL closes the connection on a packet that is too large, and its answer is rarely read.
-    if (code !== 'lost' && code !== tooLarge) return null;
+    if (code !== 'lost') return null;
     const [row] = await this.#sql.run((query) =>
       query<{ readonly packet: number }>('SELECT @@max_allowed_packet AS packet'),
     );
@@ -330,7 +330,7 @@ const bytesOfRow = ({ topic, id, pushed }: JobRow): number =>
 
 /** Of bad, missing and too long values (mysql-failure.ts). */
 const rejections: ReadonlySet<string> = new Set(
-  [1048, 1264, 1265, 1292, 1366, 1367, 1406].map((errno) => `mysql_${errno}`),
+  [1048, 1153, 1264, 1265, 1292, 1366, 1367, 1406].map((errno) => `mysql_${errno}`),
 );
 const tooLarge = 'mysql_1153';
 

@@ -47,8 +47,9 @@ const knownCodes: Readonly<Record<string, string>> = {
   PROTOCOL_SEQUENCE_TIMEOUT: 'timeout',
 };
 
-/** After one of these the server may be another one: a replica, or a former master. */
-const fatalFailures = new Set(['read_only', 'lost', 'timeout', 'unreachable']);
+/** After one of these the server may be another one: a replica, or a former master; or it closes the
+ *  connection, as on a packet that is too large. */
+const fatalFailures = new Set(['read_only', 'lost', 'timeout', 'unreachable', 'mysql_1153']);
 
 export class MysqlError extends Error {
   /** `locked`, `lost`, `timeout` …; `mysql_1064` for an unexpected error */
