@@ -169,7 +169,7 @@ export const mutants: readonly Mutant[] = [
     edit: {
       file: 'src/upkeep/journal/restorer.ts',
       text: "if (isIn('ends')) {",
-      by: "if (isIn('ends')) {\n      for (const note of notes) if (note.phase === 'ends') await this.#advance(note);",
+      by: "if (isIn('ends')) {\n      for (const note of notes) if (note.phase === 'ends') await this.#advance(note, 'jobs');",
     },
     test: healing('ends come before the first reserve, also when the healing fails between two steps'),
   },
@@ -250,5 +250,23 @@ export const mutants: readonly Mutant[] = [
       by: 'if (behind.length > 1_000) {',
     },
     test: role('journal-audit', 'audit: a job whose end is still in a spool stays ended'),
+  },
+  {
+    name: 'older-version-put-twice',
+    edit: {
+      file: 'src/store/redis/calls/healing.ts',
+      text: 'return only + 4 + (isEarlier ? 8 : 0);',
+      by: 'return only + 4;',
+    },
+    test: role('journal-shards', 'journal: two shards of an unsettled list go back, and both are healed'),
+  },
+  {
+    name: 'healed-without-answer',
+    edit: {
+      file: 'src/upkeep/journal/restorer.ts',
+      text: "for (const note of notes) await this.#advance(note, 'healed');",
+      by: "for (const note of notes) await this.#options.healing.advance(note, 'healed');",
+    },
+    test: role('journal-shards', 'journal: a loss at the end of a healing'),
   },
 ];

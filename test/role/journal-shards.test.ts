@@ -1,5 +1,6 @@
 // Shards that go back together, while an earlier shard list still has jobs: each is healed, and no job is
-// stored twice. Real Redis and MariaDB; the agents of dq-upkeep run in this process.
+// stored twice. A shard that goes back at the end of its healing is healed again. Real Redis and MariaDB; the
+// agents of dq-upkeep run in this process.
 
 import { Redis } from 'ioredis';
 import { expect, it } from 'vitest';
@@ -7,7 +8,7 @@ import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { placesOf, withShard } from '../../src/core/shard-list.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
-import { dumpOf } from '../support/redis-store.ts';
+import { dumpOf, openEmpty } from '../support/redis-store.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { listOf, openShards, shardOf } from '../support/shards.ts';
 import { until } from '../support/until.ts';
@@ -107,4 +108,40 @@ it.skipIf(isSkipped)(
     expect(one.errors.filter((message) => message.startsWith('restorer'))).toEqual([]);
   },
   120_000,
+);
+
+it.skipIf(isSkipped)(
+  'journal: a loss at the end of a healing: only the second healing has healed it',
+  async () => {
+    const mysql = await owned('test', mariadb());
+    const server = await owned('test', startRedis());
+    const opened = await openEmpty(server, { writer: '1.1' });
+    const { healing } = opened.store;
+    if (healing === undefined) throw new Error('no healing');
+    let lossesLeft = 1;
+    const advance: typeof healing.advance = async (note, to) => {
+      if (to === 'healed' && lossesLeft > 0) {
+        lossesLeft -= 1;
+        await opened.raw.hset('{dq:0}:n', 'heal', `0 ${note.id + 1} jobs`);
+      }
+      return healing.advance(note, to);
+    };
+    const under = { ...opened, store: { ...opened.store, healing: { ...healing, advance } } };
+    const one = await journalInstance(server, await journalDatabase(mysql, 'twice'), 1, { under });
+    await one.store.jobs.push([jobOf('1', { when: { delayMs: farOffMs } })]);
+    await until(
+      'the shipping',
+      async () => (await one.journal.db.rows([{ topic: 't', id: '1' }])).length > 0,
+    );
+    await opened.raw.flushall();
+    await until(
+      'the job',
+      async () => (await one.store.jobs.get({ topic: 't', id: '1' }).catch(() => null)) !== null,
+    );
+    const isHealed = (message: string) => message === 'restorer: the store is healed';
+    await until('the healing', () => one.notices.some(isHealed));
+    expect(lossesLeft).toBe(0);
+    expect(await opened.raw.hget('{dq:0}:n', 'heal')).not.toContain(' ');
+    expect(one.notices.filter(isHealed)).toHaveLength(1);
+  },
 );
