@@ -1,5 +1,5 @@
-// Measures what a journal costs, and how fast it heals: daemons with and without one, in turn, on one Redis
-// (everysec) and one MariaDB, both empty at each start.
+// Measures what a journal costs, and how fast it heals: two daemons, with and without one, are loaded in
+// turn. Each has its own Redis (everysec); both use one MariaDB on this machine.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,9 +9,10 @@ import { type MariadbServer, startMariadb } from '../services/mariadb.ts';
 import { type RedisServer, startRedis } from '../services/redis.ts';
 import { type BenchDaemon, redisConfig, startDaemon } from './dq.ts';
 import { percentile, print } from './figures.ts';
-import { pushLoad, startBareServer } from './load.ts';
+import { hasWrk, type LoadResult, pushLoad, startBareServer } from './load.ts';
 
-const loadSeconds = 4;
+const sliceSeconds = 3;
+const slicesEach = 4;
 const idleSeconds = 5;
 const settledMsMax = 120_000;
 const topics = ['a', 'b', 'c', 'd'];
@@ -25,49 +26,54 @@ const mariadbArgs = [
 /** Jobs per second that are due at once. */
 export type Deliver = (dq: BenchDaemon, sinkUrl: string, topics: readonly string[]) => Promise<number>;
 
+type Mode = 'sync' | 'off';
+const modes: readonly Mode[] = ['off', 'sync'];
+
 interface Side {
   readonly [figure: string]: number;
 }
 
 export async function journal(runs: number, deliver: Deliver): Promise<void> {
   const sink = await startBareServer('sink');
-  const redis = await startRedis({ config: redisConfig });
   const mysql = await startMariadb({ args: mariadbArgs });
   const directory = mkdtempSync(join(tmpdir(), 'dq-bench-journal-'));
-  const sides: { readonly sync: Side[]; readonly off: Side[] } = { sync: [], off: [] };
+  const sides: Readonly<Record<Mode, Side[]>> = { sync: [], off: [] };
   const healings: Side[] = [];
+  console.log(`  load by ${hasWrk ? 'wrk' : 'autocannon'}`);
   try {
-    for (let run = 0; run < runs; run++)
-      // Each side goes first in turn.
-      for (const mode of run % 2 === 0 ? (['off', 'sync'] as const) : (['sync', 'off'] as const)) {
-        await redis.ask('FLUSHALL');
-        const config = join(directory, 'dq.yaml');
+    for (let run = 0; run < runs; run++) {
+      const tables = { sync: `sync${run}`, off: `off${run}` };
+      const redis = {
+        sync: await startRedis({ config: redisConfig }),
+        off: await startRedis({ config: redisConfig }),
+      };
+      const start = async (mode: Mode) => {
+        const config = join(directory, `${mode}.yaml`);
         writeFileSync(config, `journal: {mode: ${mode}}\n`);
-        const database = `${mode}${run}`;
-        const url = await mysql.createDatabase(database);
-        const dq = await startDaemon('--redis', redis.url, '--mysql', url, '-c', config);
-        try {
+        const url = await mysql.createDatabase(tables[mode]);
+        return startDaemon('--redis', redis[mode].url, '--mysql', url, '-c', config);
+      };
+      const both = { sync: await start('sync'), off: await start('off') };
+      try {
+        for (const dq of Object.values(both)) {
           await untilReady(dq);
           for (const topic of ['bench', ...topics])
             await dq.api('POST', '/v1/topics', { topic, callbackUrl: sink.url, concurrency: 256 });
-          const lags: number[] = [];
-          sides[mode].push(await measure(dq, redis, lags));
-          if (mode === 'sync') {
-            const bytes = await bytesPerJob(dq, mysql, database);
-            const delivered = await deliver(dq, sink.url, topics);
-            Object.assign(sides[mode].at(-1) as Side, { delivered });
-            await untilShipped(dq);
-            const [p50, p99] = [percentile(lags, 0.5), percentile(lags, 0.99)];
-            healings.push({ bytes, p50, p99, ...(await heal(redis)) });
-          } else {
-            Object.assign(sides[mode].at(-1) as Side, { delivered: await deliver(dq, sink.url, topics) });
-          }
-        } finally {
-          await dq.stop();
         }
+        const { lags, ...measured } = await measure(both, redis);
+        const bytes = await bytesPerJob(both.sync, mysql, tables.sync);
+        for (const mode of modes)
+          sides[mode].push({ ...measured[mode], delivered: await deliver(both[mode], sink.url, topics) });
+        await untilShipped(both.sync);
+        const [p50, p99] = [percentile(lags, 0.5), percentile(lags, 0.99)];
+        healings.push({ bytes, p50, p99, ...(await heal(redis.sync)) });
+      } finally {
+        await Promise.all([both.sync.stop(), both.off.stop()]);
+        await Promise.all([redis.sync.stop(), redis.off.stop()]);
       }
+    }
   } finally {
-    await Promise.all([mysql.stop(), redis.stop(), sink.stop()]);
+    await Promise.all([mysql.stop(), sink.stop()]);
     rmSync(directory, { recursive: true, force: true });
   }
   for (const [figure, name, unit] of figures) {
@@ -91,9 +97,9 @@ export async function journal(runs: number, deliver: Deliver): Promise<void> {
 const figures = [
   ['idle', 'idle, commands of Redis', '1/s'],
   ['rate64', 'intake, 64 connections', 'pushes/s'],
-  ['late64', 'reply time p99, 64 connections', 'ms'],
+  ['late64', 'reply time, highest p99, 64 connections', 'ms'],
   ['rate256', 'intake, 256 connections', 'pushes/s'],
-  ['late256', 'reply time p99, 256 connections', 'ms'],
+  ['late256', 'reply time, highest p99, 256 connections', 'ms'],
   ['delivered', 'delivery of due jobs', 'jobs/s'],
 ] as const;
 
@@ -106,34 +112,59 @@ const healingFigures = [
   ['healedMs', 'FLUSHALL to the end of the healing', 'ms'],
 ] as const;
 
-async function measure(dq: BenchDaemon, redis: RedisServer, lags: number[]): Promise<Side> {
+interface Measured extends Readonly<Record<Mode, Side>> {
+  readonly lags: readonly number[];
+}
+
+/** Loads both daemons in turn, in short slices: the speed of the machine changes within minutes. */
+async function measure(
+  both: Readonly<Record<Mode, BenchDaemon>>,
+  redis: Readonly<Record<Mode, RedisServer>>,
+): Promise<Measured> {
+  const measured: Record<Mode, Record<string, number>> = { sync: {}, off: {} };
   await sleep(2_000);
-  const before = await commandCalls(redis);
+  const before = { sync: await commandCalls(redis.sync), off: await commandCalls(redis.off) };
   await sleep(idleSeconds * 1000);
-  const idle = ((await commandCalls(redis)) - before) / idleSeconds;
-  const url = `${dq.url}/v1/topics/bench/jobs?delay=1h`;
-  await pushLoad(url, 1);
+  for (const mode of modes)
+    measured[mode]['idle'] = ((await commandCalls(redis[mode])) - before[mode]) / idleSeconds;
+  const lags: number[] = [];
+  for (const mode of modes) await pushLoad(urlOf(both[mode]), 1);
+  for (const connections of [64, 256]) {
+    const slices: Record<Mode, LoadResult[]> = { sync: [], off: [] };
+    for (let slice = 0; slice < slicesEach; slice++)
+      for (const mode of slice % 2 === 0 ? modes : modes.toReversed()) {
+        // What the other one left is not this one's cost.
+        await untilShipped(both.sync);
+        slices[mode].push(await loadSlice(both, mode, connections, lags));
+      }
+    for (const mode of modes) {
+      const its = slices[mode];
+      measured[mode][`rate${connections}`] =
+        its.reduce((sum, { perSecond }) => sum + perSecond, 0) / slicesEach;
+      measured[mode][`late${connections}`] = Math.max(...its.map(({ p99 }) => p99));
+    }
+  }
+  return { ...measured, lags };
+}
+
+const urlOf = ({ url }: BenchDaemon) => `${url}/v1/topics/bench/jobs?delay=1h`;
+
+async function loadSlice(
+  both: Readonly<Record<Mode, BenchDaemon>>,
+  mode: Mode,
+  connections: number,
+  lags: number[],
+): Promise<LoadResult> {
   let isOver = false;
   const watching = (async () => {
-    for (; !isOver; await sleep(200)) lags.push(await lagOf(dq));
+    for (; mode === 'sync' && !isOver; await sleep(200)) lags.push(await lagOf(both.sync));
   })();
-  const results = [];
-  for (const connections of [64, 256]) {
-    const result = await pushLoad(url, loadSeconds, connections);
-    if (result.non2xx + result.errors > 0)
-      throw new Error(`journal: ${result.non2xx} rejected, ${result.errors} errors`);
-    results.push(result);
-  }
+  const result = await pushLoad(urlOf(both[mode]), sliceSeconds, connections);
   isOver = true;
   await watching;
-  const [at64, at256] = results;
-  return {
-    idle,
-    rate64: at64?.perSecond ?? Number.NaN,
-    late64: at64?.p99 ?? Number.NaN,
-    rate256: at256?.perSecond ?? Number.NaN,
-    late256: at256?.p99 ?? Number.NaN,
-  };
+  if (result.non2xx + result.errors > 0)
+    throw new Error(`journal: ${result.non2xx} rejected, ${result.errors} errors`);
+  return result;
 }
 
 /** The server may answer before it has read the registry in MySQL. */

@@ -2,7 +2,9 @@
 // work is not measured in the event loop of another process.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 
 const here = import.meta.dirname;
@@ -50,12 +52,52 @@ export function batchOf(jobs: number): string {
   return `[${Array<string>(jobs).fill(`{"topic":"bench","body":${jobBody}}`).join(',')}]`;
 }
 
-/** Pushes at full speed over 64 (or `connections`) keep-alive connections. */
+/** Pushes at full speed over 64 (or `connections`) keep-alive connections: with wrk where it is installed,
+ *  because autocannon takes as much processor time as the server that it loads. */
 export async function pushLoad(
   url: string,
   seconds: number,
   connections = 64,
   body = jobBody,
+): Promise<LoadResult> {
+  return hasWrk ? wrkLoad(url, seconds, connections, body) : autocannonLoad(url, seconds, connections, body);
+}
+
+export const hasWrk = (process.env['PATH'] ?? '')
+  .split(delimiter)
+  .some((directory) => existsSync(join(directory, 'wrk')));
+
+async function wrkLoad(url: string, seconds: number, connections: number, body: string): Promise<LoadResult> {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-bench-wrk-'));
+  try {
+    const script = join(directory, 'push.lua');
+    const lines = [
+      'wrk.method = "POST"',
+      `wrk.body = [==[${body}]==]`,
+      'wrk.headers["content-type"] = "application/json"',
+      // One line of figures: the printed ones are rounded.
+      'done = function(summary, latency)',
+      '  local e = summary.errors',
+      '  print(string.format("figures %d %d %d %d %d %d", summary.requests, summary.duration,',
+      '    latency:percentile(50), latency:percentile(99), e.status, e.connect + e.read + e.write + e.timeout))',
+      'end',
+    ];
+    writeFileSync(script, lines.join('\n'));
+    const args = ['-t1', '-c', String(connections), '-d', String(seconds), '-s', script, url];
+    const { stdout } = await promisify(execFile)('wrk', args);
+    const [requests = 0, us = 1, p50 = 0, p99 = 0, non2xx = 0, errors = 0] =
+      /^figures (.*)$/m.exec(stdout)?.[1]?.split(' ').map(Number) ?? [];
+    return { perSecond: (requests * 1e6) / us, p50: p50 / 1e3, p99: p99 / 1e3, non2xx, errors };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function autocannonLoad(
+  url: string,
+  seconds: number,
+  connections: number,
+  body: string,
 ): Promise<LoadResult> {
   const cannon = join(here, '../../node_modules/autocannon/autocannon.js');
   const args = [
