@@ -12,7 +12,7 @@ import { parsePublicUrl } from '../core/url/public-url.ts';
 import { parseRedisUrl } from '../core/url/redis-url.ts';
 import { parseSmtpUrl } from '../core/url/smtp-url.ts';
 import type { ConfigProblem } from './given.ts';
-import { type Config, compatPortOptions, compatPortsOf, type OptionName } from './options.ts';
+import { type Config, compatPortOptions, compatPortsOf, fitsJournal, type OptionName } from './options.ts';
 
 export interface Machine {
   /** open files that one process may have; null when unknown */
@@ -47,6 +47,11 @@ export function crossCheck(
   checkMail(config, problem, warning);
   checkMysql(config, problem, warning);
   checkJournal(config, problem);
+  if (origins['journal.mode'] === 'default' && hasBoth(config) && !fitsJournal(config))
+    warning(
+      'journal.mode',
+      'is off, because limits.bodyBytes is above 1mib or history.retention below 1h; set it to off to accept that jobs that Redis loses are lost',
+    );
   if (config['egress.policy'] === 'allowlist' && config['egress.allow'].length === 0)
     warning('egress.allow', 'is empty with egress.policy allowlist: dq can call nothing');
   const needed = leastDescriptors(config['notifier.slots']);
@@ -128,17 +133,17 @@ function checkMysql(config: Config, problem: Report, warning: Report): void {
     warning('mysql.url', 'dq does not check the certificate of MySQL (tls.rejectUnauthorized=false)');
 }
 
+const hasBoth = (config: Config): boolean => config.redis.length > 0 && config['mysql.url'] !== '';
+
 function checkJournal(config: Config, problem: Report): void {
   if (config['journal.mode'] === 'off') return;
-  if (config.redis.length === 0 || config['mysql.url'] === '')
+  if (!hasBoth(config))
     problem(
       'journal.mode',
       `${config['journal.mode']} needs redis and mysql.url; the embedded store syncs every job itself: remove this option`,
     );
-  // MySQL gets a body as hexadecimal digits in one packet, which has 4 MiB by default in MySQL 5.7.
   if (config['limits.bodyBytes'] > limits.journalBodyBytesMax)
     problem('limits.bodyBytes', 'must be at most 1mib with journal.mode');
-  // An end whose record was lost with its process is found in the history.
   if (config['history.retention'] < limits.journalHistoryMsMin)
     problem('history.retention', 'must be at least 1h with journal.mode');
 }

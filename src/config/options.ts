@@ -235,6 +235,7 @@ export const options = {
     ['off', 'sync', 'lazy'],
     'off',
     'Record of every change of a job in MySQL, from which dq puts back jobs that Redis lost; needs redis and mysql.url: off, sync (a push is answered when its record is on the disk), or lazy (synced once a second)',
+    { defaultText: 'sync with redis and mysql.url, else off' },
   ),
   'journal.spoolBytes': bytes(gib, 'Disk space for records that MySQL does not have yet, in dataDir/spool', {
     min: 64 * mib,
@@ -342,13 +343,21 @@ export function consolePortOf(config: Config): number {
 }
 
 /** Defaults that follow from other options. Redis loses hints with every connection, so it polls more
- *  often; not a Cluster, where every bucket costs a poll. */
+ *  often; not a Cluster, where every bucket costs a poll. A journal needs Redis and MySQL. */
 export function defaultOf(name: string, config: Config): unknown {
   const [redis] = config.redis;
+  if (name === 'journal.mode' && redis !== undefined && config['mysql.url'] !== '')
+    return fitsJournal(config) ? 'sync' : 'off';
   if (name === 'pollCeiling' && redis !== undefined && !redis.startsWith('redis+cluster:'))
     return limits.redisPollMs;
   return config[name as OptionName];
 }
+
+/** MySQL gets a body as hexadecimal digits in one packet, which has 4 MiB by default in MySQL 5.7; an end
+ *  whose record was lost with its process is found in the history. */
+export const fitsJournal = (config: Config): boolean =>
+  config['limits.bodyBytes'] <= limits.journalBodyBytesMax &&
+  config['history.retention'] >= limits.journalHistoryMsMin;
 
 /** Completes the configuration of an older master: options that it does not know get their defaults. */
 export function withNewOptions(config: Partial<Config>): Config {

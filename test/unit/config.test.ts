@@ -401,6 +401,24 @@ describe('loadConfig: cross-checks', () => {
     ]);
   });
 
+  it('a journal is on by default with Redis and MySQL; where it cannot work, a warning says so', () => {
+    const both = 'redis: [redis://a]\nmysql: {url: mysql://u@h/d}\n';
+    const modeOf = (yaml: string) => loaded({ yaml }).config['journal.mode'];
+    expect(modeOf('')).toBe('off');
+    expect(modeOf('redis: [redis://a]\n')).toBe('off');
+    expect(modeOf('mysql: {url: mysql://u@h/d}\n')).toBe('off');
+    expect(modeOf(both)).toBe('sync');
+    expect(modeOf(`${both}journal: {mode: off}\n`)).toBe('off');
+    for (const more of ['limits: {bodyBytes: 2mib}\n', 'history: {retention: 30m}\n']) {
+      const { config, warnings } = loaded({ yaml: both + more });
+      expect(config['journal.mode']).toBe('off');
+      expect(warnings.map(({ message }) => message)).toEqual([
+        expect.stringContaining('journal.mode: is off, because'),
+      ]);
+      expect(loaded({ yaml: `${both}${more}journal: {mode: off}\n` }).warnings).toEqual([]);
+    }
+  });
+
   it('warns of slots beyond the open files and of an empty allowlist', () => {
     const { config, origins } = loaded({ yaml: 'egress.policy: allowlist' });
     const { problems, warnings } = crossCheck(config, origins, { openFilesMax: 512 });
