@@ -53,6 +53,8 @@ export interface OpenFilter {
   readonly until?: number;
   /** epoch ms: accepted then or later */
   readonly acceptedFrom?: number;
+  /** true: leaves out rows that cannot be put back */
+  readonly isRestorable?: boolean;
 }
 
 export interface KeyPage {

@@ -219,6 +219,52 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect(await rowsBy((cursor) => journal.changedAbove(0, places, cursor))).toEqual(all);
   });
 
+  it('a page examines a bounded number of rows, also when it returns none', async () => {
+    const others = Array.from({ length: 3_000 }, (_, n) => ({ ...changeOf(n + 1), place: 'shard:9' }));
+    const own = { ...changeOf(3_001), place: 'shard:1', dueAt: 10_000 } as Change & { kind: 'accepted' };
+    for (let n = 0; n < 3; n += 1)
+      await journal.ship(batch(others.slice(1_000 * n, 1_000 * n + 1_000), n) as ShippedBatch);
+    await journal.ship(batch([own], 3));
+    const until = Date.now();
+    const pagesOf = async (
+      read: (cursor: string | null) => Promise<{ readonly nextCursor: string | null }>,
+    ) => {
+      let count = 0;
+      for (let cursor: string | null = null; cursor !== null || count === 0; count += 1)
+        ({ nextCursor: cursor } = await read(cursor));
+      return count;
+    };
+    const found: string[] = [];
+    const take = <P extends RowPage>(page: P) => {
+      found.push(...page.rows.map(({ id }) => id));
+      return page;
+    };
+    expect(await pagesOf(async (at) => take(await journal.open('waiting', ['shard:1'], at)))).toBe(4);
+    expect(await pagesOf(async (at) => take(await journal.changedAbove(0, ['shard:1'], at)))).toBe(3);
+    expect(found).toEqual([own.id, own.id]);
+    const filter = { until, acceptedFrom: own.acceptedAt };
+    const keys: unknown[] = [];
+    const audited = await pagesOf(async (at) => {
+      const page = await journal.openKeys('waiting', filter, at);
+      keys.push(...page.keys);
+      return page;
+    });
+    expect([audited, keys]).toEqual([4, [expect.objectContaining({ id: own.id })]]);
+  });
+
+  it('openKeys: leaves out rows that cannot be put back, where asked to', async () => {
+    const one = { ...changeOf(1), topic: 't', id: 'one' } as Change;
+    const kept = { ...changeOf(5), topic: 't', id: 'kept' } as Change;
+    // Its origin has ended; a later move says that it waits.
+    const ended = { ...changeOf(2, 'ended'), topic: 't', id: 'one', origin: 1, version: 1 } as Change;
+    const moved = { ...changeOf(9, 'moved'), topic: 't', id: 'one', origin: 1 } as Change;
+    await journal.ship(batch([one, ended, moved, kept], 0));
+    const idsOf = async (isRestorable: boolean) =>
+      (await journal.openKeys('waiting', { isRestorable }, null)).keys.map(({ id }) => id).sort();
+    expect(await idsOf(false)).toEqual(['kept', 'one']);
+    expect(await idsOf(true)).toEqual(['kept']);
+  });
+
   it('changedAbove: rows of the ids that changed above a number', async () => {
     const changes = Array.from({ length: 2_400 }, (_, n) => changeOf(4 * n + 1));
     for (let n = 0; n < 4; n += 1) await journal.ship(batch(changes.slice(600 * n, 600 * n + 600), n));
@@ -279,6 +325,18 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect(await journal.oldestChange()).toBeNull();
   });
 
+  it('trim: removes ended work after its time, and never open work or a lost shard', async () => {
+    const kinds = ['heal', 'shipped', 'lost_shard'] as const;
+    for (const kind of kinds)
+      for (const about of ['open', 'done']) await journal.beginRestore({ kind, about, note: 1 });
+    await ask("UPDATE dq_restore SET state = 'done', ended_at = 5000 WHERE about = 'done'");
+    await journal.trim(5_000, 10);
+    expect(await journal.restores(10)).toHaveLength(6);
+    await journal.trim(5_001, 10);
+    const left = (await journal.restores(10)).map(({ kind, about }) => `${kind} ${about}`).sort();
+    expect(left).toEqual(['heal open', 'lost_shard done', 'lost_shard open', 'shipped open']);
+  });
+
   it('restores: each piece of work exists once, and has one worker at a time', async () => {
     const work = { kind: 'heal', about: '5a', note: 70 } as const;
     await Promise.all([journal.beginRestore(work), journal.beginRestore(work), journal.beginRestore(work)]);
@@ -323,6 +381,10 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect((await journal.claimRestore(2, 60_000))?.kind).toBe('heal');
     expect(await journal.saveRestore({ ...work, cursor: 'c' }, 1, 60_000)).toBe(true);
     // Not due: it goes on. Due: its worker loses it.
+    await journal.beginSurvey('5a', day, 0);
+    expect(await journal.saveRestore({ ...work, cursor: 'd' }, 1, 60_000)).toBe(true);
+    // It takes longer than a day.
+    await ask("UPDATE dq_restore SET begun_at = begun_at - 90000000 WHERE kind = 'survey'");
     await journal.beginSurvey('5a', day, 0);
     expect(await journal.saveRestore({ ...work, cursor: 'd' }, 1, 60_000)).toBe(true);
     await journal.beginSurvey('5a', 0, 0);

@@ -117,7 +117,7 @@ export class Auditor implements Service {
     do {
       this.#checkDrain();
       const began = performance.now();
-      const filter = { until: Date.now() - overdueMs, acceptedFrom: since };
+      const filter = { until: Date.now() - overdueMs, acceptedFrom: since, isRestorable: true };
       const page: KeyPage = await journal.openKeys('waiting', filter, cursor);
       const answers = await healing.lacks(page.keys);
       lacking.push(...page.keys.filter((_, i) => answers[i] === true));

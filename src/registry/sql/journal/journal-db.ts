@@ -140,11 +140,11 @@ export class MysqlJournal extends JournalWork implements JournalDb {
   /** Keyset pagination over (order_at, topic, id), in three ranges: MySQL reads a row comparison in full. */
   async open(state: 'waiting' | 'dead', places: readonly string[], cursor: string | null): Promise<RowPage> {
     if (places.length === 0) return { rows: [], nextCursor: null };
-    const where = `place IN (${marksOf(places.length)})`;
     const { found, nextCursor } = await this.#page<OrderedRow & SizedRow>(
-      `${sizedColumns}, order_at`,
+      (wanted) => `topic, id, order_at, IF(${wanted}, COALESCE(LENGTH(body), 0), 0) AS bytes`,
       state,
-      [where, places.map(bytesOf)],
+      {},
+      [inPlaces(places)],
       cursor,
     );
     const fits = found.slice(0, fitting(found.map(({ bytes }) => bytes)));
@@ -158,43 +158,51 @@ export class MysqlJournal extends JournalWork implements JournalDb {
 
   async openKeys(
     state: 'waiting' | 'dead',
-    { topic, since, until, acceptedFrom }: OpenFilter,
+    { topic, acceptedFrom, isRestorable = false, ...times }: OpenFilter,
     cursor: string | null,
   ): Promise<KeyPage> {
-    const wanted: (readonly [sql: string, value: SqlValue])[] = [
-      ...(topic === undefined ? [] : [['topic = ?', bytesOf(topic)] as const]),
-      ...(since === undefined ? [] : [['order_at >= ?', since] as const]),
-      ...(until === undefined ? [] : [['order_at < ?', until] as const]),
-      ...(acceptedFrom === undefined ? [] : [['accepted_at >= ?', acceptedFrom] as const]),
-    ];
-    const where = ['1 = 1', ...wanted.map(([sql]) => sql)].join(' AND ');
     const { found, nextCursor } = await this.#page<OrderedRow & Pick<StoredRow, 'version'>>(
-      'topic, id, order_at, version',
+      () => 'topic, id, order_at, version',
       state,
-      [where, wanted.map(([, value]) => value)],
+      times,
+      [
+        ...(topic === undefined ? [] : [`topic = ${textLiteral(topic)}`]),
+        ...(acceptedFrom === undefined ? [] : [`accepted_at >= ${acceptedFrom}`]),
+        ...(isRestorable ? ['origin > ended_origin AND body_origin >= origin'] : []),
+      ],
       cursor,
     );
     return { keys: found.map((row) => ({ ...keyOf(row), version: row.version })), nextCursor };
   }
 
+  /** Examines so many rows of an index range, and returns those with all conditions. With a limit on the
+   *  returned ones, a statement would read all rows of other shards. */
   async #page<Row extends OrderedRow>(
-    columns: string,
+    columns: (wanted: string) => string,
     state: 'waiting' | 'dead',
-    [where, values]: readonly [sql: string, values: readonly SqlValue[]],
+    { since = 0, until = Number.MAX_SAFE_INTEGER }: Pick<OpenFilter, 'since' | 'until'>,
+    conditions: readonly string[],
     cursor: string | null,
   ): Promise<{ readonly found: readonly Row[]; readonly nextCursor: string | null }> {
     const max = sqlLimits.journalPageRows;
-    const found: Row[] = [];
+    const wanted = ['1 = 1', ...conditions].join(' AND ');
+    const examined: (Row & { readonly wanted: number | null })[] = [];
     await this.#sql.run(async (query) => {
       for (const [range, after] of rangesAfter(readCursor(cursor))) {
-        const sql = `SELECT ${columns} FROM dq_job WHERE state = ? AND ${where} AND ${range}
-          ORDER BY order_at, topic, id LIMIT ${max - found.length}`;
-        found.push(...(await query<Row>(sql, [stateCodeOf(state), ...values, ...after])));
-        if (found.length >= max) return;
+        const sql = `SELECT ${columns(wanted)}, (${wanted}) AS wanted FROM dq_job
+          WHERE state = ? AND order_at >= ? AND order_at < ? AND ${range}
+          ORDER BY order_at, topic, id LIMIT ${max - examined.length}`;
+        examined.push(
+          ...(await query<(typeof examined)[number]>(sql, [stateCodeOf(state), since, until, ...after])),
+        );
+        if (examined.length >= max) return;
       }
     });
-    const last = found.at(-1);
-    return { found, nextCursor: found.length < max || last === undefined ? null : cursorAt(last) };
+    const last = examined.at(-1);
+    return {
+      found: examined.filter((row) => row.wanted === 1),
+      nextCursor: examined.length < max || last === undefined ? null : cursorAt(last),
+    };
   }
 
   async changedAbove(
@@ -209,12 +217,12 @@ export class MysqlJournal extends JournalWork implements JournalDb {
     if (places.length === 0) return { rows: [], nextCursor: null };
     const max = sqlLimits.journalPageRows;
     return this.#sql.run(async (query) => {
-      const sql = `SELECT change_no, topic, id FROM dq_job_log
-        WHERE change_no > ? AND change_no <= ? AND place IN (${marksOf(places.length)})
-        ORDER BY change_no LIMIT ${max}`;
+      // As in #page, the limit is one of examined rows.
+      const sql = `SELECT change_no, topic, id, (${inPlaces(places)}) AS wanted FROM dq_job_log
+        WHERE change_no > ? AND change_no <= ? ORDER BY change_no LIMIT ${max}`;
       const after = cursor === null ? from : Number(cursor);
-      const values = [after, upTo, ...places.map(bytesOf)];
-      const changes = await query<Pick<StoredRow, 'change_no' | 'topic' | 'id'>>(sql, values);
+      type Examined = Pick<StoredRow, 'change_no' | 'topic' | 'id'> & { readonly wanted: number };
+      const changes = await query<Examined>(sql, [after, upTo]);
       const last = changes.at(-1);
       // Two places can have the same number: a page ends before the last one.
       const isFull = changes.length === max && last !== undefined;
@@ -222,6 +230,7 @@ export class MysqlJournal extends JournalWork implements JournalDb {
       /** by id: its first change of the page */
       const firsts = new Map<string, (typeof whole)[number]>();
       for (const each of whole) {
+        if (each.wanted === 0) continue;
         const name = nameOf(keyOf(each));
         if (!firsts.has(name)) firsts.set(name, each);
       }
@@ -276,7 +285,9 @@ export class MysqlJournal extends JournalWork implements JournalDb {
         const sql = `DELETE FROM dq_job WHERE state = ? AND order_at < ? ORDER BY order_at LIMIT ${max}`;
         most = Math.max(most, await affected(query, sql, [stateCodeOf(state), before]));
       }
-      return most;
+      const works = `DELETE FROM dq_restore WHERE state <> 'open' AND kind IN ('heal', 'shipped') AND ended_at < ?
+        ORDER BY no LIMIT ${max}`;
+      return Math.max(most, await affected(query, works, [before]));
     });
     return removed >= max;
   }
@@ -403,6 +414,8 @@ function fitting(bytes: readonly number[]): number {
 
 type SizedRow = Pick<StoredRow, 'topic' | 'id'> & { readonly bytes: number };
 const sizedColumns = 'topic, id, COALESCE(LENGTH(body), 0) AS bytes';
+
+const inPlaces = (places: readonly string[]) => `place IN (${places.map(textLiteral).join(',')})`;
 
 const nameOf = ({ topic, id }: JobKey): string => `${topic}\0${id}`;
 

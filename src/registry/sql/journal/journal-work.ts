@@ -45,15 +45,16 @@ export class JournalWork {
     await this.#sql.run((query) => beginShipped(query, ranges));
   }
 
-  /** One row per shard. A worker that still has it loses its claim. */
+  /** One row per shard. A worker that still has it loses its claim. One that takes longer than `everyMs` goes
+   *  on. 0: it begins again in any case. */
   async beginSurvey(shard: string, everyMs: number, againMs: number): Promise<void> {
     await this.beginRestore({ kind: 'survey', about: shard, note: 0 });
     const since = '(SELECT since FROM dq_journal)';
     await this.#change(
       `UPDATE dq_restore SET state = 'open', cursor_at = NULL, counts = ?, claimed_by = NULL, claimed_until = 0,
        ended_at = NULL, begun_at = ${now} WHERE kind = 'survey' AND about = ? AND note = 0 AND
-       (begun_at <= ${now} - ? OR (state <> 'open' AND begun_at < ${since} AND ended_at <= ${now} - ?))`,
-      [noCounts, Buffer.from(shard), everyMs, againMs],
+       (((state <> 'open' OR ? = 0) AND begun_at <= ${now} - ?) OR (state <> 'open' AND begun_at < ${since} AND ended_at <= ${now} - ?))`,
+      [noCounts, Buffer.from(shard), everyMs, everyMs, againMs],
     );
   }
 
