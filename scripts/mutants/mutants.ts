@@ -209,7 +209,7 @@ export const mutants: readonly Mutant[] = [
     name: 'late-spool-merged',
     edit: {
       file: 'src/upkeep/journal/recorder.ts',
-      text: 'await this.#setAsideLate(stream, from, title !== null);',
+      text: 'if (await this.#setAsideLate(stream, from, part, title !== null)) return true;',
       by: '',
     },
     test: role('journal-recorder', 'a segment from before the retention is set aside, not merged'),
