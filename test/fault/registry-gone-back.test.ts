@@ -145,7 +145,9 @@ describe.skipIf(isMissing)('a registry with an older shard list', async () => {
         .log('error')
         .filter(({ message, incident }) => remedy.test(String(message)) && incident === undefined);
     await until('it is logged', () => remedyLines().length > 0);
-    expect(remedyLines()).toHaveLength(1);
+    // Once by each process that meets it.
+    const pids = remedyLines().map(({ pid }) => pid);
+    expect(pids).toEqual([...new Set(pids)]);
 
     for (const { url } of servers) expect((await shard(again, 'add', url)).code).toBe(0);
     expect((await again.api('GET', '/readyz')).status).toBe(200);
