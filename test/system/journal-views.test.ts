@@ -4,8 +4,9 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
+import { openPage, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
@@ -20,7 +21,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for p
     ...{ redis: [redis.url], mysql: { url: await mysql.createDatabase('views') } },
     journal: { mode: 'sync' },
   };
-  const daemon = await startDaemon({ config, scope: 'file' });
+  const daemon = await startDaemon({ config, scope: 'file', console: true });
   const dq = (...args: readonly string[]) => runDq([...args, '--data-dir', daemon.dataDir]);
 
   it('get --flow names every change of a job', async () => {
@@ -55,6 +56,38 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for p
       restores: [],
     });
     expect(body.instances).toMatchObject([{ self: true, host: hostname() }]);
+  });
+
+  it('the console shows the journal, and starts a restore and a clear', async () => {
+    const browser = await startBrowser();
+    onTestFinished(() => browser.close());
+    const { page } = await openPage(browser, `${await daemon.consoleUrl()}/store`);
+    const shows = (text: string | RegExp) => page.getByText(text).first().waitFor();
+    await shows('Jobs that Redis loses come back, also after a power cut.');
+    await shows(/ of 1(\.0)? GiB spool/);
+    await shows(`${hostname()} (this instance)`);
+    await page.getByRole('button', { name: 'Restore jobs…' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('button', { name: 'Restore' }).click();
+    await shows('Give a topic');
+    await dialog.getByRole('radio', { name: 'Every topic' }).check();
+    await dialog.getByLabel('Overdue jobs').selectOption('skip');
+    await dialog.getByRole('button', { name: 'Restore' }).click();
+    await page.getByRole('link', { name: 'View', exact: true }).click();
+    await shows('Only counts');
+    const { body } = await daemon.api('GET', '/v1/operations');
+    expect(body.items).toMatchObject([{ kind: 'restore', overdue: 'skip', dryRun: true, filter: {} }]);
+
+    await addTopic(daemon, 'cleared', 'http://127.0.0.1:1/');
+    await daemon.push('cleared', '{}', { id: 'c', delay: '1h' });
+    await page.goto(`${await daemon.consoleUrl()}/topics/cleared`);
+    await page.getByRole('button', { name: 'Clear…' }).click();
+    await dialog.getByRole('textbox').fill('cleared');
+    await dialog.getByRole('button', { name: 'Clear', exact: true }).click();
+    await until('the job is cancelled', async () => {
+      const { body: job } = await daemon.api('GET', '/v1/topics/cleared/jobs/c');
+      return job.state === 'cancelled';
+    });
   });
 
   it('fsck checks the journal too', async () => {

@@ -209,6 +209,9 @@ export interface OperationInput {
   readonly spread?: string;
   readonly delay?: string;
   readonly at?: string;
+  /** restore: what happens with jobs whose due time has passed */
+  readonly overdue?: 'fire' | 'spread' | 'skip';
+  readonly dryRun?: boolean;
 }
 
 export interface OperationJson {

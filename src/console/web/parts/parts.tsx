@@ -110,6 +110,19 @@ export function Card({
   );
 }
 
+/** `share`: 0 to 1 */
+export function Meter({ share, label, colour }: { share: number; label: string; colour: Colour }) {
+  return (
+    <div>
+      <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={label}>
+        <rect class="fill-sunken" width="100" height="6" />
+        <rect class={`fill-${colour}`} width={Math.min(share, 1) * 100} height="6" />
+      </svg>
+      <p class="faint num spaced">{label}</p>
+    </div>
+  );
+}
+
 export function Head({
   title,
   sub,

@@ -5,9 +5,21 @@ import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { bytes, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Card, type Colour, Facts, Head, Icon, LoadError, Pill, toast, Waiting } from '../parts/parts.tsx';
+import {
+  Card,
+  type Colour,
+  Facts,
+  Head,
+  Icon,
+  LoadError,
+  Meter,
+  Pill,
+  toast,
+  Waiting,
+} from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
+import { Journal, type JournalJson } from './journal.tsx';
 
 interface ShardInfo {
   readonly version: string;
@@ -95,19 +107,6 @@ function subOf({ kind, list, shards, registry }: Store): string {
   return `${t(draining === 0 ? 'store_shards' : 'store_shards_draining', facts)} ${where}`;
 }
 
-/** `share`: 0 to 1 */
-function Meter({ share, label, colour }: { share: number; label: string; colour: Colour }) {
-  return (
-    <div>
-      <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={label}>
-        <rect class="fill-sunken" width="100" height="6" />
-        <rect class={`fill-${colour}`} width={Math.min(share, 1) * 100} height="6" />
-      </svg>
-      <p class="faint num spaced">{label}</p>
-    </div>
-  );
-}
-
 const fullColour = (share: number): Colour => (share > 0.9 ? 'dead' : share > 0.75 ? 'retry' : 'ready');
 const latency = (ms: number): string => `${number(Math.round(ms * 10) / 10)} ${t('unit_ms')}`;
 
@@ -152,19 +151,31 @@ function Embedded({ store: { ok, durability, embedded, quarantined } }: { store:
   );
 }
 
+/** The journal needs the right to read every topic; without it the page has only the shards. */
 function Shards({ store: { shards }, changed }: { store: Store; changed: () => void }) {
+  const { data: journal } = usePoll<JournalJson>('/v1/journal', 5_000);
+  const hasJournal = journal !== null && journal.mode !== 'off';
   return (
-    <div class="cols shards">
-      {shards.map((shard) => (
-        <ShardCard key={shard.id} shard={shard} changed={changed} />
-      ))}
-    </div>
+    <>
+      <div class="cols shards">
+        {shards.map((shard) => (
+          <ShardCard key={shard.id} shard={shard} hasJournal={hasJournal} changed={changed} />
+        ))}
+      </div>
+      {journal === null ? null : <Journal journal={journal} />}
+    </>
   );
 }
 
 const nameOf = ({ id }: Shard): string => t('shard_name', { id: id.slice(0, 6) });
 
-function ShardCard({ shard, changed }: { shard: Shard; changed: () => void }) {
+interface ShardParts {
+  readonly shard: Shard;
+  readonly hasJournal: boolean;
+  readonly changed: () => void;
+}
+
+function ShardCard({ shard, hasJournal, changed }: ShardParts) {
   const { url, state, jobs, trouble, info } = shard;
   const answers = jobs !== null;
   return (
@@ -191,7 +202,7 @@ function ShardCard({ shard, changed }: { shard: Shard; changed: () => void }) {
             <Time at={info.readAt} text={(ms) => t('values_of', { time: relative(ms) })} />
           </p>
         ) : null}
-        {may('admin') ? <ShardActions shard={shard} changed={changed} /> : null}
+        {may('admin') ? <ShardActions shard={shard} hasJournal={hasJournal} changed={changed} /> : null}
       </div>
     </Card>
   );
@@ -231,7 +242,7 @@ function Info({ info, jobs }: { info: ShardInfo; jobs: number | null }) {
   );
 }
 
-function ShardActions({ shard, changed }: { shard: Shard; changed: () => void }) {
+function ShardActions({ shard, hasJournal, changed }: ShardParts) {
   if (shard.state === 'active')
     return (
       <div class="fields">
@@ -242,7 +253,7 @@ function ShardActions({ shard, changed }: { shard: Shard; changed: () => void })
     );
   return (
     <div class="fields">
-      <button type="button" class="btn s danger" onClick={() => askRemove(shard, changed)}>
+      <button type="button" class="btn s danger" onClick={() => askRemove(shard, hasJournal, changed)}>
         {t('remove')}…
       </button>
     </div>
@@ -283,11 +294,13 @@ function askDrain(shard: Shard, changed: () => void): void {
   });
 }
 
-function askRemove(shard: Shard, changed: () => void): void {
+function askRemove(shard: Shard, hasJournal: boolean, changed: () => void): void {
   const isLost = shard.jobs === null;
   ask({
     title: t('remove_shard_question', { name: nameOf(shard) }),
-    body: isLost ? t('remove_lost_text', { id: shard.id }) : t('remove_shard_text'),
+    body: isLost
+      ? t(hasJournal ? 'remove_lost_journal_text' : 'remove_lost_text', { id: shard.id })
+      : t('remove_shard_text'),
     action: t('remove'),
     danger: true,
     ...(isLost ? { typed: shard.id } : {}),

@@ -4,6 +4,7 @@ import { call, topicPath } from '../api/call.ts';
 import { daemonNow } from '../api/session.ts';
 import { clock, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
+import { start } from '../parts/operations.tsx';
 import { toast } from '../parts/parts.tsx';
 import { go, href } from '../router.ts';
 import { durationMs } from '../waits.ts';
@@ -59,6 +60,19 @@ export function askDelete(topic: string, jobs: number): void {
       toast(t('done'));
       go(href('topics'));
     },
+  });
+}
+
+/** Ends all jobs of the topic, dead letters too; the topic stays. */
+export function askClear(topic: string, jobs: number): void {
+  ask({
+    title: t('clear_question', { topic, count: number(jobs) }),
+    body: t('clear_text', { topic }),
+    action: t('clear_jobs'),
+    keep: t('keep_jobs'),
+    danger: true,
+    typed: topic,
+    run: () => start([{ kind: 'clear', filter: { topic } }]),
   });
 }
 

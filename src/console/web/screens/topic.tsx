@@ -33,7 +33,7 @@ import { EndpointCard } from './endpoints.tsx';
 import { JobList } from './jobs.tsx';
 import { FailedAttempts, isFailing, Lateness, reasonName, Traffic, useSeries } from './series-cards.tsx';
 import { TestCallButton } from './test-call.tsx';
-import { askDelete, askOffline, askPause, askResume } from './topic-actions.tsx';
+import { askClear, askDelete, askOffline, askPause, askResume } from './topic-actions.tsx';
 import { TopicSettings } from './topic-settings.tsx';
 
 const Changes = later(() => import('./audit.tsx').then((file) => file.TopicChanges));
@@ -172,6 +172,11 @@ function Actions({
         </button>
       ) : null}
       {may('operate') && topic.delivery === 'push' ? <TestCallButton topic={name} /> : null}
+      {may('operate') && may('push') && all > 0 ? (
+        <button type="button" class="btn desk" onClick={() => askClear(name, all)}>
+          {t('clear_jobs')}…
+        </button>
+      ) : null}
       {may('push') ? (
         <a class="btn main" href={hrefQuery(['push'], { topic: name })}>
           <Icon name="push" />
@@ -183,6 +188,8 @@ function Actions({
           type="button"
           class="btn square danger desk"
           aria-label={`${t('delete_topic')}…`}
+          // The question names the number of jobs, and whether there are any decides what is asked for.
+          disabled={stats === null}
           onClick={() => askDelete(name, all)}
         >
           <Icon name="trash" />
