@@ -29,6 +29,9 @@ async function withTopic(dq: TestIntake): Promise<TestIntake> {
   return dq;
 }
 
+/** Nothing of this process runs, its clients neither. */
+const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+
 /** A store whose pushes wait until the test releases them. */
 function held(): { store: (store: Store) => Store; waiting(): number; release(): void } {
   const waiting: (() => void)[] = [];
@@ -230,7 +233,7 @@ describe('slow clients', () => {
     const front = new HttpFront({
       admit: () => new DqError('unauthorized', 'nothing is admitted'),
       observer: { onAnswer: () => {}, onRejected: () => {} },
-      times: { ...short, connectionsCheckMs: 200 },
+      times: short,
     });
     const { server } = front;
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -245,10 +248,9 @@ describe('slow clients', () => {
       client.write(text.slice(0, early));
       await until('dq has read the first bytes', () => socket.bytesRead === early);
       if (atOnce) client.write(text.slice(early));
-      // This process stands still.
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * short.headersTimeoutMs);
-      // The client, too: it sends after the check for slow requests.
-      if (!atOnce) setTimeout(() => client.write(text.slice(early)), 20);
+      standStill(2 * short.headersTimeoutMs);
+      // The client, too: it sends after the check for slow requests, and after the next one.
+      if (!atOnce) setTimeout(() => client.write(text.slice(early)), 2 * short.connectionsCheckMs);
       return { reply, client };
     };
     // A server that starts keeps requests until its API exists.
@@ -268,6 +270,31 @@ describe('slow clients', () => {
       expect(statuses(await reply), `${early} bytes before, ${atOnce}`).toEqual([401]);
       client.destroy();
     }
+  });
+
+  it('after a pause longer than the idle time, a request on a kept connection is answered', async () => {
+    const dq = await startIntake({ times });
+    const connection = dq.open();
+    const text = 'GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n';
+    connection.send(text);
+    await until('the first answer', () => statuses(connection.received()).length === 1);
+    // Of a turn of the event loop, timers come before reading; this is after reading.
+    await new Promise((resolve) => setImmediate(resolve));
+    connection.send(text);
+    // Node keeps a connection for a second more than it advertises.
+    standStill(times.keepAliveMs + 1_500);
+    expect(statuses(await connection.closed)).toEqual([200, 200]);
+  });
+
+  it('a header that arrives late has a body that must arrive, too', async () => {
+    const dq = await withTopic(await startIntake({ times: { ...short, headersTimeoutMs: 600 } }));
+    const connection = dq.open();
+    const [start, end] = [push('late', '12').slice(0, 30), push('late', '12').slice(30, -1)];
+    connection.send(start);
+    setTimeout(() => connection.send(end), 400);
+    const reply = await connection.closed;
+    expect(statuses(reply)).toEqual([408]);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/late')).status).toBe(404);
   });
 
   it('an endless header is 408 and closed', async () => {

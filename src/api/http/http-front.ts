@@ -120,8 +120,9 @@ export class HttpFront {
     const server = createServer(
       {
         maxHeaderSize: apiLimits.headerBytesMax,
-        headersTimeout: times.headersTimeoutMs,
-        requestTimeout: times.requestTimeoutMs,
+        // The first half of each limit; #onSlow waits for the second.
+        headersTimeout: Math.ceil(times.headersTimeoutMs / 2),
+        requestTimeout: Math.ceil(times.requestTimeoutMs / 2),
         keepAliveTimeout: times.keepAliveMs,
         connectionsCheckingInterval: times.connectionsCheckMs,
         // Node's own error reply has no body; Access gives it one.
@@ -129,7 +130,7 @@ export class HttpFront {
       },
       (request, response) => this.#onArrival(request, response, this.#callHandler),
     );
-    server.setTimeout(times.connectionTimeoutMs);
+    server.setTimeout(times.connectionTimeoutMs, onIdle);
     // By default Node drops all headers after the 2000th, credentials too, without an error. headerBytesMax
     // bounds them.
     server.maxHeadersCount = 0;
@@ -272,19 +273,22 @@ export class HttpFront {
     else this.#close(connection, socket, error.code);
   }
 
-  /** After a pause of this process or of the machine, Node's check runs before the bytes that have arrived
-   *  are read, or before the client could send them: the request has one more interval. The check names a
-   *  request once. */
+  /** The second half of a limit: Node's check, which names a request once, has seen the first. A pause of this
+   *  process or of the machine ends one half at most. Then the bytes that have arrived are read before the
+   *  decision, and the client has time to send the rest. */
   #onSlow(connection: Connection, socket: KnownSocket): void {
+    const { headersTimeoutMs, requestTimeoutMs } = this.#times;
     const body = connection.pending.at(-1)?.req;
     const isBody = body?.complete === false;
     const { arrived } = connection;
     const check = () => {
       if (connection.broken || !this.#connections.has(connection)) return;
-      if (isBody ? body.complete : connection.arrived > arrived) return;
-      this.#close(connection, socket, 'ERR_HTTP_REQUEST_TIMEOUT');
+      if (isBody ? !body.complete : connection.arrived === arrived)
+        this.#close(connection, socket, 'ERR_HTTP_REQUEST_TIMEOUT');
+      else if (connection.arrived === arrived + 1 && connection.pending.at(-1)?.req.complete === false)
+        this.#onSlow(connection, socket);
     };
-    setTimeout(check, this.#times.connectionsCheckMs).unref();
+    setTimeout(() => setImmediate(check), (isBody ? requestTimeoutMs : headersTimeoutMs) / 2).unref();
   }
 
   /** Answers when no answer is pending, and ends the connection. */
@@ -301,6 +305,15 @@ export class HttpFront {
     socket.end(rawReply(problemOf(...clientProblem(code))));
     setTimeout(() => socket.destroy(), this.#times.lingerMs).unref();
   }
+}
+
+/** Closes a connection without traffic, also a kept one after its advertised time. After a pause the timer runs
+ *  before the bytes that have arrived are read: they count. */
+function onIdle(socket: Socket): void {
+  const { bytesRead } = socket;
+  setImmediate(() => {
+    if (socket.bytesRead === bytesRead) socket.destroy();
+  });
 }
 
 /** Sends 100 Continue, but not for a response that waits behind others: Node would write the 100 between
