@@ -8,6 +8,7 @@ import { needsRestart } from '../config/needs-restart.ts';
 import type { Config } from '../config/options.ts';
 import { limits } from '../core/limits.ts';
 import { titleOf } from '../process/process-title.ts';
+import { afterRunning, type RunningTimer } from '../runtime/running-time.ts';
 import { masterLimits } from './limits.ts';
 import type { ReloadOutcome, Report } from './reload-queue.ts';
 import type { Fleet } from './workers/fleet.ts';
@@ -37,7 +38,7 @@ export interface ReloadOptions {
 export class Reload {
   readonly #options: ReloadOptions;
   #failure: string | null = null;
-  #deadline: NodeJS.Timeout | undefined;
+  #deadline: RunningTimer | null = null;
 
   constructor(options: ReloadOptions) {
     this.#options = options;
@@ -114,13 +115,13 @@ export class Reload {
   async #within(condition: () => boolean): Promise<void> {
     const { fleet } = this.#options;
     let isLate = false;
-    this.#deadline = setTimeout(() => {
+    this.#deadline = afterRunning(masterLimits.reloadReadyMs, () => {
       isLate = true;
       fleet.changed();
-    }, masterLimits.reloadReadyMs);
+    });
     await fleet.until(() => fleet.isStopping || isLate || this.#failure !== null || condition());
-    clearTimeout(this.#deadline);
-    this.#deadline = undefined;
+    this.#deadline.clear();
+    this.#deadline = null;
   }
 }
 

@@ -8,6 +8,7 @@ import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
 import { closeDebugger } from '../runtime/close-debugger.ts';
+import { afterRunning } from '../runtime/running-time.ts';
 import { SecondTicker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
 import { processLimits } from './limits.ts';
@@ -202,14 +203,14 @@ class WorkerLife {
 }
 
 function exitByForce(title: string, afterMs: number): void {
-  setTimeout(() => {
+  afterRunning(afterMs, () => {
     try {
       writeSync(2, `${title}: the drain did not end in time; ended by force\n`);
     } catch {
       // stderr is closed; the exit code says it too.
     }
     process.exit(1);
-  }, afterMs).unref();
+  });
 }
 
 /** A closed terminal must not end a daemon that was started from it. */

@@ -16,6 +16,7 @@ import { Server as NetServer, type Socket } from 'node:net';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Caller } from '../../core/token.ts';
+import { afterRunning } from '../../runtime/running-time.ts';
 import { apiLimits } from '../limits.ts';
 import { releaseBody } from './body-budget.ts';
 import { type Problem, problemOf } from './problem.ts';
@@ -198,11 +199,12 @@ export class HttpFront {
     // moment.
     NetServer.prototype.close.call(server);
     // Idle connections end by their own timer, shortly after the advertised time; this closes the rest.
-    const idle = setTimeout(() => server.closeIdleConnections(), this.#times.keepAliveMs + 1_500);
-    const deadline = setTimeout(() => server.closeAllConnections(), deadlineMs);
+    const closeIdle = () => setImmediate(() => server.closeIdleConnections());
+    const idle = setTimeout(closeIdle, this.#times.keepAliveMs + 1_500);
+    const deadline = afterRunning(deadlineMs, () => server.closeAllConnections());
     await closed;
     clearTimeout(idle);
-    clearTimeout(deadline);
+    deadline.clear();
     // Ends the timer that checks for slow requests; no connection is left.
     server.close();
   }
@@ -273,9 +275,9 @@ export class HttpFront {
     else this.#close(connection, socket, error.code);
   }
 
-  /** The second half of a limit: Node's check, which names a request once, has seen the first. A pause of this
-   *  process or of the machine ends one half at most. Then the bytes that have arrived are read before the
-   *  decision, and the client has time to send the rest. */
+  /** The second half of a limit: Node's check, which names a request once, has seen the first. A pause of
+   *  this process or of the machine ends one half at most. Then the bytes that have arrived are read before
+   *  the decision, and the client has time to send the rest. */
   #onSlow(connection: Connection, socket: KnownSocket): void {
     const { headersTimeoutMs, requestTimeoutMs } = this.#times;
     const body = connection.pending.at(-1)?.req;
@@ -307,8 +309,8 @@ export class HttpFront {
   }
 }
 
-/** Closes a connection without traffic, also a kept one after its advertised time. After a pause the timer runs
- *  before the bytes that have arrived are read: they count. */
+/** Closes a connection without traffic, also a kept one after its advertised time. After a pause the timer
+ *  runs before the bytes that have arrived are read: they count. */
 function onIdle(socket: Socket): void {
   const { bytesRead } = socket;
   setImmediate(() => {

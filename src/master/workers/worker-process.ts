@@ -12,6 +12,7 @@ import type {
   ToWorker,
   WorkerReport,
 } from '../../process/messages.ts';
+import { afterRunning, type RunningTimer } from '../../runtime/running-time.ts';
 import { smallYoungSpace } from '../limits.ts';
 import { readyMsOf } from './ready-time.ts';
 import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
@@ -68,7 +69,7 @@ export class WorkerProcess {
   #hung = false;
   #refusal: Ending['refusal'] = null;
   #lastReport: string | null = null;
-  #killTimer: NodeJS.Timeout | undefined;
+  #killTimer: RunningTimer | null = null;
   readonly #silence: WorkerSilence;
   #hasTakenOver: 'no' | 'asked' | 'yes';
   /** messages that wait until it is awake; null afterwards */
@@ -180,7 +181,7 @@ export class WorkerProcess {
       case 'ready':
         if (this.state === 'starting') {
           this.state = 'ready';
-          clearTimeout(this.#killTimer);
+          this.#killTimer?.clear();
           if (this.#hasTakenOver === 'asked') this.#killLate('did not take over');
         }
         this.#readySince = performance.now();
@@ -190,7 +191,7 @@ export class WorkerProcess {
         break;
       case 'took_over':
         this.#hasTakenOver = 'yes';
-        if (this.state === 'ready') clearTimeout(this.#killTimer);
+        if (this.state === 'ready') this.#killTimer?.clear();
         this.note ??= message.note;
         this.warnings = message.warnings ?? [];
         break;
@@ -228,7 +229,7 @@ export class WorkerProcess {
         setTimeout(resolve, 500).unref();
       });
     }
-    clearTimeout(this.#killTimer);
+    this.#killTimer?.clear();
     const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`;
     const report = this.#refusal?.message ?? this.#lastReport;
     this.#options.onEnd(this, {
@@ -249,12 +250,12 @@ export class WorkerProcess {
   }
 
   #killAfter(ms: number, reason: string): void {
-    clearTimeout(this.#killTimer);
-    this.#killTimer = setTimeout(() => {
+    this.#killTimer?.clear();
+    this.#killTimer = afterRunning(ms, () => {
       this.#hung = this.state === 'starting';
       this.#lastReport = reason;
       this.kill();
-    }, ms);
+    });
   }
 }
 

@@ -1,0 +1,46 @@
+// Of a pause, afterRunning counts one slice.
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterRunning } from '../../src/runtime/running-time.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+it('calls once after its time; refresh starts again, clear ends it', () => {
+  let calls = 0;
+  const timer = afterRunning(1_000, () => {
+    calls += 1;
+  });
+  vi.advanceTimersByTime(999);
+  timer.refresh();
+  vi.advanceTimersByTime(900);
+  expect(calls).toBe(0);
+  vi.advanceTimersByTime(10_000);
+  expect(calls).toBe(1);
+  const cleared = afterRunning(1_000, () => {
+    calls += 1;
+  });
+  cleared.clear();
+  vi.advanceTimersByTime(10_000);
+  expect(calls).toBe(1);
+});
+
+it('a pause of any length is one slice', async () => {
+  vi.useRealTimers();
+  let isOver = false;
+  const from = performance.now();
+  const over = new Promise<void>((resolve) => {
+    afterRunning(200, () => {
+      isOver = true;
+      resolve();
+    });
+  });
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400);
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  expect(isOver).toBe(false);
+  await over;
+  expect(performance.now() - from).toBeGreaterThan(550);
+});
