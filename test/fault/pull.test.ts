@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
-import { forAll, numbers } from '../support/producing.ts';
+import { createTopic, forAll, numbers } from '../support/producing.ts';
 import { expectWhole } from '../support/redis-trouble.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -80,7 +80,7 @@ async function run(daemons: readonly Daemon[], midway: () => Promise<void> = asy
   const [daemon] = daemons as readonly [Daemon];
   const instance = (n: number) => daemons[n % daemons.length] as Daemon;
   const topic = { topic: 't', delivery: 'pull', lease: '1s', backoff: ['0s'], maxAttempts: 4 };
-  expect(await daemon.api('POST', '/v1/topics', topic)).toMatchObject({ status: 201 });
+  await createTopic(daemon, topic);
   const seen: Seen = { acked: new Map(), unsure: new Set(), buried: new Set(), silences: 0 };
   const stop = new AbortController();
   for (const one of daemons)

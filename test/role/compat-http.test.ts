@@ -199,8 +199,8 @@ describe('ouqiang/delay-queue', () => {
   });
 
   it('pop: the limit for connections without traffic does not cut it', async () => {
-    const frontTimes = { ...limits, ...apiLimits, connectionTimeoutMs: 200, connectionsCheckMs: 50 };
-    const dq = await start({ times: frontTimes, compatTimes: { ...times, popMs: 1_000 } });
+    const frontTimes = { ...limits, ...apiLimits, connectionTimeoutMs: 1_000, connectionsCheckMs: 50 };
+    const dq = await start({ times: frontTimes, compatTimes: { ...times, popMs: 2_500 } });
     expect(await dq.ask('/pop', { topic: 'order' })).toBe(done);
   });
 
