@@ -15,8 +15,10 @@ import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { DroppedChanges } from '../spool/dropped-changes.ts';
+import { realFiles } from '../spool/segment.ts';
 import { SpoolDirectory } from '../spool/spool-directory.ts';
 import { SpoolWriter } from '../spool/spool-writer.ts';
+import { SyncThread } from '../spool/sync-thread.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
@@ -49,6 +51,8 @@ export async function openJournal(
   const directory = new SpoolDirectory(config.dataDir);
   const dropped = new DroppedChanges(directory, log);
   const mode = config['journal.mode'] === 'lazy' ? 'lazy' : 'sync';
+  // The others let few callers wait for the disk.
+  const thread = role === 'server' && mode === 'sync' ? new SyncThread() : null;
   const writer = new SpoolWriter({
     directory: directory.path,
     stream: { instance, incarnation },
@@ -58,6 +62,7 @@ export async function openJournal(
     log,
     metrics,
     onDropped: (changes) => dropped.add(changes),
+    files: realFiles(thread),
   });
   const db = readers.has(role) ? await openDatabase(config, role) : null;
   return {
@@ -74,6 +79,7 @@ export async function openJournal(
     start: () => (role === 'server' ? writer.start() : Promise.resolve()),
     async close() {
       await writer.close();
+      thread?.close();
       await dropped.close();
       await directory.close();
       await db?.close();

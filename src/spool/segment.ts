@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { StreamName } from '../ports/spool.ts';
 import { spoolLimits } from './limits.ts';
+import type { SyncThread } from './sync-thread.ts';
 
 export interface SegmentName extends StreamName {
   /** from 1 */
@@ -70,6 +71,8 @@ export interface SegmentFile {
   write(bytes: Buffer, at: number): Promise<void>;
   /** fdatasync */
   sync(): Promise<void>;
+  /** both, one after the other; after a failure either may have failed */
+  writeSynced(bytes: Buffer, at: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -82,7 +85,8 @@ export interface SegmentFiles {
 
 export const newSalt = (): Buffer => randomBytes(8);
 
-export const realFiles: SegmentFiles = {
+/** `thread`: for writeSynced, while it runs */
+export const realFiles = (thread: SyncThread | null = null): SegmentFiles => ({
   async make(directory, header, bytes) {
     const path = join(directory, fileNameOf(header));
     const file = await open(path, 'wx', 0o600);
@@ -103,10 +107,15 @@ export const realFiles: SegmentFiles = {
       bytes,
       write: (record, at) => writeAll(file, record, at),
       sync: () => file.datasync(),
+      async writeSynced(records, at) {
+        if (thread?.isReady) return thread.write(file.fd, records, at);
+        await writeAll(file, records, at);
+        await file.datasync();
+      },
       close: () => file.close(),
     };
   },
-};
+});
 
 async function writeAll(file: FileHandle, bytes: Buffer, at: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {

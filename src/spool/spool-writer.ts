@@ -96,7 +96,7 @@ export class SpoolWriter implements Spool {
 
   constructor(options: SpoolWriterOptions) {
     this.#options = options;
-    this.#files = options.files ?? realFiles;
+    this.#files = options.files ?? realFiles();
     this.#metrics = options.metrics ?? noMetrics;
     this.#segmentBytes = options.segmentBytes ?? spoolLimits.segmentBytes;
     this.#failures = new FailureLog(options.log, {
@@ -256,41 +256,53 @@ export class SpoolWriter implements Spool {
     this.#waiting.splice(0, group.length);
     this.#waitingBytes -= bytes;
     const records = pack(segment, group, bytes);
-    try {
-      await segment.file.write(records, segment.at);
-    } catch (error) {
-      this.#abandon(segment, group);
-      throw error;
-    }
+    const isSynced =
+      this.#unsyncedBytes + bytes > spoolLimits.groupBytes || group.some(({ waitsForSync }) => waitsForSync);
+    const { file, at } = segment;
+    await this.#step(segment, group, () =>
+      isSynced ? this.#timed(file.writeSynced(records, at)) : file.write(records, at),
+    );
     segment.at += records.length;
-    for (const { changes } of group) {
-      this.#unsynced.push(...changes);
+    for (const { changes } of group)
       for (const { kind } of changes) this.#metrics.count('dq_journal_changes_total', 1, kind);
+    if (isSynced) this.#synced();
+    else {
+      for (const { changes } of group) this.#unsynced.push(...changes);
+      this.#unsyncedBytes += bytes;
+      this.#syncLater();
     }
-    this.#unsyncedBytes += bytes;
-    for (const batch of group) if (!batch.waitsForSync) batch.resolve();
-    const isSyncWanted = group.some(({ waitsForSync }) => waitsForSync);
-    if (isSyncWanted || this.#unsyncedBytes > spoolLimits.groupBytes) await this.#sync(group);
-    else this.#syncLater();
     for (const batch of group) batch.resolve();
     this.#prepare(segment);
   }
 
-  /** `group`: batches whose changes it covers, and whose callers may wait for it */
-  async #sync(group: readonly Batch[] = []): Promise<void> {
+  async #sync(): Promise<void> {
     this.#isSyncDue = false;
     const segment = this.#current;
     if (this.#unsynced.length === 0 || segment === null) return;
-    const began = performance.now();
+    await this.#step(segment, [], () => this.#timed(segment.file.sync()));
+    this.#synced();
+  }
+
+  #synced(): void {
+    this.#isSyncDue = false;
+    this.#unsynced = [];
+    this.#unsyncedBytes = 0;
+  }
+
+  /** A failure abandons the segment. `group`: batches that are not in #unsynced yet */
+  async #step(segment: Segment, group: readonly Batch[], work: () => Promise<void>): Promise<void> {
     try {
-      await segment.file.sync();
+      await work();
     } catch (error) {
       this.#abandon(segment, group);
       throw error;
     }
+  }
+
+  async #timed(sync: Promise<void>): Promise<void> {
+    const began = performance.now();
+    await sync;
     this.#metrics.observe('dq_journal_sync_seconds', (performance.now() - began) / 1_000);
-    this.#unsynced = [];
-    this.#unsyncedBytes = 0;
   }
 
   #syncLater(): void {

@@ -139,13 +139,13 @@ export function watchedFiles({ before, after }: Interference = {}): {
       const name = fileNameOf(header);
       const save = () => atPowerCut.set(name, readFileSync(join(directory, name)));
       const file = await watch(`make ${header.segment}`, async () => {
-        const made = await realFiles.make(directory, header, bytes);
+        const made = await realFiles().make(directory, header, bytes);
         if (isStopped) await made.close();
         else open.add(made);
         save();
         return made;
       });
-      return {
+      const watched: SegmentFile = {
         bytes,
         write: (records, at) => watch(`write ${header.segment}`, () => file.write(records, at)),
         sync: () =>
@@ -153,11 +153,16 @@ export function watchedFiles({ before, after }: Interference = {}): {
             await file.sync();
             save();
           }),
+        async writeSynced(records, at) {
+          await watched.write(records, at);
+          await watched.sync();
+        },
         close: () => {
           open.delete(file);
           return file.close();
         },
       };
+      return watched;
     },
   };
   return { files, operations, atPowerCut, closeAll };

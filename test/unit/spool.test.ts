@@ -1,11 +1,13 @@
 // The spool: records, segments, the writer and the reader, on real files.
 
-import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/journal/change.ts';
 import { spoolLimits } from '../../src/spool/limits.ts';
+import { realFiles } from '../../src/spool/segment.ts';
 import { StreamReader } from '../../src/spool/stream-reader.ts';
+import { SyncThread } from '../../src/spool/sync-thread.ts';
 import {
   changeKinds,
   changeOf,
@@ -51,6 +53,26 @@ describe('spool', () => {
     expect((await readAll(directory, { isLiving: true })).changes).toEqual(written);
     await writer.close();
     expect((await readAll(directory)).changes).toEqual(written);
+  });
+
+  it('thread: writes and syncs, rejects with the error of the system, and may end', async () => {
+    const directory = spoolDirectory();
+    const thread = new SyncThread();
+    onTestFinished(() => thread.close());
+    await until('the thread runs', () => thread.isReady);
+    const writer = await writerIn(directory, { files: realFiles(thread), segmentBytes: 4_096 });
+    const written = [...some(90), changeOf(91, 'accepted', 'b'.repeat(20_000)), ...some(5)];
+    await Promise.all(written.map((change) => writer.write([change], 'synced')));
+    expect((await readAll(directory, { isLiving: true })).changes).toEqual(written);
+    await expect(thread.write(1_000_000, Buffer.from('a'), 0)).rejects.toMatchObject({ code: 'EBADF' });
+    const readOnly = openSync(import.meta.filename, 'r');
+    onTestFinished(() => closeSync(readOnly));
+    await expect(thread.write(readOnly, Buffer.from('a'), 0)).rejects.toMatchObject({ code: 'EBADF' });
+    thread.close();
+    await until('the thread has ended', () => !thread.isReady);
+    await writer.write([changeOf(97)], 'synced');
+    await writer.close();
+    expect((await readAll(directory)).changes).toEqual([...written, changeOf(97)]);
   });
 
   it('files: mode 0600 in a directory of mode 0700, filled with zeros before the first record', async () => {
