@@ -108,8 +108,8 @@ export const mutants: readonly Mutant[] = [
     name: 'answer-before-sync',
     edit: {
       file: 'src/spool/spool-writer.ts',
-      text: 'for (const batch of group) if (!batch.waitsForSync) batch.resolve();',
-      by: 'for (const batch of group) batch.resolve();',
+      text: 'group.some(({ waitsForSync }) => waitsForSync);',
+      by: 'false;',
     },
     test: unit('spool', 'synced: answers after the fdatasync of its record'),
   },
@@ -126,8 +126,8 @@ export const mutants: readonly Mutant[] = [
     name: 'sync-again',
     edit: {
       file: 'src/spool/spool-writer.ts',
-      text: 'await segment.file.sync();\n    } catch (error) {\n      this.#abandon',
-      by: 'await segment.file.sync().catch(() => segment.file.sync());\n    } catch (error) {\n      this.#abandon',
+      text: 'await work();',
+      by: 'await work().catch(() => work());',
     },
     test: unit('spool', 'a failing %s: unknown; the file is left, the changes go to a new one'),
   },
