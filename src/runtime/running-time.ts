@@ -4,7 +4,7 @@
 const slices = 10;
 
 export interface RunningTimer {
-  /** starts again */
+  /** Starts again; nothing once it has called or is cleared. */
   refresh(): void;
   clear(): void;
 }
@@ -15,13 +15,19 @@ export function afterRunning(ms: number, late: () => void): RunningTimer {
   const timer = setInterval(() => {
     left -= 1;
     if (left > 0) return;
-    clearInterval(timer);
+    clear();
     late();
   }, ms / slices);
+  const clear = (): void => {
+    left = 0;
+    clearInterval(timer);
+  };
   return {
     refresh: () => {
+      if (left === 0) return;
       left = slices;
+      timer.refresh();
     },
-    clear: () => clearInterval(timer),
+    clear,
   };
 }

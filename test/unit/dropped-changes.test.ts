@@ -23,10 +23,22 @@ it('dropped changes: one line a second, with their sum, and a mark after the las
   expect(lines).toEqual([2, 998, 5]);
 });
 
-it('dropped changes: the mark is there when it is closed', async () => {
-  const directory = spoolDirectory();
-  const dropped = new DroppedChanges(directory, { error: () => {} });
+it('dropped changes: closed when the mark is written that follows the last of them', async () => {
+  const marking: (() => void)[] = [];
+  const noteDropped = () => new Promise<void>((resolve) => marking.push(resolve));
+  const dropped = new DroppedChanges({ noteDropped }, { error: () => {} });
   dropped.add(1);
-  await dropped.close();
-  expect(await directory.takeDropped()).toBe(true);
+  dropped.add(1);
+  let isClosed = false;
+  const closed = dropped.close().then(() => {
+    isClosed = true;
+  });
+  for (const marks of [1, 2]) {
+    await until(`mark ${marks}`, () => marking.length === marks);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([marking.length, isClosed]).toEqual([marks, false]);
+    marking.at(-1)?.();
+  }
+  await closed;
+  expect(marking).toHaveLength(2);
 });

@@ -16,14 +16,17 @@ it('calls once after its time; refresh starts again, clear ends it', () => {
   });
   vi.advanceTimersByTime(999);
   timer.refresh();
-  vi.advanceTimersByTime(900);
+  vi.advanceTimersByTime(999);
   expect(calls).toBe(0);
-  vi.advanceTimersByTime(10_000);
+  vi.advanceTimersByTime(1);
   expect(calls).toBe(1);
+  timer.refresh();
+  expect(vi.getTimerCount()).toBe(0);
   const cleared = afterRunning(1_000, () => {
     calls += 1;
   });
   cleared.clear();
+  cleared.refresh();
   vi.advanceTimersByTime(10_000);
   expect(calls).toBe(1);
 });

@@ -118,8 +118,12 @@ function print(journal: Journal): void {
       ...[self ? `${instance} *` : instance, host, `${formatDuration(seenMs)} ago`, mebibytes(spoolBytes)],
     ]),
   );
-  const open = restores.filter(({ state }) => state === 'open');
-  const shown = open.length > 0 ? open : restores.slice(0, 1);
+  // Each start compares what was shipped; most find nothing.
+  const told = restores.filter(
+    (one) => one.kind !== 'shipped' || one.state === 'failed' || one.put + one.removed > 0,
+  );
+  const open = told.filter(({ state }) => state === 'open');
+  const shown = open.length > 0 ? open : told.slice(0, 1);
   if (shown.length === 0) return;
   process.stdout.write('\n');
   printTable(
