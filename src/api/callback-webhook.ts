@@ -38,7 +38,7 @@ export const callbackWebhook = {
         header('dq-topic', 'topic name', 'order.close'),
         header('dq-job-id', 'job id, percent-encoded', '4711'),
         header('dq-attempt', 'number of this attempt, from 1', 1, 'integer'),
-        header('dq-max-attempts', 'maxAttempts of the topic', 10, 'integer'),
+        header('dq-max-attempts', 'maxAttempts of the job, or of its topic', 10, 'integer'),
         header('dq-due-at', 'when this attempt was due, RFC 3339', '2030-01-01T08:00:00.000Z'),
       ],
       requestBody: {

@@ -2,6 +2,7 @@
 // The API validates the values, so that rules and wording exist once. Omits flags that were not given.
 
 import { type Command, Option } from 'commander';
+import { backoffJson } from '../core/topic/backoff.ts';
 import type { TopicField } from '../core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../core/topic/fields.ts';
 import { apiName } from '../core/topic/settings.ts';
@@ -86,12 +87,9 @@ function numberOf(flag: string, text: string): number {
   throw new Exit('usage', `${flag}: invalid number "${text}"; write digits`);
 }
 
-/** "15s,3m" and "15s" are ladders; text that begins as JSON goes to the API as JSON. */
 function backoffOf(flag: string, text: string): unknown {
-  if (text === '2n+1') return text;
-  if (!/^\s*[[{]/.test(text)) return listOf(text);
   try {
-    return JSON.parse(text);
+    return backoffJson(text);
   } catch (error) {
     throw new Exit('usage', `${flag}: invalid JSON (${(error as Error).message})`, { cause: error });
   }

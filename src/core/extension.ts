@@ -3,22 +3,110 @@
 // only add some.
 // Invariant: an unknown type stays in the block and is ignored, so an option survives a version without it.
 
-const leaseMsType = 1;
+import type { Backoff } from './topic/backoff.ts';
+import type { Topic } from './topic/topic.ts';
 
-/** null: a job without options; it costs no byte. */
-export function extensionOf({ leaseMs }: { readonly leaseMs?: number | undefined }): Buffer | null {
-  if (leaseMs === undefined) return null;
-  const block = Buffer.from([leaseMsType, 4, 0, 0, 0, 0]);
-  block.writeUInt32BE(Math.ceil(leaseMs), 2);
-  return block;
+/** What a push gives a single job in place of the settings of its topic. Retries and new versions keep it. */
+export interface JobOptions {
+  /** lease for pullOwner, 1 … limits.pullLeaseMsMax, whatever it requests */
+  readonly leaseMs?: number | undefined;
+  /** 1 … limits.maxAttemptsMax */
+  readonly maxAttempts?: number | undefined;
+  readonly backoff?: Backoff | undefined;
+  /** epoch ms by the storage clock: no attempt starts later. A job that an operator made due after its
+   *  deadline has none any more. */
+  readonly deadline?: number | undefined;
 }
 
-/** The options of a block as members of a job; an unreadable rest is ignored. */
-export function optionsIn(extension: Uint8Array | null): { readonly leaseMs?: number } {
-  if (extension === null) return {};
+/** The topic with the job's own settings in place of the topic's. */
+export function withOptions<T extends Pick<Topic, 'maxAttempts' | 'backoff'>>(
+  topic: T,
+  { maxAttempts, backoff }: JobOptions,
+): T {
+  if (maxAttempts === undefined && backoff === undefined) return topic;
+  return { ...topic, maxAttempts: maxAttempts ?? topic.maxAttempts, backoff: backoff ?? topic.backoff };
+}
+
+/** The last moment at which an attempt may start, epoch ms by the storage clock; Infinity: none is. */
+export function deadlineOf({ deadline = Number.POSITIVE_INFINITY }: JobOptions, dueAt: number): number {
+  return dueAt > deadline ? Number.POSITIVE_INFINITY : deadline;
+}
+
+const types = { leaseMs: 1, maxAttempts: 2, backoff: 3, deadline: 4 } as const;
+
+/** null: a job without options; it costs no byte. */
+export function extensionOf({ leaseMs, maxAttempts, backoff, deadline }: JobOptions): Buffer | null {
+  const parts: Buffer[] = [];
+  const add = (type: number, value: Buffer) => parts.push(Buffer.from([type, value.length]), value);
+  if (leaseMs !== undefined) add(types.leaseMs, whole(Math.ceil(leaseMs), 4));
+  if (maxAttempts !== undefined) add(types.maxAttempts, whole(maxAttempts, 1));
+  if (backoff !== undefined) add(types.backoff, writeBackoff(backoff));
+  if (deadline !== undefined) add(types.deadline, whole(deadline, 6));
+  return parts.length === 0 ? null : Buffer.concat(parts);
+}
+
+const none: JobOptions = {};
+
+/** An unreadable rest is ignored. */
+export function optionsIn(extension: Uint8Array | null | undefined): JobOptions {
+  if (extension === null || extension === undefined) return none;
   const block = Buffer.from(extension.buffer, extension.byteOffset, extension.byteLength);
-  for (let at = 0; at + 2 <= block.length; at += 2 + block.readUInt8(at + 1))
-    if (block[at] === leaseMsType && block[at + 1] === 4 && at + 6 <= block.length)
-      return { leaseMs: block.readUInt32BE(at + 2) };
-  return {};
+  const options: { -readonly [name in keyof JobOptions]: JobOptions[name] } = {};
+  let end = 0;
+  for (let at = 0; at + 2 <= block.length; at = end) {
+    end = at + 2 + block.readUInt8(at + 1);
+    if (end > block.length) break;
+    const value = block.subarray(at + 2, end);
+    const type = block[at];
+    if (type === types.leaseMs && value.length === 4) options.leaseMs = value.readUInt32BE();
+    else if (type === types.maxAttempts && value.length === 1) options.maxAttempts = value.readUInt8();
+    else if (type === types.backoff) {
+      const backoff = readBackoff(value);
+      if (backoff !== null) options.backoff = backoff;
+    } else if (type === types.deadline && value.length === 6) options.deadline = value.readUIntBE(0, 6);
+  }
+  return options;
+}
+
+function whole(value: number, bytes: number): Buffer {
+  const buffer = Buffer.alloc(bytes);
+  buffer.writeUIntBE(value, 0, bytes);
+  return buffer;
+}
+
+const backoffs = { odd: 0, ladder: 1, exponential: 2 } as const;
+
+/** Its type (1 byte), then its waits in ms (4 each); exponential: base (4), factor (8), cap (4). */
+function writeBackoff(backoff: Backoff): Buffer {
+  const type = Buffer.of(backoffs[backoff.type]);
+  switch (backoff.type) {
+    case 'odd':
+      return type;
+    case 'ladder':
+      return Buffer.concat([type, ...backoff.stepsMs.map((ms) => whole(ms, 4))]);
+    case 'exponential': {
+      const factor = Buffer.alloc(8);
+      factor.writeDoubleBE(backoff.factor);
+      return Buffer.concat([type, whole(backoff.baseMs, 4), factor, whole(backoff.capMs, 4)]);
+    }
+  }
+}
+
+/** null: of a version that knows more */
+function readBackoff(value: Buffer): Backoff | null {
+  const waits = value.subarray(1);
+  if (value[0] === backoffs.odd && waits.length === 0) return { type: 'odd' };
+  if (value[0] === backoffs.ladder && waits.length > 0 && waits.length % 4 === 0)
+    return {
+      type: 'ladder',
+      stepsMs: Array.from({ length: waits.length / 4 }, (_, n) => waits.readUInt32BE(4 * n)),
+    };
+  if (value[0] === backoffs.exponential && waits.length === 16)
+    return {
+      type: 'exponential',
+      baseMs: waits.readUInt32BE(),
+      factor: waits.readDoubleBE(4),
+      capMs: waits.readUInt32BE(12),
+    };
+  return null;
 }

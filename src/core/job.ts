@@ -66,7 +66,7 @@ export const attemptReasons = [
 export type AttemptReason = (typeof attemptReasons)[number];
 
 /** Why a job became a dead letter. `nacked`: its puller asked for it. */
-export type BuryReason = 'attempts_exhausted' | 'gone' | 'no_retry' | 'poison' | 'nacked';
+export type BuryReason = 'attempts_exhausted' | 'gone' | 'no_retry' | 'poison' | 'nacked' | 'expired';
 
 export interface AttemptRecord {
   /** failed attempts before this one + 1 */
@@ -120,6 +120,8 @@ export interface ReservedJob extends Lease {
   /** as pushed; null = the push had none, and the callback has none */
   readonly contentType: string | null;
   readonly body: Buffer;
+  /** the options of the job (extension.ts); absent without one */
+  readonly extension?: Buffer;
 }
 
 /** A stored job as a reader sees it. */
@@ -137,8 +139,8 @@ export interface JobSnapshot extends JobKey {
   readonly attempts: readonly AttemptRecord[];
   readonly deadAt: number | null;
   readonly buryReason: BuryReason | null;
-  /** the job's own lease for pullOwner (PushJob); absent without one */
-  readonly leaseMs?: number;
+  /** the options of the job (extension.ts); absent without one */
+  readonly extension?: Buffer;
 }
 
 /** A live, dead or ended job as a search returns it: without its long fields. */

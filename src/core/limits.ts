@@ -18,6 +18,8 @@ export const limits = {
   /** Callbacks per second. */
   topicRateMax: 100_000,
   topicEmailsMax: 50,
+  /** Bound of maxAttempts, of a topic and of a job: one byte of the extension block. */
+  attemptsMax: 100,
   /** The longest delay: 3650 days. */
   delayMsMax: 3650 * 86_400_000,
   /** Failed attempts that an import may give a job. */

@@ -12,6 +12,8 @@ export interface PulledLease extends Lease {
   readonly failures: number;
   /** when it was due, epoch ms */
   readonly dueAt: number;
+  /** of the job; believed, too */
+  readonly extension?: Buffer | undefined;
 }
 
 /** When the job was handed out, epoch ms by the storage clock: tokens are that clock in µs. */
@@ -19,8 +21,10 @@ export function pulledAtOf({ token }: Lease): number {
   return Math.floor(token / 1_000);
 }
 
-export function leaseText({ topic, id, version, token, failures, dueAt }: PulledLease): string {
-  return Buffer.from(JSON.stringify([topic, id, version, token, failures, dueAt])).toString('base64url');
+export function leaseText({ topic, id, version, token, failures, dueAt, extension }: PulledLease): string {
+  const more = extension === undefined ? [] : [extension.toString('base64')];
+  const parts = [topic, id, version, token, failures, dueAt, ...more];
+  return Buffer.from(JSON.stringify(parts)).toString('base64url');
 }
 
 /** null: not a lease of this dq */
@@ -31,12 +35,16 @@ export function readLease(text: string): PulledLease | null {
   } catch {
     return null;
   }
-  if (!Array.isArray(parts) || parts.length !== 6) return null;
-  const [topic, id, ...numbers] = parts as readonly unknown[];
+  if (!Array.isArray(parts) || parts.length < 6 || parts.length > 7) return null;
+  const [topic, id, ...rest] = parts as readonly unknown[];
+  const numbers = rest.slice(0, 4);
+  const block = rest[4] ?? '';
   if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return null;
   if (typeof id !== 'string' || refusesId(id) !== null) return null;
   if (!numbers.every((number) => Number.isSafeInteger(number) && (number as number) >= 0)) return null;
   const [version, token, failures, dueAt] = numbers as [number, number, number, number];
   if (failures > limits.failuresMax) return null;
-  return { topic, id, version, token, failures, dueAt };
+  if (typeof block !== 'string') return null;
+  const extension = block === '' ? {} : { extension: Buffer.from(block, 'base64') };
+  return { topic, id, version, token, failures, dueAt, ...extension };
 }

@@ -11,6 +11,7 @@ export const reasonCodes: readonly BuryReason[] = [
   'no_retry',
   'poison',
   'nacked',
+  'expired',
 ];
 export const endCodes: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
 export const alertCodes = ['owed', 'claimed', 'sent', 'nobody'] as const;

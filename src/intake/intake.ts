@@ -30,8 +30,8 @@ class Intake implements Role {
     const { adminToken, config } = role;
     const { 'server.host': host, 'server.port': port } = config;
     const tokens = new TokenBook(role.registry, role.log);
-    this.#puller = new Puller(role);
     const leases = new PulledLeases(role);
+    this.#puller = new Puller(role, leases);
     const access = new Access({ adminToken, tokens, servesStrangers: servesStrangers(config) });
     this.#server = new ApiServer({
       role,

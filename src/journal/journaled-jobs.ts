@@ -3,7 +3,6 @@
 // Invariants: a push or verb reaches the store only when the spool has disk space. Its outcome is `unknown`
 // when the store has the change and the spool may not.
 
-import { extensionOf } from '../core/extension.ts';
 import type { JobKey, JobSnapshot } from '../core/job.ts';
 import { type Change, instantOf } from '../core/journal/change.ts';
 import type { JobStore, OnStored, PushJob, PushOutcome, Recovered } from '../ports/job-store.ts';
@@ -161,7 +160,7 @@ function acceptedOf(job: PushJob, { version, dueAt, place, id = job.id }: Stored
     acceptedAt: Math.min(job.acceptedAt ?? Number.POSITIVE_INFINITY, instantOf(version)),
     priority,
     contentType,
-    extension: extensionOf(job),
+    extension: job.extension ?? null,
     body,
   };
 }
@@ -196,6 +195,6 @@ async function keep(jobs: JobStore, spool: Spool, job: PushJob, first: PushOutco
 function foundOf({ priority }: PushJob, found: JobSnapshot, place: string): Change {
   const { topic, id, version, origin, dueAt, failures, acceptedAt, contentType, body } = found;
   const numbers = { number: version, version, origin, dueAt, failures };
-  const pushed = { acceptedAt, priority, contentType, extension: extensionOf(found), body };
+  const pushed = { acceptedAt, priority, contentType, extension: found.extension ?? null, body };
   return { kind: 'accepted', isOwn: false, topic, id, place, ...numbers, ...pushed };
 }

@@ -4,6 +4,7 @@
 import type { Clock } from '../core/calendar.ts';
 import { callbackRequest } from '../core/callback-request.ts';
 import { callbackHeaders } from '../core/delivery.ts';
+import { optionsIn, withOptions } from '../core/extension.ts';
 import type { ReservedJob } from '../core/job.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import type { CallRequest } from './call-back.ts';
@@ -34,7 +35,9 @@ export function callRequestOf(
   return {
     options: {
       ...{ origin, path, method: topic.method, body },
-      headers: callbackHeaders({ ...job, contentType }, topic, { nowMs, body, version }),
+      headers: callbackHeaders({ ...job, contentType }, withOptions(topic, optionsIn(job.extension)), {
+        ...{ nowMs, body, version },
+      }),
     },
     check: pools.checkFor(topic, origin),
     timeoutMs: topic.timeoutMs,

@@ -5,12 +5,13 @@
 import { hostname } from 'node:os';
 import { type Clock, createClock } from '../core/calendar.ts';
 import { reasonOf } from '../core/errors.ts';
+import { deadlineOf, optionsIn, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import type { CallFacts } from '../process/call-facts.ts';
 import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
-import { type Settlement, settle } from '../use-cases/settle-delivery.ts';
+import { beforeDeadline, type Settlement, settle } from '../use-cases/settle-delivery.ts';
 import { failureDetail, waitAfter } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
@@ -166,12 +167,17 @@ export class Deliverer {
     const { job } = held;
     const attemptNumber = job.failures + 1;
     // The policy at the moment of settling applies; a topic that was deleted meanwhile keeps its last one.
-    const { topic, rule } = capacity.targetOf(job.topic) ?? target;
+    const { topic: current, rule } = capacity.targetOf(job.topic) ?? target;
+    const options = optionsIn(job.extension);
+    const topic = withOptions(current, options);
     const call = { attempt: attemptNumber, nowMs: storageNow(held) };
     const verdict = judge(topic, rule, call, outcome);
     const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
     capacity.judged(running, reason);
-    const settlement = settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random);
+    const settlement = beforeDeadline(
+      settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random),
+      deadlineOf(options, job.dueAt) - call.nowMs,
+    );
     const attempt: AttemptRecord = {
       attempt: attemptNumber,
       startedAt,

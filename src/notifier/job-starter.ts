@@ -1,8 +1,10 @@
 // Starts the call of each reserved job, or releases the job: where its topic cannot be called, its lease is
-// too short, the capacity was granted to others meanwhile, or another job is called alone.
+// too short, the capacity was granted to others meanwhile, or another job is called alone. Buries a job whose
+// deadline has passed.
 // Invariant: a call starts only while its topic's timeout plus limits.leaseReserveMs of its lease are left,
 // counted from before the reserve was sent. So no attempt outlives its lease.
 
+import { deadlineOf, optionsIn } from '../core/extension.ts';
 import { limits } from '../core/limits.ts';
 import { isCalled } from '../core/topic/topic.ts';
 import type { Partition, Reserved } from '../ports/job-store.ts';
@@ -41,6 +43,7 @@ export class JobStarter {
     for (const job of reserved.jobs) {
       const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs, clockOffset };
       settler.hold(held);
+      if (this.#hasExpired(held, now + clockOffset)) continue;
       const target = fitting?.has(job) === false ? null : this.#callable(held);
       if (target === null) settler.release(held);
       else batch.push({ held, target });
@@ -84,6 +87,16 @@ export class JobStarter {
     if (held === null) return;
     isolation.released();
     settler.release(held);
+  }
+
+  /** Buries it then. */
+  #hasExpired(held: Held, storageNow: number): boolean {
+    const { topic, id, version, dueAt, extension } = held.job;
+    if (extension === undefined || storageNow <= deadlineOf(optionsIn(extension), dueAt)) return false;
+    const line = { outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'expired' } as const;
+    this.#options.ctx.log.notify({ topic, id, version, ...line, lateMs: Math.round(storageNow - dueAt) });
+    this.#options.settler.bury(held, 'expired', null);
+    return true;
   }
 
   /** null: this job cannot be called: its topic, the rest of its lease, or a drain forbids it. */

@@ -127,7 +127,8 @@ export class Settler {
     this.#add(this.#retries, held, { ...leaseOf(held.job), delayMs, attempt });
   }
 
-  bury(held: Held, reason: BuryReason, attempt: AttemptRecord): void {
+  /** `attempt` null: none was made. */
+  bury(held: Held, reason: BuryReason, attempt: AttemptRecord | null): void {
     this.#add(this.#buries, held, { ...leaseOf(held.job), reason, attempt });
   }
 

@@ -13,7 +13,7 @@ export interface DeadFilter {
 }
 
 /** A dead letter in a list: without its body, which would dominate the cost of a page. */
-export type DeadLetter = Omit<JobSnapshot, 'body'>;
+export type DeadLetter = Omit<JobSnapshot, 'body' | 'extension'>;
 
 export interface DeadLetters {
   /** Newest death first; equal deaths by version, as in the other methods. */

@@ -11,6 +11,7 @@
 //  * A store that is opened for a journal names each change of a job (`change`, `place`, OnChanged); the
 //    journal takes these members out of the outcomes. Others name none.
 
+import type { JobOptions } from '../core/extension.ts';
 import type {
   AttemptRecord,
   BuryReason,
@@ -46,9 +47,9 @@ export interface PushJob extends JobKey {
   readonly priority: Priority;
   readonly contentType: string | null;
   readonly body: Buffer;
-  /** The job's own lease, 1 … limits.pullLeaseMsMax: pullOwner reserves it for so long, whatever it requests.
-   *  Retries and new versions keep it. */
-  readonly leaseMs?: number | undefined;
+  /** The options of the job (core/extension.ts); absent or null without one. pullOwner reserves it for its own
+   *  lease, whatever it requests. Retries and new versions keep the block. */
+  readonly extension?: Buffer | null | undefined;
   /** Of an imported job: epoch ms, a later moment becomes now; absent: now */
   readonly acceptedAt?: number | undefined;
   /** Of an imported job: its failed attempts, 0 … 65,535; absent: 0 */
@@ -188,7 +189,8 @@ export interface RetryItem extends EndingLease {
 }
 export interface BuryItem extends EndingLease {
   readonly reason: BuryReason;
-  readonly attempt: AttemptRecord;
+  /** null: none was made, so the job has no failure more */
+  readonly attempt: AttemptRecord | null;
 }
 
 export interface ExtendItem extends Lease {
@@ -212,6 +214,9 @@ export interface ExpiredPull {
   readonly leaseMs: number;
   /** its end, epoch ms by the storage clock */
   readonly until: number;
+  /** when the job was due, epoch ms */
+  readonly dueAt: number;
+  readonly options: JobOptions;
 }
 
 /** Leases that ended without an outcome. Their jobs are ready again in their old place with one more strike.

@@ -2,11 +2,12 @@
 // another one follows. Fenced: of two recoverers, or a recoverer and a late ack or extend, one wins.
 
 import { hostname } from 'node:os';
+import { deadlineOf, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, Lease } from '../core/job.ts';
 import type { BuryItem, EndingLease, ExpiredPull, RetryItem } from '../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
-import { settle } from '../use-cases/settle-delivery.ts';
+import { beforeDeadline, settle } from '../use-cases/settle-delivery.ts';
 
 const verdict = {
   outcome: 'failed',
@@ -27,7 +28,7 @@ export class ExpiredPulls {
   async settle(expired: readonly ExpiredPull[]): Promise<void> {
     const { jobs } = this.#ctx.store;
     const retries: RetryItem[] = [];
-    const buries: BuryItem[] = [];
+    const buries: (BuryItem & { readonly attempt: AttemptRecord })[] = [];
     const releases: EndingLease[] = [];
     for (const pull of expired) {
       const lease = { ...pull.lease, ifExpired: true };
@@ -36,7 +37,11 @@ export class ExpiredPulls {
       if (topic === undefined) releases.push(lease);
       else {
         const unitMs = this.#ctx.config['retry.unit'];
-        const settlement = settle(topic, pull.failures, verdict, unitMs, Math.random);
+        const own = withOptions(topic, pull.options);
+        const settlement = beforeDeadline(
+          settle(own, pull.failures, verdict, unitMs, Math.random),
+          deadlineOf(pull.options, pull.dueAt) - this.#ctx.clock.now(),
+        );
         const attempt = this.#attemptOf(pull);
         if (settlement.kind === 'bury') buries.push({ ...lease, reason: settlement.reason, attempt });
         else if (settlement.kind === 'retry') {

@@ -6,11 +6,16 @@
 import { isUtf8 } from 'node:buffer';
 import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
-import { formatDuration, parseDuration, parseInstant } from '../core/duration.ts';
+import { formatDuration, formatInstant, parseDuration, parseInstant } from '../core/duration.ts';
 import { DqError, invalidField, restoring } from '../core/errors.ts';
+import { extensionOf } from '../core/extension.ts';
+import { FieldErrors } from '../core/field-errors.ts';
 import { refusesId } from '../core/job-id.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
+import { parseBackoff } from '../core/topic/backoff.ts';
+import { readNumber } from '../core/topic/field-kinds.ts';
+import { refuseNoPause } from '../core/topic/settings.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../ports/job-store.ts';
 import { useCaseLimits } from './limits.ts';
@@ -30,6 +35,12 @@ export interface PushRequest {
   readonly isLiteral: boolean;
   /** of a job of a pull topic: its own lease */
   readonly lease?: string | undefined;
+  /** in place of the topic's */
+  readonly maxAttempts?: string | undefined;
+  /** as JSON, as of a topic */
+  readonly backoff?: unknown;
+  /** an instant, or a duration from the push */
+  readonly deadline?: string | undefined;
   /** of an imported job: what it went through in the system that it comes from */
   readonly acceptedAt?: string | undefined;
   readonly failures?: string | undefined;
@@ -60,10 +71,49 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, nowMs: number
     priority: topic.priority,
     contentType: request.contentType,
     body: request.body,
-    ...(request.lease === undefined ? {} : { leaseMs: readLease(request.lease, topic) }),
+    extension: readOptions(request, topic, when, nowMs),
     ...(isImport(request) ? readPast(request) : {}),
     anotherId: request.id === undefined ? newJobId : undefined,
   };
+}
+
+/** null: without options. Throws DqError. */
+function readOptions(request: PushRequest, topic: PlainTopic, when: When, nowMs: number): Buffer | null {
+  const { lease, maxAttempts, backoff, deadline } = request;
+  if (lease === undefined && maxAttempts === undefined && backoff === undefined && deadline === undefined)
+    return null;
+  const errors = new FieldErrors();
+  const waits = backoff === undefined ? undefined : parseBackoff(backoff, 'backoff', errors);
+  if (waits !== undefined) refuseNoPause(waits, topic, errors);
+  const attempts = maxAttempts === undefined ? undefined : readAttempts(maxAttempts, errors);
+  errors.throwIfAny();
+  return extensionOf({
+    leaseMs: lease === undefined ? undefined : readLease(lease, topic),
+    ...{ maxAttempts: attempts, backoff: waits },
+    deadline: deadline === undefined ? undefined : readDeadline(deadline, request.inQuery, when, nowMs),
+  });
+}
+
+const readAttempts = (text: string, errors: FieldErrors): number | undefined =>
+  readNumber(/^\d{1,9}$/.test(text) ? Number(text) : text, 'maxAttempts', errors, 1, limits.attemptsMax);
+
+/** Epoch ms. */
+function readDeadline(text: string, inQuery: boolean, when: When, nowMs: number): number {
+  const duration = parseDuration(text);
+  const instant = duration.ok ? duration : parseInstant(text, inQuery);
+  if (!instant.ok)
+    throw invalidField(
+      'deadline',
+      'must be a duration such as 2h, RFC 3339 with an offset, or epoch milliseconds',
+    );
+  const deadline = duration.ok ? nowMs + duration.value : instant.value;
+  if (deadline - nowMs > limits.delayMsMax) throw invalidField('deadline', 'must be at most 3650d from now');
+  const due = 'at' in when ? Math.max(when.at, nowMs) : nowMs + when.delayMs;
+  if (deadline > due) return deadline;
+  throw invalidField(
+    'deadline',
+    `must be later than the first attempt, which is due at ${formatInstant(due)}`,
+  );
 }
 
 function readLease(lease: string, { topic, delivery }: PlainTopic): number {
@@ -158,6 +208,10 @@ const batchMembers: ReadonlySet<string> = new Set([
   'mode',
   'body',
   'contentType',
+  'lease',
+  'maxAttempts',
+  'backoff',
+  'deadline',
 ]);
 
 /** Rejects an item of POST /v1/jobs that was pushed as a body: its delay would have no effect, and the

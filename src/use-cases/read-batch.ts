@@ -88,7 +88,8 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
 }
 
 const memberNames = new Set([
-  ...['topic', 'id', 'delay', 'at', 'mode', 'lease', 'body', 'contentType'],
+  ...['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType'],
+  ...['lease', 'maxAttempts', 'backoff', 'deadline'],
   // Of an imported job
   ...['acceptedAt', 'failures'],
 ]);
@@ -102,12 +103,26 @@ function readPush(item: Item, errors: FieldErrors): BatchPush | null {
   const at = item.textOrNumber('at');
   const mode = item.text('mode');
   const contentType = item.text('contentType') ?? 'application/json';
-  const lease = item.textOrNumber('lease');
+  const options = {
+    ...{ lease: item.textOrNumber('lease'), maxAttempts: item.textOrNumber('maxAttempts') },
+    ...{ backoff: item.json('backoff'), deadline: item.textOrNumber('deadline') },
+  };
   const past = { acceptedAt: item.textOrNumber('acceptedAt'), failures: item.textOrNumber('failures') };
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
   if (body === undefined && !item.has('body')) errors.reject('body', 'is required');
   if (topic === undefined || body === undefined) return null;
-  const request = { id, delay, at, mode, lease, inQuery: false, contentType, body, isLiteral: true, ...past };
+  const request = {
+    id,
+    delay,
+    at,
+    mode,
+    inQuery: false,
+    contentType,
+    body,
+    isLiteral: true,
+    ...options,
+    ...past,
+  };
   return { topic, request };
 }
 
@@ -151,6 +166,11 @@ class Item {
     const first = value[0] ?? 0;
     if (first === 0x2d || (first >= 0x30 && first <= 0x39)) return value.toString('latin1');
     return this.#errors.reject(name, 'must be a string or a whole number');
+  }
+
+  json(name: string): unknown {
+    const value = this.#values.get(name);
+    return value === undefined ? undefined : JSON.parse(value.toString());
   }
 
   textBytes(name: string): Buffer | undefined {

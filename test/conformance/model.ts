@@ -3,6 +3,7 @@
 // file differ, this one must be the easier to judge. Each method is one atomic step, because none awaits.
 // model-store.ts adds the port; mutants/ replaces single methods, so they are small.
 
+import { optionsIn } from '../../src/core/extension.ts';
 import { horizonEndsMs } from '../../src/core/horizon.ts';
 import type {
   AttemptRecord,
@@ -56,7 +57,7 @@ export class Model extends ModelState {
     const job: ModelJob = {
       ...given,
       ...untried,
-      ...(pushed.leaseMs === undefined ? {} : { leaseMs: pushed.leaseMs }),
+      ...(pushed.extension ? { extension: pushed.extension } : {}),
       failures: pushed.failures ?? 0,
       version,
       origin: version,
@@ -206,7 +207,7 @@ export class Model extends ModelState {
 
   lease(job: ModelJob, owner: Owner, requestedMs: number): ReservedJob {
     const token = this.drawToken();
-    const leaseMs = isPulled(owner) ? (job.leaseMs ?? requestedMs) : requestedMs;
+    const leaseMs = (isPulled(owner) ? optionsIn(job.extension).leaseMs : undefined) ?? requestedMs;
     job.state = 'reserved';
     job.lease = { token, owner: { ...owner }, untilMs: this.now() + leaseMs };
     const { state, priority, lease, attempts, deadAt, buryReason, ...held } = job;
@@ -241,9 +242,11 @@ export class Model extends ModelState {
   bury(item: port.BuryItem): port.FinishOutcome<'buried'> {
     const job = this.leased(item);
     if (job === null) return { kind: 'lease_lost' };
-    job.failures += 1;
+    if (item.attempt !== null) {
+      job.failures += 1;
+      this.keepAttempt(job, item.attempt);
+    }
     job.strikes = 0;
-    this.keepAttempt(job, item.attempt);
     this.makeDead(job, item.reason);
     return { kind: 'buried' };
   }
@@ -270,10 +273,11 @@ export class Model extends ModelState {
   }
 
   expiredPull(job: ModelJob): port.ExpiredPull {
-    const { topic, id, version, failures } = job;
+    const { topic, id, version, failures, dueAt } = job;
+    const options = optionsIn(job.extension);
     const { token, untilMs } = job.lease ?? { token: 0, untilMs: 0 };
     const leaseMs = Math.max(0, untilMs - Math.floor(token / 1000));
-    return { lease: { topic, id, version, token }, failures, leaseMs, until: untilMs };
+    return { lease: { topic, id, version, token }, failures, leaseMs, until: untilMs, dueAt, options };
   }
 
   /** Reserved jobs by the end of their leases. */
@@ -348,7 +352,10 @@ export class Model extends ModelState {
 
   listDead(filter: port.DeadFilter, limit: number, cursor: string | null): port.Page<port.DeadLetter> {
     const { items, nextCursor } = pageOf(this.matching(filter).reverse(), limit, cursor);
-    return { items: items.map((job) => this.snapshot(job)).map(({ body, ...letter }) => letter), nextCursor };
+    return {
+      items: items.map((job) => this.snapshot(job)).map(({ body, extension, ...letter }) => letter),
+      nextCursor,
+    };
   }
 
   requeueDead(filter: port.DeadFilter, max: number): { requeued: number; more: boolean } {

@@ -4,6 +4,7 @@
 
 import { expect } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
+import { extensionOf } from '../../src/core/extension.ts';
 import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import type * as port from '../../src/ports/job-store.ts';
@@ -110,7 +111,7 @@ export class RandomOperations extends Dice {
       body: this.chance(0.15)
         ? Buffer.alloc(1_100, this.below(256))
         : Buffer.from(Array.from({ length: this.below(6) }, () => this.below(256))),
-      ...(this.chance(0.3) ? { leaseMs: 1 + this.below(400) } : {}),
+      ...(this.chance(0.3) ? { extension: extensionOf({ leaseMs: 1 + this.below(400) }) } : {}),
       ...(this.chance(0.1) ? { acceptedAt: this.#now() - 500 + this.below(1_000) } : {}),
       ...(this.chance(0.1) ? { failures: this.below(4) } : {}),
     }));

@@ -90,7 +90,7 @@ export interface Pushed {
   readonly priority?: Priority;
   readonly contentType?: string | null;
   readonly body?: Buffer;
-  readonly leaseMs?: number;
+  readonly extension?: Buffer | null;
 }
 
 export function jobOf(id: string, pushed: Pushed = {}): port.PushJob {

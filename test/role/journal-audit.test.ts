@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { openWithoutJournal } from '../../src/compose/journal.ts';
 import type { Config } from '../../src/config/options.ts';
+import { extensionOf } from '../../src/core/extension.ts';
 import type { JobRow } from '../../src/core/journal/job-row.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -67,7 +68,11 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, audi
     const under = await openEmpty(server);
     const trial = new Trial(under);
     await trial.push('delayed', { topic: 'a', when: { delayMs: farOffMs }, priority: 'high' });
-    await trial.push('ready', { topic: 'b', leaseMs: 12_345, contentType: 'text/x; a=1' });
+    await trial.push('ready', {
+      topic: 'b',
+      extension: extensionOf({ leaseMs: 12_345 }),
+      contentType: 'text/x; a=1',
+    });
     await trial.reserved('reserved', { topic: 'c', body: Buffer.alloc(9_000, 7) });
     await trial.retry(await trial.reserved('retried', { topic: 'd' }), farOffMs);
     await trial.buried('dead', { topic: 'e', body: Buffer.alloc(9_000, 8) }, 'gone');

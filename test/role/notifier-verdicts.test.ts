@@ -3,6 +3,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { extensionOf } from '../../src/core/extension.ts';
 import type { AttemptReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
@@ -488,5 +489,59 @@ describe('notifier: a kept connection', () => {
     expect(rig.notified()[1]).toMatchObject({ id: 'b', attempt: 1, reason: 'reset' });
     await until('the retry', () => rig.counted('t', 'retried') === 1);
     expect(server.received).toHaveLength(2);
+  });
+});
+
+describe('notifier: options of a job', () => {
+  it('replace those of its topic, and the receiver sees them', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(500));
+    await rig.topic('t', sink.url);
+    await rig.run(createNotifier(rig.context()));
+    const once = extensionOf({ maxAttempts: 1 });
+    const soon = extensionOf({ backoff: { type: 'ladder', stepsMs: [1, 3_600_000] }, maxAttempts: 7 });
+    await rig.push('t', 'once', { extension: once });
+    await rig.push('t', 'soon', { extension: soon });
+    await until('three attempts', () => rig.notified().length >= 3);
+    const lines = rig.notified().map(({ id, attempt, verdict, delayMs = 0 }) => [id, attempt, verdict, delayMs]);
+    expect(lines.sort()).toEqual([
+      ['once', 1, 'bury', 0],
+      ['soon', 1, 'retry', 1],
+      ['soon', 2, 'retry', 3_600_000],
+    ]);
+    const most = sink.arrivals.map(({ id, headers }) => [id, headers['dq-max-attempts']]);
+    expect(most.sort()).toEqual([
+      ['once', '1'],
+      ['soon', '7'],
+      ['soon', '7'],
+    ]);
+  });
+
+  it('past its deadline no attempt starts, and none is planned', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(500));
+    await rig.topic('t', sink.url);
+    const now = Date.now();
+    await rig.push('t', 'passed', { extension: extensionOf({ deadline: now + 500 }) });
+    await rig.push('t', 'made due', { extension: extensionOf({ deadline: now - 5 }) });
+    await rig.push('t', 'soon', { extension: extensionOf({ deadline: now + 59_000 }) });
+    await until('a deadline to pass', () => Date.now() > now + 500);
+    await rig.run(createNotifier(rig.context()));
+    await until('all are settled', () => rig.notified().length >= 3);
+    const lines = rig.notified().map(({ id, attempt = 0, verdict, buryReason = '' }) => [
+      ...[id, attempt, verdict, buryReason],
+    ]);
+    expect(lines.sort()).toEqual([
+      ['made due', 1, 'retry', ''],
+      ['passed', 0, 'bury', 'expired'],
+      ['soon', 1, 'bury', 'expired'],
+    ]);
+    expect(sink.arrivals.map(({ id }) => id).sort()).toEqual(['made due', 'soon']);
+    await until('both are dead', () => rig.counted('t', 'dead') === 2);
+    const { items } = await rig.store.deadLetters.list({}, 10, null);
+    expect(items.map(({ id, buryReason, failures }) => [id, buryReason, failures]).sort()).toEqual([
+      ['passed', 'expired', 0],
+      ['soon', 'expired', 1],
+    ]);
   });
 });

@@ -109,6 +109,64 @@ describe('a pulled job', () => {
   });
 });
 
+describe('options of a job', () => {
+  it('replace those of its topic: attempts, backoff, deadline', async () => {
+    const options = '&maxAttempts=2&backoff=1h,2h&deadline=90m';
+    expect((await dq.push('report', '1', `?id=own${options}`)).status).toBe(201);
+    const { deadline, ...stored } = await job('own');
+    expect(stored).toMatchObject({ maxAttempts: 2, backoff: ['1h', '2h'] });
+    expect(Date.parse(deadline) - Date.parse(stored.createdAt)).toBeGreaterThan(5_390_000);
+    const [first] = await pull();
+    expect(first).toMatchObject({ attempt: 1, maxAttempts: 2 });
+    await act('nack', [first.lease]);
+    expect((await job('own')).attempts).toMatchObject([{ nextDelayMs: 3_600_000 }]);
+    await dq.api('POST', '/v1/topics/report/jobs/own/run');
+    await act('nack', [(await pull())[0].lease]);
+    expect(await job('own')).toMatchObject({ state: 'dead', buryReason: 'attempts_exhausted' });
+    await dq.api('POST', '/v1/topics/report/jobs/own/requeue');
+    const again = await job('own');
+    expect(again).toMatchObject({ maxAttempts: 2, backoff: ['1h', '2h'], deadline });
+  });
+
+  it('a nack after which the next attempt would start after the deadline is the end of the job', async () => {
+    await dq.push('report', '1', '?id=late&deadline=30m');
+    await act('nack', [(await pull())[0].lease], { delay: '1h' });
+    expect(await job('late')).toMatchObject({ state: 'dead', buryReason: 'expired', attempt: 1 });
+    expect(dq.counted.get('report dead')).toBe(1);
+  });
+
+  it('past its deadline no client gets a job; a requeue gives it to one', async () => {
+    await dq.push('report', '1', '?id=late&deadline=20ms');
+    await dq.push('report', '2', '?id=good');
+    await until('the deadline to pass', async () => Date.parse((await job('late')).deadline) < Date.now());
+    expect((await pull('?wait=5s')).map(({ id }: { id: string }) => id)).toEqual(['good']);
+    await until('its death', async () => (await job('late')).state === 'dead');
+    expect(await job('late')).toMatchObject({ buryReason: 'expired', attempt: 0 });
+    await dq.api('POST', '/v1/topics/report/jobs/late/requeue');
+    expect(await pull()).toMatchObject([{ id: 'late', attempt: 1 }]);
+  });
+
+  it('are rejected by name', async () => {
+    const wrong = async (query: string) => (await dq.push('report', '1', query)).body.detail;
+    expect(await wrong('?maxAttempts=0')).toBe('maxAttempts: must be a number from 1 to 100');
+    expect(await wrong('?backoff=soon')).toMatch(/^backoff\[0\]: /);
+    expect(await wrong('?backoff=[')).toMatch(/^backoff: must be 2n\+1, waits/);
+    expect(await wrong('?deadline=tomorrow')).toMatch(/^deadline: must be a duration such as 2h/);
+    expect(await wrong('?delay=2h&deadline=1h')).toMatch(/^deadline: must be later than the first attempt, /);
+    const { body } = await dq.api('POST', '/v1/jobs', [
+      { topic: 'report', id: 'good', body: 1, maxAttempts: 5, backoff: ['5s'], deadline: '1h' },
+      { topic: 'report', body: 1, backoff: ['-1s'] },
+      { topic: 'report', body: 1, maxAttempts: 101 },
+    ]);
+    expect(body.results.map(({ status, detail }: { status: number; detail: string }) => detail ?? status)).toEqual([
+      201,
+      expect.stringMatching(/^items\[1\]\.backoff\[0\]: /),
+      'items[2].maxAttempts: must be a number from 1 to 100',
+    ]);
+    expect(await job('good')).toMatchObject({ maxAttempts: 5, backoff: ['5s'] });
+  });
+});
+
 describe('a lease of its own', () => {
   it('of a job wins over that of the request and of the topic', async () => {
     expect((await dq.push('report', '1', '?id=own&lease=1h')).status).toBe(201);
@@ -214,12 +272,15 @@ describe('clients of one turn', () => {
   /** A puller beside the server's, so that its calls begin in one turn. */
   const pullerOn = (jobs: Partial<JobStore> = {}) => {
     const { store, topics } = dq;
-    const puller = new Puller({
-      ...{ topics, log: silentLog, metrics: new MetricBuffer() },
-      store: { ...store, jobs: { ...store.jobs, ...jobs } },
-      clock: new StoreClock(() => store.admin.clock()),
-      config: { pollCeiling: 100 } as Config,
-    });
+    const puller = new Puller(
+      {
+        ...{ topics, log: silentLog, metrics: new MetricBuffer() },
+        store: { ...store, jobs: { ...store.jobs, ...jobs } },
+        clock: new StoreClock(() => store.admin.clock()),
+        config: { pollCeiling: 100 } as Config,
+      },
+      { expire: async () => {} },
+    );
     onTestFinished(() => puller.drain(0));
     return puller;
   };

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { extensionOf } from '../../src/core/extension.ts';
 import { pullOwner } from '../../src/core/job.ts';
 import { type Database, openDatabase, pragma } from '../../src/runtime/database.ts';
 import { schema } from '../../src/store/sqlite/file/schema.ts';
@@ -31,7 +32,7 @@ function plain(dump: StateDump): unknown {
 /** The upgraded store works, with jobs of both layouts. */
 async function exerciseUpgraded(under: StoreUnderTest): Promise<void> {
   const trial = new Trial(under);
-  await trial.jobs.push([{ ...jobOf('own'), leaseMs: 5_000 }]);
+  await trial.jobs.push([{ ...jobOf('own'), extension: extensionOf({ leaseMs: 5_000 }) }]);
   const pulled = await trial.reserve(request(9, { a: 5, t: 5 }, pullOwner));
   expect(pulled.map(({ id, leaseMs }) => [id, leaseMs]).sort()).toEqual([
     ['0198c0de-0000-7000-8000-00000000abcd', 60_000],

@@ -4,7 +4,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { optionsIn } from '../../src/core/extension.ts';
 import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
 import { endCodes, priorityCodes, reasonCodes, stateCodes } from '../../src/core/stored-codes.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
@@ -121,7 +120,7 @@ function jobOf(row: Row): DumpedJob {
     contentType: row['ctype'] ?? null,
     body: Buffer.from(row['bytes'] ?? []),
     attempts: JSON.parse(row['list'] ?? '[]') as AttemptRecord[],
-    ...optionsIn(row['extension'] ?? null),
+    ...(row['extension'] ? { extension: Buffer.from(row['extension']) } : {}),
     deadAt: row['dead_at'] ?? null,
     buryReason: row['reason'] === null ? null : (reasonCodes[row['reason'] ?? 0] ?? null),
   };

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { AttemptReason } from '../../src/core/job.ts';
 import type { Failure } from '../../src/core/verdict.ts';
-import { settle } from '../../src/use-cases/settle-delivery.ts';
+import { beforeDeadline, settle } from '../../src/use-cases/settle-delivery.ts';
 
 const topic = { maxAttempts: 3, backoff: { type: 'odd' }, jitter: 0 } as const;
 const failed = (more: Partial<Failure> = {}): Failure => ({
@@ -17,6 +17,15 @@ const settled = (
   verdict: Parameters<typeof settle>[2],
   policy: Parameters<typeof settle>[0] = topic,
 ) => settle(policy, failures, verdict, 60_000, () => 0.5);
+
+it('a retry after the deadline of the job is its end', () => {
+  const retry = { kind: 'retry', delayMs: 60_000 } as const;
+  expect(beforeDeadline(retry, 60_000)).toEqual(retry);
+  expect(beforeDeadline(retry, 59_999)).toEqual({ kind: 'bury', reason: 'expired' });
+  expect(beforeDeadline({ kind: 'ack' }, -1)).toEqual({ kind: 'ack' });
+  const buried = { kind: 'bury', reason: 'gone' } as const;
+  expect(beforeDeadline(buried, -1)).toEqual(buried);
+});
 
 describe('settle', () => {
   it('acks a delivered job, however late', () => {

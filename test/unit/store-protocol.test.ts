@@ -144,6 +144,11 @@ describe('messages', () => {
       more: true,
       now: 9,
     };
+    const extension = Buffer.from([2, 1, 3]);
+    const own = { ...reserved, jobs: [job, { ...job, extension }, job] };
+    expect(through((w) => messages.writeReserved(w, own), messages.readReserved)).toEqual(own);
+    const limited = { ...reserved, jobs: [], atLeaseLimit: ['t'] };
+    expect(through((w) => messages.writeReserved(w, limited), messages.readReserved)).toEqual(limited);
     expect(through((w) => messages.writeReserved(w, reserved), messages.readReserved)).toEqual(reserved);
     expect(through((w) => messages.writeReserved(w, null), messages.readReserved)).toBeNull();
     // As an owner of an earlier version writes it: no storage clock after the jobs.
@@ -155,6 +160,8 @@ describe('messages', () => {
     const { token, leaseMs, ...rest } = job;
     const snapshot = { ...rest, state: 'dead', attempts: [attempt], deadAt: 3, buryReason: 'gone' } as const;
     expect(through((w) => messages.writeSnapshot(w, snapshot), messages.readSnapshot)).toEqual(snapshot);
+    const more = { ...snapshot, extension };
+    expect(through((w) => messages.writeSnapshot(w, more), messages.readSnapshot)).toEqual(more);
   });
 });
 

@@ -37,9 +37,12 @@ export const Version = Type.String({
   examples: ['1893456000000001'],
 });
 export const State = Type.Enum(['delayed', 'ready', 'reserved', 'dead'], { description: 'state of the job' });
-export const DeadReason = Type.Enum(['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked'], {
-  description: 'why no attempt follows',
-});
+export const DeadReason = Type.Enum(
+  ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked', 'expired'],
+  {
+    description: 'why no attempt follows',
+  },
+);
 export const FinishedAttempts = count('finished attempts', 3);
 export const instant = (description: string) =>
   Type.String({

@@ -7,7 +7,7 @@ import { type TUnsafe, Type } from 'typebox';
 import { catalogue, DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { grants } from '../../core/token.ts';
-import { topicNamePattern } from '../../core/topic/fields.ts';
+import { topicFields, topicNamePattern } from '../../core/topic/fields.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { acceptJob, isImport } from '../../use-cases/accept-job.ts';
 import { BatchFeeder } from '../../use-cases/batch-feeder.ts';
@@ -58,6 +58,20 @@ const BatchItem = closed(
       }),
     ),
     lease: Type.Optional(textOrInteger('lease of this job, for a pull topic', '5m')),
+    maxAttempts: Type.Optional(textOrInteger('attempts of this job in all; default: that of the topic', '3')),
+    backoff: Type.Optional(
+      Type.Unsafe<unknown>({
+        ...topicFields.backoff.schema,
+        description: 'waits between attempts of this job; default: those of the topic',
+        examples: [['15s', '3m', '1h']],
+      }),
+    ),
+    deadline: Type.Optional(
+      textOrInteger(
+        'no attempt starts later; dq then buries the job as `expired`: a duration from now, or a time as of `at`',
+        '2h',
+      ),
+    ),
     acceptedAt: Type.Optional(
       textOrInteger(
         'of an imported job, scope `admin`: when the other system accepted it; a later moment becomes now',

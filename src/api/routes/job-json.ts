@@ -5,11 +5,13 @@ import { isUtf8 } from 'node:buffer';
 import { Type } from 'typebox';
 import { capacityCodes } from '../../core/capacity-reasons.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
-import { formatInstant } from '../../core/duration.ts';
+import { formatDuration, formatInstant } from '../../core/duration.ts';
+import type { JobOptions } from '../../core/extension.ts';
 import { type AttemptRecord, type EndedJob, endStates, type JobSnapshot, jobStates } from '../../core/job.ts';
 import { type Why, whyCodes } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import type { PlannedAttempt } from '../../core/planned-attempts.ts';
+import { topicFields } from '../../core/topic/fields.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
 import {
   CreatedAt,
@@ -94,6 +96,15 @@ const WhyJson = Type.Object(
   { title: 'Why' },
 );
 
+/** Given with the push in place of the topic's; absent without one. */
+const JobOptionsJson = {
+  backoff: Type.Optional(
+    Type.Unknown({ description: 'its own backoff, as of a topic', examples: [['15s', '3m']] }),
+  ),
+  deadline: Type.Optional(instant('no attempt starts later; the job is buried as `expired`')),
+  lease: Type.Optional(text('its own lease, for a pull topic', '5m')),
+};
+
 export const Job = Type.Object(
   {
     topic: TopicName,
@@ -118,9 +129,10 @@ export const Job = Type.Object(
     ),
     attempt: FinishedAttempts,
     maxAttempts: nullable('integer', {
-      description: 'maxAttempts of the topic; null without the topic',
+      description: 'maxAttempts of the job, or of the topic; null without the topic',
       examples: [10],
     }),
+    ...JobOptionsJson,
     why: WhyJson,
     webhookId: text('header webhook-id of each of its callbacks', 'msg_0123456789abcdefghijklmno'),
     strikes: Type.Optional(count('leases that dead or silent notifiers lost since the last attempt', 0)),
@@ -153,11 +165,22 @@ export const Job = Type.Object(
   { title: 'Job' },
 );
 
+const backoffField = topicFields.backoff;
+
+function optionsJson({ backoff, deadline, leaseMs }: JobOptions): object {
+  return {
+    ...(backoff === undefined ? {} : { backoff: backoffField.print?.(backoff) ?? backoff }),
+    ...(deadline === undefined ? {} : { deadline: formatInstant(deadline) }),
+    ...(leaseMs === undefined ? {} : { lease: formatDuration(leaseMs) }),
+  };
+}
+
 /** What belongs to the job, beside its record. */
 export interface JobFacts {
   /** of a dead letter; null: none; undefined: not read */
   readonly alert: AlertEntry['state'] | null | undefined;
   readonly maxAttempts: number | null;
+  readonly options: JobOptions;
   readonly why: Why;
   /** null: the topic is not registered */
   readonly planned: readonly PlannedAttempt[] | null;
@@ -169,13 +192,14 @@ export interface JobFacts {
 
 export function jobJson(
   job: JobSnapshot | EndedJob,
-  { alert, maxAttempts, why, planned, shard, keptUntil }: JobFacts,
+  { alert, maxAttempts, options, why, planned, shard, keptUntil }: JobFacts,
 ): object {
   const head = {
     ...jobHead(job),
     ...('endedAt' in job ? { endedAt: formatInstant(job.endedAt) } : {}),
     ...(keptUntil === null ? {} : { keptUntil: formatInstant(keptUntil) }),
     maxAttempts,
+    ...optionsJson(options),
     why: whyJson(why),
     webhookId: webhookIdOf(job),
   };

@@ -8,6 +8,7 @@ import type { CapacityReason } from '../../core/capacity-reasons.ts';
 import { callbackHeaders } from '../../core/delivery.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
+import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
 import type { EndedJob, JobKey, JobSnapshot, Version } from '../../core/job.ts';
 import { whyOf } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
@@ -119,7 +120,11 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
       return {
         method: topic.method,
         url: target.origin + path,
-        headers: callbackHeaders({ ...job, contentType }, { ...topic, headers }, { nowMs, body, version }),
+        headers: callbackHeaders(
+          { ...job, contentType },
+          { ...withOptions(topic, optionsIn(job.extension)), headers },
+          { nowMs, body, version },
+        ),
         ...bodyJson(body),
         at: formatInstant(nowMs),
       };
@@ -142,7 +147,9 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
   );
 
   async function factsOf(job: JobSnapshot | EndedJob): Promise<JobFacts> {
-    const topic = topics.get(job.topic);
+    const registered = topics.get(job.topic);
+    const options = 'endedAt' in job ? {} : optionsIn(job.extension);
+    const topic = registered === undefined ? undefined : withOptions(registered, options);
     const now = clock.now();
     const waits = job.state === 'ready' && topic?.state === 'active';
     const [notifiers, ahead, isAtPullLeases] = waits
@@ -162,7 +169,10 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
       planned:
         topic === undefined || 'endedAt' in job
           ? null
-          : plannedAttempts(job, topic, config['retry.unit'], now),
+          : plannedAttempts(job, topic, config['retry.unit'], now).filter(
+              ({ at }) => at <= deadlineOf(options, job.dueAt),
+            ),
+      options,
       shard: shardOf(job),
       keptUntil: keptUntil(job),
     };

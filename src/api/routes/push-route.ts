@@ -5,7 +5,8 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { DqError } from '../../core/errors.ts';
+import { DqError, invalidField } from '../../core/errors.ts';
+import { backoffJson } from '../../core/topic/backoff.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { acceptJob } from '../../use-cases/accept-job.ts';
@@ -30,6 +31,16 @@ const query = closed({
     }),
   ),
   lease: durationText('lease of this job, for a pull topic; default: that of the pull, or of the topic'),
+  maxAttempts: Type.Optional(text('attempts of this job in all; default: that of the topic', '3')),
+  backoff: Type.Optional(
+    text('waits between attempts of this job, as `2n+1`, `15s,3m,1h`, or the JSON of a topic', '15s,3m,1h'),
+  ),
+  deadline: Type.Optional(
+    text(
+      'no attempt starts later; dq then buries the job as `expired`: a duration from now, or a time as of `at`',
+      '2h',
+    ),
+  ),
   literal: Type.Optional(
     Type.Enum(['true'], {
       description: 'deliver the body as it is, even if it looks like an item of a batch',
@@ -72,6 +83,9 @@ interface PushQuery {
   readonly at?: string;
   readonly mode?: string;
   readonly lease?: string;
+  readonly maxAttempts?: string;
+  readonly backoff?: string;
+  readonly deadline?: string;
   readonly literal?: string;
 }
 
@@ -122,6 +136,9 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
       at: query.at,
       mode: query.mode,
       lease: query.lease,
+      maxAttempts: query.maxAttempts,
+      backoff: query.backoff === undefined ? undefined : backoffOf(query.backoff),
+      deadline: query.deadline,
       inQuery: true,
       contentType: headers['content-type'] ?? null,
       body: (request.body as Buffer | undefined) ?? empty,
@@ -131,6 +148,14 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
     context.role.clock.now(),
   );
   context.pushes.add(new PendingPush(context, job, answer));
+}
+
+function backoffOf(text: string): unknown {
+  try {
+    return backoffJson(text);
+  } catch {
+    throw invalidField('backoff', 'must be 2n+1, waits such as 15s,3m,1h, or valid JSON');
+  }
 }
 
 const json = 'application/json; charset=utf-8';

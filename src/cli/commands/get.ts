@@ -33,6 +33,8 @@ interface Job {
   readonly createdAt: string;
   readonly attempt: number;
   readonly maxAttempts: number | null;
+  readonly deadline?: string;
+  readonly backoff?: unknown;
   /** set when the job has ended, which removes its body */
   readonly endedAt?: string;
   readonly contentType?: string | null;
@@ -117,6 +119,8 @@ function print(job: Job): void {
     ['due at', job.dueAt],
     ['created at', job.createdAt],
     ['attempts', `${job.attempt} of ${job.maxAttempts ?? '?'}`],
+    ...(job.deadline === undefined ? [] : [['deadline', job.deadline] as const]),
+    ...(job.backoff === undefined ? [] : [['backoff', JSON.stringify(job.backoff)] as const]),
     ...(job.endedAt === undefined ? contentOf(job) : [['ended at', job.endedAt] as const]),
   ]);
   if (job.attempts.length === 0) return;

@@ -19,6 +19,9 @@ interface PushFlags extends DaemonOptions {
   readonly at?: string;
   readonly mode?: string;
   readonly lease?: string;
+  readonly maxAttempts?: string;
+  readonly backoff?: string;
+  readonly deadline?: string;
   readonly type?: string;
   readonly batch?: string;
   readonly empty?: boolean;
@@ -45,6 +48,9 @@ export function register(program: Command): void {
     .option('--at <time>', 'time of the callback: RFC 3339 with an offset, or epoch milliseconds')
     .option('--mode <mode>', 'for an id that is live: replace (default), keep, reject')
     .option('--lease <duration>', 'lease of this job, for a pull topic')
+    .option('--max-attempts <n>', 'attempts of this job in all; default: that of the topic')
+    .option('--backoff <policy>', 'waits between attempts of this job; default: that of the topic')
+    .option('--deadline <time>', 'no attempt starts later: a duration from now, or a time as of --at')
     .option(
       '--type <type>',
       'content type; default: application/json, text/plain or application/octet-stream by content',
@@ -53,7 +59,7 @@ export function register(program: Command): void {
     .option('--literal', 'push a body that looks like an item of a batch')
     .option(
       '--batch <file>',
-      'jobs, one JSON object {topic, id?, delay?, at?, mode?, lease?, body, contentType?} per line; - for standard input',
+      'jobs, one JSON object {topic, id?, delay?, at?, mode?, lease?, maxAttempts?, backoff?, deadline?, body, contentType?} per line; - for standard input',
     )
     .addHelpText(
       'after',
@@ -72,13 +78,14 @@ async function push(topic: string | undefined, words: readonly string[], flags: 
   const [body, ...more] = words;
   if (more.length > 0)
     throw new Exit('usage', `too many arguments; quote the body: ${quotedForm(topic ?? 'TOPIC')}`);
-  const { batch, id, delay, at, mode, lease, type, empty, literal } = flags;
+  const { batch, id, delay, at, mode, lease, maxAttempts, backoff, deadline, type, empty, literal } = flags;
+  const options = [lease, maxAttempts, backoff, deadline];
   if (batch === undefined) {
     if (topic === undefined || /^[{[@-]/.test(topic))
       throw new Exit('usage', `name a topic before the body: ${quotedForm('TOPIC')}, or a file with --batch`);
     return pushOne(topic, body, flags);
   }
-  if ([topic, id, delay, at, mode, lease, type, empty, literal].some((given) => given !== undefined))
+  if ([topic, id, delay, at, mode, ...options, type, empty, literal].some((given) => given !== undefined))
     throw new Exit('usage', '--batch: topic, id and options belong in the lines of the file');
   return pushBatch(clientOf(flags), batch, flags.json === true);
 }
@@ -98,6 +105,9 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
         at: flags.at,
         mode: flags.mode,
         lease: flags.lease,
+        maxAttempts: flags.maxAttempts,
+        backoff: flags.backoff,
+        deadline: flags.deadline,
         literal: flags.literal,
       },
       body: { bytes, contentType },
@@ -108,6 +118,9 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
         at: '--at',
         mode: '--mode',
         lease: '--lease',
+        maxAttempts: '--max-attempts',
+        backoff: '--backoff',
+        deadline: '--deadline',
         'content-type': '--type',
       },
     });

@@ -25,7 +25,7 @@ export interface Found {
 
 const keys = new Set(['topic', 'state', 'id', 'body', 'due', 'reason', 'status']);
 /** why a job became a dead letter; other reasons are those of its last attempt */
-const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked'];
+const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked', 'expired'];
 
 /** A search of bodies takes a text of 3 bytes or more. */
 export const isSearchable = (text: string): boolean => new TextEncoder().encode(text).length >= 3;

@@ -45,7 +45,7 @@ function callFlags(topic: TopicJson, headers: boolean): readonly Flag[] {
   ];
 }
 
-function backoffText(backoff: TopicJson['backoff']): string {
+export function backoffText(backoff: TopicJson['backoff']): string {
   if (typeof backoff === 'string') return backoff;
   return Array.isArray(backoff) ? backoff.join(',') : JSON.stringify(backoff);
 }

@@ -3,13 +3,7 @@
 
 import { formatDuration } from '../duration.ts';
 import type { FieldErrors } from '../field-errors.ts';
-import {
-  durationSchema,
-  type FieldParser,
-  readDuration,
-  readNumber,
-  type TopicField,
-} from './field-kinds.ts';
+import { durationSchema, readDuration, readNumber, type TopicField } from './field-kinds.ts';
 
 /** The wait after failed attempt n+1 (n = failed attempts before it), without jitter. */
 export type Backoff =
@@ -55,12 +49,20 @@ export function backoff(help: string, more: Pick<TopicField, 'flag' | 'more'>): 
         },
       ],
     },
-    parse,
+    parse: parseBackoff,
     print,
   };
 }
 
-const parse: FieldParser<Backoff> = (value, field, errors) => {
+/** The JSON of a backoff as a flag or a query writes it: "15s,3m" and "15s" are ladders, and text that begins as
+ *  JSON is JSON. Throws SyntaxError. */
+export function backoffJson(text: string): unknown {
+  if (text === '2n+1') return text;
+  return /^\s*[[{]/.test(text) ? JSON.parse(text) : text.split(',').map((wait) => wait.trim());
+}
+
+/** Of JSON as the API writes it. Rejects a wrong one under `field`. */
+export function parseBackoff(value: unknown, field: string, errors: FieldErrors): Backoff | undefined {
   if (value === '2n+1') return { type: 'odd' };
   if (Array.isArray(value)) return ladder(value, field, errors);
   if (typeof value === 'object' && value !== null && 'type' in value && value.type === 'exponential')
@@ -69,7 +71,7 @@ const parse: FieldParser<Backoff> = (value, field, errors) => {
     field,
     'must be "2n+1", a list of waits such as ["15s","3m"], or {"type":"exponential","base":"10s","factor":2,"cap":"1h"}',
   );
-};
+}
 
 function ladder(steps: readonly unknown[], field: string, errors: FieldErrors): Backoff | undefined {
   if (steps.length === 0 || steps.length > stepsMax)

@@ -37,7 +37,7 @@ export const topicFields = {
   retryIf: retryRule('retry rule: dq retries when it is true of the reply', { flag: '--rule <expression>' }),
   okStatus: statuses(50, ['2xx'], 'statuses and classes that can count as success', { flag: '--ok-status <list>' }),
   emptyReply: choice(['retry', 'accept'], 'accept', 'meaning of a 2xx reply without a body, except a 204', { flag: '--empty-reply <choice>', defaultText: '`accept`, with `format: form` `retry`', more: 'The value is stored when the topic is created: a PATCH of `format` alone keeps it' }),
-  maxAttempts: integer(1, 100, 10, 'attempts in all, the first one included', { flag: '--max-attempts <n>' }),
+  maxAttempts: integer(1, limits.attemptsMax, 10, 'attempts in all, the first one included', { flag: '--max-attempts <n>' }),
   backoff: backoff('waits between attempts: 2n+1, a ladder or a formula', { flag: '--backoff <policy>', more: '`"2n+1"`: 1, 3, 5 … × `retry.unit`. A ladder such as `["15s","3m","1h"]` repeats its last step. A formula such as `{"type":"exponential","base":"10s","factor":2,"cap":"1h"}` waits min(cap, base × factor^n)' }),
   jitter: fraction(0, 0.5, 0, 'share of the wait that dq adds at random', { flag: '--jitter <share>' }),
   priority: choice(['high', 'normal', 'low'], 'normal', 'share of the slots when they are short: 5 : 3 : 2', { flag: '--priority <priority>' }),

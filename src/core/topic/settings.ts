@@ -5,6 +5,7 @@ import { formatInstant } from '../duration.ts';
 import type { DqError } from '../errors.ts';
 import { FieldErrors } from '../field-errors.ts';
 import { suggest } from '../suggest.ts';
+import type { Backoff } from './backoff.ts';
 import type { TopicField, UrlPolicy } from './field-kinds.ts';
 import { topicColumns, topicFields } from './fields.ts';
 import {
@@ -103,12 +104,7 @@ export function checkTogether(
   }
   // A callbackUrl that was rejected for another reason is missing here.
   if (settings.callbackUrl === '' && !errors.has('callbackUrl')) errors.reject('callbackUrl', 'is needed');
-  const { backoff } = settings;
-  if (backoff.type === 'ladder' && backoff.stepsMs.includes(0))
-    errors.reject(
-      'backoff',
-      'a wait of 0s needs delivery "pull"; dq would call the receiver without a pause',
-    );
+  refuseNoPause(settings.backoff, settings, errors);
   const { method, format } = settings;
   if (method !== 'GET' || format === 'form') return;
   const field = given.method === undefined ? 'format' : 'method';
@@ -180,4 +176,14 @@ export function topicJson(topic: Topic, showsValues: boolean): Readonly<Record<s
   json['createdAt'] = formatInstant(topic.createdAt);
   json['updatedAt'] = formatInstant(topic.updatedAt);
   return json;
+}
+
+/** Rejects waits of 0s, which would be calls without a pause. */
+export function refuseNoPause(
+  backoff: Backoff,
+  { delivery }: Pick<TopicSettings, 'delivery'>,
+  errors: FieldErrors,
+): void {
+  if (delivery === 'pull' || backoff.type !== 'ladder' || !backoff.stepsMs.includes(0)) return;
+  errors.reject('backoff', 'a wait of 0s needs delivery "pull"; dq would call the receiver without a pause');
 }

@@ -21,6 +21,7 @@ import { bodyJson } from '../../api/routes/job-json.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
 import { catalogue, DqError, type ErrorCode, invalidField } from '../../core/errors.ts';
+import { optionsIn, withOptions } from '../../core/extension.ts';
 import { limits } from '../../core/limits.ts';
 import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts';
 import type { Topic } from '../../core/topic/topic.ts';
@@ -242,16 +243,13 @@ export function pullRoutes(
     const pulled = await pullForClient(puller, request.raw.socket, {
       ...{ topics: given.topics, max: given.max, waitMs, leaseMs },
     });
-    const maxOf = new Map(topics.map(({ topic, maxAttempts }) => [topic, maxAttempts]));
+    const topicOf = new Map(topics.map((topic) => [topic.topic, topic]));
     answer.header('cache-control', 'no-store');
-    return { items: pulled.map((one) => jobJson(one, maxOf.get(one.job.topic) ?? 0)) };
+    return { items: pulled.map((one) => jobJson(one, topicOf.get(one.job.topic))) };
   }
 
   /** Throws DqError topic_not_found or topic_not_pull. */
-  async function pullTopic(
-    request: FastifyRequest,
-    name: string,
-  ): Promise<Pick<Topic, 'topic' | 'maxAttempts'>> {
+  async function pullTopic(request: FastifyRequest, name: string): Promise<PullTopic> {
     const topic = role.topics.get(name) ?? (await role.topics.lookUp(name));
     if (topic === undefined) throw suggestion.added(topicNotFound(name), (near) => mayTouch(request, near));
     if (topic.delivery === 'pull') return topic;
@@ -261,9 +259,10 @@ export function pullRoutes(
     );
   }
 
-  function jobJson({ job, pulledAt }: PulledJob, maxAttempts: number): object {
-    const { topic, id, version, failures, dueAt, acceptedAt, contentType, body, leaseMs } = job;
-    const lease: PulledLease = { topic, id, version, token: job.token, failures, dueAt };
+  function jobJson({ job, pulledAt }: PulledJob, pulled: PullTopic | undefined): object {
+    const { topic, id, version, failures, dueAt, acceptedAt, contentType, body, leaseMs, extension } = job;
+    const lease: PulledLease = { topic, id, version, token: job.token, failures, dueAt, extension };
+    const { maxAttempts = 0 } = pulled === undefined ? {} : withOptions(pulled, optionsIn(extension));
     leases.pulled(lease);
     return {
       ...{ topic, id, version: String(version), webhookId: webhookIdOf(job), lease: leaseText(lease) },
@@ -278,6 +277,8 @@ export function pullRoutes(
     };
   }
 }
+
+type PullTopic = Pick<Topic, 'topic' | 'maxAttempts' | 'backoff'>;
 
 /** Applies `act` to the leases of topics that the caller may touch; the others are answered 403. */
 async function each(

@@ -2,14 +2,15 @@
 // token, so a repeat does no harm: a second ack is answered lease_lost.
 
 import { hostname } from 'node:os';
-import type { AttemptReason, AttemptRecord, Lease } from '../../core/job.ts';
+import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
+import type { AttemptReason, AttemptRecord, Lease, ReservedJob } from '../../core/job.ts';
 import { type PulledLease, pulledAtOf } from '../../core/pull-lease.ts';
 import type { ExtendOutcome, FinishOutcome } from '../../ports/job-store.ts';
 import type { StatName } from '../../ports/registry.ts';
 import { CallFacts } from '../../process/call-facts.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
-import { type Settlement, settle } from '../../use-cases/settle-delivery.ts';
+import { beforeDeadline, type Settlement, settle } from '../../use-cases/settle-delivery.ts';
 
 /** How the client ends an attempt that failed. */
 export interface Nack {
@@ -91,7 +92,7 @@ export class PulledLeases implements Service {
         buried.map(({ lease, attempt, settlement }) => ({
           ...leaseOf(lease),
           attempt,
-          ...(settlement as { reason: 'nacked' }),
+          ...(settlement as { reason: 'nacked' | 'expired' }),
         })),
       ),
     ]);
@@ -100,6 +101,19 @@ export class PulledLeases implements Service {
       ...this.#counted(buried, buries).map((outcome, n) => [buried[n] as Ended, outcome] as const),
     ]);
     return ended.map((one) => outcomes.get(one) ?? unanswered);
+  }
+
+  /** Buries jobs that no client gets: their deadline has passed. Without an answer their leases expire. */
+  async expire(jobs: readonly ReservedJob[]): Promise<void> {
+    const { counters, log } = this.#ctx;
+    const items = jobs.map((job) => ({ ...leaseOf(job), reason: 'expired', attempt: null }) as const);
+    const outcomes = await this.#ctx.store.jobs.bury(items);
+    for (const [n, { topic, id, version }] of jobs.entries()) {
+      if (outcomes[n]?.kind !== 'buried') continue;
+      counters.add(topic, 'dead');
+      const line = { outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'expired' } as const;
+      log.notify({ topic, id, version, ...line, via: 'pull' });
+    }
   }
 
   /** Back in its place, without an attempt. */
@@ -115,14 +129,19 @@ export class PulledLeases implements Service {
   }
 
   /** A topic that was removed has no policy any more: its job waits for its return, one backoff later. */
-  #settlementOf({ topic, failures }: PulledLease, { delayMs, isDead }: Nack): Settlement {
-    const { config, topics } = this.#ctx;
+  #settlementOf({ topic, failures, dueAt, extension }: PulledLease, { delayMs, isDead }: Nack): Settlement {
+    const { clock, config, topics } = this.#ctx;
     const policy = topics.get(topic);
     if (isDead) return { kind: 'bury', reason: 'nacked' };
     if (policy === undefined) return { kind: 'retry', delayMs: delayMs ?? config['retry.unit'] };
     const verdict = { outcome: 'failed', reason: 'nacked', noMoreAttempts: null, retryAfterMs: 0 } as const;
-    const settlement = settle(policy, failures, verdict, config['retry.unit'], Math.random);
-    return settlement.kind === 'retry' && delayMs !== null ? { kind: 'retry', delayMs } : settlement;
+    const options = optionsIn(extension);
+    const own = withOptions(policy, options);
+    const settlement = settle(own, failures, verdict, config['retry.unit'], Math.random);
+    return beforeDeadline(
+      settlement.kind === 'retry' && delayMs !== null ? { kind: 'retry', delayMs } : settlement,
+      deadlineOf(options, dueAt) - clock.now(),
+    );
   }
 
   #attempt(lease: PulledLease, reason: AttemptReason | null, detail: string): AttemptRecord {

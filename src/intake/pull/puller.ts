@@ -3,10 +3,12 @@
 // The clients of a topic are served first come, first served. A turn asks each partition for what the waiting
 // clients want, until it has nothing for them, some times at most. A turn begins with a new client,
 // a `ready` hint, a client whose time is up, or after pollCeiling.
-// Invariants: a job that the store reserved is in an answer, or its release is sent. A client gets an empty
+// Invariants: a job that the store reserved is in an answer, its release is sent, or, past its deadline, it is
+// buried. A client gets an empty
 // answer only after a turn that began after its arrival and that some partition answered.
 
 import { DqError } from '../../core/errors.ts';
+import { deadlineOf, optionsIn } from '../../core/extension.ts';
 import { pullOwner, type ReservedJob } from '../../core/job.ts';
 import { LayeredCapacities, type TopicCapacity } from '../../core/layered-capacities.ts';
 import { limits } from '../../core/limits.ts';
@@ -17,6 +19,7 @@ import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import { orAfter } from '../../runtime/timeout.ts';
 import { pullLimits } from './limits.ts';
+import type { PulledLeases } from './pulled-leases.ts';
 
 export interface PullRequest {
   /** pull topics; others bring nothing */
@@ -73,6 +76,7 @@ type Context = Pick<RoleContext, 'store' | 'topics' | 'clock' | 'log' | 'metrics
 
 export class Puller implements Service {
   readonly #ctx: Context;
+  readonly #leases: Pick<PulledLeases, 'expire'>;
   readonly #loop: Loop;
   readonly #failures: FailureLog;
   /** in the order of arrival */
@@ -94,8 +98,9 @@ export class Puller implements Service {
   #isDraining = false;
   #unsubscribe: (() => void) | null = null;
 
-  constructor(ctx: Context) {
+  constructor(ctx: Context, leases: Pick<PulledLeases, 'expire'>) {
     this.#ctx = ctx;
+    this.#leases = leases;
     this.#failures = new FailureLog(ctx.log, {
       failure: 'pull: cannot reserve jobs; clients wait',
       end: 'pull: jobs are reserved again',
@@ -268,12 +273,16 @@ export class Puller implements Service {
       this.#answeredTurn = Math.max(this.#answeredTurn, turn);
       this.#logLeaseLimit(reserved.atLeaseLimit ?? []);
       const pulledAt = reserved.now ?? this.#ctx.clock.now();
-      const surplus = reserved.jobs
-        .map((job) => ({ job, pulledAt }))
-        .filter((pulled) => !this.#give(pulled, topics));
+      const live = reserved.jobs.filter(
+        ({ extension, dueAt }) => pulledAt <= deadlineOf(optionsIn(extension), dueAt),
+      );
+      const expired = reserved.jobs.filter((job) => !live.includes(job));
+      if (expired.length > 0) void this.#run(this.#leases.expire(expired));
+      const surplus = live.map((job) => ({ job, pulledAt })).filter((pulled) => !this.#give(pulled, topics));
       this.release(surplus);
-      // A client of several topics got one job and left the others, or another lease is next.
-      const asksAgain = reserved.jobs.length > surplus.length && (isPartial || surplus.length > 0);
+      // A client of several topics got one job and left the others, another lease is next, or jobs had expired.
+      const isLeft = isPartial || surplus.length > 0 || expired.length > 0;
+      const asksAgain = reserved.jobs.length > surplus.length && isLeft;
       return { isMore: reserved.more, asksAgain };
     } catch (error) {
       this.#failures.failed(error);

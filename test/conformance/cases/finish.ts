@@ -202,6 +202,28 @@ export const finishCases: readonly Case[] = [
     }),
   ),
 
+  fact('bury: without an attempt adds no failure and names the last one', async (trial) => {
+    await trial.bystanders();
+    await trial.retry(await trial.reserved('1'), 0);
+    const job = await trial.lease();
+    const letter = { reason: 'expired', failures: 1 } as const;
+    await trial.changes(
+      async () => only(await trial.jobs.bury([{ ...leaseOf(job), reason: 'expired', attempt: null }])),
+      (_outcome, span) => ({
+        jobs: { 't/1': { state: 'dead', lease: null, deadAt: at(span), buryReason: 'expired' } },
+        alerts: {
+          [job.version]: {
+            ...{ topic: 't', id: '1', version: job.version, deadAt: at(span), ...letter },
+            ...{ attempt: attemptOf({ failures: 0 }), state: 'owed' },
+          },
+        },
+      }),
+    );
+    const untried = await trial.reserved('2');
+    await trial.jobs.bury([{ ...leaseOf(untried), reason: 'expired', attempt: null }]);
+    expect(await trial.known('2')).toMatchObject({ state: 'dead', failures: 0, attempts: [] });
+  }),
+
   fact('release: returns the job to its old place, without attempt or strike', async (trial) => {
     await trial.bystanders();
     await trial.push('1');

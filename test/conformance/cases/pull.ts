@@ -2,6 +2,7 @@
 // push may bring along: a lease of the job's own, and the past of an imported job.
 
 import { expect } from 'vitest';
+import { extensionOf } from '../../../src/core/extension.ts';
 import { pullOwner, type ReservedJob } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
 import type { ExtendOutcome } from '../../../src/ports/job-store.ts';
@@ -27,6 +28,7 @@ import {
 const none = { returned: 0, poisoned: [], more: false };
 const lost = { kind: 'lease_lost' };
 const ownLeaseMs = 5_000;
+const extension = extensionOf({ leaseMs: ownLeaseMs });
 
 const pulled = (trial: Trial, id: string, leaseMs = longLeaseMs, pushed: Pushed = {}): Promise<ReservedJob> =>
   trial.reserved(id, pushed, pullOwner, leaseMs);
@@ -115,8 +117,8 @@ export const pullCases: readonly Case[] = [
   ),
 
   fact("pull: a job's own lease replaces the requested one", async (trial) => {
-    await trial.push('1', { leaseMs: ownLeaseMs });
-    expect(await trial.known('1')).toMatchObject({ leaseMs: ownLeaseMs });
+    await trial.push('1', { extension });
+    expect(await trial.known('1')).toMatchObject({ extension });
     const from = Date.now();
     const job = await trial.lease('t', pullOwner, 40_000);
     expect(job.leaseMs).toBe(ownLeaseMs);
@@ -124,7 +126,7 @@ export const pullCases: readonly Case[] = [
   }),
 
   fact("pull: a notifier never gets a job's own lease", async (trial) => {
-    await trial.push('1', { leaseMs: ownLeaseMs });
+    await trial.push('1', { extension });
     const from = Date.now();
     const job = await trial.lease('t', owner, 40_000);
     expect(job.leaseMs).toBe(40_000);
@@ -133,13 +135,13 @@ export const pullCases: readonly Case[] = [
 
   fact("pull: retries, releases and new versions keep a job's own lease", async (trial) => {
     await trial.push('1', {
-      leaseMs: ownLeaseMs,
+      extension,
       contentType: 'application/x-unusual',
       body: Buffer.alloc(2_000, 7),
     });
     const leased = async () => {
       const job = await trial.lease('t', pullOwner);
-      expect(job).toMatchObject({ leaseMs: ownLeaseMs, contentType: 'application/x-unusual' });
+      expect(job).toMatchObject({ leaseMs: ownLeaseMs, extension, contentType: 'application/x-unusual' });
       expect(job.body).toEqual(Buffer.alloc(2_000, 7));
       return job;
     };
@@ -152,13 +154,13 @@ export const pullCases: readonly Case[] = [
     await trial.bury(await leased());
     await trial.jobs.requeue([{ topic: 't', id: '1' }]);
     await leased();
-    expect(await trial.known('1')).toMatchObject({ leaseMs: ownLeaseMs });
+    expect(await trial.known('1')).toMatchObject({ extension });
   }),
 
   fact('pull: the next job of an id has no lease of its own', async (trial) => {
-    await trial.push('1', { leaseMs: ownLeaseMs });
+    await trial.push('1', { extension });
     await trial.push('1');
-    expect(await trial.known('1')).not.toHaveProperty('leaseMs');
+    expect(await trial.known('1')).not.toHaveProperty('extension');
     expect(await trial.lease('t', pullOwner)).toMatchObject({ leaseMs: longLeaseMs });
   }),
 

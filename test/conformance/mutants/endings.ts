@@ -53,6 +53,16 @@ export const endingMutants: readonly Mutant[] = [
       job.attempts = [...job.attempts, attempt];
     }),
   ),
+  mutant(
+    'bury without an attempt counts one',
+    'bury: without an attempt adds no failure and names the last one',
+    (m) =>
+      change(m, 'bury', (right) => (item) => {
+        const job = m.leased(item);
+        if (job !== null && item.attempt === null) job.failures += 1;
+        return right(item);
+      }),
+  ),
   mutant('bury owes no alert', 'bury: makes a dead letter for gone and owes its alert in one step', (m) =>
     change(m, 'oweAlert', () => () => {}),
   ),

@@ -1,5 +1,6 @@
 // Mistakes with leases of pulled jobs, and with what a push brings along.
 
+import { optionsIn } from '../../../src/core/extension.ts';
 import { isPulled, pullOwner } from '../../../src/core/job.ts';
 import { change, type Mutant, mutant } from './mutant.ts';
 
@@ -147,15 +148,19 @@ export const pullMutants: readonly Mutant[] = [
   ),
   mutant("a job's own lease is ignored", "pull: a job's own lease replaces the requested one", (m) =>
     change(m, 'lease', (right) => (job, owner, leaseMs) => {
-      const { leaseMs: own, ...plain } = job;
-      delete job.leaseMs;
+      const { extension: own, ...plain } = job;
+      delete job.extension;
       const held = right(job, owner, leaseMs);
-      Object.assign(job, own === undefined ? {} : { leaseMs: own });
+      Object.assign(job, own === undefined ? {} : { extension: own });
       return { ...held, body: plain.body };
     }),
   ),
   mutant("a notifier gets a job's own lease", "pull: a notifier never gets a job's own lease", (m) =>
-    change(m, 'lease', (right) => (job, owner, leaseMs) => right(job, owner, job.leaseMs ?? leaseMs)),
+    change(
+      m,
+      'lease',
+      (right) => (job, owner, leaseMs) => right(job, owner, optionsIn(job.extension).leaseMs ?? leaseMs),
+    ),
   ),
   mutant(
     "a retry loses the job's own lease",
@@ -163,7 +168,7 @@ export const pullMutants: readonly Mutant[] = [
     (m) =>
       change(m, 'retry', (right) => (item) => {
         const job = m.leased(item);
-        if (job !== null) delete job.leaseMs;
+        if (job !== null) delete job.extension;
         return right(item);
       }),
   ),
@@ -172,7 +177,7 @@ export const pullMutants: readonly Mutant[] = [
     "pull: retries, releases and new versions keep a job's own lease",
     (m) =>
       change(m, 'makeAnew', (right) => (job, dueAt) => {
-        delete job.leaseMs;
+        delete job.extension;
         right(job, dueAt);
       }),
   ),
@@ -181,8 +186,8 @@ export const pullMutants: readonly Mutant[] = [
     'pull: the next job of an id has no lease of its own',
     (m) =>
       change(m, 'push', (right) => (pushed) => {
-        const old = m.jobs.get(m.nameOf(pushed))?.leaseMs;
-        return right(old === undefined ? pushed : { leaseMs: old, ...pushed });
+        const old = m.jobs.get(m.nameOf(pushed))?.extension;
+        return right(old === undefined ? pushed : { extension: old, ...pushed });
       }),
   ),
   mutant('cancel as done is a cancel', 'cancel as done: ends a ready job as delivered', (m) =>

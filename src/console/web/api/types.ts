@@ -173,6 +173,9 @@ export interface JobJson extends JobSummary {
   /** of a dead or ended job; absent: an older dq that still runs */
   readonly keptUntil?: string;
   readonly maxAttempts: number | null;
+  readonly backoff?: TopicJson['backoff'];
+  readonly deadline?: string;
+  readonly lease?: string;
   readonly why: WhyJson;
   readonly webhookId: string;
   readonly buryReason?: string;

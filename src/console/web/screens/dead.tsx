@@ -44,7 +44,7 @@ const ages: Readonly<Record<string, number>> = { '1h': hourMs, '24h': 24 * hourM
 const directMax = 100;
 const groupsShown = 8;
 
-const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked'] as const;
+const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked', 'expired'] as const;
 const attemptReasons = [
   ...['timeout', 'status', 'rule', 'connect', 'dns', 'tls', 'reset', 'protocol'],
   ...['reply_too_large', 'empty_reply', 'blocked_address', 'lease_expired', 'nacked'],

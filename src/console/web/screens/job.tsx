@@ -2,6 +2,7 @@
 
 import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
+import { backoffText } from '../topic-command.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { JobJson, JobSummary, Page, TopicJson } from '../api/types.ts';
 import { Timeline, TimelineList, timelineLegend } from '../charts/timeline.tsx';
@@ -337,6 +338,8 @@ function factsOf(job: JobJson): Parameters<typeof Facts>[0]['rows'] {
         ? number(job.attempt)
         : t('n_of_max', { n: job.attempt, max: job.maxAttempts }),
     ],
+    ...(job.deadline === undefined ? [] : [[t('deadline'), exact(job.deadline)] as const]),
+    ...(job.backoff === undefined ? [] : [[t('own_backoff'), backoffText(job.backoff), true] as const]),
     ...(job.deadAt === undefined ? [] : [[t('dead_since'), exact(job.deadAt)] as const]),
     ...(reason === undefined ? [] : [[t('bury_reason'), reason] as const]),
     ...(job.alert == null ? [] : [[t('alert_mail'), wordOf(`alert_${job.alert}`, job.alert)] as const]),

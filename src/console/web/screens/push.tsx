@@ -27,6 +27,12 @@ import { t, type Word } from '../words/words.ts';
 import { dueOf } from './topic-actions.tsx';
 
 type When = 'default' | 'in' | 'at';
+type Options = Readonly<Record<'maxAttempts' | 'backoff' | 'deadline', string>>;
+const optionFields = [
+  ['deadline', 'deadline', 'deadline_hint'],
+  ['maxAttempts', 'field_maxAttempts', 'topic_default'],
+  ['backoff', 'field_backoff', 'topic_default'],
+] as const;
 const modes = ['replace', 'keep', 'reject'] as const;
 
 interface Result {
@@ -48,6 +54,7 @@ export function Push() {
   const [delay, setDelay] = useState('10m');
   const [at, setAt] = useState('');
   const [mode, setMode] = useState<(typeof modes)[number]>('replace');
+  const [options, setOptions] = useState<Options>({ maxAttempts: '', backoff: '', deadline: '' });
   const [contentType, setContentType] = useState('application/json');
   const [body, setBody] = useState('{}');
   const [error, setError] = useState<CallError | null>(null);
@@ -79,6 +86,7 @@ export function Push() {
     ...(id === '' ? {} : { id }),
     ...(when === 'in' ? { delay } : when === 'at' ? { at } : {}),
     ...(mode === 'replace' ? {} : { mode }),
+    ...Object.fromEntries(Object.entries(options).filter(([, value]) => value !== '')),
   };
   const due =
     when === 'default'
@@ -190,6 +198,18 @@ export function Push() {
                 ))}
               </select>
             </label>
+            {optionFields.map(([name, label, hint]) => (
+              <label key={name}>
+                {t(label)} ({t('optional')})
+                <input
+                  class={wrongs[name] === undefined ? 'mono' : 'mono bad'}
+                  value={options[name]}
+                  placeholder={t(hint)}
+                  onInput={(event) => setOptions({ ...options, [name]: event.currentTarget.value.trim() })}
+                />
+                <Wrong text={wrongs[name]} />
+              </label>
+            ))}
             <label>
               {t('content_type')}
               <input
@@ -282,7 +302,7 @@ function Pushed({ result: { topic, id, dueAt, replaced, duplicate } }: { result:
   );
 }
 
-interface Wrongs {
+interface Wrongs extends Partial<Options> {
   readonly topic?: string;
   readonly id?: string;
   readonly delay?: string;
@@ -314,7 +334,7 @@ function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wron
       return { other: t('unknown_no_reply') };
   }
   const fields = Object.fromEntries(error.errors.map(({ field, message }) => [field, message]));
-  const isShown = ['id', 'delay', 'at', 'body'].some((field) => field in fields);
+  const isShown = ['id', 'delay', 'at', 'body', ...optionFields.map(([name]) => name)].some((field) => field in fields);
   return isShown ? fields : { other: errorText(error) };
 }
 

@@ -51,8 +51,8 @@ export class PoppedJobs {
     const [pulled] = await pullForClient(this.#parts.puller, socket, request);
     if (pulled === undefined) return null;
     const { job } = pulled;
-    const { topic, id, version, token, failures, dueAt } = job;
-    const lease: PulledLease = { topic, id, version, token, failures, dueAt };
+    const { topic, id, version, token, failures, dueAt, extension } = job;
+    const lease: PulledLease = { topic, id, version, token, failures, dueAt, extension };
     this.#parts.leases.pulled(lease);
     this.#remember(lease);
     return job;

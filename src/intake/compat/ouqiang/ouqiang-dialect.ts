@@ -2,6 +2,7 @@
 // Knows no sockets. Messages are those that its clients may compare.
 
 import type { DqError } from '../../../core/errors.ts';
+import { optionsIn } from '../../../core/extension.ts';
 import { foreignOfTopic } from '../../../core/topic/foreign-name.ts';
 import type { PlainTopic } from '../../../core/topic/topic.ts';
 import type { RoleContext } from '../../../process/role.ts';
@@ -113,7 +114,7 @@ export class OuqiangDialect implements HttpDialect {
     const job = await this.#jobs.latest(id, rights);
     if (job === null) return done(null);
     const { topic, dueAt, body } = job;
-    const leaseMs = job.leaseMs ?? this.#role.topics.get(topic)?.leaseMs ?? 0;
+    const leaseMs = optionsIn(job.extension).leaseMs ?? this.#role.topics.get(topic)?.leaseMs ?? 0;
     const [delay, ttr] = [Math.floor(dueAt / 1_000), Math.ceil(leaseMs / 1_000)];
     return done({ topic: foreignOfTopic(topic), id, delay, ttr, ...bodyText(body) });
   }

@@ -37,7 +37,7 @@ export function deadCalls(shards: Shards): DeadLetters {
         const args = [limit, limits.reserveBytesMax, from.at, from.version, ...filterArgs(filter)];
         const reply = await shards.run('deadList', partition, args);
         const [more, ...found] = reply as [number, ...WholeReply[]];
-        const items = found.map(readWhole).map(({ body, ...letter }) => letter);
+        const items = found.map(readWhole).map(({ body, extension, ...letter }) => letter);
         const last = items.at(-1);
         return { items, edge: more === 1 && last !== undefined ? byDeath(last) : null };
       });

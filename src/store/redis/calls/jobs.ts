@@ -1,6 +1,7 @@
 // Jobs of the port, by scripts: the arguments of each call, and what its reply means. Keeps no state except
 // the copies of the rings (reserve-call.ts).
 
+import { optionsIn } from '../../../core/extension.ts';
 import type { AttemptRecord, JobKey, JobSnapshot } from '../../../core/job.ts';
 import type { Changed } from '../../../core/journal/change.ts';
 import { limits } from '../../../core/limits.ts';
@@ -260,18 +261,19 @@ function readRecovered(shards: Shards, partition: Partition, reply: unknown): Re
     ...changeIn(poisoned[3 * i + 2] as Buffer, place),
   }));
   shards.received(partition, Math.max(0, ...keys.map(numberIn)));
-  const pulled = Array.from({ length: pulls.length / 6 }, (_, i) =>
-    readExpired(pulls.slice(6 * i, 6 * i + 6) as unknown as Parameters<typeof readExpired>[0]),
+  const pulled = Array.from({ length: pulls.length / 8 }, (_, i) =>
+    readExpired(pulls.slice(8 * i, 8 * i + 8) as unknown as Parameters<typeof readExpired>[0]),
   );
   return { returned, poisoned: keys, more: more === 1, ...(pulled.length > 0 ? { pulled } : {}) };
 }
 
-function readExpired([topic, tid, version, token, failures, until]: readonly [
+function readExpired([topic, tid, version, token, failures, until, dueAt, extension]: readonly [
+  ...(readonly [Buffer, Buffer]),
+  ...(readonly [number, number, number, number, number]),
   Buffer,
-  Buffer,
-  ...(readonly [number, number, number, number]),
 ]): ExpiredPull {
   // Tokens are the clock in µs.
   const leaseMs = Math.max(0, until - Math.floor(token / 1_000));
-  return { lease: { topic: String(topic), id: idOf(tid), version, token }, failures, leaseMs, until };
+  const lease = { topic: String(topic), id: idOf(tid), version, token };
+  return { lease, failures, leaseMs, until, dueAt, options: optionsIn(extension) };
 }

@@ -1,7 +1,7 @@
 // Reads the stored records, and writes those parts that a push sends. lua/shared/jobs.lua and alerts.lua pack
 // and unpack the same bytes; layout.md explains them. Codes are stored: only add at the end.
 
-import { extensionOf, optionsIn } from '../../../core/extension.ts';
+import { optionsIn } from '../../../core/extension.ts';
 import type {
   AttemptRecord,
   EndedJob,
@@ -39,9 +39,6 @@ export interface TailParts extends Pick<PushJob, 'priority' | 'contentType' | 'b
   readonly extension: Buffer | null;
 }
 
-const extensionIn = (job: PushJob | TailParts): Buffer | null =>
-  'extension' in job ? job.extension : extensionOf(job);
-
 /** Whether the body is stored outside the record. */
 export function liesApart({ body }: Pick<PushJob, 'body'>): boolean {
   return body.length > redisLimits.inlineBodyBytesMax;
@@ -54,8 +51,8 @@ export function flagsOf(job: PushJob | TailParts): number {
     priorityCodes.indexOf(job.priority) +
     4 * type +
     (liesApart(job) ? bodyApart : 0) +
-    ('extension' in job || !hasPast(job) ? 0 : movedOn) +
-    (extensionIn(job) === null ? 0 : extended)
+    ('when' in job && hasPast(job) ? movedOn : 0) +
+    ((job.extension ?? null) === null ? 0 : extended)
   );
 }
 
@@ -66,19 +63,20 @@ export function hasPast({ acceptedAt, failures }: PushJob): boolean {
 
 /** Upper bound for writeTail. */
 export function tailBytesMax(job: PushJob | TailParts): number {
-  const { contentType, body } = job;
-  const extension = extensionIn(job)?.length ?? 0;
+  const { contentType, body, extension } = job;
   return (
-    4 + extension + 3 * (contentType?.length ?? 0) + Math.min(body.length, redisLimits.inlineBodyBytesMax)
+    4 +
+    (extension?.length ?? 0) +
+    3 * (contentType?.length ?? 0) +
+    Math.min(body.length, redisLimits.inlineBodyBytesMax)
   );
 }
 
 /** Writes the part of a record after the numbers: extension block, content type and body. Returns the offset
  *  after it. */
 export function writeTail(bytes: Buffer, start: number, job: PushJob | TailParts): number {
-  const { contentType, body } = job;
+  const { contentType, body, extension = null } = job;
   let at = start;
-  const extension = extensionIn(job);
   if (extension !== null) {
     at = bytes.writeUInt16BE(extension.length, at);
     at += extension.copy(bytes, at);
@@ -125,7 +123,7 @@ export function readRecord(record: Buffer, apart: Buffer) {
     priority: priorityCodes[flags & 3] ?? 'low',
     contentType,
     body: (flags & bodyApart) === 0 ? record.subarray(at) : apart,
-    ...optionsIn(extension),
+    ...(extension === null ? {} : { extension }),
   };
 }
 
@@ -195,10 +193,11 @@ export function readReserved(
   [topic, tid, token, stateRecord, record, apart]: readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer],
   leaseMsOf: (topic: string, own: number | undefined) => number,
 ): ReservedJob {
-  const { priority, leaseMs, ...kept } = readRecord(record, apart);
+  const { priority, ...kept } = readRecord(record, apart);
   const { failures, strikes } = readStateRecord(stateRecord);
   const name = topic.toString();
-  return { topic: name, id: idOf(tid), ...kept, token, failures, strikes, leaseMs: leaseMsOf(name, leaseMs) };
+  const leaseMs = leaseMsOf(name, optionsIn(kept.extension).leaseMs);
+  return { topic: name, id: idOf(tid), ...kept, token, failures, strikes, leaseMs };
 }
 
 /** topic, tag+id, state, record, state record */

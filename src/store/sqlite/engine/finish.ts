@@ -43,10 +43,16 @@ export function retryJob(tx: TransactionContext, item: RetryItem): FinishOutcome
 export function buryJob(tx: TransactionContext, item: BuryItem): FinishOutcome<'buried'> {
   const row = leased(tx, item);
   if (row === null) return { kind: 'lease_lost' };
-  const attempt = tx.isDiskFull ? null : item.attempt;
   const reason = reasonCodes.indexOf(item.reason);
-  tx.rows.bury(row, { failures: row.failures + 1, strikes: 0, at: tx.now, reason, attempt });
-  if (attempt !== null) tx.rows.addAttempt(row, attempt);
+  const death = { strikes: 0, at: tx.now, reason };
+  if (item.attempt === null) {
+    const attempt = tx.rows.attemptsOf(row.n).at(-1) ?? null;
+    tx.rows.bury(row, { ...death, failures: row.failures, attempt });
+  } else {
+    const attempt = tx.isDiskFull ? null : item.attempt;
+    tx.rows.bury(row, { ...death, failures: row.failures + 1, attempt });
+    if (attempt !== null) tx.rows.addAttempt(row, attempt);
+  }
   return { kind: 'buried' };
 }
 

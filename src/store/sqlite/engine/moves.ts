@@ -226,6 +226,7 @@ export class Moves {
       leaseMs,
       contentType,
       body: asBuffer((this.#body.get(row.n) as [Uint8Array])[0]),
+      ...(extension === null ? {} : { extension: asBuffer(extension) }),
     };
   }
 }

@@ -1,7 +1,6 @@
 // Implements push and cancel: a producer's moves of one job. Each is one step of its transaction, with all
 // checks before the first write.
 
-import { extensionOf } from '../../../core/extension.ts';
 import type { EndState, JobKey } from '../../../core/job.ts';
 import { priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
@@ -31,7 +30,7 @@ export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
     failures: job.failures ?? 0,
     contentType: job.contentType,
     body: job.body,
-    extension: extensionOf(job),
+    extension: job.extension ?? null,
   } as const;
   if (place === undefined) rows.insert(fresh);
   else rows.replace(place, fresh);

@@ -2,6 +2,7 @@
 // hold. Lists expired leases of pulled jobs, and changes none of them. Bounded by the caller's max; the slots
 // of all notifiers bound the reserved jobs that are scanned.
 
+import { optionsIn } from '../../../core/extension.ts';
 import type { JobKey, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { reasonCodes } from '../../../core/stored-codes.ts';
@@ -39,7 +40,7 @@ export class Recovery {
     );
     const expired = (whose: string) =>
       tx.db.prepare(
-        `SELECT ${jobColumns}, lease_until FROM job WHERE state = 2 AND ${whose} AND lease_until <= ?
+        `SELECT ${jobColumns}, lease_until, extension FROM job WHERE state = 2 AND ${whose} AND lease_until <= ?
          ORDER BY lease_until, token LIMIT ?`,
         { returnArrays: true },
       );
@@ -73,12 +74,13 @@ export class Recovery {
   }
 
   #pulled(columns: readonly unknown[]): ExpiredPull {
-    const { topic, id, version, token, failures } = jobRowOf(columns);
-    const until = columns[12] as number;
+    const { topic, id, version, token, failures, due } = jobRowOf(columns);
+    const [until, extension] = columns.slice(12) as [number, Uint8Array | null];
     const key = { topic: this.#tx.counters.topicName(topic), id: id.toString() };
     // Tokens are the clock in µs.
     const leaseMs = Math.max(0, until - Math.floor((token ?? 0) / 1_000));
-    return { lease: { ...key, version, token: token ?? 0 }, failures, leaseMs, until };
+    const lease = { ...key, version, token: token ?? 0 };
+    return { lease, failures, leaseMs, until, dueAt: due, options: optionsIn(extension) };
   }
 
   ofOwners(

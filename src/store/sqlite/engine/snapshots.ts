@@ -1,6 +1,5 @@
 // Reads a stored job with body and attempts. Writes nothing.
 
-import { optionsIn } from '../../../core/extension.ts';
 import type { JobKey, JobSnapshot } from '../../../core/job.ts';
 import { reasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { DeadLetter } from '../../../ports/job-store.ts';
@@ -16,7 +15,7 @@ export class Snapshots {
   constructor(tx: TransactionContext) {
     this.#tx = tx;
     this.#readRow = tx.db.prepare(
-      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, job.extension FROM job WHERE job.n = ?`,
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason FROM job WHERE job.n = ?`,
       { returnArrays: true },
     );
     this.#read = tx.db.prepare(
@@ -34,24 +33,23 @@ export class Snapshots {
   /** The job of row n, which exists. */
   read(n: number): JobSnapshot {
     const columns = columnsOf(this.#read, n);
-    const bytes = columns[16] as Uint8Array | null;
-    // Of a damaged file: the rest of the job stays visible and removable.
-    return { ...this.#snapshot(columns), body: bytes === null ? Buffer.alloc(0) : asBuffer(bytes) };
+    const [extension, bytes] = columns.slice(15) as [Uint8Array | null, Uint8Array | null];
+    return {
+      ...this.#snapshot(columns),
+      // Of a damaged file: the rest of the job stays visible and removable.
+      body: bytes === null ? Buffer.alloc(0) : asBuffer(bytes),
+      ...(extension === null ? {} : { extension: asBuffer(extension) }),
+    };
   }
 
-  /** The same without its body. */
+  /** The same without its body and options. */
   readRow(n: number): DeadLetter {
     return this.#snapshot(columnsOf(this.#readRow, n));
   }
 
   #snapshot(columns: readonly unknown[]): DeadLetter {
     const row = jobRowOf(columns);
-    const [acceptedAt, contentType, reason, extension] = columns.slice(12) as [
-      number,
-      string | null,
-      number | null,
-      Uint8Array | null,
-    ];
+    const [acceptedAt, contentType, reason] = columns.slice(12) as [number, string | null, number | null];
     return {
       topic: this.#tx.counters.topicName(row.topic),
       id: row.id.toString(),
@@ -66,7 +64,6 @@ export class Snapshots {
       attempts: this.#tx.rows.attemptsOf(row.n),
       deadAt: row.deadAt,
       buryReason: reason === null ? null : (reasonCodes[reason] ?? null),
-      ...optionsIn(extension),
     };
   }
 }

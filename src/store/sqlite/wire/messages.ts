@@ -81,28 +81,31 @@ function readWhen(r: Reader): When {
 // Push
 
 /** added to the code of the mode */
-const optionsFollow = 8;
-type PushOptions = Pick<PushJob, 'leaseMs' | 'acceptedAt' | 'failures'>;
+const moreFollows = 8;
+type PushPast = Pick<PushJob, 'acceptedAt' | 'failures'>;
 
 export function writePush(w: Writer, job: PushJob): void {
-  const { leaseMs, acceptedAt, failures } = job;
-  const hasOptions = leaseMs !== undefined || acceptedAt !== undefined || failures !== undefined;
+  const { acceptedAt, failures } = job;
+  const extension = job.extension ?? null;
+  const hasMore = extension !== null || acceptedAt !== undefined || failures !== undefined;
   w.text(job.topic).text(job.id);
-  w.u8(codeIn(modes, job.mode) + (hasOptions ? optionsFollow : 0)).u8(codeIn(priorityCodes, job.priority));
+  w.u8(codeIn(modes, job.mode) + (hasMore ? moreFollows : 0)).u8(codeIn(priorityCodes, job.priority));
   writeWhen(w, job.when);
   w.text(job.contentType).bytes(job.body);
-  if (hasOptions) w.json({ leaseMs, acceptedAt, failures });
+  if (hasMore) w.json({ acceptedAt, failures, extension: extension?.toString('base64') });
 }
 
 export function readPush(r: Reader): PushJob {
   const topic = r.text();
   const id = r.text();
   const code = r.u8();
-  const mode = oneOf(modes, code % optionsFollow);
+  const mode = oneOf(modes, code % moreFollows);
   const priority = oneOf(priorityCodes, r.u8());
   const when = readWhen(r);
   const job = { topic, id, mode, priority, when, contentType: r.textOrNull(), body: r.bytes() };
-  return code < optionsFollow ? job : { ...job, ...(r.json() as PushOptions) };
+  if (code < moreFollows) return job;
+  const { extension, ...past } = r.json() as PushPast & TextOfExtension;
+  return { ...job, ...past, ...readExtension(extension) };
 }
 
 const pushKinds = ['stored', 'kept', 'job_exists'] as const;
@@ -288,7 +291,10 @@ export function writeReserved(w: Writer, reserved: Reserved | null): void {
   });
   // Last: a client of an earlier version reads no further than the jobs.
   w.f64(reserved.now ?? -1);
-  if (reserved.atLeaseLimit !== undefined) w.list(reserved.atLeaseLimit, (_, topic) => w.text(topic));
+  const hasOptions = reserved.jobs.some(({ extension }) => extension !== undefined);
+  if (reserved.atLeaseLimit !== undefined || hasOptions)
+    w.list(reserved.atLeaseLimit ?? [], (_, topic) => w.text(topic));
+  if (hasOptions) w.list(reserved.jobs, (_, { extension }) => w.text(extension?.toString('base64') ?? null));
 }
 
 export function readReserved(r: Reader): Reserved | null {
@@ -307,17 +313,33 @@ export function readReserved(r: Reader): Reserved | null {
   // The answer of an owner of an earlier version ends after the jobs.
   const now = r.isAtEnd ? -1 : r.f64();
   const answer = { jobs, more: code === 1, now: now < 0 ? null : now };
-  return r.isAtEnd ? answer : { ...answer, atLeaseLimit: r.list(() => r.text()) };
+  if (r.isAtEnd) return answer;
+  const limited = r.list(() => r.text());
+  const extensions = r.isAtEnd ? [] : r.list(() => r.textOrNull() ?? undefined);
+  return {
+    ...answer,
+    jobs: jobs.map((job, n) => ({ ...job, ...readExtension(extensions[n]) })),
+    ...(limited.length > 0 ? { atLeaseLimit: limited } : {}),
+  };
 }
 
 // Snapshots
 
 export function writeSnapshot(w: Writer, job: JobSnapshot): void {
-  const { body, ...rest } = job;
-  w.json(rest).bytes(body);
+  const { body, extension, ...rest } = job;
+  w.json({ ...rest, extension: extension?.toString('base64') }).bytes(body);
 }
 
 export function readSnapshot(r: Reader): JobSnapshot {
-  const rest = r.json() as Omit<JobSnapshot, 'body'>;
-  return { ...rest, body: Buffer.from(r.bytes()) };
+  const { extension, ...rest } = r.json() as Omit<JobSnapshot, 'body' | 'extension'> & TextOfExtension;
+  return { ...rest, body: Buffer.from(r.bytes()), ...readExtension(extension) };
+}
+
+interface TextOfExtension {
+  /** base64; absent without options */
+  readonly extension?: string;
+}
+
+function readExtension(text: string | undefined): { readonly extension?: Buffer } {
+  return text === undefined ? {} : { extension: Buffer.from(text, 'base64') };
 }

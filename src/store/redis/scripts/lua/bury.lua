@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- bury: makes a job a dead letter, reserved → dead, with one failure more and an owed alert.
+-- bury: makes a job a dead letter, reserved → dead, with an owed alert; with one failure more, if an attempt
+--   was made.
 -- @keys P
 -- @args the leases (shared/leases.lua); number: code of the reason
 -- @returns per lease a byte: 1 buried, 0 lost; with a journal its change follows a 1
@@ -7,9 +8,12 @@
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, leases
 -- Why: one step, so that no dead letter is without its alert.
 local answer = finish_leases(function(job, reason, attempt)
-  add_attempt(job, attempt)
-  job.failures, job.strikes = job.failures + 1, 0
-  bury(job, reason, attempt)
+  if #attempt > 0 then
+    add_attempt(job, attempt)
+    job.failures = job.failures + 1
+  end
+  job.strikes = 0
+  bury(job, reason, #attempt > 0 and attempt or last_attempt(job))
 end)
 finish()
 return answer

@@ -4,7 +4,8 @@
 -- @keys P
 -- @args max; the gap between calls that counts as an outage (ms), the hold after it (ms)
 -- @returns returned, 1 when more have expired; topic, tag+id and change ('' without a journal) of each job
---   buried as poison; per expired lease of a pulled job: topic, tag+id, version, token, failures, end (ms)
+--   buried as poison; per expired lease of a pulled job: topic, tag+id, version, token, failures, end and due
+--   time (ms), extension block
 -- @writes time of this call and end of the hold; per lease: the lease, then the state record, its set, an
 --   alert
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, strikes
@@ -42,6 +43,7 @@ for i = 1, math.min(#expired, 2 * max), 2 do
   if job then
     pulled[n + 1], pulled[n + 2], pulled[n + 3] = topic_name(job.no), job.tid, job.version
     pulled[n + 4], pulled[n + 5], pulled[n + 6] = job.token, job.failures, tonumber(expired[i + 1])
+    pulled[n + 7], pulled[n + 8] = job.due, extension_of(job)
   end
 end
 local answer = strike(call('ZRANGEBYSCORE', P .. ':l', '-inf', digits(now), 'LIMIT', 0, max + 1), max)

@@ -121,6 +121,9 @@ end
 -- The tail of a record begins with the extension block, if the job has options (flag 128).
 local function content_at(job) return job.flags >= 128 and 3 + struct.unpack('>I2', job.tail) or 1 end
 
+-- The extension block; '' = none.
+local function extension_of(job) return job.tail:sub(3, content_at(job) - 1) end
+
 -- The job's own lease (ms; extension.ts); nil = none.
 local function own_lease(job)
   local at, content = 3, content_at(job)

@@ -1,0 +1,54 @@
+// Tests the block that holds the options of one job.
+import { describe, expect, it } from 'vitest';
+import { deadlineOf, extensionOf, type JobOptions, optionsIn, withOptions } from '../../src/core/extension.ts';
+import { limits } from '../../src/core/limits.ts';
+
+const ladder = { type: 'ladder', stepsMs: Array.from({ length: 50 }, (_, n) => n * 17_280_000) } as const;
+const all: JobOptions = {
+  ...{ leaseMs: 86_400_000, maxAttempts: limits.attemptsMax, backoff: ladder },
+  deadline: 2 ** 48 - 1,
+};
+
+describe('the extension block', () => {
+  it('keeps each option, and costs nothing without one', () => {
+    expect(extensionOf({})).toBeNull();
+    expect(optionsIn(null)).toEqual({});
+    for (const backoff of [
+      ...([{ type: 'odd' }, ladder] as const),
+      { type: 'exponential', baseMs: 1, factor: 1.5, capMs: 864_000_000 } as const,
+    ])
+      expect(optionsIn(extensionOf({ ...all, backoff }))).toEqual({ ...all, backoff });
+    for (const [name, value] of Object.entries(all))
+      expect(optionsIn(extensionOf({ [name]: value }))).toEqual({ [name]: value });
+    // As it is stored: a change would lose the options of stored jobs.
+    expect(extensionOf({ leaseMs: 5_000, maxAttempts: 3, backoff: { type: 'odd' } })?.toString('hex')).toBe(
+      '010400001388' + '020103' + '030100',
+    );
+  });
+
+  it('of every option at its longest is within the 512 bytes of the journal', () => {
+    expect(extensionOf(all)?.length).toBeLessThan(256);
+  });
+
+  it('of a later version: what is unknown or torn is ignored', () => {
+    const known = extensionOf({ maxAttempts: 3 }) as Buffer;
+    const unknown = Buffer.from([200, 2, 1, 1]);
+    expect(optionsIn(Buffer.concat([unknown, known]))).toEqual({ maxAttempts: 3 });
+    expect(optionsIn(Buffer.concat([known, unknown.subarray(0, 3)]))).toEqual({ maxAttempts: 3 });
+    expect(optionsIn(Buffer.concat([known, Buffer.from([3, 2, 9, 9])]))).toEqual({ maxAttempts: 3 });
+    expect(optionsIn(Buffer.from([1, 2, 0, 0]))).toEqual({});
+  });
+});
+
+it('options of a job replace those of its topic', () => {
+  const topic = { maxAttempts: 10, backoff: { type: 'odd' }, jitter: 0 } as const;
+  expect(withOptions(topic, {})).toBe(topic);
+  expect(withOptions(topic, { maxAttempts: 1 })).toEqual({ ...topic, maxAttempts: 1 });
+  expect(withOptions(topic, { backoff: ladder })).toEqual({ ...topic, backoff: ladder });
+});
+
+it('a deadline counts unless the job was made due after it', () => {
+  expect(deadlineOf({}, 5)).toBe(Number.POSITIVE_INFINITY);
+  expect(deadlineOf({ deadline: 9 }, 9)).toBe(9);
+  expect(deadlineOf({ deadline: 9 }, 10)).toBe(Number.POSITIVE_INFINITY);
+});
