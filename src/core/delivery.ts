@@ -1,6 +1,7 @@
 // delivery.ts builds the headers of a callback: webhook-id, Standard Webhooks signature, dq's own.
 // Pure: takes the time, sends nothing. A secret leaves this file only as a signature.
 
+import type { TraceContext } from './trace-context.ts';
 import { createHash, createHmac } from 'node:crypto';
 import { formatInstant } from './duration.ts';
 import type { JobKey, ReservedJob, Version } from './job.ts';
@@ -43,7 +44,13 @@ export type HeaderJob = Pick<ReservedJob, 'topic' | 'id' | 'origin' | 'dueAt' | 
 export function callbackHeaders(
   job: HeaderJob,
   topic: Pick<Topic, 'headers' | 'maxAttempts' | 'secrets'>,
-  call: { readonly nowMs: number; readonly body: Uint8Array; readonly version: string },
+  call: {
+    readonly nowMs: number;
+    readonly body: Uint8Array;
+    readonly version: string;
+    /** the producer's, with the traceparent of this attempt */
+    readonly trace?: Pick<TraceContext, 'state'> & { readonly parent: string };
+  },
 ): Record<string, string> {
   const webhookId = webhookIdOf(job);
   const timestampS = Math.floor(call.nowMs / 1000);
@@ -65,5 +72,7 @@ export function callbackHeaders(
     'dq-attempt': String(job.failures + 1),
     'dq-max-attempts': String(topic.maxAttempts),
     'dq-due-at': formatInstant(job.dueAt),
+    ...(call.trace === undefined ? {} : { traceparent: call.trace.parent }),
+    ...(call.trace === undefined || call.trace.state === '' ? {} : { tracestate: call.trace.state }),
   };
 }

@@ -5,17 +5,20 @@
 
 import type { Backoff } from './topic/backoff.ts';
 import type { Topic } from './topic/topic.ts';
+import { readParent, type TraceContext, writeParent } from './trace-context.ts';
 
 /** What a push gives a single job in place of the settings of its topic. Retries and new versions keep it. */
 export interface JobOptions {
   /** lease for pullOwner, 1 … limits.pullLeaseMsMax, whatever it requests */
   readonly leaseMs?: number | undefined;
-  /** 1 … limits.maxAttemptsMax */
+  /** 1 … limits.attemptsMax */
   readonly maxAttempts?: number | undefined;
   readonly backoff?: Backoff | undefined;
   /** epoch ms by the storage clock: no attempt starts later. A job that an operator made due after its
    *  deadline has none any more. */
   readonly deadline?: number | undefined;
+  /** of the producer */
+  readonly trace?: TraceContext | undefined;
 }
 
 /** The topic with the job's own settings in place of the topic's. */
@@ -32,16 +35,18 @@ export function deadlineOf({ deadline = Number.POSITIVE_INFINITY }: JobOptions, 
   return dueAt > deadline ? Number.POSITIVE_INFINITY : deadline;
 }
 
-const types = { leaseMs: 1, maxAttempts: 2, backoff: 3, deadline: 4 } as const;
+const types = { leaseMs: 1, maxAttempts: 2, backoff: 3, deadline: 4, traceParent: 5, traceState: 6 } as const;
 
 /** null: a job without options; it costs no byte. */
-export function extensionOf({ leaseMs, maxAttempts, backoff, deadline }: JobOptions): Buffer | null {
+export function extensionOf({ leaseMs, maxAttempts, backoff, deadline, trace }: JobOptions): Buffer | null {
   const parts: Buffer[] = [];
   const add = (type: number, value: Buffer) => parts.push(Buffer.from([type, value.length]), value);
   if (leaseMs !== undefined) add(types.leaseMs, whole(Math.ceil(leaseMs), 4));
   if (maxAttempts !== undefined) add(types.maxAttempts, whole(maxAttempts, 1));
   if (backoff !== undefined) add(types.backoff, writeBackoff(backoff));
   if (deadline !== undefined) add(types.deadline, whole(deadline, 6));
+  if (trace !== undefined) add(types.traceParent, writeParent(trace));
+  if (trace !== undefined && trace.state !== '') add(types.traceState, Buffer.from(trace.state, 'latin1'));
   return parts.length === 0 ? null : Buffer.concat(parts);
 }
 
@@ -52,6 +57,7 @@ export function optionsIn(extension: Uint8Array | null | undefined): JobOptions 
   if (extension === null || extension === undefined) return none;
   const block = Buffer.from(extension.buffer, extension.byteOffset, extension.byteLength);
   const options: { -readonly [name in keyof JobOptions]: JobOptions[name] } = {};
+  let state = '';
   let end = 0;
   for (let at = 0; at + 2 <= block.length; at = end) {
     end = at + 2 + block.readUInt8(at + 1);
@@ -64,7 +70,12 @@ export function optionsIn(extension: Uint8Array | null | undefined): JobOptions 
       const backoff = readBackoff(value);
       if (backoff !== null) options.backoff = backoff;
     } else if (type === types.deadline && value.length === 6) options.deadline = value.readUIntBE(0, 6);
+    else if (type === types.traceParent) {
+      const parent = readParent(value);
+      if (parent !== null) options.trace = { ...parent, state: '' };
+    } else if (type === types.traceState) state = value.toString('latin1');
   }
+  if (options.trace !== undefined && state !== '') options.trace = { ...options.trace, state };
   return options;
 }
 

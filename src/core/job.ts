@@ -85,6 +85,8 @@ export interface AttemptRecord {
   readonly notifier: string;
   /** host name of the calling machine */
   readonly host: string;
+  /** header that the request carried; absent: the push brought none */
+  readonly traceparent?: string;
 
   // Of failed attempts only, and absent in records of earlier versions. Each is bounded by notifierLimits.
 

@@ -24,19 +24,24 @@ export interface CallContext {
   /** of dq */
   readonly version: string;
   readonly pools: Pick<Pools, 'checkFor'>;
+  /** of this attempt; undefined: the push brought no trace */
+  readonly traceparent?: string | undefined;
 }
 
 export function callRequestOf(
   job: ReservedJob,
   { topic, origin, path: of }: CallOptions,
-  { nowMs, clock, version, pools }: CallContext,
+  { nowMs, clock, version, pools, traceparent: parent }: CallContext,
 ): CallRequest {
   const { path, body, contentType } = callbackRequest(job, topic, of, clock);
+  const options = optionsIn(job.extension);
+  const state = options.trace?.state ?? '';
   return {
     options: {
       ...{ origin, path, method: topic.method, body },
-      headers: callbackHeaders({ ...job, contentType }, withOptions(topic, optionsIn(job.extension)), {
+      headers: callbackHeaders({ ...job, contentType }, withOptions(topic, options), {
         ...{ nowMs, body, version },
+        ...(parent === undefined ? {} : { trace: { parent, state } }),
       }),
     },
     check: pools.checkFor(topic, origin),

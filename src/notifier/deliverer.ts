@@ -2,6 +2,7 @@
 // Owns the running calls. Reserves nothing; its caller has checked each job against its lease
 // (job-starter.ts).
 
+import { childOf } from '../core/trace-context.ts';
 import { hostname } from 'node:os';
 import { type Clock, createClock } from '../core/calendar.ts';
 import { reasonOf } from '../core/errors.ts';
@@ -34,6 +35,7 @@ interface Ended {
   readonly end: CallEnd;
   readonly durationMs: number;
   readonly detail: string;
+  readonly traceparent: string | undefined;
 }
 
 export interface DelivererOptions {
@@ -98,15 +100,18 @@ export class Deliverer {
     const running = capacity.started(target);
     const counted = endpoints.of(held.job.topic, target.origin, startedAt);
     if (counted !== null) counted.running += 1;
+    const { trace } = optionsIn(held.job.extension);
+    const traceparent = trace === undefined ? undefined : childOf(trace);
     const onEnd: OnEnd = (end, durationMs, detail) => {
       // Judged later: an exception inside the HTTP client would count as an error of the connection.
       if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
-      this.#ended.push({ held, target, running, counted, startedAt, end, durationMs, detail });
+      this.#ended.push({ held, target, running, counted, startedAt, end, durationMs, detail, traceparent });
     };
     let request: CallRequest;
     try {
       const { version } = this.#options.ctx;
-      request = callRequestOf(held.job, target, { nowMs: startedAt, clock: this.#clock, version, pools });
+      const clock = this.#clock;
+      request = callRequestOf(held.job, target, { nowMs: startedAt, clock, version, pools, traceparent });
     } catch (error) {
       // The next request would fail, too. A failed attempt is visible, and attempts end.
       onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
@@ -160,7 +165,7 @@ export class Deliverer {
   }
 
   #settle(
-    { held, target, running, counted, startedAt, durationMs, detail }: Ended,
+    { held, target, running, counted, startedAt, durationMs, detail, traceparent }: Ended,
     outcome: CallOutcome,
   ): void {
     const { ctx, capacity, settler } = this.#options;
@@ -189,6 +194,7 @@ export class Deliverer {
         outcome.kind === 'replied' ? printableExcerpt(outcome.text, excerptMaxOf[verdict.outcome]) : '',
       notifier: ctx.title,
       host,
+      ...(traceparent === undefined ? {} : { traceparent }),
       ...(verdict.outcome === 'delivered'
         ? {}
         : {
@@ -232,6 +238,7 @@ export class Deliverer {
       status: attempt.status,
       durationMs: attempt.durationMs,
       lateMs: attempt.startedAt - job.dueAt,
+      ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
       ...(settlement.kind === 'retry' ? { delayMs: settlement.delayMs } : {}),
       ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
       ...(attempt.outcome === 'failed' ? { detail, reply: attempt.replyExcerpt } : {}),

@@ -4,15 +4,17 @@
 
 import type { AttemptRecord } from '../core/job.ts';
 
-/** One line each for startedAt, durationMs, status (empty: null), notifier, host; the rest is
- *  replyExcerpt. */
+/** One line each for startedAt, durationMs, status (empty: null) and traceparent after a blank, notifier, host;
+ *  the rest is replyExcerpt. */
 export function packFirstAttempt(attempt: AttemptRecord): string {
-  const { startedAt, durationMs, status, notifier, host, replyExcerpt } = attempt;
-  return `${startedAt}\n${durationMs}\n${status ?? ''}\n${notifier}\n${host}\n${replyExcerpt}`;
+  const { startedAt, durationMs, status, traceparent, notifier, host, replyExcerpt } = attempt;
+  const trace = traceparent === undefined ? '' : ` ${traceparent}`;
+  return `${startedAt}\n${durationMs}\n${status ?? ''}${trace}\n${notifier}\n${host}\n${replyExcerpt}`;
 }
 
 export function readFirstAttempt(lines: string): AttemptRecord {
-  const [startedAt, durationMs, status = '', notifier = '', host = '', ...reply] = lines.split('\n');
+  const [startedAt, durationMs, third = '', notifier = '', host = '', ...reply] = lines.split('\n');
+  const [status, traceparent] = third.split(' ');
   return {
     attempt: 1,
     startedAt: Number(startedAt),
@@ -23,5 +25,6 @@ export function readFirstAttempt(lines: string): AttemptRecord {
     replyExcerpt: reply.join('\n'),
     notifier,
     host,
+    ...(traceparent === undefined ? {} : { traceparent }),
   };
 }

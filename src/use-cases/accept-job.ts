@@ -3,6 +3,7 @@
 // Invariants: dq rejects every invalid push before it calls the store. It reads a body and never rewrites it:
 // big integers, duplicate keys and spacing reach the receiver unchanged.
 
+import { readTraceContext } from '../core/trace-context.ts';
 import { isUtf8 } from 'node:buffer';
 import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
@@ -41,6 +42,9 @@ export interface PushRequest {
   readonly backoff?: unknown;
   /** an instant, or a duration from the push */
   readonly deadline?: string | undefined;
+  /** headers or members; an invalid one counts as absent */
+  readonly traceparent?: string | undefined;
+  readonly tracestate?: string | readonly string[] | undefined;
   /** of an imported job: what it went through in the system that it comes from */
   readonly acceptedAt?: string | undefined;
   readonly failures?: string | undefined;
@@ -79,9 +83,8 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, nowMs: number
 
 /** null: without options. Throws DqError. */
 function readOptions(request: PushRequest, topic: PlainTopic, when: When, nowMs: number): Buffer | null {
-  const { lease, maxAttempts, backoff, deadline } = request;
-  if (lease === undefined && maxAttempts === undefined && backoff === undefined && deadline === undefined)
-    return null;
+  const { lease, maxAttempts, backoff, deadline, traceparent } = request;
+  if ([lease, maxAttempts, backoff, deadline, traceparent].every((given) => given === undefined)) return null;
   const errors = new FieldErrors();
   const waits = backoff === undefined ? undefined : parseBackoff(backoff, 'backoff', errors);
   if (waits !== undefined) refuseNoPause(waits, topic, errors);
@@ -91,6 +94,7 @@ function readOptions(request: PushRequest, topic: PlainTopic, when: When, nowMs:
     leaseMs: lease === undefined ? undefined : readLease(lease, topic),
     ...{ maxAttempts: attempts, backoff: waits },
     deadline: deadline === undefined ? undefined : readDeadline(deadline, request.inQuery, when, nowMs),
+    trace: readTraceContext(traceparent, request.tracestate) ?? undefined,
   });
 }
 

@@ -89,7 +89,7 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
 
 const memberNames = new Set([
   ...['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType'],
-  ...['lease', 'maxAttempts', 'backoff', 'deadline'],
+  ...['lease', 'maxAttempts', 'backoff', 'deadline', 'traceparent', 'tracestate'],
   // Of an imported job
   ...['acceptedAt', 'failures'],
 ]);
@@ -106,6 +106,7 @@ function readPush(item: Item, errors: FieldErrors): BatchPush | null {
   const options = {
     ...{ lease: item.textOrNumber('lease'), maxAttempts: item.textOrNumber('maxAttempts') },
     ...{ backoff: item.json('backoff'), deadline: item.textOrNumber('deadline') },
+    ...{ traceparent: item.text('traceparent'), tracestate: item.text('tracestate') },
   };
   const past = { acceptedAt: item.textOrNumber('acceptedAt'), failures: item.textOrNumber('failures') };
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');

@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { extensionOf } from '../../src/core/extension.ts';
 import type { AttemptReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import { readTraceContext } from '../../src/core/trace-context.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
@@ -515,6 +516,28 @@ describe('notifier: options of a job', () => {
       ['soon', '7'],
       ['soon', '7'],
     ]);
+  });
+
+  it('a trace goes with each attempt, as its child', async () => {
+    const rig = await startRig();
+    const replies = [500, 200];
+    const sink = await startSink(() => status(replies.shift() ?? 200)());
+    await rig.topic('t', sink.url, { backoff: { type: 'ladder', stepsMs: [1] } });
+    await rig.run(createNotifier(rig.context()));
+    const producer = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
+    const trace = readTraceContext(producer, 'vendor=a') ?? undefined;
+    await rig.push('t', 'traced', { extension: extensionOf({ trace }) });
+    await until('both attempts', () => rig.counted('t', 'delivered') === 1);
+    const sent = sink.arrivals.map(({ headers }) => headers['traceparent']);
+    expect(sent).toEqual([1, 2].map(() => expect.stringMatching(/^00-1{32}-[0-9a-f]{16}-01$/)));
+    expect(new Set([...sent, producer]).size).toBe(3);
+    expect(sink.arrivals.map(({ headers }) => headers['tracestate'])).toEqual(['vendor=a', 'vendor=a']);
+    expect(rig.notified().map(({ traceparent }) => traceparent)).toEqual(sent);
+    const ended = await rig.store.history.get({ topic: 't', id: 'traced' });
+    expect(ended?.attempts.map(({ traceparent }) => traceparent)).toEqual(sent);
+    await rig.push('t', 'plain');
+    await until('the plain one', () => rig.counted('t', 'delivered') === 2);
+    expect(sink.arrivals.at(-1)?.headers).not.toHaveProperty('traceparent');
   });
 
   it('past its deadline no attempt starts, and none is planned', async () => {

@@ -146,6 +146,30 @@ describe('options of a job', () => {
     expect(await pull()).toMatchObject([{ id: 'late', attempt: 1 }]);
   });
 
+  it('a trace of the push, also of a whole batch, reaches the client; an invalid one is ignored', async () => {
+    const traceparent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
+    const headers = { traceparent, tracestate: 'vendor=a' };
+    await dq.call('POST', '/v1/topics/report/jobs?id=one', { headers, body: Buffer.from('1') });
+    expect(await job('one')).toMatchObject(headers);
+    const own = traceparent.replaceAll('2', '3');
+    const items = [
+      { topic: 'report', id: 'of the request', body: 1 },
+      { topic: 'report', id: 'own', body: 1, traceparent: own },
+      { topic: 'report', id: 'wrong', body: 1, traceparent: 'no' },
+    ];
+    const json = { ...headers, 'content-type': 'application/json' };
+    await dq.call('POST', '/v1/jobs', { headers: json, body: Buffer.from(JSON.stringify(items)) });
+    const pulled = await pull('?max=9');
+    expect(
+      pulled.map(({ id, traceparent: sent = '', tracestate = '' }: Record<string, string>) => [id, sent, tracestate]).sort(),
+    ).toEqual([
+      ['of the request', traceparent, 'vendor=a'],
+      ['one', traceparent, 'vendor=a'],
+      ['own', own, ''],
+      ['wrong', '', ''],
+    ]);
+  });
+
   it('are rejected by name', async () => {
     const wrong = async (query: string) => (await dq.push('report', '1', query)).body.detail;
     expect(await wrong('?maxAttempts=0')).toBe('maxAttempts: must be a number from 1 to 100');

@@ -20,6 +20,8 @@ export type RequestLine = {
   readonly bytes: number;
   /** from the complete request to its answer; null for an earlier rejection */
   readonly ms: number | null;
+  /** of a push with a trace: the producer's */
+  readonly traceparent?: string;
   /** protocol of another queue; absent: the HTTP API */
   readonly via?: string;
   /** one sentence, where the reply has none; of such a protocol only */

@@ -2,6 +2,7 @@
 // order of the batch, a bounded number at a time; one reply holds all results. A rejected item does not
 // affect the others.
 
+import { traceOf } from '../http/trace-headers.ts';
 import type { FastifyRequest } from 'fastify';
 import { type TUnsafe, Type } from 'typebox';
 import { catalogue, DqError } from '../../core/errors.ts';
@@ -72,6 +73,13 @@ const BatchItem = closed(
         '2h',
       ),
     ),
+    traceparent: Type.Optional(
+      text(
+        'W3C trace context of the producer; default: the headers of the request. An invalid one counts as absent',
+        '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+      ),
+    ),
+    tracestate: Type.Optional(text('with traceparent', 'vendor=value')),
     acceptedAt: Type.Optional(
       textOrInteger(
         'of an imported job, scope `admin`: when the other system accepted it; a later moment becomes now',
@@ -200,7 +208,9 @@ function jobOf(
       ? lookUpError
       : suggestion.added(topicNotFound(name), (near) => mayTouch(request, near));
   try {
-    return acceptJob(push, topic, clock.now());
+    // A trace of the request is that of each item without one of its own.
+    const trace = push.traceparent === undefined ? traceOf(request.headers) : {};
+    return acceptJob({ ...push, ...trace }, topic, clock.now());
   } catch (error) {
     if (error instanceof DqError) return error;
     log.error('unhandled error in an item of a batch', error);

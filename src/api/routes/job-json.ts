@@ -1,6 +1,7 @@
 // job-json.ts describes and builds what the API answers about one job: the job, its attempts, and why it is
 // where it is.
 
+import { parentOf, type TraceContext } from '../../core/trace-context.ts';
 import { isUtf8 } from 'node:buffer';
 import { Type } from 'typebox';
 import { capacityCodes } from '../../core/capacity-reasons.ts';
@@ -41,6 +42,12 @@ export const Attempt = Type.Object(
     replyExcerpt: text('start of the reply', 'internal error'),
     notifier: text('process that made the attempt', 'dq-notifier-0'),
     host: text('machine of that process', 'worker-1'),
+    traceparent: Type.Optional(
+      text(
+        'trace context that the request carried; absent: the push brought none',
+        '00-4bf92f3577b34da6a3ce929d0e0e4736-53995c3f42cd8ad8-01',
+      ),
+    ),
     detail: Type.Optional(
       text('the failure of a call without a whole reply', 'connect ECONNREFUSED 10.0.0.8:80'),
     ),
@@ -103,6 +110,10 @@ const JobOptionsJson = {
   ),
   deadline: Type.Optional(instant('no attempt starts later; the job is buried as `expired`')),
   lease: Type.Optional(text('its own lease, for a pull topic', '5m')),
+  traceparent: Type.Optional(
+    text('trace context of the push', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'),
+  ),
+  tracestate: Type.Optional(text('with traceparent', 'vendor=value')),
 };
 
 export const Job = Type.Object(
@@ -165,13 +176,19 @@ export const Job = Type.Object(
   { title: 'Job' },
 );
 
+export function traceJson(trace: TraceContext): { readonly traceparent: string; readonly tracestate?: string } {
+  const { state } = trace;
+  return { traceparent: parentOf(trace), ...(state === '' ? {} : { tracestate: state }) };
+}
+
 const backoffField = topicFields.backoff;
 
-function optionsJson({ backoff, deadline, leaseMs }: JobOptions): object {
+function optionsJson({ backoff, deadline, leaseMs, trace }: JobOptions): object {
   return {
     ...(backoff === undefined ? {} : { backoff: backoffField.print?.(backoff) ?? backoff }),
     ...(deadline === undefined ? {} : { deadline: formatInstant(deadline) }),
     ...(leaseMs === undefined ? {} : { lease: formatDuration(leaseMs) }),
+    ...(trace === undefined ? {} : traceJson(trace)),
   };
 }
 
@@ -251,6 +268,7 @@ export function attemptJson(attempt: AttemptRecord, { dueAt }: { readonly dueAt:
     replyExcerpt: attempt.replyExcerpt,
     notifier: attempt.notifier,
     host: attempt.host,
+    traceparent: attempt.traceparent,
     detail: attempt.detail,
     ruleValues: attempt.ruleValues,
     replyHeaders: attempt.replyHeaders,

@@ -2,6 +2,7 @@
 // there is neither a promise nor a schema over the body.
 // Invariant: no success before the store reports the job as durable.
 
+import { traceOf } from '../http/trace-headers.ts';
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -139,6 +140,7 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
       maxAttempts: query.maxAttempts,
       backoff: query.backoff === undefined ? undefined : backoffOf(query.backoff),
       deadline: query.deadline,
+      ...traceOf(headers),
       inQuery: true,
       contentType: headers['content-type'] ?? null,
       body: (request.body as Buffer | undefined) ?? empty,

@@ -1,5 +1,6 @@
 // dq push: stores one job, or the jobs of a file. Sends the given bytes unchanged.
 
+import { readTraceContext } from '../../core/trace-context.ts';
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
@@ -22,6 +23,7 @@ interface PushFlags extends DaemonOptions {
   readonly maxAttempts?: string;
   readonly backoff?: string;
   readonly deadline?: string;
+  readonly traceparent?: string;
   readonly type?: string;
   readonly batch?: string;
   readonly empty?: boolean;
@@ -50,6 +52,7 @@ export function register(program: Command): void {
     .option('--lease <duration>', 'lease of this job, for a pull topic')
     .option('--max-attempts <n>', 'attempts of this job in all; default: that of the topic')
     .option('--backoff <policy>', 'waits between attempts of this job; default: that of the topic')
+    .option('--traceparent <context>', 'W3C trace context, which callbacks continue')
     .option('--deadline <time>', 'no attempt starts later: a duration from now, or a time as of --at')
     .option(
       '--type <type>',
@@ -79,7 +82,7 @@ async function push(topic: string | undefined, words: readonly string[], flags: 
   if (more.length > 0)
     throw new Exit('usage', `too many arguments; quote the body: ${quotedForm(topic ?? 'TOPIC')}`);
   const { batch, id, delay, at, mode, lease, maxAttempts, backoff, deadline, type, empty, literal } = flags;
-  const options = [lease, maxAttempts, backoff, deadline];
+  const options = [lease, maxAttempts, backoff, deadline, flags.traceparent];
   if (batch === undefined) {
     if (topic === undefined || /^[{[@-]/.test(topic))
       throw new Exit('usage', `name a topic before the body: ${quotedForm('TOPIC')}, or a file with --batch`);
@@ -110,6 +113,7 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
         deadline: flags.deadline,
         literal: flags.literal,
       },
+      ...(flags.traceparent === undefined ? {} : { headers: traceHeader(flags.traceparent) }),
       body: { bytes, contentType },
       needs: ['id', 'state', 'dueAt'],
       flags: {
@@ -130,6 +134,15 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
   printData(flags.json ? reply.text : reply.json.id);
   say(dueOf(reply, flags.delay));
   if (reply.json.inFlight) say('dq: an attempt of the replaced job is running and may still finish');
+}
+
+/** dq takes an invalid context for an absent one; a person wants to know. */
+function traceHeader(traceparent: string): { readonly traceparent: string } {
+  if (readTraceContext(traceparent, undefined) !== null) return { traceparent };
+  throw new Exit(
+    'usage',
+    '--traceparent: invalid; write 00-TRACE-SPAN-FLAGS with 32, 16 and 2 lower-case hexadecimal digits',
+  );
 }
 
 /** A push without a reply may be stored. A repeat is safe only with the same id. */

@@ -18,6 +18,8 @@ export interface ApiCall {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   /** sent as application/json */
   readonly json?: unknown;
+  /** besides those that each call has */
+  readonly headers?: Readonly<Record<string, string>>;
   /** sent unchanged; contentType null = no header */
   readonly body?: { readonly bytes: Buffer; readonly contentType: string | null };
   /** members that every such reply of dq has: another server may answer JSON too */
@@ -113,7 +115,7 @@ export class ApiClient {
   async #exchange(call: ApiCall): Promise<Exchanged> {
     const url = urlOf(this.#daemon.url, call);
     const { bytes, contentType } = payloadOf(call);
-    const headers: Record<string, string> = { accept: 'application/json' };
+    const headers: Record<string, string> = { accept: 'application/json', ...call.headers };
     if (bytes !== null) headers['content-length'] = String(bytes.length);
     if (contentType !== null) headers['content-type'] = contentType;
     if (this.#daemon.token !== null) headers['authorization'] = `Bearer ${this.#daemon.token}`;

@@ -17,7 +17,7 @@ import {
   topicParam,
   Version,
 } from '../../api/http/schemas.ts';
-import { bodyJson } from '../../api/routes/job-json.ts';
+import { bodyJson, traceJson } from '../../api/routes/job-json.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
 import { catalogue, DqError, type ErrorCode, invalidField } from '../../core/errors.ts';
@@ -50,6 +50,10 @@ const PulledJobJson = Type.Object(
     maxAttempts: count('attempts in all', 10),
     dueAt: DueAt,
     createdAt: instant('when dq accepted the job'),
+    traceparent: Type.Optional(
+      text('trace context of the push', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'),
+    ),
+    tracestate: Type.Optional(text('with traceparent', 'vendor=value')),
     contentType: Type.Unsafe<unknown>({
       type: ['string', 'null'],
       description: 'as pushed',
@@ -262,7 +266,8 @@ export function pullRoutes(
   function jobJson({ job, pulledAt }: PulledJob, pulled: PullTopic | undefined): object {
     const { topic, id, version, failures, dueAt, acceptedAt, contentType, body, leaseMs, extension } = job;
     const lease: PulledLease = { topic, id, version, token: job.token, failures, dueAt, extension };
-    const { maxAttempts = 0 } = pulled === undefined ? {} : withOptions(pulled, optionsIn(extension));
+    const options = optionsIn(extension);
+    const { maxAttempts = 0 } = pulled === undefined ? {} : withOptions(pulled, options);
     leases.pulled(lease);
     return {
       ...{ topic, id, version: String(version), webhookId: webhookIdOf(job), lease: leaseText(lease) },
@@ -273,6 +278,7 @@ export function pullRoutes(
         dueAt: formatInstant(dueAt),
         createdAt: formatInstant(acceptedAt),
       },
+      ...(options.trace === undefined ? {} : traceJson(options.trace)),
       ...{ contentType, ...bodyJson(body) },
     };
   }

@@ -135,6 +135,7 @@ export interface AttemptJson {
   readonly replyExcerpt: string;
   readonly notifier: string;
   readonly host: string;
+  readonly traceparent?: string;
   readonly latenessMs?: number;
   readonly detail?: string;
   readonly ruleValues?: Readonly<Record<string, string>>;
@@ -176,6 +177,7 @@ export interface JobJson extends JobSummary {
   readonly backoff?: TopicJson['backoff'];
   readonly deadline?: string;
   readonly lease?: string;
+  readonly traceparent?: string;
   readonly why: WhyJson;
   readonly webhookId: string;
   readonly buryReason?: string;

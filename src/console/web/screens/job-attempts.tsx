@@ -146,7 +146,8 @@ function Request({ job, attempt, topic }: { job: JobJson; attempt: AttemptJson; 
     ['dq-topic', job.topic],
     ['dq-job-id', encodeURIComponent(job.id)],
     ['dq-attempt', String(attempt.attempt)],
-    ['dq-max-attempts', String(topic.maxAttempts)],
+    ['dq-max-attempts', String(job.maxAttempts ?? topic.maxAttempts)],
+    ...(attempt.traceparent === undefined ? [] : [['traceparent', attempt.traceparent] as const]),
   ];
   return (
     <div>

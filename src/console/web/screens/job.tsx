@@ -330,6 +330,7 @@ function factsOf(job: JobJson): Parameters<typeof Facts>[0]['rows'] {
   return [
     [t('version'), job.version, true],
     ['webhook-id', job.webhookId, true],
+    ...(job.traceparent === undefined ? [] : [['traceparent', job.traceparent, true] as const]),
     [t('accepted'), exact(job.createdAt)],
     [t('due'), exact(job.dueAt)],
     [

@@ -157,7 +157,10 @@ export function jobCalls(
       finish<BuryItem, 'buried'>(
         'bury',
         items,
-        ({ reason, attempt }) => ({ number: reasonCodes.indexOf(reason), attempt: JSON.stringify(attempt) }),
+        ({ reason, attempt }) => ({
+          number: reasonCodes.indexOf(reason),
+          attempt: attempt === null ? '' : JSON.stringify(attempt),
+        }),
         'buried',
       ),
     release: (leases) => finish('release', leases, () => ({}), 'released'),
