@@ -42,6 +42,7 @@ export const remedies: Readonly<Record<string, string>> = {
   unsupported_media_type: 'send the body uncompressed, with the content type that the message names',
   too_many_sign_ins: 'wait a minute, then sign in again',
   too_many_test_calls: 'wait a minute, then send the test call again',
+  hook_failed: 'correct the hook in `alerts.hooks`; the message quotes its reply',
   smtp_failed: 'correct `smtp.url`; the message quotes the mail server',
   shard_unreachable: 'repair the connection to the shard, then repeat the call',
   restoring:

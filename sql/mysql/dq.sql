@@ -213,3 +213,13 @@ CREATE TABLE IF NOT EXISTS dq_restore ( -- work that puts jobs back
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
   VALUES (5, 'journal', 'bc4ae639c7041652d093f8945ecff18c659999dcfc9608253a0a316a93bd6a0f', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 
+-- 6: leader
+CREATE TABLE IF NOT EXISTS leader (
+  only INT NOT NULL PRIMARY KEY,
+  instance BIGINT NOT NULL, -- that calls jobs, among those with standby; 0: none yet
+  until BIGINT NOT NULL -- epoch ms by the clock of MySQL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO leader (only, instance, until) VALUES (1, 0, 0);
+INSERT IGNORE INTO migration (number, name, checksum, applied_at)
+  VALUES (6, 'leader', '15c484dddc0ef74ff0f4e060dfccc1081425cec026a9403e31fe64272e596fcd', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+

@@ -133,6 +133,7 @@ async function composeRole(
     shards: redis?.shards,
     journal: journal?.parts,
     registry,
+    leader: config.standby ? (mysql ?? undefined) : undefined,
     topics,
     counters,
     metrics: metrics.buffer,

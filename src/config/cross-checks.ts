@@ -2,6 +2,7 @@
 // about the machine.
 
 import ipaddr from 'ipaddr.js';
+import { parseAlertHook } from '../core/alert-hook.ts';
 import { leastDescriptors } from '../core/call-accounts.ts';
 import { parseRange } from '../core/ip-range.ts';
 import { limits } from '../core/limits.ts';
@@ -45,8 +46,11 @@ export function crossCheck(
   checkCompat(config, problem);
   checkRedis(config, problem);
   checkMail(config, problem, warning);
+  checkHooks(config, problem);
   checkMysql(config, problem, warning);
   checkJournal(config, problem);
+  if (config.standby && !hasBoth(config))
+    problem('standby', 'needs redis and mysql.url, which the instances share; set both, or remove it');
   if (origins['journal.mode'] === 'default' && hasBoth(config) && !fitsJournal(config))
     warning(
       'journal.mode',
@@ -123,6 +127,21 @@ function checkMail(config: Config, problem: Report, warning: Report): void {
     problem('alerts.emails', `must be at most ${limits.topicEmailsMax} addresses`);
   if (url === '' && config['alerts.emails'].length > 0)
     warning('alerts.emails', 'has no effect without smtp.url');
+}
+
+function checkHooks(config: Config, problem: Report): void {
+  const names: string[] = [];
+  for (const [i, text] of config['alerts.hooks'].entries()) {
+    const hook = parseAlertHook(text);
+    if (!hook.ok) problem('alerts.hooks', `item ${i + 1} ${hook.message}`);
+    else if (names.includes(hook.value.name)) problem('alerts.hooks', `"${hook.value.name}" is named twice`);
+    else names.push(hook.value.name);
+  }
+  if (config['alerts.hooks'].length > limits.alertHooksMax)
+    problem('alerts.hooks', `must be at most ${limits.alertHooksMax} hooks`);
+  for (const name of config['alerts.defaultHooks'])
+    if (!names.includes(name))
+      problem('alerts.defaultHooks', `"${name}" is not a name of alerts.hooks; add the hook there`);
 }
 
 function checkMysql(config: Config, problem: Report, warning: Report): void {

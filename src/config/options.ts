@@ -272,6 +272,13 @@ export const options = {
   ),
   'smtp.from': text('', 'Sender address of mails', { defaultText: 'none' }),
   'alerts.emails': list([], 'Recipients of every alert, beside those of the topic'),
+  'alerts.hooks': list(
+    [],
+    'Receivers of alerts by HTTP: NAME=KIND+URL[#SECRET] with the kind webhook, slack, dingtalk, wecom or feishu',
+    // Only before a hook: a URL may contain commas.
+    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z]+\+https?:\/\/)/ },
+  ),
+  'alerts.defaultHooks': list([], 'Names of the hooks that get every alert, beside those of the topic'),
   'alerts.window': duration(
     5 * minute,
     'Time that further dead letters are collected after a mail about a topic',
@@ -298,6 +305,10 @@ export const options = {
   noAuth: flag(
     '--no-auth',
     'Accept requests without a token while no access token exists, from other machines too',
+  ),
+  standby: flag(
+    '--standby',
+    'Of the instances with this option only one calls jobs; another takes over within 8 s. Needs redis and mysql.url',
   ),
   noDeliveries: flag('--no-deliveries', 'Call no job and send no alert mail: to look at a restored backup'),
 } as const satisfies Readonly<Record<string, Option>>;

@@ -1,12 +1,12 @@
 // delivery.ts builds the headers of a callback: webhook-id, Standard Webhooks signature, dq's own.
 // Pure: takes the time, sends nothing. A secret leaves this file only as a signature.
 
-import type { TraceContext } from './trace-context.ts';
 import { createHash, createHmac } from 'node:crypto';
 import { formatInstant } from './duration.ts';
 import type { JobKey, ReservedJob, Version } from './job.ts';
 import { secretPrefix, signingSecrets } from './topic/secrets.ts';
 import type { Topic } from './topic/topic.ts';
+import type { TraceContext } from './trace-context.ts';
 
 /** The receiver's idempotency key: `msg_` + 25 characters [0-9a-z]. It is the same for every attempt and
  *  every version that keeps the origin, and needs no storage: 128 bits of a digest, without dot and without

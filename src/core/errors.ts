@@ -39,6 +39,7 @@ export const catalogue = {
   too_many_sign_ins: { status: 429, title: 'Too many failed sign-ins' },
   too_many_test_calls: { status: 429, title: 'Too many test calls' },
   smtp_failed: { status: 502, title: 'The mail server rejected the mail' },
+  hook_failed: { status: 502, title: 'The hook rejected the alert' },
   shard_unreachable: { status: 503, title: 'The shard does not answer' },
   restoring: { status: 503, title: 'Lost jobs are being put back' },
   not_stored: { status: 503, title: 'Not stored' },

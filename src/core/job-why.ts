@@ -108,7 +108,7 @@ const codesOf: readonly (readonly [WhyCode, readonly CapacityReason['code'][]])[
   ['store_away', ['store_unavailable']],
   ['probing', ['ailing', 'origin_ailing']],
   ['at_rate', ['rate_reached']],
-  ['at_concurrency', ['concurrency_reached', 'half_of_slots', 'no_free_slot']],
+  ['at_concurrency', ['ramping', 'concurrency_reached', 'half_of_slots', 'no_free_slot']],
   ['probing', ['slow_calls']],
 ];
 

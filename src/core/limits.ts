@@ -20,6 +20,9 @@ export const limits = {
   topicEmailsMax: 50,
   /** Bound of maxAttempts, of a topic and of a job: one byte of the extension block. */
   attemptsMax: 100,
+  /** Hooks of a topic, and of the configuration: each is one request per mail, and they run at once. */
+  topicHooksMax: 10,
+  alertHooksMax: 50,
   /** The longest delay: 3650 days. */
   delayMsMax: 3650 * 86_400_000,
   /** Failed attempts that an import may give a job. */

@@ -32,10 +32,16 @@ export function readTraceContext(
   state: string | readonly string[] | undefined,
 ): TraceContext | null {
   if (typeof parent !== 'string') return null;
-  const [, version = '', traceId = '', spanId = '', flags = '', more] = parentPattern.exec(parent.trim()) ?? [];
+  const [, version = '', traceId = '', spanId = '', flags = '', more] =
+    parentPattern.exec(parent.trim()) ?? [];
   if (traceId === '' || version === 'ff' || (version === '00' && more !== undefined)) return null;
   if (onlyZeros.test(traceId) || onlyZeros.test(spanId)) return null;
-  return { traceId, spanId, flags: Number.parseInt(flags, 16), state: readState([state ?? ''].flat().join(',')) };
+  return {
+    traceId,
+    spanId,
+    flags: Number.parseInt(flags, 16),
+    state: readState([state ?? ''].flat().join(',')),
+  };
 }
 
 /** A state with a wrong, repeated or surplus member is dropped whole. */

@@ -11,4 +11,11 @@ export const mailLimits = {
   /** ms for a whole mail; for name lookup, connection and greeting, each; for a silent server. */
   mailTimes: { wholeMs: limits.mailMs, connectMs: 10_000, idleMs: 15_000 },
   mailReplyBytesMax: 64 * 1024,
+  /** ms for a whole request to a hook: shorter than a mail, because it goes out beside one. */
+  hookMs: 10_000,
+  /** Bytes of a chat message. The robots take 2,048 (wecom) and about 20,000 (dingtalk, feishu); slack cuts
+   *  40,000 characters. */
+  chatBytesMax: { slack: 16_000, dingtalk: 16_000, wecom: 2_000, feishu: 16_000 },
+  /** Characters of the end of a message that is too long: the command to requeue, and the host. */
+  chatEndMax: 600,
 } as const;

@@ -17,6 +17,8 @@ export interface Daemon {
 export interface MailText {
   readonly subject: string;
   readonly text: string;
+  /** the same as members of a webhook's body */
+  readonly data?: Readonly<Record<string, unknown>>;
 }
 
 /** `entries`: 1 or more dead jobs of one topic, oldest first. */
@@ -27,7 +29,7 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
   const more = entries.length - shown.length;
   const times = entries.map(({ deadAt }) => deadAt).sort((a, b) => a - b);
   const [first = 0, last = first] = [times[0], times.at(-1)];
-  return mailText(
+  const mail = mailText(
     `${jobs} died: ${topic}`,
     [
       `${jobs} of the topic ${topic} will not be tried again. ${
@@ -42,16 +44,45 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
     ],
     daemon,
   );
+  const data = {
+    type: 'dq.dead_jobs',
+    ...{ host: daemon.host, version: daemon.version },
+    ...{ topic, count: entries.length, since: formatInstant(first), until: formatInstant(last + 1) },
+    jobs: shown.map(jobData),
+  };
+  return { ...mail, data };
 }
 
 /** `incidents`: 1 or more of one failure state, oldest first. */
 export function incidentsMail(
-  incidents: readonly { readonly at: number; readonly detail: string }[],
+  incidents: readonly {
+    readonly kind: string;
+    readonly about: string;
+    readonly state: string;
+    readonly at: number;
+    readonly detail: string;
+  }[],
   daemon: Daemon,
 ): MailText {
   const shown = incidents.slice(-mailLimits.alertsShown);
   const lines = shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`);
-  return mailText(shown.at(-1)?.detail ?? '', lines, daemon);
+  const data = {
+    type: 'dq.incident',
+    ...{ host: daemon.host, version: daemon.version },
+    incidents: shown.map(({ kind, about, state, at, detail }) => ({
+      ...{ kind, about, state, detail },
+      at: formatInstant(at),
+    })),
+  };
+  return { ...mailText(shown.at(-1)?.detail ?? '', lines, daemon), data };
+}
+
+function jobData({ id, version, deadAt, reason, failures, attempt }: AlertEntry): object {
+  return {
+    ...{ id, version: String(version), deadAt: formatInstant(deadAt), reason, attempts: failures },
+    lastReason: attempt?.reason ?? null,
+    status: attempt?.status ?? null,
+  };
 }
 
 function described({ id, deadAt, reason, failures, attempt }: AlertEntry): readonly string[] {

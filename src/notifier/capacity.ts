@@ -66,7 +66,7 @@ export class Capacity {
   readonly #plan: CapacityPlan;
   readonly #grants = new CapacityGrants();
   readonly #view: CapacityView;
-  /** Targets in good standing whose capacity is not that at rest: they run calls or have a rate. */
+  /** Targets in good standing whose capacity is not that at rest: they run calls, have a rate, or ramp. */
   readonly #reduced = new Set<TopicTarget>();
   /** Targets in good standing whose last attempt succeeded, the latest success last. */
   readonly #trusted = new Set<TopicTarget>();
@@ -219,8 +219,10 @@ export class Capacity {
   judged({ target, startedAt, isSlow }: RunningCall, reason: AttemptReason | null): void {
     if (!this.#targets.isCurrent(target)) return;
     const wasRestricted = target.isRestricted;
+    const wasAiling = target.isAiling;
     this.#queued.resume(target);
     target.judged({ reason, startedAt, endedAt: performance.now(), isCounted: isSlow });
+    if (wasAiling && !target.isAiling) this.#ramp(target);
     this.#trusted.delete(target);
     if (target.isTrusted) {
       this.#trusted.add(target);
@@ -317,15 +319,30 @@ export class Capacity {
     this.#update(target);
   }
 
+  /** Applies the part of its limits that the target has after an outage, and the next parts. */
+  #ramp(target: TopicTarget): void {
+    const { ramp, topic } = target;
+    this.#rates.scale(topic, ramp?.part ?? 1, performance.now());
+    this.#update(target);
+    if (ramp === null) return;
+    setTimeout(() => {
+      // Another outage has ended this ramp, or a change of the topic.
+      if (target.ramp !== ramp || !this.#targets.isCurrent(target)) return;
+      target.rampStep();
+      this.#ramp(target);
+      this.#options.onGain('topics');
+    }, notifierLimits.rampStepMs).unref();
+  }
+
   /** Files the target by its standing and its running calls. */
   #update(target: TopicTarget): void {
     if (!this.#targets.isCurrent(target)) return;
-    const { topic, isRestricted } = target;
+    const { topic, isRestricted, ramp } = target;
     if (isRestricted ? this.#probes.add(target) : this.#probes.delete(target))
       this.#plan.topicChanged(topic.topic);
     if (isRestricted) this.#trusted.delete(target);
-    if (!isRestricted && (this.#budget.runningOf(topic.topic) > 0 || topic.rate > 0))
-      this.#reduced.add(target);
+    const isLimited = ramp !== null || topic.rate > 0 || this.#budget.runningOf(topic.topic) > 0;
+    if (!isRestricted && isLimited) this.#reduced.add(target);
     else this.#reduced.delete(target);
   }
 

@@ -2,12 +2,12 @@
 // Owns the running calls. Reserves nothing; its caller has checked each job against its lease
 // (job-starter.ts).
 
-import { childOf } from '../core/trace-context.ts';
 import { hostname } from 'node:os';
 import { type Clock, createClock } from '../core/calendar.ts';
 import { reasonOf } from '../core/errors.ts';
 import { deadlineOf, optionsIn, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
+import { childOf } from '../core/trace-context.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import type { CallFacts } from '../process/call-facts.ts';
 import type { RoleContext } from '../process/role.ts';

@@ -160,6 +160,13 @@ function ofTarget({ budget, probes }: CapacityView, target: TopicTarget): readon
       remedy: 'one success lifts this; the notify log has the error of each attempt',
       values: { attemptsInRow: unreachedInRow, ...restricted },
     });
+  if (target.ramp !== null)
+    reasons.push({
+      code: 'ramping',
+      message: `the endpoint answers again after an outage; the topic has ${Math.round(target.ramp.part * 100)} % of its limits: ${target.capacity} of ${target.share} calls at once, ${running} run`,
+      remedy: 'wait; the part doubles after each second without a failed attempt',
+      values: { part: target.ramp.part, limit: target.capacity, calls: target.share, running },
+    });
   if (target.isSlow)
     reasons.push({
       code: 'slow_calls',

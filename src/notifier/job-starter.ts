@@ -1,6 +1,6 @@
 // Starts the call of each reserved job, or releases the job: where its topic cannot be called, its lease is
 // too short, the capacity was granted to others meanwhile, or another job is called alone. Buries a job whose
-// deadline has passed.
+// deadline has passed. A notifier that stood still while it reserved may lead no more.
 // Invariant: a call starts only while its topic's timeout plus limits.leaseReserveMs of its lease are left,
 // counted from before the reserve was sent. So no attempt outlives its lease.
 
@@ -12,6 +12,7 @@ import type { RoleContext } from '../process/role.ts';
 import type { Capacity } from './capacity.ts';
 import type { CapacityGrant } from './capacity-grants.ts';
 import type { Deliverer } from './deliverer.ts';
+import type { Leadership } from './leadership.ts';
 import { PoisonIsolation } from './poison-isolation.ts';
 import type { Held, Settler } from './settler.ts';
 import type { TopicTarget } from './topic-target.ts';
@@ -22,6 +23,7 @@ export interface JobStarterOptions {
   readonly settler: Settler;
   readonly deliverer: Deliverer;
   readonly isolation: PoisonIsolation;
+  readonly leadership: Pick<Leadership, 'leads'>;
 }
 
 export class JobStarter {
@@ -110,7 +112,8 @@ export class JobStarter {
     }
     const leftMs = held.leaseFrom + held.job.leaseMs - performance.now();
     const isEnough = leftMs >= target.topic.timeoutMs + limits.leaseReserveMs;
-    return isEnough && isCalled(target.topic) && !this.#isDraining ? target : null;
+    const mayCall = this.#options.leadership.leads && !this.#isDraining;
+    return isEnough && isCalled(target.topic) && mayCall ? target : null;
   }
 
   /** A topic that is younger than this process's knowledge comes as a change of the topic book, which ends

@@ -1,6 +1,11 @@
 // Fixed limits of the notifiers: bounds that users cannot configure, each with its reason.
 
 export const notifierLimits = {
+  /** With `standby`: time of the leader's row, its renewal, and the time without an answer of MySQL after
+   *  which each instance delivers. Takeover within leaderMs + leaderEveryMs. */
+  leaderMs: 6_000,
+  leaderEveryMs: 2_000,
+  leaderAwayMs: 30_000,
   /** A topic with a rate may start this much of it at once: shorter than a receiver notices, long enough to
    *  reserve a batch and not single jobs at thousands a second. */
   rateBurstMs: 100,
@@ -70,6 +75,10 @@ export const notifierLimits = {
    *  an attempt succeeds it gets at most the second number of calls at once. */
   ailingAttempts: 10,
   ailingCallsMax: 2,
+  /** After an outage (ailing) a topic gets this part of its concurrency and rate. The part doubles after each
+   *  such time without a failure, so all of it returns in 4 s. */
+  rampStart: 0.1,
+  rampStepMs: 1_000,
   /** An origin is ailing after ailingAttempts as well; then its restricted topics hold this many probes in
    *  total. */
   ailingOriginCallsMax: 8,

@@ -23,6 +23,7 @@ import { Capacity, type Gain } from './capacity.ts';
 import { Deliverer } from './deliverer.ts';
 import { EndpointCalls } from './endpoint-calls.ts';
 import { JobStarter } from './job-starter.ts';
+import { Leadership } from './leadership.ts';
 import { notifierLimits } from './limits.ts';
 import { PartitionFailures } from './partition-failures.ts';
 import { PoisonIsolation } from './poison-isolation.ts';
@@ -50,6 +51,7 @@ class Notifier implements Role {
   readonly #deliverer: Deliverer;
   readonly #starter: JobStarter;
   readonly #facts: CallFacts;
+  readonly #leadership: Leadership;
   readonly #reservers = new Map<Partition, Reserver>();
   /** Follows the partitions of the store. */
   readonly #follower: Loop;
@@ -101,7 +103,14 @@ class Notifier implements Role {
       facts: this.#facts,
       onEnded: () => this.#onEnded(),
     });
-    this.#starter = new JobStarter({ ctx, capacity, settler, deliverer: this.#deliverer, isolation });
+    this.#leadership = new Leadership({
+      ...{ row: ctx.leader, instance: ctx.owner.instance, log, now: () => performance.now() },
+      onChange: (leads, text) => this.#leaderChanged(leads, text),
+    });
+    const leadership = this.#leadership;
+    this.#starter = new JobStarter({
+      ...{ ctx, capacity, settler, deliverer: this.#deliverer, isolation, leadership },
+    });
     this.#follower = new Loop({
       step: () => this.#followPartitions(),
       onFailure: (error) => log.error('notifier: cannot follow the partitions of the store', error),
@@ -137,8 +146,19 @@ class Notifier implements Role {
   async takeOver(): Promise<void> {
     this.#isStandby = false;
     if (this.#ctx.config.noDeliveries) return;
+    await this.#leadership.start();
     await this.#followPartitions();
     await this.#follower.start();
+  }
+
+  #leaderChanged(leads: boolean, text: string): void {
+    const { log, link, metrics, index } = this.#ctx;
+    log.notice(`standby: this instance ${text.replace(/^standby: /, 'waits: ')}`);
+    if (index === 0) {
+      metrics.set('dq_leader', [[leads ? 1 : 0]]);
+      link.send({ kind: 'note', note: text });
+    }
+    if (leads) this.#wake(() => true);
   }
 
   /** A stop may come while a reload drains, and leave less time for the calls. */
@@ -153,7 +173,7 @@ class Notifier implements Role {
     const { log } = this.#ctx;
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     // Waits for a running reserve: its jobs are released, not kept until their leases expire.
-    const loops = [this.#follower, ...this.#reservers.values()];
+    const loops = [this.#leadership, this.#follower, ...this.#reservers.values()];
     const stopped = Promise.all(
       loops.map((loop) => loop.drain(Math.max(deadlineMs, notifierLimits.lastFinishMs))),
     );
@@ -210,7 +230,8 @@ class Notifier implements Role {
         this.#settler,
         this.#failures,
       ];
-      const reserver = new Reserver({ ctx, partition, capacity, starter, settler, failures });
+      const leadership = this.#leadership;
+      const reserver = new Reserver({ ctx, partition, capacity, starter, settler, failures, leadership });
       this.#reservers.set(partition, reserver);
       failures.add(partition);
       await reserver.start();
@@ -246,6 +267,13 @@ class Notifier implements Role {
         code: 'standby',
         message: 'this notifier waits for the end of a reload',
         remedy: 'wait; dq status shows the generations',
+        values: {},
+      });
+    else if (!this.#leadership.leads)
+      own.push({
+        code: 'not_leader',
+        message: this.#leadership.text,
+        remedy: 'look at the instance that leads; it calls the jobs',
         values: {},
       });
     return [...own, ...this.#capacity.explain(topic)];

@@ -19,17 +19,19 @@ import { Loop } from '../runtime/loop.ts';
 import type { Capacity } from './capacity.ts';
 import { type CapacityGrant, isUsedUp } from './capacity-grants.ts';
 import type { JobStarter } from './job-starter.ts';
+import type { Leadership } from './leadership.ts';
 import { notifierLimits } from './limits.ts';
 import type { PartitionFailures } from './partition-failures.ts';
 import type { Settler } from './settler.ts';
 
 export interface ReserverOptions {
-  readonly ctx: Pick<RoleContext, 'store' | 'owner' | 'log'>;
+  readonly ctx: Pick<RoleContext, 'store' | 'owner' | 'log' | 'config'>;
   readonly partition: Partition;
   readonly capacity: Capacity;
   readonly starter: JobStarter;
   readonly settler: Pick<Settler, 'tokens'>;
   readonly failures: PartitionFailures;
+  readonly leadership: Pick<Leadership, 'leads'>;
 }
 
 export class Reserver {
@@ -89,6 +91,7 @@ export class Reserver {
     const { capacity, starter, failures, partition } = this.#options;
     if (performance.now() >= this.#unheldAt) await this.#releaseUnheld();
     starter.callIsolated();
+    if (!this.#options.leadership.leads) return this.#options.ctx.config.pollCeiling;
     const kept = performance.now() >= this.#keptFirstAt ? capacity.requestKept(partition) : null;
     if (kept !== null) {
       this.#keptFirstAt = performance.now() + notifierLimits.keptFirstMs;

@@ -64,6 +64,14 @@ export class TopicRates {
     this.#buckets.get(name)?.putBack(nowMs);
   }
 
+  /** Gives the topic this part of its rate, without new tokens. */
+  scale(topic: Rated, part: number, nowMs: number): void {
+    const old = this.#bucketOf(topic);
+    if (old === null) return;
+    const perSecond = this.#share.of(topic.rate) * part;
+    this.#buckets.set(topic.topic, new TokenBucket(perSecond, nowMs, old.tokens(nowMs)));
+  }
+
   topicChanged(name: string): void {
     const old = this.#buckets.get(name);
     if (old === undefined) return;

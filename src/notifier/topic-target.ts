@@ -7,7 +7,8 @@
 //           succeeded; a success or a quick reply ends it
 //   ailing  notifierLimits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
 //   queued  the look-up of its host name got no turn for a call; the next call that starts ends it
-// Restricted topics get probes only (probes.ts).
+// Restricted topics get probes only (probes.ts). A topic that was ailing then ramps: it gets a part of its
+// concurrency and rate, which grows, so that its backlog does not overload an endpoint that just came back.
 
 import type { AttemptReason } from '../core/job.ts';
 import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
@@ -18,6 +19,16 @@ import type { OriginHealth } from './origin-health.ts';
 /** Failures of a receiver that is unreachable or hangs. Any other failure is a reply and frees its slot
  *  soon. */
 const unreachedReasons: ReadonlySet<AttemptReason> = new Set(['connect', 'tls', 'dns', 'timeout']);
+
+/** The part of the limits of a topic after an outage. */
+export interface Ramp {
+  /** above 0, below 1 */
+  readonly part: number;
+  /** performance.now(): calls from before tell nothing about the endpoint that came back */
+  readonly startedAt: number;
+  /** an attempt has failed in this step */
+  hasFailed: boolean;
+}
 
 /** An attempt that has ended. */
 export interface Judged {
@@ -48,6 +59,7 @@ export class TopicTarget {
   #isAiling = false;
   #isSlow = false;
   #isQueued = false;
+  #ramp: Ramp | null = null;
   #isTried = false;
   #succeededAt = Number.NEGATIVE_INFINITY;
   /** Duration of successful calls: the longest recent one, which fades. */
@@ -85,6 +97,11 @@ export class TopicTarget {
     return this.#isQueued;
   }
 
+  /** null: the topic has all of its limits. */
+  get ramp(): Ramp | null {
+    return this.#ramp;
+  }
+
   /** Attempts in a row that did not reach the receiver. */
   get unreachedInRow(): number {
     return this.#unreachedInRow;
@@ -109,7 +126,8 @@ export class TopicTarget {
   get capacity(): number {
     // Calls of one name share one look-up.
     if (this.#isQueued) return this.isPaused ? 0 : Math.min(this.share, 1);
-    return this.#isAiling ? Math.min(this.share, notifierLimits.ailingCallsMax) : this.share;
+    if (this.#isAiling) return Math.min(this.share, notifierLimits.ailingCallsMax);
+    return this.#ramp === null ? this.share : Math.ceil(this.share * this.#ramp.part);
   }
 
   /** Age in ms from which on a call of this topic is unusually long. */
@@ -132,11 +150,23 @@ export class TopicTarget {
     if (this.#succeededAt < startedAt) this.#isSlow = true;
   }
 
+  /** Must be called after each notifierLimits.rampStepMs of a ramp. */
+  rampStep(): void {
+    if (this.#ramp === null) return;
+    const { part, startedAt, hasFailed } = this.#ramp;
+    const next = hasFailed ? part : 2 * part;
+    this.#ramp = next >= 1 ? null : { part: next, startedAt, hasFailed: false };
+  }
+
   judged({ reason, startedAt, endedAt, isCounted }: Judged): void {
     const durationMs = endedAt - startedAt;
     this.#isTried = true;
     this.#isQueued = false;
+    if (reason !== null && this.#ramp !== null && startedAt >= this.#ramp.startedAt)
+      this.#ramp.hasFailed = true;
     if (reason === null) {
+      if (this.#isAiling)
+        this.#ramp = { part: notifierLimits.rampStart, startedAt: endedAt, hasFailed: false };
       this.#isAiling = false;
       this.#isSlow = false;
       this.#unreachedInRow = 0;
@@ -145,7 +175,10 @@ export class TopicTarget {
       this.#health.countReply(endedAt);
     } else if (unreachedReasons.has(reason)) {
       this.#unreachedInRow += 1;
-      if (this.#unreachedInRow >= notifierLimits.ailingAttempts) this.#isAiling = true;
+      if (this.#unreachedInRow >= notifierLimits.ailingAttempts) {
+        this.#isAiling = true;
+        this.#ramp = null;
+      }
       if (durationMs >= notifierLimits.slowCallMs) this.becameSlow(startedAt);
       if (!isCounted) this.#health.countUnreached(startedAt);
     } else {

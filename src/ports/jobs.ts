@@ -47,8 +47,8 @@ export interface PushJob extends JobKey {
   readonly priority: Priority;
   readonly contentType: string | null;
   readonly body: Buffer;
-  /** The options of the job (core/extension.ts); absent or null without one. pullOwner reserves it for its own
-   *  lease, whatever it requests. Retries and new versions keep the block. */
+  /** The options of the job (core/extension.ts); absent or null without one. pullOwner reserves it for its
+   *  own lease, whatever it requests. Retries and new versions keep the block. */
   readonly extension?: Buffer | null | undefined;
   /** Of an imported job: epoch ms, a later moment becomes now; absent: now */
   readonly acceptedAt?: number | undefined;

@@ -6,6 +6,7 @@ import type { Owner } from '../core/job.ts';
 import type { Change } from '../core/journal/change.ts';
 import type { Store } from '../ports/job-store.ts';
 import type { JournalDb } from '../ports/journal.ts';
+import type { LeaderRow } from '../ports/leadership.ts';
 import type { Registry, StatName } from '../ports/registry.ts';
 import type { ShardServers } from '../ports/shard-servers.ts';
 import type { SpooledStreams } from '../ports/spool.ts';
@@ -58,6 +59,8 @@ export interface RoleContext {
   /** of the store, not of this machine */
   readonly clock: StorageClock;
   readonly registry: Registry;
+  /** with the option `standby` */
+  readonly leader?: LeaderRow | undefined;
   /** the registered topics, cached in this process */
   readonly topics: TopicBook;
   readonly counters: Counters;

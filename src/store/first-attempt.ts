@@ -4,8 +4,8 @@
 
 import type { AttemptRecord } from '../core/job.ts';
 
-/** One line each for startedAt, durationMs, status (empty: null) and traceparent after a blank, notifier, host;
- *  the rest is replyExcerpt. */
+/** One line each for startedAt, durationMs, status (empty: null) and traceparent after a blank, notifier,
+ *  host; the rest is replyExcerpt. */
 export function packFirstAttempt(attempt: AttemptRecord): string {
   const { startedAt, durationMs, status, traceparent, notifier, host, replyExcerpt } = attempt;
   const trace = traceparent === undefined ? '' : ` ${traceparent}`;

@@ -142,6 +142,9 @@ export const metricDeclarations = {
   dq_mails_total: counter('Alert mails by reply of the mail server, per address', [
     ['outcome', ['accepted', 'refused', 'deferred', 'failed']],
   ]),
+  dq_alert_hooks_total: counter('Alerts sent to hooks by their reply', [
+    ['outcome', ['accepted', 'refused', 'deferred']],
+  ]),
   dq_store_up: gauge('1 when the job store answers and takes pushes', []),
   dq_redis_up: gauge('The same of each Redis', [['server', null]]),
   dq_store_set_aside: gauge(
@@ -172,6 +175,7 @@ export const metricDeclarations = {
   dq_process_resident_memory_bytes: gauge('Resident memory', process),
   dq_process_open_fds: gauge('Open file descriptors', process),
   dq_process_start_time_seconds: gauge('When the process began, Unix time', process),
+  dq_leader: gauge('With standby: 1 while this instance calls jobs, else 0', []),
   dq_deliveries_enabled: gauge('1; 0 after `dq start --no-deliveries`', []),
   dq_info: gauge('1, with the version of the master', [['version', null]]),
 } as const satisfies Readonly<Record<string, Declaration>>;

@@ -6,6 +6,8 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../core/limits.ts';
+import { AlertChannels } from '../mail/alert-channels.ts';
+import { HookSender } from '../mail/hook-sender.ts';
 import { type BackoffTimes, MailCircuitBreaker } from '../mail/mail-circuit-breaker.ts';
 import { deadJobsMail, incidentsMail } from '../mail/mail-text.ts';
 import { openMailSender } from '../mail/smtp-sender.ts';
@@ -85,8 +87,9 @@ class Upkeep implements Role {
     const { config, log, metrics, registry, shards, store, topics } = ctx;
     const daemon = { host: hostname(), version: ctx.version };
     const breaker = new MailCircuitBreaker(openMailSender(config), log, times.mailBackoff);
+    const channels = new AlertChannels(breaker, new HookSender(config, times.mailBackoff));
     const mailing = {
-      ...{ breaker, config, log, metrics },
+      ...{ channels, config, log, metrics },
       claimMs: times.alertClaimMs,
       perMail: upkeepLimits.alertsPerMail,
     };
@@ -104,7 +107,10 @@ class Upkeep implements Role {
       name: 'dead jobs',
       outbox: store.alerts,
       // A topic that is removed has none.
-      addressesOf: async (topic) => (await topics.lookUp(topic))?.alertEmails ?? [],
+      addressesOf: async (name) => {
+        const topic = await topics.lookUp(name);
+        return topic === undefined ? [] : [...topic.alertEmails, ...topic.alertHooks];
+      },
       mailAbout: (topic, entries) => deadJobsMail(topic, entries, daemon),
       pollMs: times.deathPollMs,
       perHour: upkeepLimits.mailsPerHourMax,
@@ -114,7 +120,7 @@ class Upkeep implements Role {
       ...mailing,
       name: 'incidents',
       outbox: this.#incidents,
-      // Only alerts.emails: incidents concern no single topic.
+      // Only the recipients of all: incidents concern no single topic.
       addressesOf: async () => [],
       mailAbout: (_, incidents) => incidentsMail(incidents, daemon),
       pollMs: times.alertPollMs,

@@ -3,7 +3,6 @@
 // Invariants: dq rejects every invalid push before it calls the store. It reads a body and never rewrites it:
 // big integers, duplicate keys and spacing reach the receiver unchanged.
 
-import { readTraceContext } from '../core/trace-context.ts';
 import { isUtf8 } from 'node:buffer';
 import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
@@ -18,6 +17,7 @@ import { parseBackoff } from '../core/topic/backoff.ts';
 import { readNumber } from '../core/topic/field-kinds.ts';
 import { refuseNoPause } from '../core/topic/settings.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
+import { readTraceContext } from '../core/trace-context.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../ports/job-store.ts';
 import { useCaseLimits } from './limits.ts';
 

@@ -12,8 +12,8 @@ export type Settlement =
   | { readonly kind: 'retry'; readonly delayMs: number }
   | { readonly kind: 'bury'; readonly reason: Exclude<BuryReason, 'poison'> };
 
-/** `topic`: the current one, not that of the start of the attempt, with the options of the job. `failures`: failed attempts before this
- *  one. */
+/** `topic`: the current one, not that of the start of the attempt, with the options of the job.
+ *  `failures`: failed attempts before this one. */
 export function settle(
   topic: Pick<Topic, 'maxAttempts' | 'backoff' | 'jitter'>,
   failures: number,
@@ -31,8 +31,8 @@ export function settle(
   };
 }
 
-/** `leftMs`: from the end of the attempt to the deadline of the job. No attempt starts after the deadline, so a
- *  job whose next one would is dead at once. */
+/** `leftMs`: from the end of the attempt to the deadline of the job. No attempt starts after the deadline, so
+ *  a job whose next one would is dead at once. */
 export function beforeDeadline(settlement: Settlement, leftMs: number): Settlement {
   const isLate = settlement.kind === 'retry' && settlement.delayMs > leftMs;
   return isLate ? { kind: 'bury', reason: 'expired' } : settlement;

@@ -36,7 +36,12 @@ export class ModelState {
   }
 
   dump(): StateDump {
-    const jobs = this.all().map((job) => ({ ...structuredClone(job), body: Buffer.from(job.body) }));
+    const jobs = this.all().map((job) => ({
+      ...structuredClone(job),
+      body: Buffer.from(job.body),
+      // structuredClone makes plain byte arrays of both.
+      ...(job.extension === undefined ? {} : { extension: Buffer.from(job.extension) }),
+    }));
     return inDumpOrder(
       jobs,
       [...this.alerts.values()].map((alert) => this.alertEntry(alert)),

@@ -5,6 +5,7 @@ import type { BuryReason } from '../../src/core/job.ts';
 import { type Incident, IncidentFiles } from '../../src/process/incident-files.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { startSink, status } from '../support/sink.ts';
 import { startSilentServer, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
 
@@ -105,6 +106,25 @@ describe('GET /v1/alerts', () => {
 });
 
 describe('POST /v1/alerts/test', () => {
+  it('sends a test message to a hook; 502 hook_failed with its reply, without its URL', async () => {
+    const sink = await startSink(status(200, {}, '{"errcode":0}'));
+    const config = { 'alerts.hooks': [`chat=wecom+${sink.url}?key=s3cret`] };
+    const dq = await startIntake({ config });
+    const test = () => dq.api('POST', '/v1/alerts/test', { to: 'chat' });
+    expect(await test()).toMatchObject({ status: 202, body: { to: 'chat' } });
+    expect(JSON.parse(String(sink.arrivals[0]?.body)).text.content).toMatch(/^dq: test of alerts\n/);
+    sink.answer(status(200, {}, '{"errcode":93000,"errmsg":"invalid webhook url"}'));
+    const rejected = await test();
+    expect(rejected).toMatchObject({ status: 502, body: { code: 'hook_failed' } });
+    expect(rejected.body.detail).toContain('invalid webhook url');
+    await sink.close();
+    const unreachable = await test();
+    expect(unreachable).toMatchObject({ status: 502, body: { code: 'hook_failed' } });
+    const listed = await dq.api('GET', '/v1/alerts');
+    expect(listed.body.mail).toMatchObject({ server: false, hooks: ['chat'], defaultHooks: [] });
+    expect(JSON.stringify([rejected, unreachable, listed])).not.toContain('s3cret');
+  });
+
   it('sends one mail, only to that address', async () => {
     const smtp = await startSmtpSink();
     const dq = await startIntake({ config: { ...mailConfig(smtp.url), 'alerts.emails': ['ops@x.org'] } });

@@ -34,6 +34,7 @@ const defaults = {
   concurrency: 64,
   rate: 0,
   alertEmails: [],
+  alertHooks: [],
   dangerouslySkipTlsVerify: false,
   state: 'active',
   revision: expect.any(Number),

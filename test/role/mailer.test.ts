@@ -7,6 +7,8 @@ import type { Config } from '../../src/config/options.ts';
 import type { AttemptRecord, BuryReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
+import { AlertChannels } from '../../src/mail/alert-channels.ts';
+import { HookSender } from '../../src/mail/hook-sender.ts';
 import { MailCircuitBreaker } from '../../src/mail/mail-circuit-breaker.ts';
 import { deadJobsMail } from '../../src/mail/mail-text.ts';
 import { openMailSender } from '../../src/mail/smtp-sender.ts';
@@ -19,6 +21,7 @@ import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
+import { ok, type Sink, startSink, status } from '../support/sink.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
@@ -77,12 +80,19 @@ async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: 
     config: configOf(smtp, { ...more, 'alerts.window': window }),
   });
   const daemon = { host: 'h', version: 'v' };
+  const times = { min: 5, max: 10 };
   const mailer = new Mailer({
     name: 'dead jobs',
     outbox: rig.store.alerts,
-    addressesOf: async (topic) => (await rig.topics.lookUp(topic))?.alertEmails ?? [],
+    addressesOf: async (name) => {
+      const topic = await rig.topics.lookUp(name);
+      return [...(topic?.alertEmails ?? []), ...(topic?.alertHooks ?? [])];
+    },
     mailAbout: (topic, entries) => deadJobsMail(topic, entries, daemon),
-    breaker: new MailCircuitBreaker(openMailSender(config), log, { min: 5, max: 10 }),
+    channels: new AlertChannels(
+      new MailCircuitBreaker(openMailSender(config), log, times),
+      new HookSender(config, times),
+    ),
     config,
     log,
     metrics,
@@ -143,6 +153,57 @@ const allSent = all('sent');
 const idsIn = (text: string | undefined) =>
   [...(text ?? '').matchAll(/^ {2}id +(.*)$/gm)].map(([, id]) => id);
 const alertEmails = (...addresses: string[]): Partial<TopicDraft> => ({ alertEmails: addresses });
+
+describe('mailer with hooks', () => {
+  const hook = (sink: Sink, name: string) => `${name}=slack+${sink.url}${name}`;
+  const texts = (sink: Sink) => sink.arrivals.map(({ body }) => String(JSON.parse(String(body)).text));
+
+  it('a hook gets each alert once, at once and then per window, while the mail server is unavailable', async () => {
+    const rig = await startRig();
+    const [smtp, sink] = [await startSmtpSink(), await startSink()];
+    await smtp.close();
+    await rig.topic('t', 'http://127.0.0.1:9/', { alertEmails: ['a@x.org'], alertHooks: ['chat'] });
+    await startMailerAlone(rig, smtp, { window: 300 }, { 'alerts.hooks': [hook(sink, 'chat')] });
+    await die(rig.store, 't', ['j1']);
+    await until('the first message', () => sink.arrivals.length === 1);
+    await die(rig.store, 't', ['j2', 'j3']);
+    await until('the second message', () => sink.arrivals.length === 2);
+    expect(texts(sink).map(idsIn)).toEqual([['j1'], ['j2', 'j3']]);
+    expect((sink.arrivals[1]?.arrivedAt ?? 0) - (sink.arrivals[0]?.arrivedAt ?? 0)).toBeGreaterThan(290);
+    expect(await states(rig.store)).not.toContain('j1 sent');
+  });
+
+  it('a hook that hangs or rejects delays no mail and no other hook; a rejection is final', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    const [good, bad] = [await startSink(), await startSink(status(404, {}, 'no_service'))];
+    await rig.topic('t', 'http://127.0.0.1:9/', { alertHooks: ['good', 'bad', 'unknown'] });
+    const hooks = [hook(good, 'good'), hook(bad, 'bad')];
+    const config = { 'alerts.hooks': hooks, 'alerts.defaultHooks': ['good'], 'alerts.emails': ['a@x.org'] };
+    await startMailerAlone(rig, smtp, {}, config);
+    await die(rig.store, 't', ['j1']);
+    await until('all sent', () => allSent(rig.store));
+    expect([good.arrivals.length, bad.arrivals.length, smtp.mails.length]).toEqual([1, 1, 1]);
+    bad.answer(() => {});
+    await rig.topic('u', 'http://127.0.0.1:9/', { alertHooks: ['bad'] });
+    await die(rig.store, 'u', ['j2']);
+    // The hanging request ends with the test.
+    await until('the others have theirs', () => bad.open().length > 0 && good.arrivals.length === 2, 5_000);
+  });
+
+  it('sends to hooks without a mail server; a deferred hook gets the alerts later', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(503));
+    await rig.topic('t', 'http://127.0.0.1:9/', { alertHooks: ['chat'] });
+    await startMailer(rig, null, { 'alerts.hooks': [hook(sink, 'chat')] });
+    await die(rig.store, 't', ['j1']);
+    await until('a second request', () => sink.arrivals.length === 2);
+    expect(await states(rig.store)).toEqual([expect.stringMatching(/^j1 (owed|claimed)$/)]);
+    sink.answer(ok);
+    await until('all sent', () => allSent(rig.store));
+    expect(idsIn(texts(sink).at(-1))).toEqual(['j1']);
+  });
+});
 
 describe('mailer of dead jobs', () => {
   it('mails the first dead job of a topic at once, the others at the end of its window', async () => {

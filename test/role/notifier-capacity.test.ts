@@ -42,7 +42,7 @@ describe('notifier: slots', () => {
     expect(most).toBeLessThanOrEqual(20);
   });
 
-  it('an ailing topic has its capacity back after one success', async () => {
+  it('an ailing topic ramps after one success: a tenth of its calls, all of them after 4 s', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('t', sink.url, {
@@ -50,20 +50,34 @@ describe('notifier: slots', () => {
       concurrency: 12,
       backoff: { type: 'ladder', stepsMs: [60_000] },
     });
-    await rig.pushAll('t', ids('j', 60));
+    await rig.pushAll('t', ids('j', 300));
     await rig.run(createNotifier(rig.context()));
     await until(
       'it is ailing',
       () => sink.arrivals.length > 12 && sink.open().length === notifierLimits.ailingCallsMax,
     );
-    let answered = false;
-    let most = 0;
+    let [first, running, most] = [0, 0, 0];
+    /** by calls at once: ms after the first reply */
+    const reachedAt = new Map<number, number>();
     sink.answer((_arrival, response) => {
-      most = Math.max(most, sink.open().length);
-      if (!answered) response.end('{}');
-      answered = true;
+      if (first === 0) first = performance.now();
+      running += 1;
+      most = Math.max(most, running);
+      if (!reachedAt.has(running)) reachedAt.set(running, performance.now() - first);
+      response.on('finish', () => {
+        running -= 1;
+      });
+      setTimeout(() => response.end('{}'), 150);
     });
     await until('all of its capacity is used', () => most === 12);
+    // Each is reached one step later or more: 2, 3, 5, 10, 12.
+    const earliest = new Map([
+      [3, 950],
+      [4, 1_950],
+      [6, 2_950],
+      [11, 3_950],
+    ]);
+    for (const [at, ms] of earliest) expect(reachedAt.get(at), `${at} at once`).toBeGreaterThan(ms);
   });
 
   it('notifiers share the concurrency by index, the remainder goes to the first', async () => {

@@ -500,14 +500,16 @@ describe('notifier: options of a job', () => {
     await rig.topic('t', sink.url);
     await rig.run(createNotifier(rig.context()));
     const once = extensionOf({ maxAttempts: 1 });
-    const soon = extensionOf({ backoff: { type: 'ladder', stepsMs: [1, 3_600_000] }, maxAttempts: 7 });
+    const soon = extensionOf({ backoff: { type: 'ladder', stepsMs: [0, 3_600_000] }, maxAttempts: 7 });
     await rig.push('t', 'once', { extension: once });
     await rig.push('t', 'soon', { extension: soon });
     await until('three attempts', () => rig.notified().length >= 3);
-    const lines = rig.notified().map(({ id, attempt, verdict, delayMs = 0 }) => [id, attempt, verdict, delayMs]);
+    const lines = rig
+      .notified()
+      .map(({ id, attempt, verdict, delayMs = 0 }) => [id, attempt, verdict, delayMs]);
     expect(lines.sort()).toEqual([
       ['once', 1, 'bury', 0],
-      ['soon', 1, 'retry', 1],
+      ['soon', 1, 'retry', 0],
       ['soon', 2, 'retry', 3_600_000],
     ]);
     const most = sink.arrivals.map(({ id, headers }) => [id, headers['dq-max-attempts']]);
@@ -521,8 +523,8 @@ describe('notifier: options of a job', () => {
   it('a trace goes with each attempt, as its child', async () => {
     const rig = await startRig();
     const replies = [500, 200];
-    const sink = await startSink(() => status(replies.shift() ?? 200)());
-    await rig.topic('t', sink.url, { backoff: { type: 'ladder', stepsMs: [1] } });
+    const sink = await startSink((arrival, response) => status(replies.shift() ?? 200)(arrival, response));
+    await rig.topic('t', sink.url, { backoff: { type: 'ladder', stepsMs: [0] } });
     await rig.run(createNotifier(rig.context()));
     const producer = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
     const trace = readTraceContext(producer, 'vendor=a') ?? undefined;
@@ -547,13 +549,15 @@ describe('notifier: options of a job', () => {
     const now = Date.now();
     await rig.push('t', 'passed', { extension: extensionOf({ deadline: now + 500 }) });
     await rig.push('t', 'made due', { extension: extensionOf({ deadline: now - 5 }) });
-    await rig.push('t', 'soon', { extension: extensionOf({ deadline: now + 59_000 }) });
+    await rig.push('t', 'soon', {
+      extension: extensionOf({ deadline: now + 600_000, backoff: { type: 'ladder', stepsMs: [3_600_000] } }),
+    });
     await until('a deadline to pass', () => Date.now() > now + 500);
     await rig.run(createNotifier(rig.context()));
     await until('all are settled', () => rig.notified().length >= 3);
-    const lines = rig.notified().map(({ id, attempt = 0, verdict, buryReason = '' }) => [
-      ...[id, attempt, verdict, buryReason],
-    ]);
+    const lines = rig
+      .notified()
+      .map(({ id, attempt = 0, verdict, buryReason = '' }) => [...[id, attempt, verdict, buryReason]]);
     expect(lines.sort()).toEqual([
       ['made due', 1, 'retry', ''],
       ['passed', 0, 'bury', 'expired'],
@@ -561,7 +565,7 @@ describe('notifier: options of a job', () => {
     ]);
     expect(sink.arrivals.map(({ id }) => id).sort()).toEqual(['made due', 'soon']);
     await until('both are dead', () => rig.counted('t', 'dead') === 2);
-    const { items } = await rig.store.deadLetters.list({}, 10, null);
+    const { items } = await rig.store.dead.list({}, 10, null);
     expect(items.map(({ id, buryReason, failures }) => [id, buryReason, failures]).sort()).toEqual([
       ['passed', 'expired', 0],
       ['soon', 'expired', 1],

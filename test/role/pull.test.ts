@@ -161,7 +161,13 @@ describe('options of a job', () => {
     await dq.call('POST', '/v1/jobs', { headers: json, body: Buffer.from(JSON.stringify(items)) });
     const pulled = await pull('?max=9');
     expect(
-      pulled.map(({ id, traceparent: sent = '', tracestate = '' }: Record<string, string>) => [id, sent, tracestate]).sort(),
+      pulled
+        .map(({ id, traceparent: sent = '', tracestate = '' }: Record<string, string>) => [
+          id,
+          sent,
+          tracestate,
+        ])
+        .sort(),
     ).toEqual([
       ['of the request', traceparent, 'vendor=a'],
       ['one', traceparent, 'vendor=a'],
@@ -172,7 +178,7 @@ describe('options of a job', () => {
 
   it('are rejected by name', async () => {
     const wrong = async (query: string) => (await dq.push('report', '1', query)).body.detail;
-    expect(await wrong('?maxAttempts=0')).toBe('maxAttempts: must be a number from 1 to 100');
+    expect(await wrong('?maxAttempts=0')).toBe('maxAttempts: must be a number from 1 to 100, not 0');
     expect(await wrong('?backoff=soon')).toMatch(/^backoff\[0\]: /);
     expect(await wrong('?backoff=[')).toMatch(/^backoff: must be 2n\+1, waits/);
     expect(await wrong('?deadline=tomorrow')).toMatch(/^deadline: must be a duration such as 2h/);
@@ -182,10 +188,12 @@ describe('options of a job', () => {
       { topic: 'report', body: 1, backoff: ['-1s'] },
       { topic: 'report', body: 1, maxAttempts: 101 },
     ]);
-    expect(body.results.map(({ status, detail }: { status: number; detail: string }) => detail ?? status)).toEqual([
+    expect(
+      body.results.map(({ status, detail }: { status: number; detail: string }) => detail ?? status),
+    ).toEqual([
       201,
       expect.stringMatching(/^items\[1\]\.backoff\[0\]: /),
-      'items[2].maxAttempts: must be a number from 1 to 100',
+      'items[2].maxAttempts: must be a number from 1 to 100, not 101',
     ]);
     expect(await job('good')).toMatchObject({ maxAttempts: 5, backoff: ['5s'] });
   });

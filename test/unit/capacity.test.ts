@@ -265,6 +265,52 @@ describe('explain', () => {
     ]);
   });
 
+  it('ramps after an outage: a tenth, doubled after each second without a failure', () => {
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    let gains = 0;
+    const book = one({ concurrency: 40, rate: 4_000 });
+    const capacity = capacityOf(book, {
+      onGain: (gain) => {
+        if (gain === 'topics') gains += 1;
+      },
+    });
+    const attempt = (reason: 'connect' | 'status' | null) => {
+      const call = capacity.started(targetIn(capacity, 't'));
+      capacity.released(call);
+      capacity.judged(call, reason);
+    };
+    const outage = () => {
+      for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) attempt('connect');
+    };
+    outage();
+    vi.advanceTimersByTime(5_000);
+    expect(capacity.explain('t').map(({ code }) => code)).toContain('ailing');
+    attempt(null);
+    const seen: number[] = [];
+    for (let second = 0; second < 6; second += 1) {
+      vi.advanceTimersByTime(500);
+      seen.push(askFor(capacity, 't').room);
+      if (second === 1) attempt('status');
+      vi.advanceTimersByTime(500);
+    }
+    // 8 twice: an attempt failed in that second.
+    expect(seen).toEqual([4, 8, 8, 16, 32, 40]);
+    expect(capacity.explain('t')).toEqual([]);
+    expect(gains).toBeGreaterThanOrEqual(5);
+    outage();
+    attempt(null);
+    expect(capacity.explain('t')).toMatchObject([
+      { code: 'ramping', values: { part: 0.1, limit: 4, calls: 40, running: 0 } },
+    ]);
+    // The tenth of the rate: 400 a second, so 40 in 100 ms; the concurrency allows 4.
+    vi.advanceTimersByTime(900);
+    for (let n = 0; n < 40; n += 1) attempt(null);
+    expect(askFor(capacity, 't').room).toBe(0);
+    vi.advanceTimersByTime(10_000);
+    expect(askFor(capacity, 't').room).toBe(40);
+  });
+
   it('names a slow call', () => {
     onTestFinished(() => void vi.useRealTimers());
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });

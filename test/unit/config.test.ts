@@ -546,9 +546,24 @@ describe('loadConfig: mail', () => {
       { alerts: { emails: ['a@b.c', 'a@b.c,d@e.f'] } },
       'dq.yaml:2:3  alerts.emails: invalid mail address "a@b.c,d@e.f"; write one such as ops@example.org',
     ],
+    [
+      { alerts: { hooks: ['a=slack+https://h/', 'a=wecom+https://h/'] } },
+      'dq.yaml:2:3  alerts.hooks: "a" is named twice',
+    ],
+    [
+      { alerts: { defaultHooks: ['ops'] } },
+      'dq.yaml:2:3  alerts.defaultHooks: "ops" is not a name of alerts.hooks; add the hook there',
+    ],
     [{ alerts: { window: 0 } }, 'dq.yaml:2:3  alerts.window: must be at least 1s and at most 1d, not 0s'],
   ])('rejects %j', (values, problem) => {
     expect(problemsOf({ yaml: stringify(values) })).toEqual([problem]);
+  });
+
+  it('hooks: several in one variable, whose URLs may hold commas; never shown', () => {
+    const env = { DQ_ALERTS__HOOKS: 'a=slack+https://h/s3cret,1, b=wecom+https://h/?key=s3cret' };
+    const { config, origins } = loaded({ env });
+    expect(config['alerts.hooks']).toEqual(['a=slack+https://h/s3cret,1', 'b=wecom+https://h/?key=s3cret']);
+    expect(JSON.stringify(describeConfig(config, origins))).not.toContain('s3cret');
   });
 
   it('mail: problems never repeat the password', () => {

@@ -1,6 +1,12 @@
 // Tests the block that holds the options of one job.
 import { describe, expect, it } from 'vitest';
-import { deadlineOf, extensionOf, type JobOptions, optionsIn, withOptions } from '../../src/core/extension.ts';
+import {
+  deadlineOf,
+  extensionOf,
+  type JobOptions,
+  optionsIn,
+  withOptions,
+} from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 
 const ladder = { type: 'ladder', stepsMs: Array.from({ length: 50 }, (_, n) => n * 17_280_000) } as const;
@@ -30,7 +36,7 @@ describe('the extension block', () => {
     expect(extensionOf(all)?.length).toBeLessThan(256);
   });
 
-  it('of a later version: what is unknown or torn is ignored', () => {
+  it('of a later version: unknown types and a torn end are ignored', () => {
     const known = extensionOf({ maxAttempts: 3 }) as Buffer;
     const unknown = Buffer.from([200, 2, 1, 1]);
     expect(optionsIn(Buffer.concat([unknown, known]))).toEqual({ maxAttempts: 3 });

@@ -30,6 +30,7 @@ describe('why: a ready job', () => {
     ['slow_calls', 'probing'],
     ['rate_reached', 'at_rate'],
     ['half_of_slots', 'at_concurrency'],
+    ['ramping', 'at_concurrency'],
     ['no_free_slot', 'at_concurrency'],
     ['isolation', 'held'],
     ['unknown_topic', 'held'],

@@ -28,6 +28,7 @@ const topic: TopicJson = {
   concurrency: 64,
   rate: 0,
   alertEmails: [],
+  alertHooks: [],
   dangerouslySkipTlsVerify: false,
   revision: 1,
   createdAt: '',

@@ -18,7 +18,9 @@ describe('traceparent', () => {
   ])('valid: %s', (_name, header) => {
     const context = readTraceContext(header, undefined);
     expect(context).toMatchObject({ traceId, spanId, state: '' });
-    expect(parentOf(context as never)).toMatch(/^00-12345678901234567890123456789012-1234567890123456-(01|ff)$/);
+    expect(parentOf(context as never)).toMatch(
+      /^00-12345678901234567890123456789012-1234567890123456-(01|ff)$/,
+    );
   });
 
   it.each([

@@ -1,11 +1,13 @@
 // /v1/alerts lists the mails due for dead letters, and the incidents of this instance. /v1/alerts/test sends
-// one mail at once, with the same sender.
+// one mail or one message to a hook at once, with the same senders.
 
 import { hostname } from 'node:os';
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { isMailAddress } from '../../core/mail-address.ts';
+import { HookSender } from '../../mail/hook-sender.ts';
+import type { MailText } from '../../mail/mail-text.ts';
 import { type MailSender, openMailSender } from '../../mail/smtp-sender.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
 import { type Incident, IncidentFiles, incidentKinds } from '../../process/incident-files.ts';
@@ -40,7 +42,7 @@ const Alert = Type.Object(
     replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
     state: Type.Enum(['owed', 'claimed', 'sent', 'nobody'], {
       description:
-        '`owed`: due · `claimed`: dq is sending it · `sent` · `nobody`: neither an address nor a mail server is configured',
+        '`owed`: due · `claimed`: dq is sending it · `sent` · `nobody`: no hook, and no address or no mail server is configured',
     }),
   },
   { title: 'Alert' },
@@ -76,6 +78,14 @@ const listSchema = {
                 description: 'alerts.emails: recipients of every alert',
                 examples: [['ops@example.org']],
               }),
+              hooks: Type.Array(Type.String(), {
+                description: 'names of alerts.hooks; never their URLs',
+                examples: [['ops-chat']],
+              }),
+              defaultHooks: Type.Array(Type.String(), {
+                description: 'alerts.defaultHooks: hooks that get every alert',
+                examples: [['ops-chat']],
+              }),
             },
             { title: 'AlertMail' },
           ),
@@ -89,14 +99,14 @@ const listSchema = {
   },
 };
 
-const Address = text('one mail address', 'ops@example.org');
+const Recipient = text('one mail address, or the name of a hook', 'ops@example.org');
 const testSchema = {
   operationId: 'testAlert',
   tags,
-  summary: 'Send a test mail',
-  body: closed({ to: Address }),
+  summary: 'Send a test alert to a mail address or a hook',
+  body: closed({ to: Recipient }),
   response: {
-    202: reply('the mail server accepted the mail', closed({ to: Address })),
+    202: reply('the mail server or the hook accepted the alert', closed({ to: Recipient })),
     ...problems(413, 415, 502),
   },
 };
@@ -105,7 +115,13 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
   const { config, store, version } = role;
   const incidents = new IncidentFiles(config.dataDir);
   const sender = openMailSender(config);
-  const mail = { server: sender !== null, addresses: config['alerts.emails'] };
+  const hooks = new HookSender(config, { min: 0, max: 0 });
+  const mail = {
+    server: sender !== null,
+    addresses: config['alerts.emails'],
+    hooks: hooks.names,
+    defaultHooks: config['alerts.defaultHooks'],
+  };
 
   api.get(
     '/v1/alerts',
@@ -130,7 +146,12 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
     { schema: testSchema, config: { access: { scope: 'admin', topics: 'every' } } },
     async (request, answer) => {
       const { to } = request.body;
-      if (!isMailAddress(to)) throw invalidField('to', 'must be a mail address such as ops@example.org');
+      if (hooks.has(to)) {
+        await testHook(hooks, to, version);
+        return answer.code(202).send({ to });
+      }
+      if (!isMailAddress(to))
+        throw invalidField('to', 'must be a mail address such as ops@example.org, or a name of alerts.hooks');
       if (sender === null) throw new DqError('smtp_failed', 'smtp.url: not configured; set it in dq.yaml');
       await sendTest(sender, to, version);
       return answer.code(202).send({ to });
@@ -139,12 +160,25 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
 }
 
 async function sendTest(sender: MailSender, to: string, version: string): Promise<void> {
-  const mail = `Test mail from dq: alerts reach this address.\n\n-- \ndq ${version} on ${hostname()}\n`;
-  const answers = await sender.send({ to: [to], subject: 'dq: test of alerts', text: mail });
+  const text = testText('Test mail from dq: alerts reach this address.', version);
+  const answers = await sender.send({ to: [to], ...text });
   for (const answer of answers.values())
     if (answer.kind !== 'accepted')
       throw new DqError('smtp_failed', `mail server: did not accept the mail: ${answer.reason}`);
 }
+
+async function testHook(hooks: HookSender, name: string, version: string): Promise<void> {
+  const data = { type: 'dq.test', host: hostname(), version, at: formatInstant(Date.now()) };
+  const text = testText('Test message from dq: alerts reach this hook.', version);
+  const answer = await hooks.send(name, { ...text, data });
+  if (answer.kind !== 'accepted')
+    throw new DqError('hook_failed', `hook ${name}: did not accept the message: ${answer.reason}`);
+}
+
+const testText = (sentence: string, version: string): MailText => ({
+  subject: 'dq: test of alerts',
+  text: `${sentence}\n\n-- \ndq ${version} on ${hostname()}\n`,
+});
 
 function alertJson(entry: AlertEntry): object {
   return {

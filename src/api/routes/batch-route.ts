@@ -2,7 +2,6 @@
 // order of the batch, a bounded number at a time; one reply holds all results. A rejected item does not
 // affect the others.
 
-import { traceOf } from '../http/trace-headers.ts';
 import type { FastifyRequest } from 'fastify';
 import { type TUnsafe, Type } from 'typebox';
 import { catalogue, DqError } from '../../core/errors.ts';
@@ -22,6 +21,7 @@ import { bodyReader } from '../http/read-body.ts';
 import { logRequest } from '../http/request-log.ts';
 import { mayTouch, rightsOf, topicRejection } from '../http/route-access.ts';
 import { closed, count, Problem, problems, reply, TopicName, text } from '../http/schemas.ts';
+import { traceOf } from '../http/trace-headers.ts';
 import { BatchItemResult, finishPush, rejectionOf } from './push-result.ts';
 
 const textOrInteger = (description: string, example: string): TUnsafe<unknown> =>

@@ -6,6 +6,7 @@ import { Type } from 'typebox';
 import { noDeliveriesText } from '../../config/options.ts';
 import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import type { LeaderRow } from '../../ports/leadership.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { type Incident, IncidentFiles, openIncidents } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
@@ -31,6 +32,7 @@ const Ready = closed(
     check: Type.Null({ description: 'null; the 503 problem has the failing check here' }),
     warningCount: count('warnings', 0),
     durability: Type.Optional(text(`what an acknowledged job survives; ${forReaders}`, 'process and power')),
+    deliveries: Type.Optional(text(`with \`standby\`: which instance leads; ${forReaders}`, 'it leads')),
     warnings: Type.Optional(Type.Array(Type.String(), { description: forReaders, examples: [[]] })),
   },
   { title: 'Ready' },
@@ -53,10 +55,23 @@ export function healthRoutes(api: Api, { role }: ApiContext): void {
       throw showsReasons ? error : withoutReason(error);
     });
     const { durability } = health;
+    const deliveries =
+      showsReasons && role.leader !== undefined ? await leaderText(role, role.leader) : undefined;
     const warnings = [...health.warnings, ...(await incidentWarnings(incidents))];
     const open = { ready: true, check: null, warningCount: warnings.length };
-    return showsReasons ? { ...open, durability, warnings } : open;
+    return showsReasons ? { ...open, durability, deliveries, warnings } : open;
   });
+}
+
+/** Never rejects. */
+async function leaderText({ owner }: RoleContext, row: LeaderRow): Promise<string> {
+  try {
+    const { instance, leftMs } = await inTime('registry', row.leader());
+    if (instance === 0 || leftMs <= 0) return 'no instance leads yet';
+    return instance === owner.instance ? 'it leads' : `standby: instance ${instance} leads`;
+  } catch (error) {
+    return `unknown: ${reasonOf(error)}`;
+  }
 }
 
 /** Rejects with DqError unavailable when dq cannot work. `warnings`: of the store and the registry. */

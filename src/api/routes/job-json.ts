@@ -1,7 +1,6 @@
 // job-json.ts describes and builds what the API answers about one job: the job, its attempts, and why it is
 // where it is.
 
-import { parentOf, type TraceContext } from '../../core/trace-context.ts';
 import { isUtf8 } from 'node:buffer';
 import { Type } from 'typebox';
 import { capacityCodes } from '../../core/capacity-reasons.ts';
@@ -13,6 +12,7 @@ import { type Why, whyCodes } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import type { PlannedAttempt } from '../../core/planned-attempts.ts';
 import { topicFields } from '../../core/topic/fields.ts';
+import { parentOf, type TraceContext } from '../../core/trace-context.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
 import {
   CreatedAt,
@@ -176,7 +176,10 @@ export const Job = Type.Object(
   { title: 'Job' },
 );
 
-export function traceJson(trace: TraceContext): { readonly traceparent: string; readonly tracestate?: string } {
+export function traceJson(trace: TraceContext): {
+  readonly traceparent: string;
+  readonly tracestate?: string;
+} {
   const { state } = trace;
   return { traceparent: parentOf(trace), ...(state === '' ? {} : { tracestate: state }) };
 }

@@ -1,11 +1,11 @@
 // push-result.ts turns the store's outcome of a push into the counter, the request log line and the reply's
 // members, the same for a single push and for an item of a batch. Sends nothing.
 
-import { optionsIn } from '../../core/extension.ts';
-import { parentOf } from '../../core/trace-context.ts';
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { catalogue, type DqError } from '../../core/errors.ts';
+import { optionsIn } from '../../core/extension.ts';
+import { parentOf } from '../../core/trace-context.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { pushRejection } from '../../use-cases/accept-job.ts';
 import type { ApiContext } from '../api-context.ts';
@@ -94,7 +94,11 @@ function log(
   const line = { method: 'POST', topic, id, status, code, version, dueAt, bytes, ms } as const;
   const { trace } = optionsIn(extension);
   if (trace !== undefined)
-    logRequest(context.role.log, { ...line, traceparent: parentOf(trace), ...(via === undefined ? {} : { via }) });
+    logRequest(context.role.log, {
+      ...line,
+      traceparent: parentOf(trace),
+      ...(via === undefined ? {} : { via }),
+    });
   else if (via === undefined) logRequest(context.role.log, line);
   else logRequest(context.role.log, { ...line, via, ...(reason === undefined ? {} : { reason }) });
 }

@@ -2,7 +2,6 @@
 // there is neither a promise nor a schema over the body.
 // Invariant: no success before the store reports the job as durable.
 
-import { traceOf } from '../http/trace-headers.ts';
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -18,6 +17,7 @@ import type { BodyBudget } from '../http/body-budget.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
 import { closed, durationText, instantText, problems, reply, text, topicParam } from '../http/schemas.ts';
+import { traceOf } from '../http/trace-headers.ts';
 import { finishPush, PushResult } from './push-result.ts';
 
 const query = closed({

@@ -1,10 +1,10 @@
 // dq push: stores one job, or the jobs of a file. Sends the given bytes unchanged.
 
-import { readTraceContext } from '../../core/trace-context.ts';
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
+import { readTraceContext } from '../../core/trace-context.ts';
 import type { ApiReply } from '../daemon/api-client.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';

@@ -88,6 +88,7 @@ function summaryOf(daemon: Status): string[] {
   lines.push(...compatLines(daemon.compat ?? {}));
   if (daemon.notReady !== null) lines.push(`not ready: ${daemon.notReady}`);
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
+  if (daemon.leadership != null) lines.push(`deliveries: ${daemon.leadership}`);
   if (daemon.noDeliveries) lines.push(`deliveries: ${noDeliveriesText}`);
   return lines.map(escapeControls);
 }

@@ -5,7 +5,7 @@ import type { TopicJson } from './api/types.ts';
 
 /** `headers`: false where the session does not see their values. */
 export function topicCommand(topic: TopicJson, headers: boolean): string {
-  const { backoff, alertEmails, delivery } = topic;
+  const { backoff, alertEmails, alertHooks, delivery } = topic;
   const isPulled = delivery === 'pull';
   const flags: Flag[] = [
     ...(isPulled ? [['--delivery', 'pull'] as const, ['--lease', topic.lease] as const] : []),
@@ -17,6 +17,7 @@ export function topicCommand(topic: TopicJson, headers: boolean): string {
     ['--jitter', topic.jitter],
     ['--priority', topic.priority],
     ['--alert', alertEmails.join(',')],
+    ['--alert-hook', alertHooks.join(',')],
     ...(isPulled ? [] : callFlags(topic, headers)),
   ];
   const given = flags.flatMap(([flag, value]) =>

@@ -54,8 +54,8 @@ export function backoff(help: string, more: Pick<TopicField, 'flag' | 'more'>): 
   };
 }
 
-/** The JSON of a backoff as a flag or a query writes it: "15s,3m" and "15s" are ladders, and text that begins as
- *  JSON is JSON. Throws SyntaxError. */
+/** The JSON of a backoff as a flag or a query writes it: "15s,3m" and "15s" are ladders, and text that begins
+ *  as JSON is JSON. Throws SyntaxError. */
 export function backoffJson(text: string): unknown {
   if (text === '2n+1') return text;
   return /^\s*[[{]/.test(text) ? JSON.parse(text) : text.split(',').map((wait) => wait.trim());

@@ -3,6 +3,7 @@
 // number, so a typo cannot become a setting. It returns the value, or rejects it under the field's name with
 // a remedy and returns undefined. Messages show the value, except of fields that can hold secrets.
 
+import { hookNamePattern } from '../alert-hook.ts';
 import { durationExamples, durationPattern, formatDuration, parseDuration } from '../duration.ts';
 import type { EgressPolicy } from '../egress-policy.ts';
 import type { FieldErrors } from '../field-errors.ts';
@@ -291,6 +292,27 @@ export function mailAddresses(max: number, help: string, more: More = {}): Topic
         return errors.reject(field, `must be a list of at most ${max} addresses`);
       return listOf(value, field, errors, (item) =>
         isMailAddress(item) ? null : `must be a mail address such as ops@example.org, not ${shown(item)}`,
+      );
+    },
+  };
+}
+
+export function hookNames(max: number, help: string, more: More = {}): TopicField<readonly string[]> {
+  return {
+    ...more,
+    help,
+    default: [],
+    kind: 'list',
+    bounds: `at most ${max} names`,
+    schema: { type: 'array', items: { type: 'string', pattern: hookNamePattern.source }, maxItems: max },
+    parse: (value, field, errors) => {
+      if (!Array.isArray(value) || value.length > max)
+        return errors.reject(field, `must be a list of at most ${max} names of alerts.hooks`);
+      // Never the item: it may be a URL with a credential.
+      return listOf(value, field, errors, (item) =>
+        typeof item === 'string' && hookNamePattern.test(item)
+          ? null
+          : 'must be the name of a hook of alerts.hooks, such as ops',
       );
     },
   };

@@ -12,6 +12,7 @@ import {
   duration,
   fraction,
   headers,
+  hookNames,
   integer,
   mailAddresses,
   retryRule,
@@ -44,6 +45,7 @@ export const topicFields = {
   concurrency: integer(1, limits.topicConcurrencyMax, 64, 'callbacks in flight at once, per instance', { flag: '--concurrency <n>' }),
   rate: integer(0, limits.topicRateMax, 0, 'callbacks started per second and instance; 0 = no limit', { flag: '--rate <n>', more: 'Waiting for it costs no attempt' }),
   alertEmails: mailAddresses(limits.topicEmailsMax, 'mail addresses for dead letters, beside alerts.emails', { flag: '--alert <addresses>' }),
+  alertHooks: hookNames(limits.topicHooksMax, 'names of alerts.hooks for dead letters, beside alerts.defaultHooks', { flag: '--alert-hook <names>', more: 'The configuration of dq holds the URLs and secrets of hooks; a topic holds their names only' }),
   dangerouslySkipTlsVerify: boolean(false, 'accept any certificate of the callback server', { more: 'For an authority of your own, start dq with `NODE_EXTRA_CA_CERTS=FILE` instead' }),
 } as const satisfies Readonly<Record<string, TopicField>>;
 

@@ -3,9 +3,8 @@
 // The clients of a topic are served first come, first served. A turn asks each partition for what the waiting
 // clients want, until it has nothing for them, some times at most. A turn begins with a new client,
 // a `ready` hint, a client whose time is up, or after pollCeiling.
-// Invariants: a job that the store reserved is in an answer, its release is sent, or, past its deadline, it is
-// buried. A client gets an empty
-// answer only after a turn that began after its arrival and that some partition answered.
+// Invariants: a job that the store reserved is in an answer, its release is sent, or, past its deadline, it
+// is buried. A client gets an empty answer only after a turn that began after its arrival and that some partition answered.
 
 import { DqError } from '../../core/errors.ts';
 import { deadlineOf, optionsIn } from '../../core/extension.ts';
@@ -280,7 +279,8 @@ export class Puller implements Service {
       if (expired.length > 0) void this.#run(this.#leases.expire(expired));
       const surplus = live.map((job) => ({ job, pulledAt })).filter((pulled) => !this.#give(pulled, topics));
       this.release(surplus);
-      // A client of several topics got one job and left the others, another lease is next, or jobs had expired.
+      // A client of several topics got one job and left the others, another lease is next, or jobs had
+      // expired.
       const isLeft = isPartial || surplus.length > 0 || expired.length > 0;
       const asksAgain = reserved.jobs.length > surplus.length && isLeft;
       return { isMore: reserved.more, asksAgain };

@@ -47,6 +47,7 @@ export class ControlCommands implements ControlHandlers {
       dataDir: data.path,
       durability: supervisor.durability,
       noDeliveries: supervisor.noDeliveries,
+      leadership: supervisor.leadership,
       processes: supervisor.processes(),
     };
   }

@@ -29,6 +29,8 @@ export interface DaemonStatus {
   readonly dataDir: string;
   /** null before dq-store is ready */
   readonly durability: string | null;
+  /** with `standby`: what this instance does; null: without; absent: an earlier version */
+  readonly leadership?: string | null;
   /** started with --no-deliveries; absent: an earlier version */
   readonly noDeliveries?: boolean;
   readonly processes: readonly ProcessInfo[];

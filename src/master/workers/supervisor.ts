@@ -199,6 +199,11 @@ export class Supervisor implements SlotHost {
     return this.#fleet.workers('store').find((worker) => worker.note !== null)?.note ?? null;
   }
 
+  /** What the notifiers of this instance do with `standby`; null: it is not set. */
+  get leadership(): string | null {
+    return this.#fleet.current.workers('notifier').find(({ note }) => note !== null)?.note ?? null;
+  }
+
   get noDeliveries(): boolean {
     return this.#options.config.noDeliveries;
   }

@@ -394,6 +394,11 @@ export class RegistryDb implements Registry {
     return outcome;
   }
 
+  /** Of tables that only one kind of database has; without a transaction. */
+  with<T>(work: (db: Db) => Promise<T>): Promise<T> {
+    return this.#attempt(() => work(this.#db));
+  }
+
   #writing<T>(work: (trx: Trx) => Promise<T>): Promise<T> {
     return this.#db.transaction().execute(async (trx) => {
       await this.#engine.lock(trx);

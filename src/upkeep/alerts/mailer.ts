@@ -1,13 +1,14 @@
-// Mails the alerts of one outbox: claims them, sends the mails that are due, settles them.
+// Mails the alerts of one outbox: claims them, sends the mails that are due, settles them. A recipient is a
+// mail address, or the name of a hook, which gets the same text by HTTP.
 // Invariants: an alert is settled as `sent` only when every address has accepted or rejected it for good, and
-// as `nobody` only if there is no address or no mail server; a deferred address or a failing key delays no
-// other key.
+// as `nobody` only if dq can reach no recipient; a deferred address or a failing key delays no other key.
 // A crash between the server's answer and the settle costs a second mail, never the first: the claim expires.
 
 import type { Config } from '../../config/options.ts';
 import { limits } from '../../core/limits.ts';
+import { isMailAddress } from '../../core/mail-address.ts';
+import type { AlertChannels } from '../../mail/alert-channels.ts';
 import { mailLimits } from '../../mail/limits.ts';
-import type { MailCircuitBreaker } from '../../mail/mail-circuit-breaker.ts';
 import type { MailText } from '../../mail/mail-text.ts';
 import type { Answers } from '../../mail/smtp-sender.ts';
 import type { AlertOutbox } from '../../ports/job-store.ts';
@@ -35,12 +36,12 @@ export interface MailerOptions<A extends Alert> {
   /** of the alerts, in log lines */
   readonly name: string;
   readonly outbox: Outbox<A>;
-  /** Recipients of the key, beside alerts.emails. Rejects while they cannot be read. */
+  /** Recipients of the key, beside those of all. Rejects while they cannot be read. */
   readonly addressesOf: (key: string) => Promise<readonly string[]>;
   /** `alerts`: 1 or more of the key, oldest first */
   readonly mailAbout: (key: string, alerts: readonly A[]) => MailText;
-  readonly breaker: MailCircuitBreaker;
-  readonly config: Pick<Config, 'alerts.emails' | 'alerts.window'>;
+  readonly channels: AlertChannels;
+  readonly config: Pick<Config, 'alerts.emails' | 'alerts.defaultHooks' | 'alerts.window'>;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly pollMs: number;
@@ -65,12 +66,12 @@ export class Mailer<A extends Alert> implements Service {
   #nextRoundAt = 0;
 
   constructor(options: MailerOptions<A>) {
-    const { name, log, breaker, config, perHour, pollMs } = options;
+    const { name, log, channels, config, perHour, pollMs } = options;
     this.#options = options;
     this.#recipients = new RecipientState({
       perHour,
       windowMs: config['alerts.window'],
-      backoffMs: (failures) => breaker.backoffMs(failures),
+      backoffMs: (failures) => channels.backoffMs(failures),
     });
     this.#failures = new FailureLog(log, {
       failure: `mailer: cannot mail ${name}`,
@@ -105,22 +106,22 @@ export class Mailer<A extends Alert> implements Service {
 
   /** The loop turns at least once a second; a round begins every pollMs. */
   async #step(): Promise<number> {
-    const { breaker, pollMs } = this.#options;
+    const { channels, pollMs } = this.#options;
     const waitMs = this.#nextRoundAt - performance.now();
     if (waitMs > 0) return waitMs;
     // Before the round: a wake-up during it asks for the next one.
     this.#lastRoundAt = performance.now();
     this.#nextRoundAt = this.#lastRoundAt + pollMs;
     // While no mail can be sent the store is not asked.
-    if (!breaker.isOpen()) await this.#round();
+    if (channels.areOpen) await this.#round();
     return pollMs;
   }
 
   async #round(): Promise<void> {
-    const { breaker, config, outbox } = this.#options;
+    const { channels, config, outbox } = this.#options;
     for (const [key, at] of this.#nextLineAt) if (at <= performance.now()) this.#nextLineAt.delete(key);
     for (const key of this.#recipients.inOrder(await outbox.due(config['alerts.window']))) {
-      if (this.#ending.signal.aborted || breaker.isOpen()) break;
+      if (this.#ending.signal.aborted || !channels.areOpen) break;
       try {
         await this.#serve(key);
       } catch (error) {
@@ -133,29 +134,38 @@ export class Mailer<A extends Alert> implements Service {
 
   /** Claims only what can be mailed or logged now: each claim is a write to the disk. */
   async #serve(key: string): Promise<void> {
-    const { addressesOf, breaker, config } = this.#options;
-    const addresses = distinct([...(await addressesOf(key)), ...config['alerts.emails']]);
-    const canMail = breaker.canSend && addresses.length > 0;
-    if (canMail && this.#recipients.nextAt(key, addresses) > performance.now()) return;
+    const { addressesOf, channels, config, log } = this.#options;
+    const forAll = [...config['alerts.emails'], ...config['alerts.defaultHooks']];
+    const wanted = distinct([...(await addressesOf(key)), ...forAll]);
+    const addresses = wanted.filter((recipient) => channels.canReach(recipient));
+    const open = addresses.filter((recipient) => !channels.isPaused(recipient));
+    const canMail = addresses.length > 0;
+    if (canMail && (open.length === 0 || this.#recipients.nextAt(key, open) > performance.now())) return;
     if (!canMail && this.#nextLineAt.has(key)) return;
     const alerts = await this.#claim(key);
     // Another process was faster.
     if (alerts.length === 0) return;
+    const hooks = wanted.filter((recipient) => !isMailAddress(recipient) && !channels.canReach(recipient));
+    if (hooks.length > 0)
+      log.error('mailer: alerts.hooks lacks a hook of a topic', undefined, { key, hooks });
     if (canMail) await this.#mail(key, addresses, alerts);
     else await this.#logOnly(key, alerts);
   }
 
   async #mail(key: string, addresses: readonly string[], alerts: readonly A[]): Promise<void> {
-    const { breaker, log, mailAbout, perMail } = this.#options;
+    const { channels, log, mailAbout, perMail } = this.#options;
     const recipients = this.#recipients;
     const versions = alerts.map(({ version }) => version);
     const claimedAt = performance.now();
-    for (const batch of recipients.plan(key, addresses, versions, claimedAt)) {
+    const open = addresses.filter((recipient) => !channels.isPaused(recipient));
+    for (const batch of recipients.plan(key, open, versions, claimedAt)) {
       // A further mail could outlast the claim.
-      if (performance.now() - claimedAt > limits.mailMs || breaker.isOpen()) break;
+      if (performance.now() - claimedAt > limits.mailMs) break;
+      const to = batch.addresses.filter((recipient) => !channels.isPaused(recipient));
+      if (to.length === 0) continue;
       const about = alerts.filter(({ version }) => batch.ids.has(version));
-      const mail = { to: batch.addresses, ...mailAbout(key, about) };
-      const answers = await breaker.send(mail, this.#ending.signal);
+      const mail = { to, ...mailAbout(key, about) };
+      const answers = await channels.send(mail, this.#ending.signal);
       this.#report(key, about.length, answers);
       recipients.answered(key, batch.ids, answers, addresses, performance.now());
     }
@@ -178,12 +188,14 @@ export class Mailer<A extends Alert> implements Service {
     const { log, metrics, name } = this.#options;
     let served = 0;
     for (const [address, answer] of answers) {
-      metrics.count('dq_mails_total', 1, answer.kind);
+      if (isMailAddress(address)) metrics.count('dq_mails_total', 1, answer.kind);
+      else if (answer.kind !== 'failed') metrics.count('dq_alert_hooks_total', 1, answer.kind);
       if (answer.kind === 'accepted' || answer.kind === 'refused') served += 1;
       // The breaker has logged a failure.
       if (answer.kind === 'accepted' || answer.kind === 'failed') continue;
       const verb = answer.kind === 'refused' ? 'rejected' : 'deferred';
-      log.error(`mailer: the mail server ${verb} a mail`, undefined, { address, key, reason: answer.reason });
+      const who = isMailAddress(address) ? 'the mail server' : 'a hook';
+      log.error(`mailer: ${who} ${verb} a mail`, undefined, { address, key, reason: answer.reason });
     }
     if (served > 0) log.notice(`mailer: sent a mail about ${name}`, { key, alerts, addresses: served });
   }
@@ -191,8 +203,8 @@ export class Mailer<A extends Alert> implements Service {
   /** Logs before it settles: a crash between the two repeats the line. A kill -9 within
    *  telemetryLimits.logFlushMs loses it. */
   async #logOnly(key: string, alerts: readonly A[]): Promise<void> {
-    const { breaker, config, log, mailAbout, name, perMail } = this.#options;
-    const why = breaker.canSend ? 'no address is configured' : 'no smtp.url is configured';
+    const { channels, config, log, mailAbout, name, perMail } = this.#options;
+    const why = channels.canMail ? 'no address is configured' : 'no smtp.url is configured';
     const ids = alerts.slice(0, mailLimits.alertsShown).map(({ id }) => id);
     const fields = { source: name, key, alerts: alerts.length, ids };
     log.error(`${mailAbout(key, alerts).subject}; not mailed: ${why}`, undefined, fields);

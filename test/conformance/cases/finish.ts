@@ -12,6 +12,7 @@ import {
   farOffMs,
   idsOf,
   leaseOf,
+  only,
   owner,
   request,
   type Trial,

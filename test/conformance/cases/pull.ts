@@ -184,9 +184,18 @@ export const pullCases: readonly Case[] = [
       failures: 0,
       leaseMs: within(29, 31),
       until: await endOf(trial, '1'),
+      dueAt: job.dueAt,
+      options: {},
     };
     for (let n = 0; n < 2; n += 1)
       expect(await trial.unchanged(() => trial.recover())).toEqual({ ...none, pulled: [listed] });
+  }),
+
+  fact("pull: recover lists a job's own options", async (trial) => {
+    const own = { maxAttempts: 7, deadline: 1_900_000_000_000 };
+    await expired(trial, '1', { extension: extensionOf(own) });
+    const [lease] = (await trial.recover()).pulled ?? [];
+    expect(lease?.options).toEqual(own);
   }),
 
   fact('pull: recover lists no lease before it expires', async (trial) => {
@@ -393,9 +402,9 @@ export const pullCases: readonly Case[] = [
 
   fact('push: keeps acceptedAt and failures of an imported job', async (trial) => {
     const past = { acceptedAt: 1_700_000_000_123, failures: 3 };
-    const pushed = [jobOf('1'), jobOf('2')].map((job) => ({ ...job, ...past, leaseMs: ownLeaseMs }));
+    const pushed = [jobOf('1'), jobOf('2')].map((job) => ({ ...job, ...past, extension }));
     for (const outcome of await trial.jobs.push(pushed)) expect(outcome).toMatchObject({ kind: 'stored' });
-    expect(await trial.known('1')).toMatchObject({ ...past, attempts: [], leaseMs: ownLeaseMs });
+    expect(await trial.known('1')).toMatchObject({ ...past, attempts: [], extension });
     expect(only((await trial.jobs.search({ id: '1' }, 10, null)).items)).toMatchObject(past);
     // In the place of a live job, too.
     await trial.jobs.push(pushed);

@@ -106,6 +106,9 @@ export const pullMutants: readonly Mutant[] = [
         return rest;
       }),
   ),
+  mutant("recover forgets a job's own options", "pull: recover lists a job's own options", (m) =>
+    change(m, 'expiredPull', (right) => (job) => ({ ...right(job), options: {} })),
+  ),
   mutant('recover lists a lease once', 'pull: recover lists an expired lease and changes nothing', (m) => {
     const listed = new Set<number>();
     change(m, 'recover', (right) => (max) => {

@@ -19,6 +19,7 @@ const examples: Readonly<Record<string, unknown>> = {
   backoff: ['15s', '3m', '1h'],
   jitter: 0.1,
   alertEmails: ['ops@example.org'],
+  alertHooks: ['ops-chat'],
   state: 'active',
   secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw',
 };

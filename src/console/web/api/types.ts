@@ -78,6 +78,7 @@ export interface TopicJson {
   readonly concurrency: number;
   readonly rate: number;
   readonly alertEmails: readonly string[];
+  readonly alertHooks: readonly string[];
   readonly dangerouslySkipTlsVerify: boolean;
   readonly revision: number;
   readonly createdAt: string;

@@ -41,7 +41,13 @@ interface Alert {
 
 interface Alerts extends Page<Alert> {
   readonly incidents: readonly Incident[];
-  readonly mail?: { readonly server: boolean; readonly addresses: readonly string[] };
+  readonly mail?: {
+    readonly server: boolean;
+    readonly addresses: readonly string[];
+    /** an older daemon sends neither */
+    readonly hooks?: readonly string[];
+    readonly defaultHooks?: readonly string[];
+  };
 }
 
 const states = ['owed', 'claimed', 'sent', 'nobody'] as const;
@@ -56,7 +62,8 @@ export function Alerts() {
   const poll = usePoll<Alerts>('/v1/alerts', 5_000, { limit: '100' });
   const { data } = poll;
   const { value } = session;
-  const mayTest = may('admin') && data?.mail?.server !== false;
+  const hasChannel = data?.mail?.server !== false || (data.mail.hooks ?? []).length > 0;
+  const mayTest = may('admin') && hasChannel;
   return (
     <>
       <Head
@@ -73,7 +80,7 @@ export function Alerts() {
           : {})}
       />
       <LoadError error={poll.error} what={t('alerts')} retry={poll.refresh} />
-      {data?.mail?.server === false ? (
+      {!hasChannel ? (
         <div class="strip info" role="note">
           <Icon name="alerts" />
           <span class="text">{t('no_mail_server')}</span>
@@ -84,7 +91,7 @@ export function Alerts() {
       ) : (
         <>
           <Incidents incidents={data.incidents} />
-          <Recipients global={data.mail?.addresses ?? []} />
+          <Recipients global={[...(data.mail?.addresses ?? []), ...(data.mail?.defaultHooks ?? [])]} />
           <Outbox first={data} />
         </>
       )}
@@ -277,7 +284,7 @@ function OutboxRows({ items }: { items: readonly Alert[] }) {
 
 function Recipients({ global }: { global: readonly string[] }) {
   const poll = usePoll<Page<TopicJson>>('/v1/topics', 15_000, { limit: '1000' });
-  const topics = poll.data?.items.filter(({ alertEmails }) => alertEmails.length > 0) ?? [];
+  const topics = poll.data?.items.filter((topic) => recipientsOf(topic).length > 0) ?? [];
   return (
     <Card title={t('recipients')} note={t('recipients_note')}>
       <LoadError error={poll.error} what={t('topics')} retry={poll.refresh} />
@@ -293,12 +300,12 @@ function Recipients({ global }: { global: readonly string[] }) {
             <td>{t('every_alert')}</td>
             <td class="mono text">{global.length === 0 ? t('no_address') : global.join(', ')}</td>
           </tr>
-          {topics.map(({ topic, alertEmails }) => (
-            <tr key={topic}>
+          {topics.map((item) => (
+            <tr key={item.topic}>
               <td>
-                <TopicLink topic={topic} />
+                <TopicLink topic={item.topic} />
               </td>
-              <td class="mono text">{alertEmails.join(', ')}</td>
+              <td class="mono text">{recipientsOf(item).join(', ')}</td>
             </tr>
           ))}
         </tbody>
@@ -306,6 +313,8 @@ function Recipients({ global }: { global: readonly string[] }) {
     </Card>
   );
 }
+
+const recipientsOf = ({ alertEmails, alertHooks }: TopicJson) => [...alertEmails, ...alertHooks];
 
 function askTest(): void {
   ask({
@@ -318,8 +327,9 @@ function askTest(): void {
         await call('POST', '/v1/alerts/test', { json: { to } });
         toast(t('test_mail_sent', { to }));
       } catch (error) {
-        if (!(error instanceof CallError) || error.code !== 'smtp_failed') throw error;
-        throw new CallError(error.status, 'shown', t('smtp_failed', { reply: error.message }));
+        if (!(error instanceof CallError) || (error.code !== 'smtp_failed' && error.code !== 'hook_failed'))
+          throw error;
+        throw new CallError(error.status, 'shown', t(error.code, { reply: error.message }));
       }
     },
   });

@@ -2,7 +2,6 @@
 
 import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { backoffText } from '../topic-command.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { JobJson, JobSummary, Page, TopicJson } from '../api/types.ts';
 import { Timeline, TimelineList, timelineLegend } from '../charts/timeline.tsx';
@@ -27,6 +26,7 @@ import {
 import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
 import { go, hrefQuery } from '../router.ts';
+import { backoffText } from '../topic-command.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 import { useJobMarks } from './audit-marks.ts';
 import { Attempts, endOf, failureText } from './job-attempts.tsx';

@@ -334,7 +334,9 @@ function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wron
       return { other: t('unknown_no_reply') };
   }
   const fields = Object.fromEntries(error.errors.map(({ field, message }) => [field, message]));
-  const isShown = ['id', 'delay', 'at', 'body', ...optionFields.map(([name]) => name)].some((field) => field in fields);
+  const isShown = ['id', 'delay', 'at', 'body', ...optionFields.map(([name]) => name)].some(
+    (field) => field in fields,
+  );
   return isShown ? fields : { other: errorText(error) };
 }
 

@@ -49,6 +49,7 @@ const fields: readonly Field[] = [
   { name: 'title', group: 'group_people', kind: 'text' },
   { name: 'owner', group: 'group_people', kind: 'text' },
   { name: 'alertEmails', group: 'group_people', kind: 'list', wide: true },
+  { name: 'alertHooks', group: 'group_people', kind: 'list', wide: true },
 ];
 const groups: readonly Word[] = ['group_callback', 'group_retry', 'group_limits', 'group_people'];
 
@@ -84,6 +85,7 @@ const defaults: Values = {
   title: '',
   owner: '',
   alertEmails: '',
+  alertHooks: '',
 };
 
 /** The text of a member in its field. */

@@ -12,6 +12,7 @@ import type { ShardList } from '../../../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../../../core/token.ts';
 import type { KnownTopic, TopicState } from '../../../core/topic/topic.ts';
 import { type MysqlServer, placeOf } from '../../../core/url/mysql-url.ts';
+import type { Leader, LeaderRow } from '../../../ports/leadership.ts';
 import type {
   ChangePlace,
   Registry,
@@ -42,6 +43,7 @@ import {
 } from '../registry-snapshot.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { openRegistryId } from '../tables/registry-id.ts';
+import { lead, readLeader } from '../tables/registry-leader.ts';
 import { changesOf, numberOf } from '../tables/registry-shards.ts';
 import { toToken } from '../tables/registry-tokens.ts';
 import { type PageSize, pageSize, TopicPages } from '../tables/topic-pages.ts';
@@ -66,7 +68,7 @@ export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
 type ShardsRow = Pick<RegistrySnapshot, 'id' | 'shards'>;
 type CopyTopics = NonNullable<Awaited<ReturnType<typeof readSnapshotTopics>>>;
 
-export class MysqlRegistry implements Registry {
+export class MysqlRegistry implements Registry, LeaderRow {
   readonly #options: MysqlRegistryOptions;
   readonly #key: KeyOptions;
   /** for messages, without user and password */
@@ -269,6 +271,14 @@ export class MysqlRegistry implements Registry {
 
   operation(id: string) {
     return this.#run((db) => db.operation(id));
+  }
+
+  leader(): Promise<Leader> {
+    return this.#run((db) => db.with(readLeader));
+  }
+
+  lead(instance: number, leaseMs: number): Promise<Leader> {
+    return this.#run((db) => db.with((tables) => lead(tables, instance, leaseMs)));
   }
 
   claimOperation(holder: string, now: number, leaseUntil: number) {

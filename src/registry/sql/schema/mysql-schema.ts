@@ -155,6 +155,18 @@ export const mysqlSchema: Schema = {
       ],
     },
     { number: 5, name: 'journal', statements: journalTables },
+    {
+      number: 6,
+      name: 'leader',
+      statements: [
+        `CREATE TABLE IF NOT EXISTS leader (
+  only INT NOT NULL PRIMARY KEY,
+  instance BIGINT NOT NULL, -- that calls jobs, among those with standby; 0: none yet
+  until BIGINT NOT NULL -- epoch ms by the clock of MySQL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        'INSERT IGNORE INTO leader (only, instance, until) VALUES (1, 0, 0)',
+      ],
+    },
   ],
 };
 

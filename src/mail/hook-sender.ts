@@ -1,0 +1,89 @@
+// Sends an alert to a hook and returns the answer. Never retries.
+// Invariants: a hook that failed gets nothing before its pause ends, so that it delays no other recipient;
+// no answer contains a URL or a secret. Redirects are not followed.
+
+import { type AlertHook, parseAlertHook } from '../core/alert-hook.ts';
+import { reasonOf } from '../core/errors.ts';
+import { hookAnswer, hookRequest } from './hook-request.ts';
+import { mailLimits } from './limits.ts';
+import type { BackoffTimes } from './mail-circuit-breaker.ts';
+import type { MailText } from './mail-text.ts';
+import type { Answer } from './smtp-sender.ts';
+
+interface Pause {
+  readonly failures: number;
+  /** performance.now() */
+  readonly until: number;
+}
+
+export class HookSender {
+  readonly #hooks: ReadonlyMap<string, AlertHook>;
+  readonly #times: BackoffTimes;
+  readonly #pauses = new Map<string, Pause>();
+
+  /** Throws for an invalid hook. */
+  constructor(config: { readonly 'alerts.hooks': readonly string[] }, times: BackoffTimes) {
+    const hooks = config['alerts.hooks'].map((text) => {
+      const hook = parseAlertHook(text);
+      if (!hook.ok) throw new Error(`alerts.hooks ${hook.message}`);
+      return hook.value;
+    });
+    this.#hooks = new Map(hooks.map((hook) => [hook.name, hook]));
+    this.#times = times;
+  }
+
+  get names(): readonly string[] {
+    return [...this.#hooks.keys()];
+  }
+
+  has(name: string): boolean {
+    return this.#hooks.has(name);
+  }
+
+  isPaused(name: string): boolean {
+    return performance.now() < (this.#pauses.get(name)?.until ?? 0);
+  }
+
+  async send(name: string, mail: MailText, signal?: AbortSignal): Promise<Answer> {
+    const hook = this.#hooks.get(name);
+    if (hook === undefined) throw new Error(`unknown hook: ${name}`);
+    const answer = await exchange(hook, mail, signal);
+    if (answer.kind !== 'deferred') this.#pauses.delete(name);
+    else if (signal?.aborted !== true) {
+      const failures = (this.#pauses.get(name)?.failures ?? 0) + 1;
+      const waitMs = Math.min(this.#times.min * 2 ** Math.min(failures - 1, 30), this.#times.max);
+      this.#pauses.set(name, { failures, until: performance.now() + waitMs });
+    }
+    return answer;
+  }
+}
+
+async function exchange(hook: AlertHook, mail: MailText, signal?: AbortSignal): Promise<Answer> {
+  const timeout = AbortSignal.timeout(mailLimits.hookMs);
+  try {
+    const { url, headers, body } = hookRequest(hook, mail, Date.now());
+    // Not at the start: most processes never send an alert.
+    const { request } = await import('undici');
+    const reply = await request(url, {
+      method: 'POST',
+      headers,
+      body,
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+    });
+    return hookAnswer(hook, reply.statusCode, await startOf(reply.body));
+  } catch (error) {
+    return { kind: 'deferred', reason: timeout.aborted ? 'no reply in time' : reasonOf(error) };
+  }
+}
+
+/** The first mailLimits.mailReplyBytesMax bytes; the rest is dropped with the connection. */
+async function startOf(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes >= mailLimits.mailReplyBytesMax) break;
+  }
+  return Buffer.concat(chunks).subarray(0, mailLimits.mailReplyBytesMax).toString();
+}

@@ -1,0 +1,119 @@
+// Tests which notifiers call jobs with `standby`, on two clocks: that of the registry and the notifier's own.
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Leadership } from '../../src/notifier/leadership.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
+import type { Leader, LeaderRow } from '../../src/ports/leadership.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+
+const { leaderMs, leaderEveryMs, leaderAwayMs } = notifierLimits;
+
+/** The row by the rule of registry-leader.ts; `isAway`: MySQL does not answer. */
+class Row implements LeaderRow {
+  isAway = false;
+  clockStepMs = 0;
+  #instance = 0;
+  #until = 0;
+
+  async leader(): Promise<Leader> {
+    if (this.isAway) throw new Error('away');
+    return { instance: this.#instance, leftMs: this.#until - this.#now };
+  }
+
+  async lead(instance: number, leaseMs: number): Promise<Leader> {
+    const now = this.#now;
+    const isFree = this.#until <= now || this.#until > now + leaseMs;
+    if (!this.isAway && (isFree || this.#instance === instance)) {
+      this.#instance = instance;
+      this.#until = now + leaseMs;
+    }
+    return this.leader();
+  }
+
+  get #now(): number {
+    return Date.now() + this.clockStepMs;
+  }
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+async function notifierOf(instance: number, row: LeaderRow | undefined) {
+  const own = { isFrozen: false, texts: [] as string[] };
+  const leadership = new Leadership({
+    ...{ row, instance, log: silentLog, now: () => performance.now() },
+    onChange: (_leads, text) => own.texts.push(text),
+  });
+  await leadership.start();
+  return { leadership, own };
+}
+
+it('without the option every instance calls jobs', async () => {
+  const { leadership } = await notifierOf(1, undefined);
+  expect([leadership.leads, leadership.text]).toEqual([true, '']);
+});
+
+it('one leads; another takes over within 8 s of its last renewal', async () => {
+  const row = new Row();
+  const one = await notifierOf(1, row);
+  await vi.advanceTimersByTimeAsync(1);
+  const two = await notifierOf(2, row);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect([one.leadership.leads, two.leadership.leads]).toEqual([true, false]);
+  expect(two.leadership.text).toBe('standby: instance 1 leads');
+  await one.leadership.drain(0);
+  let elapsed = 0;
+  for (; !two.leadership.leads; elapsed += 100) {
+    await vi.advanceTimersByTimeAsync(100);
+    // Never both.
+    expect(one.leadership.leads && two.leadership.leads).toBe(false);
+  }
+  expect(elapsed).toBeLessThanOrEqual(leaderMs + leaderEveryMs);
+  expect(two.own.texts).toEqual(['standby: instance 1 leads', 'delivers: it leads']);
+});
+
+it('a notifier whose time has ended while it stood still calls nothing', async () => {
+  const row = new Row();
+  const { leadership } = await notifierOf(1, row);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(leadership.leads).toBe(true);
+  // No timer of it ran.
+  for (const pauseMs of [leaderMs, leaderAwayMs * 3]) {
+    vi.setSystemTime(Date.now() + pauseMs);
+    vi.spyOn(performance, 'now').mockReturnValue(performance.now() + pauseMs);
+    expect(leadership.leads).toBe(false);
+  }
+  vi.restoreAllMocks();
+});
+
+it('MySQL does not answer: the leader goes on for the rest of its time; after 30 s each instance delivers', async () => {
+  const row = new Row();
+  const [one, two] = [await notifierOf(1, row), await notifierOf(2, row)];
+  await vi.advanceTimersByTimeAsync(1);
+  row.isAway = true;
+  await vi.advanceTimersByTimeAsync(leaderMs - leaderEveryMs);
+  expect([one.leadership.leads, two.leadership.leads]).toEqual([true, false]);
+  await vi.advanceTimersByTimeAsync(leaderEveryMs + 1);
+  expect([one.leadership.leads, two.leadership.leads]).toEqual([false, false]);
+  await vi.advanceTimersByTimeAsync(leaderAwayMs);
+  expect([one.leadership.leads, two.leadership.leads]).toEqual([true, true]);
+  expect(one.leadership.text).toBe('delivers: MySQL does not answer, so every instance does');
+  row.isAway = false;
+  await vi.advanceTimersByTimeAsync(leaderEveryMs + 1);
+  expect([one, two].filter(({ leadership }) => leadership.leads)).toHaveLength(1);
+});
+
+it.each([3_600_000, -3_600_000])(
+  'a step of the clock of MySQL by %i ms ends with one leader',
+  async (stepMs) => {
+    const row = new Row();
+    const [one, two] = [await notifierOf(1, row), await notifierOf(2, row)];
+    await vi.advanceTimersByTimeAsync(1);
+    row.clockStepMs = stepMs;
+    await vi.advanceTimersByTimeAsync(leaderMs + leaderEveryMs);
+    expect([one, two].filter(({ leadership }) => leadership.leads)).toHaveLength(1);
+  },
+);
