@@ -213,13 +213,24 @@ CREATE TABLE IF NOT EXISTS dq_restore ( -- work that puts jobs back
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
   VALUES (5, 'journal', 'bc4ae639c7041652d093f8945ecff18c659999dcfc9608253a0a316a93bd6a0f', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 
--- 6: leader
+-- 6: leader and schedules
 CREATE TABLE IF NOT EXISTS leader (
   only INT NOT NULL PRIMARY KEY,
   instance BIGINT NOT NULL, -- that calls jobs, among those with standby; 0: none yet
   until BIGINT NOT NULL -- epoch ms by the clock of MySQL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO leader (only, instance, until) VALUES (1, 0, 0);
+CREATE TABLE IF NOT EXISTS schedule (
+  name VARBINARY(128) NOT NULL PRIMARY KEY,
+  record MEDIUMTEXT NOT NULL, -- JSON: what an operator sets
+  revision BIGINT NOT NULL,
+  next_at BIGINT NULL, -- epoch ms; null: paused, or no instant follows
+  made_at BIGINT NULL, -- the last instant whose job was made
+  claim_until BIGINT NOT NULL, -- epoch ms: a process makes the job of next_at
+  claims INT NOT NULL, -- of next_at, so far
+  problem TEXT NULL, -- why the last job was not made
+  KEY schedule_due (next_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'leader', '15c484dddc0ef74ff0f4e060dfccc1081425cec026a9403e31fe64272e596fcd', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (6, 'leader and schedules', '5ad3e0d88697c8927c859c94a6c916ea783afd9913f6333c1ba00578a2aebade', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

@@ -134,4 +134,19 @@ CREATE TABLE audit (
 CREATE INDEX audit_topic ON audit (topic, id);
 INSERT INTO migration (number, name, checksum, applied_at)
   VALUES (6, 'sessions of the console', 'aa863402b30b3a38ba8a658bc05b257cf951b3ca61900ba1274e263bfd24a0d5', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+
+-- 7: schedules
+CREATE TABLE schedule (
+  name TEXT NOT NULL PRIMARY KEY,
+  record TEXT NOT NULL, -- JSON: what an operator sets
+  revision INTEGER NOT NULL,
+  next_at INTEGER, -- epoch ms; null: paused, or no instant follows
+  made_at INTEGER, -- the last instant whose job was made
+  claim_until INTEGER NOT NULL, -- epoch ms: a process makes the job of next_at
+  claims INTEGER NOT NULL, -- of next_at, so far
+  problem TEXT -- why the last job was not made
+);
+CREATE INDEX schedule_due ON schedule (next_at);
+INSERT INTO migration (number, name, checksum, applied_at)
+  VALUES (7, 'schedules', '9ee3d176c94c97cb67ac44d962ff5e5cfd6bcd3a758e4f7072e907a48cecf2d6', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

@@ -39,6 +39,7 @@ import { metricsRoute } from './routes/metrics-route.ts';
 import { operationRoutes } from './routes/operation-routes.ts';
 import { pushRoute } from './routes/push-route.ts';
 import { ruleRoute } from './routes/rule-route.ts';
+import { scheduleRoutes } from './routes/schedule-routes.ts';
 import { searchRoute } from './routes/search-route.ts';
 import { seriesRoutes } from './routes/series-routes.ts';
 import { sessionRoutes } from './routes/session-routes.ts';
@@ -165,6 +166,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   secretRoute(api, context);
   deadRoutes(api, context);
   operationRoutes(api, context);
+  scheduleRoutes(api, context);
   tokenRoutes(api, context, tokens);
   meRoute(api, context, tokens);
   summaryRoute(api, context);

@@ -36,6 +36,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     dead: () => import('./commands/dead.ts'),
     clear: () => import('./commands/clear.ts'),
     op: () => import('./commands/op.ts'),
+    schedule: () => import('./commands/schedule.ts'),
   },
   'Pulled jobs:': {
     pull: () => import('./commands/pull.ts'),

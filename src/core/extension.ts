@@ -30,9 +30,15 @@ export function withOptions<T extends Pick<Topic, 'maxAttempts' | 'backoff'>>(
   return { ...topic, maxAttempts: maxAttempts ?? topic.maxAttempts, backoff: backoff ?? topic.backoff };
 }
 
-/** The last moment at which an attempt may start, epoch ms by the storage clock; Infinity: none is. */
-export function deadlineOf({ deadline = Number.POSITIVE_INFINITY }: JobOptions, dueAt: number): number {
-  return dueAt > deadline ? Number.POSITIVE_INFINITY : deadline;
+/** The last moment at which an attempt may start, epoch ms by the storage clock; Infinity: none is. `version`
+ *  and `origin` differ once an operator has moved the job; where they are unknown, a due time after the
+ *  deadline says so. */
+export function deadlineOf(
+  { deadline = Number.POSITIVE_INFINITY }: JobOptions,
+  { dueAt, version, origin }: { readonly dueAt: number; readonly version?: number; readonly origin?: number },
+): number {
+  const isMoved = version === undefined || version !== origin;
+  return isMoved && dueAt > deadline ? Number.POSITIVE_INFINITY : deadline;
 }
 
 const types = { leaseMs: 1, maxAttempts: 2, backoff: 3, deadline: 4, traceParent: 5, traceState: 6 } as const;

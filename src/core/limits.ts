@@ -18,6 +18,13 @@ export const limits = {
   /** Callbacks per second. */
   topicRateMax: 100_000,
   topicEmailsMax: 50,
+  /** Schedules of a registry. All could be due at the same instant. */
+  schedulesMax: 10_000,
+  scheduleEveryMsMin: 1_000,
+  /** An instant that is this much later was missed: the policy `missed` decides about its job. */
+  tickLateMs: 60_000,
+  /** Bytes of a schedule's body: it is in the registry, and read with each instant. */
+  scheduleBodyBytesMax: 64 * 1024,
   /** Bound of maxAttempts, of a topic and of a job: one byte of the extension block. */
   attemptsMax: 100,
   /** Hooks of a topic, and of the configuration: each is one request per mail, and they run at once. */

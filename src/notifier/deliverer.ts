@@ -181,7 +181,7 @@ export class Deliverer {
     capacity.judged(running, reason);
     const settlement = beforeDeadline(
       settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random),
-      deadlineOf(options, job.dueAt) - call.nowMs,
+      deadlineOf(options, job) - call.nowMs,
     );
     const attempt: AttemptRecord = {
       attempt: attemptNumber,

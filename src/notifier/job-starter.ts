@@ -94,7 +94,7 @@ export class JobStarter {
   /** Buries it then. */
   #hasExpired(held: Held, storageNow: number): boolean {
     const { topic, id, version, dueAt, extension } = held.job;
-    if (extension === undefined || storageNow <= deadlineOf(optionsIn(extension), dueAt)) return false;
+    if (extension === undefined || storageNow <= deadlineOf(optionsIn(extension), held.job)) return false;
     const line = { outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'expired' } as const;
     this.#options.ctx.log.notify({ topic, id, version, ...line, lateMs: Math.round(storageNow - dueAt) });
     this.#options.settler.bury(held, 'expired', null);

@@ -10,6 +10,7 @@ import type {
   OperationRecord,
   OperationWork,
 } from '../core/operation.ts';
+import type { DueTick, ScheduleRecord, StoredSchedule, TickEnd } from '../core/schedule-record.ts';
 import type { SessionRecord, SignInLink } from '../core/session.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../core/token.ts';
@@ -214,6 +215,18 @@ export interface Registry {
   ): Promise<'updated' | 'stopped' | 'lost'>;
   /** Returns the operation; an ended one stays as it is. null = absent. */
   stopOperation(id: string, now: number): Promise<OperationRecord | null>;
+  /** By name, after `after`. */
+  schedules(after: string, limit: number): Promise<readonly StoredSchedule[]>;
+  schedule(name: string): Promise<StoredSchedule | null>;
+  /** `full`: limits.schedulesMax exist. Not idempotent: a repeat finds its own name. */
+  createSchedule(record: ScheduleRecord, nextAt: number | null): Promise<'created' | 'exists' | 'full'>;
+  /** Compare-and-set: changes nothing when the stored revision is not the one before that of `record`. */
+  updateSchedule(record: ScheduleRecord, nextAt: number | null): Promise<'updated' | 'changed' | 'absent'>;
+  removeSchedule(name: string): Promise<'removed' | 'absent'>;
+  /** Claims instants that are due, the earliest first. A lost answer costs the time of the claims. */
+  claimSchedules(now: number, until: number, max: number): Promise<readonly DueTick[]>;
+  /** A repeat changes nothing. */
+  endTicks(ends: readonly TickEnd[]): Promise<void>;
   /** At most limits.auditBatchMax. A repeat changes nothing. */
   addAudit(entries: readonly AuditEntry[]): Promise<void>;
   /** `before`: an id, exclusive; null = from the newest. Examines at most sqlLimits.auditScanMax entries, of

@@ -40,7 +40,7 @@ export class ExpiredPulls {
         const own = withOptions(topic, pull.options);
         const settlement = beforeDeadline(
           settle(own, pull.failures, verdict, unitMs, Math.random),
-          deadlineOf(pull.options, pull.dueAt) - this.#ctx.clock.now(),
+          deadlineOf(pull.options, { dueAt: pull.dueAt }) - this.#ctx.clock.now(),
         );
         const attempt = this.#attemptOf(pull);
         if (settlement.kind === 'bury') buries.push({ ...lease, reason: settlement.reason, attempt });

@@ -1,6 +1,12 @@
 // Fixed limits of upkeep, each with its reason. Users cannot configure them.
 
 export const upkeepLimits = {
+  /** How often the instants of schedules are looked up. */
+  tickEveryMs: 1_000,
+  /** Claimed at once; each end is an update. */
+  tickBatchMax: 500,
+  /** After it another process takes an instant whose end is missing. */
+  tickClaimMs: 60_000,
   /** Samples of attempts, for people who watch: of a topic, some screens; in all, 12,000 of usual size. */
   samplesPerTopic: 200,
   samplesBytes: 12 * 1024 * 1024,

@@ -33,6 +33,7 @@ import { SeriesRecorder } from './series-recorder.ts';
 import { ShardClearer } from './shard-clearer.ts';
 import { StatsRecorder } from './stats-recorder.ts';
 import { StoreMetrics } from './store-metrics.ts';
+import { Ticker } from './ticker.ts';
 
 export interface UpkeepTimes {
   readonly mailBackoff: BackoffTimes;
@@ -142,6 +143,7 @@ class Upkeep implements Role {
       this.#recorder,
       this.#series,
       new Janitor(ctx),
+      ...(config.noDeliveries ? [] : [new Ticker(ctx)]),
       ...(config.noDeliveries ? [] : [this.#deadJobsMailer]),
       new RemovalWatch({ registry, topics, log }),
     ];

@@ -442,6 +442,9 @@ describe('every route', () => {
     ],
     ...['GET /v1/dead', 'GET /v1/dead/groups', 'POST /v1/dead/requeue', 'DELETE /v1/dead'],
     ...['GET /v1/jobs', 'POST /v1/jobs', 'GET /v1/audit'],
+    ...['POST', 'GET'].map((method) => `${method} /v1/schedules`),
+    ...['GET', 'PATCH', 'DELETE'].map((method) => `${method} /v1/schedules/{name}`),
+    ...['pause', 'resume', 'run'].map((verb) => `POST /v1/schedules/{name}/${verb}`),
     ...['POST', 'GET'].map((method) => `${method} /v1/operations`),
     ...['GET', 'DELETE'].map((method) => `${method} /v1/operations/{id}`),
   ];

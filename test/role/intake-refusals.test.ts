@@ -51,6 +51,8 @@ const bodyOf = ({ method, path }: Route) => {
   if (method === 'POST' && path === '/v1/backup') return '{"directory":"/tmp/x"}';
   if (path === '/v1/sign-in-links' || path.endsWith('/test-call')) return '{}';
   if (path === '/v1/pull') return '{"topics":["a"]}';
+  if (method === 'POST' && path === '/v1/schedules') return '{"name":"a","topic":"a"}';
+  if (path === '/v1/schedules/{name}' && method === 'PATCH') return '{}';
   if (path === '/v1/leases/extend') return '{"leases":["a"],"for":"1m"}';
   if (path.startsWith('/v1/leases/')) return '{"leases":["a"]}';
   if (path === '/v1/rules/test') return '{"rule":"{status}","body":""}';

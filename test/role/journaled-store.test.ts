@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { extensionOf } from '../../src/core/extension.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { journaled } from '../../src/journal/journaled-store.ts';
@@ -61,14 +62,15 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
 
   it('push: an accepted record of the whole job', async () => {
     const { trial, spool } = await opened();
-    const pushed = { ...far, leaseMs: 5_000, priority: 'high' } as const;
+    const extension = extensionOf({ leaseMs: 5_000 });
+    const pushed = { ...far, extension, priority: 'high' } as const;
     const stored = await trial.push('a', pushed);
     expect(stored).not.toHaveProperty('place');
     const { version, dueAt } = stored;
     expect(spool.asked).toEqual([jobOf('a').body.length + journalStoreLimits.recordBytes]);
     const numbers = { number: version, version, origin: version, dueAt, failures: 0, place };
     const { acceptedAt, contentType, body } = await trial.known('a');
-    const parts = { acceptedAt, contentType, body, priority: 'high', extension: expect.any(Buffer) };
+    const parts = { acceptedAt, contentType, body, priority: 'high', extension };
     expect(written(spool)).toEqual([
       {
         until: 'synced',

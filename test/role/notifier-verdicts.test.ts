@@ -548,11 +548,12 @@ describe('notifier: options of a job', () => {
     await rig.topic('t', sink.url);
     const now = Date.now();
     await rig.push('t', 'passed', { extension: extensionOf({ deadline: now + 500 }) });
-    await rig.push('t', 'made due', { extension: extensionOf({ deadline: now - 5 }) });
+    await rig.push('t', 'made due', { extension: extensionOf({ deadline: now + 500 }) });
     await rig.push('t', 'soon', {
       extension: extensionOf({ deadline: now + 600_000, backoff: { type: 'ladder', stepsMs: [3_600_000] } }),
     });
     await until('a deadline to pass', () => Date.now() > now + 500);
+    await rig.store.jobs.reschedule([{ topic: 't', id: 'made due', when: { delayMs: 0 } }]);
     await rig.run(createNotifier(rig.context()));
     await until('all are settled', () => rig.notified().length >= 3);
     const lines = rig

@@ -76,7 +76,8 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     const dump = await under.dump();
     expect(dump.jobs.find(({ id }) => id === '1')).toMatchObject({
       ...{ state: 'delayed', version: row.version, origin: row.origin, dueAt, failures: 3, strikes: 0 },
-      ...{ acceptedAt: 1_234_567, priority: 'high', contentType: 'text/x; a=1', leaseMs: 256 },
+      ...{ acceptedAt: 1_234_567, priority: 'high', contentType: 'text/x; a=1' },
+      extension: pushedParts.extension,
       body: Buffer.from('of the journal'),
     });
     const pushed = { ...pushedParts, body: Buffer.alloc(9_000, 7) };

@@ -54,7 +54,11 @@ it('options of a job replace those of its topic', () => {
 });
 
 it('a deadline counts unless the job was made due after it', () => {
-  expect(deadlineOf({}, 5)).toBe(Number.POSITIVE_INFINITY);
-  expect(deadlineOf({ deadline: 9 }, 9)).toBe(9);
-  expect(deadlineOf({ deadline: 9 }, 10)).toBe(Number.POSITIVE_INFINITY);
+  const deadline = 9;
+  expect(deadlineOf({}, { dueAt: 5 })).toBe(Number.POSITIVE_INFINITY);
+  expect(deadlineOf({ deadline }, { dueAt: 9, version: 2, origin: 1 })).toBe(9);
+  expect(deadlineOf({ deadline }, { dueAt: 10, version: 2, origin: 1 })).toBe(Number.POSITIVE_INFINITY);
+  expect(deadlineOf({ deadline }, { dueAt: 10 })).toBe(Number.POSITIVE_INFINITY);
+  // A push that took longer than its deadline.
+  expect(deadlineOf({ deadline }, { dueAt: 10, version: 1, origin: 1 })).toBe(9);
 });

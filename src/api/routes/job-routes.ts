@@ -170,7 +170,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
         topic === undefined || 'endedAt' in job
           ? null
           : plannedAttempts(job, topic, config['retry.unit'], now).filter(
-              ({ at }) => at <= deadlineOf(options, job.dueAt),
+              ({ at }) => at <= deadlineOf(options, job),
             ),
       options,
       shard: shardOf(job),

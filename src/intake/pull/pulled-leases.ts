@@ -140,7 +140,7 @@ export class PulledLeases implements Service {
     const settlement = settle(own, failures, verdict, config['retry.unit'], Math.random);
     return beforeDeadline(
       settlement.kind === 'retry' && delayMs !== null ? { kind: 'retry', delayMs } : settlement,
-      deadlineOf(options, dueAt) - clock.now(),
+      deadlineOf(options, { dueAt }) - clock.now(),
     );
   }
 

@@ -4,7 +4,8 @@
 // clients want, until it has nothing for them, some times at most. A turn begins with a new client,
 // a `ready` hint, a client whose time is up, or after pollCeiling.
 // Invariants: a job that the store reserved is in an answer, its release is sent, or, past its deadline, it
-// is buried. A client gets an empty answer only after a turn that began after its arrival and that some partition answered.
+// is buried. A client gets an empty answer only after a turn that began after its arrival and that some
+// partition answered.
 
 import { DqError } from '../../core/errors.ts';
 import { deadlineOf, optionsIn } from '../../core/extension.ts';
@@ -272,9 +273,7 @@ export class Puller implements Service {
       this.#answeredTurn = Math.max(this.#answeredTurn, turn);
       this.#logLeaseLimit(reserved.atLeaseLimit ?? []);
       const pulledAt = reserved.now ?? this.#ctx.clock.now();
-      const live = reserved.jobs.filter(
-        ({ extension, dueAt }) => pulledAt <= deadlineOf(optionsIn(extension), dueAt),
-      );
+      const live = reserved.jobs.filter((job) => pulledAt <= deadlineOf(optionsIn(job.extension), job));
       const expired = reserved.jobs.filter((job) => !live.includes(job));
       if (expired.length > 0) void this.#run(this.#leases.expire(expired));
       const surplus = live.map((job) => ({ job, pulledAt })).filter((pulled) => !this.#give(pulled, topics));

@@ -12,6 +12,7 @@ import type {
   OperationRecord,
   OperationWork,
 } from '../../core/operation.ts';
+import type { DueTick, ScheduleRecord, StoredSchedule, TickEnd } from '../../core/schedule-record.ts';
 import type { SessionRecord, SignInLink } from '../../core/session.ts';
 import type { ShardList } from '../../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../../core/token.ts';
@@ -51,6 +52,16 @@ import {
   readOperations,
   writeCheckpoint,
 } from './tables/registry-operations.ts';
+import {
+  claimDue,
+  deleteSchedule,
+  endTicks,
+  hasDue,
+  insertSchedule,
+  readSchedule,
+  readSchedules,
+  updateSchedule,
+} from './tables/registry-schedules.ts';
 import { readSeries, removeSeries, sweepSeries } from './tables/registry-series.ts';
 import {
   deleteSessions,
@@ -334,6 +345,39 @@ export class RegistryDb implements Registry {
       if (!(await hasClaimable(this.#db, holder, now))) return null;
       return this.#writing((trx) => claim(trx, holder, now, leaseUntil));
     });
+  }
+
+  schedules(after: string, limit: number): Promise<readonly StoredSchedule[]> {
+    return this.#attempt(() => readSchedules(this.#db, after, limit));
+  }
+
+  schedule(name: string): Promise<StoredSchedule | null> {
+    return this.#attempt(() => readSchedule(this.#db, name));
+  }
+
+  createSchedule(record: ScheduleRecord, nextAt: number | null): Promise<'created' | 'exists' | 'full'> {
+    return this.#attempt(() => this.#writing((trx) => insertSchedule(trx, record, nextAt)));
+  }
+
+  updateSchedule(record: ScheduleRecord, nextAt: number | null): Promise<'updated' | 'changed' | 'absent'> {
+    return this.#attempt(() => this.#writing((trx) => updateSchedule(trx, record, nextAt)));
+  }
+
+  removeSchedule(name: string): Promise<'removed' | 'absent'> {
+    return this.#attempt(() => this.#writing((trx) => deleteSchedule(trx, name)));
+  }
+
+  claimSchedules(now: number, until: number, max: number): Promise<readonly DueTick[]> {
+    return this.#attempt(async () => {
+      // Every dq-upkeep asks each second: nearly always this read without a lock answers.
+      if (!(await hasDue(this.#db, now))) return [];
+      return this.#writing((trx) => claimDue(trx, now, until, max));
+    });
+  }
+
+  endTicks(ends: readonly TickEnd[]): Promise<void> {
+    if (ends.length === 0) return Promise.resolve();
+    return this.#attempt(() => this.#writing((trx) => endTicks(trx, ends)));
   }
 
   checkpointOperation(

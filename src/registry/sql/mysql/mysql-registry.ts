@@ -7,6 +7,7 @@ import type { AuditEntry, AuditFilter } from '../../../core/audit.ts';
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { OperationCheckpoint, OperationRecord, OperationWork } from '../../../core/operation.ts';
+import type { ScheduleRecord, TickEnd } from '../../../core/schedule-record.ts';
 import type { SessionRecord, SignInLink } from '../../../core/session.ts';
 import type { ShardList } from '../../../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../../../core/token.ts';
@@ -279,6 +280,34 @@ export class MysqlRegistry implements Registry, LeaderRow {
 
   lead(instance: number, leaseMs: number): Promise<Leader> {
     return this.#run((db) => db.with((tables) => lead(tables, instance, leaseMs)));
+  }
+
+  schedules(after: string, limit: number) {
+    return this.#run((db) => db.schedules(after, limit));
+  }
+
+  schedule(name: string) {
+    return this.#run((db) => db.schedule(name));
+  }
+
+  createSchedule(record: ScheduleRecord, nextAt: number | null) {
+    return this.#run((db) => db.createSchedule(record, nextAt));
+  }
+
+  updateSchedule(record: ScheduleRecord, nextAt: number | null) {
+    return this.#run((db) => db.updateSchedule(record, nextAt));
+  }
+
+  removeSchedule(name: string) {
+    return this.#run((db) => db.removeSchedule(name));
+  }
+
+  claimSchedules(now: number, until: number, max: number) {
+    return this.#run((db) => db.claimSchedules(now, until, max));
+  }
+
+  endTicks(ends: readonly TickEnd[]) {
+    return this.#run((db) => db.endTicks(ends));
   }
 
   claimOperation(holder: string, now: number, leaseUntil: number) {

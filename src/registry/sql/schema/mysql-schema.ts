@@ -157,7 +157,7 @@ export const mysqlSchema: Schema = {
     { number: 5, name: 'journal', statements: journalTables },
     {
       number: 6,
-      name: 'leader',
+      name: 'leader and schedules',
       statements: [
         `CREATE TABLE IF NOT EXISTS leader (
   only INT NOT NULL PRIMARY KEY,
@@ -165,6 +165,17 @@ export const mysqlSchema: Schema = {
   until BIGINT NOT NULL -- epoch ms by the clock of MySQL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
         'INSERT IGNORE INTO leader (only, instance, until) VALUES (1, 0, 0)',
+        `CREATE TABLE IF NOT EXISTS schedule (
+  name VARBINARY(128) NOT NULL PRIMARY KEY,
+  record MEDIUMTEXT NOT NULL, -- JSON: what an operator sets
+  revision BIGINT NOT NULL,
+  next_at BIGINT NULL, -- epoch ms; null: paused, or no instant follows
+  made_at BIGINT NULL, -- the last instant whose job was made
+  claim_until BIGINT NOT NULL, -- epoch ms: a process makes the job of next_at
+  claims INT NOT NULL, -- of next_at, so far
+  problem TEXT NULL, -- why the last job was not made
+  KEY schedule_due (next_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
       ],
     },
   ],

@@ -16,6 +16,8 @@
 //                  times that rows are kept, and by upkeepLimits.seriesTopicsMax
 // audit            changes by operators, at most limits.auditMax; ids begin with the time. The log files of
 //                  kind audit have all of them
+// schedule         recurring jobs: the settings as JSON, the next instant, and the claim of the process that
+//                  makes its job. At most limits.schedulesMax
 // shard_list       the shard list as one encrypted JSON document: always read whole; URLs hold passwords
 // registry_id      id of this registry, drawn by the first process that opens it (registry-id.ts)
 // registry         the counter of revisions, incremented by each change; key_check: a text encrypted with the
@@ -97,6 +99,16 @@ export interface RegistrySchema extends MigrationSchema {
     detail: string | null;
     status: number;
     code: string | null;
+  };
+  readonly schedule: {
+    name: string;
+    record: string;
+    revision: number;
+    next_at: number | null;
+    made_at: number | null;
+    claim_until: number;
+    claims: number;
+    problem: string | null;
   };
   readonly shard_list: { only: number; revision: number; list: string };
   readonly registry_id: { only: number; id: string };
@@ -255,6 +267,23 @@ export const registrySchema: Schema = {
   code TEXT -- of the error
 )`,
         'CREATE INDEX audit_topic ON audit (topic, id)',
+      ],
+    },
+    {
+      number: 7,
+      name: 'schedules',
+      statements: [
+        `CREATE TABLE schedule (
+  name TEXT NOT NULL PRIMARY KEY,
+  record TEXT NOT NULL, -- JSON: what an operator sets
+  revision INTEGER NOT NULL,
+  next_at INTEGER, -- epoch ms; null: paused, or no instant follows
+  made_at INTEGER, -- the last instant whose job was made
+  claim_until INTEGER NOT NULL, -- epoch ms: a process makes the job of next_at
+  claims INTEGER NOT NULL, -- of next_at, so far
+  problem TEXT -- why the last job was not made
+)`,
+        'CREATE INDEX schedule_due ON schedule (next_at)',
       ],
     },
   ],

@@ -460,6 +460,15 @@ function registryCalls(
     claimOperation: (holder, now, leaseUntil) => call('claimOperation', holder, now, leaseUntil),
     checkpointOperation: (token, checkpoint) => call('checkpointOperation', token, checkpoint),
     stopOperation: (id, now) => call('stopOperation', id, now),
+    schedules: (after, limit) => call('schedules', after, limit),
+    schedule: (name) => call('schedule', name),
+    createSchedule: (record, nextAt) => call('createSchedule', record, nextAt),
+    updateSchedule: (record, nextAt) => call('updateSchedule', record, nextAt),
+    removeSchedule: (name) => call('removeSchedule', name),
+    claimSchedules: (now, until, max) => call('claimSchedules', now, until, max),
+    endTicks: async (ends) => {
+      await call('endTicks', ends);
+    },
     addAudit: async (entries) => {
       await call('addAudit', entries);
     },

@@ -1,0 +1,121 @@
+// Computes the instants of a schedule, and what follows from a missed one. Pure. cron-parser reads cron
+// expressions.
+//
+// Rules, with the local time of the schedule's zone:
+//   a cron expression has 5 fields (minute hour day month weekday), or is @hourly @daily @weekly @monthly
+//   @yearly. If day and weekday are both given, either one is enough, as in cron.
+//   spring, a local time that does not exist: the instant is as long after midnight as without the change
+//   (02:30 becomes 03:30).
+//   autumn, a local time that exists twice: the first one. With `*` or `*/n` as the hour, both.
+//   `every` counts from the creation of the schedule, in real time: it knows no zone.
+
+import { CronExpressionParser } from 'cron-parser';
+import { formatDuration, type Parsed } from './duration.ts';
+import { limits } from './limits.ts';
+
+export interface ScheduleTimes {
+  /** null: `everyMs` */
+  readonly cron: string | null;
+  /** null: `cron` */
+  readonly everyMs: number | null;
+  /** IANA name */
+  readonly timezone: string;
+  /** epoch ms, from which `every` counts */
+  readonly createdAt: number;
+}
+
+export type MissedTicks = 'skip' | 'last';
+
+const names = ['@hourly', '@daily', '@weekly', '@monthly', '@yearly'];
+
+/** The expression in its stored form. */
+export function readCron(text: string): Parsed<string> {
+  const cron = text.trim().replace(/\s+/g, ' ');
+  if (!names.includes(cron) && cron.split(' ').length !== 5)
+    return wrong(
+      'must have 5 fields: minute hour day month weekday, such as 0 9 * * 1-5; or @hourly, @daily, @weekly, @monthly, @yearly',
+    );
+  // `H` is random, and the same text would be another schedule after a restart.
+  if (/(^|[ ,])H/i.test(cron)) return wrong('must not contain H');
+  try {
+    const times = { cron, everyMs: null, timezone: 'UTC', createdAt: 0 };
+    return nextTick(times, Date.UTC(2024, 0, 1)) === null
+      ? wrong('has no instant in the next years')
+      : { ok: true, value: cron };
+  } catch (error) {
+    return wrong(`is not a cron expression: ${(error as Error).message}`);
+  }
+}
+
+/** The first instant after this one, epoch ms; null: none. */
+export function nextTick(times: ScheduleTimes, after: number): number | null {
+  const { cron, everyMs, createdAt } = times;
+  if (everyMs !== null)
+    return createdAt + everyMs * Math.max(1, Math.floor((after - createdAt) / everyMs) + 1);
+  return cronTick(cron ?? '', times.timezone, after, 'next');
+}
+
+/** The last instant at or before this one; null: none. */
+export function lastTick(times: ScheduleTimes, until: number): number | null {
+  const { cron, everyMs, createdAt } = times;
+  if (everyMs === null) return cronTick(cron ?? '', times.timezone, until + 1, 'prev');
+  const count = Math.floor((until - createdAt) / everyMs);
+  return count < 1 ? null : createdAt + everyMs * count;
+}
+
+/** The next instants after this one. */
+export function nextTicks(times: ScheduleTimes, after: number, count: number): readonly number[] {
+  const ticks: number[] = [];
+  for (let at = nextTick(times, after); at !== null && ticks.length < count; at = nextTick(times, at))
+    ticks.push(at);
+  return ticks;
+}
+
+export interface TickPlan {
+  /** the instant whose job is to be made now; null: none */
+  readonly make: number | null;
+  /** the next one to wait for; null: none follows */
+  readonly nextAt: number | null;
+}
+
+/** What follows at `now` from `dueAt`, the instant that was waited for. An instant more than
+ *  limits.tickLateMs ago was missed. */
+export function planTick(times: ScheduleTimes, missed: MissedTicks, dueAt: number, now: number): TickPlan {
+  if (dueAt > now) return { make: null, nextAt: dueAt };
+  if (now - dueAt <= limits.tickLateMs) return { make: dueAt, nextAt: nextTick(times, dueAt) };
+  const last = Math.max(dueAt, lastTick(times, now) ?? dueAt);
+  const isMade = missed === 'last' || now - last <= limits.tickLateMs;
+  return { make: isMade ? last : null, nextAt: nextTick(times, last) };
+}
+
+/** The id of the job of an instant. */
+export function tickId(name: string, at: number): string {
+  return `schedule:${name}:${new Date(at).toISOString().replace('.000Z', 'Z')}`;
+}
+
+export function readEvery(ms: number): Parsed<number> {
+  const { scheduleEveryMsMin: min, delayMsMax: max } = limits;
+  return ms >= min && ms <= max
+    ? { ok: true, value: ms }
+    : wrong(`must be from ${formatDuration(min)} to ${formatDuration(max)}`);
+}
+
+export function readZone(name: string): Parsed<string> {
+  try {
+    return { ok: true, value: new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone };
+  } catch {
+    return wrong(`unknown time zone "${name}"; write an IANA name such as Asia/Shanghai`);
+  }
+}
+
+function cronTick(cron: string, tz: string, from: number, way: 'next' | 'prev'): number | null {
+  const expression = CronExpressionParser.parse(cron, { tz, currentDate: new Date(from) });
+  try {
+    return expression[way]().getTime();
+  } catch {
+    // No instant within the years that it searches.
+    return null;
+  }
+}
+
+const wrong = (message: string) => ({ ok: false, message }) as const;

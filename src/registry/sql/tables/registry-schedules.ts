@@ -1,0 +1,142 @@
+// Stores schedules: a row each, with its settings as JSON. A process claims due instants for a time, by the
+// clock of the job store, so that one makes the job of each. Instant and revision fence the end of a claim.
+
+import type { Kysely } from 'kysely';
+import { limits } from '../../../core/limits.ts';
+import type { DueTick, ScheduleRecord, StoredSchedule, TickEnd } from '../../../core/schedule-record.ts';
+import type { RegistrySchema } from '../schema/registry-schema.ts';
+
+type Db = Kysely<RegistrySchema>;
+type Row = RegistrySchema['schedule'];
+
+/** By name, after `after`. */
+export async function readSchedules(db: Db, after: string, limit: number): Promise<StoredSchedule[]> {
+  const rows = await db
+    .selectFrom('schedule')
+    .selectAll()
+    .where('name', '>', after)
+    .orderBy('name')
+    .limit(limit)
+    .execute();
+  return rows.map(scheduleOf);
+}
+
+export async function readSchedule(db: Db, name: string): Promise<StoredSchedule | null> {
+  const row = await db.selectFrom('schedule').selectAll().where('name', '=', name).executeTakeFirst();
+  return row === undefined ? null : scheduleOf(row);
+}
+
+/** In the caller's transaction, as all writes here. */
+export async function insertSchedule(
+  trx: Db,
+  record: ScheduleRecord,
+  nextAt: number | null,
+): Promise<'created' | 'exists' | 'full'> {
+  if ((await readSchedule(trx, record.name)) !== null) return 'exists';
+  const { count } = await trx
+    .selectFrom('schedule')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  if (Number(count) >= limits.schedulesMax) return 'full';
+  const work = { made_at: null, claim_until: 0, claims: 0, problem: null };
+  await trx
+    .insertInto('schedule')
+    .values({
+      name: record.name,
+      record: JSON.stringify(record),
+      revision: record.revision,
+      next_at: nextAt,
+      ...work,
+    })
+    .execute();
+  return 'created';
+}
+
+/** Compare-and-set by the revision before. */
+export async function updateSchedule(
+  trx: Db,
+  record: ScheduleRecord,
+  nextAt: number | null,
+): Promise<'updated' | 'changed' | 'absent'> {
+  const row = await readSchedule(trx, record.name);
+  if (row === null) return 'absent';
+  if (row.revision !== record.revision - 1) return 'changed';
+  await trx
+    .updateTable('schedule')
+    .set({
+      record: JSON.stringify(record),
+      revision: record.revision,
+      next_at: nextAt,
+      claim_until: 0,
+      claims: 0,
+    })
+    .where('name', '=', record.name)
+    .execute();
+  return 'updated';
+}
+
+export async function deleteSchedule(trx: Db, name: string): Promise<'removed' | 'absent'> {
+  const { numDeletedRows } = await trx.deleteFrom('schedule').where('name', '=', name).executeTakeFirst();
+  return numDeletedRows > 0n ? 'removed' : 'absent';
+}
+
+/** Whether claimDue would find an instant: what nearly every call answers, without a write. */
+export async function hasDue(db: Db, now: number): Promise<boolean> {
+  return (await dueRows(db, now, 1)).length > 0;
+}
+
+/** The earliest first. A claim that ended before its instant was made is taken again. */
+export async function claimDue(trx: Db, now: number, until: number, max: number): Promise<DueTick[]> {
+  const rows = await dueRows(trx, now, max);
+  if (rows.length === 0) return [];
+  await trx
+    .updateTable('schedule')
+    .set(({ eb }) => ({ claim_until: until, claims: eb('claims', '+', 1) }))
+    .where(
+      'name',
+      'in',
+      rows.map(({ name }) => name),
+    )
+    .execute();
+  return rows.map((row) => ({
+    schedule: scheduleOf(row),
+    dueAt: Number(row.next_at),
+    wasClaimed: Number(row.claims) > 0,
+  }));
+}
+
+/** Ends claims. An instant that another process ended, or of a schedule that was changed, stays as it is. */
+export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void> {
+  for (const { name, dueAt, revision, nextAt, madeAt, problem } of ends)
+    await trx
+      .updateTable('schedule')
+      .set({
+        next_at: nextAt,
+        ...{ claim_until: 0, claims: 0, problem },
+        ...(madeAt === null ? {} : { made_at: madeAt }),
+      })
+      .where('name', '=', name)
+      .where('next_at', '=', dueAt)
+      .where('revision', '=', revision)
+      .execute();
+}
+
+const dueRows = (db: Db, now: number, max: number): Promise<Row[]> =>
+  db
+    .selectFrom('schedule')
+    .selectAll()
+    .where('next_at', '<=', now)
+    .where('claim_until', '<=', now)
+    .orderBy('next_at')
+    .orderBy('name')
+    .limit(max)
+    .execute();
+
+function scheduleOf(row: Row): StoredSchedule {
+  const record = JSON.parse(row.record) as ScheduleRecord;
+  const instant = (value: number | null) => (value === null ? null : Number(value));
+  return {
+    ...{ ...record, revision: Number(row.revision) },
+    ...{ nextAt: instant(row.next_at), madeAt: instant(row.made_at), problem: row.problem },
+  };
+}

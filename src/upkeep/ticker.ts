@@ -1,0 +1,134 @@
+// Makes the jobs of schedules. Each instant that is due becomes one job: a process claims it in the registry,
+// pushes the job under an id that names the instant, and ends the claim.
+// A crash between push and end: the next claim looks for the job by its id, stored or ended, before it pushes
+// again. Without a history (history.retention 0) an ended job is not found, and is made twice.
+// A process that stands still after its claim pushes nothing when half of the claim's time has passed.
+
+import { DqError, reasonOf } from '../core/errors.ts';
+import type { JobKey } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
+import { planTick, tickId } from '../core/schedule.ts';
+import type { DueTick, TickEnd } from '../core/schedule-record.ts';
+import type { PushJob } from '../ports/job-store.ts';
+import type { RoleContext } from '../process/role.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
+import { Loop } from '../runtime/loop.ts';
+import type { Service } from '../runtime/service.ts';
+import { acceptJob } from '../use-cases/accept-job.ts';
+import { upkeepLimits } from './limits.ts';
+
+interface Made {
+  readonly job: PushJob;
+  readonly end: TickEnd;
+}
+
+export class Ticker implements Service {
+  readonly #ctx: RoleContext;
+  readonly #loop: Loop;
+
+  constructor(ctx: RoleContext) {
+    this.#ctx = ctx;
+    const failures = new FailureLog(ctx.log, {
+      failure: 'schedules: cannot make their jobs',
+      end: 'schedules: their jobs are made again',
+    });
+    this.#loop = new Loop({
+      step: async () => {
+        const waitMs = await this.#step();
+        failures.succeeded();
+        return waitMs;
+      },
+      onFailure: (error) => failures.failed(error),
+      failureWaitMs: upkeepLimits.tickEveryMs,
+    });
+  }
+
+  start(): Promise<void> {
+    return this.#loop.start();
+  }
+
+  drain(deadlineMs: number): Promise<void> {
+    return this.#loop.drain(deadlineMs);
+  }
+
+  async #step(): Promise<number> {
+    const { clock, registry } = this.#ctx;
+    const now = clock.now();
+    const claimedAt = performance.now();
+    const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
+    const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);
+    if (due.length === 0) return tickEveryMs;
+    const ends: TickEnd[] = [];
+    const made: Made[] = [];
+    for (const tick of due) {
+      const planned = this.#plan(tick, now);
+      if ('job' in planned) made.push(planned);
+      else ends.push(planned);
+    }
+    const repeated = new Set(due.filter(({ wasClaimed }) => wasClaimed).map(({ schedule }) => schedule.name));
+    const found = await Promise.all(
+      made.map(({ job, end }) => (repeated.has(end.name) ? this.#exists(job) : false)),
+    );
+    const fresh = made.filter((_, n) => found[n] === false);
+    for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);
+    for (let from = 0; from < fresh.length; from += limits.pushBatchMax) {
+      if (performance.now() - claimedAt > tickClaimMs / 2) break;
+      ends.push(...(await this.#push(fresh.slice(from, from + limits.pushBatchMax))));
+    }
+    await registry.endTicks(ends);
+    return due.length === tickBatchMax ? 0 : tickEveryMs;
+  }
+
+  /** The job of an instant, or its end without one. */
+  #plan({ schedule, dueAt }: DueTick, now: number): Made | TickEnd {
+    const { name, revision, missed, topic: topicName } = schedule;
+    const { make, nextAt } = planTick(schedule, missed, dueAt, now);
+    const end = { name, dueAt, revision, nextAt, madeAt: null, problem: null };
+    if (make === null) {
+      this.#ctx.log.notice('schedules: an instant was missed', { schedule: name, nextAt });
+      return { ...end, problem: 'missed: dq did not run, or could not store jobs' };
+    }
+    try {
+      const topic = this.#ctx.topics.get(topicName);
+      if (topic === undefined) throw new DqError('topic_not_found', `topic ${topicName} is not registered`);
+      const { body, isBase64, contentType } = schedule;
+      const request = {
+        ...{ id: tickId(name, make), delay: undefined, at: String(make), mode: 'keep', inQuery: false },
+        ...{ contentType, body: Buffer.from(body, isBase64 ? 'base64' : 'utf8'), isLiteral: true },
+      };
+      return { job: acceptJob(request, topic, now), end: { ...end, madeAt: make } };
+    } catch (error) {
+      const problem = reasonOf(error);
+      this.#ctx.log.error('schedules: a job was rejected', undefined, {
+        schedule: name,
+        topic: topicName,
+        problem,
+      });
+      return { ...end, problem };
+    }
+  }
+
+  async #exists({ topic, id }: JobKey): Promise<boolean> {
+    const { store } = this.#ctx;
+    const [job, ended] = await Promise.all([store.jobs.get({ topic, id }), store.history.get({ topic, id })]);
+    return job !== null || ended !== null;
+  }
+
+  /** The ends of those that are stored. The others keep their claim: the next one looks for their jobs. */
+  async #push(made: readonly Made[]): Promise<readonly TickEnd[]> {
+    const { counters, metrics, store } = this.#ctx;
+    const outcomes = await store.jobs.push(made.map(({ job }) => job));
+    return made.flatMap(({ job, end }, n) => {
+      const kind = outcomes[n]?.kind;
+      if (kind === 'stored') {
+        counters.add(job.topic, 'pushed');
+        metrics.count('dq_pushes_total', 1, 'stored');
+      }
+      if (kind === 'stored' || kind === 'kept') return [end];
+      // Free at once, and not stored: the same instant again.
+      return kind === 'not_stored'
+        ? [{ ...end, nextAt: end.dueAt, madeAt: null, problem: 'not stored yet' }]
+        : [];
+    });
+  }
+}

@@ -1,0 +1,92 @@
+// Tests /v1/schedules on a real intake and registry.
+import { beforeEach, expect, it } from 'vitest';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+
+let dq: TestIntake;
+beforeEach(async () => {
+  dq = await startIntake();
+  await dq.api('POST', '/v1/topics', { topic: 'report', callbackUrl: 'http://127.0.0.1:9/', format: 'form' });
+});
+
+const daily = {
+  name: 'daily',
+  topic: 'report',
+  cron: '0 9 * * *',
+  timezone: 'Asia/Shanghai',
+  body: { n: 1 },
+};
+const add = (json: object = daily) => dq.api('POST', '/v1/schedules', json);
+const read = async (name = 'daily') => (await dq.api('GET', `/v1/schedules/${name}`)).body;
+
+it('a schedule is created, shown with its next times, changed, paused, run and removed', async () => {
+  const created = await add();
+  expect(created.status).toBe(201);
+  expect(created.body).toMatchObject({
+    ...{ name: 'daily', topic: 'report', cron: '0 9 * * *', every: null, timezone: 'Asia/Shanghai' },
+    ...{ body: '{"n":1}', contentType: 'application/json', missed: 'skip', paused: false, revision: 1 },
+    ...{ lastAt: null, problem: null, nextAt: expect.stringMatching(/T01:00:00\.000Z$/) },
+  });
+  expect(created.body.nextTimes).toHaveLength(10);
+  expect(created.body.nextTimes[0]).toBe(created.body.nextAt);
+
+  const changed = await dq.api('PATCH', '/v1/schedules/daily', { every: '90m', missed: 'last' });
+  expect(changed.body).toMatchObject({
+    cron: null,
+    every: '1h30m',
+    missed: 'last',
+    revision: 2,
+    body: '{"n":1}',
+  });
+
+  expect((await dq.api('POST', '/v1/schedules/daily/pause')).body).toMatchObject({
+    paused: true,
+    nextAt: null,
+  });
+  expect(await read()).not.toHaveProperty('nextTimes');
+  const resumed = (await dq.api('POST', '/v1/schedules/daily/resume')).body;
+  expect(Date.parse(resumed.nextAt)).toBeGreaterThan(Date.now());
+
+  const run = await dq.api('POST', '/v1/schedules/daily/run');
+  expect(run).toMatchObject({
+    status: 201,
+    body: { topic: 'report', id: expect.stringMatching(/^schedule:daily:now-/) },
+  });
+  expect((await dq.api('GET', `/v1/topics/report/jobs/${run.body.id}`)).body.body).toBe('{"n":1}');
+
+  await add({ ...daily, name: 'other', cron: '@hourly' });
+  expect((await dq.api('GET', '/v1/schedules?limit=1')).body).toMatchObject({
+    ...{ items: [{ name: 'daily' }], nextCursor: 'daily' },
+  });
+  expect((await dq.api('GET', '/v1/schedules?cursor=daily')).body).toMatchObject({
+    ...{ items: [{ name: 'other' }], nextCursor: null },
+  });
+  expect((await dq.api('DELETE', '/v1/schedules/daily')).body).toEqual({ deleted: true });
+  expect(await dq.api('GET', '/v1/schedules/daily')).toMatchObject({
+    status: 404,
+    body: { code: 'schedule_not_found' },
+  });
+});
+
+it.each([
+  ['cron', { cron: '0 9 * *' }, /^cron: must have 5 fields/],
+  ['every', { cron: undefined, every: '10ms' }, /^every: must be from 1s to 3650d/],
+  ['every beside cron', { every: '10m' }, /^every: give cron or every, not both/],
+  ['no times', { cron: undefined }, /^cron: give cron or every/],
+  [
+    'timezone',
+    { timezone: 'Mars/Olympus' },
+    /^timezone: unknown time zone "Mars\/Olympus"; write an IANA name/,
+  ],
+  ['body', { body: [1] }, /^body: must be a JSON object/],
+  ['a long body', { body: { x: 'x'.repeat(70_000) } }, /^body: must be at most 65536 bytes in a schedule/],
+  ['topic', { topic: 'gone' }, /^there is no topic "gone"/],
+])('rejects a wrong %s, by name', async (_what, wrong, message) => {
+  const { status, body } = await add({ ...daily, ...wrong });
+  expect([400, 404]).toContain(status);
+  expect(body.detail).toMatch(message);
+});
+
+it('a name is taken once', async () => {
+  await add();
+  expect(await add()).toMatchObject({ status: 409, body: { code: 'schedule_exists' } });
+});

@@ -1,0 +1,116 @@
+// Tests that the instants of schedules become jobs, each once: on a real store and registry, with two
+// processes, and with one that dies between its steps.
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { ScheduleRecord } from '../../src/core/schedule-record.ts';
+import type { Registry } from '../../src/ports/registry.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
+import { Ticker } from '../../src/upkeep/ticker.ts';
+import { until } from '../support/until.ts';
+import { type Rig, startRig } from './rig.ts';
+
+const second = 1_000;
+
+const record = (name: string, more: Partial<ScheduleRecord> = {}): ScheduleRecord => ({
+  ...{
+    name,
+    topic: 't',
+    cron: null,
+    everyMs: second,
+    timezone: 'UTC',
+    createdAt: Date.now(),
+    updatedAt: Date.now(),
+  },
+  ...{
+    body: '{}',
+    isBase64: false,
+    contentType: 'application/json',
+    missed: 'skip',
+    isPaused: false,
+    revision: 1,
+  },
+  ...more,
+});
+
+async function ticking(rig: Rig, registry: Registry = rig.registry): Promise<Ticker> {
+  const ticker = new Ticker(rig.context({ registry }));
+  await ticker.start();
+  onTestFinished(() => ticker.drain(5_000));
+  return ticker;
+}
+
+const idsOf = async (rig: Rig) =>
+  (await rig.store.jobs.search({ topic: 't' }, 1_000, null)).items.map(({ id }) => id);
+
+describe('the instants of a schedule', () => {
+  it('become one job each, with two processes', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 10 * second;
+    for (let n = 0; n < 20; n++)
+      await rig.registry.createSchedule(record(`s${n}`, { createdAt: created }), created + 11 * second);
+    await Promise.all([ticking(rig), ticking(rig)]);
+    await until('each has made two jobs', async () => {
+      const all = await rig.registry.schedules('', 100);
+      return all.every(({ madeAt }) => madeAt !== null && madeAt >= created + 12 * second);
+    });
+    const ids = await idsOf(rig);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (let n = 0; n < 20; n++)
+      for (const at of [11, 12])
+        expect(ids).toContain(
+          `schedule:s${n}:${new Date(created + at * second).toISOString().replace('.000Z', 'Z')}`,
+        );
+    expect(rig.counted('t', 'pushed')).toBe(ids.length);
+  });
+
+  it('whose end was lost is not made again, stored or ended', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 100 * second;
+    const slow = { everyMs: 100 * second, createdAt: created };
+    for (const name of ['stored', 'ended'])
+      await rig.registry.createSchedule(record(name, slow), created + 100 * second);
+    // Its process dies after the push.
+    const dying = await ticking(rig, { ...rig.registry, endTicks: () => new Promise<void>(() => {}) });
+    await until('the jobs are stored', async () => (await idsOf(rig)).length === 2);
+    void dying.drain(0);
+    const ended = (await idsOf(rig)).find((id) => id.startsWith('schedule:ended')) ?? '';
+    await rig.store.jobs.cancel([{ topic: 't', id: ended }]);
+    const later = rig.registry;
+    await ticking(rig, {
+      ...later,
+      claimSchedules: (now, end, max) =>
+        later.claimSchedules(now + upkeepLimits.tickClaimMs, end + upkeepLimits.tickClaimMs, max),
+    });
+    await until('both have ended their instant', async () =>
+      (await rig.registry.schedules('', 10)).every(({ nextAt }) => (nextAt ?? 0) > created + 100 * second),
+    );
+    expect(await idsOf(rig)).toEqual([expect.stringMatching(/^schedule:stored:/)]);
+    expect(rig.counted('t', 'pushed')).toBe(2);
+  });
+
+  it('that were missed are made by the policy, and a rejected job is named', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 1_000 * second;
+    const old = { everyMs: 300 * second, createdAt: created };
+    await rig.registry.createSchedule(record('skips', old), created + 300 * second);
+    await rig.registry.createSchedule(record('lasts', { ...old, missed: 'last' }), created + 300 * second);
+    await rig.registry.createSchedule(
+      record('lost', { ...old, topic: 'gone', missed: 'last' }),
+      created + 300 * second,
+    );
+    await rig.registry.createSchedule(record('paused', { ...old, isPaused: true }), null);
+    await ticking(rig);
+    await until('all are in the future', async () =>
+      (await rig.registry.schedules('', 10)).every(
+        ({ nextAt }) => nextAt === null || nextAt === created + 1_200 * second,
+      ),
+    );
+    expect(await idsOf(rig)).toEqual([expect.stringMatching(/^schedule:lasts:/)]);
+    const of = async (name: string) => rig.registry.schedule(name);
+    expect(await of('lasts')).toMatchObject({ madeAt: created + 900 * second, problem: null });
+    expect(await of('skips')).toMatchObject({ madeAt: null, problem: expect.stringMatching(/^missed: /) });
+    expect(await of('lost')).toMatchObject({ madeAt: null, problem: 'topic gone is not registered' });
+  });
+});

@@ -1,0 +1,174 @@
+// Tests the instants of schedules against a second implementation of cron, the rules about summer time, and
+// missed instants.
+import { Cron } from 'croner';
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import {
+  lastTick,
+  nextTick,
+  nextTicks,
+  planTick,
+  readCron,
+  readZone,
+  tickId,
+} from '../../src/core/schedule.ts';
+
+const minute = 60_000;
+const hour = 60 * minute;
+const day = 24 * hour;
+const cronTimes = (cron: string, timezone = 'UTC') => ({ cron, everyMs: null, timezone, createdAt: 0 });
+const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString().replace('.000Z', 'Z'));
+
+const expressions = [
+  ...['0 0 * * 3', '40 6,18 * * *', '1 1 1 * *', '0 20 * 12 *', '*/10 7 * * 1-6'],
+  ...['* * * * *', '*/5 * * * *', '0 * * * *', '15 * * * *', '*/15 9-17 * * *', '0 0 * * *', '30 2 * * *'],
+  ...['0 9 * * 1-5', '0 9 * * MON-FRI', '0 0 * * 0', '0 0 * * 7', '0 12 * * 6,0', '0 0 1 * *', '0 0 15 * *'],
+  ...['0 0 31 * *', '0 0 29 2 *', '0 0 1 1 *', '0 0 1 JAN *', '0 0 1 */3 *', '0 0 1 1,7 *', '59 23 31 12 *'],
+  ...['0 0 1,15 * 1', '0 0 13 * 5', '5 4 * * SUN', '0 22 * * 1-5', '23 0-20/2 * * *', '5,10,15 10 * * *'],
+  ...['0-29/10 * * * *', '1-59/2 * * * *', '0 8-18/3 * * *', '0 0-23/6 * * *', '45 23 * * 2', '0 6 1-7 * *'],
+  ...['0 6 * 1-3 *', '0 6 * 11,12 *', '0 0 28-31 * *', '10 3 */2 * *', '10 3 */10 * *', '7 7 7 7 *'],
+  ...['0 0 * 2 *', '0 0 30 4,6,9,11 *', '0 5 * * 1,3,5', '0 5 * * 2-4', '0 5 * * */2', '*/20 */4 * * *'],
+  ...['12 12 12 12 *', '0 3 * * 4', '0 4 8-14 * *', '30 9 * * 1', '0 17 * * 5', '*/30 8-9 * * *'],
+  ...[
+    '0 1,13 * * *',
+    '50 5 20 * *',
+    '0 10 1 4 *',
+    '0 0 25 12 *',
+    '33 3 3 3 *',
+    '0 18 * 5-9 1-5',
+    '2 2 2 2 *',
+  ],
+];
+
+describe('cron', () => {
+  it(`${expressions.length} expressions have the instants of a second implementation`, () => {
+    expect(new Set(expressions).size).toBeGreaterThanOrEqual(60);
+    const from = Date.UTC(2026, 0, 1, 0, 30);
+    for (const cron of expressions) {
+      expect(readCron(cron), cron).toEqual({ ok: true, value: cron });
+      for (const timezone of ['UTC', 'Asia/Shanghai', 'Asia/Kolkata']) {
+        const other = new Cron(cron, { timezone });
+        const expected: number[] = [];
+        for (
+          let at = other.nextRun(new Date(from));
+          at !== null && expected.length < 20;
+          at = other.nextRun(at)
+        )
+          expected.push(at.getTime());
+        expect(nextTicks(cronTimes(cron, timezone), from, 20).map(iso), `${cron} ${timezone}`).toEqual(
+          expected.map(iso),
+        );
+      }
+    }
+  });
+
+  it('rejects invalid expressions', () => {
+    for (const text of [
+      '',
+      '0 9 * *',
+      '0 0 9 * * *',
+      '60 * * * *',
+      'a b c d e',
+      '* * * * 8',
+      '5-1 * * * *',
+      'H * * * *',
+    ])
+      expect(readCron(text).ok, text).toBe(false);
+    expect(readCron(' 0   9 * * * ')).toEqual({ ok: true, value: '0 9 * * *' });
+    expect(readCron('@daily')).toEqual({ ok: true, value: '@daily' });
+    expect(readCron('@reboot').ok).toBe(false);
+    expect(readZone('Asia/Shanghai')).toEqual({ ok: true, value: 'Asia/Shanghai' });
+    expect(readZone('Mars/Olympus').ok).toBe(false);
+  });
+
+  it('spring: a local time that does not exist is as long after midnight as without the change', () => {
+    const berlin = cronTimes('30 2 * * *', 'Europe/Berlin');
+    expect(nextTicks(berlin, Date.UTC(2026, 2, 28), 3).map(iso)).toEqual([
+      '2026-03-28T01:30:00Z',
+      '2026-03-29T01:30:00Z',
+      '2026-03-30T00:30:00Z',
+    ]);
+    const hourly = cronTimes('0 * * * *', 'Europe/Berlin');
+    expect(nextTicks(hourly, Date.UTC(2026, 2, 29, 0, 30), 2).map(iso)).toEqual([
+      '2026-03-29T01:00:00Z',
+      '2026-03-29T02:00:00Z',
+    ]);
+    const newYork = cronTimes('30 2 * * *', 'America/New_York');
+    expect(iso(nextTick(newYork, Date.UTC(2026, 2, 8)))).toBe('2026-03-08T07:30:00Z');
+  });
+
+  it('autumn: of a local time that exists twice the first one, and both for every hour', () => {
+    const berlin = cronTimes('30 2 * * *', 'Europe/Berlin');
+    expect(nextTicks(berlin, Date.UTC(2026, 9, 24, 12), 2).map(iso)).toEqual([
+      '2026-10-25T00:30:00Z',
+      '2026-10-26T01:30:00Z',
+    ]);
+    const halves = cronTimes('*/30 * * * *', 'Europe/Berlin');
+    expect(nextTicks(halves, Date.UTC(2026, 9, 25, 0, 10), 4).map(iso)).toEqual([
+      '2026-10-25T00:30:00Z',
+      '2026-10-25T01:00:00Z',
+      '2026-10-25T01:30:00Z',
+      '2026-10-25T02:00:00Z',
+    ]);
+    const newYork = cronTimes('30 1 * * *', 'America/New_York');
+    expect(nextTicks(newYork, Date.UTC(2026, 10, 1), 2).map(iso)).toEqual([
+      '2026-11-01T05:30:00Z',
+      '2026-11-02T06:30:00Z',
+    ]);
+  });
+
+  it('the last instant is the one before the next', () => {
+    for (const cron of ['0 9 * * 1-5', '*/7 * * * *', '0 0 31 * *']) {
+      const times = cronTimes(cron, 'Europe/Berlin');
+      const [first = 0, second = 0] = nextTicks(times, Date.UTC(2026, 4, 5, 6, 7, 8), 2);
+      expect([lastTick(times, first), lastTick(times, first + 1), lastTick(times, second - 1)]).toEqual([
+        ...[first, first, first],
+      ]);
+    }
+  });
+});
+
+describe('every', () => {
+  it('counts from the creation, in real time', () => {
+    const times = { cron: null, everyMs: 10 * minute, timezone: 'UTC', createdAt: 7 };
+    expect(nextTicks(times, 7, 2)).toEqual([7 + 10 * minute, 7 + 20 * minute]);
+    expect(nextTick(times, -5)).toBe(7 + 10 * minute);
+    expect(nextTick(times, 6 + 10 * minute)).toBe(7 + 10 * minute);
+    expect([lastTick(times, 6 + 10 * minute), lastTick(times, 7 + 10 * minute)]).toEqual([
+      null,
+      7 + 10 * minute,
+    ]);
+  });
+});
+
+describe('an instant that is due', () => {
+  const times = cronTimes('0 * * * *');
+  const at = Date.UTC(2026, 0, 1, 12);
+
+  it('is made once, also when it is a little late', () => {
+    for (const late of [0, limits.tickLateMs])
+      expect(planTick(times, 'skip', at, at + late)).toEqual({ make: at, nextAt: at + hour });
+    expect(planTick(times, 'last', at, at - 1)).toEqual({ make: null, nextAt: at });
+  });
+
+  it('missed: nothing, or the last one; the next one is in the future', () => {
+    const now = at + 5 * hour + 30 * minute;
+    expect(planTick(times, 'skip', at, now)).toEqual({ make: null, nextAt: at + 6 * hour });
+    expect(planTick(times, 'last', at, now)).toEqual({ make: at + 5 * hour, nextAt: at + 6 * hour });
+    // The last one is just due.
+    expect(planTick(times, 'skip', at, at + 5 * hour + 1)).toEqual({
+      make: at + 5 * hour,
+      nextAt: at + 6 * hour,
+    });
+  });
+
+  it('by a clock that went back is not made again', () => {
+    const { nextAt } = planTick(times, 'last', at, at + 1);
+    expect(planTick(times, 'last', nextAt ?? 0, at - day)).toEqual({ make: null, nextAt });
+  });
+
+  it('has an id that names it', () => {
+    expect(tickId('daily', at)).toBe('schedule:daily:2026-01-01T12:00:00Z');
+    expect(tickId('daily', at + 5)).toBe('schedule:daily:2026-01-01T12:00:00.005Z');
+  });
+});
