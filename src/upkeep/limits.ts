@@ -5,8 +5,9 @@ export const upkeepLimits = {
   tickEveryMs: 1_000,
   /** Claimed at once; each end is an update. */
   tickBatchMax: 500,
-  /** After it another process takes an instant whose end is missing. */
-  tickClaimMs: 60_000,
+  /** After it another process takes an instant whose end is missing: below limits.tickLateMs, or the instant
+   *  of a process that died would count as missed. */
+  tickClaimMs: 15_000,
   /** Samples of attempts, for people who watch: of a topic, some screens; in all, 12,000 of usual size. */
   samplesPerTopic: 200,
   samplesBytes: 12 * 1024 * 1024,

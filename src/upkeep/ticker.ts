@@ -10,6 +10,7 @@ import { limits } from '../core/limits.ts';
 import { planTick, tickId } from '../core/schedule.ts';
 import type { DueTick, TickEnd } from '../core/schedule-record.ts';
 import type { PushJob } from '../ports/job-store.ts';
+import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
@@ -58,6 +59,7 @@ export class Ticker implements Service {
     const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
     const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);
     if (due.length === 0) return tickEveryMs;
+    await this.#knowTopics(due);
     const ends: TickEnd[] = [];
     const made: Made[] = [];
     for (const tick of due) {
@@ -77,6 +79,18 @@ export class Ticker implements Service {
     }
     await registry.endTicks(ends);
     return due.length === tickBatchMax ? 0 : tickEveryMs;
+  }
+
+  /** A topic may be younger than what this process knows. Rejects while the registry does not answer. */
+  async #knowTopics(due: readonly DueTick[]): Promise<void> {
+    const { topics } = this.#ctx;
+    for (const name of new Set(due.map(({ schedule }) => schedule.topic)))
+      try {
+        if (topics.get(name) === undefined) await topics.lookUp(name);
+      } catch (error) {
+        // An unreadable topic holds up no other schedule.
+        if (error instanceof StoreError) throw error;
+      }
   }
 
   /** The job of an instant, or its end without one. */

@@ -1,8 +1,10 @@
 // Tests the ports for HTTP clients of ouqiang/delay-queue, sdmq and mykit-delay: a real intake on a real
 // embedded store, whose clock the test moves instead of waiting.
+
 import { describe, expect, it } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { apiLimits } from '../../src/api/limits.ts';
+import { extensionOf } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { bury } from '../support/handmade.ts';
@@ -91,11 +93,11 @@ describe('ouqiang/delay-queue', () => {
     const dq = await start();
     await dq.ask('/push', '{"TOPIC":" order ","Id":"\\ta ","dElay":1,"ttr":7,"body":" text ","more":{}}');
     const job = await dq.store.jobs.get({ topic: 'order', id: 'a' });
-    expect(job).toMatchObject({ leaseMs: 7_000, dueAt: from + 1_001 });
+    expect(job).toMatchObject({ extension: extensionOf({ leaseMs: 7_000 }), dueAt: from + 1_001 });
     expect([job?.contentType, String(job?.body)]).toEqual(['text/plain; charset=utf-8', 'text']);
     expect(await dq.ask('/push', push)).toBe(added);
     expect(await dq.store.jobs.get({ topic: 'order', id: 'a' })).toMatchObject({
-      ...{ leaseMs: 30_000, contentType: 'application/json' },
+      ...{ extension: extensionOf({ leaseMs: 30_000 }), contentType: 'application/json' },
     });
   });
 
