@@ -1,5 +1,9 @@
-// FailureLog writes one line when a failure starts and one line when it ends, however often the work fails
-// in between.
+// FailureLog writes one line when a failure starts, one for each further reason of it, and one when it ends,
+// however often the work fails in between. A server that first does not answer in time and then rejects the
+// password has two reasons, and only the second one has a remedy.
+
+/** Reasons of one failure that are logged. A server that starts or stops gives about three. */
+const reasonsMax = 4;
 
 /** The part of a log that it needs. */
 interface FailureLines {
@@ -19,6 +23,8 @@ export class FailureLog {
   readonly #log: FailureLines;
   readonly #messages: FailureMessages;
   readonly #fields: Fields | undefined;
+  /** Reasons of the present failure that are logged. */
+  readonly #reasons = new Set<string>();
   #isFailing = false;
 
   /** `fields`: of both lines */
@@ -33,7 +39,11 @@ export class FailureLog {
   }
 
   failed(error: unknown): void {
-    if (!this.#isFailing) this.#log.error(this.#messages.failure, error, this.#fields);
+    const reason = reasonOf(error);
+    if (!this.#reasons.has(reason) && this.#reasons.size < reasonsMax) {
+      this.#reasons.add(reason);
+      this.#log.error(this.#messages.failure, error, this.#fields);
+    }
     this.#isFailing = true;
   }
 
@@ -41,5 +51,14 @@ export class FailureLog {
     const { end } = this.#messages;
     if (this.#isFailing && end !== undefined) this.#log.notice(end, this.#fields);
     this.#isFailing = false;
+    this.#reasons.clear();
   }
+}
+
+/** The texts of an error and of its causes, without numbers: those are often times or ports. */
+function reasonOf(error: unknown): string {
+  const texts: string[] = [];
+  for (let at = error; at !== undefined && texts.length < 10; at = at instanceof Error ? at.cause : undefined)
+    texts.push(at instanceof Error ? at.message : String(at));
+  return texts.join('\n').replace(/\d+/g, '0');
 }

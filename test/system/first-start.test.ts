@@ -90,4 +90,18 @@ describe.skipIf(await lacks('mysql'))('MySQL', patience, () => {
       await daemon.stop();
     }
   });
+
+  it('MySQL is frozen at first, then rejects the password: both reasons are printed', async () => {
+    const server = await owned('test', mariadb());
+    await server.run(`CREATE USER dq IDENTIFIED BY 'right'`);
+    await server.process.freeze();
+    const env = { DQ_MYSQL__URL: `mysql://dq:${password}@127.0.0.1:${server.port}/unknown` };
+    const daemon = await startDaemon({ env });
+    await until('the first reason is printed', () => /not ready: .*no answer/.test(daemon.output()));
+    server.process.thaw();
+    await expectNamed(daemon, /Access denied for user 'dq'@/, env);
+    await server.run(`CREATE DATABASE unknown; ALTER USER dq IDENTIFIED BY '${password}'`);
+    await server.run('GRANT ALL ON unknown.* TO dq');
+    await until('it reports that it is ready', () => /^dq: ready$/m.test(daemon.output()));
+  });
 });

@@ -23,7 +23,7 @@ import { makeDirectory } from '../../runtime/make-directory.ts';
 import { StartRejected } from '../../runtime/start-rejected.ts';
 import { logCrashes } from '../../telemetry/log-crashes.ts';
 import { openLog } from '../../telemetry/open-log.ts';
-import { whyNotReady } from '../daemon/readiness.ts';
+import { watchReadiness } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
@@ -181,10 +181,13 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
         }
         ready = true;
         // All processes are up; Redis or MySQL may still be unavailable.
-        void whyNotReady(url, config.dataDir).then((why) => {
-          const line = `dq: warning: not ready: ${why}`;
-          if (why !== null && inBackground) sendToParent({ kind: 'line', line });
-          else if (why !== null) say(line);
+        const report = inBackground ? (line: string) => sendToParent({ kind: 'line', line }) : say;
+        let warned = false;
+        void watchReadiness(url, config.dataDir, (why) => {
+          if (why !== null) report(`dq: warning: not ready: ${why}`);
+          else if (warned) report('dq: ready');
+          warned = why !== null;
+          // `dq start -d` returns now and shows no later line; the log has them.
           sendToParent({ kind: 'ready' });
         });
       },

@@ -1,5 +1,6 @@
 // Reads /readyz of a local daemon: running processes do not prove that Redis or MySQL answers.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../core/errors.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { cliLimits } from '../limits.ts';
@@ -17,6 +18,29 @@ export async function whyNotReady(url: string, dataDir: string): Promise<string 
     const { detail } = (await reply.json()) as { detail?: unknown };
     return typeof detail === 'string' ? detail : `/readyz answers ${reply.status}`;
   } catch (error) {
-    return `/readyz does not answer: ${reasonOf(error)}`;
+    return `${unanswered}: ${reasonOf(error)}`;
   }
+}
+
+const unanswered = '/readyz does not answer';
+
+/** Calls `report` with the first look: null, or why dq is not ready; then with each further reason, and with
+ *  null once dq is ready. A server that is slow at first may reject the password later. Ends after
+ *  cliLimits.readyWatchMs. */
+export async function watchReadiness(
+  url: string,
+  dataDir: string,
+  report: (why: string | null) => void,
+): Promise<void> {
+  const reasons = new Set<string | null>();
+  const end = performance.now() + cliLimits.readyWatchMs;
+  do {
+    const why = await whyNotReady(url, dataDir);
+    // Later it may be ending: no reason to report.
+    const isReported = reasons.size > 0 && why?.startsWith(unanswered) === true;
+    if (!isReported && !reasons.has(why)) report(why);
+    reasons.add(why);
+    if (why === null) return;
+    await sleep(cliLimits.readyLookMs, undefined, { ref: false });
+  } while (performance.now() < end);
 }
