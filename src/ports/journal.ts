@@ -18,7 +18,7 @@ export interface ShippedBatch extends StreamName {
   /** by place: the newest number of this instance that dq reported to Redis as shipped */
   readonly marks: ReadonlyMap<string, Version>;
   /** those that a healing may have missed: their work begins with the batch; absent: none */
-  readonly late?: readonly ShippedRange[];
+  readonly late?: () => readonly ShippedRange[];
 }
 
 /** Changes of a place that a healing may have missed. */

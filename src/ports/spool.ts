@@ -87,6 +87,7 @@ export interface SpooledStreams {
   keepDamaged(segment: FoundSegment): Promise<void>;
   /** Moves a segment to late/. */
   setAside(segment: FoundSegment): Promise<void>;
-  /** Removes shipped segments that are old, or take too much of `bytesMax`. `now`: epoch ms. */
-  clean(shipped: readonly FoundSegment[], bytesMax: number, now: number): Promise<void>;
+  /** Removes shipped segments that are old, or take too much of `bytesMax`, and the oldest of damaged/ that
+   *  take too much of it; returns the number of the latter. `now`: epoch ms. */
+  clean(shipped: readonly FoundSegment[], bytesMax: number, now: number): Promise<number>;
 }

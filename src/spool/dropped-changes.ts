@@ -1,6 +1,8 @@
 // Reports changes that are recorded nowhere: a mark for the process that ships the spool, and log lines.
-// Invariant: a mark is written after each of them. One write and one line a second cover many.
+// Invariant: a mark is written after each of them; one that fails is written again. One write and one line a
+// second cover many.
 
+import { orAfter } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { spoolLimits } from './limits.ts';
 import type { SpoolDirectory } from './spool-directory.ts';
@@ -13,6 +15,10 @@ export class DroppedChanges {
   #timer: NodeJS.Timeout | null = null;
   #isMarked = true;
   #marking: Promise<void> | null = null;
+  #isFailing = false;
+  #isClosing = false;
+  /** ends the wait for the next try */
+  #wake: () => void = () => {};
 
   constructor(directory: Pick<SpoolDirectory, 'noteDropped'>, log: Pick<Log, 'error'>) {
     this.#directory = directory;
@@ -26,11 +32,13 @@ export class DroppedChanges {
     if (this.#timer === null) this.#report();
   }
 
-  /** No call of add() follows. */
+  /** No call of add() follows. Tries a mark that failed once more; does not wait for a disk that hangs. */
   async close(): Promise<void> {
+    this.#isClosing = true;
+    this.#wake();
     if (this.#timer !== null) clearTimeout(this.#timer);
     if (this.#changes > 0) this.#line();
-    await this.#marking;
+    if (this.#marking !== null) await orAfter(spoolLimits.lastMarkMs, this.#marking, undefined);
   }
 
   #report(): void {
@@ -54,12 +62,29 @@ export class DroppedChanges {
   async #mark(): Promise<void> {
     while (!this.#isMarked) {
       this.#isMarked = true;
-      await this.#directory
-        .noteDropped()
-        .catch((error: unknown) =>
-          this.#log.error('spool: cannot leave a mark of changes that are not recorded', error),
-        );
+      const isLast = this.#isClosing;
+      try {
+        await this.#directory.noteDropped();
+        this.#isFailing = false;
+      } catch (error) {
+        if (!this.#isFailing)
+          this.#log.error('spool: cannot leave a mark of changes that are not recorded; tries again', error);
+        this.#isFailing = true;
+        if (isLast) break;
+        this.#isMarked = false;
+        if (!this.#isClosing) await this.#pause();
+      }
     }
     this.#marking = null;
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, spoolLimits.droppedMs).unref();
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 }

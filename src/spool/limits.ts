@@ -10,6 +10,8 @@ export const spoolLimits = {
   syncMs: 1_000,
   /** At most one line about changes that are not recorded in this time. */
   droppedMs: 1_000,
+  /** A process that ends waits so long for its last mark of them. */
+  lastMarkMs: 3_000,
   /** Zeros are written in pieces of this size. */
   zeroBytes: 1024 * 1024,
   /** A file that cannot be made is tried again after this time. */

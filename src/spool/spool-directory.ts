@@ -171,9 +171,24 @@ export class SpoolDirectory implements SpooledStreams {
     await syncDirectory(this.path);
   }
 
+  /** Removes the oldest segments of damaged/ that take more than spoolLimits.keptPart of `bytesMax`: they
+   *  count, and would fill the spool. Returns how many. */
+  async #cleanDamaged(bytesMax: number): Promise<number> {
+    const damaged = join(this.path, 'damaged');
+    const all = [...(await segmentsIn(damaged))].sort((a, b) => b.writtenAt - a.writtenAt);
+    let bytes = 0;
+    const surplus = all.filter((segment) => {
+      bytes += segment.bytes;
+      return bytes > bytesMax * spoolLimits.keptPart;
+    });
+    for (const segment of surplus) await rm(join(damaged, fileNameOf(segment)), { force: true });
+    return surplus.length;
+  }
+
   /** Removes shipped segments: those known as shipped for spoolLimits.keptMs, and the oldest ones while all
-   *  take more than a quarter of `bytesMax`. They are kept for a MySQL that was rolled back. */
-  async clean(shipped: readonly FoundSegment[], bytesMax: number, now: number): Promise<void> {
+   *  take more than a quarter of `bytesMax`. They are kept for a MySQL that was rolled back. Bounds damaged/,
+   *  and returns how many of its segments it removed. */
+  async clean(shipped: readonly FoundSegment[], bytesMax: number, now: number): Promise<number> {
     const known = this.#shippedAt;
     this.#shippedAt = new Map();
     let bytes = shipped.reduce((sum, segment) => sum + segment.bytes, 0);
@@ -187,6 +202,7 @@ export class SpoolDirectory implements SpooledStreams {
       await rm(join(this.path, name), { force: true });
       bytes -= segment.bytes;
     }
+    return this.#cleanDamaged(bytesMax);
   }
 }
 

@@ -291,13 +291,13 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
       if (work === null) throw new Error('no claim');
       return work;
     };
-    expect(await journal.ship(batch([], 5, { late: late(10) }))).toMatchObject({ kind: 'elsewhere' });
+    expect(await journal.ship(batch([], 5, { late: () => late(10) }))).toMatchObject({ kind: 'elsewhere' });
     expect(await journal.restores(1)).toEqual([]);
-    await journal.ship(batch([], 0, { late: late(500) }));
+    await journal.ship(batch([], 0, { late: () => late(500) }));
     const first = await claim();
     expect(first).toMatchObject({ kind: 'shipped', about: 'shard:1', note: 900, cursor: '499' });
     // Its worker may have passed them: it must not save where it is.
-    await journal.ship(batch([], 1, { late: late(100) }));
+    await journal.ship(batch([], 1, { late: () => late(100) }));
     expect(await journal.saveRestore({ ...first, cursor: '600' }, 1, 60_000)).toBe(false);
     await journal.beginShipped(late(700));
     const second = await claim();

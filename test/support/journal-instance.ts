@@ -107,7 +107,7 @@ export async function journalInstance(
       ...{ retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0', onWentBack: () => surveyor.again() },
     });
     const auditor = new Auditor({
-      ...{ ...common, healing, record, refresh: listed.refresh },
+      ...{ ...common, healing, looker, record, refresh: listed.refresh },
       ...{ everyMs: 200, overdueMs: 0, barrierMs: 500 },
     });
     const surveyor: Surveyor = new Surveyor({

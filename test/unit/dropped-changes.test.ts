@@ -42,3 +42,24 @@ it('dropped changes: closed when the mark is written that follows the last of th
   await closed;
   expect(marking).toHaveLength(2);
 });
+
+it('dropped changes: a mark that fails is written again', async () => {
+  let calls = 0;
+  const noteDropped = async () => {
+    calls += 1;
+    if (calls < 3) throw new Error('EIO');
+  };
+  const errors: string[] = [];
+  const dropped = new DroppedChanges({ noteDropped }, { error: (message) => void errors.push(message) });
+  dropped.add(1);
+  await until('the mark', () => calls === 2);
+  await dropped.close();
+  expect(calls).toBe(3);
+  expect(errors.filter((message) => message.includes('cannot leave a mark'))).toHaveLength(1);
+});
+
+it('dropped changes: a process ends beside a disk that hangs', async () => {
+  const dropped = new DroppedChanges({ noteDropped: () => new Promise(() => {}) }, { error: () => {} });
+  dropped.add(1);
+  await dropped.close();
+});

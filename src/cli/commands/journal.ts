@@ -10,6 +10,7 @@ import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import { formatDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
+import { hasNews } from '../../core/journal/restore-news.ts';
 import { parseMysqlUrl } from '../../core/url/mysql-url.ts';
 import { takeDirectoryLock } from '../../master/data/directory-lock.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
@@ -118,10 +119,7 @@ function print(journal: Journal): void {
       ...[self ? `${instance} *` : instance, host, `${formatDuration(seenMs)} ago`, mebibytes(spoolBytes)],
     ]),
   );
-  // Each start compares what was shipped; most find nothing.
-  const told = restores.filter(
-    (one) => one.kind !== 'shipped' || one.state === 'failed' || one.put + one.removed > 0,
-  );
+  const told = restores.filter((one) => hasNews(one, Date.now()));
   const open = told.filter(({ state }) => state === 'open');
   const shown = open.length > 0 ? open : told.slice(0, 1);
   if (shown.length === 0) return;

@@ -15,10 +15,12 @@ import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import { shippedByAll } from './barrier.ts';
+import type { Looker } from './looker.ts';
 import { changeOf, countsOf, noCounts, sumOf } from './put-outcomes.ts';
 
 export interface AuditorOptions {
   readonly healing: Pick<Healing, 'lacks' | 'put'>;
+  readonly looker: Pick<Looker, 'allowedNow'>;
   readonly journal: JournalDb;
   readonly instance: number;
   readonly log: Log;
@@ -129,11 +131,12 @@ export class Auditor implements Service {
 
   /** A bucket with a note puts nothing back here: its healing does. */
   async #putBack(jobs: readonly OverdueJob[], since: number): Promise<RestoreCounts> {
-    const { journal, healing, record } = this.#options;
+    const { journal, healing, looker, record } = this.#options;
+    const allowed = looker.allowedNow();
     const open = (await journal.rows(jobs)).filter(
       (row) => row.state === 'waiting' && isRestorable(row) && (row.pushed?.acceptedAt ?? 0) >= since,
     );
-    const outcomes = await healing.put(open);
+    const outcomes = await healing.put(open, allowed);
     await record(open.flatMap((row, i) => changeOf(row, outcomes[i] ?? { kind: 'kept' })));
     return countsOf(outcomes);
   }

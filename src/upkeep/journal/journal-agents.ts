@@ -79,7 +79,7 @@ export function journalAgents(
       surveyor.again();
     },
   });
-  const auditor = new Auditor({ ...common, healing, record, refresh });
+  const auditor = new Auditor({ ...common, healing, looker, record, refresh });
   const surveyor = new Surveyor({
     ...{ ...common, healing, looker, record, recorder: () => recorder.state },
     spoolBytes: config['journal.spoolBytes'],

@@ -6,7 +6,7 @@
 import type { Version } from '../../core/job.ts';
 import type { Change } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
-import type { Healing, LossNote, LossState, ShippedNumbers } from '../../ports/healing.ts';
+import type { AllowedNote, Healing, LossNote, LossState, ShippedNumbers } from '../../ports/healing.ts';
 import type { Partition } from '../../ports/job-store.ts';
 import type { JournalDb, ShippedRange } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
@@ -86,6 +86,13 @@ export class Looker implements Service {
     return state === undefined ? null : lastLoss(state);
   }
 
+  /** For rows that are read after this call: a partition that is healed of a loss meanwhile may have ended
+   *  their jobs, and takes none of them. */
+  allowedNow(): (place: string) => AllowedNote {
+    const losses = new Map([...this.#states].map(([place, state]) => [place, lastLoss(state)]));
+    return (place) => ({ note: 0, healed: losses.get(place) ?? Number.MAX_SAFE_INTEGER });
+  }
+
   /** Looks at the known partitions of a shard. Rejects with StoreError when one does not answer. */
   async lookAt(shard: string): Promise<void> {
     for (const [place, partition] of this.#partitions)
@@ -112,12 +119,13 @@ export class Looker implements Service {
     return marks;
   }
 
-  /** The changes that a healing of their partition may have missed if they reach the journal now.
-   *  `isStale`: the states of the partitions may be too old. */
-  lateOf(changes: readonly Change[], isStale = false): readonly ShippedRange[] {
+  /** The changes that a healing of their partition may have missed if they reach the journal now. `reported`:
+   *  the answer of report() for them; the state of a partition that did not answer then, or of all after a
+   *  while (null), may be too old. */
+  lateOf(changes: readonly Change[], reported: ReadonlyMap<string, Version> | null): readonly ShippedRange[] {
     const ranges = new Map<string, ShippedRange>();
     for (const { isOwn, place, number } of changes) {
-      const loss = isStale ? null : this.lastLossAt(place);
+      const loss = reported?.has(place) === true ? this.lastLossAt(place) : null;
       if (!isOwn || (loss !== null && number > loss)) continue;
       const lowest = Math.min(ranges.get(place)?.lowest ?? number, number);
       ranges.set(place, { place, lowest, highest: loss ?? 0 });

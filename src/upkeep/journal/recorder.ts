@@ -221,7 +221,9 @@ export class Recorder implements Service {
     const { next, changes } = part;
     if (changes.length > 0 || next.segment !== from.segment || next.offset !== from.offset) {
       const marks = await looker.report(changes);
-      const late = looker.lateOf(changes);
+      // A healing waits no longer for an instance without a sign. The COMMIT may take as long again.
+      const isStale = () => performance.now() - this.#seenAt > upkeepLimits.restoreSeenMs / 2;
+      const late = () => looker.lateOf(changes, isStale() ? null : marks);
       const batch = { instance, incarnation, from, next, changes, host, marks, late };
       const outcome = await this.#shipBatch(stream, { ...batch, process: title ?? '' });
       if (outcome.kind === 'elsewhere') {
@@ -234,9 +236,9 @@ export class Recorder implements Service {
       if (this.#highest !== null)
         this.#highest = Math.max(this.#highest, ...changes.map(({ number }) => number));
       looker.shipped(`${instance}.${incarnation}`, changes, marks);
-      // A healing may have passed its barrier since then: it does not wait for an instance without a sign.
+      // The process stood still between the last look at the clock and the COMMIT.
       if (performance.now() - this.#seenAt > upkeepLimits.restoreSeenMs)
-        await journal.beginShipped(looker.lateOf(changes, true));
+        await journal.beginShipped(looker.lateOf(changes, null));
     }
     if (part.state === 'ended') this.#ended.add(incarnation);
     const last = changes.at(-1);
@@ -341,17 +343,26 @@ export class Recorder implements Service {
       const at = positions.get(incarnation) ?? start;
       return this.#ended.has(incarnation) ? segments : segments.filter(({ segment }) => segment < at.segment);
     });
-    await spool.clean(shipped, spoolBytes, Date.now());
+    const removed = await spool.clean(shipped, spoolBytes, Date.now());
+    if (removed > 0)
+      this.#options.log.error(
+        'recorder: removed the oldest segments of damaged/, to leave space',
+        undefined,
+        {
+          removed,
+        },
+      );
     const present = new Set(streams.map(({ incarnation }) => incarnation));
     const gone = [...positions.keys()].filter(
       (incarnation) => !present.has(incarnation) && this.#options.titleOf(incarnation) === null,
     );
     if (gone.length === 0) return;
-    await journal.forgetStreams(gone.map((incarnation) => ({ instance, incarnation })));
+    // Before the call, whose reply may be lost: a missing position would look like a database that went back.
     for (const incarnation of gone) {
       positions.delete(incarnation);
       this.#ended.delete(incarnation);
     }
+    await journal.forgetStreams(gone.map((incarnation) => ({ instance, incarnation })));
   }
 }
 

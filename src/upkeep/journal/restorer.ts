@@ -24,7 +24,10 @@ import { changeOf, countsOf, sumOf } from './put-outcomes.ts';
 
 export interface RestorerOptions {
   readonly healing: Healing;
-  readonly looker: Pick<Looker, 'notes' | 'partitions' | 'hasSeenAll' | 'lookAt' | 'lastLossAt'>;
+  readonly looker: Pick<
+    Looker,
+    'notes' | 'partitions' | 'hasSeenAll' | 'lookAt' | 'lastLossAt' | 'allowedNow'
+  >;
   readonly journal: JournalDb;
   readonly instance: number;
   readonly log: Log;
@@ -123,12 +126,13 @@ export class Restorer implements Service {
     const highest = work.note > 0 ? work.note : (loss ?? Number.MAX_SAFE_INTEGER);
     let at = work;
     for (;;) {
-      // A healing comes first.
-      if (looker.notes.length > 0) return;
+      // A healing comes first; one of another shard, only for its own rows.
+      if (byShard(looker.notes).has(shardOf(work.about))) return;
       const began = performance.now();
+      const allowed = looker.allowedNow();
       const { rows, nextCursor } = await journal.changedAbove(0, [work.about], at.cursor, { upTo: highest });
       const wanted = rows.filter(isPut);
-      const counts = sumOf(at.counts, await this.#put(wanted, undefined, 'put'));
+      const counts = sumOf(at.counts, await this.#put(wanted, allowed, 'put'));
       at = { ...at, counts, cursor: nextCursor };
       if (nextCursor === null) break;
       await this.#save(at);
@@ -268,7 +272,7 @@ export class Restorer implements Service {
       const last = losses?.get(place) ?? 0;
       return { note: last, healed: last };
     };
-    const allowedHere = notes.length === 0 ? undefined : allowed;
+    const allowedHere = notes.length === 0 ? this.#options.looker.allowedNow() : allowed;
     let at = work;
     let ahead = read((cursorOf(at) as Cursor).page);
     for (;;) {
@@ -292,7 +296,7 @@ export class Restorer implements Service {
   /** Rejects with StoreError unless each row was compared. */
   async #put(
     rows: readonly JobRow[],
-    allowed: ((place: string) => AllowedNote) | undefined,
+    allowed: (place: string) => AllowedNote,
     open: OpenRows,
   ): Promise<RestoreCounts> {
     const { healing, journal, record } = this.#options;

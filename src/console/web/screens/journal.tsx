@@ -1,6 +1,7 @@
 // The journal on the page Store: spool, lag, instances and restores, and the question that starts a restore.
 
 import { signal } from '@preact/signals';
+import { hasNews } from '../../../core/journal/restore-news.ts';
 import { CallError } from '../api/call.ts';
 import { may } from '../api/session.ts';
 import { bytes, duration, number, relative } from '../format.ts';
@@ -40,10 +41,8 @@ export interface JournalJson {
   readonly restores: readonly Restore[] | null;
 }
 
-/** The newest ones; `dq journal` lists more. Late changes that changed nothing are no news. */
+/** The newest ones; `dq journal` lists more. */
 const restoresShown = 5;
-const isShown = ({ kind, state, put, removed }: Restore): boolean =>
-  kind !== 'shipped' || state === 'failed' || put + removed > 0;
 
 export function Journal({ journal }: { journal: JournalJson }) {
   const { mode, spoolBytes, spoolBytesMax, late, damaged, lagMs, instances, restores } = journal;
@@ -86,7 +85,9 @@ export function Journal({ journal }: { journal: JournalJson }) {
           </div>
         ) : null}
       </div>
-      {restores === null ? null : <Restores restores={restores.filter(isShown).slice(0, restoresShown)} />}
+      {restores === null ? null : (
+        <Restores restores={restores.filter((one) => hasNews(one, Date.now())).slice(0, restoresShown)} />
+      )}
     </Card>
   );
 }

@@ -75,8 +75,6 @@ export class MysqlJournal extends JournalWork implements JournalDb {
 
   /** null: the failure is not one of the changes. */
   async #rejectionOf(error: unknown, changes: readonly Change[]): Promise<string | null> {
-    // A number that the columns of bytes cannot hold.
-    if (error instanceof RangeError) return 'out_of_range';
     if (!(error instanceof StoreError) || error.failure.kind !== 'not_stored') return null;
     const { code } = error.failure;
     if (rejections.has(code)) return code;
@@ -89,7 +87,7 @@ export class MysqlJournal extends JournalWork implements JournalDb {
   }
 
   #ship(batch: ShippedBatch): Promise<ShipOutcome> {
-    const { instance, incarnation, from, next, marks, late = [] } = batch;
+    const { instance, incarnation, from, next, marks, late } = batch;
     return this.#sql.transaction(async (query) => {
       const at = await lockedPosition(query, batch);
       if (isBefore(at, from) || isBefore(from, at)) return { kind: 'elsewhere', at };
@@ -108,7 +106,8 @@ export class MysqlJournal extends JournalWork implements JournalDb {
             .sort(([a], [b]) => (a < b ? -1 : 1))
             .flatMap(([place, number]) => [instance, bytesOf(place), number]),
         );
-      await beginShipped(query, late);
+      // Last: what it says has to be true at the COMMIT.
+      await beginShipped(query, late?.() ?? []);
       return { kind: 'shipped' };
     });
   }

@@ -1,0 +1,253 @@
+// Tests changes that reach the journal while their partition may be healed: an instance that was cut off, a
+// process that dies in between, and lost replies. Real Redis and MariaDB.
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import type { JournalDb } from '../../src/ports/journal.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
+import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
+import type { SpoolDirectory } from '../../src/spool/spool-directory.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { Recorder, type RecorderOptions } from '../../src/upkeep/journal/recorder.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
+import { farOffMs, jobOf } from '../conformance/trial.ts';
+import { startAnswerLoser } from '../support/answer-loser.ts';
+import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 90_000 });
+const isMissing = (await lacks('redis')) || (await lacks('mysql'));
+const away = new StoreError({ kind: 'not_stored', code: 'away' });
+
+describe.skipIf(isMissing)('late changes', async () => {
+  const mysql = await owned('file', mariadb());
+  let server: RedisServer;
+  let made = 0;
+  beforeAll(async () => {
+    server = await owned('file', startRedis());
+  });
+  const database = () => journalDatabase(mysql, `late${made++}`);
+  const opened = (parsed: ConstructorParameters<typeof MysqlJournal>[0]) => {
+    const journal = new MysqlJournal(parsed);
+    onTestFinished(() => journal.close());
+    return journal;
+  };
+  const recorderOn = (
+    journal: RecorderOptions['journal'],
+    spool: SpoolDirectory,
+    more: Partial<RecorderOptions> = {},
+  ) =>
+    new Recorder({
+      ...{ journal, spool, instance: stream.instance, host: 'h', log: silentLog, titleOf: () => null },
+      ...{ spoolBytes: 2 ** 30, retentionMs: 100 * 365 * 86_400_000, onWentBack: () => {} },
+      looker: { report: async () => new Map(), lateOf: () => [], shipped: () => {} },
+      ...more,
+    });
+  const spooled = async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write([changeOf(101)], 'synced');
+    await writer.close();
+    return spool;
+  };
+
+  it.each([
+    ['Redis', true],
+    ['MySQL', false],
+  ])(
+    'an instance was cut off from both during a healing, and %s answers it first',
+    async (_name, isRedisFirst) => {
+      await server.ask('FLUSHALL');
+      const parsed = await database();
+      const one = await journalInstance(server, parsed, 1, { barrierMs: 500 });
+      const two = await journalInstance(server, parsed, 2, { barrierMs: 500 });
+      const { healing } = two.under.store;
+      if (healing === undefined) throw new Error('the store has no healing');
+      await until('both have looked', () => one.looker.hasSeenAll && two.looker.hasSeenAll);
+      const { look } = healing;
+      const db: JournalDb = two.journal.db;
+      const real = { seen: db.seen.bind(db), ship: db.ship.bind(db), claimRestore: db.claimRestore.bind(db) };
+      const no = () => Promise.reject(away);
+      Object.assign(healing, { look: no });
+      Object.assign(db, { seen: no, ship: no, claimRestore: no });
+      // Accepted and in the spool of two; not shipped.
+      const [pushed] = await two.store.jobs.push([jobOf('late', { when: { delayMs: farOffMs } })]);
+      expect(pushed?.kind).toBe('stored');
+      await server.ask('FLUSHALL');
+      await until('one has healed', async () =>
+        /^\d+$/.test((await one.under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
+      );
+      const seesLoss = () => (two.looker.lastLossAt([...two.looker.partitions.keys()][0] ?? '') ?? 0) > 0;
+      const isShipped = async () => (await db.rows([{ topic: 't', id: 'late' }])).length > 0;
+      if (isRedisFirst) {
+        Object.assign(healing, { look });
+        await until('two sees the loss', seesLoss);
+        Object.assign(db, real);
+        await until('the row', isShipped);
+      } else {
+        Object.assign(db, real);
+        await until('the row', isShipped);
+        Object.assign(healing, { look });
+        await until('two sees the loss', seesLoss);
+      }
+      await until(
+        'the job',
+        async () => (await one.under.store.jobs.get({ topic: 't', id: 'late' })) !== null,
+      );
+    },
+  );
+
+  it('rows that were read before a loss and a healing are not put after it', async () => {
+    await server.ask('FLUSHALL');
+    const parsed = await database();
+    const one = await journalInstance(server, parsed, 1, { barrierMs: 500, isWhole: true });
+    const two = await journalInstance(server, parsed, 2, { barrierMs: 500 });
+    const { healing } = one.under.store;
+    if (healing === undefined) throw new Error('the store has no healing');
+    const key = { topic: 't', id: 'overdue' };
+    const db: JournalDb = one.journal.db;
+    const real = { rows: db.rows.bind(db), put: healing.put.bind(healing) };
+    let isRead = false;
+    let outcome: string | undefined;
+    let goOn = () => {};
+    const going = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    Object.assign(healing, { lacks: async (jobs: readonly unknown[]) => jobs.map(() => true) });
+    Object.assign(db, {
+      rows: async (keys: Parameters<typeof db.rows>[0]) => {
+        const rows = await real.rows(keys);
+        if (!rows.some(({ id, state }) => id === key.id && state === 'waiting')) return rows;
+        isRead = true;
+        await going;
+        return rows;
+      },
+    });
+    Object.assign(healing, {
+      put: async (...args: Parameters<typeof real.put>) => {
+        const outcomes = await real.put(...args);
+        const at = args[0].findIndex(({ id, state }) => id === key.id && state === 'waiting');
+        if (at >= 0) outcome = outcomes[at]?.kind;
+        return outcomes;
+      },
+    });
+    await until('both have looked', () => one.looker.hasSeenAll && two.looker.hasSeenAll);
+    await two.store.jobs.push([jobOf(key.id, { when: { delayMs: 0 } })]);
+    await until('the auditor has read its row', () => isRead);
+    await two.store.jobs.cancel([key]);
+    await until('its end is in the journal', async () => (await real.rows([key]))[0]?.state === 'cancelled');
+    await server.ask('FLUSHALL');
+    await until('it is healed', async () =>
+      /^\d+$/.test((await two.under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
+    );
+    goOn();
+    expect(await until('the answer', () => outcome)).toBe('other_note');
+    expect(await two.under.store.jobs.get(key)).toBeNull();
+  });
+
+  it('a batch that takes long is compared, also when its process dies after the COMMIT', async () => {
+    const journal = opened(await database());
+    const spool = await spooled();
+    let ahead = 0;
+    const now = performance.now.bind(performance);
+    const spy = vi.spyOn(performance, 'now').mockImplementation(() => now() + ahead);
+    onTestFinished(() => spy.mockRestore());
+    let isDead = false;
+    const dying: RecorderOptions['journal'] = {
+      seen: (self) => (isDead ? new Promise(() => {}) : journal.seen(self)),
+      instances: () => journal.instances(),
+      positions: (instance) => journal.positions(instance),
+      raiseSince: (at) => journal.raiseSince(at),
+      forgetStreams: (streams) => journal.forgetStreams(streams),
+      ship: (batch) => journal.ship(batch),
+      beginShipped: () => {
+        isDead = true;
+        return new Promise<void>(() => {});
+      },
+    };
+    const looker: RecorderOptions['looker'] = {
+      // Before the transaction, whose own deadlines use this clock.
+      report: async () => {
+        ahead += upkeepLimits.restoreSeenMs + 1;
+        return new Map();
+      },
+      lateOf: (changes, reported) =>
+        reported === null ? changes.map(({ place, number }) => ({ place, lowest: number, highest: 0 })) : [],
+      shipped: () => {},
+    };
+    await recorderOn(dying, spool, { looker }).start();
+    await until('its death', () => isDead);
+    expect(await journal.claimRestore(1, 60_000)).toMatchObject({
+      kind: 'shipped',
+      about: changeOf(101).place,
+    });
+  });
+
+  it('a lost reply to the removal of a position is not taken for a MySQL that went back', async () => {
+    const parsed = await database();
+    const spool = await spooled();
+    const proxy = await startAnswerLoser(parsed.port, 'DELETE FROM dq_journal_stream', 'answer');
+    const [whole, lossy] = [opened(parsed), opened({ ...parsed, port: proxy.port })];
+    let calls = 0;
+    let wentBack = 0;
+    const journal: RecorderOptions['journal'] = {
+      seen: (self) => whole.seen(self),
+      instances: () => whole.instances(),
+      positions: (instance) => whole.positions(instance),
+      ship: (batch) => whole.ship(batch),
+      beginShipped: (ranges) => whole.beginShipped(ranges),
+      raiseSince: (at) => whole.raiseSince(at),
+      forgetStreams: (streams) => {
+        calls += 1;
+        if (calls === 1) proxy.arm();
+        return calls === 1 ? lossy.forgetStreams(streams) : whole.forgetStreams(streams);
+      },
+    };
+    let rounds = 0;
+    const counted: RecorderOptions['journal'] = {
+      ...journal,
+      positions: (instance) => {
+        rounds += 1;
+        return journal.positions(instance);
+      },
+    };
+    const recorder = recorderOn(counted, spool, {
+      spoolBytes: 1_000,
+      onWentBack: () => {
+        wentBack += 1;
+      },
+    });
+    await recorder.start();
+    await until('the positions are asked for again', () => calls > 0 && rounds > 1);
+    await until('a whole round', () => recorder.lowestOpen === Number.POSITIVE_INFINITY);
+    expect(wentBack).toBe(0);
+    await recorder.drain(1_000);
+  });
+
+  it('segments with rejected changes leave the spool its space', async () => {
+    const journal = opened(await database());
+    const spool = spoolDirectory();
+    const segmentBytes = 64 * 1024;
+    const spoolBytes = 8 * segmentBytes;
+    const writer = await writerIn(spool, { bytesMax: spoolBytes, segmentBytes });
+    const errors: string[] = [];
+    const log = { ...silentLog, error: (message: string) => void errors.push(message) };
+    const recorder = recorderOn(journal, spool, { spoolBytes, titleOf: () => 'dq-server-0', log });
+    await recorder.start();
+    for (let n = 0; n < 12; n += 1) {
+      expect(writer.admits(50_000), `batch ${n}`).toBe(true);
+      const rejected = { ...changeOf(4 * n + 101, 'accepted', 'x'.repeat(40_000)), topic: 'x'.repeat(200) };
+      await writer.write([rejected], 'synced');
+      await until('it is left out', () => errors.filter((one) => one.includes('MySQL rejects')).length > n);
+      await until(
+        'the space of the others',
+        async () => (await spool.bytes()) <= spoolBytes / 2 + 2 * segmentBytes,
+      );
+    }
+    await recorder.drain(1_000);
+    await writer.close();
+    expect((await spool.setAsideCounts()).damaged).toBeGreaterThan(0);
+    expect(errors.some((one) => one.includes('removed the oldest segments of damaged/'))).toBe(true);
+  });
+});
