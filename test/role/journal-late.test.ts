@@ -146,6 +146,47 @@ describe.skipIf(isMissing)('late changes', async () => {
     expect(await two.under.store.jobs.get(key)).toBeNull();
   });
 
+  it('after a slow start, a healing waits for the spool of its own instance', async () => {
+    await server.ask('FLUSHALL');
+    const one = await journalInstance(server, await database(), 1, { barrierMs: 30_000 });
+    const { healing } = one.under.store;
+    if (healing === undefined) throw new Error('the store has no healing');
+    const db: JournalDb = one.journal.db;
+    const real = { seen: db.seen.bind(db), instances: db.instances.bind(db), put: healing.put.bind(healing) };
+    const key = { topic: 't', id: 'cancelled' };
+    await until('it has looked', () => one.looker.hasSeenAll);
+    await one.store.jobs.push([jobOf(key.id, { when: { delayMs: farOffMs } })]);
+    await until('its row', async () => (await db.rows([key])).length > 0);
+    await one.stop();
+    // In the spool only.
+    await one.store.jobs.cancel([key]);
+    await server.ask('FLUSHALL');
+    let looks = 0;
+    let isStarting = true;
+    let isPut = false;
+    Object.assign(db, {
+      seen: (self: Parameters<typeof real.seen>[0]) => (isStarting ? Promise.reject(away) : real.seen(self)),
+      // It was seen before the crash.
+      instances: async () => {
+        looks += 1;
+        return (await real.instances()).map((each) => ({ ...each, ageMs: isStarting ? 60_000 : each.ageMs }));
+      },
+    });
+    Object.assign(healing, {
+      put: (...args: Parameters<typeof real.put>) => {
+        if (args[0].some(({ id, state }) => id === key.id && state === 'waiting')) isPut = true;
+        return real.put(...args);
+      },
+    });
+    await one.restart();
+    await until('the restorer waits, or it has put the job', () => isPut || looks > 5);
+    isStarting = false;
+    await until('it is healed', async () =>
+      /^\d+$/.test((await one.under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
+    );
+    expect(isPut).toBe(false);
+  });
+
   it('a batch that takes long is compared, also when its process dies after the COMMIT', async () => {
     const journal = opened(await database());
     const spool = await spooled();

@@ -84,10 +84,11 @@ export class Auditor implements Service {
   }
 
   async #audit(): Promise<void> {
-    const { journal, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
+    const { journal, instance, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
     const lacking = await this.#findLacking();
     if (lacking.length === 0) return;
     const { behind } = await shippedByAll(journal, {
+      self: instance,
       seenMs: upkeepLimits.auditSeenMs,
       maxMs: barrierMs,
       meanwhile: async () => this.#checkDrain(),

@@ -5,6 +5,9 @@ import type { JournalDb, JournalInstance } from '../../ports/journal.ts';
 import { upkeepLimits } from '../limits.ts';
 
 export interface BarrierOptions {
+  /** The own instance, which is waited for even if it was not seen for a while: after a crash and a slow
+   *  start its spool has changes that the journal lacks. */
+  readonly self?: number;
   /** Waits for the instances that were seen within this time. */
   readonly seenMs: number;
   readonly maxMs: number;
@@ -20,13 +23,13 @@ export interface Passed {
 
 export async function shippedByAll(
   journal: Pick<JournalDb, 'raiseBarrier' | 'instances'>,
-  { seenMs, maxMs, meanwhile }: BarrierOptions,
+  { self, seenMs, maxMs, meanwhile }: BarrierOptions,
 ): Promise<Passed> {
   const barrier = await journal.raiseBarrier();
   const end = performance.now() + maxMs;
   for (;;) {
     const behind = (await journal.instances()).filter(
-      (each) => each.ageMs < seenMs && each.barrier < barrier,
+      (each) => (each.instance === self || each.ageMs < seenMs) && each.barrier < barrier,
     );
     if (behind.length === 0 || performance.now() >= end) return { barrier, behind };
     await meanwhile?.();

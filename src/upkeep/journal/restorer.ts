@@ -194,12 +194,13 @@ export class Restorer implements Service {
 
   /** Waits until the living instances have shipped what their spools held. */
   async #passBarrier(work: RestoreWork, first: Cursor['part'] = 'ends'): Promise<RestoreWork> {
-    const { journal, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
+    const { journal, instance, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
     const cursor = cursorOf(work);
     const losses = this.#losses();
     const isCovered = ([place, id]: [string, Version]) => this.#passed?.losses.get(place) === id;
     if (cursor !== null && this.#passed?.work === work.no && [...losses].every(isCovered)) return work;
     const { barrier, behind } = await shippedByAll(journal, {
+      self: instance,
       seenMs: upkeepLimits.restoreSeenMs,
       maxMs: barrierMs,
       meanwhile: () => this.#save(work),
