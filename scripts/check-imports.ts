@@ -15,6 +15,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   config: ['core', 'runtime'],
   telemetry: ['core', 'runtime', 'config'],
   mail: ['core', 'runtime', 'ports', 'telemetry'],
+  broker: ['core', 'runtime'],
   journal: ['core', 'ports'],
   registry: ['core', 'runtime', 'ports', 'telemetry'],
   process: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry'],
@@ -25,7 +26,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   spool: ['core', 'runtime', 'ports', 'telemetry'],
   sink: ['core'],
   // Checks by dq doctor and the console, which look at servers and files themselves
-  doctor: ['core', 'runtime', 'config', 'registry/sql', 'store', 'master'],
+  doctor: ['broker', 'core', 'runtime', 'config', 'registry/sql', 'store', 'master'],
   // Roles, which never import each other
   api: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
   intake: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],
@@ -43,7 +44,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'doctor',
   ],
   timer: ['core', 'runtime', 'ports', 'config', 'telemetry', 'process'],
-  notifier: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases'],
+  notifier: ['broker', 'core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases'],
   upkeep: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
   // Programs
   compose: ['*'],

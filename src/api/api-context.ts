@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { EgressPolicy } from '../core/egress-policy.ts';
+import type { TopicPolicy } from '../core/topic/field-kinds.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { PushQueue } from '../use-cases/push-queue.ts';
 import type { AuditTrail } from './audit-trail.ts';
@@ -14,8 +15,8 @@ export interface ApiContext {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
   readonly audit: Pick<AuditTrail, 'answered'>;
-  /** checks callback URLs at registration */
-  readonly egress: Pick<EgressPolicy, 'refuses' | 'refusesUrl'>;
+  /** checks callback URLs and targets at registration */
+  readonly egress: Pick<EgressPolicy, 'refuses'> & TopicPolicy;
   /** the callers of this port may change nothing; absent: they may */
   readonly isReadOnly?: boolean;
   /** adds "did you mean" to errors about unknown topics */

@@ -3,6 +3,7 @@
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { brokersOf } from '../core/broker.ts';
 import { limits } from '../core/limits.ts';
 import { egressPolicyOf } from '../process/egress.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -86,6 +87,7 @@ export class ApiServer {
         egress: {
           refuses: (address, port) => egress.refuses(address, port),
           refusesUrl: (url) => egress.refusesUrl(url),
+          brokers: brokersOf(config.brokers),
         },
         isReadOnly,
       },

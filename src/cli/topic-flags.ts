@@ -6,6 +6,7 @@ import { backoffJson } from '../core/topic/backoff.ts';
 import type { TopicField } from '../core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../core/topic/fields.ts';
 import { apiName } from '../core/topic/settings.ts';
+import { targetJson } from '../core/topic/target.ts';
 import type { FlagNames } from './daemon/api-client.ts';
 import { Exit } from './exit.ts';
 import { parseHeaders } from './header-flag.ts';
@@ -15,6 +16,7 @@ export interface TopicFlags {
   readonly callback?: string;
   readonly pull?: boolean;
   readonly rule?: string;
+  readonly target?: string;
 }
 
 const gather = (text: string, all: readonly string[] | undefined): readonly string[] => [
@@ -54,7 +56,9 @@ export function withTopicFlags(command: Command): Command {
 
 export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {
   const values = flags as Readonly<Record<string, unknown>>;
-  const json: Record<string, unknown> = flags.pull === true ? { delivery: 'pull' } : {};
+  const json: Record<string, unknown> = {};
+  if (flags.pull === true) json['delivery'] = 'pull';
+  else if (flags.target !== undefined) json['delivery'] = 'mq';
   for (const { name, field, option } of fieldFlags) {
     const value = values[option.attributeName()];
     if (value !== undefined) json[name] = jsonOf(field.kind, option.long ?? '', value);
@@ -75,6 +79,8 @@ function jsonOf(kind: TopicField['kind'], flag: string, value: unknown): unknown
       return parseHeaders((value as readonly string[]).filter((text) => text !== ''));
     case 'backoff':
       return backoffOf(flag, value as string);
+    case 'target':
+      return targetOf(flag, value as string);
   }
 }
 
@@ -85,6 +91,12 @@ function listOf(text: string): string[] {
 function numberOf(flag: string, text: string): number {
   if (/^\d{1,9}(\.\d{1,9})?$/.test(text)) return Number(text);
   throw new Exit('usage', `${flag}: invalid number "${text}"; write digits`);
+}
+
+function targetOf(flag: string, text: string): unknown {
+  const target = targetJson(text);
+  if (target !== null) return target;
+  throw new Exit('usage', `${flag}: invalid target "${text}"; write BROKER/QUEUE or BROKER/EXCHANGE#KEY`);
 }
 
 function backoffOf(flag: string, text: string): unknown {

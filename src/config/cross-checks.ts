@@ -3,6 +3,7 @@
 
 import ipaddr from 'ipaddr.js';
 import { parseAlertHook } from '../core/alert-hook.ts';
+import { parseBroker } from '../core/broker.ts';
 import { leastDescriptors } from '../core/call-accounts.ts';
 import { parseRange } from '../core/ip-range.ts';
 import { limits } from '../core/limits.ts';
@@ -47,6 +48,7 @@ export function crossCheck(
   checkRedis(config, problem);
   checkMail(config, problem, warning);
   checkHooks(config, problem);
+  checkBrokers(config, problem, warning);
   checkMysql(config, problem, warning);
   checkJournal(config, problem);
   if (config.standby && !hasBoth(config))
@@ -142,6 +144,23 @@ function checkHooks(config: Config, problem: Report): void {
   for (const name of config['alerts.defaultHooks'])
     if (!names.includes(name))
       problem('alerts.defaultHooks', `"${name}" is not a name of alerts.hooks; add the hook there`);
+}
+
+function checkBrokers(config: Config, problem: Report, warning: Report): void {
+  const names: string[] = [];
+  for (const [i, text] of config.brokers.entries()) {
+    const broker = parseBroker(text);
+    if (!broker.ok) {
+      problem('brokers', `item ${i + 1} ${broker.message}`);
+      continue;
+    }
+    const { name, secure, verifyTls } = broker.value;
+    if (names.includes(name)) problem('brokers', `"${name}" is named twice`);
+    names.push(name);
+    if (secure && !verifyTls)
+      warning('brokers', `dq does not check the certificate of ${name} (tls.rejectUnauthorized=false)`);
+  }
+  if (names.length > limits.brokersMax) problem('brokers', `must be at most ${limits.brokersMax} brokers`);
 }
 
 function checkMysql(config: Config, problem: Report, warning: Report): void {

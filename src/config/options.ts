@@ -272,6 +272,12 @@ export const options = {
   ),
   'smtp.from': text('', 'Sender address of mails', { defaultText: 'none' }),
   'alerts.emails': list([], 'Recipients of every alert, beside those of the topic'),
+  brokers: list(
+    [],
+    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ) or amqp10 (ActiveMQ)',
+    // Only before a broker: a URL may contain commas.
+    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+amqps?:\/\/)/ },
+  ),
   'alerts.hooks': list(
     [],
     'Receivers of alerts by HTTP: NAME=KIND+URL[#SECRET] with the kind webhook, slack, dingtalk, wecom or feishu',

@@ -1,7 +1,18 @@
-// What notifiers know about an endpoint: the origin of callback URLs. Merges the parts of several topics and
-// notifiers. Pure.
+// What notifiers know about an endpoint: the origin of callback URLs, or a broker. Merges the parts of
+// several topics and notifiers. Pure.
 
 import type { AttemptReason } from './job.ts';
+import type { TopicSettings } from './topic/topic.ts';
+
+/** Scheme, host and port of the callback URL; of delivery mq the broker: `broker:main`. '' = none. */
+export function originOf({
+  delivery,
+  callbackUrl,
+  target,
+}: Pick<TopicSettings, 'delivery' | 'callbackUrl' | 'target'>): string {
+  if (delivery === 'mq') return `broker:${target.broker}`;
+  return callbackUrl === '' ? '' : new URL(callbackUrl).origin;
+}
 
 /** Greatest durations of the counted groups, ms; longer ones are in the last group. A value within a group is
  *  off by at most half of it. */

@@ -10,8 +10,14 @@ export class FieldErrors {
     this.#errors.push(position === undefined ? { field, message } : { field, message, position });
   }
 
+  /** rejections so far */
+  get count(): number {
+    return this.#errors.length;
+  }
+
+  /** The field or one of its members. */
   has(field: string): boolean {
-    return this.#errors.some((error) => error.field === field);
+    return this.#errors.some((error) => error.field === field || error.field.startsWith(`${field}.`));
   }
 
   /** null when nothing was rejected. */

@@ -45,9 +45,9 @@ export const pullOwner: Owner = { instance: 0, incarnation: 0 };
 
 export const isPulled = ({ instance }: Owner): boolean => instance === pullOwner.instance;
 
-/** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. The last two are of
- *  pulled jobs. A call that a stop interrupts is not an attempt: its job is released. Series store
- *  positions: append only. */
+/** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. `lease_expired`
+ *  and `nacked` are of pulled jobs. `mq_…`: a broker rejected the message, or had no queue for it. A call
+ *  that a stop interrupts is not an attempt: its job is released. Series store positions: append only. */
 export const attemptReasons = [
   'blocked_address',
   'dns',
@@ -62,6 +62,8 @@ export const attemptReasons = [
   'rule',
   'lease_expired',
   'nacked',
+  'mq_refused',
+  'mq_unroutable',
 ] as const;
 export type AttemptReason = (typeof attemptReasons)[number];
 

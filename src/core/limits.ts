@@ -30,6 +30,8 @@ export const limits = {
   /** Hooks of a topic, and of the configuration: each is one request per mail, and they run at once. */
   topicHooksMax: 10,
   alertHooksMax: 50,
+  /** Brokers of the configuration: each notifier keeps one connection to each that a topic uses. */
+  brokersMax: 32,
   /** The longest delay: 3650 days. */
   delayMsMax: 3650 * 86_400_000,
   /** Failed attempts that an import may give a job. */

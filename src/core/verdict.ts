@@ -9,7 +9,15 @@ import type { Topic } from './topic/topic.ts';
 /** Outcomes without a whole reply; no topic setting changes them. */
 export type TransportReason = Extract<
   AttemptReason,
-  'blocked_address' | 'dns' | 'connect' | 'tls' | 'timeout' | 'reset' | 'protocol'
+  | 'blocked_address'
+  | 'dns'
+  | 'connect'
+  | 'tls'
+  | 'timeout'
+  | 'reset'
+  | 'protocol'
+  | 'mq_refused'
+  | 'mq_unroutable'
 >;
 
 export interface CallReply {
@@ -27,8 +35,11 @@ export interface CallReply {
   readonly cut: boolean;
 }
 
-/** How one call ended. */
-export type CallOutcome = { readonly kind: 'no_reply'; readonly reason: TransportReason } | CallReply;
+/** How one call ended. `confirmed`: the broker has confirmed the message. */
+export type CallOutcome =
+  | { readonly kind: 'no_reply'; readonly reason: TransportReason }
+  | { readonly kind: 'confirmed' }
+  | CallReply;
 
 export interface Failure {
   readonly outcome: 'failed';
@@ -50,6 +61,7 @@ export function judge(
 ): Verdict {
   if (outcome.kind === 'no_reply')
     return { outcome: 'failed', reason: outcome.reason, noMoreAttempts: null, retryAfterMs: 0 };
+  if (outcome.kind === 'confirmed') return { outcome: 'delivered' };
   const reason = faultOf(topic, rule, call.attempt, outcome);
   if (reason === null) return { outcome: 'delivered' };
   return {

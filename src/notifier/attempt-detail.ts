@@ -30,6 +30,7 @@ export function failureDetail({
 }: FailedCall): Pick<AttemptRecord, 'detail' | 'ruleValues' | 'replyHeaders'> {
   if (outcome.kind === 'no_reply')
     return detail === '' ? {} : { detail: printableExcerpt(detail, notifierLimits.detailMax) };
+  if (outcome.kind === 'confirmed') return {};
   const { replyHeadersMax, replyHeaderMax } = notifierLimits;
   const replyHeaders = headerLines(outcome, replyHeadersMax, replyHeaderMax);
   return {

@@ -8,6 +8,7 @@
 // notifierLimits.slowCallMs, its topic gets probes only, and the last slots are kept for topics in good
 // standing that run no call.
 
+import type { Broker } from '../core/broker.ts';
 import type { CapacityReason } from '../core/capacity-reasons.ts';
 import type { AttemptReason, ReservedJob } from '../core/job.ts';
 import { isSameCapacity, LayeredCapacities, type TopicCapacity } from '../core/layered-capacities.ts';
@@ -39,6 +40,7 @@ export type Gain = 'slots' | 'topics' | 'grants';
 
 export interface CapacityOptions {
   readonly topics: Pick<TopicBook, 'get' | 'all' | 'isUnreadable'>;
+  readonly brokers: ReadonlyMap<string, Broker>;
   readonly log: Log;
   /** number of this notifier, and how many notifiers share a topic's concurrency and rate */
   readonly index: number;
@@ -76,7 +78,7 @@ export class Capacity {
     const { topics, log, slots, openFilesMax, lookups, leaseMarginMs } = options;
     const share = new NotifierShare(options);
     this.#budget = new CallBudget({ slots, openFilesMax, onSlow: (...slow) => this.#onSlow(...slow) });
-    this.#targets = new TopicTargets(topics, share, log);
+    this.#targets = new TopicTargets(topics, share, options.brokers, log);
     this.#rates = new TopicRates(topics, share);
     this.#probes = new Probes(this.#budget);
     this.#queued = new QueuedTargets({ lookups, log, onTurn: () => options.onGain('topics') });

@@ -110,9 +110,9 @@ function judgeSocket(socket: Socket, egress: ConnectorOptions['egress'], port: n
   return reason === null ? null : new DialError('blocked_address', reason);
 }
 
-/** Returns only judged addresses, so no second answer of the resolver is ever dialled. One forbidden
- *  address rejects the name: which address is dialled would be chance. */
-function judgingLookup(
+/** For sockets. Returns only judged addresses, so no second answer of the resolver is ever dialled. One
+ *  forbidden address rejects the name: which address is dialled would be chance. */
+export function judgingLookup(
   egress: ConnectorOptions['egress'],
   port: number,
   find: (name: string, found: Found) => void,

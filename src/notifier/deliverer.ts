@@ -3,10 +3,11 @@
 // (job-starter.ts).
 
 import { hostname } from 'node:os';
+import type { Brokers } from '../broker/brokers.ts';
 import { type Clock, createClock } from '../core/calendar.ts';
 import { reasonOf } from '../core/errors.ts';
 import { deadlineOf, optionsIn, withOptions } from '../core/extension.ts';
-import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
+import type { AttemptRecord, JobKey, ReservedJob, Version } from '../core/job.ts';
 import { childOf } from '../core/trace-context.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import type { CallFacts } from '../process/call-facts.ts';
@@ -15,7 +16,8 @@ import { printableExcerpt } from '../runtime/printable-text.ts';
 import { beforeDeadline, type Settlement, settle } from '../use-cases/settle-delivery.ts';
 import { failureDetail, waitAfter } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
-import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
+import { brokerMessageOf } from './broker-message.ts';
+import { Call, type CallEnd, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
 import { callRequestOf } from './call-request.ts';
 import type { Capacity } from './capacity.ts';
@@ -41,6 +43,7 @@ interface Ended {
 export interface DelivererOptions {
   readonly ctx: RoleContext;
   readonly pools: Pools;
+  readonly brokers: Pick<Brokers, 'publish'>;
   readonly capacity: Capacity;
   readonly settler: Settler;
   readonly endpoints: EndpointCalls;
@@ -68,7 +71,7 @@ export class Deliverer {
   readonly #running = new Map<
     Held,
     {
-      readonly call: Call;
+      readonly call: { interrupt(): void };
       readonly running: RunningCall;
       readonly counted: TopicCalls | null;
       readonly startedAt: number;
@@ -95,7 +98,7 @@ export class Deliverer {
   }
 
   call(held: Held, target: TopicTarget): void {
-    const { pools, capacity, endpoints } = this.#options;
+    const { capacity, endpoints } = this.#options;
     const startedAt = storageNow(held);
     const running = capacity.started(target);
     const counted = endpoints.of(held.job.topic, target.origin, startedAt);
@@ -107,17 +110,31 @@ export class Deliverer {
       if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
       this.#ended.push({ held, target, running, counted, startedAt, end, durationMs, detail, traceparent });
     };
-    let request: CallRequest;
     try {
-      const { version } = this.#options.ctx;
-      const clock = this.#clock;
-      request = callRequestOf(held.job, target, { nowMs: startedAt, clock, version, pools, traceparent });
+      const call = this.#start(held.job, target, startedAt, traceparent, onEnd);
+      this.#running.set(held, { call, running, counted, startedAt });
     } catch (error) {
       // The next request would fail, too. A failed attempt is visible, and attempts end.
       onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
-      return;
     }
-    this.#running.set(held, { call: new Call(pools, request, onEnd), running, counted, startedAt });
+  }
+
+  /** Throws where the request or message cannot be built. `nowMs`: storage clock */
+  #start(
+    job: ReservedJob,
+    target: TopicTarget,
+    nowMs: number,
+    traceparent: string | undefined,
+    onEnd: OnEnd,
+  ): { interrupt(): void } {
+    const { pools, brokers, ctx } = this.#options;
+    const { topic } = target;
+    if (topic.delivery === 'mq') {
+      const message = brokerMessageOf(job, topic, { nowMs, traceparent });
+      return brokers.publish({ target: topic.target, message, timeoutMs: topic.timeoutMs, onEnd });
+    }
+    const context = { nowMs, clock: this.#clock, version: ctx.version, pools, traceparent };
+    return new Call(pools, callRequestOf(job, target, context), onEnd);
   }
 
   /** Ends every running call without an outcome, and releases its job. The receiver may have got the

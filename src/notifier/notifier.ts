@@ -4,10 +4,12 @@
 // reserved job to a call), deliverer.ts (calls), settler.ts (outcomes).
 // Invariant: a partition that does not answer keeps no other waiting.
 
+import { Brokers } from '../broker/brokers.ts';
 import { openFilesMax } from '../config/open-files.ts';
+import { brokersOf } from '../core/broker.ts';
 import { createClock } from '../core/calendar.ts';
 import type { CapacityReason } from '../core/capacity-reasons.ts';
-import { type EndpointPart, mergeEndpoints } from '../core/endpoint.ts';
+import { type EndpointPart, mergeEndpoints, originOf } from '../core/endpoint.ts';
 import { limits } from '../core/limits.ts';
 import { reaches } from '../core/token.ts';
 import type { Partition } from '../ports/job-store.ts';
@@ -19,6 +21,7 @@ import type { Role, RoleContext } from '../process/role.ts';
 import type { TestCall, TestCallResult } from '../process/test-call.ts';
 import { Loop } from '../runtime/loop.ts';
 import { AttemptFeed } from './attempt-feed.ts';
+import { brokerDialing } from './broker-dialing.ts';
 import { Capacity, type Gain } from './capacity.ts';
 import { Deliverer } from './deliverer.ts';
 import { EndpointCalls } from './endpoint-calls.ts';
@@ -42,6 +45,7 @@ class Notifier implements Role {
   readonly url = null;
   readonly #ctx: RoleContext;
   readonly #pools: Pools;
+  readonly #brokers: Brokers;
   readonly #isolation = new PoisonIsolation();
   readonly #failures: PartitionFailures;
   readonly #settler: Settler;
@@ -73,6 +77,14 @@ class Notifier implements Role {
     this.#failures = new PartitionFailures(log);
     const trial = new TrialPass(ctx.link);
     this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx), trial, slots, seams });
+    const { lookups } = this.#pools;
+    const brokers = brokersOf(ctx.config.brokers);
+    const toBrokers = egressPolicyOf(ctx.config, { ...ctx, isForBrokers: true });
+    this.#brokers = new Brokers({
+      brokers,
+      dialingTo: (port) => brokerDialing(toBrokers, lookups, port),
+      name: ctx.title,
+    });
     this.#settler = new Settler({
       ...{ jobs: ctx.store.jobs, log, counters: ctx.counters, metrics },
       lateMax: slots,
@@ -80,7 +92,7 @@ class Notifier implements Role {
       onSettled: () => this.#onSettled(),
     });
     this.#capacity = new Capacity({
-      ...{ topics: ctx.topics, log, index: ctx.index, count: ctx.count, slots },
+      ...{ topics: ctx.topics, brokers, log, index: ctx.index, count: ctx.count, slots },
       leaseMarginMs: ctx.config['lease.margin'],
       pollCeilingMs: ctx.config.pollCeiling,
       openFilesMax: openFilesMax(),
@@ -100,7 +112,7 @@ class Notifier implements Role {
     this.#facts = new CallFacts(ctx.link);
     this.#deliverer = new Deliverer({
       ...{ ctx, capacity, settler, pools: this.#pools, endpoints: this.#endpoints, feed: this.#feed },
-      facts: this.#facts,
+      ...{ facts: this.#facts, brokers: this.#brokers },
       onEnded: () => this.#onEnded(),
     });
     this.#leadership = new Leadership({
@@ -198,7 +210,7 @@ class Notifier implements Role {
       });
     await this.#feed.flush();
     this.#facts.close();
-    await this.#pools.close();
+    await Promise.all([this.#pools.close(), this.#brokers.close()]);
   }
 
   /** Resolves when the condition holds or the time has come; checks after every end of a call and every
@@ -282,7 +294,8 @@ class Notifier implements Role {
   #testCall(asked: TestCall): Promise<TestCallResult> {
     const { clock, config, version } = this.#ctx;
     return testCall(asked, {
-      ...{ pools: this.#pools, now: () => clock.now(), version, clock: createClock(config.timezone) },
+      ...{ pools: this.#pools, brokers: this.#brokers, now: () => clock.now(), version },
+      clock: createClock(config.timezone),
       retryUnitMs: config['retry.unit'],
     });
   }
@@ -290,9 +303,9 @@ class Notifier implements Role {
   /** Of the topics that the caller may see. The most recently called first. */
   #endpointsOf({ topic, topics }: Questions['endpoints']['params']): readonly EndpointPart[] {
     // Of its settings: this notifier may not have called it.
-    const url = topic === null ? null : this.#ctx.topics.get(topic)?.callbackUrl;
-    if (url === undefined || url === '') return [];
-    const origin = url === null ? null : new URL(url).origin;
+    const known = topic === null ? null : this.#ctx.topics.get(topic);
+    const origin = known === null ? null : known === undefined ? '' : originOf(known);
+    if (origin === '') return [];
     const nowMs = this.#ctx.clock.now();
     const parts = [...this.#endpoints.all()]
       .filter((calls) => origin === null || calls.origin === origin)

@@ -98,6 +98,11 @@ export class Pools {
     return topic.dangerouslySkipTlsVerify ? 'unverified' : 'verified';
   }
 
+  /** For connections that are not made here. */
+  get lookups(): NameLookups {
+    return this.#lookups;
+  }
+
   /** Whether the look-up of this host name waits for its turn. */
   isLookupQueued(hostname: string): boolean {
     return this.#lookups.isQueued(hostname);

@@ -1,8 +1,11 @@
 // Makes the test call that an operator asks for: one real callback under the egress policy, signed as always,
-// with the header `dq-test: true`.
+// with the header `dq-test: true`; with delivery mq one message with that property.
 // Invariant: it changes nothing: no job, no statistics, no metric, no log line of an attempt, no health of
 // the topic or its origin, no sample.
 
+import type { Brokers } from '../broker/brokers.ts';
+import type { PublicationOptions, PublishEnd } from '../broker/publication.ts';
+import { formatTarget } from '../core/broker.ts';
 import type { Clock } from '../core/calendar.ts';
 import type { ReservedJob } from '../core/job.ts';
 import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
@@ -12,6 +15,7 @@ import type { TestCall, TestCallResult } from '../process/test-call.ts';
 import { printable, printableExcerpt } from '../runtime/printable-text.ts';
 import { settle } from '../use-cases/settle-delivery.ts';
 import { headerLines, ruleTexts } from './attempt-detail.ts';
+import { brokerMessageOf } from './broker-message.ts';
 import { Call, type CallEnd, type CallRequest } from './call-back.ts';
 import { callRequestOf } from './call-request.ts';
 import { notifierLimits } from './limits.ts';
@@ -20,6 +24,7 @@ import { TimedCaller } from './timed-caller.ts';
 
 export interface TestCallOptions {
   readonly pools: Pick<Pools, 'dispatch' | 'checkFor'>;
+  readonly brokers: Pick<Brokers, 'publish'>;
   /** storage clock, epoch ms */
   readonly now: () => number;
   readonly clock: Clock;
@@ -39,6 +44,7 @@ interface Ended {
 export async function testCall(given: TestCall, options: TestCallOptions): Promise<TestCallResult> {
   const { pools, now, clock, version, retryUnitMs } = options;
   const { topic } = given;
+  if (topic.delivery === 'mq') return testPublication(given, options);
   const url = new URL(topic.callbackUrl);
   const target = { topic, origin: url.origin, path: url.pathname + url.search };
   const nowMs = now();
@@ -70,6 +76,51 @@ export async function testCall(given: TestCall, options: TestCallOptions): Promi
     phases,
     verdict: verdictOf(topic, rule, end, detail, now(), retryUnitMs),
     ruleValues: end.kind === 'replied' && rule !== null ? ruleTexts(rule, end, 1) : null,
+  };
+}
+
+/** Publishes one message with the property `dq-test: true`. */
+async function testPublication(
+  given: TestCall,
+  { brokers, now, retryUnitMs }: TestCallOptions,
+): Promise<TestCallResult> {
+  const { topic } = given;
+  const nowMs = now();
+  const built = brokerMessageOf(jobOf(given, nowMs), topic, { nowMs, traceparent: undefined });
+  const message = { ...built, properties: { ...built.properties, 'dq-test': 'true' } };
+  const timeoutMs = Math.min(topic.timeoutMs, notifierLimits.testCallMsMax);
+  const { end, durationMs, detail } = await new Promise<{
+    readonly end: PublishEnd;
+    readonly durationMs: number;
+    readonly detail: string;
+  }>((resolve) => {
+    const onEnd: PublicationOptions['onEnd'] = (...[end, durationMs, detail]) =>
+      resolve({ end, durationMs, detail });
+    brokers.publish({ target: topic.target, message, timeoutMs, onEnd });
+  });
+  return {
+    request: {
+      method: 'PUBLISH',
+      url: formatTarget(topic.target),
+      headers: Object.fromEntries(
+        Object.entries({ 'message-id': message.id, ...message.properties }).map(([name, value]) => [
+          name,
+          String(value),
+        ]),
+      ),
+      body: given.body,
+    },
+    reply: null,
+    phases: {
+      lookupMs: null,
+      connectMs: null,
+      tlsMs: null,
+      waitMs: null,
+      readMs: null,
+      totalMs: Math.round(durationMs),
+    },
+    verdict: verdictOf(topic, null, end, detail, now(), retryUnitMs),
+    ruleValues: null,
   };
 }
 

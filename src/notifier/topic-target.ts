@@ -10,6 +10,9 @@
 // Restricted topics get probes only (probes.ts). A topic that was ailing then ramps: it gets a part of its
 // concurrency and rate, which grows, so that its backlog does not overload an endpoint that just came back.
 
+import { unknownBroker } from '../broker/brokers.ts';
+import type { Broker } from '../core/broker.ts';
+import { originOf } from '../core/endpoint.ts';
 import type { AttemptReason } from '../core/job.ts';
 import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
 import type { KnownTopic, Topic } from '../core/topic/topic.ts';
@@ -44,9 +47,11 @@ export interface Judged {
 export class TopicTarget {
   readonly topic: Topic;
   readonly rule: Rule | null;
+  /** as originOf */
   readonly origin: string;
+  /** '' with delivery mq */
   readonly hostname: string;
-  /** path and query */
+  /** path and query; '' with delivery mq */
   readonly path: string;
   /** Calls at once that this notifier may make for the topic in good standing. */
   readonly share: number;
@@ -66,19 +71,26 @@ export class TopicTarget {
   #successMs = 0;
 
   /** `share`: calls at once. Throws where the registry holds what no registration accepts, or what cannot be
-   *  decrypted. */
-  constructor(known: KnownTopic, share: number, healthOf: (origin: string) => OriginHealth) {
+   *  decrypted, and for a broker that the configuration lacks. */
+  constructor(
+    known: KnownTopic,
+    share: number,
+    brokers: ReadonlyMap<string, Broker>,
+    healthOf: (origin: string) => OriginHealth,
+  ) {
     const topic = known.open();
-    const url = new URL(topic.callbackUrl);
+    if (topic.delivery === 'mq' && !brokers.has(topic.target.broker))
+      throw new Error(unknownBroker(topic.target.broker));
+    const url = topic.delivery === 'mq' ? null : new URL(topic.callbackUrl);
     const rule = topic.retryIf === '' ? null : parseRule(topic.retryIf);
     if (rule !== null && !rule.ok) throw new Error(`retryIf: ${rule.message}`);
     this.topic = topic;
     this.rule = rule === null ? null : rule.rule;
-    this.origin = url.origin;
-    this.hostname = url.hostname;
-    this.path = url.pathname + url.search;
+    this.origin = originOf(topic);
+    this.hostname = url?.hostname ?? '';
+    this.path = url === null ? '' : url.pathname + url.search;
     this.share = share;
-    this.#health = healthOf(url.origin);
+    this.#health = healthOf(this.origin);
   }
 
   get health(): OriginHealth {

@@ -1,6 +1,7 @@
 // Owns the target of each topic that was called, the health of each origin, and the names of topics that
 // cannot be called. The jobs of such a name are held: they are not reserved until the topic book changes.
 
+import type { Broker } from '../core/broker.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -11,6 +12,7 @@ import { TopicTarget } from './topic-target.ts';
 export class TopicTargets {
   readonly #topics: Pick<TopicBook, 'get'>;
   readonly #share: NotifierShare;
+  readonly #brokers: ReadonlyMap<string, Broker>;
   readonly #log: Log;
   readonly #targets = new Map<string, TopicTarget>();
   /** By origin, as long as a target uses it. */
@@ -18,9 +20,15 @@ export class TopicTargets {
   /** Names whose jobs are held, with the reason why the topic cannot be called; null: no such topic. */
   readonly #held = new Map<string, string | null>();
 
-  constructor(topics: Pick<TopicBook, 'get'>, share: NotifierShare, log: Log) {
+  constructor(
+    topics: Pick<TopicBook, 'get'>,
+    share: NotifierShare,
+    brokers: ReadonlyMap<string, Broker>,
+    log: Log,
+  ) {
     this.#topics = topics;
     this.#share = share;
+    this.#brokers = brokers;
     this.#log = log;
   }
 
@@ -38,7 +46,7 @@ export class TopicTargets {
    *  the topic. */
   build(name: string): TopicTarget | null | undefined {
     const topic = this.#topics.get(name);
-    if (topic === undefined || topic.delivery !== 'push' || this.#held.has(name)) return undefined;
+    if (topic === undefined || topic.delivery === 'pull' || this.#held.has(name)) return undefined;
     try {
       const target = this.#targetOf(topic);
       if (topic.dangerouslySkipTlsVerify)
@@ -86,9 +94,9 @@ export class TopicTargets {
   failureOf(name: string): string | null {
     const topic = this.#topics.get(name);
     if (this.#held.has(name)) return this.#held.get(name) ?? null;
-    if (topic === undefined || topic.delivery !== 'push' || this.#targets.has(name)) return null;
+    if (topic === undefined || topic.delivery === 'pull' || this.#targets.has(name)) return null;
     try {
-      new TopicTarget(topic, this.#share.callsOf(topic), () => new OriginHealth());
+      this.#create(topic, () => new OriginHealth());
       return null;
     } catch (error) {
       return messageOf(error);
@@ -96,11 +104,15 @@ export class TopicTargets {
   }
 
   #targetOf(topic: KnownTopic): TopicTarget {
-    return new TopicTarget(topic, this.#share.callsOf(topic), (origin) => {
+    return this.#create(topic, (origin) => {
       const health = this.#origins.get(origin) ?? new OriginHealth();
       this.#origins.set(origin, health);
       return health;
     });
+  }
+
+  #create(topic: KnownTopic, healthOf: (origin: string) => OriginHealth): TopicTarget {
+    return new TopicTarget(topic, this.#share.callsOf(topic), this.#brokers, healthOf);
   }
 }
 

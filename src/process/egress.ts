@@ -6,6 +6,7 @@ import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { type Config, compatPortsOf } from '../config/options.ts';
+import { brokersOf } from '../core/broker.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
@@ -18,11 +19,13 @@ export interface EgressSources {
   /** of this process */
   readonly listening?: Endpoint;
   readonly shards?: RoleContext['shards'];
+  /** dq itself dials the brokers of the configuration, and callbacks must not */
+  readonly isForBrokers?: boolean;
 }
 
 export function egressPolicyOf(
   config: Config,
-  { link, listening, shards }: EgressSources = {},
+  { link, listening, shards, isForBrokers = false }: EgressSources = {},
 ): EgressPolicy {
   const address = config['server.host'];
   const own: Endpoint[] = [{ address, port: config['server.port'] }];
@@ -41,6 +44,7 @@ export function egressPolicyOf(
   // A callback to one of them could write mails, or guess passwords.
   const [smtp, mysql] = [parseSmtpUrl(config['smtp.url']), parseMysqlUrl(config['mysql.url'])];
   for (const server of [smtp, mysql]) if (server.ok) addServer(own, server.value);
+  if (!isForBrokers) for (const broker of brokersOf(config.brokers).values()) addServer(own, broker);
   // Of a group only the named members: the others are known to its connection alone.
   const known = new Set<string>();
   const addRedis = (url: string) => {

@@ -2,7 +2,7 @@
 // only the listed values, so their number is bounded; a comment names the bound of a label with free values
 // (null).
 
-import type { AttemptReason } from '../core/job.ts';
+import { attemptReasons } from '../core/job.ts';
 import type { ChangeKind } from '../core/journal/change.ts';
 
 /** null: any text */
@@ -36,22 +36,7 @@ function histogram(help: string, bounds: readonly number[]) {
   return { type: 'histogram', help, labels: [], bounds } as const;
 }
 
-const reasons = [
-  'none',
-  'blocked_address',
-  'dns',
-  'connect',
-  'tls',
-  'timeout',
-  'reset',
-  'protocol',
-  'status',
-  'reply_too_large',
-  'empty_reply',
-  'rule',
-  'lease_expired',
-  'nacked',
-] as const satisfies readonly (AttemptReason | 'none')[];
+const reasons = ['none', ...attemptReasons] as const;
 
 const changeKinds = [
   ...(['accepted', 'moved', 'retried', 'dead', 'ended', 'alert', 'restored'] as const),

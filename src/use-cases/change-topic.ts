@@ -230,13 +230,14 @@ export function topicUnreadable(name: string, cause?: unknown): DqError {
   );
 }
 
-/** Throws DqError topic_not_push. */
-export function requireCallback({ topic, delivery }: Pick<Topic, 'topic' | 'delivery'>): void {
-  if (delivery === 'push') return;
-  throw new DqError(
-    'topic_not_push',
-    `topic ${topic}: its delivery is "${delivery}"; dq makes no call for it`,
-  );
+/** Throws DqError topic_not_push for a topic without a delivery of these. */
+export function requireDelivery(
+  { topic, delivery }: Pick<Topic, 'topic' | 'delivery'>,
+  ...deliveries: readonly Topic['delivery'][]
+): void {
+  if (deliveries.includes(delivery)) return;
+  const what = deliveries.includes('mq') ? 'sends nothing' : 'makes no call';
+  throw new DqError('topic_not_push', `topic ${topic}: its delivery is "${delivery}"; dq ${what} for it`);
 }
 
 export function topicNotFound(name: string): DqError {

@@ -12,7 +12,8 @@ const topic: Topic = {
   ...{ topic: 't', callbackUrl: 'http://127.0.0.1/', state: 'active', secrets: [] },
   ...{ revision: 1, createdAt: 0, updatedAt: 0 },
 };
-const targetOf = () => new TopicTarget({ ...topic, open: () => topic }, 32, () => new OriginHealth());
+const targetOf = () =>
+  new TopicTarget({ ...topic, open: () => topic }, 32, new Map(), () => new OriginHealth());
 const budgetOf = (openFilesMax: number | null = null) =>
   new CallBudget({ slots: 16, openFilesMax, onSlow: () => {} });
 const later = notifierLimits.slowCallMs;

@@ -30,6 +30,7 @@ const capacityOf = (book: object, more: Partial<CapacityOptions> = {}) =>
   new Capacity({
     topics: book as TopicBook,
     log: silentLog,
+    brokers: new Map(),
     index: 0,
     count: 1,
     slots: 100,

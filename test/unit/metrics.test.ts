@@ -97,7 +97,7 @@ it('counters: possible combinations of known labels begin at 0', async () => {
   const attempts = linesOf(text, 'dq_attempts_total');
   expect(attempts).toContain('dq_attempts_total{verdict="ack",reason="none"} 0');
   expect(attempts).toContain('dq_attempts_total{verdict="bury",reason="rule"} 0');
-  expect(attempts).toHaveLength(1 + 2 * 13);
+  expect(attempts).toHaveLength(1 + 2 * 15);
   expect(linesOf(text, 'dq_jobs{')).toEqual([]);
 });
 

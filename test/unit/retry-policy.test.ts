@@ -96,7 +96,7 @@ describe('a configured backoff', () => {
 
   function parseBackoff(input: unknown) {
     const errors = new FieldErrors();
-    const value = parse(input, 'backoff', errors, { refusesUrl: () => null });
+    const value = parse(input, 'backoff', errors, { refusesUrl: () => null, brokers: new Map() });
     return { value, message: errors.error()?.message };
   }
 

@@ -11,7 +11,8 @@ const egress = createEgressPolicy({
   own: [{ address: '127.0.0.1', port: 6789 }],
   localAddresses: () => [],
 });
-const parse = (json: unknown, complete = false) => parseTopicInput(json, egress, complete);
+const policy = { refusesUrl: egress.refusesUrl, brokers: new Map([['main', null]]) };
+const parse = (json: unknown, complete = false) => parseTopicInput(json, policy, complete);
 
 /** The rejected fields, or the settings. */
 function fieldsOf(json: unknown): readonly string[] | object {

@@ -15,7 +15,7 @@ import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/planned-attempts.ts';
 import { placesOf } from '../../core/shard-list.ts';
 import { maskedValue } from '../../core/topic/settings.ts';
-import { getTopic, requireCallback } from '../../use-cases/change-topic.ts';
+import { getTopic, requireDelivery } from '../../use-cases/change-topic.ts';
 import { cancelJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
@@ -105,7 +105,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
       const [job, topic] = await Promise.all([store.jobs.get(key), getTopic(registry, key.topic)]);
       if (job === null) throw await absentJob(topics, key.topic);
       if (topic === null) throw new DqError('topic_not_found', `topic ${key.topic} is not registered`);
-      requireCallback(topic);
+      requireDelivery(topic, 'push');
       const target = new URL(topic.callbackUrl);
       const { path, body, contentType } = callbackRequest(
         job,

@@ -1,6 +1,7 @@
 // dq topic: registers, shows, changes, pauses and deletes topics.
 
 import type { Command } from 'commander';
+import { formatTarget, type Target } from '../../core/broker.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/trial-secret.ts';
 import type { ApiCall, ApiReply } from '../daemon/api-client.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
@@ -101,7 +102,7 @@ async function list(flags: ListFlags): Promise<void> {
     ['TOPIC', 'STATE', 'DELAY', 'PRIORITY', 'CALLBACK', 'OWNER', 'TITLE'],
     topics.map((topic) =>
       ['topic', 'state', 'delay', 'priority', 'callbackUrl', 'owner', 'title'].map((name) =>
-        shown(topic[name]),
+        shown(name === 'callbackUrl' ? placeOf(topic) : topic[name]),
       ),
     ),
   );
@@ -121,6 +122,11 @@ async function get(topic: string, flags: DaemonOptions): Promise<void> {
     ]);
 }
 
+/** Where the jobs go. */
+function placeOf({ delivery, callbackUrl, target }: Topic): unknown {
+  return delivery === 'mq' ? formatTarget(target as Target) : callbackUrl;
+}
+
 function shown(value: unknown): string {
   if (Array.isArray(value)) return value.map(shown).join(', ');
   if (typeof value !== 'object' || value === null) return String(value ?? '');
@@ -130,8 +136,8 @@ function shown(value: unknown): string {
 async function addTopic(topic: string, flags: AddFlags): Promise<void> {
   const secret = secretOf(flags);
   const settings = topicJsonOf(flags);
-  if (!('callbackUrl' in settings) && settings['delivery'] !== 'pull')
-    throw new Exit('usage', 'give --callback with the URL that dq calls, or --pull');
+  if (!('callbackUrl' in settings) && !['pull', 'mq'].includes(String(settings['delivery'])))
+    throw new Exit('usage', 'give --callback with the URL that dq calls, --target, or --pull');
   const json = { topic, ...settings, ...(secret === undefined ? {} : { secret }) };
   const call = { method: 'POST', path: ['v1', 'topics'], json } as const;
   const reply = await written<{ secret: string }>(flags, call).catch((error: unknown) => {

@@ -11,20 +11,22 @@ import { limits } from '../limits.ts';
 import { isMailAddress, mailAddressPattern } from '../mail-address.ts';
 import { parseRule } from '../rule/reply-rule.ts';
 
-/** Decides whether dq may call a URL. */
-export type UrlPolicy = Pick<EgressPolicy, 'refusesUrl'>;
+/** Decides whether dq may call a URL, and knows the brokers of the configuration by name. */
+export type TopicPolicy = Pick<EgressPolicy, 'refusesUrl'> & {
+  readonly brokers: ReadonlyMap<string, unknown>;
+};
 
 export type FieldParser<T> = (
   value: unknown,
   field: string,
   errors: FieldErrors,
-  policy: UrlPolicy,
+  policy: TopicPolicy,
 ) => T | undefined;
 
 export interface TopicField<T = unknown> {
   /** How the command line reads the flag's text: as it is, as a number, comma-separated, `name: value`, as a
-   *  backoff. */
-  readonly kind: 'text' | 'number' | 'boolean' | 'list' | 'headers' | 'backoff';
+   *  backoff, as a target. */
+  readonly kind: 'text' | 'number' | 'boolean' | 'list' | 'headers' | 'backoff' | 'target';
   readonly parse: FieldParser<T>;
   /** the value in the API's JSON; as it is when absent */
   print?(value: T): unknown;
@@ -208,7 +210,7 @@ export function url(max: number, help: string, more: More = {}): TopicField<stri
 }
 
 /** Never the URL itself: a query can hold a credential. */
-function urlProblem(value: string, max: number, policy: UrlPolicy): string | null {
+function urlProblem(value: string, max: number, policy: TopicPolicy): string | null {
   // The WHATWG parser drops blanks, tabs and line breaks silently.
   if (/[\s\p{Cc}\p{Cs}]/u.test(value)) return 'must not contain blanks; percent-encode them';
   if (!URL.canParse(value) || value.length > max)

@@ -22,17 +22,19 @@ import {
   url,
 } from './field-kinds.ts';
 import { parseSecret } from './secrets.ts';
+import { target } from './target.ts';
 
 // biome-ignore format: one line per field
 export const topicFields = {
-  callbackUrl: url(2_048, 'http or https URL that dq calls for each job', { flag: '--callback <url>', defaultText: 'none', more: 'Needed with delivery `push`; `null` with `pull`' }),
+  callbackUrl: url(2_048, 'http or https URL that dq calls for each job', { flag: '--callback <url>', defaultText: 'none', more: 'Needed with delivery `push`; `null` with `pull` and `mq`' }),
   title: text(200, '', 'title for people', { flag: '--title <text>' }),
   owner: text(200, '', 'person or team that owns the topic', { flag: '--owner <text>' }),
-  delivery: choice(['push', 'pull'], 'push', 'push: dq calls callbackUrl; pull: clients take the jobs', { flag: '--delivery <delivery>', more: 'With `pull` the fields of a call (`callbackUrl`, `method`, `format`, `headers`, `timeout`, `retryIf`, `okStatus`, `emptyReply`, `concurrency`, `rate`, `dangerouslySkipTlsVerify`) must be left out. A change holds for the jobs that wait; calls and leases end as they began' }),
+  delivery: choice(['push', 'pull', 'mq'], 'push', 'push: dq calls callbackUrl; pull: clients take jobs; mq: to a broker', { flag: '--delivery <delivery>', more: 'With `pull` the fields of a call (`callbackUrl`, `method`, `format`, `headers`, `timeout`, `retryIf`, `okStatus`, `emptyReply`, `concurrency`, `rate`, `dangerouslySkipTlsVerify`) must be left out. With `mq` dq publishes the job to `target`, and `callbackUrl`, `method`, `retryIf`, `okStatus`, `emptyReply` and `dangerouslySkipTlsVerify` must be left out. A change holds for the jobs that wait; calls and leases end as they began' }),
+  target: target('broker and place that get the jobs of delivery mq', { flag: '--target <broker/to>', more: 'Needed with delivery `mq`. `broker` is a name of `brokers` in the configuration. With amqp091 `to` is a queue; with a `key` it is an exchange, and `key` the routing key. With amqp10 `to` is an address and `key` the subject. The flag reads `main/orders` and `main/events#order.created`' }),
   leaseMs: duration(limits.pullLeaseMsMin, limits.pullLeaseMsMax, 60_000, 'time that a client has for a job that it pulled', { name: 'lease', flag: '--lease <duration>', more: 'For delivery `pull`. A lease that ends without an answer is a failed attempt' }),
   method: choice(['POST', 'PUT', 'GET'], 'POST', 'HTTP method of callbacks; GET needs format form', { flag: '--method <method>' }),
   format: choice(['raw', 'form', 'message'], 'raw', 'raw: the body as pushed; form: its members as form fields', { flag: '--format <format>', more: 'With method GET the form fields go into the query. `message` is `raw`, and pushes of clients of sdmq and mykit-delay are stored as the whole message in JSON, not as its body alone' }),
-  headers: headers(16, 1_024, 'static headers of every callback', { flag: '--header <name: value>', more: 'They replace all earlier ones. Hop-by-hop headers and those that dq sets are rejected. Only callers with the scope `admin` see the values, others see `***`; `***` in a request keeps the stored value' }),
+  headers: headers(16, 1_024, 'static headers of every callback', { flag: '--header <name: value>', more: 'With delivery `mq` they are properties of the message. They replace all earlier ones. Hop-by-hop headers and those that dq sets are rejected. Only callers with the scope `admin` see the values, others see `***`; `***` in a request keeps the stored value' }),
   delayMs: duration(0, limits.delayMsMax, 0, 'delay of a push that gives none', { name: 'delay', flag: '--delay <duration>' }),
   timeoutMs: duration(100, 60_000, 3_000, 'time limit of one attempt, from name lookup to the last byte', { name: 'timeout', flag: '--timeout <duration>' }),
   retryIf: retryRule('retry rule: dq retries when it is true of the reply', { flag: '--rule <expression>' }),

@@ -6,7 +6,7 @@ import type { DqError } from '../errors.ts';
 import { FieldErrors } from '../field-errors.ts';
 import { suggest } from '../suggest.ts';
 import type { Backoff } from './backoff.ts';
-import type { TopicField, UrlPolicy } from './field-kinds.ts';
+import type { TopicField, TopicPolicy } from './field-kinds.ts';
 import { topicColumns, topicFields } from './fields.ts';
 import {
   defaultEmptyReply,
@@ -48,7 +48,7 @@ export const topicInputNames: ReadonlySet<string> = new Set([
 const setByDq: ReadonlySet<string> = new Set(['createdAt', 'updatedAt']);
 
 /** `complete`: POST and PUT, where a missing member takes its default. */
-export function parseTopicInput(json: unknown, policy: UrlPolicy, complete: boolean): TopicParsed {
+export function parseTopicInput(json: unknown, policy: TopicPolicy, complete: boolean): TopicParsed {
   const errors = new FieldErrors();
   const input = readInput(json, policy, errors);
   if (complete) checkTogether(completeSettings(input), input, errors);
@@ -56,7 +56,7 @@ export function parseTopicInput(json: unknown, policy: UrlPolicy, complete: bool
   return error === null ? { ok: true, input } : { ok: false, error };
 }
 
-function readInput(json: unknown, policy: UrlPolicy, errors: FieldErrors): TopicInput {
+function readInput(json: unknown, policy: TopicPolicy, errors: FieldErrors): TopicInput {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     errors.reject('body', 'must be a JSON object');
     return { settings: {} };
@@ -96,14 +96,19 @@ export function checkTogether(
   { settings: given }: TopicInput,
   errors: FieldErrors,
 ): void {
-  if (settings.delivery === 'pull') {
-    for (const key of callFields)
-      if (!isDefault(key, settings[key]))
-        errors.reject(apiName(key, topicFields[key]), 'delivery "pull" makes no calls; leave it out');
-    return;
-  }
-  // A callbackUrl that was rejected for another reason is missing here.
-  if (settings.callbackUrl === '' && !errors.has('callbackUrl')) errors.reject('callbackUrl', 'is needed');
+  const { delivery } = settings;
+  const isForm = settings.format === 'form';
+  // Its default depends on the format, which is then the mistake.
+  for (const key of unused[delivery])
+    if (!isDefault(key, settings[key]) && !(key === 'emptyReply' && isForm))
+      errors.reject(apiName(key, topicFields[key]), `not used with delivery "${delivery}"; leave it out`);
+  if (delivery === 'pull') return;
+  // One that was rejected for another reason is missing here.
+  const needed = delivery === 'mq' ? 'target' : 'callbackUrl';
+  const isMissing = delivery === 'mq' ? settings.target.broker === '' : settings.callbackUrl === '';
+  if (isMissing && !errors.has(needed)) errors.reject(needed, 'is needed');
+  if (delivery === 'mq' && isForm)
+    errors.reject('format', 'delivery "mq" publishes the body as pushed; use format "raw"');
   refuseNoPause(settings.backoff, settings, errors);
   const { method, format } = settings;
   if (method !== 'GET' || format === 'form') return;
@@ -114,23 +119,30 @@ export function checkTogether(
   );
 }
 
-/** What only a call needs. */
-const callFields = [
-  ...(['callbackUrl', 'method', 'format', 'headers', 'timeoutMs', 'retryIf', 'okStatus'] as const),
-  ...(['emptyReply', 'concurrency', 'rate', 'dangerouslySkipTlsVerify'] as const),
+/** What only a call by HTTP needs. */
+const httpFields: readonly Key[] = [
+  ...(['callbackUrl', 'method', 'retryIf', 'okStatus', 'emptyReply', 'dangerouslySkipTlsVerify'] as const),
 ];
+
+/** Fields that a delivery does not use. */
+const unused: Readonly<Record<TopicSettings['delivery'], readonly Key[]>> = {
+  push: ['target'],
+  pull: [...httpFields, 'target', 'format', 'headers', 'timeoutMs', 'concurrency', 'rate'],
+  mq: httpFields,
+};
 
 function isDefault(key: Key, value: unknown): boolean {
   return JSON.stringify(value) === JSON.stringify(topicDefaults[key]);
 }
 
-/** `settings` after a change of the delivery: a pull topic has no fields of a call. */
+/** `settings` after a change of the delivery: without the fields that it does not use. */
 export function withDelivery(
   settings: TopicSettings,
   delivery: TopicSettings['delivery'] = settings.delivery,
 ): TopicSettings {
-  if (delivery !== 'pull') return settings;
-  return { ...settings, ...Object.fromEntries(callFields.map((key) => [key, topicDefaults[key]])) };
+  if (delivery === settings.delivery) return settings;
+  const dropped: readonly Key[] = delivery === 'mq' ? [...unused.mq, 'format'] : unused[delivery];
+  return { ...settings, ...Object.fromEntries(dropped.map((key) => [key, topicDefaults[key]])) };
 }
 
 /** Replaces masked header values by those of `known`; null = no topic yet. Throws DqError for a masked value

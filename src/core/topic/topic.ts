@@ -36,9 +36,9 @@ export interface KnownTopic extends PlainTopic {
   open(): Topic;
 }
 
-/** Whether dq may call its callback URL now. */
+/** Whether dq may call its callback URL, or publish to its target, now. */
 export function isCalled({ state, delivery }: Pick<Topic, 'state' | 'delivery'>): boolean {
-  return state === 'active' && delivery === 'push';
+  return state === 'active' && delivery !== 'pull';
 }
 
 /** Wraps a decrypted topic. */

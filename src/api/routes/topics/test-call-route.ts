@@ -13,7 +13,7 @@ import {
   checkNamed,
   draftTopic,
   getTopic,
-  requireCallback,
+  requireDelivery,
   topicNotFound,
 } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
@@ -56,8 +56,8 @@ const TestCallReply = closed(
   {
     request: closed(
       {
-        method: text('HTTP method', 'POST'),
-        url: text('called URL', 'https://shop.example/dq'),
+        method: text('HTTP method; of delivery mq PUBLISH', 'POST'),
+        url: text('called URL; of delivery mq the target', 'https://shop.example/dq'),
         headers: Headers,
         body: text('sent body', '{}'),
       },
@@ -79,7 +79,7 @@ const TestCallReply = closed(
         ),
         Type.Null(),
       ],
-      { description: 'null: no whole reply came', examples: [null] },
+      { description: 'null: no whole reply came, or a broker has confirmed the message', examples: [null] },
     ),
     phases: closed(
       {
@@ -122,7 +122,8 @@ const TestCallReply = closed(
 const schema = {
   operationId: 'testCall',
   tags: ['topics'],
-  summary: 'Make one real call of a topic, or of a draft; nothing is stored or counted',
+  summary:
+    'Make one real call of a topic, or of a draft, or publish one message; nothing is stored or counted',
   description: `The call has the header dq-test: true and a signature. At most ${apiLimits.testCallsPerMinute} per minute. It waits for the topic's timeout, at most 30 s.`,
   params: closed(topicParam),
   body: TestCallInput,
@@ -146,7 +147,7 @@ export function testCallRoute(api: Api, { role, egress }: ApiContext, questions:
       if (Buffer.byteLength(body) > apiLimits.testBodyBytesMax)
         throw invalidField('body', `must be at most ${apiLimits.testBodyBytesMax} bytes`);
       const topic = await topicToCall(name, draft);
-      requireCallback(topic);
+      requireDelivery(topic, 'push', 'mq');
       checkContent({ contentType, body: Buffer.from(body), isLiteral: true }, topic, clock.now());
       if (config.noDeliveries)
         throw new DqError('unavailable', 'dq was started with --no-deliveries; start it without');

@@ -1,0 +1,284 @@
+// One connection to a broker by AMQP 0-9-1 (RabbitMQ). A message is delivered when the broker confirms it;
+// messages are mandatory, so one that reaches no queue is returned and fails.
+// Invariant: each exchange has a channel of its own, because an error of one message closes its channel with
+// everything that is unconfirmed on it.
+// While the broker blocks its publishers (memory or disk alarm) nothing is written: the broker would read it
+// after the alarm, when the attempts have long failed.
+
+import { type ConfirmChannel, type Connection, connect } from 'amqplib/callback_api';
+import type { Broker } from '../core/broker.ts';
+import { brokerLimits } from './limits.ts';
+import { openFailure } from './open-failure.ts';
+import type { Publication } from './publication.ts';
+import { BrokerError, checkConnected, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
+
+export const openAmqp091: OpenWire = async (broker, dialing, name, onLost) => {
+  const connection = await connected(broker, dialing, name);
+  try {
+    checkConnected(streamOf(connection), dialing);
+  } catch (error) {
+    connection.on('error', () => undefined);
+    connection.close();
+    throw error;
+  }
+  return new Amqp091Wire(connection, onLost);
+};
+
+function connected(broker: Broker, { lookup, check }: Dialing, name: string): Promise<Connection> {
+  const { host, port, secure, verifyTls, login, vhost } = broker;
+  check(host);
+  const place = {
+    ...{ protocol: secure ? 'amqps' : 'amqp', hostname: host, port, vhost: encodeURIComponent(vhost) },
+    username: login?.user ?? 'guest',
+    password: login?.password ?? 'guest',
+    heartbeat: brokerLimits.heartbeatMs / 1_000,
+  };
+  const socket = {
+    ...{ lookup, autoSelectFamily: true, noDelay: true, timeout: brokerLimits.openMsMax },
+    ...{ rejectUnauthorized: verifyTls, clientProperties: { connection_name: name } },
+  };
+  return new Promise((resolve, reject) => {
+    connect(place, socket, (error: Error | null, connection: Connection) => {
+      if (error !== null) reject(rejected(error) ?? openFailure(error));
+      else resolve(connection);
+    });
+  });
+}
+
+/** The broker ended the handshake: wrong password, unknown virtual host. null: another failure. */
+function rejected(error: Error): BrokerError | null {
+  const { message } = error;
+  if (!/terminated by server|ACCESS.REFUSED|NOT.ALLOWED|INVALID_PATH/.test(message)) return null;
+  return new BrokerError('mq_refused', message, { cause: error });
+}
+
+/** amqplib's types omit the socket. */
+function streamOf(connection: Connection): { readonly remoteAddress?: string } {
+  return (connection.connection as unknown as { readonly stream: { readonly remoteAddress?: string } })
+    .stream;
+}
+
+class Amqp091Wire implements Wire {
+  readonly #connection: Connection;
+  /** by exchange; '' is the exchange that routes to the queue of the key's name */
+  readonly #channels = new Map<string, ExchangeChannel>();
+  #isBlocked = false;
+  #onLost: () => void;
+
+  constructor(connection: Connection, onLost: () => void) {
+    this.#connection = connection;
+    this.#onLost = onLost;
+    let reason = 'the broker closed the connection';
+    connection.on('error', (error) => {
+      reason = error.message;
+    });
+    connection.on('close', (error) => this.#lost(error?.message ?? reason));
+    connection.on('blocked', () => {
+      this.#isBlocked = true;
+    });
+    connection.on('unblocked', () => {
+      this.#isBlocked = false;
+      for (const channel of this.#channels.values()) channel.flush();
+    });
+  }
+
+  publish(publication: Publication): void {
+    const { to, key } = publication.target;
+    const exchange = key === null ? '' : to;
+    const channel = this.#channels.get(exchange) ?? this.#open(exchange);
+    if (channel !== null) channel.publish(publication);
+    else
+      fail(
+        publication,
+        new BrokerError(
+          'connect',
+          `more than ${brokerLimits.channelsMax} exchanges of this broker are in use`,
+        ),
+      );
+  }
+
+  close(): Promise<void> {
+    this.#onLost = () => undefined;
+    return new Promise((resolve) => {
+      const late = setTimeout(resolve, brokerLimits.closeMsMax);
+      try {
+        this.#connection.close(() => {
+          clearTimeout(late);
+          resolve();
+        });
+      } catch {
+        // It is closed.
+        clearTimeout(late);
+        resolve();
+      }
+    });
+  }
+
+  #open(exchange: string): ExchangeChannel | null {
+    if (this.#channels.size >= brokerLimits.channelsMax && !this.#dropIdle()) return null;
+    const channel = new ExchangeChannel(this.#connection, exchange, {
+      isBlocked: () => this.#isBlocked,
+      onClosed: () => {
+        if (this.#channels.get(exchange) === channel) this.#channels.delete(exchange);
+      },
+    });
+    this.#channels.set(exchange, channel);
+    return channel;
+  }
+
+  #dropIdle(): boolean {
+    for (const [exchange, channel] of this.#channels) {
+      if (!channel.isIdle) continue;
+      this.#channels.delete(exchange);
+      channel.close();
+      return true;
+    }
+    return false;
+  }
+
+  #lost(reason: string): void {
+    const channels = [...this.#channels.values()];
+    this.#channels.clear();
+    for (const channel of channels) channel.end(new BrokerError('reset', reason));
+    this.#onLost();
+  }
+}
+
+interface ChannelOptions {
+  readonly isBlocked: () => boolean;
+  /** by the broker */
+  readonly onClosed: () => void;
+}
+
+class ExchangeChannel {
+  readonly #exchange: string;
+  readonly #options: ChannelOptions;
+  /** null: not open yet */
+  #channel: ConfirmChannel | null = null;
+  #hasEnded = false;
+  readonly #waiting = new Set<Publication>();
+  /** Sent and not confirmed, by publicationKey. */
+  readonly #sent = new Map<string, { readonly publication: Publication; returned: string | null }>();
+
+  constructor(connection: Connection, exchange: string, options: ChannelOptions) {
+    this.#exchange = exchange;
+    this.#options = options;
+    try {
+      const opening = connection.createConfirmChannel((error, channel) => {
+        if (error) this.#closed(openFailure(error));
+        else if (!this.#hasEnded) {
+          this.#channel = channel;
+          this.flush();
+        }
+      });
+      opening.on('error', (error: Error) => this.#closed(closedBy(error)));
+      opening.on('close', () => this.#closed(new BrokerError('reset', 'the broker closed the channel')));
+      opening.on('return', ({ properties, fields }) => {
+        const { messageId, headers } = properties;
+        const sent = this.#sent.get(publicationKey(messageId as string, headers?.['dq-attempt']));
+        if (sent !== undefined) sent.returned = (fields as { replyText?: string }).replyText ?? 'returned';
+      });
+    } catch (error) {
+      // The connection is closing: its event follows, and the next publication opens another one.
+      queueMicrotask(() => this.#closed(new BrokerError('reset', String((error as Error).message))));
+    }
+  }
+
+  get isIdle(): boolean {
+    return this.#waiting.size + this.#sent.size === 0;
+  }
+
+  publish(publication: Publication): void {
+    const isBlocked = this.#options.isBlocked();
+    if (this.#channel !== null && !isBlocked) {
+      this.#send(this.#channel, publication);
+      return;
+    }
+    this.#waiting.add(publication);
+    publication.waitIn(
+      () => this.#waiting.delete(publication),
+      isBlocked ? 'the broker, which blocks publishers (memory or disk alarm)' : 'a channel',
+    );
+  }
+
+  /** Sends what waits, if the channel is open and the broker not blocked. */
+  flush(): void {
+    if (this.#channel === null || this.#options.isBlocked()) return;
+    for (const publication of [...this.#waiting]) {
+      this.#waiting.delete(publication);
+      this.#send(this.#channel, publication);
+    }
+  }
+
+  /** Fails everything that waits or is unconfirmed. */
+  end(error: BrokerError): void {
+    this.#hasEnded = true;
+    const publications = [
+      ...this.#waiting,
+      ...Array.from(this.#sent.values(), ({ publication }) => publication),
+    ];
+    this.#waiting.clear();
+    this.#sent.clear();
+    for (const publication of publications) fail(publication, error);
+  }
+
+  /** An idle one. */
+  close(): void {
+    this.#hasEnded = true;
+    try {
+      this.#channel?.close();
+    } catch {
+      // It is closed.
+    }
+  }
+
+  #send(channel: ConfirmChannel, publication: Publication): void {
+    const { target, message } = publication;
+    const { id, body, contentType, properties, timestampMs } = message;
+    const key = publicationKey(id, properties['dq-attempt']);
+    const sent = { publication, returned: null };
+    this.#sent.set(key, sent);
+    publication.waitIn(() => {
+      if (this.#sent.get(key) === sent) this.#sent.delete(key);
+    }, 'the confirmation of the broker');
+    try {
+      channel.publish(
+        this.#exchange,
+        target.key ?? target.to,
+        body,
+        {
+          ...{ mandatory: true, persistent: true, messageId: id, appId: 'dq', headers: properties },
+          timestamp: Math.floor(timestampMs / 1_000),
+          ...(contentType === null ? {} : { contentType }),
+        },
+        (error: Error | null) => {
+          // The channel's own events name the reason.
+          if (error?.message === 'channel closed') return;
+          const { returned } = sent;
+          if (returned !== null) fail(publication, new BrokerError('mq_unroutable', returned));
+          else if (error) fail(publication, new BrokerError('mq_refused', 'the broker rejected the message'));
+          else publication.confirm();
+        },
+      );
+    } catch (error) {
+      // The channel has closed, or a property cannot be written.
+      fail(publication, new BrokerError('reset', (error as Error).message, { cause: error }));
+    }
+  }
+
+  #closed(error: BrokerError): void {
+    if (this.#hasEnded) return;
+    this.#options.onClosed();
+    this.end(error);
+  }
+}
+
+/** An id has at most one attempt of each number at a time, apart from ones that have timed out. */
+const publicationKey = (id: string, attempt: unknown) => `${id} ${String(attempt)}`;
+
+/** 404 NOT_FOUND: no such exchange. */
+function closedBy(error: Error & { readonly code?: number }): BrokerError {
+  return new BrokerError(error.code === 404 ? 'mq_unroutable' : 'mq_refused', error.message, {
+    cause: error,
+  });
+}

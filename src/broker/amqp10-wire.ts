@@ -1,0 +1,307 @@
+// One connection to a broker by AMQP 1.0 (ActiveMQ and others). A message is delivered when the broker
+// accepts its transfer.
+// Invariant: each address has a link of its own, because the broker closes a link for an address that it does
+// not take. A message is sent only with credit of the broker: without it, it waits until its deadline.
+
+import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import rhea, { type Connection, type Delivery, type EventContext, type Sender } from 'rhea';
+import type { Broker } from '../core/broker.ts';
+import { brokerLimits } from './limits.ts';
+import { openFailure } from './open-failure.ts';
+import type { Publication } from './publication.ts';
+import { BrokerError, checkConnected, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
+
+export const openAmqp10: OpenWire = (broker, dialing, name, onLost) => {
+  dialing.check(broker.host);
+  return new Promise((resolve, reject) => {
+    const wire = new Amqp10Wire(broker, dialing, name, {
+      onOpen: () => resolve(wire),
+      onLost: (error) => {
+        reject(error);
+        onLost();
+      },
+    });
+  });
+};
+
+interface WireEvents {
+  readonly onOpen: () => void;
+  /** also where it was never open */
+  readonly onLost: (error: BrokerError) => void;
+}
+
+/** An error of AMQP 1.0. */
+interface AmqpError {
+  readonly condition?: string;
+  readonly description?: string;
+}
+
+class Amqp10Wire implements Wire {
+  readonly #connection: Connection;
+  readonly #events: WireEvents;
+  readonly #links = new Map<string, AddressLink>();
+  readonly #openTimer: NodeJS.Timeout;
+  #socket: Socket | null = null;
+  #isOpen = false;
+  #isLost = false;
+
+  constructor(broker: Broker, dialing: Dialing, name: string, events: WireEvents) {
+    this.#events = events;
+    this.#openTimer = setTimeout(
+      () => this.#lost(new BrokerError('timeout', `no connection within ${brokerLimits.openMsMax} ms`)),
+      brokerLimits.openMsMax,
+    );
+    const { host, port, login } = broker;
+    const container = rhea.create_container({ id: name });
+    const connection = container.create_connection({
+      ...{ host, port, reconnect: false, idle_time_out: brokerLimits.heartbeatMs },
+      // Without a user, dq logs in as ANONYMOUS.
+      ...(login === null ? { username: 'anonymous' } : { username: login.user, password: login.password }),
+      connection_details: () => ({
+        ...{ host, port, options: {} },
+        connect: (_port: number, _host: string, _options: unknown, onConnect: () => void) =>
+          this.#dial(broker, dialing, onConnect),
+      }),
+    } as never);
+    this.#connection = connection;
+    this.#listen(connection);
+    connection.connect();
+  }
+
+  publish(publication: Publication): void {
+    const { to } = publication.target;
+    const link = this.#links.get(to) ?? this.#open(to);
+    if (link !== null) link.publish(publication);
+    else
+      fail(
+        publication,
+        new BrokerError(
+          'connect',
+          `more than ${brokerLimits.channelsMax} addresses of this broker are in use`,
+        ),
+      );
+  }
+
+  close(): Promise<void> {
+    const socket = this.#socket;
+    this.#isLost = true;
+    if (socket === null || socket.destroyed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const late = setTimeout(() => socket.destroy(), brokerLimits.closeMsMax);
+      socket.once('close', () => {
+        clearTimeout(late);
+        resolve();
+      });
+      this.#connection.close();
+    });
+  }
+
+  #dial({ host, port, secure, verifyTls }: Broker, dialing: Dialing, onConnect: () => void): Socket {
+    const { lookup } = dialing;
+    const common = { host, port, lookup, autoSelectFamily: true, noDelay: true };
+    const connected = () => {
+      try {
+        checkConnected(socket, dialing);
+        onConnect();
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+    };
+    const socket = secure
+      ? connectTls({ ...common, rejectUnauthorized: verifyTls, servername: host }, connected)
+      : connectTcp(common, connected);
+    this.#socket = socket;
+    // rhea keeps no error of a socket that never connected.
+    socket.on('error', (error) => this.#lost(this.#isOpen ? lossOf(error) : openFailure(error)));
+    socket.on('close', () =>
+      this.#lost(new BrokerError(this.#isOpen ? 'reset' : 'connect', 'the broker closed the connection')),
+    );
+    return socket;
+  }
+
+  #listen(connection: Connection): void {
+    const on = (name: string, listener: (context: EventContext) => void) =>
+      connection.on(name as never, listener as never);
+    on('connection_open', () => {
+      this.#isOpen = true;
+      clearTimeout(this.#openTimer);
+      this.#events.onOpen();
+    });
+    // An AMQP error of the peer names the reason: a rejected login, a broker that stops.
+    on('connection_error', ({ connection: { error } }) =>
+      this.#lost(brokerErrorOf(error as AmqpError, 'reset')),
+    );
+    on('connection_close', () => this.#lost(new BrokerError('reset', 'the broker closed the connection')));
+    on('disconnected', ({ error }) => this.#lost(lossOf(error)));
+    on('session_error', ({ session }) =>
+      this.#lost(brokerErrorOf((session as { error?: AmqpError }).error, 'reset')),
+    );
+    on('session_close', () => this.#lost(new BrokerError('reset', 'the broker closed the session')));
+    // Without these listeners rhea throws, or writes to the console.
+    on('protocol_error', (error) => this.#lost(lossOf(error)));
+    on('error', (error) => this.#lost(lossOf(error)));
+    on('sender_error', ({ sender }) =>
+      this.#linkOf(sender)?.closed(brokerErrorOf(sender?.error as AmqpError, 'mq_refused')),
+    );
+    on('sender_close', ({ sender }) =>
+      this.#linkOf(sender)?.closed(new BrokerError('mq_refused', 'the broker closed the link')),
+    );
+    on('sendable', ({ sender }) => this.#linkOf(sender)?.flush());
+    on('accepted', ({ sender, delivery }) => this.#linkOf(sender)?.settled(delivery, null));
+    on('rejected', ({ sender, delivery }) =>
+      this.#linkOf(sender)?.settled(delivery, brokerErrorOf(stateOf(delivery).error, 'mq_refused')),
+    );
+    on('released', ({ sender, delivery }) =>
+      this.#linkOf(sender)?.settled(
+        delivery,
+        new BrokerError('mq_unroutable', 'the broker released the message: no queue takes it'),
+      ),
+    );
+    on('modified', ({ sender, delivery }) =>
+      this.#linkOf(sender)?.settled(
+        delivery,
+        new BrokerError('mq_refused', 'the broker did not take the message (modified)'),
+      ),
+    );
+  }
+
+  #linkOf(sender: Sender | undefined): AddressLink | undefined {
+    for (const link of this.#links.values()) if (link.sender === sender) return link;
+    return undefined;
+  }
+
+  #open(to: string): AddressLink | null {
+    if (this.#links.size >= brokerLimits.channelsMax && !this.#dropIdle()) return null;
+    const sender = this.#connection.open_sender({
+      target: { address: to },
+      // The broker's disposition of each message counts.
+      snd_settle_mode: 0,
+      treat_modified_as_released: false,
+    } as never);
+    const link = new AddressLink(sender, () => {
+      if (this.#links.get(to) === link) this.#links.delete(to);
+    });
+    this.#links.set(to, link);
+    return link;
+  }
+
+  #dropIdle(): boolean {
+    for (const [to, link] of this.#links) {
+      if (!link.isIdle) continue;
+      this.#links.delete(to);
+      link.sender.close();
+      return true;
+    }
+    return false;
+  }
+
+  #lost(error: BrokerError): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    clearTimeout(this.#openTimer);
+    this.#socket?.destroy();
+    const links = [...this.#links.values()];
+    this.#links.clear();
+    for (const link of links) link.end(error);
+    this.#events.onLost(error);
+  }
+}
+
+class AddressLink {
+  readonly sender: Sender;
+  readonly #onClosed: () => void;
+  #hasEnded = false;
+  readonly #waiting = new Set<Publication>();
+  readonly #sent = new Map<Delivery, Publication>();
+
+  constructor(sender: Sender, onClosed: () => void) {
+    this.sender = sender;
+    this.#onClosed = onClosed;
+  }
+
+  get isIdle(): boolean {
+    return this.#waiting.size + this.#sent.size === 0;
+  }
+
+  publish(publication: Publication): void {
+    if (this.#waiting.size === 0 && this.sender.sendable()) {
+      this.#send(publication);
+      return;
+    }
+    this.#waiting.add(publication);
+    publication.waitIn(() => this.#waiting.delete(publication), 'credit of the broker');
+  }
+
+  flush(): void {
+    for (const publication of this.#waiting) {
+      if (!this.sender.sendable()) return;
+      this.#waiting.delete(publication);
+      this.#send(publication);
+    }
+  }
+
+  /** `error`: null for an accepted message */
+  settled(delivery: Delivery | undefined, error: BrokerError | null): void {
+    const publication = delivery === undefined ? undefined : this.#sent.get(delivery);
+    if (delivery !== undefined) this.#sent.delete(delivery);
+    if (publication !== undefined && error === null) publication.confirm();
+    else if (publication !== undefined && error !== null) fail(publication, error);
+    // The settled one leaves space in the session.
+    this.flush();
+  }
+
+  /** Fails everything that waits or is not settled. */
+  end(error: BrokerError): void {
+    this.#hasEnded = true;
+    const publications = [...this.#waiting, ...this.#sent.values()];
+    this.#waiting.clear();
+    this.#sent.clear();
+    for (const publication of publications) fail(publication, error);
+  }
+
+  closed(error: BrokerError): void {
+    if (this.#hasEnded) return;
+    this.#onClosed();
+    this.end(error);
+  }
+
+  #send(publication: Publication): void {
+    const { key } = publication.target;
+    const { id, body, contentType, properties, timestampMs } = publication.message;
+    try {
+      const delivery = this.sender.send({
+        ...{ message_id: id, durable: true, application_properties: properties },
+        creation_time: new Date(timestampMs) as never,
+        body: rhea.message.data_section(body),
+        ...(contentType === null ? {} : { content_type: contentType }),
+        ...(key === null ? {} : { subject: key }),
+      });
+      this.#sent.set(delivery, publication);
+      publication.waitIn(() => this.#sent.delete(delivery), 'the confirmation of the broker');
+    } catch (error) {
+      fail(publication, new BrokerError('reset', (error as Error).message, { cause: error }));
+    }
+  }
+}
+
+function stateOf(delivery: Delivery | undefined): { readonly error?: AmqpError } {
+  return (delivery as { remote_state?: { readonly error?: AmqpError } } | undefined)?.remote_state ?? {};
+}
+
+function lossOf(error: unknown): BrokerError {
+  if (error instanceof BrokerError) return error;
+  const { message, condition } = Object(error) as Error & AmqpError;
+  if (condition !== undefined) return brokerErrorOf({ condition, description: message }, 'reset');
+  return new BrokerError('reset', message || 'the connection to the broker was lost', { cause: error });
+}
+
+/** `otherwise`: for a condition that says neither that the login or the right is wrong nor that there is no
+ *  such address */
+function brokerErrorOf(error: AmqpError | undefined, otherwise: 'reset' | 'mq_refused'): BrokerError {
+  const { condition = '', description = '' } = Object(error) as AmqpError;
+  const text = [condition, description].filter((part) => part !== '').join(': ') || 'no reason given';
+  if (condition === 'amqp:not-found') return new BrokerError('mq_unroutable', text);
+  if (/unauthorized|not-allowed/.test(condition)) return new BrokerError('mq_refused', text);
+  return new BrokerError(otherwise, text);
+}

@@ -1,0 +1,95 @@
+// A Publication is one attempt to publish one message: it has one deadline and exactly one end, and the
+// connection code reports to it.
+// Invariant: a publication that has ended is not sent. So a message that waited for a connection or a blocked
+// broker does not arrive after its attempt has failed.
+
+import type { Target } from '../core/broker.ts';
+import type { CallOutcome } from '../core/verdict.ts';
+
+/** Properties and body of a message, as both protocols send them. */
+export interface BrokerMessage {
+  /** `webhook-id`: the receiver's idempotency key */
+  readonly id: string;
+  readonly body: Buffer;
+  /** null = none */
+  readonly contentType: string | null;
+  readonly properties: Readonly<Record<string, string | number>>;
+  /** epoch ms by the storage clock */
+  readonly timestampMs: number;
+}
+
+export type PublishOutcome = Exclude<CallOutcome, { readonly kind: 'replied' }>;
+/** `not_started`: the look-up of the host name got no turn. */
+export type PublishEnd = PublishOutcome | { readonly kind: 'not_started' };
+
+export interface PublicationOptions {
+  readonly target: Target;
+  readonly message: BrokerMessage;
+  readonly timeoutMs: number;
+  /** Called once. `detail`: the failure, for the log; '' for a success. */
+  readonly onEnd: (end: PublishEnd, durationMs: number, detail: string) => void;
+}
+
+export class Publication {
+  readonly target: Target;
+  readonly message: BrokerMessage;
+  /** what it waits for, for the detail of a timeout */
+  waitsFor = 'a connection';
+  readonly #options: PublicationOptions;
+  readonly #startedAt = performance.now();
+  readonly #timer: NodeJS.Timeout;
+  #hasEnded = false;
+  #onOver: (() => void) | null = null;
+
+  constructor(options: PublicationOptions) {
+    this.#options = options;
+    this.target = options.target;
+    this.message = options.message;
+    this.#timer = setTimeout(() => this.#onDeadline(), options.timeoutMs);
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** `forget` removes it from the list in which it waits; replaces the one of an earlier list. */
+  waitIn(forget: () => void, waitsFor: string): void {
+    this.#onOver = forget;
+    this.waitsFor = waitsFor;
+  }
+
+  confirm(): void {
+    this.end({ kind: 'confirmed' }, '');
+  }
+
+  /** Later ends have no effect. */
+  end(end: PublishEnd, detail: string): void {
+    if (!this.#close()) return;
+    this.#options.onEnd(end, performance.now() - this.#startedAt, detail);
+  }
+
+  /** Ends it without an outcome: onEnd is not called. The broker may have got the message. */
+  interrupt(): void {
+    this.#close();
+  }
+
+  #close(): boolean {
+    if (this.#hasEnded) return false;
+    this.#hasEnded = true;
+    clearTimeout(this.#timer);
+    this.#onOver?.();
+    return true;
+  }
+
+  /** After a stall of this process the confirmation may be unread in the socket: one turn of the event loop
+   *  reads it. */
+  #onDeadline(): void {
+    setImmediate(() => {
+      const { timeoutMs } = this.#options;
+      this.end(
+        { kind: 'no_reply', reason: 'timeout' },
+        `no confirmation within ${timeoutMs} ms: waited for ${this.waitsFor}`,
+      );
+    });
+  }
+}

@@ -1,0 +1,100 @@
+// A broker is a named message broker of the configuration; a target is the place in it to which a topic
+// publishes its jobs. Topics, logs and replies use the name alone, because the URL holds a credential.
+// The text of a broker is NAME=TYPE+URL.
+
+import { hookNamePattern } from './alert-hook.ts';
+import type { Parsed } from './duration.ts';
+import { parseServerUrl, type ServerUrlForm, wrong } from './url/server-url.ts';
+
+/** `amqp091`: AMQP 0-9-1, RabbitMQ · `amqp10`: AMQP 1.0, ActiveMQ and others */
+export const brokerTypes = ['amqp091', 'amqp10'] as const;
+export type BrokerType = (typeof brokerTypes)[number];
+
+export const brokerNamePattern = hookNamePattern;
+
+export interface Broker {
+  readonly name: string;
+  readonly type: BrokerType;
+  /** a name or an address, without the brackets of IPv6 */
+  readonly host: string;
+  readonly port: number;
+  /** TLS from the first byte */
+  readonly secure: boolean;
+  readonly verifyTls: boolean;
+  /** null: guest with amqp091, anonymous with amqp10 */
+  readonly login: { readonly user: string; readonly password: string } | null;
+  /** of amqp091; '/' by default */
+  readonly vhost: string;
+}
+
+/** Where the jobs of a topic go. */
+export interface Target {
+  /** '' = the topic has no target */
+  readonly broker: string;
+  /** amqp091 without a key: a queue; with a key: an exchange · amqp10: an address */
+  readonly to: string;
+  /** amqp091: the routing key · amqp10: the subject · null = none */
+  readonly key: string | null;
+}
+
+export const noTarget: Target = { broker: '', to: '', key: null };
+
+/** `main/orders`, `main/events#order.created` */
+export function formatTarget({ broker, to, key }: Target): string {
+  return `${broker}/${to}${key === null ? '' : `#${key}`}`;
+}
+
+const form: ServerUrlForm = {
+  form: 'amqp://[user:password@]host[:port][/vhost]',
+  // The ports that IANA assigns to AMQP; both versions of the protocol use them.
+  ports: { 'amqp:': 5_672, 'amqps:': 5_671 },
+  switches: ['tls.rejectUnauthorized'],
+};
+
+/** No message contains a part of the text behind the name. */
+export function parseBroker(text: string): Parsed<Broker> {
+  const [, name, typeText, url] = /^([^=]*)=([a-z0-9]+)\+(amqps?:\/\/.*)$/s.exec(text) ?? [];
+  const type = brokerTypes.find((one) => one === typeText);
+  if (name === undefined || url === undefined || type === undefined)
+    return wrong(
+      `must be NAME=TYPE+URL with a type of ${brokerTypes.join(', ')}, such as main=amqp091+amqp://user:password@10.0.0.5:5672/vhost`,
+    );
+  if (!brokerNamePattern.test(name))
+    return wrong('needs a name of at most 64 of a-z 0-9 . _ - that begins with a letter or digit');
+  const parsed = parseServerUrl(url, form);
+  if (!parsed.ok) return wrong(`"${name}" ${parsed.message}`);
+  const { scheme, host, port, user, password, path, switches } = parsed.value;
+  if ((user === '') !== (password === '')) return wrong(`"${name}" needs both a user and a password`);
+  const vhost = vhostOf(path);
+  if (vhost === null) return wrong(`"${name}" must have its virtual host percent-encoded`);
+  if (vhost !== '/' && type === 'amqp10')
+    return wrong(`"${name}" must end after the port or its switches: AMQP 1.0 has no virtual hosts`);
+  return {
+    ok: true,
+    value: {
+      ...{ name, type, host, port, vhost },
+      secure: scheme === 'amqps:',
+      verifyTls: switches.get('tls.rejectUnauthorized') ?? true,
+      login: user === '' ? null : { user, password },
+    },
+  };
+}
+
+/** The brokers of a checked configuration by name. */
+export function brokersOf(texts: readonly string[]): ReadonlyMap<string, Broker> {
+  const brokers = texts.flatMap((text) => {
+    const parsed = parseBroker(text);
+    return parsed.ok ? [parsed.value] : [];
+  });
+  return new Map(brokers.map((broker) => [broker.name, broker]));
+}
+
+/** '/' without a path, as clients of RabbitMQ read it. */
+function vhostOf(path: string): string | null {
+  if (path === '' || path === '/') return '/';
+  try {
+    return decodeURIComponent(path.slice(1));
+  } catch {
+    return null;
+  }
+}
