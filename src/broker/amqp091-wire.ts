@@ -82,6 +82,10 @@ class Amqp091Wire implements Wire {
     });
   }
 
+  get isIdle(): boolean {
+    return [...this.#channels.values()].every(({ isIdle }) => isIdle);
+  }
+
   publish(publication: Publication): void {
     const { to, key } = publication.target;
     const exchange = key === null ? '' : to;
@@ -156,6 +160,8 @@ class ExchangeChannel {
   /** null: not open yet */
   #channel: ConfirmChannel | null = null;
   #hasEnded = false;
+  /** The broker does not read as fast as dq writes. */
+  #isFull = false;
   readonly #waiting = new Set<Publication>();
   /** Sent and not confirmed, by publicationKey. */
   readonly #sent = new Map<string, { readonly publication: Publication; returned: string | null }>();
@@ -173,6 +179,10 @@ class ExchangeChannel {
       });
       opening.on('error', (error: Error) => this.#closed(closedBy(error)));
       opening.on('close', () => this.#closed(new BrokerError('reset', 'the broker closed the channel')));
+      opening.on('drain', () => {
+        this.#isFull = false;
+        this.flush();
+      });
       opening.on('return', ({ properties, fields }) => {
         const { messageId, headers } = properties;
         const sent = this.#sent.get(publicationKey(messageId as string, headers?.['dq-attempt']));
@@ -189,22 +199,24 @@ class ExchangeChannel {
   }
 
   publish(publication: Publication): void {
-    const isBlocked = this.#options.isBlocked();
-    if (this.#channel !== null && !isBlocked) {
+    if (this.#channel !== null && this.#waitsFor === null) {
       this.#send(this.#channel, publication);
       return;
     }
     this.#waiting.add(publication);
-    publication.waitIn(
-      () => this.#waiting.delete(publication),
-      isBlocked ? 'the broker, which blocks publishers (memory or disk alarm)' : 'a channel',
-    );
+    publication.waitIn(() => this.#waiting.delete(publication), this.#waitsFor ?? 'a channel');
+  }
+
+  /** null: the broker takes messages. */
+  get #waitsFor(): string | null {
+    if (this.#options.isBlocked()) return 'the broker, which blocks publishers (memory or disk alarm)';
+    return this.#isFull ? 'the broker, which does not read' : null;
   }
 
   /** Sends what waits, if the channel is open and the broker not blocked. */
   flush(): void {
-    if (this.#channel === null || this.#options.isBlocked()) return;
-    for (const publication of [...this.#waiting]) {
+    for (const publication of this.#waiting) {
+      if (this.#channel === null || this.#waitsFor !== null) return;
       this.#waiting.delete(publication);
       this.#send(this.#channel, publication);
     }
@@ -242,7 +254,7 @@ class ExchangeChannel {
       if (this.#sent.get(key) === sent) this.#sent.delete(key);
     }, 'the confirmation of the broker');
     try {
-      channel.publish(
+      const hasSpace = channel.publish(
         this.#exchange,
         target.key ?? target.to,
         body,
@@ -260,6 +272,7 @@ class ExchangeChannel {
           else publication.confirm();
         },
       );
+      this.#isFull = !hasSpace;
     } catch (error) {
       // The channel has closed, or a property cannot be written.
       fail(publication, new BrokerError('reset', (error as Error).message, { cause: error }));

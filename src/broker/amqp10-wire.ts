@@ -3,18 +3,18 @@
 // Invariant: each address has a link of its own, because the broker closes a link for an address that it does
 // not take. A message is sent only with credit of the broker: without it, it waits until its deadline.
 
-import { connect as connectTcp, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import type { Socket } from 'node:net';
 import rhea, { type Connection, type Delivery, type EventContext, type Sender } from 'rhea';
 import type { Broker } from '../core/broker.ts';
+import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, checkConnected, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
+import { BrokerError, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
 
 export const openAmqp10: OpenWire = (broker, dialing, name, onLost) => {
-  dialing.check(broker.host);
   return new Promise((resolve, reject) => {
+    dialing.check(broker.host);
     const wire = new Amqp10Wire(broker, dialing, name, {
       onOpen: () => resolve(wire),
       onLost: (error) => {
@@ -69,6 +69,10 @@ class Amqp10Wire implements Wire {
     connection.connect();
   }
 
+  get isIdle(): boolean {
+    return [...this.#links.values()].every(({ isIdle }) => isIdle);
+  }
+
   publish(publication: Publication): void {
     const { to } = publication.target;
     const link = this.#links.get(to) ?? this.#open(to);
@@ -97,20 +101,8 @@ class Amqp10Wire implements Wire {
     });
   }
 
-  #dial({ host, port, secure, verifyTls }: Broker, dialing: Dialing, onConnect: () => void): Socket {
-    const { lookup } = dialing;
-    const common = { host, port, lookup, autoSelectFamily: true, noDelay: true };
-    const connected = () => {
-      try {
-        checkConnected(socket, dialing);
-        onConnect();
-      } catch (error) {
-        socket.destroy(error as Error);
-      }
-    };
-    const socket = secure
-      ? connectTls({ ...common, rejectUnauthorized: verifyTls, servername: host }, connected)
-      : connectTcp(common, connected);
+  #dial(broker: Broker, dialing: Dialing, onConnect: () => void): Socket {
+    const socket = dialSocket(broker, dialing, onConnect);
     this.#socket = socket;
     // rhea keeps no error of a socket that never connected.
     socket.on('error', (error) => this.#lost(this.#isOpen ? lossOf(error) : openFailure(error)));

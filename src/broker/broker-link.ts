@@ -18,6 +18,7 @@ const openers: Readonly<Record<Broker['type'], () => Promise<OpenWire>>> = {
   // Loaded with the first publication: most daemons have no broker.
   amqp091: async () => (await import('./amqp091-wire.ts')).openAmqp091,
   amqp10: async () => (await import('./amqp10-wire.ts')).openAmqp10,
+  stomp: async () => (await import('./stomp-wire.ts')).openStomp,
 };
 
 export class BrokerLink {
@@ -29,6 +30,10 @@ export class BrokerLink {
 
   constructor(options: BrokerLinkOptions) {
     this.#options = options;
+  }
+
+  get isIdle(): boolean {
+    return this.#waiting.size === 0 && this.#wire?.isIdle !== false;
   }
 
   publish(publication: Publication): void {

@@ -7,6 +7,8 @@ import type { TransportReason } from '../core/verdict.ts';
 import type { Publication } from './publication.ts';
 
 export interface Wire {
+  /** no publication waits or is unconfirmed */
+  readonly isIdle: boolean;
   /** Sends it, now or when the broker allows it, and ends it. Does not throw. */
   publish(publication: Publication): void;
   /** Ends no publication. Resolves when the connection is closed, at the latest after

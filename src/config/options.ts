@@ -274,9 +274,9 @@ export const options = {
   'alerts.emails': list([], 'Recipients of every alert, beside those of the topic'),
   brokers: list(
     [],
-    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ) or amqp10 (ActiveMQ)',
+    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ), amqp10 or stomp (ActiveMQ)',
     // Only before a broker: a URL may contain commas.
-    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+amqps?:\/\/)/ },
+    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+(?:amqp|stomp)s?:\/\/)/ },
   ),
   'alerts.hooks': list(
     [],

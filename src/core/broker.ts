@@ -6,8 +6,9 @@ import { hookNamePattern } from './alert-hook.ts';
 import type { Parsed } from './duration.ts';
 import { parseServerUrl, type ServerUrlForm, wrong } from './url/server-url.ts';
 
-/** `amqp091`: AMQP 0-9-1, RabbitMQ · `amqp10`: AMQP 1.0, ActiveMQ and others */
-export const brokerTypes = ['amqp091', 'amqp10'] as const;
+/** `amqp091`: AMQP 0-9-1, RabbitMQ · `amqp10`: AMQP 1.0, ActiveMQ and others · `stomp`: STOMP 1.2,
+ *  ActiveMQ */
+export const brokerTypes = ['amqp091', 'amqp10', 'stomp'] as const;
 export type BrokerType = (typeof brokerTypes)[number];
 
 export const brokerNamePattern = hookNamePattern;
@@ -21,9 +22,9 @@ export interface Broker {
   /** TLS from the first byte */
   readonly secure: boolean;
   readonly verifyTls: boolean;
-  /** null: guest with amqp091, anonymous with amqp10 */
+  /** null: guest with amqp091, anonymous with amqp10, none with stomp */
   readonly login: { readonly user: string; readonly password: string } | null;
-  /** of amqp091; '/' by default */
+  /** of amqp091 and stomp; '/' by default */
   readonly vhost: string;
 }
 
@@ -31,9 +32,9 @@ export interface Broker {
 export interface Target {
   /** '' = the topic has no target */
   readonly broker: string;
-  /** amqp091 without a key: a queue; with a key: an exchange · amqp10: an address */
+  /** amqp091 without a key: a queue; with a key: an exchange · amqp10: an address · stomp: a destination */
   readonly to: string;
-  /** amqp091: the routing key · amqp10: the subject · null = none */
+  /** amqp091: the routing key · amqp10: the subject · stomp: the type · null = none */
   readonly key: string | null;
 }
 
@@ -44,16 +45,26 @@ export function formatTarget({ broker, to, key }: Target): string {
   return `${broker}/${to}${key === null ? '' : `#${key}`}`;
 }
 
-const form: ServerUrlForm = {
+const amqp: ServerUrlForm = {
   form: 'amqp://[user:password@]host[:port][/vhost]',
   // The ports that IANA assigns to AMQP; both versions of the protocol use them.
   ports: { 'amqp:': 5_672, 'amqps:': 5_671 },
   switches: ['tls.rejectUnauthorized'],
 };
+const forms: Readonly<Record<BrokerType, ServerUrlForm>> = {
+  amqp091: amqp,
+  amqp10: { ...amqp, form: 'amqp://[user:password@]host[:port]' },
+  // The ports of ActiveMQ and RabbitMQ.
+  stomp: {
+    form: 'stomp://[user:password@]host[:port][/vhost]',
+    ports: { 'stomp:': 61_613, 'stomps:': 61_614 },
+    switches: ['tls.rejectUnauthorized'],
+  },
+};
 
 /** No message contains a part of the text behind the name. */
 export function parseBroker(text: string): Parsed<Broker> {
-  const [, name, typeText, url] = /^([^=]*)=([a-z0-9]+)\+(amqps?:\/\/.*)$/s.exec(text) ?? [];
+  const [, name, typeText, url] = /^([^=]*)=([a-z0-9]+)\+((?:amqp|stomp)s?:\/\/.*)$/s.exec(text) ?? [];
   const type = brokerTypes.find((one) => one === typeText);
   if (name === undefined || url === undefined || type === undefined)
     return wrong(
@@ -61,7 +72,7 @@ export function parseBroker(text: string): Parsed<Broker> {
     );
   if (!brokerNamePattern.test(name))
     return wrong('needs a name of at most 64 of a-z 0-9 . _ - that begins with a letter or digit');
-  const parsed = parseServerUrl(url, form);
+  const parsed = parseServerUrl(url, forms[type]);
   if (!parsed.ok) return wrong(`"${name}" ${parsed.message}`);
   const { scheme, host, port, user, password, path, switches } = parsed.value;
   if ((user === '') !== (password === '')) return wrong(`"${name}" needs both a user and a password`);
@@ -73,7 +84,7 @@ export function parseBroker(text: string): Parsed<Broker> {
     ok: true,
     value: {
       ...{ name, type, host, port, vhost },
-      secure: scheme === 'amqps:',
+      secure: scheme.endsWith('s:'),
       verifyTls: switches.get('tls.rejectUnauthorized') ?? true,
       login: user === '' ? null : { user, password },
     },

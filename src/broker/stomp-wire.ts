@@ -1,0 +1,217 @@
+// One connection to a broker by STOMP 1.2 (ActiveMQ), for one destination. A message is delivered when the
+// broker sends its receipt.
+// Invariant: each destination has a connection of its own (brokers.ts), because an ERROR frame ends the
+// connection with everything that has no receipt yet. While the broker does not read, nothing is written.
+
+import type { Socket } from 'node:net';
+import { Client, type IStompSocket, StompSocketState } from '@stomp/stompjs';
+import type { Broker } from '../core/broker.ts';
+import { dialSocket } from './dial-socket.ts';
+import { brokerLimits } from './limits.ts';
+import { openFailure } from './open-failure.ts';
+import type { Publication } from './publication.ts';
+import { BrokerError, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
+
+export const openStomp: OpenWire = (broker, dialing, name, onLost) =>
+  new Promise((resolve, reject) => {
+    dialing.check(broker.host);
+    const wire = new StompWire(broker, dialing, name, {
+      onOpen: () => resolve(wire),
+      onLost: (error) => {
+        reject(error);
+        onLost();
+      },
+    });
+  });
+
+interface WireEvents {
+  readonly onOpen: () => void;
+  /** also where it was never open */
+  readonly onLost: (error: BrokerError) => void;
+}
+
+class StompWire implements Wire {
+  readonly #client: Client;
+  readonly #events: WireEvents;
+  readonly #openTimer: NodeJS.Timeout;
+  readonly #waiting = new Set<Publication>();
+  readonly #sent = new Set<Publication>();
+  #stream: StompStream | null = null;
+  #isOpen = false;
+  #isLost = false;
+  #receipts = 0;
+
+  constructor(broker: Broker, dialing: Dialing, name: string, events: WireEvents) {
+    this.#events = events;
+    const { host, login, vhost } = broker;
+    const late = new BrokerError('timeout', `no connection within ${brokerLimits.openMsMax} ms`);
+    this.#openTimer = setTimeout(() => this.#lost(late), brokerLimits.openMsMax);
+    this.#client = new Client({
+      webSocketFactory: () => {
+        this.#stream = new StompStream(broker, dialing, {
+          onDrain: () => this.#flush(),
+          onLost: (error) => this.#lost(this.#isOpen ? resetBy(error) : openFailure(error)),
+        });
+        return this.#stream;
+      },
+      connectHeaders: {
+        host: vhost === '/' ? host : vhost,
+        'client-id': name,
+        ...(login === null ? {} : { login: login.user, passcode: login.password }),
+      },
+      reconnectDelay: 0,
+      heartbeatIncoming: brokerLimits.heartbeatMs,
+      heartbeatOutgoing: brokerLimits.heartbeatMs,
+      forceBinaryWSFrames: true,
+      onConnect: () => {
+        this.#isOpen = true;
+        clearTimeout(this.#openTimer);
+        this.#events.onOpen();
+      },
+      onStompError: ({ headers, body }) =>
+        this.#lost(new BrokerError('mq_refused', headers['message'] ?? body.split('\n', 1)[0] ?? 'ERROR')),
+    });
+    this.#client.activate();
+  }
+
+  get isIdle(): boolean {
+    return this.#waiting.size + this.#sent.size === 0;
+  }
+
+  publish(publication: Publication): void {
+    if (this.#waiting.size === 0 && this.#stream?.isFull === false) {
+      this.#send(publication);
+      return;
+    }
+    this.#waiting.add(publication);
+    publication.waitIn(() => this.#waiting.delete(publication), 'the broker, which does not read');
+  }
+
+  close(): Promise<void> {
+    const stream = this.#stream;
+    if (this.#isLost || stream === null) return Promise.resolve();
+    this.#isLost = true;
+    return new Promise((resolve) => {
+      const late = setTimeout(() => stream.terminate(), brokerLimits.closeMsMax);
+      stream.onceClosed(() => {
+        clearTimeout(late);
+        resolve();
+      });
+      void this.#client.deactivate();
+    });
+  }
+
+  #flush(): void {
+    for (const publication of this.#waiting) {
+      if (this.#stream?.isFull !== false) return;
+      this.#waiting.delete(publication);
+      this.#send(publication);
+    }
+  }
+
+  #send(publication: Publication): void {
+    const { target, message } = publication;
+    const { id, body, contentType, properties, timestampMs } = message;
+    const receipt = `dq-${++this.#receipts}`;
+    this.#sent.add(publication);
+    publication.waitIn(() => this.#sent.delete(publication), 'the receipt of the broker');
+    this.#client.watchForReceipt(receipt, () => publication.confirm());
+    try {
+      this.#client.publish({
+        destination: target.to,
+        binaryBody: body,
+        headers: {
+          ...Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, String(value)])),
+          ...{ receipt, persistent: 'true', 'webhook-id': id, 'correlation-id': id },
+          timestamp: String(timestampMs),
+          ...(contentType === null ? {} : { 'content-type': contentType }),
+          // ActiveMQ: a message with a length is one of bytes unless this says otherwise.
+          ...(isText(contentType) ? { 'amq-msg-type': 'text' } : {}),
+          ...(target.key === null ? {} : { type: target.key }),
+        },
+      });
+    } catch (error) {
+      // The connection has ended, and its event follows.
+      fail(publication, new BrokerError('reset', (error as Error).message, { cause: error }));
+    }
+  }
+
+  #lost(error: BrokerError): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    clearTimeout(this.#openTimer);
+    this.#stream?.terminate();
+    void this.#client.deactivate({ force: true });
+    for (const publication of [...this.#waiting, ...this.#sent]) fail(publication, error);
+    this.#events.onLost(error);
+  }
+}
+
+/** JMS consumers get these as text. */
+function isText(contentType: string | null): boolean {
+  return contentType !== null && /^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml)\b/i.test(contentType);
+}
+
+function resetBy(error: Error | null): BrokerError {
+  return new BrokerError('reset', error?.message ?? 'the broker closed the connection', { cause: error });
+}
+
+interface StreamEvents {
+  readonly onDrain: () => void;
+  /** once; null: closed by the broker */
+  readonly onLost: (error: Error | null) => void;
+}
+
+/** A TCP or TLS connection with the interface of a WebSocket, which the library expects. */
+class StompStream implements IStompSocket {
+  readonly url: string;
+  readonly binaryType = 'arraybuffer';
+  onclose: IStompSocket['onclose'] = null;
+  onerror: IStompSocket['onerror'] = null;
+  onmessage: IStompSocket['onmessage'] = null;
+  onopen: IStompSocket['onopen'] = null;
+  readyState: StompSocketState = StompSocketState.CONNECTING;
+  readonly #socket: Socket;
+
+  constructor(broker: Broker, dialing: Dialing, { onDrain, onLost }: StreamEvents) {
+    this.url = `${broker.host}:${broker.port}`;
+    this.#socket = dialSocket(broker, dialing, () => {
+      this.readyState = StompSocketState.OPEN;
+      this.onopen?.();
+    });
+    let failure: Error | null = null;
+    this.#socket.on('data', (data) => this.onmessage?.({ data }));
+    this.#socket.on('drain', onDrain);
+    this.#socket.on('error', (error) => {
+      failure = error;
+    });
+    this.#socket.on('close', () => {
+      this.readyState = StompSocketState.CLOSED;
+      this.onclose?.({});
+      onLost(failure);
+    });
+  }
+
+  /** The broker does not read as fast as dq writes. */
+  get isFull(): boolean {
+    return this.#socket.writableNeedDrain;
+  }
+
+  send(data: Parameters<IStompSocket['send']>[0]): void {
+    this.#socket.write(data as Uint8Array);
+  }
+
+  close(): void {
+    this.readyState = StompSocketState.CLOSING;
+    this.#socket.end();
+  }
+
+  terminate(): void {
+    this.#socket.destroy();
+  }
+
+  onceClosed(listener: () => void): void {
+    if (this.#socket.closed) listener();
+    else this.#socket.once('close', listener);
+  }
+}
