@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { runTool } from './server-process.ts';
 
-export const serviceKinds = ['redis', 'mysql'] as const;
+export const serviceKinds = ['redis', 'mysql', 'rabbitmq', 'activemq'] as const;
 export type ServiceKind = (typeof serviceKinds)[number];
 type ProgramKind = ServiceKind | 'php' | 'shells' | 'browser';
 
@@ -19,6 +19,9 @@ const needed: Readonly<
     programs: ['mariadbd', 'mariadb-install-db', 'mariadb'],
     packages: ['mariadb-server-core', 'mariadb-client-core'],
   },
+  // erl_call administers the broker; rabbitmqctl would take seconds.
+  rabbitmq: { programs: ['rabbitmq-server', 'erl', 'erl_call'], packages: ['rabbitmq-server'] },
+  activemq: { programs: ['activemq', 'java'], packages: ['activemq', 'default-jre-headless'] },
   // 3 MB. Go, the fifth language of src/manual/signatures.md, would be 80 MB.
   php: { programs: ['php'], packages: ['php-cli'] },
   shells: { programs: ['zsh', 'fish'], packages: ['zsh', 'fish'] },

@@ -18,7 +18,7 @@ export async function tryPorts<T>(n: number, start: (ports: readonly number[]) =
     try {
       return await start(await freePorts(n));
     } catch (error) {
-      if (attempt === attempts || !/in use/i.test(String(error))) throw error;
+      if (attempt === attempts || !/in ?use/i.test(String(error))) throw error;
     }
   }
 }

@@ -12,6 +12,8 @@ export interface ServerSpec {
   /** program and arguments: `redis-server`, … */
   readonly command: string;
   readonly args: readonly string[];
+  /** added to the environment of this process */
+  readonly env?: Readonly<Record<string, string>>;
   readonly port: number;
   /** its own directory, removed with it */
   readonly directory: string;
@@ -73,9 +75,10 @@ export class ServerProcess {
    *  false. */
   async start(awaitReady = true): Promise<void> {
     if (this.isRunning) throw new Error(`${this.#spec.command} is running`);
-    const { command, args, directory } = this.#spec;
+    const { command, args, directory, env } = this.#spec;
     const child = spawn('setpriv', ['--pdeathsig', 'KILL', command, ...args], {
       cwd: directory,
+      env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const collect = (chunk: Buffer) => {

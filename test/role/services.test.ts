@@ -3,12 +3,18 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { connect as connectTcp } from 'node:net';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { connect } from 'amqplib';
+import rhea, { type EventContext } from 'rhea';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type ActivemqServer, startActivemq } from '../../scripts/services/activemq.ts';
+import { startRabbitmq } from '../../scripts/services/rabbitmq.ts';
 import { startRedis, startRedisServers } from '../../scripts/services/redis.ts';
 import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { isAlive } from '../support/daemon.ts';
+import { selfSigned } from '../support/self-signed.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
@@ -82,6 +88,86 @@ describe.skipIf(await lacks('mysql'))('mariadb', () => {
     expect([isAlive(pid), existsSync(directory)]).toEqual([false, false]);
   });
 });
+
+describe.skipIf(await lacks('rabbitmq'))('rabbitmq', () => {
+  it('serves AMQP 0-9-1, 1.0 and TLS, keeps a durable message through kill -9; stop removes all', async () => {
+    const server = await owned('test', startRabbitmq({ tls: selfSigned }));
+    const publisher = await connect(server.url);
+    // kill -9 ends this connection.
+    publisher.on('error', () => {});
+    const channel = await publisher.createConfirmChannel();
+    channel.on('error', () => {});
+    await channel.assertQueue('q', { durable: true });
+    channel.sendToQueue('q', Buffer.from('kept'), { persistent: true });
+    await channel.waitForConfirms();
+    const blocked = once(publisher, 'blocked');
+    await server.setMemoryAlarm(true);
+    expect(await server.ask('rabbit_alarm:get_alarms()')).toContain('{resource_limit,memory,');
+    channel.sendToQueue('q', Buffer.from('blocks the connection'));
+    expect(await blocked).toEqual(['low on memory']);
+    await server.process.kill();
+    await server.process.start();
+    await server.addUser('reader', 'p@ss', ['', '', '.*']);
+    const options = { protocol: 'amqps', hostname: 'localhost', port: server.tlsPort ?? 0 };
+    const login = { username: 'reader', password: 'p@ss' };
+    const consumer = await connect({ ...options, ...login }, { ca: [selfSigned.cert] });
+    const message = await (await consumer.createChannel()).get('q', { noAck: true });
+    expect(message === false ? null : message.content.toString()).toBe('kept');
+    await consumer.close();
+    expect(await viaAmqp10(server.port, '/amq/queue/q', 'next')).toBe('next');
+    const { pid, directory } = server.process;
+    await server.stop();
+    expect([isAlive(pid), existsSync(directory)]).toEqual([false, false]);
+  });
+});
+
+/** Sends a durable message to this address and receives it. */
+async function viaAmqp10(port: number, address: string, body: string): Promise<unknown> {
+  const container = rhea.create_container();
+  const login = { username: 'guest', password: 'guest' };
+  const connection = container.connect({ host: '127.0.0.1', port, ...login, reconnect: false });
+  const sender = connection.open_sender(address);
+  await once(container, 'sendable');
+  sender.send({ body, durable: true });
+  await once(container, 'accepted');
+  connection.open_receiver(address);
+  const [context] = (await once(container, 'message')) as [EventContext];
+  connection.close();
+  await once(container, 'connection_close');
+  return context.message?.body;
+}
+
+describe.skipIf(await lacks('activemq'))('activemq', () => {
+  it('serves STOMP, keeps a message through kill -9, stops a producer at its limit; stop removes all', async () => {
+    const server = await owned('test', startActivemq({ storeLimit: 1_048_576, failsAtLimit: true }));
+    const send = (receipt: string, body: string) =>
+      `SEND\ndestination:/queue/q\npersistent:true\nreceipt:${receipt}\n\n${body}\0`;
+    const producer = stomp(server);
+    await producer(send('1', 'kept'), 'receipt-id:1');
+    await server.process.kill();
+    await server.process.start();
+    await stomp(server)('SUBSCRIBE\nid:0\ndestination:/queue/q\nack:auto\n\n\0', 'kept');
+    await stomp(server)(send('2', 'x'.repeat(1_100_000)) + send('3', 'more'), 'Persistent store is Full');
+    const { pid, directory } = server.process;
+    await server.stop();
+    expect([isAlive(pid), existsSync(directory)]).toEqual([false, false]);
+  });
+});
+
+/** A STOMP connection: sends a frame and resolves when this text has been received. */
+function stomp({ port, user, password }: ActivemqServer): (frame: string, awaited: string) => Promise<void> {
+  const socket = connectTcp(port, '127.0.0.1').setEncoding('utf8');
+  onTestFinished(() => void socket.destroy());
+  let received = '';
+  socket.on('data', (text: string) => (received += text));
+  // kill -9 ends the connection.
+  socket.on('error', () => {});
+  socket.write(`CONNECT\naccept-version:1.2\nhost:dq\nlogin:${user}\npasscode:${password}\n\n\0`);
+  return async (frame, awaited) => {
+    socket.write(frame);
+    await until(`${awaited} is received`, () => received.includes(awaited), 20_000);
+  };
+}
 
 describe.skipIf(await lacks('redis'))('a starter that is killed', () => {
   it('leaves no server and no directory', async () => {

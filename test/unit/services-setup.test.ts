@@ -15,9 +15,11 @@ it.skipIf(process.getuid?.() !== 0)('services: names missing packages before it 
   for (const name of ['apt-get', 'flock', 'setpriv']) writeFileSync(join(directory, name), '');
   process.env['PATH'] = directory;
   expect(installLine()).toMatch(
-    /^These tests install missing packages with apt-get: .*redis-server.*php-cli.*zsh/,
+    /^These tests install missing packages with apt-get: .*redis-server.*rabbitmq-server.*php-cli.*zsh/,
   );
   const servers = ['redis-server', 'redis-cli', 'mariadbd', 'mariadb-install-db', 'mariadb'];
-  for (const name of [...servers, 'php', 'zsh', 'fish', 'chromium']) writeFileSync(join(directory, name), '');
+  const brokers = ['rabbitmq-server', 'erl', 'erl_call', 'activemq', 'java'];
+  for (const name of [...servers, ...brokers, 'php', 'zsh', 'fish', 'chromium'])
+    writeFileSync(join(directory, name), '');
   expect(installLine()).toBeNull();
 });

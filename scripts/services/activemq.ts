@@ -1,0 +1,141 @@
+// Starts an ActiveMQ broker, which serves STOMP: the Java machine itself with its own configuration and
+// directory. Debian's package has no AMQP connector (neither activemq-amqp nor proton-j), so that the broker
+// speaks STOMP only. No JMX, no console, no file outside its directory.
+
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { tryPorts } from './free-port.ts';
+import { ServerProcess } from './server-process.ts';
+import { makeDirectory } from './temporary-root.ts';
+
+export interface ActivemqOptions {
+  /** bytes of all messages in memory; default 16 MiB */
+  readonly memoryLimit?: number;
+  /** bytes of the store, counted in whole journal files of 1 MiB; default 32 MiB */
+  readonly storeLimit?: number;
+  /** What a producer gets at a limit. true: an ERROR frame; false (default): the broker stops reading. */
+  readonly failsAtLimit?: boolean;
+}
+
+export class ActivemqServer {
+  readonly process: ServerProcess;
+  readonly user = 'dq';
+  readonly password: string;
+
+  constructor(process: ServerProcess, password: string) {
+    this.process = process;
+    this.password = password;
+  }
+
+  get port(): number {
+    return this.process.port;
+  }
+
+  get url(): string {
+    return `stomp://${this.user}:${this.password}@127.0.0.1:${this.port}`;
+  }
+
+  stop(): Promise<void> {
+    return this.process.stop();
+  }
+}
+
+/** Debian links each of these to its version. */
+const libraries = [
+  ...[
+    'broker',
+    'client',
+    'console',
+    'jaas',
+    'kahadb-store',
+    'openwire-legacy',
+    'protobuf',
+    'spring',
+    'stomp',
+  ].map((name) => `activemq-${name}`),
+  ...[
+    'spring3-core',
+    'spring3-beans',
+    'spring3-context',
+    'spring3-expression',
+    'spring3-aop',
+    'xbean-spring',
+  ],
+  ...['slf4j-api', 'slf4j-simple', 'commons-logging', 'hawtbuf'],
+  ...['geronimo-jms_1.1_spec', 'geronimo-j2ee-management-1.1-spec', 'geronimo-annotation-1.3-spec'],
+];
+
+const mebibyte = 1_048_576;
+
+export function startActivemq(options: ActivemqOptions = {}): Promise<ActivemqServer> {
+  return tryPorts(1, async ([port = 0]) => {
+    const directory = makeDirectory('activemq');
+    const password = randomBytes(12).toString('hex');
+    const file = join(directory, 'activemq.xml');
+    writeFileSync(file, configuration(directory, port, password, options), { mode: 0o600 });
+    const temporary = join(directory, 'tmp');
+    mkdirSync(temporary);
+    const process = await ServerProcess.start({
+      command: 'java',
+      args: [
+        ...['-Xmx128m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xshare:auto'],
+        // Otherwise each Java machine leaves a file in /tmp.
+        '-XX:-UsePerfData',
+        `-Djava.io.tmpdir=${temporary}`,
+        `-Duser.home=${directory}`,
+        '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+        ...['-cp', libraries.map((name) => `/usr/share/java/${name}.jar`).join(':')],
+        ...['org.apache.activemq.console.command.ShellCommand', 'start', `xbean:file:${file}`],
+      ],
+      port,
+      directory,
+      isReady: () => accepts(port),
+    });
+    return new ActivemqServer(process, password);
+  });
+}
+
+/** Without `journalDiskSyncStrategy` each message is synced: kill -9 loses nothing, and no test cuts the power. */
+function configuration(
+  directory: string,
+  port: number,
+  password: string,
+  { memoryLimit = 16 * mebibyte, storeLimit = 32 * mebibyte, failsAtLimit = false }: ActivemqOptions,
+): string {
+  const schemas = 'http://www.springframework.org/schema/beans';
+  return `<beans xmlns="${schemas}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+  xsi:schemaLocation="${schemas} ${schemas}/spring-beans.xsd
+    http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
+  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="dq" dataDirectory="${directory}/data"
+    useJmx="false" useShutdownHook="false" schedulerSupport="false" advisorySupport="false">
+    <persistenceAdapter>
+      <kahaDB directory="${directory}/kahadb" journalMaxFileLength="${mebibyte}" journalDiskSyncStrategy="never"/>
+    </persistenceAdapter>
+    <plugins>
+      <simpleAuthenticationPlugin><users>
+        <authenticationUser username="dq" password="${password}" groups="dq"/>
+      </users></simpleAuthenticationPlugin>
+    </plugins>
+    <systemUsage><systemUsage sendFailIfNoSpace="${failsAtLimit}">
+      <memoryUsage><memoryUsage limit="${memoryLimit}"/></memoryUsage>
+      <storeUsage><storeUsage limit="${storeLimit}"/></storeUsage>
+      <tempUsage><tempUsage limit="${32 * mebibyte}"/></tempUsage>
+    </systemUsage></systemUsage>
+    <transportConnectors>
+      <transportConnector name="stomp" uri="stomp://127.0.0.1:${port}"/>
+    </transportConnectors>
+  </broker>
+</beans>
+`;
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => resolve(true));
+    socket.once('error', () => resolve(false));
+    socket.once('connect', () => socket.destroy());
+  });
+}
