@@ -1,5 +1,5 @@
 // Starts an ActiveMQ broker, which serves STOMP: the Java machine itself with its own configuration and
-// directory. Debian's package has no AMQP connector (neither activemq-amqp nor proton-j), so that the broker
+// directory. Debian's package has no AMQP connector (neither activemq-amqp nor proton-j), so the broker
 // speaks STOMP only. No JMX, no console, no file outside its directory.
 
 import { randomBytes } from 'node:crypto';
@@ -97,7 +97,7 @@ export function startActivemq(options: ActivemqOptions = {}): Promise<ActivemqSe
   });
 }
 
-/** Without `journalDiskSyncStrategy` each message is synced: kill -9 loses nothing, and no test cuts the power. */
+/** The journal is written without fsync: kill -9 loses nothing, and no test cuts the power. */
 function configuration(
   directory: string,
   port: number,

@@ -1,4 +1,5 @@
-// Starts real servers for tests and stops them with the test or file. Where a server cannot start, its tests are skipped and the run prints one line; with DQ_TEST_REQUIRE=services they fail instead.
+// Starts real servers for tests and stops them with the test or file. Where a server cannot start, its tests
+// are skipped and the run prints one line; with DQ_TEST_REQUIRE=services they fail instead.
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
