@@ -111,7 +111,8 @@ function configuration(
   <broker xmlns="http://activemq.apache.org/schema/core" brokerName="dq" dataDirectory="${directory}/data"
     useJmx="false" useShutdownHook="false" schedulerSupport="false" advisorySupport="false">
     <persistenceAdapter>
-      <kahaDB directory="${directory}/kahadb" journalMaxFileLength="${mebibyte}" journalDiskSyncStrategy="never"/>
+      <kahaDB directory="${directory}/kahadb" journalMaxFileLength="${mebibyte}" journalDiskSyncStrategy="never"
+        cleanupInterval="500" checkpointInterval="500"/>
     </persistenceAdapter>
     <plugins>
       <simpleAuthenticationPlugin><users>

@@ -1,10 +1,11 @@
 // One connection to a broker by AMQP 1.0 (ActiveMQ and others). A message is delivered when the broker
 // accepts its transfer.
-// Invariant: each address has a link of its own, because the broker closes a link for an address that it does
-// not take. A message is sent only with credit of the broker: without it, it waits until its deadline.
+// Invariant: each address has a session of its own with one link, because a broker ends the link or the
+// whole session for an address that it does not take (RabbitMQ: the session). A message is sent only with
+// credit of the broker: without it, it waits until its deadline.
 
 import type { Socket } from 'node:net';
-import rhea, { type Connection, type Delivery, type EventContext, type Sender } from 'rhea';
+import rhea, { type Connection, type Delivery, type EventContext, type Sender, type Session } from 'rhea';
 import type { Broker } from '../core/broker.ts';
 import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
@@ -121,51 +122,57 @@ class Amqp10Wire implements Wire {
       this.#events.onOpen();
     });
     // An AMQP error of the peer names the reason: a rejected login, a broker that stops.
-    on('connection_error', ({ connection: { error } }) =>
-      this.#lost(brokerErrorOf(error as AmqpError, 'reset')),
-    );
+    on('connection_error', ({ connection: { error } }) => {
+      const { transport_error: rejection } = connection as { transport_error?: Error };
+      if (rejection === undefined) this.#lost(brokerErrorOf(error as AmqpError, 'reset'));
+      else this.#lost(new BrokerError('mq_refused', rejection.message, { cause: rejection }));
+    });
     on('connection_close', () => this.#lost(new BrokerError('reset', 'the broker closed the connection')));
     on('disconnected', ({ error }) => this.#lost(lossOf(error)));
     on('session_error', ({ session }) =>
-      this.#lost(brokerErrorOf((session as { error?: AmqpError }).error, 'reset')),
+      this.#linkOf(session)?.closed(brokerErrorOf(errorOf(session), 'mq_refused')),
     );
-    on('session_close', () => this.#lost(new BrokerError('reset', 'the broker closed the session')));
+    on('session_close', ({ session }) =>
+      this.#linkOf(session)?.closed(new BrokerError('mq_refused', 'the broker closed the session')),
+    );
     // Without these listeners rhea throws, or writes to the console.
     on('protocol_error', (error) => this.#lost(lossOf(error)));
     on('error', (error) => this.#lost(lossOf(error)));
     on('sender_error', ({ sender }) =>
-      this.#linkOf(sender)?.closed(brokerErrorOf(sender?.error as AmqpError, 'mq_refused')),
+      this.#linkOf(sender?.session)?.closed(brokerErrorOf(errorOf(sender), 'mq_refused')),
     );
     on('sender_close', ({ sender }) =>
-      this.#linkOf(sender)?.closed(new BrokerError('mq_refused', 'the broker closed the link')),
+      this.#linkOf(sender?.session)?.closed(new BrokerError('mq_refused', 'the broker closed the link')),
     );
-    on('sendable', ({ sender }) => this.#linkOf(sender)?.flush());
-    on('accepted', ({ sender, delivery }) => this.#linkOf(sender)?.settled(delivery, null));
+    on('sendable', ({ sender }) => this.#linkOf(sender?.session)?.flush());
+    on('accepted', ({ sender, delivery }) => this.#linkOf(sender?.session)?.settled(delivery, null));
     on('rejected', ({ sender, delivery }) =>
-      this.#linkOf(sender)?.settled(delivery, brokerErrorOf(stateOf(delivery).error, 'mq_refused')),
+      this.#linkOf(sender?.session)?.settled(delivery, brokerErrorOf(stateOf(delivery).error, 'mq_refused')),
     );
     on('released', ({ sender, delivery }) =>
-      this.#linkOf(sender)?.settled(
+      this.#linkOf(sender?.session)?.settled(
         delivery,
         new BrokerError('mq_unroutable', 'the broker released the message: no queue takes it'),
       ),
     );
     on('modified', ({ sender, delivery }) =>
-      this.#linkOf(sender)?.settled(
+      this.#linkOf(sender?.session)?.settled(
         delivery,
         new BrokerError('mq_refused', 'the broker did not take the message (modified)'),
       ),
     );
   }
 
-  #linkOf(sender: Sender | undefined): AddressLink | undefined {
-    for (const link of this.#links.values()) if (link.sender === sender) return link;
+  #linkOf(session: Session | undefined): AddressLink | undefined {
+    for (const link of this.#links.values()) if (link.sender.session === session) return link;
     return undefined;
   }
 
   #open(to: string): AddressLink | null {
     if (this.#links.size >= brokerLimits.channelsMax && !this.#dropIdle()) return null;
-    const sender = this.#connection.open_sender({
+    const session = this.#connection.create_session();
+    session.open();
+    const sender = session.open_sender({
       target: { address: to },
       // The broker's disposition of each message counts.
       snd_settle_mode: 0,
@@ -182,7 +189,7 @@ class Amqp10Wire implements Wire {
     for (const [to, link] of this.#links) {
       if (!link.isIdle) continue;
       this.#links.delete(to);
-      link.sender.close();
+      link.sender.session.close();
       return true;
     }
     return false;
@@ -275,6 +282,11 @@ class AddressLink {
       fail(publication, new BrokerError('reset', (error as Error).message, { cause: error }));
     }
   }
+}
+
+/** What the peer gave when it ended this session or link. */
+function errorOf(endpoint: Session | Sender | undefined): AmqpError | undefined {
+  return (endpoint as { readonly error?: AmqpError } | undefined)?.error;
 }
 
 function stateOf(delivery: Delivery | undefined): { readonly error?: AmqpError } {

@@ -60,9 +60,14 @@ export class BrokerLink {
     const { broker, dialing, name } = this.#options;
     try {
       const open = await openers[broker.type]();
+      let isLost = false;
+      let opened: Wire | null = null;
       const wire = await open(broker, dialing, name, () => {
-        if (this.#wire === wire) this.#wire = null;
+        isLost = true;
+        if (this.#wire === opened) this.#wire = null;
       });
+      opened = wire;
+      if (isLost) throw new BrokerError('reset', 'the broker closed the connection at once');
       this.#opening = null;
       if (this.#isClosed) return await wire.close();
       this.#wire = wire;

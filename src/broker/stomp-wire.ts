@@ -12,10 +12,10 @@ import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
 import { BrokerError, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
 
-export const openStomp: OpenWire = (broker, dialing, name, onLost) =>
+export const openStomp: OpenWire = (broker, dialing, _name, onLost) =>
   new Promise((resolve, reject) => {
     dialing.check(broker.host);
-    const wire = new StompWire(broker, dialing, name, {
+    const wire = new StompWire(broker, dialing, {
       onOpen: () => resolve(wire),
       onLost: (error) => {
         reject(error);
@@ -41,7 +41,7 @@ class StompWire implements Wire {
   #isLost = false;
   #receipts = 0;
 
-  constructor(broker: Broker, dialing: Dialing, name: string, events: WireEvents) {
+  constructor(broker: Broker, dialing: Dialing, events: WireEvents) {
     this.#events = events;
     const { host, login, vhost } = broker;
     const late = new BrokerError('timeout', `no connection within ${brokerLimits.openMsMax} ms`);
@@ -56,7 +56,6 @@ class StompWire implements Wire {
       },
       connectHeaders: {
         host: vhost === '/' ? host : vhost,
-        'client-id': name,
         ...(login === null ? {} : { login: login.user, passcode: login.password }),
       },
       reconnectDelay: 0,
@@ -198,7 +197,7 @@ class StompStream implements IStompSocket {
   }
 
   send(data: Parameters<IStompSocket['send']>[0]): void {
-    this.#socket.write(data as Uint8Array);
+    this.#socket.write(data instanceof ArrayBuffer ? new Uint8Array(data) : (data as Uint8Array));
   }
 
   close(): void {
