@@ -39,17 +39,23 @@ function connected(broker: Broker, { lookup, check }: Dialing, name: string): Pr
   };
   return new Promise((resolve, reject) => {
     connect(place, socket, (error: Error | null, connection: Connection) => {
-      if (error !== null) reject(rejected(error) ?? openFailure(error));
+      if (error !== null) reject(rejected(error, vhost) ?? openFailure(error));
       else resolve(connection);
     });
   });
 }
 
-/** The broker ended the handshake: wrong password, unknown virtual host. null: another failure. */
-function rejected(error: Error): BrokerError | null {
+/** The broker ended the handshake. null: another failure. */
+function rejected(error: Error, vhost: string): BrokerError | null {
   const { message } = error;
-  if (!/terminated by server|ACCESS.REFUSED|NOT.ALLOWED|INVALID_PATH/.test(message)) return null;
-  return new BrokerError('mq_refused', message, { cause: error });
+  let text: string;
+  // The answer to the login, with the broker's text.
+  if (message.startsWith('Handshake terminated by server')) text = message;
+  // The answer to the virtual host, whose text amqplib drops.
+  else if (/^Expected ConnectionOpenOk; got <ConnectionClose/.test(message))
+    text = `the broker refused the virtual host ${vhost}: it is absent, or the user may not use it, or it has too many connections`;
+  else return null;
+  return new BrokerError('mq_refused', text, { cause: error });
 }
 
 /** amqplib's types omit the socket. */
