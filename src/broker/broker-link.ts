@@ -46,10 +46,10 @@ export class BrokerLink {
     this.#opening ??= this.#open();
   }
 
-  /** Ends no publication: those that run are interrupted before. */
+  /** Ends no publication: those that run are interrupted before. Does not wait for a dial: it closes its
+   *  connection itself when it ends. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#opening;
     const wire = this.#wire;
     this.#wire = null;
     await wire?.close();
