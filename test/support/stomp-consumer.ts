@@ -13,7 +13,7 @@ export interface StompMessage {
 export function stompConsumer(
   { port, user, password }: ActivemqServer,
   destination: string,
-): { take(count: number): Promise<readonly StompMessage[]> } {
+): { take(count: number): Promise<readonly StompMessage[]>; close(): void } {
   const socket = connect(port, '127.0.0.1');
   onTestFinished(() => void socket.destroy());
   socket.on('error', () => {});
@@ -45,6 +45,7 @@ export function stompConsumer(
   }
 
   return {
+    close: () => void socket.destroy(),
     take: async (count) => {
       await until(`a message in ${destination}`, () => messages.length > 0);
       return messages.splice(0, count);
@@ -54,5 +55,5 @@ export function stompConsumer(
 
 function unescaped(text: string): string {
   const of: Readonly<Record<string, string>> = { '\\c': ':', '\\n': '\n', '\\r': '\r', '\\\\': '\\' };
-  return text.replace(/\\[cnr\\]/g, (escape) => of[escape] ?? escape);
+  return text.replace(/\\[cnr\\]/g, (pair) => of[pair] ?? pair);
 }

@@ -1,0 +1,195 @@
+// A daemon that publishes to a real RabbitMQ and a real ActiveMQ: every job is confirmed once, whatever
+// happens to the brokers, and a topic with callbacks is not disturbed.
+import { type Channel, connect } from 'amqplib';
+import { expect, it } from 'vitest';
+import { startActivemq } from '../../scripts/services/activemq.ts';
+import { startRabbitmq } from '../../scripts/services/rabbitmq.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { startLoad } from '../support/load.ts';
+import { addTopic, createTopic, groupBy, jobsLeft, numbers } from '../support/producing.ts';
+import { lacks, owned } from '../support/services.ts';
+import { startSink } from '../support/sink.ts';
+import { stompConsumer } from '../support/stomp-consumer.ts';
+import { until } from '../support/until.ts';
+
+/** to each broker, while it is healthy and while it fails */
+const jobs = Number(process.env['DQ_BROKER_JOBS'] ?? 300);
+/** to each broker */
+const perSecond = Number(process.env['DQ_BROKER_RATE'] ?? 60);
+const callbacks = Math.max(jobs / 10, 100);
+const callbacksPerSecond = 50;
+const isMissing = (await lacks('rabbitmq')) || (await lacks('activemq'));
+
+it.skipIf(isMissing)(
+  'brokers that are killed, blocked and frozen: each job is confirmed once, none is lost',
+  { timeout: 900_000 },
+  async () => {
+    const [rabbitmq, activemq] = await Promise.all([
+      owned('test', startRabbitmq()),
+      owned('test', startActivemq({ storeLimit: 512 * 1_048_576 })),
+    ]);
+    const queue = async <T>(use: (channel: Channel) => Promise<T>): Promise<T> => {
+      const connection = await connect(rabbitmq.url);
+      const result = await use(await connection.createChannel());
+      await connection.close();
+      return result;
+    };
+    await queue((channel) => channel.assertQueue('orders'));
+
+    const brokers = [
+      `rabbitmq=amqp091+${rabbitmq.url}`,
+      `activemq=stomp+${activemq.url}`,
+      `denied=amqp091+amqp://guest:wrong@127.0.0.1:${rabbitmq.port}`,
+    ];
+    const daemon = await startDaemon({ config: { brokers } });
+    const sink = await startSink();
+    await addTopic(daemon, 'callbacks', sink.url);
+    const mq = (topic: string, broker: string, to: string, more = {}) =>
+      createTopic(daemon, {
+        ...{ topic, delivery: 'mq', target: { broker, to }, backoff: ['1s'], maxAttempts: 100 },
+        ...more,
+      });
+    await mq('orders', 'rabbitmq', 'orders');
+    await mq('payments', 'activemq', '/queue/payments');
+    await mq('absent', 'rabbitmq', 'absent', { maxAttempts: 3 });
+    await mq('denied', 'denied', 'orders', { maxAttempts: 3 });
+
+    const linesOf = (topic: string) => daemon.log('notify').filter((line) => line['topic'] === topic);
+    const delivered = (topic: string) => linesOf(topic).filter(({ outcome }) => outcome === 'delivered');
+    /** An attempt that was logged after the first `after` ones has timed out. */
+    const hasTimedOut = (topic: string, after: number) => () =>
+      linesOf(topic)
+        .slice(after)
+        .some(({ reason }) => reason === 'timeout');
+    const hasFailed = (topic: string, after: number) => () =>
+      linesOf(topic)
+        .slice(after)
+        .some(({ outcome }) => outcome === 'failed');
+
+    let phases = 0;
+    /** Lateness of the callbacks that became due while `work` ran: `p50 3 ms, p99 12 ms` */
+    const measured = async (work: () => Promise<unknown>): Promise<string> => {
+      const before = sink.arrivals.length;
+      const load = startLoad({
+        url: () => daemon.url,
+        topic: 'callbacks',
+        perSecond: callbacksPerSecond,
+        ids: `c${phases++}-`,
+      });
+      await until('enough callbacks', () => load.acknowledged.size >= callbacks, 600_000);
+      await work();
+      const { acknowledged, failures } = await load.stop();
+      expect(failures).toEqual([]);
+      await until('all callbacks', () => sink.arrivals.length - before === acknowledged.size);
+      const late = sink.arrivals
+        .slice(before)
+        .map(({ arrivedAt, headers }) => arrivedAt - Date.parse(String(headers['dq-due-at'])))
+        .sort((a, b) => a - b);
+      const at = (share: number) => late[Math.floor(share * (late.length - 1))];
+      return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms of ${late.length}`;
+    };
+    /** Pushes to both brokers, at least `jobs` and while `trouble` lasts, until all are delivered. */
+    const published = async (ids: string, trouble: () => Promise<unknown>): Promise<void> => {
+      const loads = ['orders', 'payments'].map((topic) => ({
+        topic,
+        before: delivered(topic).length,
+        load: startLoad({ url: () => daemon.url, topic, perSecond, ids }),
+      }));
+      await trouble();
+      for (const { topic, before, load } of loads) {
+        await until('enough jobs', () => load.acknowledged.size >= jobs, 600_000);
+        const { acknowledged, failures } = await load.stop();
+        expect(failures).toEqual([]);
+        const count = () => delivered(topic).length - before;
+        await until(`all of ${topic}`, () => count() >= acknowledged.size, 120_000, 200);
+      }
+    };
+    /** id of a job → ids of its messages */
+    const messages = async (): Promise<Record<'orders' | 'payments', Map<string, string[]>>> => {
+      const found = { orders: new Map<string, string[]>(), payments: new Map<string, string[]>() };
+      const add = (topic: 'orders' | 'payments', job: unknown, message: unknown) => {
+        const of = found[topic].get(String(job)) ?? [];
+        found[topic].set(String(job), [...of, String(message)]);
+      };
+      await queue(async (channel) => {
+        for (;;) {
+          const message = await channel.get('orders', { noAck: true });
+          if (message === false) return;
+          add('orders', message.properties.headers?.['dq-job-id'], message.properties.messageId);
+        }
+      });
+      const consumer = stompConsumer(activemq, '/queue/payments');
+      const expected = new Set(delivered('payments').map(({ id }) => id)).size;
+      while (found.payments.size < expected - taken)
+        for (const { headers } of await consumer.take(1_000))
+          add('payments', headers['dq-job-id'], headers['webhook-id']);
+      consumer.close();
+      taken += found.payments.size;
+      return found;
+    };
+    let taken = 0;
+
+    const alone = await measured(async () => {});
+    const healthy = await measured(() =>
+      published('h', async () => {
+        for (const n of numbers(10))
+          for (const topic of ['absent', 'denied']) await daemon.push(topic, `${n}`);
+      }),
+    );
+    for (const [topic, reason] of Object.entries({ absent: 'mq_unroutable', denied: 'mq_refused' })) {
+      await until(`all of ${topic} are dead`, () => linesOf(topic).length === 30);
+      expect(linesOf(topic).filter(({ verdict }) => verdict === 'bury')).toHaveLength(10);
+      expect(new Set(linesOf(topic).map((line) => line['reason']))).toEqual(new Set([reason]));
+    }
+    const calm = await messages();
+    for (const topic of ['orders', 'payments'] as const) {
+      expect(delivered(topic).length).toBe(calm[topic].size);
+      expect(linesOf(topic).filter(({ outcome }) => outcome !== 'delivered')).toEqual([]);
+      for (const [job, ids] of calm[topic]) expect(ids, job).toHaveLength(1);
+    }
+
+    const failing = await measured(() =>
+      published('f', async () => {
+        let before = linesOf('orders').length;
+        await rabbitmq.process.kill();
+        await until('an attempt fails', hasFailed('orders', before));
+        await rabbitmq.process.start();
+        await until('it goes on', () => linesOf('orders').at(-1)?.['outcome'] === 'delivered');
+        before = linesOf('orders').length;
+        await rabbitmq.setMemoryAlarm(true);
+        await until('an attempt times out', hasTimedOut('orders', before));
+        await rabbitmq.setMemoryAlarm(false);
+        before = linesOf('payments').length;
+        await activemq.process.freeze();
+        await until('an attempt times out', hasTimedOut('payments', before));
+        activemq.process.thaw();
+        await until('it goes on', () => linesOf('payments').at(-1)?.['outcome'] === 'delivered');
+        before = linesOf('payments').length;
+        await activemq.process.kill();
+        await until('an attempt fails', hasFailed('payments', before));
+        await activemq.process.start();
+      }),
+    );
+    const after = await messages();
+    const text: string[] = [];
+    for (const topic of ['orders', 'payments'] as const) {
+      const confirmed = groupBy(delivered(topic), ({ id }) => String(id));
+      for (const [job, lines] of confirmed) expect(lines, job).toHaveLength(1);
+      // A message whose confirmation was lost comes again, with the same id.
+      for (const [job, ids] of after[topic]) expect(new Set(ids).size, job).toBe(1);
+      expect(calm[topic].size + after[topic].size).toBe(confirmed.size);
+      const again = [...after[topic].values()].filter((ids) => ids.length > 1).length;
+      const failed = linesOf(topic).filter(({ outcome }) => outcome === 'failed');
+      const reasons = groupBy(failed, ({ reason }) => String(reason));
+      const counts = Array.from(reasons, ([reason, lines]) => `${lines.length} ${reason}`).join(', ');
+      text.push(`${topic}: ${confirmed.size} jobs, ${again} published again, failed attempts: ${counts}`);
+    }
+    expect(await jobsLeft(daemon)).toBe(20);
+    console.log(
+      [
+        ...text,
+        `callbacks alone: ${alone}; beside healthy brokers: ${healthy}; beside failing ones: ${failing}`,
+      ].join('\n'),
+    );
+  },
+);
