@@ -196,7 +196,7 @@ export const limits = {
   /** How often an instance without a journal notes that its ends are not recorded: a later audit then leaves
    *  out jobs that may have ended meanwhile. */
   unrecordedEveryMs: 60_000,
-  /** Interval of a worker's load report, its check of the master and its watchdog signal. */
+  /** Interval of a worker's load report, and of its check of the master. */
   tickMs: 1_000,
   /** A draining worker is killed this long after its deadline. */
   drainGraceMs: 2_000,

@@ -38,12 +38,11 @@ export const masterLimits = {
   /** Time of dq-console in a stop. Open pages hold connections, and a restart refuses pushes until dq-store
    *  has ended, which waits for all. */
   consoleDrainMs: 1_000,
-  /** Ticks of the master (one a second) without a message from a worker, then it kills the worker.
-   *  5 ticks more than the watchdog, whose log line names the cause. A frozen process has no
-   *  running watchdog and would keep its capacity of each topic. About a lease of the default
-   *  topic: its jobs and its capacity return together. */
+  /** Ticks of the master (one a second) without a message from a worker, then it kills the worker, whose
+   *  main loop is blocked or whose process is stopped. About a lease of the default topic: its jobs and its
+   *  capacity return together. */
   silentTicks: 20,
-  silentStoreTicks: 65,
+  silentStoreTicks: 60,
   /** How long a start waits for the lock of its data directory (two starts at once need some ms), and for the
    *  record of the master that holds it. */
   lockWaitMs: 200,

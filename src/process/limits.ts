@@ -8,12 +8,8 @@ export const processLimits = {
   storeClockMs: 30_000,
   /** How long workers without a master drain; a new start does not wait for them. */
   orphanDrainMs: 10_000,
-  /** A worker starts its watchdog this long after it is ready; the start is over by then. */
-  watchdogStartMs: 3_000,
-  /** Ticks of the watchdog (one a second) without a beat of the main loop, after which it kills the
-   *  process. */
-  watchdogTicks: 15,
-  watchdogStoreTicks: 60,
+  /** A worker looks for an open debugger once more this long after it is ready. */
+  debuggerCloseMs: 3_000,
   /** Interval of sending counters to dq-upkeep. */
   countersToUpkeepMs: 1_000,
   /** Facts about calls: topics per message, and how often one is sent. As in the rows of dq-upkeep; 20 KB a

@@ -13,10 +13,9 @@ import { SecondTicker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
 import { processLimits } from './limits.ts';
 import { MasterChannel } from './master-channel.ts';
-import type { DrainCause, RoleName, ToWorker } from './messages.ts';
+import type { DrainCause, ToWorker } from './messages.ts';
 import { titleOf } from './process-title.ts';
 import { reporter } from './report.ts';
-import { startWatchdog, watchdogTicksOf } from './watchdog.ts';
 
 export type Init = Extract<ToWorker, { kind: 'init' }>;
 
@@ -98,13 +97,12 @@ class WorkerLife {
     process.title = this.#title;
     if (this.#isDraining) return;
     await this.#begin(() => this.#start(init));
-    if (init.takesOver) void this.#takeOver(init.role);
-    else this.#watchSoon(init.role);
+    if (init.takesOver) void this.#takeOver();
     this.#attachSignals(init);
     this.#ticker.each(reporter(this.#channel, () => this.#composed?.inFlight() ?? 0));
     this.#ticker.each(() => this.#composed?.beat());
     // Once more: on a busy machine Node opens its debugger some time after SIGUSR1.
-    setTimeout(() => void closeDebugger(), processLimits.watchdogStartMs).unref();
+    setTimeout(() => void closeDebugger(), processLimits.debuggerCloseMs).unref();
   }
 
   get #isDraining(): boolean {
@@ -125,14 +123,13 @@ class WorkerLife {
     if (!this.#isDraining) await this.#channel.sent({ kind: 'ready', version, url, note });
   }
 
-  async #takeOver(role: RoleName): Promise<void> {
+  async #takeOver(): Promise<void> {
     await this.#takeOverAllowed;
     if (this.#isDraining) return;
     await this.#begin(async () => {
       const { note, warnings } = (await this.#composed?.takeOver()) ?? { note: null, warnings: [] };
       await this.#channel.sent({ kind: 'took_over', note, warnings });
     });
-    this.#watchSoon(role);
   }
 
   /** Runs a start or a takeover. A failure ends the process and its reason goes to the master. */
@@ -173,21 +170,6 @@ class WorkerLife {
     if (role === 'store') return;
     this.#hooks.onTerm = () => this.#drain(config.shutdownTimeout, 'sigterm');
     if (this.#hooks.terminated) this.#hooks.onTerm();
-  }
-
-  /** Starts the watchdog after the start of the daemon. Until then the master ends a worker that sends
-   *  nothing. */
-  #watchSoon(role: RoleName): void {
-    setTimeout(() => {
-      const failed = (error: unknown) =>
-        process.stderr.write(`${this.#title}: watchdog: cannot run: ${reasonOf(error)}\n`);
-      try {
-        this.#ticker.each(startWatchdog(this.#title, watchdogTicksOf(role), failed));
-      } catch (error) {
-        // No memory for a thread: the process works on without its watchdog.
-        failed(error);
-      }
-    }, processLimits.watchdogStartMs).unref();
   }
 
   /** node:cluster would exit a worker without its master at once; this one drains first. */

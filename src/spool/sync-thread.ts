@@ -4,7 +4,7 @@
 
 import { Worker } from 'node:worker_threads';
 
-/** Runs in the thread. It is text, as the watchdog: the bundle has no second file. */
+/** Runs in the thread. It is text: the bundle has no second file. */
 const code = `
 const { parentPort } = require('node:worker_threads');
 const { fdatasyncSync, writeSync } = require('node:fs');

@@ -16,9 +16,6 @@ export interface AlteredDq {
   blockOnceReady(title: string): void;
   /** A worker of this title has blocked. */
   blocked(title: string): boolean;
-  /** The watchdog of this process works, and the master has had enough reports since then to leave the
-   *  blocked loop to it. */
-  isWatched(pid: number): boolean;
   /** From now on every worker of this title dies at its start, of an exception that names the test. */
   breakDown(title: string): void;
   mend(title: string): void;
@@ -39,7 +36,6 @@ export function alteredDq(): AlteredDq {
     block: (title) => writeFileSync(order('block', title), ''),
     blockOnceReady: (title) => writeFileSync(order('ready', title), ''),
     blocked: (title) => existsSync(order('blocked', title)),
-    isWatched: (pid) => existsSync(order('watched', String(pid))),
     breakDown: (title) => writeFileSync(order('broken', title), ''),
     mend: (title) => rmSync(order('broken', title)),
     hang: (title) => writeFileSync(order('hanging', title), ''),
@@ -49,23 +45,10 @@ export function alteredDq(): AlteredDq {
 /** The title is an argument of the worker, for `ps`. */
 function entry(directory: string): string {
   return `
-import { existsSync, renameSync, writeFileSync } from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
-import threads from 'node:worker_threads';
+import { existsSync, renameSync } from 'node:fs';
 const path = (what) => ${JSON.stringify(directory)} + '/' + what + '.' + process.argv[2];
 if (existsSync(path('broken'))) throw new Error('broken by the test');
 if (existsSync(path('hanging'))) await new Promise(() => setInterval(() => {}, 60_000));
-// The first thread of a process is its watchdog.
-let watchedSince = Infinity;
-threads.Worker = class extends threads.Worker {
-  constructor(...args) {
-    super(...args);
-    this.once('online', () => {
-      watchedSince = Math.min(watchedSince, performance.now());
-    });
-  }
-};
-syncBuiltinESMExports();
 const obey = (order) => {
   try {
     renameSync(path(order), path('blocked'));
@@ -77,8 +60,6 @@ const obey = (order) => {
 setInterval(() => obey('block'), 20).unref();
 const send = process.send.bind(process);
 process.send = (message, ...rest) => {
-  if (message.kind === 'report' && performance.now() - watchedSince > 3_000)
-    writeFileSync(${JSON.stringify(directory)} + '/watched.' + process.pid, '');
   if (message.kind === 'ready') setTimeout(() => obey('ready'), 100);
   return send(message, ...rest);
 };
