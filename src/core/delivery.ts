@@ -1,7 +1,7 @@
 // delivery.ts builds the headers of a callback: webhook-id, Standard Webhooks signature, dq's own.
 // Pure: takes the time, sends nothing. A secret leaves this file only as a signature.
 
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import { formatInstant } from './duration.ts';
 import type { JobKey, ReservedJob, Version } from './job.ts';
 import { secretPrefix, signingSecrets } from './topic/secrets.ts';
@@ -13,7 +13,7 @@ import type { TraceContext } from './trace-context.ts';
  *  text of the user. The derivation must never change: receivers remember ids across an upgrade of dq. */
 export function webhookIdOf(job: JobKey & { readonly origin: Version }): string {
   // Topic names and numbers contain no NUL, so no two jobs write the same text.
-  const digest = createHash('sha256').update(`${job.topic}\0${job.origin}\0${job.id}`).digest('hex');
+  const digest = hash('sha256', `${job.topic}\0${job.origin}\0${job.id}`);
   return `msg_${BigInt(`0x${digest.slice(0, 32)}`)
     .toString(36)
     .padStart(25, '0')}`;

@@ -35,6 +35,9 @@ export const sqliteLimits = {
   clockHoldMs: 10 * 60_000,
   clockFarHoldMs: 3_600_000,
   clockNoteMs: 60_000,
+  /** Bytes of a body that a reserve reads together with its row; a longer one is read once it fits into the
+   *  answer. limits.reserveMax bodies are 4 MiB. */
+  joinedBodyMax: 16 * 1024,
   /** Items and bytes per transaction. */
   groupItemsMax: 2_000,
   groupBytesMax: 8 * 1024 * 1024,

@@ -8,6 +8,7 @@ import { priorityCodes, reasonCodes } from '../../../core/stored-codes.ts';
 import type { Reserved, ReserveRequest } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { delayed, ready, reserved, type StateCode } from '../file/schema.ts';
+import { sqliteLimits } from '../limits.ts';
 import { asBuffer, type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import type { RingViews } from './ring.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
@@ -22,6 +23,8 @@ interface Candidate {
   readonly extension: Uint8Array | null;
   /** null: the body is missing in a damaged file */
   readonly bodyBytes: number | null;
+  /** null: longer than sqliteLimits.joinedBodyMax, or missing */
+  readonly body: Uint8Array | null;
 }
 
 export class Moves {
@@ -41,7 +44,8 @@ export class Moves {
     );
     // length() of a blob reads its header, not its pages.
     this.#readyJobs = tx.db.prepare(
-      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.extension, length(body.bytes)
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.extension, length(body.bytes),
+       iif(length(body.bytes) <= ${sqliteLimits.joinedBodyMax}, body.bytes, NULL)
        FROM job LEFT JOIN body ON body.n = job.n
        WHERE job.state = 1 AND job.prio = ? AND job.topic = ? ORDER BY job.due, job.version LIMIT ?`,
       { returnArrays: true },
@@ -196,17 +200,19 @@ export class Moves {
     const no = this.#tx.counters.topicNumber(topic);
     const rows = this.#readyJobs.all(prio, no, count) as unknown[][];
     return rows.map((columns) => {
-      const [acceptedAt, contentType, extension, bodyBytes] = columns.slice(12) as [
+      const [acceptedAt, contentType, extension, bodyBytes, body] = columns.slice(12) as [
         number,
         string | null,
         Uint8Array | null,
         number | null,
+        Uint8Array | null,
       ];
-      return { row: jobRowOf(columns), acceptedAt, contentType, extension, bodyBytes };
+      return { row: jobRowOf(columns), acceptedAt, contentType, extension, bodyBytes, body };
     });
   }
 
-  #lease({ row, acceptedAt, contentType, extension }: Candidate, request: ReserveRequest): ReservedJob {
+  #lease(candidate: Candidate, request: ReserveRequest): ReservedJob {
+    const { row, acceptedAt, contentType, extension } = candidate;
     const { counters, rows, now } = this.#tx;
     const topic = counters.topicName(row.topic);
     const requested = (request.topics.get(topic) ?? request.others).leaseMs;
@@ -225,7 +231,7 @@ export class Moves {
       strikes: row.strikes,
       leaseMs,
       contentType,
-      body: asBuffer((this.#body.get(row.n) as [Uint8Array])[0]),
+      body: asBuffer(candidate.body ?? (this.#body.get(row.n) as [Uint8Array])[0]),
       ...(extension === null ? {} : { extension: asBuffer(extension) }),
     };
   }
