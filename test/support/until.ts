@@ -12,14 +12,16 @@ export function setUsualDeadline(ms: number): void {
 
 /** Polls `condition` until it returns a truthy value, and returns that; fails with `what` and the last
  *  value. A test that proves that something happens soon passes its own deadline. Hazard: an exception
- *  counts as not yet, so an expectation in `condition` is repeated instead of failing at once. */
+ *  counts as not yet, so an expectation in `condition` is repeated instead of failing at once.
+ *  @param everyMs ms between two polls, for a state that lasts only a moment. Default: a tenth of the time
+ *  that has passed, 10 to 100 ms: a poll can cost a request to a daemon or a process. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
   deadlineMs = usualDeadlineMs,
-  everyMs = 10,
+  everyMs?: number,
 ): Promise<NonNullable<T>> {
-  const end = performance.now() + deadlineMs;
+  const start = performance.now();
   let last: unknown;
   for (;;) {
     try {
@@ -29,8 +31,9 @@ export async function until<T>(
     } catch (error) {
       last = error;
     }
-    if (performance.now() > end)
+    const passedMs = performance.now() - start;
+    if (passedMs > deadlineMs)
       throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
-    await sleep(everyMs);
+    await sleep(everyMs ?? Math.min(Math.max(passedMs / 10, 10), 100));
   }
 }
