@@ -13,7 +13,7 @@ type ProgramKind = ServiceKind | 'php' | 'shells' | 'browser';
 const needed: Readonly<
   Record<ProgramKind, { readonly programs: readonly string[]; readonly packages: readonly string[] }>
 > = {
-  redis: { programs: ['redis-server', 'redis-cli'], packages: ['redis-server'] },
+  redis: { programs: ['redis-server'], packages: ['redis-server'] },
   // The core packages bring no service and ask no questions.
   mysql: {
     programs: ['mariadbd', 'mariadb-install-db', 'mariadb'],

@@ -17,7 +17,7 @@ it.skipIf(process.getuid?.() !== 0)('services: names missing packages before it 
   expect(installLine()).toMatch(
     /^These tests install missing packages with apt-get: .*redis-server.*rabbitmq-server.*php-cli.*zsh/,
   );
-  const servers = ['redis-server', 'redis-cli', 'mariadbd', 'mariadb-install-db', 'mariadb'];
+  const servers = ['redis-server', 'mariadbd', 'mariadb-install-db', 'mariadb'];
   const brokers = ['rabbitmq-server', 'erl', 'erl_call', 'activemq', 'java'];
   for (const name of [...servers, ...brokers, 'php', 'zsh', 'fish', 'chromium'])
     writeFileSync(join(directory, name), '');
