@@ -3,10 +3,13 @@
 
 import { statSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { PushOutcome } from '../../src/ports/job-store.ts';
 import type { Database } from '../../src/runtime/database.ts';
+import { diskReserveBytesFor } from '../../src/store/sqlite/file/disk-reserve.ts';
 import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/wire/protocol.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { openSqliteStore, ownerPaths, type SqliteStore } from '../support/sqlite-store.ts';
@@ -16,7 +19,7 @@ let store: SqliteStore;
 const sockets: Socket[] = [];
 
 beforeEach(async () => {
-  store = await openSqliteStore();
+  store = await openSqliteStore({ diskReserveBytes: diskReserveBytesFor(join(tmpdir(), 'jobs.db')) });
 });
 afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();

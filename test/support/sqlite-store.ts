@@ -46,6 +46,8 @@ export async function openSqliteStore(
     log: silentLog,
     recoverHoldMs: 0,
     clockHoldMs: 0,
+    // Of the default of 16 MiB, 48 MiB would be written per store: the WAL, the reserve, its checkpoint.
+    diskReserveBytes: 1024 * 1024,
     onFatal: (error) => {
       throw error;
     },

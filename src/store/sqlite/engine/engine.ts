@@ -58,6 +58,8 @@ export interface EngineOptions {
   readonly monotonic?: () => number;
   /** receives one sentence for the log per damaged row that the store works around */
   readonly onDamage?: (what: string) => void;
+  /** size of the disk reserve, and of the WAL; default diskReserveBytesFor; tests pass less */
+  readonly diskReserveBytes?: number;
 }
 
 export class Engine {
@@ -82,10 +84,9 @@ export class Engine {
   readonly survey: Survey;
 
   constructor(path: string, { db, ...found }: OpenedStoreFile, options: Required<EngineOptions>) {
-    const reserveBytes = diskReserveBytesFor(path);
     const counters = new TopicCounters(db);
     this.#clock = options.clock;
-    const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs } = options;
+    const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs, diskReserveBytes } = options;
     this.#clockWatch = new ClockWatch(db, { clock, monotonic, holdMs, shortestRetentionMs });
     this.#keepsHistory = options.keepHistory;
     const { onDamage } = options;
@@ -98,8 +99,8 @@ export class Engine {
       onDamage,
     };
     this.#setDiskFull(false);
-    this.#walSpace = new WalSpace(db, path, reserveBytes);
-    this.#diskReserve = new DiskReserve(db, path, reserveBytes);
+    this.#walSpace = new WalSpace(db, path, diskReserveBytes);
+    this.#diskReserve = new DiskReserve(db, path, diskReserveBytes);
     this.found = found;
     this.moves = new Moves(this.#tx);
     this.recovery = new Recovery(this.#tx, options.recoverHoldMs, monotonic);
@@ -315,10 +316,12 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
     shortestRetentionMs = 3_600_000,
     monotonic = () => performance.now(),
     onDamage = () => {},
+    diskReserveBytes = diskReserveBytesFor(path),
   } = options;
   try {
     return new Engine(path, opened, {
       ...{ clock, monotonic, keepHistory, recoverHoldMs, clockHoldMs, shortestRetentionMs, onDamage },
+      diskReserveBytes,
     });
   } catch (error) {
     closeStoreFile(opened.db);

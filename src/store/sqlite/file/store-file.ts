@@ -136,7 +136,8 @@ function makeStoreFile(path: string): void {
   // SQLite would make it world-readable; the WAL inherits the mode.
   closeSync(openSync(fresh, 'wx', 0o600));
   const db = openDatabase(fresh);
-  db.exec(schema);
+  // Outside a transaction every statement would sync the file.
+  db.exec(`BEGIN; ${schema} COMMIT`);
   db.close();
   syncPath(fresh);
   renameSync(fresh, path);
