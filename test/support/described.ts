@@ -23,6 +23,16 @@ export function dereferenced(document: OpenApi): OpenApi {
   return resolve(document) as OpenApi;
 }
 
+const compiled = new WeakMap<object, ReturnType<typeof Schema.Compile>>();
+
+function compile(schema: object): ReturnType<typeof Schema.Compile> {
+  const known = compiled.get(schema);
+  if (known !== undefined) return known;
+  const made = Schema.Compile(schema as never);
+  compiled.set(schema, made);
+  return made;
+}
+
 /** null = as described, otherwise the difference. `api`: dereferenced. No operation describes 404 no_route
  *  and 405. */
 export function undescribed(
@@ -40,7 +50,7 @@ export function undescribed(
   if (described === undefined) return `status ${reply.status} is not described`;
   const content = described.content?.[reply.type];
   if (content === undefined) return `content type ${reply.type} is not described for ${reply.status}`;
-  const [fits, errors] = Schema.Compile(content.schema as never).Errors(reply.body);
+  const [fits, errors] = compile(content.schema).Errors(reply.body);
   return fits
     ? null
     : `the body is not as described: ${JSON.stringify(errors)} ${JSON.stringify(reply.body)}`;

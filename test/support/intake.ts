@@ -79,12 +79,14 @@ export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 /** A started role and what it uses. */
 export type ApiRole = Omit<TestIntake, 'description' | 'call' | 'api' | 'push'>;
 
+/** /openapi.json, dereferenced: the same for each server of this version, and slow to make. */
+let description: OpenApi | null = null;
+
 export async function startIntake(options: IntakeOptions = {}): Promise<TestIntake> {
   const started = await startApiRole(options, (context) =>
     createIntake(context, options.times, options.compatTimes),
   );
-  const described = await fetch(`${started.url}/openapi.json`, { headers: bearer(adminToken) });
-  const description = dereferenced((await described.json()) as OpenApi);
+  description ??= await describe(started.url);
   const call = describedCall(started.url, description);
   return {
     ...started,
@@ -106,7 +108,11 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   };
 }
 
-/** A call that fails for a reply that the description does not have. */
+async function describe(url: string): Promise<OpenApi> {
+  const reply = await fetch(`${url}/openapi.json`, { headers: bearer(adminToken) });
+  return dereferenced((await reply.json()) as OpenApi);
+}
+
 /** Headers of a new token. */
 export async function tokenFor(
   dq: TestIntake,
@@ -123,6 +129,7 @@ export async function tokenFor(
   return { headers: bearer(token) };
 }
 
+/** A call that fails for a reply that the description does not have. */
 export function describedCall(url: string, description: OpenApi): TestIntake['call'] {
   return async (method, path, init = {}) => {
     const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
