@@ -1,7 +1,9 @@
 // A client of php-delayqueue's protocol for tests: writes raw bytes, reads frames.
+import { EventEmitter, once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { until } from './until.ts';
+
+const deadlineMs = 30_000;
 
 export const succ = '0033{"code":1,"msg":"succ","data":[]}';
 export const fail = '0033{"code":0,"msg":"fail","data":[]}';
@@ -30,30 +32,35 @@ export function phpClient(port: number): PhpClient {
   const chunks: Buffer[] = [];
   const frames: string[] = [];
   let rest = Buffer.alloc(0);
+  const events = new EventEmitter();
   socket.on('data', (chunk: Buffer) => {
     chunks.push(chunk);
     rest = Buffer.concat([rest, chunk]);
     for (;;) {
       const end = 4 + Number(rest.toString('latin1', 0, 4));
-      if (rest.length < 4 || !(rest.length >= end)) return;
+      if (rest.length < 4 || !(rest.length >= end)) break;
       frames.push(rest.toString('utf8', 0, end));
       rest = rest.subarray(end);
     }
+    events.emit('change');
   });
   const received = () => String(Buffer.concat(chunks));
-  let ended: string | null = null;
+  let ended = null as string | null;
   socket.on('end', () => {
     socket.end();
     ended ??= received();
+    events.emit('change');
   });
   socket.on('error', () => {
     ended ??= `${received()}(reset)`;
+    events.emit('change');
   });
   onTestFinished(() => {
     socket.destroy();
   });
   const replies = async (n: number) => {
-    await until(`${n} replies`, () => frames.length >= n || ended !== null, undefined, 1);
+    const signal = AbortSignal.timeout(deadlineMs);
+    while (frames.length < n && ended === null) await once(events, 'change', { signal });
     if (frames.length < n) throw new Error(`closed instead of ${n} replies, after ${ended}`);
     return frames.splice(0, n);
   };
@@ -68,8 +75,9 @@ export function phpClient(port: number): PhpClient {
     },
     replies,
     async closed() {
-      await until('the other side has closed', () => ended !== null, undefined, 1);
-      return ended ?? '';
+      const signal = AbortSignal.timeout(deadlineMs);
+      while (ended === null) await once(events, 'change', { signal });
+      return ended;
     },
   };
 }
