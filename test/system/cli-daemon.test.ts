@@ -22,7 +22,7 @@ const silent = 'http://127.0.0.1:1/';
 /** Of the tests with topics of their own. No job is retried while they run. */
 const daemon = await startDaemon({
   scope: 'file',
-  config: { retry: { unit: '1h' }, brokers: ['main=stomp+stomp://u:s3cret@127.0.0.1:1'] },
+  config: { retry: { unit: '1h' }, brokers: ['main=stomp+stomp://u:s3cret@127.0.0.1:2'] },
 });
 const dq = commandsOf(daemon);
 
@@ -45,7 +45,6 @@ describe('dq topic', patience, () => {
 
   it('topic test: prints the verdict of one call or message, and exits with 1 for a failure', async () => {
     const sink = await startSink(status(200));
-    await dq(['topic', 'add', 'tested', '--callback', sink.url, '--pull']);
     await dq(['topic', 'add', 'tested', '--callback', sink.url]);
     const called = await dq(['topic', 'test', 'tested', '{"a":1}', '--type', 'text/plain']);
     expect(called.stdout).toMatch(/^call +POST \S+, by dq-notifier-\d in \d+ ms\nresult +success, 200$/m);
