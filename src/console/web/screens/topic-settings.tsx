@@ -558,7 +558,9 @@ function Fields({
 }
 
 /** What a member of the target is depends on the protocol of the broker. */
-function labelOf(name: string, { broker }: Values): string {
+function labelOf(name: string, values: Values): string {
+  const { broker } = values;
+  if (name === 'headers' && deliveryOf(values) === 'mq') return t('field_properties');
   const type = brokers().find((known) => known.name === broker)?.type;
   const label = wordOf(`field_${name}`, name);
   return type === undefined ? label : wordOf(`field_${name}_${type}`, label);

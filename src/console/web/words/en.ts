@@ -1024,6 +1024,7 @@ export const en = {
   act_endTrial: 'Trial removed',
 
   // Topic settings
+  field_properties: 'Properties of the message, one per line (name: value)',
   field_headers: 'Headers, one per line (name: value)',
   field_dangerouslySkipTlsVerify: 'Skip the check of the TLS certificate (dangerous)',
   choice_false: 'No',

@@ -1011,6 +1011,7 @@ export const zh = {
   act_endTrial: '移除试用',
 
   // Topic settings
+  field_properties: '消息属性，每行一个（name: value）',
   field_headers: '请求头，每行一个（name: value）',
   field_dangerouslySkipTlsVerify: '跳过 TLS 证书检查（危险）',
   choice_false: '否',
