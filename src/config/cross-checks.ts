@@ -160,7 +160,8 @@ function checkBrokers(config: Config, problem: Report, warning: Report): void {
     if (secure && !verifyTls)
       warning('brokers', `dq does not check the certificate of ${name} (tls.rejectUnauthorized=false)`);
   }
-  if (config.brokers.length > limits.brokersMax) problem('brokers', `must be at most ${limits.brokersMax} brokers`);
+  if (config.brokers.length > limits.brokersMax)
+    problem('brokers', `must be at most ${limits.brokersMax} brokers`);
 }
 
 function checkMysql(config: Config, problem: Report, warning: Report): void {
