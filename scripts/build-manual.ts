@@ -31,7 +31,10 @@ export interface Manual {
 const contents: Readonly<Record<Language, readonly (readonly [group: string, pages: readonly string[]])[]>> =
   {
     en: [
-      ['Start', ['getting-started', 'concepts', 'console', 'pushing', 'receiving', 'pulling', 'schedules']],
+      [
+        'Start',
+        ['getting-started', 'concepts', 'console', 'pushing', 'receiving', 'pulling', 'brokers', 'schedules'],
+      ],
       ['Callbacks', ['retry-rules', 'signatures', 'dead-letters-alerts', 'guarantees']],
       [
         'Operation',

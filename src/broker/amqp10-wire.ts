@@ -199,7 +199,8 @@ class Amqp10Wire implements Wire {
     if (this.#isLost) return;
     this.#isLost = true;
     clearTimeout(this.#openTimer);
-    this.#socket?.destroy();
+    // With the error: rhea ends its timers on the event of an error only.
+    this.#socket?.destroy(error);
     const links = [...this.#links.values()];
     this.#links.clear();
     for (const link of links) link.end(error);

@@ -14,6 +14,9 @@ export interface BrokerLinkOptions {
   readonly name: string;
 }
 
+/** Loads the code of the protocol and opens a connection. */
+export const openWire: OpenWire = async (broker, ...rest) => (await openers[broker.type]())(broker, ...rest);
+
 const openers: Readonly<Record<Broker['type'], () => Promise<OpenWire>>> = {
   // Loaded with the first publication: most daemons have no broker.
   amqp091: async () => (await import('./amqp091-wire.ts')).openAmqp091,
@@ -59,10 +62,9 @@ export class BrokerLink {
   async #open(): Promise<void> {
     const { broker, dialing, name } = this.#options;
     try {
-      const open = await openers[broker.type]();
       let isLost = false;
       let opened: Wire | null = null;
-      const wire = await open(broker, dialing, name, () => {
+      const wire = await openWire(broker, dialing, name, () => {
         isLost = true;
         if (this.#wire === opened) this.#wire = null;
       });

@@ -6,8 +6,10 @@ import { BrokerError } from './wire.ts';
 /** Codes of Node and OpenSSL for a handshake or a certificate that failed. */
 const tlsCode = /^(ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|EPROTO)/;
 
+/** null: the broker closed the connection */
 export function openFailure(error: unknown): BrokerError {
   if (error instanceof BrokerError) return error;
+  if (error === null) return new BrokerError('connect', 'the broker closed the connection');
   const {
     code = '',
     message = '',

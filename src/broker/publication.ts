@@ -6,7 +6,7 @@
 import type { Target } from '../core/broker.ts';
 import type { CallOutcome } from '../core/verdict.ts';
 
-/** Properties and body of a message, as both protocols send them. */
+/** Properties and body of a message, as all protocols send them. */
 export interface BrokerMessage {
   /** `webhook-id`: the receiver's idempotency key */
   readonly id: string;

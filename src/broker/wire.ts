@@ -1,5 +1,5 @@
-// Wire is one open connection to a broker, and OpenWire opens one. amqp091-wire.ts and amqp10-wire.ts
-// implement them; broker-link.ts owns the connection.
+// Wire is one open connection to a broker, and OpenWire opens one. amqp091-wire.ts, amqp10-wire.ts
+// and stomp-wire.ts implement them; broker-link.ts owns the connection.
 
 import type { LookupFunction } from 'node:net';
 import type { Broker } from '../core/broker.ts';

@@ -155,12 +155,13 @@ function checkBrokers(config: Config, problem: Report, warning: Report): void {
       continue;
     }
     const { name, secure, verifyTls } = broker.value;
-    if (names.includes(name)) problem('brokers', `"${name}" is named twice`);
+    if (names.includes(name)) problem('brokers', `"${name}" is named twice; give one of them another name`);
     names.push(name);
     if (secure && !verifyTls)
       warning('brokers', `dq does not check the certificate of ${name} (tls.rejectUnauthorized=false)`);
   }
-  if (names.length > limits.brokersMax) problem('brokers', `must be at most ${limits.brokersMax} brokers`);
+  if (config.brokers.length > limits.brokersMax)
+    problem('brokers', `must be at most ${limits.brokersMax} brokers`);
 }
 
 function checkMysql(config: Config, problem: Report, warning: Report): void {

@@ -265,6 +265,12 @@ export const options = {
   ),
   'egress.allow': list([], 'CIDR ranges that callbacks may reach under every policy', { only: 'file' }),
   'egress.deny': list([], 'CIDR ranges that callbacks may never reach', { only: 'file' }),
+  brokers: list(
+    [],
+    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ), amqp10 or stomp (ActiveMQ)',
+    // Only before a broker: a URL may contain commas.
+    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+(?:amqp|stomp)s?:\/\/)/ },
+  ),
   'smtp.url': text(
     '',
     'Mail server: smtp:// (port 25, STARTTLS where offered) or smtps:// (465), [user:password@]host[:port]',
@@ -272,12 +278,6 @@ export const options = {
   ),
   'smtp.from': text('', 'Sender address of mails', { defaultText: 'none' }),
   'alerts.emails': list([], 'Recipients of every alert, beside those of the topic'),
-  brokers: list(
-    [],
-    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ), amqp10 or stomp (ActiveMQ)',
-    // Only before a broker: a URL may contain commas.
-    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+(?:amqp|stomp)s?:\/\/)/ },
-  ),
   'alerts.hooks': list(
     [],
     'Receivers of alerts by HTTP: NAME=KIND+URL[#SECRET] with the kind webhook, slack, dingtalk, wecom or feishu',

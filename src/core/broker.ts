@@ -45,6 +45,13 @@ export function formatTarget({ broker, to, key }: Target): string {
   return `${broker}/${to}${key === null ? '' : `#${key}`}`;
 }
 
+/** For logs and replies: `amqp091+amqps://10.0.0.5:5671/shop`, without the login. */
+export function placeOfBroker({ type, host, port, secure, vhost }: Broker): string {
+  const scheme = `${type === 'stomp' ? 'stomp' : 'amqp'}${secure ? 's' : ''}`;
+  const path = vhost === '/' ? '' : `/${encodeURIComponent(vhost)}`;
+  return `${type}+${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}${path}`;
+}
+
 const amqp: ServerUrlForm = {
   form: 'amqp://[user:password@]host[:port][/vhost]',
   // The ports that IANA assigns to AMQP; both versions of the protocol use them.

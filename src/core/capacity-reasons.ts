@@ -4,6 +4,7 @@ export const capacityCodes = [
   'unknown_topic',
   'unreadable_topic',
   'cannot_be_called',
+  'unknown_broker',
   'pulled',
   'paused',
   'offline',

@@ -5,6 +5,7 @@ import { formatProblem } from '../config/given.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { options } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
+import { checkBrokers } from './brokers.ts';
 import { checkDaemon, type ReadReady } from './daemon.ts';
 import { checkDataDirectory, checkLogDirectory, freeBytesAt } from './directories.ts';
 import { type Finding, of } from './finding.ts';
@@ -50,6 +51,7 @@ export async function runDoctor(
   add(mysql.findings);
   const redis = await checkRedis(config, mysql.registryId);
   add(redis.findings);
+  await check('broker', () => checkBrokers(config));
   await check('daemon', () => checkDaemon(config, readReady));
   return mysql.isReached && redis.isReached;
 }

@@ -1,9 +1,9 @@
 // Limits of the checks of `dq doctor` that users cannot configure, each with its reason.
 
 export const doctorLimits = {
-  /** The console shows the findings so far after this time: a reader waits no longer, and a MySQL and a Redis
-   *  that are unavailable take 5 s each. */
-  runMs: 15_000,
+  /** The console shows the findings so far after this time: a reader waits no longer. A MySQL and a Redis that
+   *  are unavailable take 5 s each, and brokers brokerLimits.openMsMax. */
+  runMs: 25_000,
   /** Disk syncs that are measured. */
   syncs: 50,
   /** Time for a tool like timedatectl. */

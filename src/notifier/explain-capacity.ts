@@ -74,8 +74,16 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
       remedy: `pull them: dq pull ${name}`,
       values: {},
     });
+  const { broker } = topic.target;
   const failure = targets.failureOf(name);
-  if (failure !== null)
+  if (topic.delivery === 'mq' && !targets.hasBroker(broker))
+    reasons.push({
+      code: 'unknown_broker',
+      message: `brokers of the configuration has no "${broker}"; the jobs are held`,
+      remedy: `add it to brokers, then dq reload; or dq topic set ${name} --target BROKER/QUEUE`,
+      values: { broker },
+    });
+  else if (failure !== null)
     reasons.push({
       code: 'cannot_be_called',
       message: `the stored topic cannot be called: ${failure}`,
@@ -178,7 +186,7 @@ function ofTarget({ budget, probes }: CapacityView, target: TopicTarget): readon
     reasons.push({
       code: 'origin_ailing',
       message: `${target.origin} does not answer; its ${health.targets} called topics share ${notifierLimits.ailingOriginCallsMax} probes, ${health.probes} run`,
-      remedy: 'bring the server of the callback URL back; one reply of it lifts this',
+      remedy: 'bring the server of the callback URL, or the broker, back; one reply of it lifts this',
       values: {
         origin: target.origin,
         topics: health.targets,

@@ -103,6 +103,10 @@ export class TopicTargets {
     }
   }
 
+  hasBroker(name: string): boolean {
+    return this.#brokers.has(name);
+  }
+
   #targetOf(topic: KnownTopic): TopicTarget {
     return this.#create(topic, (origin) => {
       const health = this.#origins.get(origin) ?? new OriginHealth();

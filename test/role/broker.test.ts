@@ -7,10 +7,12 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ActivemqServer } from '../../scripts/services/activemq.ts';
 import { startActivemq } from '../../scripts/services/activemq.ts';
 import { type RabbitmqServer, startRabbitmq } from '../../scripts/services/rabbitmq.ts';
+import type { Config } from '../../src/config/options.ts';
 import type { Target } from '../../src/core/broker.ts';
 import { webhookIdOf } from '../../src/core/delivery.ts';
 import { extensionOf } from '../../src/core/extension.ts';
 import { readTraceContext } from '../../src/core/trace-context.ts';
+import { checkBrokers } from '../../src/doctor/brokers.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
 import { createTimer } from '../../src/timer/timer.ts';
@@ -18,7 +20,7 @@ import { selfSigned } from '../support/self-signed.ts';
 import { lacks, owned } from '../support/services.ts';
 import { stompConsumer } from '../support/stomp-consumer.ts';
 import { until } from '../support/until.ts';
-import { ids, type Rig, startRig } from './rig.ts';
+import { defaultConfig, ids, type Rig, startRig } from './rig.ts';
 
 const mq = (to: string, key: string | null = null, more: Partial<TopicDraft> = {}): Partial<TopicDraft> => ({
   ...{ delivery: 'mq', target: { broker: 'main', to, key } satisfies Target },
@@ -32,6 +34,21 @@ async function notifierWith(brokers: readonly string[], more: object = {}): Prom
   await rig.run(createTimer(ctx));
   await rig.run(createNotifier(ctx));
   return rig;
+}
+
+/** By the broker's name: the state of its finding, the reason and the start of the remedy. No finding contains a
+ *  login. */
+async function doctorOf(config: Partial<Config>): Promise<Readonly<Record<string, string>>> {
+  const findings = await checkBrokers({ ...defaultConfig, ...config });
+  expect(JSON.stringify(findings)).not.toMatch(/p@ss|p%40ss|guest:|wrong@/);
+  return Object.fromEntries(
+    findings.map(({ state, about }) => {
+      const [, name = '', why = '', remedy = ''] =
+        /^(\w+) at \S+?:\d+\S*? ?(?:: (\w+) \(.*\); (.*?)(?:, (?:and|or) .*)?|accepts .*)$/s.exec(about) ??
+        [];
+      return [name, [state, why, remedy].filter((part) => part !== '').join(' ')];
+    }),
+  );
 }
 
 /** of a delivered job of topic t */
@@ -139,11 +156,13 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     const { server, channel } = await withChannel();
     await channel.assertQueue('plain');
     await server.addUser('nothing', 'p@ss');
+    await server.addUser('limited', 'p@ss', ['^$', String.raw`^amq\.default$`, '^$']);
     const { port, tlsPort } = server;
     const urls = {
       password: `amqp://guest:wrong@127.0.0.1:${port}`,
       vhost: `amqp://guest:guest@127.0.0.1:${port}/absent`,
       rights: `amqp://nothing:p%40ss@127.0.0.1:${port}`,
+      limited: `amqp://limited:p%40ss@127.0.0.1:${port}`,
       closed: 'amqp://guest:guest@127.0.0.1:2',
       name: 'amqp://guest:guest@absent.invalid:5672',
       certificate: `amqps://guest:guest@127.0.0.1:${tlsPort}`,
@@ -153,6 +172,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     };
     const brokers = Object.entries(urls).map(([name, url]) => `${name}=amqp091+${url}`);
     const rig = await notifierWith(brokers, { 'egress.deny': ['127.0.0.2'] });
+    const examined = doctorOf({ brokers, 'egress.deny': ['127.0.0.2'] });
     for (const broker of Object.keys(urls)) {
       const target = { broker, to: 'plain', key: null };
       await rig.topic(broker, '', mq('plain', null, { target, maxAttempts: 1, timeoutMs: 10_000 }));
@@ -169,6 +189,17 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
         name: 'dns',
       },
       ...{ certificate: 'tls', plain: 'tls', denied: 'blocked_address', trusted: 'delivered' },
+      limited: 'delivered',
+    });
+    const login = 'check user, password and virtual host in brokers';
+    expect(await examined).toEqual({
+      ...{ password: `failed mq_refused ${login}`, vhost: `failed mq_refused ${login}` },
+      ...{ rights: `failed mq_refused ${login}`, limited: 'ok', trusted: 'ok' },
+      closed: 'failed connect check that the broker runs and that its port serves amqp091 without TLS',
+      name: 'failed dns check the name absent.invalid in brokers',
+      certificate: 'failed tls check that the port serves TLS',
+      plain: 'failed tls check that the port serves TLS',
+      denied: 'failed blocked_address add the address to egress.allow',
     });
     for (const line of rig.lines) expect(JSON.stringify(line)).not.toMatch(/p@ss|p%40ss|guest:/);
   });
@@ -358,6 +389,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
       };
       const brokers = Object.entries(urls).map(([name, url]) => `${name}=amqp10+${url}`);
       const rig = await notifierWith(brokers, { 'egress.deny': ['127.0.0.2'] });
+      const examined = doctorOf({ brokers, 'egress.deny': ['127.0.0.2'] });
       for (const broker of Object.keys(urls)) {
         await rig.topic(
           broker,
@@ -376,6 +408,13 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
       ).toEqual({
         ...{ password: 'mq_refused', closed: 'connect', name: 'dns', certificate: 'tls' },
         ...{ denied: 'blocked_address', trusted: 'delivered' },
+      });
+      expect(await examined).toMatchObject({
+        ...{
+          password: expect.stringMatching(/^failed mq_refused/),
+          name: expect.stringMatching(/^failed dns/),
+        },
+        ...{ certificate: expect.stringMatching(/^failed tls/), trusted: 'ok' },
       });
     });
   });
@@ -408,7 +447,7 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
   });
 
   it('a wrong password is mq_refused; a closed port connect; a forbidden address blocked_address', async () => {
-    const { port, user } = await starting;
+    const { port, user, url } = await starting;
     const urls = {
       password: `stomp://${user}:wrong@127.0.0.1:${port}`,
       closed: `stomp://${user}:wrong@127.0.0.1:2`,
@@ -427,6 +466,10 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
     await until('all are judged', () => rig.notified().length === brokers.length, 30_000);
     expect(Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]))).toEqual({
       ...{ password: 'mq_refused', closed: 'connect', denied: 'blocked_address' },
+    });
+    expect(await doctorOf({ brokers: [...brokers, `right=stomp+${url}`] })).toMatchObject({
+      ...{ password: expect.stringMatching(/^failed mq_refused/), right: 'ok' },
+      closed: 'failed connect check that the broker runs and that its port serves stomp without TLS',
     });
   });
 

@@ -21,6 +21,14 @@ async function tokenFor(dq: TestIntake, name: string, scopes: string[], topics =
   return body.token;
 }
 
+/** As a configuration that lacks the broker of a topic. */
+async function loseBroker(dq: TestIntake, name: string): Promise<void> {
+  const topic = await dq.registry.get(name);
+  if (topic === null) throw new Error('no topic');
+  const changed = { ...topic, target: { ...topic.target, broker: 'gone' } };
+  expect((await dq.registry.update(changed, topic.revision)).kind).toBe('updated');
+}
+
 async function callers(dq: TestIntake): Promise<{ readers: string[]; others: (string | null)[] }> {
   const readers = [adminToken, await tokenFor(dq, 'read', ['read']), await tokenFor(dq, 'admin', ['admin'])];
   const others = [
@@ -78,6 +86,36 @@ describe('/readyz', () => {
     const { others } = await callers(dq);
     expect((await ready(dq, adminToken)).body.warnings).toEqual(['jobs are late']);
     for (const token of others) expect((await ready(dq, token)).body.warningCount).toBe(1);
+  });
+
+  it('brokers: names topics without their broker to readers, the brokers to admins, and no URL', async () => {
+    const dq = await startIntake({ config: { brokers: ['main=amqp091+amqp://u:s3cret@127.0.0.1:2'] } });
+    const post = (json: object, path = '') =>
+      dq.call('POST', `/v1/topics${path}`, {
+        headers: { 'content-type': 'application/json', ...bearer(adminToken) },
+        body: JSON.stringify(json),
+      });
+    const target = { broker: 'main', to: 'orders' };
+    for (const topic of ['kept', 'a', 'b', 'c', 'd'])
+      expect((await post({ topic, delivery: 'mq', target })).status).toBe(201);
+    for (const topic of ['a', 'b', 'c', 'd']) await loseBroker(dq, topic);
+    const { readers, others } = await callers(dq);
+    const warning =
+      'brokers of the configuration lacks the broker of a (gone), b (gone), c (gone) and 1 more; their jobs are held: add it, and reload';
+    for (const token of readers)
+      expect((await ready(dq, token)).body.warnings).toEqual(expect.arrayContaining([warning]));
+    for (const token of others) expect(JSON.stringify((await ready(dq, token)).body)).not.toContain('gone');
+
+    const me = async (token: string) => (await dq.call('GET', '/v1/me', { headers: bearer(token) })).body;
+    const [, read = '', admin = ''] = readers;
+    expect((await me(admin)).brokers).toEqual([{ name: 'main', type: 'amqp091' }]);
+    expect((await me(read)).brokers).toEqual([]);
+    expect(JSON.stringify(await me(admin))).not.toContain('s3cret');
+
+    expect(await post({}, '/a/test-call')).toMatchObject({
+      status: 400,
+      body: { errors: [{ field: 'target.broker', message: expect.stringContaining(': main') }] },
+    });
   });
 
   it('shows everything while no token exists and only this machine reaches dq', async () => {

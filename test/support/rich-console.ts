@@ -61,6 +61,7 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
       console: { label: texts.label, color: 'amber' },
       smtp: { url: 'smtp://127.0.0.1:10', from: 'dq@example.org' },
       retry: { unit: '1h' },
+      brokers: ['main=amqp091+amqp://127.0.0.1:2'],
     },
   });
   const url = await daemon.consoleUrl();
@@ -98,6 +99,10 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
   };
   for (const [topic, settings] of Object.entries(topics))
     await post('/v1/topics', { topic, ...people, ...settings });
+  await post('/v1/topics', {
+    ...{ topic: 'order.publish', ...people, maxAttempts: 1 },
+    ...{ delivery: 'mq', target: { broker: 'main', to: 'orders', key: null } },
+  });
   await post('/v1/topics/pay.check/pause');
   for (const n of [1, 2, 3]) {
     await push('order.close', `done-${n}`, '0s');
@@ -152,6 +157,7 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
     ...['jobs', 'attempts', 'settings', 'secret', 'changes'].map((tab) => `/topics/vip.recall/${tab}`),
     ...[
       '/topics/coupon.expire/settings',
+      '/topics/order.publish/settings',
       '/jobs',
       `/jobs?body=4711`,
       '/jobs?state=reserved',

@@ -20,7 +20,10 @@ const patience = { timeout: 180_000 };
 const silent = 'http://127.0.0.1:1/';
 
 /** Of the tests with topics of their own. No job is retried while they run. */
-const daemon = await startDaemon({ scope: 'file', config: { retry: { unit: '1h' } } });
+const daemon = await startDaemon({
+  scope: 'file',
+  config: { retry: { unit: '1h' }, brokers: ['main=stomp+stomp://u:s3cret@127.0.0.1:2'] },
+});
 const dq = commandsOf(daemon);
 
 describe('dq topic', patience, () => {
@@ -38,6 +41,23 @@ describe('dq topic', patience, () => {
       code: 0,
       stdout: expect.stringMatching(/^whsec_/),
     });
+  });
+
+  it('topic test: prints the verdict of one call or message, and exits with 1 for a failure', async () => {
+    const sink = await startSink(status(200));
+    await dq(['topic', 'add', 'tested', '--callback', sink.url]);
+    const called = await dq(['topic', 'test', 'tested', '{"a":1}', '--type', 'text/plain']);
+    expect(called.stdout).toMatch(/^call +POST \S+, by dq-notifier-\d in \d+ ms\nresult +success, 200$/m);
+    expect([called.code, sink.arrivals[0]?.headers['content-type']]).toEqual([0, 'text/plain']);
+
+    expect((await dq(['topic', 'add', 'published', '--target', 'main//queue/a#k'])).code).toBe(0);
+    expect((await dq(['topic', 'ls', '--search', 'publ'])).stdout).toContain(' main//queue/a#k ');
+    expect((await dq(['topic', 'get', 'published'])).stdout).toMatch(/^target +main\/\/queue\/a#k$/m);
+    const failed = await dq(['topic', 'test', 'published']);
+    expect(failed.stdout).toMatch(
+      /^call +PUBLISH main\/\/queue\/a#k, .*\nresult +failed connect .*ECONNREFUSED.*\na job +would be retried after 1h$/m,
+    );
+    expect(failed.code).toBe(1);
   });
 
   it('asks on a terminal before it deletes', async ({ skip }) => {

@@ -35,7 +35,7 @@ it('a saved setting appears in Changes and in the audit log, with actor and diff
 it('saving with a test call saves first, and shows the reply of the saved endpoint', async () => {
   const { page } = await openPage(browser, `${url}/topics/${topic}/settings`);
   await field(page, 'timeout').fill('2s');
-  await page.getByRole('button', { name: 'Save and test call' }).click();
+  await page.getByRole('button', { name: 'Save and test' }).click();
   await page.locator('.verdict').getByText('connect', { exact: true }).waitFor();
   expect((await daemon.api('GET', `/v1/topics/${topic}`)).body.timeout).toBe('2s');
 });

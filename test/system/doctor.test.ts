@@ -101,7 +101,12 @@ it('doctor: fails for a used port and for files instead of directories', async (
   const { code, stateOf, about } = await doctor(cwd, {
     'server.port': port,
     logDir: file,
+    // A port of no service.
+    brokers: ['main=stomp+stomp://u:s3cret@127.0.0.1:2'],
   });
+  expect(about('broker')).toBe(
+    'main at stomp+stomp://127.0.0.1:2: connect (connect ECONNREFUSED 127.0.0.1:2); check that the broker runs and that its port serves stomp without TLS',
+  );
   expect(code).toBe(1);
   expect(about('port')).toBe(`another program uses 127.0.0.1:${port}`);
   expect(stateOf('log directory')).toEqual(['failed']);

@@ -203,6 +203,8 @@ describe('explain', () => {
   it('names topics that cannot be called', () => {
     const capacity = capacityOf(one({ callbackUrl: 'no url' }));
     expect(codes(capacity)).toEqual(['cannot_be_called']);
+    const published = { delivery: 'mq', target: { broker: 'gone', to: 'q', key: null } } as const;
+    expect(codes(capacityOf(one(published)))).toEqual(['unknown_broker']);
     expect(codes(capacity, 'unreadable')).toEqual(['unreadable_topic']);
     expect(codes(capacity, 'absent')).toEqual(['unknown_topic']);
   });

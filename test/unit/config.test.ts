@@ -566,6 +566,34 @@ describe('loadConfig: mail', () => {
     expect(JSON.stringify(describeConfig(config, origins))).not.toContain('s3cret');
   });
 
+  const b = (name: string) => `${name}=amqp091+amqp://u:s3cret@h`;
+  it.each([
+    [[b('a'), 'b=amqp091+http://u:s3cret@h'], 'item 2 must be NAME=TYPE+URL with a type of amqp091,'],
+    [['a=stomp+amqp://u:s3cret@h'], 'item 1 "a" must begin with stomp:// or stomps://'],
+    [[b('a'), b('b'), b('a')], '"a" is named twice; give one of them another name'],
+    [Array.from({ length: 33 }, (_, n) => b(`b${n}`)), 'must be at most 32 brokers'],
+  ])('brokers: %j', (brokers, problem) => {
+    const found = problemsOf({ yaml: stringify({ brokers }) });
+    expect(found).toEqual([expect.stringContaining(`dq.yaml:1:1  brokers: ${problem}`)]);
+    expect(found.join()).not.toContain('s3cret');
+  });
+
+  it('brokers: several in one variable or file, whose passwords may hold commas; never shown', () => {
+    const url = 'amqps://u:s3cret,1@h?tls.rejectUnauthorized=false';
+    const text = `a=amqp091+${url}, b=stomp+stomp://h`;
+    writeFileSync(join(cwd, 'brokers'), `${text}\n`);
+    for (const env of [{ DQ_BROKERS: text }, { DQ_BROKERS_FILE: join(cwd, 'brokers') }]) {
+      const { config, origins, warnings } = loaded({ env });
+      expect(config.brokers).toEqual([`a=amqp091+${url}`, 'b=stomp+stomp://h']);
+      expect(warnings.map(({ message }) => message)).toEqual([
+        'brokers: dq does not check the certificate of a (tls.rejectUnauthorized=false)',
+      ]);
+      const shown = describeConfig(config, origins);
+      expect(shown).toContainEqual({ name: 'brokers', value: '********', origin: Object.keys(env)[0] });
+      expect(JSON.stringify([shown, warnings])).not.toContain('s3cret');
+    }
+  });
+
   it('mail: problems never repeat the password', () => {
     const url = 'smtp://user:s3cret@h?pool=true';
     expect(problemsOf(mail({ smtp: { url, from: 'dq@h' } })).join()).not.toContain('s3cret');

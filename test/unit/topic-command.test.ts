@@ -70,3 +70,24 @@ it('topic command: a pull topic has its lease and no field of a call', () => {
   for (const flag of ['--callback', '--method', '--header', '--rule', '--concurrency', '--rate'])
     expect(command).not.toContain(flag);
 });
+
+it.each([
+  [{ broker: 'main', to: 'orders', key: null }, 'main/orders'],
+  [{ broker: 'main', to: 'events', key: "a.$b'" }, "main/events#a.$b'"],
+  [{ broker: 'main', to: 'fan out', key: '' }, 'main/fan out#'],
+])('topic command: a topic with the target %j has no field of a call', (target, text) => {
+  const published = { ...topic, delivery: 'mq' as const, callbackUrl: null, target };
+  const parts = words(topicCommand(published, true));
+  expect(parts[parts.indexOf('--target') + 1]).toBe(text);
+  for (const flag of ['--header', '--timeout', '--concurrency', '--rate']) expect(parts).toContain(flag);
+  for (const flag of [
+    '--delivery',
+    '--callback',
+    '--method',
+    '--format',
+    '--rule',
+    '--ok-status',
+    '--empty-reply',
+  ])
+    expect(parts).not.toContain(flag);
+});

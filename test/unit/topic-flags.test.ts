@@ -62,6 +62,16 @@ describe('topicJsonOf', () => {
   });
 
   it.each([
+    [['--target', 'main/orders'], { delivery: 'mq', target: { broker: 'main', to: 'orders', key: null } }],
+    [['--target', 'main/events#k'], { delivery: 'mq', target: { broker: 'main', to: 'events', key: 'k' } }],
+    [['--delivery', 'mq'], { delivery: 'mq' }],
+    [['--pull', '--lease', '5m'], { delivery: 'pull', lease: '5m' }],
+  ])('topic flags: %j', (args, json) => {
+    expect(jsonOf(...args)).toEqual(json);
+  });
+
+  it.each([
+    ['--target', 'main'],
     ['--max-attempts', 'many'],
     ['--concurrency', '-1'],
     ['--backoff', '{"type":'],

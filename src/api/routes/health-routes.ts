@@ -4,6 +4,7 @@
 
 import { Type } from 'typebox';
 import { noDeliveriesText } from '../../config/options.ts';
+import { brokersOf } from '../../core/broker.ts';
 import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import type { LeaderRow } from '../../ports/leadership.ts';
@@ -85,7 +86,7 @@ export async function readiness(
   const deliveries = role.config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : [];
   return {
     durability: health.durability,
-    warnings: [...deliveries, ...health.warnings, ...registryWarnings],
+    warnings: [...deliveries, ...health.warnings, ...registryWarnings, ...brokerWarnings(role)],
   };
 }
 
@@ -110,6 +111,19 @@ async function checkRegistry({ config, topics }: RoleContext): Promise<readonly 
     if (config['mysql.url'] === '' || !topics.isKnown) throw failure;
     return [`${failure.message}; the last known topics stay in force and cannot be changed`];
   }
+}
+
+/** Jobs of such a topic are held: its broker was removed from the configuration. */
+function brokerWarnings({ config, topics }: RoleContext): readonly string[] {
+  const brokers = brokersOf(config.brokers);
+  const held: string[] = [];
+  for (const { topic, delivery, target } of topics.all())
+    if (delivery === 'mq' && !brokers.has(target.broker)) held.push(`${topic} (${target.broker})`);
+  if (held.length === 0) return [];
+  const more = held.length > 3 ? ` and ${held.length - 3} more` : '';
+  return [
+    `brokers of the configuration lacks the broker of ${held.slice(0, 3).join(', ')}${more}; their jobs are held: add it, and reload`,
+  ];
 }
 
 /** A monitor's timeout is shorter than a store call's. */

@@ -3,7 +3,8 @@
 
 import { hostname } from 'node:os';
 import { Type } from 'typebox';
-import { scopes } from '../../core/token.ts';
+import { brokersOf, brokerTypes } from '../../core/broker.ts';
+import { grants, scopes } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { urlOfHost } from '../http/listen.ts';
@@ -33,6 +34,19 @@ const Me = closed(
       description: 'address of the API on this machine; null: server.port is 0',
       examples: ['http://127.0.0.1:6789'],
     }),
+    brokers: Type.Array(
+      closed(
+        {
+          name: text('its name', 'main'),
+          type: Type.Enum(brokerTypes, { description: 'its protocol', examples: ['amqp091'] }),
+        },
+        { title: 'BrokerName' },
+      ),
+      {
+        description:
+          'brokers of the configuration, which topics can name; only for callers with the scope admin, others get an empty list',
+      },
+    ),
     now: instant("the daemon's time"),
   },
   { title: 'Me' },
@@ -48,8 +62,10 @@ export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, toke
   const { config, version, clock } = role;
   const host = hostname();
   const port = config['server.port'];
+  const brokers = Array.from(brokersOf(config.brokers).values(), ({ name, type }) => ({ name, type }));
   api.get('/v1/me', { schema, config: { access: 'known' } }, async (request) => {
-    const { name, scopes: granted, topics } = rightsOf(request);
+    const rights = rightsOf(request);
+    const { name, scopes: granted, topics } = rights;
     return {
       name,
       scopes: granted,
@@ -64,6 +80,7 @@ export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, toke
       store: config.redis.length === 0 ? 'embedded' : 'redis',
       // Port 0 is chosen at the start.
       serverUrl: port === 0 ? null : urlOfHost(config['server.host'], port),
+      brokers: grants(rights, 'admin') ? brokers : [],
       now: new Date(clock.now()).toISOString(),
     };
   });

@@ -12,6 +12,7 @@ import { Exit } from '../exit.ts';
 import { deliveryLines } from '../output/delivery-lines.ts';
 import { agree, printData, printRecord, printTable, say, withCaret } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
+import { testTopic } from '../test-topic.ts';
 import type { TopicFlags } from '../topic-flags.ts';
 import { topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
 
@@ -48,7 +49,8 @@ export function register(program: Command): void {
 Examples:
   dq topic add order.close --callback https://shop.example.org/close --delay 30m
   dq topic add mail.send --callback https://mail.example.org/send --rule '{res.code}!=200' --backoff 15s,3m,1h
-  dq topic add report.build --pull --lease 5m`,
+  dq topic add report.build --pull --lease 5m
+  dq topic add order.paid --target main/orders --delay 30m`,
     );
   withTopicFlags(add).option(
     '--secret <secret>',
@@ -58,6 +60,14 @@ Examples:
 
   const set = family.command('set').description('change the given settings').argument('<topic>');
   withDaemonOptions(withTopicFlags(set)).action(change);
+
+  const test = family
+    .command('test')
+    .description('make one test call, or publish one test message')
+    .argument('<topic>')
+    .argument('[body]', 'default {}')
+    .option('--type <type>', 'content type of the body; default application/json');
+  withDaemonOptions(test).action(testTopic);
 
   const secret = family
     .command('secret')
@@ -117,15 +127,20 @@ async function get(topic: string, flags: DaemonOptions): Promise<void> {
   if (flags.json) printData(reply.text);
   else
     printRecord([
-      ...Object.entries(reply.json).map(([name, value]) => [name, shown(value)] as const),
+      ...Object.entries(reply.json).map(
+        ([name, value]) => [name, name === 'target' ? targetText(value) : shown(value)] as const,
+      ),
       ...(await deliveryLines(topic, flags)),
     ]);
 }
 
 /** Where the jobs go. */
 function placeOf({ delivery, callbackUrl, target }: Topic): unknown {
-  return delivery === 'mq' ? formatTarget(target as Target) : callbackUrl;
+  return delivery === 'mq' ? targetText(target) : callbackUrl;
 }
+
+/** As --target reads it; '' = none. */
+const targetText = (target: unknown): string => (target ? formatTarget(target as Target) : '');
 
 function shown(value: unknown): string {
   if (Array.isArray(value)) return value.map(shown).join(', ');

@@ -106,7 +106,13 @@ export function checkTogether(
   // One that was rejected for another reason is missing here.
   const needed = delivery === 'mq' ? 'target' : 'callbackUrl';
   const isMissing = delivery === 'mq' ? settings.target.broker === '' : settings.callbackUrl === '';
-  if (isMissing && !errors.has(needed)) errors.reject(needed, 'is needed');
+  if (isMissing && !errors.has(needed))
+    errors.reject(
+      needed,
+      delivery === 'mq'
+        ? 'is needed with delivery "mq"; give a broker of the configuration and its queue, exchange or address'
+        : 'is needed',
+    );
   if (delivery === 'mq' && isForm)
     errors.reject('format', 'delivery "mq" publishes the body as pushed; use format "raw"');
   refuseNoPause(settings.backoff, settings, errors);

@@ -62,7 +62,7 @@ function parseTarget(
 }
 
 /** Never the given value: it may be a URL with a credential. */
-function unknownBroker(brokers: TopicPolicy['brokers']): string {
+export function unknownBroker(brokers: TopicPolicy['brokers']): string {
   const names = [...brokers.keys()];
   return names.length === 0
     ? 'no broker is configured; add one to brokers in the configuration of dq, and reload'

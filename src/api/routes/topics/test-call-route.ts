@@ -6,6 +6,7 @@
 import { Type } from 'typebox';
 import { DqError, invalidField } from '../../../core/errors.ts';
 import { maskedValue, parseTopicInput } from '../../../core/topic/settings.ts';
+import { unknownBroker } from '../../../core/topic/target.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
 import type { TestCallResult } from '../../../process/test-call.ts';
 import { checkContent } from '../../../use-cases/accept-job.ts';
@@ -148,6 +149,8 @@ export function testCallRoute(api: Api, { role, egress }: ApiContext, questions:
         throw invalidField('body', `must be at most ${apiLimits.testBodyBytesMax} bytes`);
       const topic = await topicToCall(name, draft);
       requireDelivery(topic, 'push', 'mq');
+      if (topic.delivery === 'mq' && !egress.brokers.has(topic.target.broker))
+        throw invalidField('target.broker', unknownBroker(egress.brokers));
       checkContent({ contentType, body: Buffer.from(body), isLiteral: true }, topic, clock.now());
       if (config.noDeliveries)
         throw new DqError('unavailable', 'dq was started with --no-deliveries; start it without');

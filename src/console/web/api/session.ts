@@ -20,6 +20,8 @@ export interface Me {
   readonly store: 'embedded' | 'redis';
   /** address of the API on the daemon's machine; null: not known. Absent: an older dq still runs */
   readonly serverUrl?: string | null;
+  /** that topics may name; empty without the scope admin. Absent: an older dq still runs */
+  readonly brokers?: readonly { readonly name: string; readonly type: 'amqp091' | 'amqp10' | 'stomp' }[];
   /** the daemon's clock, RFC 3339 */
   readonly now: string;
 }
@@ -49,6 +51,12 @@ export function may(scope: Scope): boolean {
   const { value } = session;
   if (value.kind !== 'signed_in') return false;
   return value.me.scopes.includes(scope) || value.me.scopes.includes('admin');
+}
+
+/** The brokers that a topic can name. */
+export function brokers(): NonNullable<Me['brokers']> {
+  const { value } = session;
+  return value.kind === 'signed_in' ? (value.me.brokers ?? []) : [];
 }
 
 /** Until every process has read a new session. */

@@ -54,9 +54,11 @@ export interface TopicJson {
   readonly title: string;
   readonly owner: string;
   readonly state: 'active' | 'paused' | 'offline';
-  readonly delivery: 'push' | 'pull';
-  /** null: pull */
+  readonly delivery: 'push' | 'pull' | 'mq';
+  /** null: not called */
   readonly callbackUrl: string | null;
+  /** of delivery mq; absent: an older dq still runs */
+  readonly target?: { readonly broker: string; readonly to: string; readonly key: string | null } | null;
   /** of a pulled job */
   readonly lease: string;
   readonly method: string;

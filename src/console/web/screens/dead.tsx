@@ -48,6 +48,7 @@ const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked
 const attemptReasons = [
   ...['timeout', 'status', 'rule', 'connect', 'dns', 'tls', 'reset', 'protocol'],
   ...['reply_too_large', 'empty_reply', 'blocked_address', 'lease_expired', 'nacked'],
+  ...['mq_refused', 'mq_unroutable'],
 ];
 
 export function DeadLetters() {

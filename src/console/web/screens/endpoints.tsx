@@ -1,4 +1,4 @@
-// Endpoint card of a topic: how the origin of its callback URL answers now, as the notifiers of this instance
+// Endpoint card of a topic: how the origin of its callback URL, or its broker, answers now, as the notifiers of this instance
 // count it. It covers all visible topics that call the same origin.
 
 import { usePoll } from '../api/poll.ts';
@@ -14,17 +14,18 @@ const colours: Readonly<Record<EndpointJson['state'], Colour>> = {
   probing: 'retry',
 };
 
-export function EndpointCard({ topic }: { topic: string }) {
+export function EndpointCard({ topic, isBroker }: { topic: string; isBroker: boolean }) {
   const { data, error, refresh } = usePoll<EndpointsJson>('/v1/endpoints', 5_000, { topic });
   useSecond();
   // An older dq that still runs has no such call.
   if (error?.status === 404) return null;
   const [endpoint] = data?.items ?? [];
+  const title = t(isBroker ? 'field_broker' : 'endpoint');
   return (
     <Card
       width={4}
       fill
-      title={t('endpoint')}
+      title={title}
       note={data === null ? undefined : t('endpoint_note', { host: data.host })}
       end={
         endpoint === undefined ? undefined : (
@@ -34,7 +35,7 @@ export function EndpointCard({ topic }: { topic: string }) {
         )
       }
     >
-      <LoadError error={error} what={t('endpoint')} retry={refresh} />
+      <LoadError error={error} what={title} retry={refresh} />
       {data === null ? (
         <Waiting rows={3} error={error} />
       ) : endpoint === undefined ? (
@@ -51,12 +52,17 @@ export function EndpointCard({ topic }: { topic: string }) {
   );
 }
 
+/** Begins the origin of a broker. */
+const brokerMark = 'broker:';
+
 function rowsOf(endpoint: EndpointJson, topic: string): Parameters<typeof Facts>[0]['rows'] {
   const { attempts, successRate, p95Ms, lastFailureAt, lastReason, failuresInRow } = endpoint;
   const others = endpoint.topics.filter((name) => name !== topic);
   const when = (at: string | null) => (at === null ? t('endpoint_never') : <Time at={at} text={relative} />);
   return [
-    [t('endpoint_origin'), endpoint.origin, true],
+    ...(endpoint.origin.startsWith(brokerMark)
+      ? [[t('field_broker'), endpoint.origin.slice(brokerMark.length), true] as const]
+      : [[t('endpoint_origin'), endpoint.origin, true] as const]),
     [
       t('success_rate_5'),
       successRate === null

@@ -5,6 +5,7 @@ import type { AttemptJson, JobJson, TopicJson } from '../api/types.ts';
 import { duration, preciseClock } from '../format.ts';
 import { isJson, JsonView } from '../parts/json-view.tsx';
 import { type Colour, Pill } from '../parts/parts.tsx';
+import { targetText } from '../topic-command.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 
 export const endOf = ({ startedAt, durationMs }: AttemptJson): number => Date.parse(startedAt) + durationMs;
@@ -45,14 +46,16 @@ export function Attempts({ job, topic }: { job: JobJson; topic: TopicJson | null
                   ? (attempt.detail ?? '')
                   : readable(attempt.replyExcerpt).replaceAll('\n', ' ')}
               </span>
-              <Pill colour={colourOf(attempt)}>{shortResult(attempt)}</Pill>
+              <Pill colour={colourOf(attempt)}>{shortResult(attempt) || t('job_done')}</Pill>
             </summary>
             <div class="detail">
               <Verdict attempt={attempt} topic={topic} />
               {topic === null || topic.delivery === 'pull' ? null : (
                 <Request job={job} attempt={attempt} topic={topic} />
               )}
-              <Reply attempt={attempt} isWide={topic === null || topic.delivery === 'pull'} />
+              {topic?.delivery === 'mq' ? null : (
+                <Reply attempt={attempt} isWide={topic === null || topic.delivery === 'pull'} />
+              )}
             </div>
           </details>
         </li>
@@ -81,7 +84,9 @@ function Verdict({ attempt, topic }: { attempt: AttemptJson; topic: TopicJson | 
       </Pill>
       <span>
         {isDelivered
-          ? rich('passed_status', { status: mono(attempt.status ?? '') })
+          ? attempt.status === null && topic?.delivery === 'mq'
+            ? t('passed_confirmed')
+            : rich('passed_status', { status: mono(attempt.status ?? '') })
           : whyFailed(attempt, topic)}
       </span>
       {attempt.nextDelayMs === undefined ? null : (
@@ -129,12 +134,11 @@ function whyFailed(attempt: AttemptJson, topic: TopicJson | null): ComponentChil
   );
 }
 
-/** The request as far as it is known: the headers of dq. Method and URL are those of the topic today. */
+/** The request or message as far as it is known: the headers of dq. Method, URL and target are those of the
+ *  topic today. */
 function Request({ job, attempt, topic }: { job: JobJson; attempt: AttemptJson; topic: TopicJson }) {
-  const lines: readonly (readonly [string, ComponentChildren])[] = [
-    ...(job.contentType == null || topic.format !== 'raw'
-      ? []
-      : [['content-type', job.contentType] as const]),
+  const isMessage = topic.delivery === 'mq';
+  const signed: readonly (readonly [string, ComponentChildren])[] = [
     ['webhook-id', job.webhookId],
     ['webhook-timestamp', String(Math.floor(Date.parse(attempt.startedAt) / 1_000))],
     [
@@ -143,17 +147,23 @@ function Request({ job, attempt, topic }: { job: JobJson; attempt: AttemptJson; 
         v1,<span class="c">{t('new_each_attempt')}</span>
       </>,
     ],
+  ];
+  const lines: readonly (readonly [string, ComponentChildren])[] = [
+    ...(job.contentType == null || topic.format !== 'raw'
+      ? []
+      : [['content-type', job.contentType] as const]),
+    ...(isMessage ? [['message-id', job.webhookId] as const] : signed),
     ['dq-topic', job.topic],
-    ['dq-job-id', encodeURIComponent(job.id)],
+    ['dq-job-id', isMessage ? job.id : encodeURIComponent(job.id)],
     ['dq-attempt', String(attempt.attempt)],
     ['dq-max-attempts', String(job.maxAttempts ?? topic.maxAttempts)],
     ...(attempt.traceparent === undefined ? [] : [['traceparent', attempt.traceparent] as const]),
   ];
   return (
-    <div>
-      <h3>{t('request')}</h3>
+    <div class={isMessage ? 'wide' : ''}>
+      <h3>{t(isMessage ? 'message' : 'request')}</h3>
       <pre class="code wrap" tabIndex={0}>
-        <b>{topic.method}</b> {topic.callbackUrl}
+        <b>{isMessage ? 'PUBLISH' : topic.method}</b> {isMessage ? targetText(topic) : topic.callbackUrl}
         {lines.map(([name, value]) => (
           <>
             {'\n'}

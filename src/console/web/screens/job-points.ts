@@ -49,7 +49,7 @@ export function pointsOf(job: JobJson, marks: readonly JobMark[]): readonly Time
       kind: attempt.outcome === 'delivered' ? 'delivered' : 'failed',
       label: t('attempt_n', { n: attempt.attempt }),
       short: String(attempt.attempt),
-      pill: shortResult(attempt),
+      pill: shortResult(attempt) || t('job_done'),
       ...(after === undefined
         ? {}
         : { note: n === 0 || isLate(attempt.latenessMs) ? (late ?? after) : after }),

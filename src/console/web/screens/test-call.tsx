@@ -9,30 +9,38 @@ import { Card, errorText, Failure, Icon, Pill } from '../parts/parts.tsx';
 import { t, wordOf } from '../words/words.ts';
 
 /** Only for sessions with the scope operate. */
-export function TestCallButton({ topic }: { topic: string }) {
+export function TestCallButton({ topic, isMessage }: { topic: string; isMessage: boolean }) {
   const [open, setOpen] = useState(false);
   return (
     <>
       <button type="button" class="btn" onClick={() => setOpen(true)}>
         <Icon name="bolt" />
-        {t('test_call')}
+        {t(isMessage ? 'test_message' : 'test_call')}
       </button>
-      {open ? <TestCallDialog topic={topic} onClose={() => setOpen(false)} /> : null}
+      {open ? <TestCallDialog topic={topic} isMessage={isMessage} onClose={() => setOpen(false)} /> : null}
     </>
   );
 }
 
-function TestCallDialog({ topic, onClose }: { topic: string; onClose: () => void }) {
+function TestCallDialog({
+  topic,
+  isMessage,
+  onClose,
+}: {
+  topic: string;
+  isMessage: boolean;
+  onClose: () => void;
+}) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => element.current?.showModal(), []);
   return (
     <dialog ref={element} class="dialog modal test-call" aria-labelledby="test-call-title" onClose={onClose}>
       <div class="top">
-        <h2 id="test-call-title">{t('test_call_of', { topic })}</h2>
-        <p class="faint">{t('test_call_note')}</p>
+        <h2 id="test-call-title">{t(isMessage ? 'test_message_of' : 'test_call_of', { topic })}</h2>
+        <p class="faint">{t(isMessage ? 'test_message_note' : 'test_call_note')}</p>
       </div>
       <div class="body">
-        <TestCall topic={topic} draft={() => null} />
+        <TestCall topic={topic} isMessage={isMessage} draft={() => null} />
       </div>
       <div class="bottom">
         <button type="button" class="btn" onClick={() => element.current?.close()}>
@@ -45,6 +53,8 @@ function TestCallDialog({ topic, onClose }: { topic: string; onClose: () => void
 
 interface TestCallProps {
   readonly topic: string;
+  /** delivery mq */
+  readonly isMessage: boolean;
   /** members of the topic that were changed; null: none. Only for sessions with the scope admin */
   readonly draft: () => object | null;
   /** each higher number starts one more call */
@@ -53,7 +63,10 @@ interface TestCallProps {
 
 export function TestCallCard(props: TestCallProps) {
   return (
-    <Card title={t('test_call')} note={t('test_call_note')}>
+    <Card
+      title={t(props.isMessage ? 'test_message' : 'test_call')}
+      note={t(props.isMessage ? 'test_message_note' : 'test_call_note')}
+    >
       <div class="body">
         <TestCall {...props} />
       </div>
@@ -61,7 +74,7 @@ export function TestCallCard(props: TestCallProps) {
   );
 }
 
-function TestCall({ topic, draft, runs = 0 }: TestCallProps) {
+function TestCall({ topic, isMessage, draft, runs = 0 }: TestCallProps) {
   const [body, setBody] = useState('{}');
   const [type, setType] = useState('application/json');
   const [busy, setBusy] = useState(false);
@@ -119,7 +132,7 @@ function TestCall({ topic, draft, runs = 0 }: TestCallProps) {
       <div>
         <button type="submit" class="btn main" disabled={busy}>
           <Icon name="bolt" small />
-          {t(busy ? 'test_call_runs' : 'test_call_send')}
+          {t(busy ? 'test_call_runs' : isMessage ? 'test_message_send' : 'test_call_send')}
         </button>
       </div>
       <Failure text={failure} />
@@ -137,7 +150,9 @@ function Result({ request, reply, phases, verdict, ruleValues, notifier }: TestC
     <>
       <div class="verdict">
         <Pill colour={done ? 'done' : next === 'bury' ? 'dead' : 'retry'}>
-          {done ? t('test_call_success') : (reason ?? t('test_call_not_started'))}
+          {done
+            ? t(reply === null ? 'test_message_confirmed' : 'test_call_success')
+            : (reason ?? t('test_call_not_started'))}
         </Pill>
         {reply === null ? null : <span class="mono">{reply.status}</span>}
         <span class="mono">{`${number(phases.totalMs)} ${t('unit_ms')}`}</span>
@@ -169,7 +184,7 @@ function Result({ request, reply, phases, verdict, ruleValues, notifier }: TestC
         </>
       )}
       <details>
-        <summary>{t('test_request')}</summary>
+        <summary>{t(request.method === 'PUBLISH' ? 'message' : 'test_request')}</summary>
         <pre class="code wrap" tabIndex={0}>
           {[
             `${request.method} ${request.url}`,

@@ -4,6 +4,7 @@
 import { type ComponentChildren, Fragment } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
+import { brokers } from '../api/session.ts';
 import type { TopicJson, TopicPreview } from '../api/types.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
@@ -22,13 +23,16 @@ interface Field {
   readonly group: Word;
   /** the members of a choice, or how the text is read: `list` is separated by commas, `headers` has lines
    *  `name: value` */
-  readonly kind: 'text' | 'number' | 'list' | 'backoff' | 'headers' | 'yes_no' | readonly string[];
+  readonly kind: 'text' | 'number' | 'list' | 'backoff' | 'headers' | 'yes_no' | 'broker' | readonly string[];
   readonly wide?: boolean;
   readonly mono?: boolean;
 }
 
 const fields: readonly Field[] = [
-  { name: 'delivery', group: 'group_callback', kind: ['push', 'pull'] },
+  { name: 'delivery', group: 'group_callback', kind: ['push', 'pull', 'mq'] },
+  { name: 'broker', group: 'group_callback', kind: 'broker' },
+  { name: 'to', group: 'group_callback', kind: 'text', mono: true },
+  { name: 'key', group: 'group_callback', kind: 'text', mono: true },
   { name: 'lease', group: 'group_callback', kind: 'text', mono: true },
   { name: 'callbackUrl', group: 'group_callback', kind: 'text', wide: true, mono: true },
   { name: 'method', group: 'group_callback', kind: ['POST', 'PUT', 'GET'] },
@@ -53,18 +57,30 @@ const fields: readonly Field[] = [
 ];
 const groups: readonly Word[] = ['group_callback', 'group_retry', 'group_limits', 'group_people'];
 
-/** What only a call needs: dq rejects these with delivery pull. */
+/** Members of the topic's `target`, each with a field of its own. */
+const targetFields: readonly string[] = ['broker', 'to', 'key'];
+
+/** What only a call needs. */
 const callFields: readonly string[] = [
-  ...['callbackUrl', 'method', 'format', 'timeout', 'headers', 'dangerouslySkipTlsVerify', 'retryIf'],
-  ...['okStatus', 'emptyReply', 'concurrency', 'rate'],
+  ...['callbackUrl', 'method', 'format', 'dangerouslySkipTlsVerify', 'retryIf', 'okStatus', 'emptyReply'],
 ];
 
-const isPull = (values: Values): boolean => values['delivery'] === 'pull';
+/** What a delivery does not use: dq rejects these. */
+const unused: Readonly<Record<string, readonly string[]>> = {
+  push: ['lease', ...targetFields],
+  pull: [...callFields, ...targetFields, 'timeout', 'headers', 'concurrency', 'rate'],
+  mq: [...callFields, 'lease'],
+};
+
+const deliveryOf = (values: Values): string => values['delivery'] ?? 'push';
 const isShown = ({ name }: Field, values: Values): boolean =>
-  isPull(values) ? !callFields.includes(name) : name !== 'lease';
+  unused[deliveryOf(values)]?.includes(name) !== true;
 
 const defaults: Values = {
   delivery: 'push',
+  broker: '',
+  to: '',
+  key: '',
   lease: '1m',
   callbackUrl: '',
   method: 'POST',
@@ -113,7 +129,9 @@ const valuesOf = (topic: TopicJson): Values =>
   Object.fromEntries(
     fields.map(({ name, kind }) => [
       name,
-      kind === 'headers' ? headersText(topic.headers) : textOf(topic[name as keyof TopicJson]),
+      kind === 'headers'
+        ? headersText(topic.headers)
+        : textOf({ ...topic, ...topic.target }[name as keyof TopicJson]),
     ]),
   );
 
@@ -145,8 +163,17 @@ function readObject(text: string): unknown {
 const changedFields = (before: Values, now: Values): readonly Field[] =>
   fields.filter((field) => isShown(field, now) && (before[field.name] ?? '') !== (now[field.name] ?? ''));
 
-const membersOf = (given: readonly Field[], values: Values): Readonly<Record<string, unknown>> =>
-  Object.fromEntries(given.map((field) => [field.name, memberOf(field, values[field.name] ?? '')]));
+function membersOf(given: readonly Field[], values: Values): Readonly<Record<string, unknown>> {
+  const isOfTarget = ({ name }: Field) => targetFields.includes(name);
+  const members = given
+    .filter((field) => !isOfTarget(field))
+    .map((field) => [field.name, memberOf(field, values[field.name] ?? '')] as const);
+  const { broker = '', to = '', key = '' } = values;
+  const target = given.some(isOfTarget)
+    ? [['target', { broker, to, key: key === '' ? null : key }] as const]
+    : [];
+  return Object.fromEntries([...members, ...target]);
+}
 
 /** Asks before unsaved input is lost: by the page's dialog, and by the browser's where the tab is closed. */
 function useLeaveCheck(isUnsaved: boolean): void {
@@ -274,9 +301,10 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
         </form>
       </Card>
       <Beside values={values} preview={preview}>
-        {isPull(values) ? null : (
+        {deliveryOf(values) === 'pull' ? null : (
           <TestCallCard
             topic={topic.topic}
+            isMessage={deliveryOf(values) === 'mq'}
             runs={testRuns}
             draft={() => (changed.length === 0 ? null : membersOf(changed, values))}
           />
@@ -350,7 +378,7 @@ function shownErrors(
   changed: readonly Field[],
 ): readonly FieldError[] {
   const found = (preview?.errors ?? []).filter(({ field }) =>
-    changed.some(({ name }) => name === rootOf(field)),
+    changed.some(({ name }) => name === fieldOf(field)),
   );
   return [...found, ...errors];
 }
@@ -364,8 +392,8 @@ function DestinationNote({ preview }: { preview: TopicPreview | null }) {
   return <small>{found.reason}</small>;
 }
 
-/** A mistake in one of these sends callbacks to the wrong place, or ends jobs as dead letters. */
-const graveFields: readonly string[] = ['delivery', 'callbackUrl', 'retryIf', 'maxAttempts'];
+/** A mistake in one of these sends jobs to the wrong place, or ends them as dead letters. */
+const graveFields: readonly string[] = ['delivery', 'callbackUrl', 'retryIf', 'maxAttempts', ...targetFields];
 
 function Difference({
   fields: shown,
@@ -397,9 +425,8 @@ export function NewTopic() {
   const [failure, setFailure] = useState<string | null>(null);
   const [made, setMade] = useState<{ readonly topic: string; readonly secret: string } | null>(null);
   const changed = changedFields(defaults, values);
-  const given = fields.filter(
-    (field) => changed.includes(field) || (field.name === 'callbackUrl' && !isPull(values)),
-  );
+  const needed = { push: ['callbackUrl'], mq: ['broker'] }[deliveryOf(values)] ?? [];
+  const given = fields.filter((field) => changed.includes(field) || needed.includes(field.name));
   const json = { topic: name, ...membersOf(given, values) };
   useLeaveCheck(made === null && (name !== '' || changed.length > 0));
   const preview = usePreview(json, made === null && name !== '' && changed.length > 0);
@@ -480,11 +507,14 @@ function showError(
   setFailure(errorText(error));
 }
 
-/** `alertEmails[1]` belongs to the field alertEmails. */
-const rootOf = (name: string): string => name.split(/[.[]/, 1)[0] ?? name;
-const isField = (name: string): boolean => fields.some((field) => field.name === rootOf(name));
+/** `alertEmails[1]` belongs to the field alertEmails, `target.to` to the field to, `target` to broker. */
+function fieldOf(name: string): string {
+  const [root = name, member = 'broker'] = name.split(/[.[]/);
+  return root === 'target' ? member : root;
+}
+const isField = (name: string): boolean => fields.some((field) => field.name === fieldOf(name));
 const errorOf = (errors: readonly FieldError[], name: string) =>
-  errors.find(({ field }) => rootOf(field) === name);
+  errors.find(({ field }) => fieldOf(field) === name);
 
 function FieldNote({ errors, name }: { errors: readonly FieldError[]; name: string }) {
   const error = errorOf(errors, name);
@@ -514,10 +544,11 @@ function Fields({
               <Input
                 key={field.name}
                 field={field}
+                label={labelOf(field.name, values)}
                 value={values[field.name] ?? ''}
                 errors={errors}
                 change={(value) => change({ ...values, [field.name]: value })}
-                note={field.name === 'callbackUrl' ? note : null}
+                note={field.name === 'callbackUrl' ? note : field.kind === 'broker' ? <BrokerNote /> : null}
               />
             ))}
         </fieldset>
@@ -526,30 +557,51 @@ function Fields({
   );
 }
 
+/** What a member of the target is depends on the protocol of the broker. */
+function labelOf(name: string, values: Values): string {
+  const { broker } = values;
+  if (name === 'headers' && deliveryOf(values) === 'mq') return t('field_properties');
+  const type = brokers().find((known) => known.name === broker)?.type;
+  const label = wordOf(`field_${name}`, name);
+  return type === undefined ? label : wordOf(`field_${name}_${type}`, label);
+}
+
+function BrokerNote() {
+  return brokers().length === 0 ? <small>{t('no_brokers')}</small> : null;
+}
+
+/** With the stored one, also where the configuration lacks it. */
+function brokerChoices(value: string): readonly string[] {
+  return [...new Set(['', ...brokers().map(({ name }) => name), value])];
+}
+
 function Input({
   field,
+  label,
   value,
   errors,
   change,
   note,
 }: {
   field: Field;
+  label: string;
   value: string;
   errors: readonly FieldError[];
   change: (value: string) => void;
   note: ComponentChildren;
 }) {
   const { name, wide = false, mono = false } = field;
-  const kind = field.kind === 'yes_no' ? ['false', 'true'] : field.kind;
+  const kind =
+    field.kind === 'yes_no' ? ['false', 'true'] : field.kind === 'broker' ? brokerChoices(value) : field.kind;
   const isBad = errorOf(errors, name) !== undefined;
   return (
     <label class={wide ? 'wide' : ''} for={`field-${name}`}>
-      {wordOf(`field_${name}`, name)}
+      {label}
       {Array.isArray(kind) ? (
         <select id={`field-${name}`} value={value} onChange={(event) => change(event.currentTarget.value)}>
           {kind.map((option: string) => (
             <option key={option} value={option}>
-              {wordOf(`choice_${option}`, option)}
+              {field.kind !== 'broker' ? wordOf(`choice_${option}`, option) : option || t('choose_broker')}
             </option>
           ))}
         </select>
@@ -596,7 +648,7 @@ function Beside({
   const total = waits.reduce((sum, wait) => sum + wait, 0);
   return (
     <div class="c5 stack">
-      {isPull(values) ? null : <RuleTest rule={values['retryIf'] ?? ''} />}
+      {deliveryOf(values) === 'push' ? <RuleTest rule={values['retryIf'] ?? ''} /> : null}
       <Card
         title={t('retry_schedule')}
         note={t('schedule_note', { count: maxAttempts, time: duration(total) })}

@@ -26,6 +26,7 @@ import {
 import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
+import { targetText } from '../topic-command.ts';
 import { spoken, waitsOf } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
@@ -171,7 +172,9 @@ function Actions({
           {t('take_offline')}…
         </button>
       ) : null}
-      {may('operate') && topic.delivery === 'push' ? <TestCallButton topic={name} /> : null}
+      {may('operate') && topic.delivery !== 'pull' ? (
+        <TestCallButton topic={name} isMessage={topic.delivery === 'mq'} />
+      ) : null}
       {may('operate') && may('push') && all > 0 ? (
         <button type="button" class="btn desk" onClick={() => askClear(name, all)}>
           {t('clear_jobs')}…
@@ -281,7 +284,7 @@ function Figures({
           )}
         </Card>
         <Horizon topic={name} width={8} />
-        <EndpointCard topic={name} />
+        <EndpointCard topic={name} isBroker={topic.delivery === 'mq'} />
         <RecentAttempts topic={topic} most={6} />
       </div>
     </>
@@ -421,6 +424,11 @@ function Sentences({ topic }: { topic: TopicJson }) {
       <p class="sentence">
         {topic.delivery === 'pull' ? (
           <Sentence word="sentence_pull" values={{ lease: topic.lease }} />
+        ) : topic.delivery === 'mq' ? (
+          <Sentence
+            word="sentence_publish"
+            values={{ call: targetText(topic), timeout: spoken(topic.timeout) }}
+          />
         ) : (
           <CallSentences topic={topic} />
         )}

@@ -23,7 +23,7 @@ import {
 } from '../parts/parts.tsx';
 import { href, hrefQuery, place, setQuery } from '../router.ts';
 import { type Segments, summary } from '../shell.tsx';
-import { topicCommand } from '../topic-command.ts';
+import { targetText, topicCommand } from '../topic-command.ts';
 import { spoken } from '../waits.ts';
 import { t } from '../words/words.ts';
 import { successOf } from './series-cards.tsx';
@@ -167,7 +167,7 @@ function Table({
           </thead>
           <tbody>
             {topics.map((topic) => {
-              const { topic: name, title, state, delay, delivery, method, callbackUrl, owner } = topic;
+              const { topic: name, title, state, delay, owner } = topic;
               const line = lines.get(name);
               return (
                 <tr key={name}>
@@ -183,8 +183,11 @@ function Table({
                     <TopicState state={state} failing={failing.has(name)} />
                   </td>
                   <td class="right extra">{spoken(delay)}</td>
-                  <td class="cut mono faint extra" title={callbackUrl ?? undefined}>
-                    {delivery === 'pull' ? t('choice_pull') : `${method} ${hostOf(callbackUrl ?? '')}`}
+                  <td
+                    class="cut mono faint extra"
+                    title={topic.callbackUrl ?? (targetText(topic) || undefined)}
+                  >
+                    {placeOf(topic)}
                   </td>
                   <Count value={line?.states.delayed} />
                   <Count value={line?.states.ready} />
@@ -304,6 +307,12 @@ function Took({ at, values }: { at: TopicSeries['at']; values: Column }) {
       {last === undefined ? '–' : duration(last.value)}
     </td>
   );
+}
+
+/** Where the jobs go. */
+function placeOf(topic: TopicJson): string {
+  if (topic.delivery === 'pull') return t('choice_pull');
+  return topic.delivery === 'mq' ? targetText(topic) : `${topic.method} ${hostOf(topic.callbackUrl ?? '')}`;
 }
 
 function hostOf(url: string): string {

@@ -63,6 +63,8 @@ export const zhServer = {
   remedy_pulled: '运行 dq pull 拉取任务',
   reason_cannot_be_called: '无法调用已保存的主题：{failure}',
   remedy_cannot_be_called: '请修改主题设置。修改之前任务暂缓',
+  reason_unknown_broker: '配置的 brokers 中没有“{broker}”，任务暂缓投递',
+  remedy_unknown_broker: '请在 brokers 中添加它并重新加载 dq，或修改主题的消息代理',
   reason_paused: '主题已暂停',
   remedy_paused: '恢复主题后继续投递',
   reason_offline: '主题已下线',
@@ -86,7 +88,7 @@ export const zhServer = {
   remedy_slow_calls: '成功或快速应答一次即解除。请检查接收端为何挂起',
   reason_origin_ailing:
     '{origin} 没有应答。它的 {topics} 个主题共用 {probesMax} 个探测，正在进行 {probes} 个',
-  remedy_origin_ailing: '恢复回调地址的服务器，应答一次即解除',
+  remedy_origin_ailing: '恢复回调地址的服务器或消息代理，应答一次即解除',
   reason_lookup_queued: '主机名 {host} 的解析在排队',
   remedy_lookup_queued: '检查本机的 DNS 服务器：挂起的解析会拖延其他解析',
   reason_isolation: '一个可能使投递进程崩溃的任务正在单独投递，其他任务等它结束',
