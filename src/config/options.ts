@@ -265,6 +265,12 @@ export const options = {
   ),
   'egress.allow': list([], 'CIDR ranges that callbacks may reach under every policy', { only: 'file' }),
   'egress.deny': list([], 'CIDR ranges that callbacks may never reach', { only: 'file' }),
+  brokers: list(
+    [],
+    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ), amqp10 or stomp (ActiveMQ)',
+    // Only before a broker: a URL may contain commas.
+    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+(?:amqp|stomp)s?:\/\/)/ },
+  ),
   'smtp.url': text(
     '',
     'Mail server: smtp:// (port 25, STARTTLS where offered) or smtps:// (465), [user:password@]host[:port]',
@@ -272,12 +278,6 @@ export const options = {
   ),
   'smtp.from': text('', 'Sender address of mails', { defaultText: 'none' }),
   'alerts.emails': list([], 'Recipients of every alert, beside those of the topic'),
-  brokers: list(
-    [],
-    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ), amqp10 or stomp (ActiveMQ)',
-    // Only before a broker: a URL may contain commas.
-    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+(?:amqp|stomp)s?:\/\/)/ },
-  ),
   'alerts.hooks': list(
     [],
     'Receivers of alerts by HTTP: NAME=KIND+URL[#SECRET] with the kind webhook, slack, dingtalk, wecom or feishu',
@@ -312,9 +312,10 @@ export const options = {
     '--no-auth',
     'Accept requests without a token while no access token exists, from other machines too',
   ),
-  standby: flag(
-    '--standby',
+  standby: toggle(
+    false,
     'Of the instances with this option only one calls jobs; another takes over within 8 s. Needs redis and mysql.url',
+    { flag: '--standby' },
   ),
   noDeliveries: flag('--no-deliveries', 'Call no job and send no alert mail: to look at a restored backup'),
 } as const satisfies Readonly<Record<string, Option>>;
