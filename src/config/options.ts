@@ -312,9 +312,10 @@ export const options = {
     '--no-auth',
     'Accept requests without a token while no access token exists, from other machines too',
   ),
-  standby: flag(
-    '--standby',
+  standby: toggle(
+    false,
     'Of the instances with this option only one calls jobs; another takes over within 8 s. Needs redis and mysql.url',
+    { flag: '--standby' },
   ),
   noDeliveries: flag('--no-deliveries', 'Call no job and send no alert mail: to look at a restored backup'),
 } as const satisfies Readonly<Record<string, Option>>;

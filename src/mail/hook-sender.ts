@@ -1,6 +1,7 @@
 // Sends an alert to a hook and returns the answer. Never retries.
 // Invariants: a hook that failed gets nothing before its pause ends, so that it delays no other recipient;
-// no answer contains a URL or a secret. Redirects are not followed.
+// no answer contains a URL or a secret, also where the reply repeats it, as error pages do. Redirects are not
+// followed.
 
 import { type AlertHook, parseAlertHook } from '../core/alert-hook.ts';
 import { reasonOf } from '../core/errors.ts';
@@ -70,7 +71,7 @@ async function exchange(hook: AlertHook, mail: MailText, signal?: AbortSignal): 
       body,
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     });
-    return hookAnswer(hook, reply.statusCode, await startOf(reply.body));
+    return hookAnswer(hook, reply.statusCode, masked(await startOf(reply.body), hook));
   } catch (error) {
     return { kind: 'deferred', reason: timeout.aborted ? 'no reply in time' : reasonOf(error) };
   }
@@ -86,4 +87,22 @@ async function startOf(body: AsyncIterable<Buffer>): Promise<string> {
     if (bytes >= mailLimits.mailReplyBytesMax) break;
   }
   return Buffer.concat(chunks).subarray(0, mailLimits.mailReplyBytesMax).toString();
+}
+
+/** Replaces the parts of the URL and of the secret that a credential may be: long ones. */
+function masked(reply: string, { url, secret }: AlertHook): string {
+  const { pathname, searchParams } = new URL(url);
+  const parts = [secret, ...pathname.split('/').map(decoded), ...searchParams.values()]
+    .filter((part) => part.length >= mailLimits.credentialMin)
+    .flatMap((part) => [part, encodeURIComponent(part), part.replace(/^whsec_/, '')])
+    .sort((a, b) => b.length - a.length);
+  return parts.reduce((text, part) => text.replaceAll(part, '***'), reply);
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // no percent-encoding
+  }
 }

@@ -13,6 +13,9 @@ export const mailLimits = {
   mailReplyBytesMax: 64 * 1024,
   /** ms for a whole request to a hook: shorter than a mail, because it goes out beside one. */
   hookMs: 10_000,
+  /** Characters from which on a part of a hook's URL may be a credential: those of the robots have 9 and
+   *  more, and words such as `send` or `webhook` stay readable. */
+  credentialMin: 9,
   /** Bytes of a chat message. The robots take 2,048 (wecom) and about 20,000 (dingtalk, feishu); slack cuts
    *  40,000 characters. */
   chatBytesMax: { slack: 16_000, dingtalk: 16_000, wecom: 2_000, feishu: 16_000 },

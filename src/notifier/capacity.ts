@@ -216,15 +216,19 @@ export class Capacity {
     this.#update(target);
   }
 
-  /** `reason`: null for a success. Ignores a call from before a change of its topic: the change may have
-   *  been the cure. */
-  judged({ target, startedAt, isSlow }: RunningCall, reason: AttemptReason | null): void {
+  /** `reason`: null for a success; `status`: null without a reply. Ignores a call from before a change of its
+   *  topic: the change may have been the cure. */
+  judged(
+    { target, startedAt, isSlow }: RunningCall,
+    reason: AttemptReason | null,
+    status: number | null,
+  ): void {
     if (!this.#targets.isCurrent(target)) return;
     const wasRestricted = target.isRestricted;
-    const wasAiling = target.isAiling;
+    const { ramp } = target;
     this.#queued.resume(target);
-    target.judged({ reason, startedAt, endedAt: performance.now(), isCounted: isSlow });
-    if (wasAiling && !target.isAiling) this.#ramp(target);
+    target.judged({ reason, status, startedAt, endedAt: performance.now(), isCounted: isSlow });
+    if (target.ramp !== null && target.ramp !== ramp) this.#ramp(target);
     this.#trusted.delete(target);
     if (target.isTrusted) {
       this.#trusted.add(target);

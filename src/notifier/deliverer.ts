@@ -195,7 +195,7 @@ export class Deliverer {
     const call = { attempt: attemptNumber, nowMs: storageNow(held) };
     const verdict = judge(topic, rule, call, outcome);
     const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
-    capacity.judged(running, reason);
+    capacity.judged(running, reason, outcome.kind === 'replied' ? outcome.status : null);
     const settlement = beforeDeadline(
       settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random),
       deadlineOf(options, job) - call.nowMs,

@@ -35,17 +35,27 @@ export class JobStarter {
   }
 
   /** Ends a request with its answer, and starts every call of it in this tick. `leaseFrom`:
-   *  performance.now() from before the reserve was sent. Returns whether any job was kept. */
-  start(partition: Partition, grant: CapacityGrant, reserved: Reserved, leaseFrom: number): boolean {
+   *  performance.now() from before the reserve was sent. `hasKept`: a job is called, or waits to be called
+   *  alone; `hasBuried`: a job was past its deadline, and leaves its capacity to the next one. */
+  start(
+    partition: Partition,
+    grant: CapacityGrant,
+    reserved: Reserved,
+    leaseFrom: number,
+  ): { readonly hasKept: boolean; readonly hasBuried: boolean } {
     const { capacity, settler, isolation, deliverer } = this.#options;
     const now = performance.now();
     const clockOffset = (reserved.now ?? Date.now()) - now;
     const fitting = capacity.endRequest(grant, reserved.jobs);
     const batch: { held: Held; target: TopicTarget }[] = [];
+    let hasBuried = false;
     for (const job of reserved.jobs) {
       const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs, clockOffset };
       settler.hold(held);
-      if (this.#hasExpired(held, now + clockOffset)) continue;
+      if (this.#hasExpired(held, now + clockOffset)) {
+        hasBuried = true;
+        continue;
+      }
       const target = fitting?.has(job) === false ? null : this.#callable(held);
       if (target === null) settler.release(held);
       else batch.push({ held, target });
@@ -59,7 +69,7 @@ export class JobStarter {
       else deliverer.call(held, target);
     }
     this.callIsolated();
-    return batch.length > 0 && !hadCandidate;
+    return { hasKept: batch.length > 0 && !hadCandidate, hasBuried };
   }
 
   /** Calls the job that waits to be called alone, when nothing else is held here and no reserve may bring

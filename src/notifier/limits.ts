@@ -6,6 +6,10 @@ export const notifierLimits = {
   leaderMs: 6_000,
   leaderEveryMs: 2_000,
   leaderAwayMs: 30_000,
+  /** How often an instance that waits looks for a row that was given up: one read of one row. */
+  leaderLookMs: 500,
+  /** How long the end of a notifier waits for MySQL to free the row: a healthy MySQL takes some ms. */
+  leaderGiveUpMs: 1_000,
   /** A topic with a rate may start this much of it at once: shorter than a receiver notices, long enough to
    *  reserve a batch and not single jobs at thousands a second. */
   rateBurstMs: 100,

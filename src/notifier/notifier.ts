@@ -116,7 +116,7 @@ class Notifier implements Role {
       onEnded: () => this.#onEnded(),
     });
     this.#leadership = new Leadership({
-      ...{ row: ctx.leader, instance: ctx.owner.instance, log, now: () => performance.now() },
+      ...{ row: ctx.leader, owner: ctx.owner, log, now: () => performance.now() },
       onChange: (leads, text) => this.#leaderChanged(leads, text),
     });
     const leadership = this.#leadership;
@@ -151,6 +151,8 @@ class Notifier implements Role {
       test_call: (asked) => this.#testCall(asked),
     });
     this.#facts.start();
+    // In a reload, too: the older notifiers give the row up only where the next ones do not need it.
+    if (!this.#ctx.config.noDeliveries) await this.#leadership.start();
     if (!this.#isStandby) await this.takeOver();
   }
 
@@ -158,7 +160,6 @@ class Notifier implements Role {
   async takeOver(): Promise<void> {
     this.#isStandby = false;
     if (this.#ctx.config.noDeliveries) return;
-    await this.#leadership.start();
     await this.#followPartitions();
     await this.#follower.start();
   }
@@ -198,11 +199,14 @@ class Notifier implements Role {
     const interrupted = this.#deliverer.interruptAll();
     if (interrupted > 0)
       log.notice('notifier: callbacks were cut short and their jobs released', { interrupted });
+    // Without calls, and beside the last finishing writes: their jobs stay leased.
+    const givenUp = this.#leadership.giveUp();
     const lastFinishAt = performance.now() + notifierLimits.lastFinishMs;
     await this.#until(
       () => Math.max(this.#deadlineAt, lastFinishAt),
       () => this.#settler.size === 0,
     );
+    await givenUp;
     const unsettled = this.#settler.abandon();
     if (unsettled > 0)
       log.error('notifier: cannot settle jobs before its end; they are delivered again', undefined, {

@@ -126,7 +126,9 @@ export class Reserver {
       starter.callIsolated();
       throw error;
     }
-    const hasKept = starter.start(partition, grant, reserved, leaseFrom);
+    const { hasKept, hasBuried } = starter.start(partition, grant, reserved, leaseFrom);
+    // No end of a call announces its capacity.
+    if (hasBuried) return true;
     // Where nothing was kept, the next reserve would bring the same jobs: sleep instead.
     if (reserved.more || isUsedUp(grant, reserved.jobs)) return hasKept;
     return this.#hasGained && (hasKept || (wasFull && reserved.jobs.length === 0));

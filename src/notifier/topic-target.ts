@@ -7,8 +7,11 @@
 //           succeeded; a success or a quick reply ends it
 //   ailing  notifierLimits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
 //   queued  the look-up of its host name got no turn for a call; the next call that starts ends it
-// Restricted topics get probes only (probes.ts). A topic that was ailing then ramps: it gets a part of its
+// Restricted topics get probes only (probes.ts). After an outage a topic ramps: it gets a part of its
 // concurrency and rate, which grows, so that its backlog does not overload an endpoint that just came back.
+// An outage is as many attempts in a row without the receiver, among them the replies of a gateway in front
+// of a dead server. Those restrict no topic: they free their slots soon, and some receivers reject single
+// jobs with them.
 
 import { unknownBroker } from '../broker/brokers.ts';
 import type { Broker } from '../core/broker.ts';
@@ -22,6 +25,9 @@ import type { OriginHealth } from './origin-health.ts';
 /** Failures of a receiver that is unreachable or hangs. Any other failure is a reply and frees its slot
  *  soon. */
 const unreachedReasons: ReadonlySet<AttemptReason> = new Set(['connect', 'tls', 'dns', 'timeout']);
+
+/** Replies of a gateway whose server is unreachable, overloaded or silent (RFC 9110, 15.6). */
+const gatewayStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 
 /** The part of the limits of a topic after an outage. */
 export interface Ramp {
@@ -37,6 +43,8 @@ export interface Ramp {
 export interface Judged {
   /** null for a success */
   readonly reason: AttemptReason | null;
+  /** HTTP status; null without a reply */
+  readonly status: number | null;
   /** performance.now() */
   readonly startedAt: number;
   readonly endedAt: number;
@@ -61,6 +69,9 @@ export class TopicTarget {
   isPaused = false;
   readonly #health: OriginHealth;
   #unreachedInRow = 0;
+  /** as #unreachedInRow, with the replies of gateways */
+  #outInRow = 0;
+  #isOut = false;
   #isAiling = false;
   #isSlow = false;
   #isQueued = false;
@@ -170,15 +181,16 @@ export class TopicTarget {
     this.#ramp = next >= 1 ? null : { part: next, startedAt, hasFailed: false };
   }
 
-  judged({ reason, startedAt, endedAt, isCounted }: Judged): void {
+  judged({ reason, status, startedAt, endedAt, isCounted }: Judged): void {
     const durationMs = endedAt - startedAt;
     this.#isTried = true;
     this.#isQueued = false;
     if (reason !== null && this.#ramp !== null && startedAt >= this.#ramp.startedAt)
       this.#ramp.hasFailed = true;
+    this.#countOutage(reason, status);
     if (reason === null) {
-      if (this.#isAiling)
-        this.#ramp = { part: notifierLimits.rampStart, startedAt: endedAt, hasFailed: false };
+      if (this.#isOut) this.#ramp = { part: notifierLimits.rampStart, startedAt: endedAt, hasFailed: false };
+      this.#isOut = false;
       this.#isAiling = false;
       this.#isSlow = false;
       this.#unreachedInRow = 0;
@@ -199,5 +211,12 @@ export class TopicTarget {
       this.#isSlow = false;
       this.#health.countReply(endedAt);
     }
+  }
+
+  #countOutage(reason: AttemptReason | null, status: number | null): void {
+    const isAway = reason !== null && unreachedReasons.has(reason);
+    const isGateway = reason === 'status' && status !== null && gatewayStatuses.has(status);
+    this.#outInRow = isAway || isGateway ? this.#outInRow + 1 : 0;
+    if (this.#outInRow >= notifierLimits.ailingAttempts) this.#isOut = true;
   }
 }

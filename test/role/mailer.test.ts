@@ -21,12 +21,13 @@ import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
+import { type RobotKind, robotKinds, robotSecrets, startRobots } from '../support/robots.ts';
 import { ok, type Sink, startSink, status } from '../support/sink.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 import { startUpkeepProcess } from '../support/upkeep-process.ts';
-import { defaultConfig, owner, type Rig, secret, startRig } from './rig.ts';
+import { defaultConfig, ids, owner, type Rig, secret, startRig } from './rig.ts';
 
 const quick: Partial<UpkeepTimes> = { alertPollMs: 20, deathPollMs: 20, mailBackoff: { min: 100, max: 400 } };
 
@@ -202,6 +203,86 @@ describe('mailer with hooks', () => {
     sink.answer(ok);
     await until('all sent', () => allSent(rig.store));
     expect(idsIn(texts(sink).at(-1))).toEqual(['j1']);
+  });
+});
+
+describe('mailer with mail, a webhook and the robots of four chats', () => {
+  const everyone: Partial<TopicDraft> = { alertEmails: ['a@x.org'], alertHooks: [...robotKinds] };
+  const counts = (robots: Awaited<ReturnType<typeof startRobots>>, smtp: SmtpSink) => [
+    smtp.mails.length,
+    ...robotKinds.map((kind) => robots.accepted[kind].length),
+  ];
+
+  it('one message for each channel and window; each fits its robot, whatever the text contains', async () => {
+    const rig = await startRig();
+    const [smtp, robots] = [await startSmtpSink(), await startRobots()];
+    await rig.topic('t', 'http://127.0.0.1:9/', everyone);
+    await startMailerAlone(rig, smtp, { window: 1_000 }, { 'alerts.hooks': robots.hooks });
+    await die(rig.store, 't', ['first']);
+    await until('one message each', () => counts(robots, smtp).every((count) => count === 1));
+    const hostile = ['"'.repeat(2_000), '<!channel> & \\'.repeat(100), '失'.repeat(1_000), '\n\u0000'];
+    for (const [n, replyExcerpt] of hostile.entries())
+      await die(rig.store, 't', [`h${n}`, `失"<${n}`], { attempt: { replyExcerpt } });
+    await until('all sent', () => allSent(rig.store));
+    expect(counts(robots, smtp)).toEqual([2, 2, 2, 2, 2, 2]);
+    expect(robots.rejected).toEqual([]);
+    for (const kind of robotKinds) {
+      expect(robots.accepted[kind][0], kind).toContain('  id        first\n');
+      expect(robots.accepted[kind][1], kind).toMatch(
+        / {2}dq dead requeue --topic t --since \S+ --until \S+\n/,
+      );
+    }
+  });
+
+  it('the cap of an hour holds for each channel over all topics', async () => {
+    const rig = await startRig();
+    const [smtp, robots] = [await startSmtpSink(), await startRobots()];
+    const topics = ids('t', 5);
+    for (const topic of topics) await rig.topic(topic, 'http://127.0.0.1:9/', everyone);
+    await startMailerAlone(rig, smtp, { window: 20, perHour: 4 }, { 'alerts.hooks': robots.hooks });
+    for (const topic of topics) await die(rig.store, topic, [topic]);
+    await until('the half of the cap', () => counts(robots, smtp).every((count) => count === 2));
+    // Rounds without a message: the mailer looks every 20 ms.
+    const owed = async () => (await states(rig.store)).filter((state) => !state.endsWith(' sent')).length;
+    await until('the others stay owed', async () => (await owed()) === 3);
+    for (const topic of topics) await die(rig.store, topic, [`${topic}-later`]);
+    await until('these, too', async () => (await owed()) === 8);
+    expect(counts(robots, smtp)).toEqual([2, 2, 2, 2, 2, 2]);
+    expect(robots.rejected).toEqual([]);
+  });
+
+  it('failures with status 200 count: too many is tried again, the rest is final; no reply shows a secret', async () => {
+    const rig = await startRig();
+    const [smtp, robots] = [await startSmtpSink(), await startRobots()];
+    await rig.topic('t', 'http://127.0.0.1:9/', everyone);
+    const echo = `not found: ${robotSecrets.slack} ${encodeURIComponent(robotSecrets.slack)}`;
+    const replies: readonly (readonly [RobotKind, number, string])[] = [
+      ['webhook', 410, `${robotSecrets.webhook} is gone`],
+      ['slack', 404, echo],
+      ['dingtalk', 200, '{"errcode":130101,"errmsg":"send too fast"}'],
+      ['wecom', 200, `{"errcode":93000,"errmsg":"invalid key ${robotSecrets.wecom}"}`],
+      ['feishu', 200, '{"code":11232,"msg":"frequency limited"}'],
+    ];
+    for (const [kind, ...reply] of replies) robots.reply(kind, reply);
+    await startMailerAlone(rig, smtp, {}, { 'alerts.hooks': robots.hooks });
+    await die(rig.store, 't', ['j1']);
+    const { requests } = robots;
+    await until('two are tried again', () => requests('dingtalk') > 1 && requests('feishu') > 1);
+    expect(await states(rig.store)).toEqual([expect.stringMatching(/^j1 (owed|claimed)$/)]);
+    robots.reply('dingtalk', null);
+    robots.reply('feishu', null);
+    await until('all sent', () => allSent(rig.store));
+    expect([requests('webhook'), requests('slack'), requests('wecom')]).toEqual([1, 1, 1]);
+    const lines = rig.lines.filter(({ message }) => message.startsWith('mailer: a hook '));
+    expect(lines.map(({ address }) => address)).toEqual(
+      expect.arrayContaining(['webhook', 'slack', 'dingtalk', 'wecom', 'feishu']),
+    );
+    const text = JSON.stringify([rig.lines, rig.metrics()]);
+    expect(text).toContain('invalid key');
+    for (const secret of Object.values(robotSecrets))
+      for (const part of [secret, encodeURIComponent(secret), ...secret.split('/')])
+        expect(text).not.toContain(part);
+    expect(text).toMatch(/dq_alert_hooks_total/);
   });
 });
 

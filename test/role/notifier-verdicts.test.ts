@@ -15,7 +15,7 @@ import { drip, flood, startRawServer } from '../support/raw-server.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { type Answer, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { type Rig, secret, startRig } from './rig.ts';
+import { ids, type Rig, secret, startRig } from './rig.ts';
 
 /** Pushes one job and returns the notify line of its first attempt when it is settled. */
 async function attempt(rig: Rig, url: string, more: Partial<TopicDraft> = {}) {
@@ -571,5 +571,19 @@ describe('notifier: options of a job', () => {
       ['passed', 'expired', 0],
       ['soon', 'expired', 1],
     ]);
+  });
+
+  it('a backlog past its deadline does not delay the jobs behind it', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url, { concurrency: 2 });
+    const extension = extensionOf({ deadline: Date.now() + 1 });
+    for (const letter of ['a', 'b', 'c']) await rig.pushAll('t', ids(letter, 100), { extension });
+    await rig.push('t', 'behind them');
+    // As by default. With one reserve in each of these, 300 jobs would take 150 s.
+    await rig.run(createNotifier(rig.context({ config: { pollCeiling: 1_000 } })));
+    await until('the job behind them', () => sink.arrivals.length === 1);
+    expect(rig.counted('t', 'dead')).toBe(300);
+    expect(sink.arrivals[0]?.id).toBe('behind them');
   });
 });

@@ -47,7 +47,8 @@ export const status =
     response.writeHead(code, headers).end(body);
   };
 
-export async function startSink(first: Answer = ok): Promise<Sink> {
+/** `atPort`: of a receiver that has closed; 0: a free one */
+export async function startSink(first: Answer = ok, atPort = 0): Promise<Sink> {
   let answer = first;
   const arrivals: Arrival[] = [];
   const open = new Map<Arrival, ServerResponse>();
@@ -80,7 +81,7 @@ export async function startSink(first: Answer = ok): Promise<Sink> {
     });
   });
   server.keepAliveTimeout = 60_000;
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(atPort, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   const close = async () => {
     server.closeAllConnections();

@@ -57,7 +57,7 @@ describe('call budget', () => {
 });
 
 describe('topic target', () => {
-  const judged = { isCounted: false, endedAt: 10_000 };
+  const judged = { isCounted: false, endedAt: 10_000, status: null };
 
   it('is restricted from an unusual age of a call on, unless a later call succeeded', () => {
     const target = targetOf();
@@ -66,7 +66,7 @@ describe('topic target', () => {
     expect(target.isRestricted).toBe(false);
     target.becameSlow(10_001);
     expect([target.isRestricted, target.isTrusted]).toEqual([true, false]);
-    target.judged({ reason: null, startedAt: 10_001, endedAt: 15_001, isCounted: true });
+    target.judged({ ...judged, reason: null, startedAt: 10_001, endedAt: 15_001, isCounted: true });
     expect([target.isRestricted, target.isTrusted, target.patienceMs]).toEqual([false, true, 10_000]);
   });
 
@@ -77,5 +77,32 @@ describe('topic target', () => {
     expect(target.isRestricted).toBe(true);
     target.judged({ ...judged, reason: 'status', startedAt: 9_900 });
     expect(target.isRestricted).toBe(false);
+  });
+
+  it('10 attempts without the receiver are an outage, also with replies of a gateway; others end none', () => {
+    const rampAfter = (...attempts: (number | null)[]) => {
+      const target = targetOf();
+      for (const status of attempts) {
+        const reason = status === null ? 'connect' : 'status';
+        target.judged({ ...judged, reason, status, startedAt: 9_900 });
+      }
+      target.judged({ ...judged, reason: null, status: 200, startedAt: 9_900 });
+      return target.ramp?.part ?? null;
+    };
+    const many: number = notifierLimits.ailingAttempts;
+    const { rampStart } = notifierLimits;
+    const all = (status: number | null, count = many) => Array.from({ length: count }, () => status);
+    for (const status of [502, 503, 504, null])
+      expect(rampAfter(...all(status)), `${status}`).toBe(rampStart);
+    expect(rampAfter(...all(503, many - 1))).toBeNull();
+    expect(rampAfter(null, 502, ...all(504, many - 2))).toBe(rampStart);
+    expect(rampAfter(...all(500))).toBeNull();
+    expect(rampAfter(...all(429))).toBeNull();
+    expect(rampAfter(...all(503, many - 1), 500, 503)).toBeNull();
+    // The application replies again, and its first success ends the outage.
+    expect(rampAfter(...all(503), 500)).toBe(rampStart);
+    const target = targetOf();
+    for (const status of all(503)) target.judged({ ...judged, reason: 'status', status, startedAt: 9_900 });
+    expect([target.isRestricted, target.capacity]).toEqual([false, target.share]);
   });
 });

@@ -245,7 +245,7 @@ describe('explain', () => {
     const capacity = capacityOf(bookOf(topics), { slots: 16 });
     const first = capacity.started(targetIn(capacity, 'fine'));
     capacity.released(first);
-    capacity.judged(first, null);
+    capacity.judged(first, null, 200);
     for (let n = 0; n < 14; n += 1) capacity.started(targetIn(capacity, 'busy'));
     expect(capacity.explain('t')).toMatchObject([
       { code: 'no_free_slot', values: { slots: 16, used: 14, kept: 2 } },
@@ -260,7 +260,7 @@ describe('explain', () => {
     for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
       const call = capacity.started(targetIn(capacity, 't'));
       capacity.released(call);
-      capacity.judged(call, 'connect');
+      capacity.judged(call, 'connect', null);
     }
     expect(capacity.explain('t')).toMatchObject([
       { code: 'ailing', values: { attemptsInRow: notifierLimits.ailingAttempts, running: 0 } },
@@ -281,7 +281,7 @@ describe('explain', () => {
     const attempt = (reason: 'connect' | 'status' | null) => {
       const call = capacity.started(targetIn(capacity, 't'));
       capacity.released(call);
-      capacity.judged(call, reason);
+      capacity.judged(call, reason, null);
     };
     const outage = () => {
       for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) attempt('connect');

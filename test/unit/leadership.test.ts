@@ -1,16 +1,18 @@
 // Tests which notifiers call jobs with `standby`, on two clocks: that of the registry and the notifier's own.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { Owner } from '../../src/core/job.ts';
 import { Leadership } from '../../src/notifier/leadership.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import type { Leader, LeaderRow } from '../../src/ports/leadership.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 
-const { leaderMs, leaderEveryMs, leaderAwayMs } = notifierLimits;
+const { leaderMs, leaderEveryMs, leaderAwayMs, leaderLookMs, leaderGiveUpMs } = notifierLimits;
 
 /** The row by the rule of registry-leader.ts; `isAway`: MySQL does not answer. */
 class Row implements LeaderRow {
   isAway = false;
   clockStepMs = 0;
+  readonly #processes = new Map<string, number>();
   #instance = 0;
   #until = 0;
 
@@ -19,14 +21,24 @@ class Row implements LeaderRow {
     return { instance: this.#instance, leftMs: this.#until - this.#now };
   }
 
-  async lead(instance: number, leaseMs: number): Promise<Leader> {
+  async lead({ instance, incarnation }: Owner, leaseMs: number): Promise<Leader> {
     const now = this.#now;
     const isFree = this.#until <= now || this.#until > now + leaseMs;
     if (!this.isAway && (isFree || this.#instance === instance)) {
+      this.#processes.set(`${instance}.${incarnation}`, now + leaseMs);
       this.#instance = instance;
       this.#until = now + leaseMs;
     }
     return this.leader();
+  }
+
+  async giveUp({ instance, incarnation }: Owner): Promise<void> {
+    if (this.isAway) return new Promise(() => {});
+    this.#processes.delete(`${instance}.${incarnation}`);
+    const isLed = [...this.#processes].some(
+      ([name, until]) => name.startsWith(`${instance}.`) && until > this.#now,
+    );
+    if (this.#instance === instance && !isLed) this.#until = this.#now;
   }
 
   get #now(): number {
@@ -41,10 +53,12 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+let made = 1;
+
 async function notifierOf(instance: number, row: LeaderRow | undefined) {
   const own = { isFrozen: false, texts: [] as string[] };
   const leadership = new Leadership({
-    ...{ row, instance, log: silentLog, now: () => performance.now() },
+    ...{ row, owner: { instance, incarnation: made++ }, log: silentLog, now: () => performance.now() },
     onChange: (_leads, text) => own.texts.push(text),
   });
   await leadership.start();
@@ -87,6 +101,51 @@ it('a notifier whose time has ended while it stood still calls nothing', async (
     expect(leadership.leads).toBe(false);
   }
   vi.restoreAllMocks();
+});
+
+it('a suspend of the machine ends the time, though the monotonic clock stood still', async () => {
+  const { leadership } = await notifierOf(1, new Row());
+  expect(leadership.leads).toBe(true);
+  vi.setSystemTime(Date.now() + leaderMs);
+  expect(leadership.leads).toBe(false);
+  await vi.advanceTimersByTimeAsync(leaderEveryMs);
+  expect(leadership.leads).toBe(true);
+});
+
+it('giving up lets another lead at its next look; without drain it would wait for the time', async () => {
+  const row = new Row();
+  const one = await notifierOf(1, row);
+  const two = await notifierOf(2, row);
+  await one.leadership.drain(0);
+  await one.leadership.giveUp();
+  await vi.advanceTimersByTimeAsync(leaderLookMs);
+  expect(two.leadership.leads).toBe(true);
+});
+
+it('an instance gives up with its last notifier, and a notifier that does not lead gives nothing up', async () => {
+  const row = new Row();
+  const [one, sibling, two] = [await notifierOf(1, row), await notifierOf(1, row), await notifierOf(2, row)];
+  for (const ending of [two, one]) {
+    await ending.leadership.drain(0);
+    await ending.leadership.giveUp();
+    expect((await row.leader()).leftMs).toBeGreaterThan(0);
+  }
+  await sibling.leadership.drain(0);
+  await sibling.leadership.giveUp();
+  expect((await row.leader()).leftMs).toBe(0);
+});
+
+it('giving up waits for MySQL at most leaderGiveUpMs', async () => {
+  const row = new Row();
+  const { leadership } = await notifierOf(1, row);
+  await leadership.drain(0);
+  row.isAway = true;
+  let hasEnded = false;
+  void leadership.giveUp().then(() => {
+    hasEnded = true;
+  });
+  await vi.advanceTimersByTimeAsync(leaderGiveUpMs);
+  expect(hasEnded).toBe(true);
 });
 
 it('MySQL does not answer: the leader goes on for the rest of its time; after 30 s each instance delivers', async () => {

@@ -5,6 +5,7 @@
 
 import type { AuditEntry, AuditFilter } from '../../../core/audit.ts';
 import { DqError, reasonOf } from '../../../core/errors.ts';
+import type { Owner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { OperationCheckpoint, OperationRecord, OperationWork } from '../../../core/operation.ts';
 import type { ScheduleRecord, TickEnd } from '../../../core/schedule-record.ts';
@@ -44,7 +45,7 @@ import {
 } from '../registry-snapshot.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { openRegistryId } from '../tables/registry-id.ts';
-import { lead, readLeader } from '../tables/registry-leader.ts';
+import { giveUp, lead, readLeader } from '../tables/registry-leader.ts';
 import { changesOf, numberOf } from '../tables/registry-shards.ts';
 import { toToken } from '../tables/registry-tokens.ts';
 import { type PageSize, pageSize, TopicPages } from '../tables/topic-pages.ts';
@@ -278,8 +279,12 @@ export class MysqlRegistry implements Registry, LeaderRow {
     return this.#run((db) => db.with(readLeader));
   }
 
-  lead(instance: number, leaseMs: number): Promise<Leader> {
-    return this.#run((db) => db.with((tables) => lead(tables, instance, leaseMs)));
+  lead(process: Owner, leaseMs: number): Promise<Leader> {
+    return this.#run((db) => db.with((tables) => lead(tables, process, leaseMs)));
+  }
+
+  giveUp(process: Owner): Promise<void> {
+    return this.#run((db) => db.with((tables) => giveUp(tables, process)));
   }
 
   schedules(after: string, limit: number) {

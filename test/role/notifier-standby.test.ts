@@ -1,0 +1,110 @@
+// Tests the leader's row in a real MariaDB, and notifiers that end: the row is given up after the last call
+// of the instance, and never that of a successor.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { MysqlRegistry } from '../../src/registry/sql/mysql/mysql-registry.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+import { startRig } from './rig.ts';
+
+const { leaderMs } = notifierLimits;
+const isMissing = await lacks('mysql');
+// The server rejects changes that use no key.
+const server = isMissing ? null : await owned('file', mariadb({ args: ['--sql-safe-updates=1'] }));
+let made = 0;
+
+async function openRow(): Promise<MysqlRegistry> {
+  const database = `dq${made++}`;
+  const parsed = parseMysqlUrl((await server?.createDatabase(database)) ?? '');
+  if (!parsed.ok) throw new Error(parsed.message);
+  const directory = mkdtempSync(join(tmpdir(), 'dq-leader-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const row = new MysqlRegistry({
+    server: parsed.value,
+    keyPath: join(directory, 'secret.key'),
+    snapshotPath: join(directory, 'registry-copy.json'),
+    keepsSnapshot: false,
+    migrates: true,
+    warn: () => {},
+  });
+  onTestFinished(() => row.close());
+  return row;
+}
+
+it.skipIf(isMissing)(
+  'the row: a process frees only the time of its own instance, and only as its last',
+  async () => {
+    const row = await openRow();
+    const [one, sibling, two] = [
+      { instance: 1, incarnation: 1 },
+      { instance: 1, incarnation: 2 },
+      { instance: 2, incarnation: 1 },
+    ];
+    expect(await row.lead(one, leaderMs)).toMatchObject({ instance: 1 });
+    expect(await row.lead(sibling, leaderMs)).toMatchObject({ instance: 1 });
+    expect(await row.lead(two, leaderMs)).toMatchObject({ instance: 1 });
+    await row.giveUp(one);
+    expect(await row.lead(two, leaderMs)).toMatchObject({ instance: 1 });
+    await row.giveUp(sibling);
+    expect((await row.leader()).leftMs).toBeLessThanOrEqual(0);
+    expect(await row.lead(two, leaderMs)).toMatchObject({ instance: 2 });
+    // A late repeat, also of an instance that leads again with a new process.
+    await row.giveUp(sibling);
+    expect((await row.leader()).leftMs).toBeGreaterThan(0);
+    await row.giveUp(two);
+    const later = { instance: 1, incarnation: 3 };
+    await row.lead(later, leaderMs);
+    await row.giveUp(one);
+    await row.giveUp(sibling);
+    expect(await row.lead(two, leaderMs)).toMatchObject({ instance: 1 });
+  },
+);
+
+it.skipIf(isMissing)('the row: processes that died are removed by the next new one', async () => {
+  const row = await openRow();
+  for (let incarnation = 1; incarnation <= 3; incarnation += 1)
+    await row.lead({ instance: 1, incarnation }, 1);
+  await until('their time to end', async () => (await row.leader()).leftMs < 0);
+  await row.lead({ instance: 1, incarnation: 4 }, leaderMs);
+  const kept = await server?.run('SELECT incarnation FROM leader_process', `dq${made - 1}`);
+  expect(kept?.trim()).toBe('4');
+});
+
+it.skipIf(isMissing)(
+  'a notifier gives the row up after its last call; its successor in a reload keeps it',
+  async () => {
+    const [rig, row] = [await startRig(), await openRow()];
+    const sink = await startSink(() => {});
+    await rig.topic('t', sink.url);
+    const notifierOf = (incarnation: number, more = {}) =>
+      createNotifier(rig.context({ leader: row, owner: { instance: 7, incarnation }, ...more }));
+    const one = await rig.run(notifierOf(1));
+    await rig.push('t', 'a');
+    await until('its call', () => sink.open().length === 1);
+
+    const next = await rig.run(notifierOf(2, { takesOver: true }));
+    const ended = one.drain(30_000);
+    sink.finish(sink.open()[0]);
+    await ended;
+    expect((await row.leader()).leftMs).toBeGreaterThan(0);
+
+    await next.takeOver?.();
+    await rig.push('t', 'b');
+    await until('its call', () => sink.open().length === 1);
+    const isOver = next.drain(30_000).then(() => true);
+    await until('it to take no new work', async () => {
+      const reasons = await rig.ask('capacity', { topic: 't' });
+      return reasons?.some(({ code }) => code === 'draining');
+    });
+    expect((await row.leader()).leftMs).toBeGreaterThan(0);
+    sink.finish(sink.open()[0]);
+    await isOver;
+    expect((await row.leader()).leftMs).toBeLessThanOrEqual(0);
+  },
+);
