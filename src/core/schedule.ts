@@ -12,6 +12,7 @@
 import { CronExpressionParser } from 'cron-parser';
 import { formatDuration, type Parsed } from './duration.ts';
 import { limits } from './limits.ts';
+import { tickIdPrefix } from './schedule-record.ts';
 
 export interface ScheduleTimes {
   /** null: `everyMs` */
@@ -90,7 +91,7 @@ export function planTick(times: ScheduleTimes, missed: MissedTicks, dueAt: numbe
 
 /** The id of the job of an instant. */
 export function tickId(name: string, at: number): string {
-  return `schedule:${name}:${new Date(at).toISOString().replace('.000Z', 'Z')}`;
+  return `${tickIdPrefix}${name}:${new Date(at).toISOString().replace('.000Z', 'Z')}`;
 }
 
 export function readEvery(ms: number): Parsed<number> {
