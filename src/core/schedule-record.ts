@@ -2,10 +2,6 @@
 
 import type { MissedTicks, ScheduleTimes } from './schedule.ts';
 
-/** Of the ids of jobs that schedules make. Their ends are kept for limits.tickHistoryMs also without a
- *  history: a process that takes over an instant looks for them. */
-export const tickIdPrefix = 'schedule:';
-
 export interface ScheduleRecord extends ScheduleTimes {
   /** 1–64 characters of A-Z a-z 0-9 . _ - */
   readonly name: string;

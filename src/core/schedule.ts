@@ -12,7 +12,6 @@
 import { CronExpressionParser } from 'cron-parser';
 import { formatDuration, type Parsed } from './duration.ts';
 import { limits } from './limits.ts';
-import { tickIdPrefix } from './schedule-record.ts';
 
 export interface ScheduleTimes {
   /** null: `everyMs` */
@@ -87,11 +86,6 @@ export function planTick(times: ScheduleTimes, missed: MissedTicks, dueAt: numbe
   const last = Math.max(dueAt, lastTick(times, now) ?? dueAt);
   const isMade = missed === 'last' || now - last <= limits.tickLateMs;
   return { make: isMade ? last : null, nextAt: nextTick(times, last) };
-}
-
-/** The id of the job of an instant. */
-export function tickId(name: string, at: number): string {
-  return `${tickIdPrefix}${name}:${new Date(at).toISOString().replace('.000Z', 'Z')}`;
 }
 
 export function readEvery(ms: number): Parsed<number> {

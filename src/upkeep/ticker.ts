@@ -8,8 +8,9 @@ import { setImmediate } from 'node:timers/promises';
 import { DqError, reasonOf } from '../core/errors.ts';
 import type { JobKey } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import { planTick, tickId } from '../core/schedule.ts';
+import { planTick } from '../core/schedule.ts';
 import type { DueTick, TickEnd } from '../core/schedule-record.ts';
+import { tickId } from '../core/tick-id.ts';
 import type { PushJob } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -55,7 +56,7 @@ export class Ticker implements Service {
 
   async #step(): Promise<number> {
     const { clock, registry } = this.#ctx;
-    const now = clock.now();
+    const now = await clock.known();
     const claimedAt = performance.now();
     const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
     const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import { tickId } from '../../src/core/schedule.ts';
+import { tickId } from '../../src/core/tick-id.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, groupBy, numbers } from '../support/producing.ts';

@@ -3,6 +3,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { nextTick } from '../../src/core/schedule.ts';
 import type { ScheduleRecord } from '../../src/core/schedule-record.ts';
+import { tickId } from '../../src/core/tick-id.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { Ticker } from '../../src/upkeep/ticker.ts';
@@ -88,6 +89,19 @@ describe('the instants of a schedule', () => {
     expect(rig.counted('t', 'pushed')).toBe(2);
   });
 
+  it('are made by the clock of the store from the first turn on', async () => {
+    // The clock of this machine is an hour ahead.
+    const rig = await startRig({ clock: () => Date.now() - 3_600 * second });
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 3_610 * second;
+    const one = record('one', { everyMs: 9 * second, createdAt: created });
+    await rig.registry.createSchedule(one, created + 9 * second);
+    const ticker = new Ticker(rig.context());
+    await ticker.start();
+    await ticker.drain(5_000);
+    expect(await idsOf(rig)).toEqual([tickId('one', created + 9 * second)]);
+  });
+
   it('that were missed are made by the policy, and a rejected job is named', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9');
@@ -119,7 +133,8 @@ describe('the instants of a schedule', () => {
     const made: Record<string, string[]> = {};
     let pushed = 0;
     for (const at of times) {
-      const ticker = new Ticker(rig.context({ clock: { now: () => at, read: async () => at } }));
+      const clock = { now: () => at, read: async () => at, known: async () => at };
+      const ticker = new Ticker(rig.context({ clock }));
       await ticker.start();
       await ticker.drain(5_000);
       const ids = await idsOf(rig);

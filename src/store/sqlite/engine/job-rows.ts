@@ -4,8 +4,8 @@
 
 import { type AttemptRecord, type EndState, pullOwner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import { tickIdPrefix } from '../../../core/schedule-record.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
+import { tickIdPrefix } from '../../../core/tick-id.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import type { TopicCounters } from './topic-counters.ts';
