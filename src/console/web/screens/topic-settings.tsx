@@ -149,7 +149,7 @@ const membersOf = (given: readonly Field[], values: Values): Readonly<Record<str
   Object.fromEntries(given.map((field) => [field.name, memberOf(field, values[field.name] ?? '')]));
 
 /** Asks before unsaved input is lost: by the page's dialog, and by the browser's where the tab is closed. */
-function useLeaveCheck(isUnsaved: boolean): void {
+export function useLeaveCheck(isUnsaved: boolean): void {
   // A layout effect: an effect runs after the next frame, and Back may come before it.
   useLayoutEffect(() => {
     if (!isUnsaved) return;
