@@ -275,7 +275,7 @@ export function Push() {
   );
 }
 
-function Wrong({ text }: { text: string | undefined }) {
+export function Wrong({ text }: { text: string | undefined }) {
   return text === undefined ? null : (
     <small class="wrong" role="alert">
       {text}

@@ -34,7 +34,7 @@ import { go, href, place } from '../router.ts';
 import type { Segments } from '../shell.tsx';
 import { spoken } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
-import { jsonMistake } from './push.tsx';
+import { jsonMistake, Wrong } from './push.tsx';
 import { useLeaveCheck } from './topic-settings.tsx';
 
 interface ScheduleJson {
@@ -169,9 +169,9 @@ const Name = ({ name }: ScheduleJson) => (
 
 function State({ paused, problem, nextAt }: ScheduleJson) {
   if (paused) return <Pill colour="retry">{t('state_paused')}</Pill>;
-  if (problem !== null) return <Pill colour="dead">{t('state_failing')}</Pill>;
+  if (problem !== null) return <Pill colour="dead">{t('schedule_problem')}</Pill>;
   if (nextAt === null) return <Pill colour="quiet">{t('no_time_follows')}</Pill>;
-  return <Pill colour="done">{t('state_active')}</Pill>;
+  return <Pill colour="done">{t('schedule_active')}</Pill>;
 }
 
 /** In the list with the zone below: it decides what the numbers mean. */
@@ -316,7 +316,7 @@ function One({ name }: { name: string }) {
       <Card title={t('body')}>
         <div class="body">
           <pre class="code wrap" tabIndex={0}>
-            {one.body}
+            {one.body === '' ? t('test_empty_body') : one.body}
           </pre>
         </div>
       </Card>
@@ -405,16 +405,18 @@ function bodyOf({ contentType, body }: Values): unknown {
   }
 }
 
+const hasContentOf = (values: Values, before: Values | null): boolean =>
+  values.body === before?.body && values.contentType === before.contentType;
+
 /** What differs; all of a new one. */
 function membersOf(values: Values, before: Values | null): Record<string, unknown> {
   const { name, topic, missed, contentType } = values;
   const all = { topic, ...timesOf(values), missed, contentType, body: bodyOf(values) };
   if (before === null) return { name, ...all };
   const old: Record<string, unknown> = { topic: before.topic, ...timesOf(before), missed: before.missed };
-  const content = values.body === before.body && contentType === before.contentType;
   return Object.fromEntries(
     Object.entries(all).filter(([member, value]) =>
-      member === 'body' || member === 'contentType' ? !content : old[member] !== value,
+      member === 'body' || member === 'contentType' ? !hasContentOf(values, before) : old[member] !== value,
     ),
   );
 }
@@ -487,7 +489,9 @@ function Form({ before, save }: { before: Values | null; save: (members: object)
   const preview = usePreview(values, before?.name);
   const members = membersOf(values, before);
   const isChanged = before === null ? values.name !== '' : Object.keys(members).length > 0;
-  const mistake = isJson(values.contentType) ? jsonMistake(values.body) : null;
+  // A schedule without a body has no mistake until one is typed.
+  const mistake =
+    isJson(values.contentType) && !hasContentOf(values, before) ? jsonMistake(values.body) : null;
   useLeaveCheck(isChanged && !isSaved);
   const set = (more: Partial<Values>): void => setValues({ ...values, ...more });
   const submit = async (): Promise<void> => {
@@ -505,11 +509,7 @@ function Form({ before, save }: { before: Values | null; save: (members: object)
   };
   const wrongOf = (field: string): string | undefined =>
     [...(preview?.errors ?? []), ...errors].find((error) => error.field === field)?.message;
-  const input = (
-    field: 'name' | 'cron' | 'every' | 'timezone' | 'contentType',
-    label: ComponentChildren,
-    more: { readonly list?: string; readonly hint?: string } = {},
-  ) => {
+  const input = (field: 'name' | 'timezone' | 'contentType', label: ComponentChildren, list?: string) => {
     const wrong = wrongOf(field);
     return (
       <label key={field}>
@@ -519,33 +519,36 @@ function Form({ before, save }: { before: Values | null; save: (members: object)
           value={values[field]}
           autocomplete="off"
           spellcheck={false}
-          list={more.list}
+          list={list}
           onInput={(event) => set({ [field]: event.currentTarget.value })}
         />
-        {wrong === undefined ? (
-          more.hint === undefined ? null : (
-            <small>{more.hint}</small>
-          )
-        ) : (
-          <small class="wrong" role="alert">
-            {wrong}
-          </small>
-        )}
+        <Wrong text={wrong} />
       </label>
     );
   };
-  const radio = (kind: Values['kind'], text: string) => (
-    <label class="check">
-      <input type="radio" name="kind" checked={kind === values.kind} onChange={() => set({ kind })} />
-      {text}
-    </label>
+  const kind = (one: Values['kind'], text: string) => (
+    <>
+      <label class="check">
+        <input type="radio" name="kind" checked={one === values.kind} onChange={() => set({ kind: one })} />
+        {text}
+      </label>
+      <input
+        class={one === values.kind && wrongOf(one) !== undefined ? 'mono bad' : 'mono'}
+        aria-label={text}
+        value={values[one]}
+        autocomplete="off"
+        spellcheck={false}
+        onFocus={() => set({ kind: one })}
+        onInput={(event) => set({ kind: one, [one]: event.currentTarget.value })}
+      />
+    </>
   );
   const shownZone = values.kind === 'cron' ? values.timezone : zone();
   return (
     <div class="cols">
       <Card width={7}>
         <form
-          class="body form"
+          class="body form one-top"
           onSubmit={(event) => {
             event.preventDefault();
             void submit();
@@ -567,24 +570,19 @@ function Form({ before, save }: { before: Values | null; save: (members: object)
               ))}
             </select>
           </label>
-          <fieldset class="wide">
+          <fieldset class="wide when two-kinds">
             <legend>{t('times')}</legend>
-            <div class="wide fields">
-              {radio('cron', t('by_cron'))}
-              {radio('every', t('by_every'))}
-            </div>
-            {values.kind === 'cron'
-              ? [
-                  input('cron', t('by_cron'), { hint: t('cron_hint') }),
-                  input('timezone', t('time_zone'), { list: 'zones' }),
-                ]
-              : input('every', t('by_every'), { hint: t('every_hint') })}
+            {kind('cron', t('by_cron'))}
+            {kind('every', t('by_every'))}
+            <small class="all soft">{t(values.kind === 'cron' ? 'cron_hint' : 'every_hint')}</small>
+            <Wrong text={wrongOf(values.kind)} />
             <datalist id="zones">
               {Intl.supportedValuesOf('timeZone').map((name) => (
                 <option key={name} value={name} />
               ))}
             </datalist>
           </fieldset>
+          {values.kind === 'cron' ? input('timezone', t('time_zone'), 'zones') : null}
           <label>
             {t('missed_times')}
             <select
@@ -610,7 +608,7 @@ function Form({ before, save }: { before: Values | null; save: (members: object)
                 {t('invalid_json_at', { n: mistake })}
               </small>
             )}
-            {wrongOf('body') === undefined ? null : <small class="wrong">{wrongOf('body')}</small>}
+            <Wrong text={wrongOf('body')} />
           </label>
           <Failure text={failure} place="wide" />
           <div class="wide fields">

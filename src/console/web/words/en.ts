@@ -1006,6 +1006,8 @@ export const en = {
   schedules_sub: 'Recurring jobs. At each time dq pushes one job.',
   schedules_empty: 'No schedules yet.',
   schedule: 'Schedule',
+  schedule_active: 'Active',
+  schedule_problem: 'Problem',
   schedule_not_found: 'This schedule does not exist',
   new_schedule: 'New schedule',
   create_schedule: 'Create schedule',

@@ -1007,6 +1007,8 @@ export const zh = {
   schedules_sub: '周期任务。每到一个时间，dq 推送一个任务。',
   schedules_empty: '还没有定时计划。',
   schedule: '定时计划',
+  schedule_active: '启用中',
+  schedule_problem: '有问题',
   schedule_not_found: '没有此定时计划',
   new_schedule: '新建定时计划',
   create_schedule: '创建定时计划',
