@@ -23,6 +23,9 @@ export const limits = {
   scheduleEveryMsMin: 1_000,
   /** An instant that is this much later was missed: the policy `missed` decides about its job. */
   tickLateMs: 60_000,
+  /** The least history.retention of the jobs of schedules: a process takes over an instant within tickLateMs,
+   *  and looks for its job. Ten times that, for clocks and outages. */
+  tickHistoryMs: 600_000,
   /** Bytes of a schedule's body: it is in the registry, and read with each instant. */
   scheduleBodyBytesMax: 64 * 1024,
   /** Bound of maxAttempts, of a topic and of a job: one byte of the extension block. */

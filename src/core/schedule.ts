@@ -88,11 +88,6 @@ export function planTick(times: ScheduleTimes, missed: MissedTicks, dueAt: numbe
   return { make: isMade ? last : null, nextAt: nextTick(times, last) };
 }
 
-/** The id of the job of an instant. */
-export function tickId(name: string, at: number): string {
-  return `schedule:${name}:${new Date(at).toISOString().replace('.000Z', 'Z')}`;
-}
-
 export function readEvery(ms: number): Parsed<number> {
   const { scheduleEveryMsMin: min, delayMsMax: max } = limits;
   return ms >= min && ms <= max

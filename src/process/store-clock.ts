@@ -9,6 +9,9 @@ export interface StorageClock {
   now(): number;
   /** Reads the store first; without an answer, the same as now(). */
   read(): Promise<number>;
+  /** now(), but never of the clock of this machine: rejects as the store does before its first answer. For
+   *  claims, which a wrong clock would hold for as long as it is wrong. */
+  known(): Promise<number>;
 }
 
 export class StoreClock implements StorageClock {
@@ -32,14 +35,20 @@ export class StoreClock implements StorageClock {
     return this.now();
   }
 
+  async known(): Promise<number> {
+    if (this.#offset === null) await this.#follow();
+    return this.now();
+  }
+
   async #renew(): Promise<void> {
+    // The last offset stays; the callers of the store report the failure.
+    await this.#follow().catch(() => {});
+  }
+
+  async #follow(): Promise<void> {
     const from = performance.now();
     this.#readAt = from;
-    try {
-      const now = await this.#readStore();
-      this.#offset = now - (from + performance.now()) / 2;
-    } catch {
-      // The last offset stays; the callers of the store report the failure.
-    }
+    const now = await this.#readStore();
+    this.#offset = now - (from + performance.now()) / 2;
   }
 }

@@ -1,4 +1,5 @@
-// Removes log files older than log.days, history entries older than history.retention, dead letters older
+// Removes log files older than log.days, history entries older than history.retention (those of schedules
+// need limits.tickHistoryMs), dead letters older
 // than dead.retention, audit entries older than audit.days, changes and ended rows older than
 // journal.retention. Each kind has its own loop, so that none waits for another; a failure is logged once
 // and retried. Invariant: the store decides by its own clock what is too old, and keeps every dead letter
@@ -77,7 +78,8 @@ export class Janitor implements Service {
   async #forgetHistory(): Promise<number> {
     const { config, store } = this.#ctx;
     // Also with retention 0: entries of an earlier configuration may exist.
-    const { more } = await store.history.forget(config['history.retention'], limits.forgetMax);
+    const retentionMs = Math.max(config['history.retention'], limits.tickHistoryMs);
+    const { more } = await store.history.forget(retentionMs, limits.forgetMax);
     return this.#waitMs(more);
   }
 

@@ -3,8 +3,11 @@
 export const upkeepLimits = {
   /** How often the instants of schedules are looked up. */
   tickEveryMs: 1_000,
-  /** Claimed at once; each end is an update. */
+  /** Claimed at once: 10,000 at one instant are 20 rounds, of which several instances take turns. */
   tickBatchMax: 500,
+  /** The next instant of a cron expression takes 0.2 to 7 ms: other work of dq-upkeep gets its turn after
+   *  this time. */
+  tickSliceMs: 20,
   /** After it another process takes an instant whose end is missing: below limits.tickLateMs, or the instant
    *  of a process that died would count as missed. */
   tickClaimMs: 15_000,

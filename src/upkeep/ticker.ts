@@ -1,14 +1,16 @@
 // Makes the jobs of schedules. Each instant that is due becomes one job: a process claims it in the registry,
 // pushes the job under an id that names the instant, and ends the claim.
 // A crash between push and end: the next claim looks for the job by its id, stored or ended, before it pushes
-// again. Without a history (history.retention 0) an ended job is not found, and is made twice.
+// again. The store keeps the ends of these jobs for limits.tickHistoryMs also without a history.
 // A process that stands still after its claim pushes nothing when half of the claim's time has passed.
 
+import { setImmediate } from 'node:timers/promises';
 import { DqError, reasonOf } from '../core/errors.ts';
 import type { JobKey } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import { planTick, tickId } from '../core/schedule.ts';
+import { planTick } from '../core/schedule.ts';
 import type { DueTick, TickEnd } from '../core/schedule-record.ts';
+import { tickId } from '../core/tick-id.ts';
 import type { PushJob } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -54,7 +56,7 @@ export class Ticker implements Service {
 
   async #step(): Promise<number> {
     const { clock, registry } = this.#ctx;
-    const now = clock.now();
+    const now = await clock.known();
     const claimedAt = performance.now();
     const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
     const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);
@@ -62,10 +64,14 @@ export class Ticker implements Service {
     await this.#knowTopics(due);
     const ends: TickEnd[] = [];
     const made: Made[] = [];
+    let sliceFrom = performance.now();
     for (const tick of due) {
       const planned = this.#plan(tick, now);
       if ('job' in planned) made.push(planned);
       else ends.push(planned);
+      if (performance.now() - sliceFrom < upkeepLimits.tickSliceMs) continue;
+      await setImmediate();
+      sliceFrom = performance.now();
     }
     const repeated = new Set(due.filter(({ wasClaimed }) => wasClaimed).map(({ schedule }) => schedule.name));
     const found = await Promise.all(
@@ -122,10 +128,10 @@ export class Ticker implements Service {
     }
   }
 
+  /** Stored, or ended. In this order: a job can end between the two questions. */
   async #exists({ topic, id }: JobKey): Promise<boolean> {
-    const { store } = this.#ctx;
-    const [job, ended] = await Promise.all([store.jobs.get({ topic, id }), store.history.get({ topic, id })]);
-    return job !== null || ended !== null;
+    const { jobs, history } = this.#ctx.store;
+    return (await jobs.get({ topic, id })) !== null || (await history.get({ topic, id })) !== null;
   }
 
   /** The ends of those that are stored. The others keep their claim: the next one looks for their jobs. */

@@ -443,6 +443,7 @@ describe('every route', () => {
     ...['GET /v1/dead', 'GET /v1/dead/groups', 'POST /v1/dead/requeue', 'DELETE /v1/dead'],
     ...['GET /v1/jobs', 'POST /v1/jobs', 'GET /v1/audit'],
     ...['POST', 'GET'].map((method) => `${method} /v1/schedules`),
+    'POST /v1/schedules/preview',
     ...['GET', 'PATCH', 'DELETE'].map((method) => `${method} /v1/schedules/{name}`),
     ...['pause', 'resume', 'run'].map((verb) => `POST /v1/schedules/{name}/${verb}`),
     ...['POST', 'GET'].map((method) => `${method} /v1/operations`),

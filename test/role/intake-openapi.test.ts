@@ -41,6 +41,7 @@ const built = [
   'DELETE /v1/operations/{id}',
   'GET /v1/schedules',
   'POST /v1/schedules',
+  'POST /v1/schedules/preview',
   'GET /v1/schedules/{name}',
   'PATCH /v1/schedules/{name}',
   'DELETE /v1/schedules/{name}',

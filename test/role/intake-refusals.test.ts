@@ -61,6 +61,7 @@ const bodyOf = ({ method, path }: Route) => {
   if (method === 'POST' && path === '/v1/jobs') return '[]';
   if (method === 'POST' && path === '/v1/shards') return '{"url":"redis://127.0.0.1:1"}';
   if (path === '/v1/topics/preview') return goodBody;
+  if (path === '/v1/schedules/preview') return '{"every":"1m"}';
   return ['PUT', 'PATCH'].includes(method) || path === '/v1/topics' ? goodBody : undefined;
 };
 

@@ -67,6 +67,22 @@ it('a schedule is created, shown with its next times, changed, paused, run and r
   });
 });
 
+it('the preview of a draft has its next times or its mistakes, and stores nothing', async () => {
+  const preview = async (draft: object) => (await dq.api('POST', '/v1/schedules/preview', draft)).body;
+  const drafted = await preview({ cron: '30 2 * * *', timezone: 'Europe/Berlin' });
+  expect(drafted).toEqual({ errors: [], times: expect.toSatisfy((times) => times.length === 10) });
+  const wrong = await preview({ cron: '60 * * * *', timezone: 'Mars/Olympus' });
+  expect(wrong).toMatchObject({ errors: [{ field: 'cron' }, { field: 'timezone' }], times: [] });
+  expect(await preview({})).toMatchObject({ errors: [{ field: 'cron' }], times: [] });
+  const { createdAt } = (await add({ ...daily, cron: undefined, every: '1h' })).body;
+  // Counted from the creation, as after the change.
+  expect((await preview({ name: 'daily', every: '7m' })).times[0]).toBe(
+    new Date(Date.parse(createdAt) + 420_000).toISOString(),
+  );
+  expect(await read()).toMatchObject({ every: '1h', revision: 1 });
+  expect(await preview({ name: 'absent', every: '7m' })).toMatchObject({ code: 'schedule_not_found' });
+});
+
 it.each([
   ['cron', { cron: '0 9 * *' }, /^cron: must have 5 fields/],
   ['every', { cron: undefined, every: '10ms' }, /^every: must be from 1s to 3650d/],

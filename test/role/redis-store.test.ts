@@ -4,7 +4,7 @@
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
-import type { JobKey } from '../../src/core/job.ts';
+import type { JobKey, ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { Partition } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -15,7 +15,7 @@ import { bucketOf, keysOf } from '../../src/store/redis/scripts/keys.ts';
 import { composeScripts, type ScriptName, scriptNames } from '../../src/store/redis/scripts/scripts.ts';
 import type { Arg, Shards } from '../../src/store/redis/shard/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
-import { farOffMs, jobOf, owner, request, Trial } from '../conformance/trial.ts';
+import { attemptOf, farOffMs, jobOf, owner, request, Trial } from '../conformance/trial.ts';
 import { allKeys, type OpenedRedis, oneShard, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -225,6 +225,16 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       ...['j', 'm', 'b', 'p', 'h', 'e', 'l'].map((name) => `{dq:0}:${name}`),
     );
     expect(left).toBe(0);
+  });
+
+  it('keepHistory false: the end of a job of a schedule leaves its record, among others', async () => {
+    const { under, trial } = await opened({ keepHistory: false });
+    const ids = ['1', 'schedule:s:2030-01-01T00:00:00Z', '2'];
+    const leases: ReservedJob[] = [];
+    for (const id of ids) leases.push(await trial.reserved(id));
+    await trial.jobs.ack(leases.map((job) => ({ ...job, attempt: attemptOf(job) })));
+    expect((await trial.dump()).ended.map(({ id }) => id)).toEqual([ids[1]]);
+    expect(await under.raw.hlen('{dq:0}:j')).toBe(0);
   });
 
   it('cancel: the next of two jobs with one due time becomes the head', async () => {

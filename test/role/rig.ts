@@ -68,6 +68,7 @@ export async function startRig(
     readonly clock?: () => number;
     readonly recoverHoldMs?: number;
     readonly clockHoldMs?: number;
+    readonly keepHistory?: boolean;
   } = {},
 ): Promise<Rig> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-role-'));

@@ -78,7 +78,7 @@ async function startRecorder(): Promise<SeriesRecorder> {
     topics,
     log: silentLog,
     owner: { instance: 7, incarnation },
-    clock: { now: () => now, read: async () => now },
+    clock: { now: () => now, read: async () => now, known: async () => now },
   };
   const recorder = new SeriesRecorder(context as RoleContext);
   recorders.push(recorder);

@@ -44,6 +44,16 @@ it('without history: nothing is left of ended jobs', async () => {
   expect(await store.client.store.history.get(key)).toBeNull();
 });
 
+it('without history: the end of a job of a schedule is kept', async () => {
+  const { jobs, history } = store.client.store;
+  const ids = ['1', 'schedule:s:2030-01-01T00:00:00Z'];
+  await jobs.push(ids.map((id) => jobOf(id)));
+  await jobs.cancel(ids.map((id) => ({ topic: 't', id })));
+  const kept = await Promise.all(ids.map((id) => history.get({ topic: 't', id })));
+  expect(kept).toMatchObject([null, { state: 'cancelled' }]);
+  expect(rows()).toEqual([1, 0, 0]);
+});
+
 it('without history: earlier entries stay visible until they are forgotten', async () => {
   await store.close();
   store = await openSqliteStore({}, given);

@@ -1,7 +1,9 @@
 // Tests that the instants of schedules become jobs, each once: on a real store and registry, with two
 // processes, and with one that dies between its steps.
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { nextTick } from '../../src/core/schedule.ts';
 import type { ScheduleRecord } from '../../src/core/schedule-record.ts';
+import { tickId } from '../../src/core/tick-id.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { Ticker } from '../../src/upkeep/ticker.ts';
@@ -9,6 +11,7 @@ import { until } from '../support/until.ts';
 import { type Rig, startRig } from './rig.ts';
 
 const second = 1_000;
+const iso = (at: number) => new Date(at).toISOString().replace('.000Z', 'Z');
 
 const record = (name: string, more: Partial<ScheduleRecord> = {}): ScheduleRecord => ({
   ...{
@@ -56,15 +59,12 @@ describe('the instants of a schedule', () => {
     const ids = await idsOf(rig);
     expect(new Set(ids).size).toBe(ids.length);
     for (let n = 0; n < 20; n++)
-      for (const at of [11, 12])
-        expect(ids).toContain(
-          `schedule:s${n}:${new Date(created + at * second).toISOString().replace('.000Z', 'Z')}`,
-        );
+      for (const at of [11, 12]) expect(ids).toContain(`schedule:s${n}:${iso(created + at * second)}`);
     expect(rig.counted('t', 'pushed')).toBe(ids.length);
   });
 
-  it('whose end was lost is not made again, stored or ended', async () => {
-    const rig = await startRig();
+  it.each([true, false])('whose end was lost is not made again (history: %s)', async (keepHistory) => {
+    const rig = await startRig({ keepHistory });
     await rig.topic('t', 'http://127.0.0.1:9');
     const created = Date.now() - 100 * second;
     const slow = { everyMs: 100 * second, createdAt: created };
@@ -87,6 +87,19 @@ describe('the instants of a schedule', () => {
     );
     expect(await idsOf(rig)).toEqual([expect.stringMatching(/^schedule:stored:/)]);
     expect(rig.counted('t', 'pushed')).toBe(2);
+  });
+
+  it('are made by the clock of the store from the first turn on', async () => {
+    // The clock of this machine is an hour ahead.
+    const rig = await startRig({ clock: () => Date.now() - 3_600 * second });
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 3_610 * second;
+    const one = record('one', { everyMs: 9 * second, createdAt: created });
+    await rig.registry.createSchedule(one, created + 9 * second);
+    const ticker = new Ticker(rig.context());
+    await ticker.start();
+    await ticker.drain(5_000);
+    expect(await idsOf(rig)).toEqual([tickId('one', created + 9 * second)]);
   });
 
   it('that were missed are made by the policy, and a rejected job is named', async () => {
@@ -112,5 +125,75 @@ describe('the instants of a schedule', () => {
     expect(await of('lasts')).toMatchObject({ madeAt: created + 900 * second, problem: null });
     expect(await of('skips')).toMatchObject({ madeAt: null, problem: expect.stringMatching(/^missed: /) });
     expect(await of('lost')).toMatchObject({ madeAt: null, problem: 'topic gone is not registered' });
+  });
+
+  /** Turns the ticker once at each time, and ends the jobs that it makes: the same one again would be stored
+   *  again. Returns the instants of each schedule. */
+  async function walk(rig: Rig, times: readonly number[]): Promise<Record<string, string[]>> {
+    const made: Record<string, string[]> = {};
+    let pushed = 0;
+    for (const at of times) {
+      const clock = { now: () => at, read: async () => at, known: async () => at };
+      const ticker = new Ticker(rig.context({ clock }));
+      await ticker.start();
+      await ticker.drain(5_000);
+      const ids = await idsOf(rig);
+      await rig.store.jobs.cancel(ids.map((id) => ({ topic: 't', id })));
+      for (const id of ids.toSorted()) {
+        const [, name = '', instant = ''] = /^schedule:([^:]+):(.*)$/.exec(id) ?? [];
+        made[name] = [...(made[name] ?? []), instant];
+      }
+      pushed += ids.length;
+      expect(rig.counted('t', 'pushed')).toBe(pushed);
+    }
+    return made;
+  }
+
+  it.each([
+    ['spring', '2026-03-29', ['2026-03-29T01:30:00Z']],
+    ['autumn', '2026-10-25', ['2026-10-25T00:30:00Z']],
+  ])('are made once each over the change of the clock in %s', async (_, day, nightly) => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const from = Date.parse(`${day}T00:00:00Z`) - 3_600 * second;
+    const zone = { everyMs: null, timezone: 'Europe/Berlin', createdAt: from };
+    for (const [name, cron] of [
+      ['nightly', '30 2 * * *'],
+      ['hourly', '0 * * * *'],
+      ['halves', '*/30 * * * *'],
+    ] as const) {
+      const one = record(name, { ...zone, cron });
+      await rig.registry.createSchedule(one, nextTick(one, from));
+    }
+    const every = record('every', { everyMs: 1_800 * second, createdAt: from });
+    await rig.registry.createSchedule(every, nextTick(every, from));
+    // Each time twice: by two processes in turn.
+    const tens = Array.from({ length: 29 }, (_, n) => from + n * 600 * second);
+    const made = await walk(
+      rig,
+      tens.flatMap((at) => [at, at + 1]),
+    );
+    const everyHalf = Array.from({ length: 9 }, (_, n) => iso(from + (n + 1) * 1_800 * second));
+    expect(made).toEqual({
+      nightly,
+      hourly: everyHalf.filter((at) => at.endsWith(':00:00Z')),
+      halves: everyHalf,
+      every: everyHalf,
+    });
+  });
+
+  it('are made once each while the clock steps forward and back', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const from = Date.UTC(2026, 0, 1);
+    for (const missed of ['skip', 'last'] as const) {
+      const one = record(missed, { everyMs: 60 * second, createdAt: from, missed });
+      await rig.registry.createSchedule(one, nextTick(one, from));
+    }
+    const at = (...minutes: number[]) => minutes.map((minute) => from + minute * 60 * second);
+    const times = at(...[1, 2, 12.4, 3, 4, 12, 13, 14], ...[1, 2, 14, 15]);
+    const made = await walk(rig, times);
+    const instants = at(1, 2, 12, 13, 14, 15).map(iso);
+    expect(made).toEqual({ skip: instants, last: instants });
   });
 });

@@ -143,6 +143,21 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
   await post('/v1/operations', { kind: 'run', filter: { topic: 'order.close' }, rate: 1 });
   await post('/v1/operations', { kind: 'purge', filter: { topic: 'vip.recall' }, dryRun: true });
   await post(`/v1/topics/order.close`, { title: texts.title, timeout: '4s' }, 'PATCH');
+  const schedule = { cron: '0 9 * * 1-5', timezone: 'Asia/Shanghai', body: { text: texts.body } };
+  await post('/v1/schedules', { name: 'daily-report', topic: 'order.close', ...schedule });
+  await post('/v1/schedules', { name: 'cleanup', topic: 'pay.check', every: '10m', missed: 'last' });
+  await post('/v1/schedules/cleanup/pause');
+  for (const [name, topic] of [
+    ['broken', 'sms.send'],
+    ['made', 'pay.check'],
+  ] as const) {
+    await post('/v1/schedules', { name, topic, every: '1s' });
+    await until(`the schedule ${name} had its time`, async () => {
+      const { lastAt, problem } = (await daemon.api('GET', `/v1/schedules/${name}`)).body;
+      return lastAt !== null || problem !== null;
+    });
+    await post(`/v1/schedules/${name}`, { every: '1d' }, 'PATCH');
+  }
   const { token } = await post('/v1/tokens', { name: 'ops', scopes: ['admin'] });
   const job = (topic: string, name: string) => `/jobs/${topic}/${encodeURIComponent(id + name)}`;
   const screens = [
@@ -176,6 +191,9 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
       '/processes',
       '/alerts?all=1',
     ],
+    ...['', '/daily-report', '/daily-report/edit', '/cleanup', '/made', '/absent', '/new?create'].map(
+      (path) => `/schedules${path}`,
+    ),
     ...['/access', '/configuration', '/audit', '/doctor', '/first', '/more', '/absent'],
   ];
   return {

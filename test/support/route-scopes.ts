@@ -31,6 +31,7 @@ const exceptions: Readonly<Record<string, Scope | 'known' | null>> = {
   'GET /v1/me': 'known',
   'POST /v1/sign-in-links': 'known',
   'POST /v1/topics/preview': 'read',
+  'POST /v1/schedules/preview': 'read',
   'POST /v1/rules/test': 'read',
 };
 

@@ -138,6 +138,56 @@ describe('settings', () => {
   });
 });
 
+describe('a schedule', () => {
+  it('is added with its next times, run, paused, changed and removed, and the audit log says so', async () => {
+    await addTopic('report', { callbackUrl: `${endpoint}/ok` });
+    const { page } = await openPage(browser, `${url}/schedules`);
+    await page.getByRole('link', { name: 'New schedule' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('nightly');
+    await page.locator('form select').first().selectOption('report');
+    const cron = page.getByRole('textbox', { name: 'Cron expression' });
+    await cron.fill('60 2 * * *');
+    await page.locator('.when .wrong').waitFor();
+    await cron.fill('30 2 29 3 *');
+    await page.getByLabel('Time zone').fill('Europe/Berlin');
+    await shows(page, /29 Mar 2027, 02:30:00/);
+    expect(await page.locator('.times li').count()).toBe(10);
+    await page.getByLabel(/^Body/).fill('{"all": true}');
+    await page.getByRole('button', { name: 'Create schedule' }).click();
+    await page.getByRole('heading', { name: 'nightly' }).waitFor();
+    const read = async () => (await daemon.api('GET', '/v1/schedules/nightly')).body;
+    expect(await read()).toMatchObject({
+      ...{ topic: 'report', cron: '30 2 29 3 *', timezone: 'Europe/Berlin', body: '{"all":true}' },
+    });
+    const act = async (verb: string) => {
+      await page.getByRole('button', { name: `${verb}…` }).click();
+      await page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click();
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+    };
+    await act('Run now');
+    await until('the job is delivered', async () => {
+      const { body } = await daemon.api('GET', '/v1/topics/report/stats');
+      return body.today.delivered === 1;
+    });
+    await act('Pause');
+    await shows(page, 'Paused');
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByRole('textbox', { name: 'Interval' }).fill('1s');
+    await page.getByRole('button', { name: 'Save changes' }).click();
+    await page.getByRole('heading', { name: 'nightly' }).waitFor();
+    await act('Resume');
+    await page.getByRole('link', { name: /^schedule:nightly:/ }).waitFor();
+    expect(await read()).toMatchObject({ every: '1s', cron: null, body: '{"all":true}' });
+    await act('Remove');
+    await shows(page, 'No schedules yet.');
+    const { items } = (await daemon.api('GET', '/v1/audit?topic=report')).body;
+    expect(items.map(({ action }: { action: string }) => action).reverse()).toEqual([
+      ...['createTopic', 'createSchedule', 'runSchedule', 'pauseSchedule'],
+      ...['changeSchedule', 'resumeSchedule', 'removeSchedule'],
+    ]);
+  });
+});
+
 describe('every screen', () => {
   it('is reached by keys', async () => {
     const { page } = await openPage(browser, url);
@@ -183,6 +233,9 @@ describe('sign-in', () => {
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     expect(await page.getByRole('link', { name: 'Push a job' }).count()).toBe(0);
+    await page.getByRole('link', { name: 'Schedules' }).click();
+    await shows(page, 'No schedules yet.');
+    expect(await page.getByRole('link', { name: 'New schedule' }).count()).toBe(0);
     await page.getByRole('button', { name: /Sign out/ }).click();
     await page.getByLabel('Access token').waitFor();
     await page.reload();

@@ -3,15 +3,8 @@
 import { Cron } from 'croner';
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import {
-  lastTick,
-  nextTick,
-  nextTicks,
-  planTick,
-  readCron,
-  readZone,
-  tickId,
-} from '../../src/core/schedule.ts';
+import { lastTick, nextTick, nextTicks, planTick, readCron, readZone } from '../../src/core/schedule.ts';
+import { tickId } from '../../src/core/tick-id.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;

@@ -15,7 +15,8 @@ function startSender() {
   };
   let taken = () => {};
   let isSlow = false;
-  const sender = new StatSender('UTC', { now: Date.now, read: async () => Date.now() }, log, (deltas) => {
+  const now = async () => Date.now();
+  const sender = new StatSender('UTC', { now: Date.now, read: now, known: now }, log, (deltas) => {
     parts.push(deltas);
     return isSlow ? new Promise((resolve) => (taken = resolve)) : Promise.resolve();
   });

@@ -25,7 +25,17 @@ import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 import { pageOf, pagingParams, readLimit } from '../http/paging.ts';
 import { mayTouch, requireTopic } from '../http/route-access.ts';
-import { closed, instant, nullable, problems, reply, TopicName, text, yes } from '../http/schemas.ts';
+import {
+  closed,
+  FieldProblem,
+  instant,
+  nullable,
+  problems,
+  reply,
+  TopicName,
+  text,
+  yes,
+} from '../http/schemas.ts';
 
 const tags = ['schedules'];
 /** of the instants that a schedule shows */
@@ -116,6 +126,25 @@ const patchSchema = {
   body: Patch,
   response: { ...found, ...problems(404, 409, 413, 415, 503) },
 };
+const { cron, every, timezone } = settings;
+const Draft = closed({ name: Type.Optional(Name), cron, every, timezone }, { title: 'ScheduleDraft' });
+const Preview = closed(
+  {
+    errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the times can be saved' }),
+    times: Type.Array(instant('instant'), {
+      description: `the next ${shownTicks}; empty: the draft has mistakes`,
+    }),
+  },
+  { title: 'SchedulePreview' },
+);
+const previewSchema = {
+  operationId: 'previewSchedule',
+  tags,
+  summary: `The next ${shownTicks} instants of a draft; changes nothing`,
+  description: 'With the name of a schedule the draft is read as in PATCH, without one as in POST.',
+  body: Draft,
+  response: { 200: reply('the preview', Preview), ...problems(404, 413, 415, 503) },
+};
 const removeSchema = {
   ...one,
   operationId: 'removeSchedule',
@@ -190,6 +219,22 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     if (outcome === 'full')
       throw new DqError('schedule_exists', `${limits.schedulesMax} schedules exist; remove one first`);
     return answer.code(201).send(scheduleJson(await getSchedule(registry, name), now));
+  });
+
+  api.post('/v1/schedules/preview', { schema: previewSchema, config: read }, async (request) => {
+    const { name, ...input } = request.body;
+    const old = name === undefined ? null : await ofCaller(request, name);
+    const now = clock.now();
+    try {
+      const record =
+        old === null
+          ? newSchedule('draft', { ...input, topic: 'draft' }, config.timezone, now)
+          : changedSchedule(old, input, now);
+      return { errors: [], times: nextTicks(record, now, shownTicks).map(formatInstant) };
+    } catch (error) {
+      if (!(error instanceof DqError) || error.code !== 'invalid') throw error;
+      return { errors: error.errors, times: [] };
+    }
   });
 
   api.get(url, { schema: getSchema, config: read }, async (request) =>

@@ -76,6 +76,19 @@ export function clock(epochMs: number): string {
   }).format(date);
 }
 
+/** In a zone, with day and weekday: Mon 23 Nov 2026, 14:37:09. UTC if the browser does not know the zone. */
+export function zoneClock(epochMs: number, timeZone: string): string {
+  const parts = {
+    ...({ weekday: 'short', day: 'numeric', month: 'short', year: 'numeric' } as const),
+    ...({ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const),
+  };
+  try {
+    return new Intl.DateTimeFormat(locale(), { ...parts, timeZone }).format(epochMs);
+  } catch {
+    return utc(epochMs);
+  }
+}
+
 /** With milliseconds: 14:37:09.311 today, else with its day. */
 export function preciseClock(epochMs: number): string {
   const isToday = new Date(epochMs).toDateString() === new Date(daemonNow()).toDateString();

@@ -66,6 +66,10 @@ const screens: Readonly<Record<string, ScreenEntry>> = {
     title: 'push_job',
     show: later(() => import('./screens/push.tsx').then((file) => file.Push)),
   },
+  schedules: {
+    title: 'schedules',
+    show: later(() => import('./screens/schedules.tsx').then((file) => file.Schedules)),
+  },
   store: {
     title: 'store',
     show: later(() => import('./screens/store.tsx').then((file) => file.Store)),
@@ -118,6 +122,7 @@ const mainEntries: readonly NavEntry[] = [
   { section: 'jobs', icon: 'jobs' },
   { section: 'dead', icon: 'dead' },
   { section: 'push', icon: 'push', scope: 'push' },
+  { section: 'schedules', icon: 'clock' },
 ];
 const systemEntries: readonly NavEntry[] = [
   { section: 'store', icon: 'store' },
@@ -199,7 +204,11 @@ function Signed({ me }: { me: Me }) {
 
 function isCurrent(section: string): boolean {
   const now = place.value.path[0] ?? '';
-  if (section === 'more' && systemEntries.some((entry) => entry.section === now)) return true;
+  if (
+    section === 'more' &&
+    [...mainEntries.slice(4), ...systemEntries].some((entry) => entry.section === now)
+  )
+    return true;
   // The overview leads there while there is no topic.
   return now === section || (section === '' && now === 'first');
 }

@@ -52,7 +52,7 @@ export class Operations implements Service {
   async #claim(): Promise<number> {
     if (this.#running.size >= limits.operationsOpenMax) return upkeepLimits.operationClaimMs;
     const { registry, clock, owner } = this.#ctx;
-    const now = clock.now();
+    const now = await clock.known();
     const holder = `${owner.instance}.${owner.incarnation}`;
     const lease = await registry.claimOperation(holder, now, now + upkeepLimits.operationLeaseMs);
     if (lease === null) return upkeepLimits.operationClaimMs;

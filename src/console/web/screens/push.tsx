@@ -275,7 +275,7 @@ export function Push() {
   );
 }
 
-function Wrong({ text }: { text: string | undefined }) {
+export function Wrong({ text }: { text: string | undefined }) {
   return text === undefined ? null : (
     <small class="wrong" role="alert">
       {text}
@@ -341,7 +341,7 @@ function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wron
 }
 
 /** Number of the first wrong character, from 1; null: the text is JSON. */
-function jsonMistake(text: string): number | null {
+export function jsonMistake(text: string): number | null {
   const encoded = new TextEncoder().encode(text);
   const at = mistakeIn(encoded);
   return at === null ? null : [...new TextDecoder().decode(encoded.subarray(0, at))].length + 1;

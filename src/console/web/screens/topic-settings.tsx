@@ -176,7 +176,7 @@ function membersOf(given: readonly Field[], values: Values): Readonly<Record<str
 }
 
 /** Asks before unsaved input is lost: by the page's dialog, and by the browser's where the tab is closed. */
-function useLeaveCheck(isUnsaved: boolean): void {
+export function useLeaveCheck(isUnsaved: boolean): void {
   // A layout effect: an effect runs after the next frame, and Back may come before it.
   useLayoutEffect(() => {
     if (!isUnsaved) return;

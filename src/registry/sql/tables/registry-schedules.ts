@@ -105,9 +105,19 @@ export async function claimDue(trx: Db, now: number, until: number, max: number)
   }));
 }
 
-/** Ends claims. An instant that another process ended, or of a schedule that was changed, stays as it is. */
+/** Ends claims. An instant that another process ended, or of a schedule that was changed, stays as it is.
+ *  Ends with equal values are one statement: of many schedules that are due at once, nearly all. */
 export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void> {
-  for (const { name, dueAt, revision, nextAt, madeAt, problem } of ends)
+  const groups = new Map<string, TickEnd[]>();
+  for (const end of ends) {
+    const { name: _, ...values } = end;
+    const key = JSON.stringify(values);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [end]);
+    else group.push(end);
+  }
+  for (const group of groups.values()) {
+    const [{ dueAt, revision, nextAt, madeAt, problem }] = group as [TickEnd];
     await trx
       .updateTable('schedule')
       .set({
@@ -115,10 +125,15 @@ export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void>
         ...{ claim_until: 0, claims: 0, problem },
         ...(madeAt === null ? {} : { made_at: madeAt }),
       })
-      .where('name', '=', name)
+      .where(
+        'name',
+        'in',
+        group.map(({ name }) => name),
+      )
       .where('next_at', '=', dueAt)
       .where('revision', '=', revision)
       .execute();
+  }
 }
 
 const dueRows = (db: Db, now: number, max: number): Promise<Row[]> =>

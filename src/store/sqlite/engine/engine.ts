@@ -149,7 +149,7 @@ export class Engine {
 
   #setDiskFull(isDiskFull: boolean): void {
     this.#tx.isDiskFull = isDiskFull;
-    this.#tx.rows.keepsHistory = this.#keepsHistory && !isDiskFull;
+    this.#tx.rows.keepsHistory = isDiskFull ? 'none' : this.#keepsHistory ? 'all' : 'ticks';
   }
 
   /** History entries are removed before waiting jobs are rejected. */

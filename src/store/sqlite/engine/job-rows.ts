@@ -5,6 +5,7 @@
 import { type AttemptRecord, type EndState, pullOwner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
+import { tickIdPrefix } from '../../../core/tick-id.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import type { TopicCounters } from './topic-counters.ts';
@@ -86,10 +87,12 @@ export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
+const tickPrefix = Buffer.from(tickIdPrefix);
+
 export class JobRows {
   readonly #counters: TopicCounters;
-  /** ended jobs leave a history entry */
-  keepsHistory = true;
+  /** ended jobs leave a history entry: all, only those of schedules, none */
+  keepsHistory: 'all' | 'ticks' | 'none' = 'all';
   readonly #find: Statement;
   readonly #insertJob: Statement;
   readonly #insertBody: Statement;
@@ -217,10 +220,15 @@ export class JobRows {
     this.#arrives(job.topic, job.prio, job.state, job.due);
   }
 
+  #keeps({ id }: JobRow): boolean {
+    if (this.keepsHistory !== 'ticks') return this.keepsHistory === 'all';
+    return id.subarray(0, tickPrefix.length).equals(tickPrefix);
+  }
+
   /** Live or dead → ended: removes body and lease; leaves a history entry if history is kept. */
   end(row: JobRow, { state, at, attempt = null }: End): void {
     this.#deleteBody.run(row.n);
-    if (this.keepsHistory) {
+    if (this.#keeps(row)) {
       const only = typeof attempt === 'string';
       if (!only && attempt !== null) this.addAttempt(row, attempt);
       this.#toEnded.run(only ? attempt : null, at, endCodes.indexOf(state), row.n);

@@ -1,7 +1,10 @@
 -- ends: ends jobs. Removes record and body, and writes the history entry in the same step, unless the caller
 -- keeps no history. Codes: 0 done, 1 cancelled, 2 purged, 3 expired.
--- A bucket with a note keeps entries anyway: they are the tombstones of the put-back.
-local keeps_history = switches:find('h', 1, true) ~= nil or note ~= nil
+-- A bucket with a note keeps entries anyway: they are the tombstones of the put-back. So do jobs of schedules:
+-- a process that takes over an instant looks for its job.
+local keeps_all = switches:find('h', 1, true) ~= nil or note ~= nil
+
+local function keeps_history(job) return keeps_all or job.tid:sub(1, 10) == '\0schedule:' end
 
 local function remove_rows(hash, fields)
   if fields[1] then call('HDEL', P .. hash, unpack(fields)) end
@@ -30,15 +33,16 @@ local function end_jobs(jobs, how, attempts)
     end
     if job.had_more then mores[#mores + 1] = f end
     if job.apart then bodies[#bodies + 1] = f end
-    if keeps_history then
+    if keeps_history(job) then
       local only = ''
       if job.failures == 0 then only = attempts[i]
       elseif attempts[i] ~= '' then add_attempt(job, attempts[i]) end
-      rows[2 * i - 1] = f
-      rows[2 * i] = struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.version, job.origin, job.accepted, now)
+      local n = #rows
+      rows[n + 1] = f
+      rows[n + 2] = struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.version, job.origin, job.accepted, now)
         .. (job.closes and closed_by(job.closes) or only)
-      ends[2 * i - 1] = now
-      ends[2 * i] = struct.pack('>I7', job.version) .. f
+      ends[n + 1] = now
+      ends[n + 2] = struct.pack('>I7', job.version) .. f
     elseif job.failures > 0 then
       lists[#lists + 1] = f
     end

@@ -1,0 +1,639 @@
+// Schedules: the list of recurring jobs; one with its next times and its last job; the form that adds and
+// changes one. dq computes the times of what is typed: the page reads no cron expressions.
+
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { tickId } from '../../../core/tick-id.ts';
+import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
+import { usePoll } from '../api/poll.ts';
+import { may } from '../api/session.ts';
+import type { JobJson, Page, TopicJson } from '../api/types.ts';
+import { relative, useSecond, zone, zoneClock } from '../format.ts';
+import { usePages } from '../pages.ts';
+import { ask } from '../parts/dialog.tsx';
+import { Menu } from '../parts/menu.tsx';
+import {
+  Card,
+  Empty,
+  errorText,
+  Facts,
+  Failure,
+  Head,
+  Icon,
+  JobLink,
+  JobState,
+  LoadError,
+  More,
+  Pill,
+  TopicLink,
+  toast,
+  Waiting,
+} from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
+import { go, href, place } from '../router.ts';
+import type { Segments } from '../shell.tsx';
+import { spoken } from '../waits.ts';
+import { t, type Word } from '../words/words.ts';
+import { jsonMistake, Wrong } from './push.tsx';
+import { useLeaveCheck } from './topic-settings.tsx';
+
+interface ScheduleJson {
+  readonly name: string;
+  readonly topic: string;
+  readonly cron: string | null;
+  readonly every: string | null;
+  readonly timezone: string;
+  readonly body: string;
+  readonly contentType: string | null;
+  readonly missed: 'skip' | 'last';
+  readonly paused: boolean;
+  readonly nextAt: string | null;
+  readonly lastAt: string | null;
+  readonly problem: string | null;
+}
+
+const pathOf = (name: string, verb = ''): string => `/v1/schedules/${encodeURIComponent(name)}${verb}`;
+
+export function Schedules({ first, second }: Segments) {
+  if (first === undefined) return <List />;
+  if (first === 'new' && place.value.query.has('create')) return <NewSchedule />;
+  return second === 'edit' ? <EditSchedule key={first} name={first} /> : <One key={first} name={first} />;
+}
+
+function List() {
+  useSecond();
+  const pages = usePages<ScheduleJson>('/v1/schedules', { limit: '50' }, 5_000);
+  const { items, error, refresh } = pages;
+  return (
+    <>
+      <Head
+        title={t('schedules')}
+        sub={t('schedules_sub')}
+        actions={
+          may('admin') ? (
+            <a class="btn main" href={`${href('schedules', 'new')}?create`}>
+              <Icon name="plus" />
+              {t('new_schedule')}
+            </a>
+          ) : undefined
+        }
+      />
+      <LoadError error={error} what={t('schedules')} retry={refresh} />
+      <section class="card">
+        {items === null ? (
+          <Waiting error={error} />
+        ) : items.length === 0 ? (
+          <Empty>{t('schedules_empty')}</Empty>
+        ) : (
+          <>
+            <table class="desk">
+              <thead>
+                <tr>
+                  <th>{t('schedule')}</th>
+                  <th>{t('state')}</th>
+                  <th>{t('topic')}</th>
+                  <th>{t('times')}</th>
+                  <th class="right">{t('next_time')}</th>
+                  <th class="right">{t('last_time')}</th>
+                  <th>
+                    <span class="sr">{t('actions')}</span>
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {items.map((one) => (
+                  <tr key={one.name}>
+                    <td>
+                      <Name {...one} />
+                    </td>
+                    <td>
+                      <State {...one} />
+                    </td>
+                    <td>
+                      <TopicLink topic={one.topic} />
+                    </td>
+                    <td>
+                      <Times {...one} />
+                    </td>
+                    <td class="right soft nowrap">
+                      <At at={one.nextAt} />
+                    </td>
+                    <td class="right soft nowrap">
+                      <At at={one.lastAt} />
+                    </td>
+                    <td class="right">
+                      <RowMenu schedule={one} done={refresh} />
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+            <ul class="cards">
+              {items.map((one) => (
+                <li key={one.name}>
+                  <div class="row">
+                    <Name {...one} />
+                    <span class="row">
+                      <State {...one} />
+                      <RowMenu schedule={one} done={refresh} />
+                    </span>
+                  </div>
+                  <div class="row soft">
+                    <Times {...one} />
+                    <TopicLink topic={one.topic} />
+                  </div>
+                  <div class="row faint">
+                    <span>
+                      {t('next_time')}: <At at={one.nextAt} />
+                    </span>
+                    <span>
+                      {t('last_time')}: <At at={one.lastAt} />
+                    </span>
+                  </div>
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+        <More next={pages.more} />
+      </section>
+    </>
+  );
+}
+
+const Name = ({ name }: ScheduleJson) => (
+  <a class="name" href={href('schedules', name)}>
+    {name}
+  </a>
+);
+
+function State({ paused, problem, nextAt }: ScheduleJson) {
+  if (paused) return <Pill colour="retry">{t('state_paused')}</Pill>;
+  if (problem !== null) return <Pill colour="dead">{t('schedule_problem')}</Pill>;
+  if (nextAt === null) return <Pill colour="quiet">{t('no_time_follows')}</Pill>;
+  return <Pill colour="done">{t('schedule_active')}</Pill>;
+}
+
+/** In the list with the zone below: it decides what the numbers mean. */
+function Times({ cron, every, timezone }: ScheduleJson) {
+  if (cron === null) return <span>{t('every_time', { time: spoken(every ?? '') })}</span>;
+  return (
+    <span class="two">
+      <span class="mono">{cron}</span>
+      <small>{timezone}</small>
+    </span>
+  );
+}
+
+const At = ({ at }: { at: string | null }) =>
+  at === null ? <span class="faint">–</span> : <Time at={at} text={relative} />;
+
+/** What dq reports, in the language of the page where it is a known sentence. */
+const problemText = (problem: string): string =>
+  problem.startsWith('missed: ') ? t('schedule_missed') : problem;
+
+function actions(schedule: ScheduleJson, done: () => void): readonly (readonly [Word, () => void])[] {
+  const { name, topic, paused } = schedule;
+  const post = (verb: 'pause' | 'resume' | 'run') => async () => {
+    await call('POST', pathOf(name, `/${verb}`));
+    toast(t('done'));
+    done();
+  };
+  const question = (verb: 'pause' | 'resume', body: Word) => (): void =>
+    ask({ title: t(`${verb}_question`, { topic: name }), body: t(body), action: t(verb), run: post(verb) });
+  const run = (): void =>
+    ask({
+      title: t('run_schedule_question', { name }),
+      body: t('run_schedule_text', { topic }),
+      action: t('run_now'),
+      run: post('run'),
+    });
+  const remove = (): void =>
+    ask({
+      title: t('remove_token_question', { name }),
+      body: t('remove_schedule_text'),
+      action: t('remove'),
+      danger: true,
+      run: async () => {
+        await call('DELETE', pathOf(name));
+        toast(t('done'));
+        done();
+        go(href('schedules'));
+      },
+    });
+  return [
+    ...(may('operate')
+      ? [
+          ['run_now', run] as const,
+          paused
+            ? (['resume', question('resume', 'resume_schedule_text')] as const)
+            : (['pause', question('pause', 'pause_schedule_text')] as const),
+        ]
+      : []),
+    ...(may('admin')
+      ? [['edit', () => go(href('schedules', name, 'edit'))] as const, ['remove', remove] as const]
+      : []),
+  ];
+}
+
+const actionText = (word: Word): string => `${t(word)}${word === 'edit' ? '' : '…'}`;
+
+function RowMenu({ schedule, done }: { schedule: ScheduleJson; done: () => void }) {
+  const all = actions(schedule, done);
+  if (all.length === 0) return null;
+  return (
+    <Menu label={t('row_menu', { topic: schedule.name })}>
+      {all.map(([word, act]) => (
+        <button key={word} type="button" onClick={act}>
+          {actionText(word)}
+        </button>
+      ))}
+    </Menu>
+  );
+}
+
+function One({ name }: { name: string }) {
+  useSecond();
+  const poll = usePoll<ScheduleJson & { readonly nextTimes?: readonly string[] }>(pathOf(name), 5_000);
+  const one = poll.data;
+  if (poll.error?.code === 'schedule_not_found') return <NotFound />;
+  if (one === null)
+    return poll.error === null ? (
+      <Waiting />
+    ) : (
+      <LoadError error={poll.error} what={t('schedule')} retry={poll.refresh} />
+    );
+  return (
+    <>
+      <Head
+        actions={actions(one, poll.refresh).map(([word, act]) => (
+          <button key={word} type="button" class={word === 'remove' ? 'btn danger' : 'btn'} onClick={act}>
+            {actionText(word)}
+          </button>
+        ))}
+      >
+        <div class="title">
+          <h1>{name}</h1>
+          <State {...one} />
+        </div>
+      </Head>
+      <LoadError error={poll.error} what={t('schedule')} retry={poll.refresh} />
+      {one.problem === null ? null : (
+        <div class="strip warn" role="note">
+          <Icon name="warn" />
+          <span class="text">
+            <b>{t('last_not_made')}</b> <span lang="en">{problemText(one.problem)}</span>
+          </span>
+        </div>
+      )}
+      <div class="cols">
+        <Card title={t('details')} width={6}>
+          <div class="body">
+            <Facts
+              rows={[
+                [t('topic'), <TopicLink key="topic" topic={one.topic} />],
+                [
+                  t('times'),
+                  one.cron ?? t('every_time', { time: spoken(one.every ?? '') }),
+                  one.cron !== null,
+                ],
+                ...(one.cron === null ? [] : ([[t('time_zone'), one.timezone]] as const)),
+                [t('missed_times'), t(`missed_${one.missed}`)],
+                [t('content_type'), one.contentType ?? '–', true],
+                [t('last_time'), <LastJob key="last" {...one} />],
+              ]}
+            />
+          </div>
+        </Card>
+        <Card title={t('next_times')} note={one.cron === null ? zone() : one.timezone} width={6}>
+          {one.nextTimes === undefined || one.nextTimes.length === 0 ? (
+            <Empty>{t(one.paused ? 'state_paused' : 'no_time_follows')}</Empty>
+          ) : (
+            <NextTimes times={one.nextTimes} timezone={one.cron === null ? zone() : one.timezone} />
+          )}
+        </Card>
+      </div>
+      <Card title={t('body')}>
+        <div class="body">
+          <pre class="code wrap" tabIndex={0}>
+            {one.body === '' ? t('test_empty_body') : one.body}
+          </pre>
+        </div>
+      </Card>
+    </>
+  );
+}
+
+const NotFound = () => <Head title={t('schedule_not_found')} />;
+
+/** The last instant with a job, and what became of the job while dq knows it. */
+function LastJob({ name, topic, lastAt }: ScheduleJson) {
+  const id = lastAt === null ? null : tickId(name, Date.parse(lastAt));
+  const job = usePoll<JobJson>(id === null ? null : topicPath(topic, 'jobs', id), 5_000);
+  if (lastAt === null || id === null) return <span class="faint">–</span>;
+  const isGone = job.error?.code === 'job_not_found';
+  return (
+    <span class="stack">
+      <span>
+        <Time at={lastAt} /> · <Time at={lastAt} text={relative} />{' '}
+        {job.data === null ? (
+          isGone ? (
+            <span class="faint">{t('job_not_kept')}</span>
+          ) : null
+        ) : (
+          <JobState state={job.data.state} attempt={job.data.attempt} />
+        )}
+      </span>
+      {isGone ? null : <JobLink topic={topic} id={id} />}
+    </span>
+  );
+}
+
+function NextTimes({ times, timezone }: { times: readonly string[]; timezone: string }) {
+  return (
+    <ol class="body times">
+      {times.map((at) => (
+        <li key={at}>
+          <Time at={at} text={(ms) => zoneClock(ms, timezone)} />
+          <span class="faint">
+            <Time at={at} text={relative} />
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+interface Values {
+  readonly name: string;
+  readonly topic: string;
+  readonly kind: 'cron' | 'every';
+  readonly cron: string;
+  readonly every: string;
+  readonly timezone: string;
+  readonly missed: 'skip' | 'last';
+  readonly contentType: string;
+  readonly body: string;
+}
+
+const json = 'application/json';
+
+const emptyForm = (): Values => ({
+  ...{ name: '', topic: place.value.query.get('topic') ?? '', kind: 'cron', cron: '0 9 * * 1-5' },
+  ...{ every: '10m', timezone: zone(), missed: 'skip', contentType: json, body: '{}' },
+});
+
+const formOf = (one: ScheduleJson): Values => ({
+  ...emptyForm(),
+  ...{ name: one.name, topic: one.topic, timezone: one.timezone, missed: one.missed },
+  ...{ contentType: one.contentType ?? json, body: one.body },
+  ...(one.cron === null ? { kind: 'every', every: one.every ?? '' } : { kind: 'cron', cron: one.cron }),
+});
+
+const timesOf = ({ kind, cron, every, timezone }: Values) =>
+  kind === 'cron' ? { cron, timezone } : { every };
+
+const isJson = (contentType: string): boolean => /^application\/json\b/i.test(contentType);
+
+/** As the API takes it: a JSON body is a value, every other one a text. undefined: no JSON. */
+function bodyOf({ contentType, body }: Values): unknown {
+  if (!isJson(contentType)) return body;
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+const hasContentOf = (values: Values, before: Values | null): boolean =>
+  values.body === before?.body && values.contentType === before.contentType;
+
+/** What differs; all of a new one. */
+function membersOf(values: Values, before: Values | null): Record<string, unknown> {
+  const { name, topic, missed, contentType } = values;
+  const all = { topic, ...timesOf(values), missed, contentType, body: bodyOf(values) };
+  if (before === null) return { name, ...all };
+  const old: Record<string, unknown> = { topic: before.topic, ...timesOf(before), missed: before.missed };
+  return Object.fromEntries(
+    Object.entries(all).filter(([member, value]) =>
+      member === 'body' || member === 'contentType' ? !hasContentOf(values, before) : old[member] !== value,
+    ),
+  );
+}
+
+function NewSchedule() {
+  return (
+    <>
+      <Head title={t('new_schedule')} />
+      <Form
+        before={null}
+        save={(members) => call<ScheduleJson>('POST', '/v1/schedules', { json: members })}
+      />
+    </>
+  );
+}
+
+function EditSchedule({ name }: { name: string }) {
+  // Read once: polls must not change what is typed.
+  const [one, setOne] = useState<ScheduleJson | null>(null);
+  const [error, setError] = useState<CallError | null>(null);
+  const read = (): void => {
+    call<ScheduleJson>('GET', pathOf(name)).then(setOne, setError);
+  };
+  useEffect(read, []);
+  if (error?.code === 'schedule_not_found') return <NotFound />;
+  if (one === null)
+    return error === null ? <Waiting /> : <LoadError error={error} what={t('schedule')} retry={read} />;
+  return (
+    <>
+      <Head title={name} />
+      <Form
+        before={formOf(one)}
+        save={(members) => call<ScheduleJson>('PATCH', pathOf(name), { json: members })}
+      />
+    </>
+  );
+}
+
+interface Preview {
+  readonly errors: readonly FieldError[];
+  readonly times: readonly string[];
+}
+
+/** Asks 400 ms after the last key; null: unknown. `name` of a schedule: its creation counts for `every`. */
+function usePreview(values: Values, name: string | undefined): Preview | null {
+  const [preview, setPreview] = useState<Preview | null>(null);
+  const text = JSON.stringify({ name, ...timesOf(values) });
+  useEffect(() => {
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      const options = { text, contentType: json, signal: abort.signal };
+      // Without an answer the form works as before: dq checks the fields when they are saved.
+      call<Preview>('POST', '/v1/schedules/preview', options).then(setPreview, () => undefined);
+    }, 400);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [text]);
+  return preview;
+}
+
+function Form({ before, save }: { before: Values | null; save: (members: object) => Promise<ScheduleJson> }) {
+  useSecond();
+  const topics = usePoll<Page<TopicJson>>('/v1/topics', 30_000, { limit: '1000' });
+  const [values, setValues] = useState(before ?? emptyForm);
+  const [errors, setErrors] = useState<readonly FieldError[]>([]);
+  const [failure, setFailure] = useState<string | null>(null);
+  const [isSaved, setSaved] = useState(false);
+  const preview = usePreview(values, before?.name);
+  const members = membersOf(values, before);
+  const isChanged = before === null ? values.name !== '' : Object.keys(members).length > 0;
+  // A schedule without a body has no mistake until one is typed.
+  const mistake =
+    isJson(values.contentType) && !hasContentOf(values, before) ? jsonMistake(values.body) : null;
+  useLeaveCheck(isChanged && !isSaved);
+  const set = (more: Partial<Values>): void => setValues({ ...values, ...more });
+  const submit = async (): Promise<void> => {
+    try {
+      const { name } = await save(members);
+      toast(t('saved'));
+      setSaved(true);
+      // After the next frame: until then the page asks before it is left.
+      requestAnimationFrame(() => go(href('schedules', name)));
+    } catch (problem) {
+      const known = problem instanceof CallError ? problem.errors : [];
+      setErrors(known);
+      setFailure(known.length === 0 ? errorText(problem) : null);
+    }
+  };
+  const wrongOf = (field: string): string | undefined =>
+    [...(preview?.errors ?? []), ...errors].find((error) => error.field === field)?.message;
+  const input = (field: 'name' | 'timezone' | 'contentType', label: ComponentChildren, list?: string) => {
+    const wrong = wrongOf(field);
+    return (
+      <label key={field}>
+        {label}
+        <input
+          class={wrong === undefined ? 'mono' : 'mono bad'}
+          value={values[field]}
+          autocomplete="off"
+          spellcheck={false}
+          list={list}
+          onInput={(event) => set({ [field]: event.currentTarget.value })}
+        />
+        <Wrong text={wrong} />
+      </label>
+    );
+  };
+  const kind = (one: Values['kind'], text: string) => (
+    <>
+      <label class="check">
+        <input type="radio" name="kind" checked={one === values.kind} onChange={() => set({ kind: one })} />
+        {text}
+      </label>
+      <input
+        class={one === values.kind && wrongOf(one) !== undefined ? 'mono bad' : 'mono'}
+        aria-label={text}
+        value={values[one]}
+        autocomplete="off"
+        spellcheck={false}
+        onFocus={() => set({ kind: one })}
+        onInput={(event) => set({ kind: one, [one]: event.currentTarget.value })}
+      />
+    </>
+  );
+  const shownZone = values.kind === 'cron' ? values.timezone : zone();
+  return (
+    <div class="cols">
+      <Card width={7}>
+        <form
+          class="body form one-top"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void submit();
+          }}
+        >
+          {before === null ? input('name', t('name')) : null}
+          <label>
+            {t('topic')}
+            <select value={values.topic} onChange={(event) => set({ topic: event.currentTarget.value })}>
+              <option value="">{t('choose_topic')}</option>
+              {values.topic === '' ||
+              topics.data?.items.some(({ topic }) => topic === values.topic) ? null : (
+                <option value={values.topic}>{values.topic}</option>
+              )}
+              {topics.data?.items.map(({ topic }) => (
+                <option key={topic} value={topic}>
+                  {topic}
+                </option>
+              ))}
+            </select>
+          </label>
+          <fieldset class="wide when two-kinds">
+            <legend>{t('times')}</legend>
+            {kind('cron', t('by_cron'))}
+            {kind('every', t('by_every'))}
+            <small class="all soft">{t(values.kind === 'cron' ? 'cron_hint' : 'every_hint')}</small>
+            <Wrong text={wrongOf(values.kind)} />
+            <datalist id="zones">
+              {Intl.supportedValuesOf('timeZone').map((name) => (
+                <option key={name} value={name} />
+              ))}
+            </datalist>
+          </fieldset>
+          {values.kind === 'cron' ? input('timezone', t('time_zone'), 'zones') : null}
+          <label>
+            {t('missed_times')}
+            <select
+              value={values.missed}
+              onChange={(event) => set({ missed: event.currentTarget.value as Values['missed'] })}
+            >
+              <option value="skip">{t('missed_skip')}</option>
+              <option value="last">{t('missed_last')}</option>
+            </select>
+          </label>
+          {input('contentType', t('content_type'))}
+          <label class="wide">
+            {t('body')}
+            <textarea
+              rows={6}
+              class={mistake !== null || wrongOf('body') !== undefined ? 'bad' : ''}
+              value={values.body}
+              spellcheck={false}
+              onInput={(event) => set({ body: event.currentTarget.value })}
+            />
+            {mistake === null ? null : (
+              <small class="wrong" role="status">
+                {t('invalid_json_at', { n: mistake })}
+              </small>
+            )}
+            <Wrong text={wrongOf('body')} />
+          </label>
+          <Failure text={failure} place="wide" />
+          <div class="wide fields">
+            <button
+              type="submit"
+              class="btn main"
+              disabled={!isChanged || mistake !== null || values.topic === '' || !may('admin')}
+            >
+              {t(before === null ? 'create_schedule' : 'save')}
+            </button>
+            <a class="btn plain" href={before === null ? href('schedules') : href('schedules', before.name)}>
+              {t('cancel')}
+            </a>
+          </div>
+        </form>
+      </Card>
+      <Card title={t('next_times')} note={shownZone} width={5}>
+        {preview === null ? (
+          <Waiting rows={3} />
+        ) : preview.times.length === 0 ? (
+          <Empty>{t('no_time_follows')}</Empty>
+        ) : (
+          <NextTimes times={preview.times} timezone={shownZone} />
+        )}
+      </Card>
+    </div>
+  );
+}
