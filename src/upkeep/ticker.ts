@@ -7,7 +7,7 @@
 import { DqError, reasonOf } from '../core/errors.ts';
 import type { JobKey } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import { planTick, tickId } from '../core/schedule.ts';
+import { planTick, type TickPlan, tickId } from '../core/schedule.ts';
 import type { DueTick, TickEnd } from '../core/schedule-record.ts';
 import type { PushJob } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -64,12 +64,13 @@ export class Ticker implements Service {
     const made: Made[] = [];
     for (const tick of due) {
       const planned = this.#plan(tick, now);
+      if (planned === null) continue;
       if ('job' in planned) made.push(planned);
       else ends.push(planned);
     }
     const repeated = new Set(due.filter(({ wasClaimed }) => wasClaimed).map(({ schedule }) => schedule.name));
     const found = await Promise.all(
-      made.map(({ job, end }) => (repeated.has(end.name) ? this.#exists(job) : false)),
+      made.map(({ job, end }) => (repeated.has(end.name) ? this.#exists(job).catch(unanswered) : false)),
     );
     const fresh = made.filter((_, n) => found[n] === false);
     for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);
@@ -78,7 +79,8 @@ export class Ticker implements Service {
       ends.push(...(await this.#push(fresh.slice(from, from + limits.pushBatchMax))));
     }
     await registry.endTicks(ends);
-    return due.length === tickBatchMax ? 0 : tickEveryMs;
+    // At once where an instant moved: the next one of it, or of a schedule beyond the batch, may be due.
+    return ends.some(({ dueAt, nextAt }) => nextAt !== dueAt) ? 0 : tickEveryMs;
   }
 
   /** A topic may be younger than what this process knows. Rejects while the registry does not answer. */
@@ -93,10 +95,18 @@ export class Ticker implements Service {
       }
   }
 
-  /** The job of an instant, or its end without one. */
-  #plan({ schedule, dueAt }: DueTick, now: number): Made | TickEnd {
+  /** The job of an instant, or its end without one. null: its times cannot be computed, such as those of a
+   *  time zone that this process does not know; it keeps its claim. */
+  #plan({ schedule, dueAt }: DueTick, now: number): Made | TickEnd | null {
     const { name, revision, missed, topic: topicName } = schedule;
-    const { make, nextAt } = planTick(schedule, missed, dueAt, now);
+    let plan: TickPlan;
+    try {
+      plan = planTick(schedule, missed, dueAt, now);
+    } catch (error) {
+      this.#ctx.log.error('schedules: cannot compute the times of a schedule', error, { schedule: name });
+      return null;
+    }
+    const { make, nextAt } = plan;
     const end = { name, dueAt, revision, nextAt, madeAt: null, problem: null };
     if (make === null) {
       this.#ctx.log.notice('schedules: an instant was missed', { schedule: name, nextAt });
@@ -145,4 +155,10 @@ export class Ticker implements Service {
         : [];
     });
   }
+}
+
+/** null: the claim stays, and the next one asks again. A partition that does not answer holds up no other. */
+function unanswered(error: unknown): null {
+  if (error instanceof StoreError) return null;
+  throw error;
 }

@@ -1,8 +1,10 @@
 // Tests that the instants of schedules become jobs, each once: on a real store and registry, with two
 // processes, and with one that dies between its steps.
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { JobKey } from '../../src/core/job.ts';
 import type { ScheduleRecord } from '../../src/core/schedule-record.ts';
 import type { Registry } from '../../src/ports/registry.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { Ticker } from '../../src/upkeep/ticker.ts';
 import { until } from '../support/until.ts';
@@ -112,5 +114,61 @@ describe('the instants of a schedule', () => {
     expect(await of('lasts')).toMatchObject({ madeAt: created + 900 * second, problem: null });
     expect(await of('skips')).toMatchObject({ madeAt: null, problem: expect.stringMatching(/^missed: /) });
     expect(await of('lost')).toMatchObject({ madeAt: null, problem: 'topic gone is not registered' });
+  });
+
+  it('of one second fall no further behind than a turn', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 30 * second;
+    await rig.registry.createSchedule(record('s', { createdAt: created }), created + 5 * second);
+    await ticking(rig);
+    await until(
+      'it has caught up',
+      async () => ((await rig.registry.schedule('s'))?.madeAt ?? 0) > Date.now() - 2 * second,
+    );
+  });
+
+  it('are not made again after a change that was computed before them', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 101 * second;
+    const first = record('s', { everyMs: 100 * second, createdAt: created });
+    await rig.registry.createSchedule(first, created + 100 * second);
+    await ticking(rig);
+    const isMade = async () => ((await rig.registry.schedule('s'))?.nextAt ?? 0) > created + 100 * second;
+    await until('the instant is made', isMade);
+    await rig.store.jobs.cancel([{ topic: 't', id: (await idsOf(rig))[0] ?? '' }]);
+    await rig.registry.updateSchedule({ ...first, revision: 2 }, created + 100 * second);
+    await until('the instant has ended again', isMade);
+    expect(await idsOf(rig)).toEqual([]);
+    await rig.registry.removeSchedule('s');
+    await rig.registry.createSchedule(first, created + 100 * second);
+    await until('the instant of a new schedule of this name has ended', isMade);
+    expect(await idsOf(rig)).toEqual([]);
+  });
+
+  it('are held up by no schedule whose job cannot be looked for, or whose times cannot be computed', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 101 * second;
+    const slow = { everyMs: 100 * second, createdAt: created };
+    const at = created + 100 * second;
+    for (const name of ['asked', 'good']) await rig.registry.createSchedule(record(name, slow), at);
+    const zone = { ...slow, everyMs: null, cron: '0 0 * * *', timezone: 'Nowhere/Land' };
+    await rig.registry.createSchedule(record('zone', zone), at);
+    const jobs = {
+      ...rig.store.jobs,
+      get: (key: JobKey) =>
+        key.id.startsWith('schedule:asked:')
+          ? Promise.reject(new StoreError({ kind: 'not_stored', code: 'timeout' }))
+          : rig.store.jobs.get(key),
+    };
+    const ticker = new Ticker(rig.context({ store: { ...rig.store, jobs } }));
+    await ticker.start();
+    onTestFinished(() => ticker.drain(5_000));
+    await until('the others are made', async () => (await idsOf(rig)).length === 1);
+    expect(await idsOf(rig)).toEqual([expect.stringMatching(/^schedule:good:/)]);
+    expect(await rig.registry.schedule('asked')).toMatchObject({ nextAt: at });
+    expect(rig.lines).toContainEqual(expect.objectContaining({ kind: 'error', schedule: 'zone' }));
   });
 });

@@ -26,7 +26,8 @@ export async function readSchedule(db: Db, name: string): Promise<StoredSchedule
   return row === undefined ? null : scheduleOf(row);
 }
 
-/** In the caller's transaction, as all writes here. */
+/** In the caller's transaction, as all writes here. Its first instant counts as claimed before: an earlier
+ *  schedule of this name may have made it. */
 export async function insertSchedule(
   trx: Db,
   record: ScheduleRecord,
@@ -38,7 +39,7 @@ export async function insertSchedule(
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
   if (Number(count) >= limits.schedulesMax) return 'full';
-  const work = { made_at: null, claim_until: 0, claims: 0, problem: null };
+  const work = { made_at: null, claim_until: 0, claims: 1, problem: null };
   await trx
     .insertInto('schedule')
     .values({
@@ -52,7 +53,8 @@ export async function insertSchedule(
   return 'created';
 }
 
-/** Compare-and-set by the revision before. */
+/** Compare-and-set by the revision before. Its next instant counts as claimed before: it was computed before
+ *  this write, and may have been made meanwhile. */
 export async function updateSchedule(
   trx: Db,
   record: ScheduleRecord,
@@ -68,7 +70,7 @@ export async function updateSchedule(
       revision: record.revision,
       next_at: nextAt,
       claim_until: 0,
-      claims: 0,
+      claims: 1,
     })
     .where('name', '=', record.name)
     .execute();
