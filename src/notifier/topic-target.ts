@@ -29,8 +29,9 @@ export interface Ramp {
   readonly part: number;
   /** performance.now(): calls from before tell nothing about the endpoint that came back */
   readonly startedAt: number;
-  /** an attempt has failed in this step */
-  hasFailed: boolean;
+  /** attempts that ended in this step, and those of them that did not reach the receiver */
+  ended: number;
+  missed: number;
 }
 
 /** An attempt that has ended. */
@@ -165,20 +166,23 @@ export class TopicTarget {
   /** Must be called after each notifierLimits.rampStepMs of a ramp. */
   rampStep(): void {
     if (this.#ramp === null) return;
-    const { part, startedAt, hasFailed } = this.#ramp;
-    const next = hasFailed ? part : 2 * part;
-    this.#ramp = next >= 1 ? null : { part: next, startedAt, hasFailed: false };
+    const { part, startedAt, ended, missed } = this.#ramp;
+    // Most, not any: at a thousand calls a second some fail in each second, and the topic would keep a tenth.
+    const next = 2 * missed > ended ? part : 2 * part;
+    this.#ramp = next >= 1 ? null : { part: next, startedAt, ended: 0, missed: 0 };
   }
 
   judged({ reason, startedAt, endedAt, isCounted }: Judged): void {
     const durationMs = endedAt - startedAt;
     this.#isTried = true;
     this.#isQueued = false;
-    if (reason !== null && this.#ramp !== null && startedAt >= this.#ramp.startedAt)
-      this.#ramp.hasFailed = true;
+    if (this.#ramp !== null && startedAt >= this.#ramp.startedAt) {
+      this.#ramp.ended += 1;
+      if (reason !== null && unreachedReasons.has(reason)) this.#ramp.missed += 1;
+    }
     if (reason === null) {
       if (this.#isAiling)
-        this.#ramp = { part: notifierLimits.rampStart, startedAt: endedAt, hasFailed: false };
+        this.#ramp = { part: notifierLimits.rampStart, startedAt: endedAt, ended: 0, missed: 0 };
       this.#isAiling = false;
       this.#isSlow = false;
       this.#unreachedInRow = 0;
