@@ -19,6 +19,7 @@ import {
   pausedSchedule,
   type ScheduleInput,
   scheduleNamePattern,
+  scheduleNotFound,
 } from '../../use-cases/change-schedule.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { Api, ApiContext } from '../api-context.ts';
@@ -143,7 +144,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   /** Of a topic that the caller may touch; others do not exist for it. */
   const ofCaller = async (request: FastifyRequest, name: string): Promise<StoredSchedule> => {
     const schedule = await getSchedule(registry, name);
-    requireTopic(request, schedule.topic);
+    if (!mayTouch(request, schedule.topic)) throw scheduleNotFound(name);
     return schedule;
   };
   const change = async (
@@ -154,7 +155,8 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     const old = await ofCaller(request, name);
     const record = next(old);
     requireTopic(request, record.topic);
-    checkSchedule(record, await topicOfPush(topics, record.topic), clock.now());
+    // A schedule whose topic is gone can be paused.
+    if (!record.isPaused) checkSchedule(record, await topicOfPush(topics, record.topic), clock.now());
     auditNote(request, {
       topic: record.topic,
       detail: { changes: difference(auditedOf(old), auditedOf(record)) },
@@ -167,13 +169,25 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
 
   api.get('/v1/schedules', { schema: listSchema, config: read }, async (request) => {
     const limit = readLimit(request.query.limit);
-    const all = await registry.schedules(request.query.cursor ?? '', limit + 1);
-    const page = all.slice(0, limit);
+    const page: StoredSchedule[] = [];
+    let bytes = 0;
+    let isMore = false;
+    for (let after = request.query.cursor ?? ''; !isMore; ) {
+      const some = await registry.schedules(after, limit + 1);
+      const last = some.at(-1);
+      if (last === undefined) break;
+      after = last.name;
+      // The cursor, too, names only schedules that exist for the caller.
+      for (const schedule of some.filter(({ topic }) => mayTouch(request, topic))) {
+        isMore = page.length === limit || bytes > limits.schedulesBytesMax;
+        if (isMore) break;
+        page.push(schedule);
+        bytes += Buffer.byteLength(schedule.body);
+      }
+    }
     return {
-      items: page
-        .filter(({ topic }) => mayTouch(request, topic))
-        .map((schedule) => scheduleJson(schedule, null)),
-      nextCursor: all.length > limit ? (page.at(-1)?.name ?? null) : null,
+      items: page.map((schedule) => scheduleJson(schedule, null)),
+      nextCursor: isMore ? (page.at(-1)?.name ?? null) : null,
     };
   });
 
