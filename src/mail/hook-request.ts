@@ -61,7 +61,7 @@ export function hookRequest(hook: AlertHook, mail: MailText, nowMs: number): Hoo
       return json({
         ...(secret === '' ? {} : { timestamp, sign }),
         msg_type: 'text',
-        // It reads <at user_id="all"> in a text as a mention of everybody.
+        // It reads <at user_id="all"> in a text as a mention of each member.
         content: { text: clipped(text.replace(/<(?=\/?at\b)/gi, '< '), mailLimits.chatBytesMax.feishu) },
       });
     }
