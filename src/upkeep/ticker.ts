@@ -123,11 +123,13 @@ export class Ticker implements Service {
       return { job: acceptJob(request, topic, now), end: { ...end, madeAt: make } };
     } catch (error) {
       const problem = reasonOf(error);
-      this.#ctx.log.error('schedules: a job was rejected', undefined, {
-        schedule: name,
-        topic: topicName,
-        problem,
-      });
+      // Once, and not at each instant.
+      if (problem !== schedule.problem)
+        this.#ctx.log.error('schedules: jobs are rejected', undefined, {
+          schedule: name,
+          topic: topicName,
+          problem,
+        });
       return { ...end, problem };
     }
   }
