@@ -124,3 +124,11 @@ it('a list of long bodies comes in pages that fit', async () => {
   expect(first.items.length + rest.items.length).toBe(70);
   expect(rest.nextCursor).toBeNull();
 });
+
+it('times are those of the clock of the store, also in the first request of a process', async () => {
+  const day = 86_400_000;
+  const behind = await startIntake({ clock: () => Date.now() - day });
+  await behind.api('POST', '/v1/topics', { topic: 'report', callbackUrl: 'http://127.0.0.1:9/' });
+  const { body } = await behind.api('POST', '/v1/schedules', { name: 'h', topic: 'report', every: '1h' });
+  expect(Date.parse(body.nextAt)).toBeLessThan(Date.now());
+});

@@ -150,18 +150,19 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   const change = async (
     request: FastifyRequest,
     name: string,
-    next: (old: StoredSchedule) => ScheduleRecord,
+    next: (old: StoredSchedule, now: number) => ScheduleRecord,
   ): Promise<object> => {
     const old = await ofCaller(request, name);
-    const record = next(old);
+    const now = await clock.read();
+    const record = next(old, now);
     requireTopic(request, record.topic);
     // A schedule whose topic is gone can be paused.
-    if (!record.isPaused) checkSchedule(record, await topicOfPush(topics, record.topic), clock.now());
+    if (!record.isPaused) checkSchedule(record, await topicOfPush(topics, record.topic), now);
     auditNote(request, {
       topic: record.topic,
       detail: { changes: difference(auditedOf(old), auditedOf(record)) },
     });
-    const outcome = await registry.updateSchedule(record, nextOf(record, clock.now()));
+    const outcome = await registry.updateSchedule(record, nextOf(record, now));
     if (outcome === 'changed')
       throw new DqError('schedule_changed', `schedule ${name} was changed meanwhile; read it again`);
     return scheduleJson(await getSchedule(registry, name), clock.now());
@@ -194,7 +195,8 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   api.post('/v1/schedules', { schema: createSchema, config: admin }, async (request, answer) => {
     const { name, ...input } = request.body as { readonly name: string } & ScheduleInput;
     requireTopic(request, input.topic ?? '');
-    const now = clock.now();
+    // Not now(): this process may not have asked the store yet, and the clock of this machine may be wrong.
+    const now = await clock.read();
     const record = newSchedule(name, input, config.timezone, now);
     checkSchedule(record, await topicOfPush(topics, record.topic), now);
     auditNote(request, { topic: record.topic, detail: { changes: difference(null, auditedOf(record)) } });
@@ -211,8 +213,8 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   );
 
   api.patch(url, { schema: patchSchema, config: admin }, async (request) =>
-    change(request, request.params.name, (old) =>
-      changedSchedule(old, request.body as ScheduleInput, clock.now()),
+    change(request, request.params.name, (old, now) =>
+      changedSchedule(old, request.body as ScheduleInput, now),
     ),
   );
 
@@ -231,7 +233,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     };
     const config = { access: { scope: 'operate', topics: 'handler' } } as const;
     api.post(`${url}/${verb}`, { schema, config }, async (request) =>
-      change(request, request.params.name, (old) => pausedSchedule(old, isPaused, clock.now())),
+      change(request, request.params.name, (old, now) => pausedSchedule(old, isPaused, now)),
     );
   }
 
