@@ -28,6 +28,9 @@ export const limits = {
   tickHistoryMs: 600_000,
   /** Bytes of a schedule's body: it is in the registry, and read with each instant. */
   scheduleBodyBytesMax: 64 * 1024,
+  /** Bytes of the records that one call of the registry returns, or of the bodies of a page: 1,000 bodies of
+   *  64 KiB would exceed frameBytesMax. */
+  schedulesBytesMax: 4 * 1024 * 1024,
   /** Bound of maxAttempts, of a topic and of a job: one byte of the extension block. */
   attemptsMax: 100,
   /** Hooks of a topic, and of the configuration: each is one request per mail, and they run at once. */

@@ -31,7 +31,7 @@ export interface DueTick {
   readonly schedule: StoredSchedule;
   /** of `schedule.nextAt` */
   readonly dueAt: number;
-  /** an earlier process claimed it too: its job may exist already */
+  /** it was claimed before, or its schedule was changed: its job may exist already */
   readonly wasClaimed: boolean;
 }
 

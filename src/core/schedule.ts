@@ -26,6 +26,7 @@ export interface ScheduleTimes {
 
 export type MissedTicks = 'skip' | 'last';
 
+const day = 86_400_000;
 const names = ['@hourly', '@daily', '@weekly', '@monthly', '@yearly'];
 
 /** The expression in its stored form. */
@@ -52,7 +53,13 @@ export function nextTick(times: ScheduleTimes, after: number): number | null {
   const { cron, everyMs, createdAt } = times;
   if (everyMs !== null)
     return createdAt + everyMs * Math.max(1, Math.floor((after - createdAt) / everyMs) + 1);
-  return cronTick(cron ?? '', times.timezone, after, 'next');
+  // On the day on which Lord Howe sets its clocks back by half an hour, cron-parser finds nothing, or an
+  // instant before `after`. A later start finds the next one.
+  for (let from = after; from <= after + day; from += day / 8) {
+    const at = cronTick(cron ?? '', times.timezone, from, 'next');
+    if (at !== null && at > after) return at;
+  }
+  return null;
 }
 
 /** The last instant at or before this one; null: none. */

@@ -61,7 +61,8 @@ export function hookRequest(hook: AlertHook, mail: MailText, nowMs: number): Hoo
       return json({
         ...(secret === '' ? {} : { timestamp, sign }),
         msg_type: 'text',
-        content: { text: clipped(text, mailLimits.chatBytesMax.feishu) },
+        // It reads <at user_id="all"> in a text as a mention of each member.
+        content: { text: clipped(text.replace(/<(?=\/?at\b)/gi, '< '), mailLimits.chatBytesMax.feishu) },
       });
     }
   }

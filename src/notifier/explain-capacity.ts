@@ -172,7 +172,7 @@ function ofTarget({ budget, probes }: CapacityView, target: TopicTarget): readon
     reasons.push({
       code: 'ramping',
       message: `the endpoint answers again after an outage; the topic has ${Math.round(target.ramp.part * 100)} % of its limits: ${target.capacity} of ${target.share} calls at once, ${running} run`,
-      remedy: 'wait; the part doubles after each second without a failed attempt',
+      remedy: 'wait; the part doubles after each second in which most attempts reach the endpoint',
       values: { part: target.ramp.part, limit: target.capacity, calls: target.share, running },
     });
   if (target.isSlow)

@@ -80,7 +80,7 @@ export const notifierLimits = {
   ailingAttempts: 10,
   ailingCallsMax: 2,
   /** After an outage (ailing) a topic gets this part of its concurrency and rate. The part doubles after each
-   *  such time without a failure, so all of it returns in 4 s. */
+   *  such time in which most attempts reached the receiver, so all of it returns in 4 s. */
   rampStart: 0.1,
   rampStepMs: 1_000,
   /** An origin is ailing after ailingAttempts as well; then its restricted topics hold this many probes in

@@ -35,8 +35,9 @@ export interface Ramp {
   readonly part: number;
   /** performance.now(): calls from before tell nothing about the endpoint that came back */
   readonly startedAt: number;
-  /** an attempt has failed in this step */
-  hasFailed: boolean;
+  /** attempts that ended in this step, and those of them that are an outage */
+  ended: number;
+  missed: number;
 }
 
 /** An attempt that has ended. */
@@ -176,20 +177,26 @@ export class TopicTarget {
   /** Must be called after each notifierLimits.rampStepMs of a ramp. */
   rampStep(): void {
     if (this.#ramp === null) return;
-    const { part, startedAt, hasFailed } = this.#ramp;
-    const next = hasFailed ? part : 2 * part;
-    this.#ramp = next >= 1 ? null : { part: next, startedAt, hasFailed: false };
+    const { part, startedAt, ended, missed } = this.#ramp;
+    // Most, not any: at a thousand calls a second some fail in each second, and the topic would keep a tenth.
+    const next = 2 * missed > ended ? part : 2 * part;
+    this.#ramp = next >= 1 ? null : { part: next, startedAt, ended: 0, missed: 0 };
   }
 
   judged({ reason, status, startedAt, endedAt, isCounted }: Judged): void {
     const durationMs = endedAt - startedAt;
     this.#isTried = true;
     this.#isQueued = false;
-    if (reason !== null && this.#ramp !== null && startedAt >= this.#ramp.startedAt)
-      this.#ramp.hasFailed = true;
-    this.#countOutage(reason, status);
+    const isOutage = meansOutage(reason, status);
+    this.#outInRow = isOutage ? this.#outInRow + 1 : 0;
+    if (this.#outInRow >= notifierLimits.ailingAttempts) this.#isOut = true;
+    if (this.#ramp !== null && startedAt >= this.#ramp.startedAt) {
+      this.#ramp.ended += 1;
+      if (isOutage) this.#ramp.missed += 1;
+    }
     if (reason === null) {
-      if (this.#isOut) this.#ramp = { part: notifierLimits.rampStart, startedAt: endedAt, hasFailed: false };
+      if (this.#isOut)
+        this.#ramp = { part: notifierLimits.rampStart, startedAt: endedAt, ended: 0, missed: 0 };
       this.#isOut = false;
       this.#isAiling = false;
       this.#isSlow = false;
@@ -212,11 +219,12 @@ export class TopicTarget {
       this.#health.countReply(endedAt);
     }
   }
+}
 
-  #countOutage(reason: AttemptReason | null, status: number | null): void {
-    const isAway = reason !== null && unreachedReasons.has(reason);
-    const isGateway = reason === 'status' && status !== null && gatewayStatuses.has(status);
-    this.#outInRow = isAway || isGateway ? this.#outInRow + 1 : 0;
-    if (this.#outInRow >= notifierLimits.ailingAttempts) this.#isOut = true;
-  }
+/** The attempt did not reach the receiver, or reached a gateway only. */
+function meansOutage(reason: AttemptReason | null, status: number | null): boolean {
+  if (reason === null) return false;
+  return (
+    unreachedReasons.has(reason) || (reason === 'status' && status !== null && gatewayStatuses.has(status))
+  );
 }

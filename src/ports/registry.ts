@@ -215,7 +215,7 @@ export interface Registry {
   ): Promise<'updated' | 'stopped' | 'lost'>;
   /** Returns the operation; an ended one stays as it is. null = absent. */
   stopOperation(id: string, now: number): Promise<OperationRecord | null>;
-  /** By name, after `after`. */
+  /** By name, after `after`; [] only where none follows. Long records make it fewer than `limit`. */
   schedules(after: string, limit: number): Promise<readonly StoredSchedule[]>;
   schedule(name: string): Promise<StoredSchedule | null>;
   /** `full`: limits.schedulesMax exist. Not idempotent: a repeat finds its own name. */

@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import { DqError, reasonOf } from '../core/errors.ts';
 import type { JobKey } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import { planTick } from '../core/schedule.ts';
+import { planTick, type TickPlan } from '../core/schedule.ts';
 import type { DueTick, TickEnd } from '../core/schedule-record.ts';
 import { tickId } from '../core/tick-id.ts';
 import type { PushJob } from '../ports/job-store.ts';
@@ -67,6 +67,7 @@ export class Ticker implements Service {
     let sliceFrom = performance.now();
     for (const tick of due) {
       const planned = this.#plan(tick, now);
+      if (planned === null) continue;
       if ('job' in planned) made.push(planned);
       else ends.push(planned);
       if (performance.now() - sliceFrom < upkeepLimits.tickSliceMs) continue;
@@ -75,7 +76,7 @@ export class Ticker implements Service {
     }
     const repeated = new Set(due.filter(({ wasClaimed }) => wasClaimed).map(({ schedule }) => schedule.name));
     const found = await Promise.all(
-      made.map(({ job, end }) => (repeated.has(end.name) ? this.#exists(job) : false)),
+      made.map(({ job, end }) => (repeated.has(end.name) ? this.#exists(job).catch(unanswered) : false)),
     );
     const fresh = made.filter((_, n) => found[n] === false);
     for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);
@@ -84,7 +85,8 @@ export class Ticker implements Service {
       ends.push(...(await this.#push(fresh.slice(from, from + limits.pushBatchMax))));
     }
     await registry.endTicks(ends);
-    return due.length === tickBatchMax ? 0 : tickEveryMs;
+    // At once where an instant moved: the next one of it, or of a schedule beyond the batch, may be due.
+    return ends.some(({ dueAt, nextAt }) => nextAt !== dueAt) ? 0 : tickEveryMs;
   }
 
   /** A topic may be younger than what this process knows. Rejects while the registry does not answer. */
@@ -99,10 +101,18 @@ export class Ticker implements Service {
       }
   }
 
-  /** The job of an instant, or its end without one. */
-  #plan({ schedule, dueAt }: DueTick, now: number): Made | TickEnd {
+  /** The job of an instant, or its end without one. null: its times cannot be computed, such as those of a
+   *  time zone that this process does not know; it keeps its claim. */
+  #plan({ schedule, dueAt }: DueTick, now: number): Made | TickEnd | null {
     const { name, revision, missed, topic: topicName } = schedule;
-    const { make, nextAt } = planTick(schedule, missed, dueAt, now);
+    let plan: TickPlan;
+    try {
+      plan = planTick(schedule, missed, dueAt, now);
+    } catch (error) {
+      this.#ctx.log.error('schedules: cannot compute the times of a schedule', error, { schedule: name });
+      return null;
+    }
+    const { make, nextAt } = plan;
     const end = { name, dueAt, revision, nextAt, madeAt: null, problem: null };
     if (make === null) {
       this.#ctx.log.notice('schedules: an instant was missed', { schedule: name, nextAt });
@@ -119,11 +129,13 @@ export class Ticker implements Service {
       return { job: acceptJob(request, topic, now), end: { ...end, madeAt: make } };
     } catch (error) {
       const problem = reasonOf(error);
-      this.#ctx.log.error('schedules: a job was rejected', undefined, {
-        schedule: name,
-        topic: topicName,
-        problem,
-      });
+      // Once, and not at each instant.
+      if (problem !== schedule.problem)
+        this.#ctx.log.error('schedules: jobs are rejected', undefined, {
+          schedule: name,
+          topic: topicName,
+          problem,
+        });
       return { ...end, problem };
     }
   }
@@ -151,4 +163,10 @@ export class Ticker implements Service {
         : [];
     });
   }
+}
+
+/** null: the claim stays, and the next one asks again. A partition that does not answer holds up no other. */
+function unanswered(error: unknown): null {
+  if (error instanceof StoreError) return null;
+  throw error;
 }

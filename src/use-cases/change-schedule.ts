@@ -115,7 +115,10 @@ export function checkSchedule(
 /** Throws DqError schedule_not_found. */
 export async function getSchedule(registry: Registry, name: string): Promise<StoredSchedule> {
   const found = scheduleNamePattern.test(name) ? await registry.schedule(name) : null;
-  if (found === null)
-    throw new DqError('schedule_not_found', `there is no schedule ${JSON.stringify(name.slice(0, 80))}`);
+  if (found === null) throw scheduleNotFound(name);
   return found;
+}
+
+export function scheduleNotFound(name: string): DqError {
+  return new DqError('schedule_not_found', `there is no schedule ${JSON.stringify(name.slice(0, 80))}`);
 }

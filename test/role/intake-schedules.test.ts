@@ -1,6 +1,6 @@
 // Tests /v1/schedules on a real intake and registry.
 import { beforeEach, expect, it } from 'vitest';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -105,4 +105,46 @@ it.each([
 it('a name is taken once', async () => {
   await add();
   expect(await add()).toMatchObject({ status: 409, body: { code: 'schedule_exists' } });
+});
+
+it('schedules of topics that a token does not cover do not exist for it', async () => {
+  await dq.api('POST', '/v1/topics', { topic: 'other', callbackUrl: 'http://127.0.0.1:9/' });
+  for (const [name, topic] of [
+    ['a', 'other'],
+    ['b', 'report'],
+    ['c', 'other'],
+    ['d', 'report'],
+  ])
+    await add({ ...daily, name, topic });
+  const { headers } = await tokenFor(dq, ['report']);
+  const list = async (query: string) => (await dq.call('GET', `/v1/schedules${query}`, { headers })).body;
+  expect(await list('?limit=1')).toMatchObject({ items: [{ name: 'b' }], nextCursor: 'b' });
+  expect(await list('?limit=1&cursor=b')).toMatchObject({ items: [{ name: 'd' }], nextCursor: null });
+  const hidden = await dq.call('GET', '/v1/schedules/a', { headers });
+  expect(hidden).toMatchObject({ status: 404, body: { detail: 'there is no schedule "a"' } });
+});
+
+it('a schedule whose topic is gone is paused, and resumed only with a topic', async () => {
+  await add();
+  await dq.api('DELETE', '/v1/topics/report');
+  expect((await dq.api('POST', '/v1/schedules/daily/pause')).body).toMatchObject({ paused: true });
+  expect((await dq.api('POST', '/v1/schedules/daily/resume')).status).toBe(404);
+});
+
+it('a list of long bodies comes in pages that fit', async () => {
+  const long = { n: 'x'.repeat(65_000) };
+  for (let n = 0; n < 70; n += 1) await add({ ...daily, name: `long-${n}`, body: long });
+  const first = (await dq.api('GET', '/v1/schedules?limit=1000')).body;
+  expect(first.items.length).toBeLessThan(70);
+  const rest = (await dq.api('GET', `/v1/schedules?limit=1000&cursor=${first.nextCursor}`)).body;
+  expect(first.items.length + rest.items.length).toBe(70);
+  expect(rest.nextCursor).toBeNull();
+});
+
+it('times are those of the clock of the store, also in the first request of a process', async () => {
+  const day = 86_400_000;
+  const behind = await startIntake({ clock: () => Date.now() - day });
+  await behind.api('POST', '/v1/topics', { topic: 'report', callbackUrl: 'http://127.0.0.1:9/' });
+  const { body } = await behind.api('POST', '/v1/schedules', { name: 'h', topic: 'report', every: '1h' });
+  expect(Date.parse(body.nextAt)).toBeLessThan(Date.now());
 });

@@ -1,10 +1,12 @@
 // Tests that the instants of schedules become jobs, each once: on a real store and registry, with two
 // processes, and with one that dies between its steps.
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { JobKey } from '../../src/core/job.ts';
 import { nextTick } from '../../src/core/schedule.ts';
 import type { ScheduleRecord } from '../../src/core/schedule-record.ts';
 import { tickId } from '../../src/core/tick-id.ts';
 import type { Registry } from '../../src/ports/registry.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { Ticker } from '../../src/upkeep/ticker.ts';
 import { until } from '../support/until.ts';
@@ -195,5 +197,65 @@ describe('the instants of a schedule', () => {
     const made = await walk(rig, times);
     const instants = at(1, 2, 12, 13, 14, 15).map(iso);
     expect(made).toEqual({ skip: instants, last: instants });
+  });
+
+  it('of one second fall no further behind than a turn, and one cause is logged once', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 30 * second;
+    await rig.registry.createSchedule(record('s', { createdAt: created }), created + 5 * second);
+    const lost = record('lost', { createdAt: created, topic: 'gone' });
+    await rig.registry.createSchedule(lost, created + 5 * second);
+    await ticking(rig);
+    await until('both have caught up', async () =>
+      (await rig.registry.schedules('', 2)).every(({ nextAt }) => (nextAt ?? 0) > Date.now() - second),
+    );
+    expect(rig.lines.filter(({ kind }) => kind === 'error')).toEqual([
+      expect.objectContaining({ schedule: 'lost', problem: 'topic gone is not registered' }),
+    ]);
+  });
+
+  it('are not made again after a change that was computed before them', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 101 * second;
+    const first = record('s', { everyMs: 100 * second, createdAt: created });
+    await rig.registry.createSchedule(first, created + 100 * second);
+    await ticking(rig);
+    const isMade = async () => ((await rig.registry.schedule('s'))?.nextAt ?? 0) > created + 100 * second;
+    await until('the instant is made', isMade);
+    await rig.store.jobs.cancel([{ topic: 't', id: (await idsOf(rig))[0] ?? '' }]);
+    await rig.registry.updateSchedule({ ...first, revision: 2 }, created + 100 * second);
+    await until('the instant has ended again', isMade);
+    expect(await idsOf(rig)).toEqual([]);
+    await rig.registry.removeSchedule('s');
+    await rig.registry.createSchedule(first, created + 100 * second);
+    await until('the instant of a new schedule of this name has ended', isMade);
+    expect(await idsOf(rig)).toEqual([]);
+  });
+
+  it('are held up by no schedule whose job cannot be looked for, or whose times cannot be computed', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 101 * second;
+    const slow = { everyMs: 100 * second, createdAt: created };
+    const at = created + 100 * second;
+    for (const name of ['asked', 'good']) await rig.registry.createSchedule(record(name, slow), at);
+    const zone = { ...slow, everyMs: null, cron: '0 0 * * *', timezone: 'Nowhere/Land' };
+    await rig.registry.createSchedule(record('zone', zone), at);
+    const jobs = {
+      ...rig.store.jobs,
+      get: (key: JobKey) =>
+        key.id.startsWith('schedule:asked:')
+          ? Promise.reject(new StoreError({ kind: 'not_stored', code: 'timeout' }))
+          : rig.store.jobs.get(key),
+    };
+    const ticker = new Ticker(rig.context({ store: { ...rig.store, jobs } }));
+    await ticker.start();
+    onTestFinished(() => ticker.drain(5_000));
+    await until('the others are made', async () => (await idsOf(rig)).length === 1);
+    expect(await idsOf(rig)).toEqual([expect.stringMatching(/^schedule:good:/)]);
+    expect(await rig.registry.schedule('asked')).toMatchObject({ nextAt: at });
+    expect(rig.lines).toContainEqual(expect.objectContaining({ kind: 'error', schedule: 'zone' }));
   });
 });

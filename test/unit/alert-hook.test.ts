@@ -111,6 +111,9 @@ describe('hookRequest', () => {
     expect(JSON.parse(body)).toEqual({ timestamp: '1700000000', sign, msg_type: 'text', content });
     const plain = hookRequest(hookOf('f=feishu+https://h/'), mail, nowMs);
     expect(JSON.parse(plain.body)).toEqual({ msg_type: 'text', content });
+    const calling = { ...mail, text: 'reply <AT user_id="all">all</at> <atom>' };
+    const said = JSON.parse(hookRequest(hookOf('f=feishu+https://h/'), calling, nowMs).body).content.text;
+    expect(said).toBe(`${mail.subject}\n\nreply < AT user_id="all">all< /at> <atom>`);
   });
 });
 

@@ -56,6 +56,20 @@ describe('RecipientState', () => {
     expect(plan(state, [3], 310)).toEqual([['a,c', '3']]);
   });
 
+  it('who has every alert that another one fails to take costs no claim in each round', () => {
+    const state = open();
+    answer(state, everyone, { ids: [1], deferred: ['b'] });
+    // b is paused, so the window of the others ends first.
+    for (const now of [300, 310, 330]) {
+      expect(state.nextAt('t', ['a', 'c'])).toBe(now);
+      expect(plan(state, [1], now, ['a', 'c'])).toEqual([]);
+    }
+    expect(plan(state, [1, 2], 360, ['a', 'c'])).toEqual([['a,c', '2']]);
+    answer(state, ['a', 'c'], { ids: [2], now: 360 });
+    expect(plan(state, [1, 2], 660, ['a', 'c'])).toEqual([]);
+    expect(state.nextAt('t', ['a', 'c'])).toBe(670);
+  });
+
   it('backs off longer with each deferral in a row; an accepted mail ends the row', () => {
     const state = open();
     const defer = () => answer(state, ['a'], { ids: [1], deferred: ['a'] });

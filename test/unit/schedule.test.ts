@@ -55,6 +55,14 @@ describe('cron', () => {
     }
   });
 
+  it('go on where clocks are set back by half an hour', () => {
+    const times = cronTimes('0 9 * * *', 'Australia/Lord_Howe');
+    expect(iso(nextTick(times, Date.UTC(2026, 3, 4, 14)))).toBe('2026-04-04T22:30:00Z');
+    const hourly = cronTimes('0 * * * *', 'Australia/Lord_Howe');
+    const before = Date.UTC(2026, 3, 4, 14, 20);
+    expect(nextTick(hourly, before)).toBeGreaterThan(before);
+  });
+
   it('rejects invalid expressions', () => {
     for (const text of [
       '',

@@ -19,6 +19,7 @@ import {
   pausedSchedule,
   type ScheduleInput,
   scheduleNamePattern,
+  scheduleNotFound,
 } from '../../use-cases/change-schedule.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { Api, ApiContext } from '../api-context.ts';
@@ -172,23 +173,25 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   /** Of a topic that the caller may touch; others do not exist for it. */
   const ofCaller = async (request: FastifyRequest, name: string): Promise<StoredSchedule> => {
     const schedule = await getSchedule(registry, name);
-    requireTopic(request, schedule.topic);
+    if (!mayTouch(request, schedule.topic)) throw scheduleNotFound(name);
     return schedule;
   };
   const change = async (
     request: FastifyRequest,
     name: string,
-    next: (old: StoredSchedule) => ScheduleRecord,
+    next: (old: StoredSchedule, now: number) => ScheduleRecord,
   ): Promise<object> => {
     const old = await ofCaller(request, name);
-    const record = next(old);
+    const now = await clock.read();
+    const record = next(old, now);
     requireTopic(request, record.topic);
-    checkSchedule(record, await topicOfPush(topics, record.topic), clock.now());
+    // A schedule whose topic is gone can be paused.
+    if (!record.isPaused) checkSchedule(record, await topicOfPush(topics, record.topic), now);
     auditNote(request, {
       topic: record.topic,
       detail: { changes: difference(auditedOf(old), auditedOf(record)) },
     });
-    const outcome = await registry.updateSchedule(record, nextOf(record, clock.now()));
+    const outcome = await registry.updateSchedule(record, nextOf(record, now));
     if (outcome === 'changed')
       throw new DqError('schedule_changed', `schedule ${name} was changed meanwhile; read it again`);
     return scheduleJson(await getSchedule(registry, name), clock.now());
@@ -196,20 +199,33 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
 
   api.get('/v1/schedules', { schema: listSchema, config: read }, async (request) => {
     const limit = readLimit(request.query.limit);
-    const all = await registry.schedules(request.query.cursor ?? '', limit + 1);
-    const page = all.slice(0, limit);
+    const page: StoredSchedule[] = [];
+    let bytes = 0;
+    let isMore = false;
+    for (let after = request.query.cursor ?? ''; !isMore; ) {
+      const some = await registry.schedules(after, limit + 1);
+      const last = some.at(-1);
+      if (last === undefined) break;
+      after = last.name;
+      // The cursor, too, names only schedules that exist for the caller.
+      for (const schedule of some.filter(({ topic }) => mayTouch(request, topic))) {
+        isMore = page.length === limit || bytes > limits.schedulesBytesMax;
+        if (isMore) break;
+        page.push(schedule);
+        bytes += Buffer.byteLength(schedule.body);
+      }
+    }
     return {
-      items: page
-        .filter(({ topic }) => mayTouch(request, topic))
-        .map((schedule) => scheduleJson(schedule, null)),
-      nextCursor: all.length > limit ? (page.at(-1)?.name ?? null) : null,
+      items: page.map((schedule) => scheduleJson(schedule, null)),
+      nextCursor: isMore ? (page.at(-1)?.name ?? null) : null,
     };
   });
 
   api.post('/v1/schedules', { schema: createSchema, config: admin }, async (request, answer) => {
     const { name, ...input } = request.body as { readonly name: string } & ScheduleInput;
     requireTopic(request, input.topic ?? '');
-    const now = clock.now();
+    // Not now(): this process may not have asked the store yet, and the clock of this machine may be wrong.
+    const now = await clock.read();
     const record = newSchedule(name, input, config.timezone, now);
     checkSchedule(record, await topicOfPush(topics, record.topic), now);
     auditNote(request, { topic: record.topic, detail: { changes: difference(null, auditedOf(record)) } });
@@ -242,8 +258,8 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   );
 
   api.patch(url, { schema: patchSchema, config: admin }, async (request) =>
-    change(request, request.params.name, (old) =>
-      changedSchedule(old, request.body as ScheduleInput, clock.now()),
+    change(request, request.params.name, (old, now) =>
+      changedSchedule(old, request.body as ScheduleInput, now),
     ),
   );
 
@@ -262,7 +278,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     };
     const config = { access: { scope: 'operate', topics: 'handler' } } as const;
     api.post(`${url}/${verb}`, { schema, config }, async (request) =>
-      change(request, request.params.name, (old) => pausedSchedule(old, isPaused, clock.now())),
+      change(request, request.params.name, (old, now) => pausedSchedule(old, isPaused, now)),
     );
   }
 

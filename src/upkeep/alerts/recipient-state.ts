@@ -1,7 +1,8 @@
 // Decides which recipients of a key get a mail now, and about which alerts. A key is a topic or an incident.
 // A recipient of a key is ready, or in one of three states, which are kept in memory only:
 //
-//   waiting      it got a mail or rejected one for good: no further mail before the window ends
+//   waiting      it got a mail or rejected one for good: no further mail before the window ends. After that it
+//                waits as one that backs off, while another recipient fails to take an alert
 //   backing off  the mail server deferred it: a retry after 10, 20, 40 … 300 s
 //   capped       it got its mails of the hour, about all keys: half of them at once, the rest spread over it
 //
@@ -24,6 +25,8 @@ interface Recipient {
   nextAt: number;
   /** deferred so many times in a row */
   failures: number;
+  /** claims in a row that had nothing for it, while another recipient still needs its alerts */
+  idle: number;
 }
 
 export interface RecipientRules {
@@ -72,10 +75,17 @@ export class RecipientState {
     const batches: { addresses: string[]; ids: Set<number>; failures: number }[] = [];
     const all = new Set(owed);
     for (const address of addresses) {
-      const { done, failures } = this.#of(key, address);
+      const recipient = this.#of(key, address);
+      const { done, failures } = recipient;
       for (const id of done) if (!all.has(id)) done.delete(id);
       const ids = done.size === 0 ? all : new Set(owed.filter((id) => !done.has(id)));
-      if (ids.size === 0 || this.#nextAt(key, address) > now) continue;
+      if (this.#nextAt(key, address) > now) continue;
+      // Or each round would claim the alerts that another recipient fails to take: a write each.
+      recipient.idle = ids.size === 0 ? recipient.idle + 1 : 0;
+      if (ids.size === 0) {
+        recipient.nextAt = now + this.#rules.backoffMs(recipient.idle);
+        continue;
+      }
       const same = batches.find((b) => b.ids === ids || owed.every((id) => b.ids.has(id) === ids.has(id)));
       // After a failure each address gets its own mail: the server may hang up at one of them.
       if (same === undefined || this.#failed.has(key)) batches.push({ addresses: [address], ids, failures });
@@ -135,7 +145,7 @@ export class RecipientState {
 
   #of(key: string, address: string): Recipient {
     const recipients = this.#keys.get(key) ?? new Map<string, Recipient>();
-    const recipient = recipients.get(address) ?? { done: new Set<number>(), nextAt: 0, failures: 0 };
+    const recipient = recipients.get(address) ?? { done: new Set<number>(), nextAt: 0, failures: 0, idle: 0 };
     this.#keys.set(key, recipients.set(address, recipient));
     return recipient;
   }

@@ -83,7 +83,7 @@ export const zhServer = {
   reason_ailing: '连续 {attemptsInRow} 次通知没有到达接收端。dq 只探测，正在进行 {running} 个',
   remedy_ailing: '成功一次即解除。notify 日志有每次的错误',
   reason_ramping: '接收端在故障后恢复应答，主题暂时只用 {limit}/{calls} 个并发调用，正在进行 {running} 个',
-  remedy_ramping: '请等待。每过一秒没有失败，限额加倍',
+  remedy_ramping: '请等待。一秒内多数调用到达接收端，限额就加倍',
   reason_slow_calls: '有调用超过 {patience}，此主题只做探测，正在进行 {running} 个',
   remedy_slow_calls: '成功或快速应答一次即解除。请检查接收端为何挂起',
   reason_origin_ailing:

@@ -9,7 +9,7 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 type Db = Kysely<RegistrySchema>;
 type Row = RegistrySchema['schedule'];
 
-/** By name, after `after`. */
+/** By name, after `after`; [] only where none follows. Long records make it fewer than `limit`. */
 export async function readSchedules(db: Db, after: string, limit: number): Promise<StoredSchedule[]> {
   const rows = await db
     .selectFrom('schedule')
@@ -18,7 +18,17 @@ export async function readSchedules(db: Db, after: string, limit: number): Promi
     .orderBy('name')
     .limit(limit)
     .execute();
-  return rows.map(scheduleOf);
+  return fitting(rows).map(scheduleOf);
+}
+
+/** The first ones, at least one, within limits.schedulesBytesMax. */
+function fitting(rows: readonly Row[]): readonly Row[] {
+  let bytes = 0;
+  const end = rows.findIndex(({ record }, n) => {
+    bytes += Buffer.byteLength(record);
+    return n > 0 && bytes > limits.schedulesBytesMax;
+  });
+  return end === -1 ? rows : rows.slice(0, end);
 }
 
 export async function readSchedule(db: Db, name: string): Promise<StoredSchedule | null> {
@@ -26,7 +36,8 @@ export async function readSchedule(db: Db, name: string): Promise<StoredSchedule
   return row === undefined ? null : scheduleOf(row);
 }
 
-/** In the caller's transaction, as all writes here. */
+/** In the caller's transaction, as all writes here. Its first instant counts as claimed before: an earlier
+ *  schedule of this name may have made it. */
 export async function insertSchedule(
   trx: Db,
   record: ScheduleRecord,
@@ -38,7 +49,7 @@ export async function insertSchedule(
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
   if (Number(count) >= limits.schedulesMax) return 'full';
-  const work = { made_at: null, claim_until: 0, claims: 0, problem: null };
+  const work = { made_at: null, claim_until: 0, claims: 1, problem: null };
   await trx
     .insertInto('schedule')
     .values({
@@ -52,7 +63,8 @@ export async function insertSchedule(
   return 'created';
 }
 
-/** Compare-and-set by the revision before. */
+/** Compare-and-set by the revision before. Its next instant counts as claimed before: it was computed before
+ *  this write, and may have been made meanwhile. */
 export async function updateSchedule(
   trx: Db,
   record: ScheduleRecord,
@@ -68,7 +80,7 @@ export async function updateSchedule(
       revision: record.revision,
       next_at: nextAt,
       claim_until: 0,
-      claims: 0,
+      claims: 1,
     })
     .where('name', '=', record.name)
     .execute();
@@ -85,9 +97,10 @@ export async function hasDue(db: Db, now: number): Promise<boolean> {
   return (await dueRows(db, now, 1)).length > 0;
 }
 
-/** The earliest first. A claim that ended before its instant was made is taken again. */
+/** The earliest first. A claim that ended before its instant was made is taken again. Long records make it
+ *  fewer than `max`. */
 export async function claimDue(trx: Db, now: number, until: number, max: number): Promise<DueTick[]> {
-  const rows = await dueRows(trx, now, max);
+  const rows = fitting(await dueRows(trx, now, max));
   if (rows.length === 0) return [];
   await trx
     .updateTable('schedule')
