@@ -1,12 +1,12 @@
 // One connection to a broker by AMQP 0-9-1 (RabbitMQ). A message is delivered when the broker confirms it;
 // messages are mandatory, so one that reaches no queue is returned and fails.
-// Invariant: each exchange has a channel of its own, because an error of one message closes its channel with
-// everything that is unconfirmed on it.
+// Invariant: each exchange and key has a channel of its own, because an error of one message (too large, no
+// right to its key) closes its channel with everything that is unconfirmed on it.
 // While the broker blocks its publishers (memory or disk alarm) nothing is written: the broker would read it
 // after the alarm, when the attempts have long failed.
 
 import { type ConfirmChannel, type Connection, connect } from 'amqplib/callback_api';
-import type { Broker } from '../core/broker.ts';
+import type { Broker, Target } from '../core/broker.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
@@ -66,8 +66,8 @@ function streamOf(connection: Connection): { readonly remoteAddress?: string } {
 
 class Amqp091Wire implements Wire {
   readonly #connection: Connection;
-  /** by exchange; '' is the exchange that routes to the queue of the key's name */
-  readonly #channels = new Map<string, ExchangeChannel>();
+  /** by target */
+  readonly #channels = new Map<string, TargetChannel>();
   #isBlocked = false;
   #onLost: () => void;
 
@@ -93,17 +93,13 @@ class Amqp091Wire implements Wire {
   }
 
   publish(publication: Publication): void {
-    const { to, key } = publication.target;
-    const exchange = key === null ? '' : to;
-    const channel = this.#channels.get(exchange) ?? this.#open(exchange);
+    const { target } = publication;
+    const channel = this.#channels.get(keyOf(target)) ?? this.#open(target);
     if (channel !== null) channel.publish(publication);
     else
       fail(
         publication,
-        new BrokerError(
-          'connect',
-          `more than ${brokerLimits.channelsMax} exchanges of this broker are in use`,
-        ),
+        new BrokerError('connect', `more than ${brokerLimits.channelsMax} targets of this broker are in use`),
       );
   }
 
@@ -124,22 +120,23 @@ class Amqp091Wire implements Wire {
     });
   }
 
-  #open(exchange: string): ExchangeChannel | null {
+  #open(target: Target): TargetChannel | null {
     if (this.#channels.size >= brokerLimits.channelsMax && !this.#dropIdle()) return null;
-    const channel = new ExchangeChannel(this.#connection, exchange, {
+    const key = keyOf(target);
+    const channel = new TargetChannel(this.#connection, target, {
       isBlocked: () => this.#isBlocked,
       onClosed: () => {
-        if (this.#channels.get(exchange) === channel) this.#channels.delete(exchange);
+        if (this.#channels.get(key) === channel) this.#channels.delete(key);
       },
     });
-    this.#channels.set(exchange, channel);
+    this.#channels.set(key, channel);
     return channel;
   }
 
   #dropIdle(): boolean {
-    for (const [exchange, channel] of this.#channels) {
+    for (const [key, channel] of this.#channels) {
       if (!channel.isIdle) continue;
-      this.#channels.delete(exchange);
+      this.#channels.delete(key);
       channel.close();
       return true;
     }
@@ -160,8 +157,10 @@ interface ChannelOptions {
   readonly onClosed: () => void;
 }
 
-class ExchangeChannel {
+class TargetChannel {
+  /** '' is the exchange that routes to the queue of the key's name */
   readonly #exchange: string;
+  readonly #key: string;
   readonly #options: ChannelOptions;
   /** null: not open yet */
   #channel: ConfirmChannel | null = null;
@@ -172,8 +171,9 @@ class ExchangeChannel {
   /** Sent and not confirmed, by publicationKey. */
   readonly #sent = new Map<string, { readonly publication: Publication; returned: string | null }>();
 
-  constructor(connection: Connection, exchange: string, options: ChannelOptions) {
-    this.#exchange = exchange;
+  constructor(connection: Connection, { to, key }: Target, options: ChannelOptions) {
+    this.#exchange = key === null ? '' : to;
+    this.#key = key ?? to;
     this.#options = options;
     try {
       const opening = connection.createConfirmChannel((error, channel) => {
@@ -251,8 +251,7 @@ class ExchangeChannel {
   }
 
   #send(channel: ConfirmChannel, publication: Publication): void {
-    const { target, message } = publication;
-    const { id, body, contentType, properties, timestampMs } = message;
+    const { id, body, contentType, properties, timestampMs } = publication.message;
     const key = publicationKey(id, properties['dq-attempt']);
     const sent = { publication, returned: null };
     this.#sent.set(key, sent);
@@ -262,7 +261,7 @@ class ExchangeChannel {
     try {
       const hasSpace = channel.publish(
         this.#exchange,
-        target.key ?? target.to,
+        this.#key,
         body,
         {
           ...{ mandatory: true, persistent: true, messageId: id, appId: 'dq', headers: properties },
@@ -291,6 +290,8 @@ class ExchangeChannel {
     this.end(error);
   }
 }
+
+const keyOf = ({ to, key }: Target) => JSON.stringify([to, key]);
 
 /** An id has at most one attempt of each number at a time, apart from ones that have timed out. */
 const publicationKey = (id: string, attempt: unknown) => `${id} ${String(attempt)}`;
