@@ -5,6 +5,7 @@
 // While the broker blocks its publishers (memory or disk alarm) nothing is written: the broker would read it
 // after the alarm, when the attempts have long failed.
 
+import type { Socket } from 'node:net';
 import { type ConfirmChannel, type Connection, connect } from 'amqplib/callback_api';
 import type { Broker, Target } from '../core/broker.ts';
 import { brokerLimits } from './limits.ts';
@@ -15,7 +16,7 @@ import { BrokerError, checkConnected, type Dialing, fail, type OpenWire, type Wi
 export const openAmqp091: OpenWire = async (broker, dialing, name, onLost) => {
   const connection = await connected(broker, dialing, name);
   try {
-    checkConnected(streamOf(connection), dialing);
+    checkConnected(socketOf(connection), dialing);
   } catch (error) {
     connection.on('error', () => undefined);
     connection.close();
@@ -59,9 +60,8 @@ function rejected(error: Error, vhost: string): BrokerError | null {
 }
 
 /** amqplib's types omit the socket. */
-function streamOf(connection: Connection): { readonly remoteAddress?: string } {
-  return (connection.connection as unknown as { readonly stream: { readonly remoteAddress?: string } })
-    .stream;
+function socketOf(connection: Connection): Socket {
+  return (connection.connection as unknown as { readonly stream: Socket }).stream;
 }
 
 class Amqp091Wire implements Wire {
@@ -84,8 +84,10 @@ class Amqp091Wire implements Wire {
     });
     connection.on('unblocked', () => {
       this.#isBlocked = false;
-      for (const channel of this.#channels.values()) channel.flush();
+      this.#flush();
     });
+    // After amqplib's own listener, which writes what its channels hold.
+    socketOf(connection).on('drain', () => this.#flush());
   }
 
   get isIdle(): boolean {
@@ -106,7 +108,10 @@ class Amqp091Wire implements Wire {
   close(): Promise<void> {
     this.#onLost = () => undefined;
     return new Promise((resolve) => {
-      const late = setTimeout(resolve, brokerLimits.closeMsMax);
+      const late = setTimeout(() => {
+        socketOf(this.#connection).destroy();
+        resolve();
+      }, brokerLimits.closeMsMax);
       try {
         this.#connection.close(() => {
           clearTimeout(late);
@@ -120,11 +125,21 @@ class Amqp091Wire implements Wire {
     });
   }
 
+  /** null: the broker takes messages. Not amqplib's word for it: a channel of it holds 1,024 frames first. */
+  get #waitsFor(): string | null {
+    if (this.#isBlocked) return 'the broker, which blocks publishers (memory or disk alarm)';
+    return socketOf(this.#connection).writableNeedDrain ? 'the broker, which does not read' : null;
+  }
+
+  #flush(): void {
+    for (const channel of this.#channels.values()) channel.flush();
+  }
+
   #open(target: Target): TargetChannel | null {
     if (this.#channels.size >= brokerLimits.channelsMax && !this.#dropIdle()) return null;
     const key = keyOf(target);
     const channel = new TargetChannel(this.#connection, target, {
-      isBlocked: () => this.#isBlocked,
+      waitsFor: () => this.#waitsFor,
       onClosed: () => {
         if (this.#channels.get(key) === channel) this.#channels.delete(key);
       },
@@ -144,6 +159,8 @@ class Amqp091Wire implements Wire {
   }
 
   #lost(reason: string): void {
+    // amqplib ends its side only, and a broker that does not respond would keep the socket open.
+    socketOf(this.#connection).destroy();
     const channels = [...this.#channels.values()];
     this.#channels.clear();
     for (const channel of channels) channel.end(new BrokerError('reset', reason));
@@ -152,7 +169,8 @@ class Amqp091Wire implements Wire {
 }
 
 interface ChannelOptions {
-  readonly isBlocked: () => boolean;
+  /** null: the broker takes messages */
+  readonly waitsFor: () => string | null;
   /** by the broker */
   readonly onClosed: () => void;
 }
@@ -165,8 +183,6 @@ class TargetChannel {
   /** null: not open yet */
   #channel: ConfirmChannel | null = null;
   #hasEnded = false;
-  /** The broker does not read as fast as dq writes. */
-  #isFull = false;
   readonly #waiting = new Set<Publication>();
   /** Sent and not confirmed, by publicationKey. */
   readonly #sent = new Map<string, { readonly publication: Publication; returned: string | null }>();
@@ -185,10 +201,6 @@ class TargetChannel {
       });
       opening.on('error', (error: Error) => this.#closed(closedBy(error)));
       opening.on('close', () => this.#closed(new BrokerError('reset', 'the broker closed the channel')));
-      opening.on('drain', () => {
-        this.#isFull = false;
-        this.flush();
-      });
       opening.on('return', ({ properties, fields }) => {
         const { messageId, headers } = properties;
         const sent = this.#sent.get(publicationKey(messageId as string, headers?.['dq-attempt']));
@@ -205,24 +217,19 @@ class TargetChannel {
   }
 
   publish(publication: Publication): void {
-    if (this.#channel !== null && this.#waitsFor === null) {
+    const waitsFor = this.#options.waitsFor();
+    if (this.#channel !== null && this.#waiting.size === 0 && waitsFor === null) {
       this.#send(this.#channel, publication);
       return;
     }
     this.#waiting.add(publication);
-    publication.waitIn(() => this.#waiting.delete(publication), this.#waitsFor ?? 'a channel');
+    publication.waitIn(() => this.#waiting.delete(publication), waitsFor ?? 'a channel');
   }
 
-  /** null: the broker takes messages. */
-  get #waitsFor(): string | null {
-    if (this.#options.isBlocked()) return 'the broker, which blocks publishers (memory or disk alarm)';
-    return this.#isFull ? 'the broker, which does not read' : null;
-  }
-
-  /** Sends what waits, if the channel is open and the broker not blocked. */
+  /** Sends what waits, if the channel is open and the broker takes messages. */
   flush(): void {
     for (const publication of this.#waiting) {
-      if (this.#channel === null || this.#waitsFor !== null) return;
+      if (this.#channel === null || this.#options.waitsFor() !== null) return;
       this.#waiting.delete(publication);
       this.#send(this.#channel, publication);
     }
@@ -259,7 +266,7 @@ class TargetChannel {
       if (this.#sent.get(key) === sent) this.#sent.delete(key);
     }, 'the confirmation of the broker');
     try {
-      const hasSpace = channel.publish(
+      channel.publish(
         this.#exchange,
         this.#key,
         body,
@@ -277,10 +284,11 @@ class TargetChannel {
           else publication.confirm();
         },
       );
-      this.#isFull = !hasSpace;
     } catch (error) {
-      // The channel has closed, or a property cannot be written.
-      fail(publication, new BrokerError('reset', (error as Error).message, { cause: error }));
+      // A property that the protocol cannot hold, such as a content type above 255 bytes; or a closed channel.
+      const isUnfit = error instanceof TypeError || error instanceof RangeError;
+      const { message } = error as Error;
+      fail(publication, new BrokerError(isUnfit ? 'protocol' : 'reset', message, { cause: error }));
     }
   }
 
