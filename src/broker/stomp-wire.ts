@@ -4,7 +4,7 @@
 // connection with everything that has no receipt yet. While the broker does not read, nothing is written.
 
 import type { Socket } from 'node:net';
-import { Client, type IStompSocket, StompSocketState } from '@stomp/stompjs';
+import { Client, type IStompSocket, StompSocketState, Versions } from '@stomp/stompjs';
 import type { Broker } from '../core/broker.ts';
 import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
@@ -58,7 +58,11 @@ class StompWire implements Wire {
         host: vhost === '/' ? host : vhost,
         ...(login === null ? {} : { login: login.user, passcode: login.password }),
       },
+      // Earlier versions do not escape header values.
+      stompVersions: new Versions([Versions.V1_2]),
       reconnectDelay: 0,
+      // A connection without heartbeats is destroyed: its peer may never answer the end of dq's side.
+      discardWebsocketOnCommFailure: true,
       heartbeatIncoming: brokerLimits.heartbeatMs,
       heartbeatOutgoing: brokerLimits.heartbeatMs,
       forceBinaryWSFrames: true,
@@ -111,6 +115,8 @@ class StompWire implements Wire {
   #send(publication: Publication): void {
     const { target, message } = publication;
     const { id, body, contentType, properties, timestampMs } = message;
+    // In STOMP it is an order to the broker: to hold the message until a commit.
+    const { transaction: _, ...own } = properties;
     const receipt = `dq-${++this.#receipts}`;
     this.#sent.add(publication);
     publication.waitIn(() => this.#sent.delete(publication), 'the receipt of the broker');
@@ -120,8 +126,8 @@ class StompWire implements Wire {
         destination: target.to,
         binaryBody: body,
         headers: {
-          ...Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, String(value)])),
-          ...{ receipt, persistent: 'true', 'webhook-id': id, 'correlation-id': id },
+          ...Object.fromEntries(Object.entries(own).map(([name, value]) => [name, String(value)])),
+          ...{ destination: target.to, receipt, persistent: 'true', 'webhook-id': id, 'correlation-id': id },
           timestamp: String(timestampMs),
           ...(contentType === null ? {} : { 'content-type': contentType }),
           // ActiveMQ: a message with a length is one of bytes unless this says otherwise.

@@ -423,6 +423,17 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
     expect(message?.headers['webhook-id']).toBe(message?.headers['correlation-id']);
   });
 
+  it('a header of the topic is a property, never an order to the broker', async () => {
+    const server = await starting;
+    const rig = await notifierWith([urlOf(server)]);
+    const orders = { destination: '/queue/elsewhere', receipt: 'r', transaction: 'x', persistent: 'false' };
+    await rig.topic('t', '', mq('/queue/orders', null, { headers: orders }));
+    await rig.push('t', 'a\\c:b');
+    await until('the ack', () => rig.counted('t', 'delivered') === 1);
+    const [message] = await stompConsumer(server, '/queue/orders').take(1);
+    expect(message?.headers).toMatchObject({ 'dq-job-id': 'a\\c:b', persistent: 'true' });
+  });
+
   it('a wrong password is mq_refused; a closed port connect; a forbidden address blocked_address', async () => {
     const { port, user } = await starting;
     const urls = {
