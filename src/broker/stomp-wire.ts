@@ -3,6 +3,7 @@
 // Invariant: each destination has a connection of its own (brokers.ts), because an ERROR frame ends the
 // connection with everything that has no receipt yet. While the broker does not read, nothing is written.
 
+import { isUtf8 } from 'node:buffer';
 import type { Socket } from 'node:net';
 import { Client, type IStompSocket, StompSocketState, Versions } from '@stomp/stompjs';
 import type { Broker } from '../core/broker.ts';
@@ -131,7 +132,7 @@ class StompWire implements Wire {
           timestamp: String(timestampMs),
           ...(contentType === null ? {} : { 'content-type': contentType }),
           // ActiveMQ: a message with a length is one of bytes unless this says otherwise.
-          ...(isText(contentType) ? { 'amq-msg-type': 'text' } : {}),
+          ...(isText(contentType, body) ? { 'amq-msg-type': 'text' } : {}),
           ...(target.key === null ? {} : { type: target.key }),
         },
       });
@@ -152,9 +153,15 @@ class StompWire implements Wire {
   }
 }
 
-/** JMS consumers get these as text. */
-function isText(contentType: string | null): boolean {
-  return contentType !== null && /^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml)\b/i.test(contentType);
+/** The first byte of a character of 4 bytes in UTF-8. */
+const longLead = 0xf0;
+
+/** JMS consumers get these as text. ActiveMQ stores the bytes, and its client for Java cannot read a text with
+ *  bytes that are not UTF-8 or with a character of 4 bytes, such as an emoji (MarshallingSupport.readUTF8). */
+export function isText(contentType: string | null, body: Buffer): boolean {
+  if (contentType === null || !/^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml)\b/i.test(contentType))
+    return false;
+  return isUtf8(body) && !body.some((byte) => byte >= longLead);
 }
 
 function resetBy(error: Error | null): BrokerError {
