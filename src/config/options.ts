@@ -272,12 +272,6 @@ export const options = {
   ),
   'smtp.from': text('', 'Sender address of mails', { defaultText: 'none' }),
   'alerts.emails': list([], 'Recipients of every alert, beside those of the topic'),
-  brokers: list(
-    [],
-    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ), amqp10 or stomp (ActiveMQ)',
-    // Only before a broker: a URL may contain commas.
-    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+(?:amqp|stomp)s?:\/\/)/ },
-  ),
   'alerts.hooks': list(
     [],
     'Receivers of alerts by HTTP: NAME=KIND+URL[#SECRET] with the kind webhook, slack, dingtalk, wecom or feishu',
@@ -292,6 +286,12 @@ export const options = {
       min: second,
       max: limits.alertWindowMsMax,
     },
+  ),
+  brokers: list(
+    [],
+    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ), amqp10 or stomp (ActiveMQ)',
+    // Only before a broker: a URL may contain commas.
+    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+(?:amqp|stomp)s?:\/\/)/ },
   ),
   'log.level': choice(['error', 'info', 'debug'], 'info', 'Level of the notice and error logs'),
   'log.request': choice(['all', 'errors', 'off'], 'all', 'Logged pushes and cancels'),
