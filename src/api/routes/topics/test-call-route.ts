@@ -148,6 +148,12 @@ export function testCallRoute(api: Api, { role, egress }: ApiContext, questions:
         throw invalidField('body', `must be at most ${apiLimits.testBodyBytesMax} bytes`);
       const topic = await topicToCall(name, draft);
       requireDelivery(topic, 'push', 'mq');
+      // Removed from the configuration since the topic was registered.
+      if (topic.delivery === 'mq' && !egress.brokers.has(topic.target.broker))
+        throw invalidField(
+          'target.broker',
+          `brokers of the configuration has no "${topic.target.broker}"; add it, and reload`,
+        );
       checkContent({ contentType, body: Buffer.from(body), isLiteral: true }, topic, clock.now());
       if (config.noDeliveries)
         throw new DqError('unavailable', 'dq was started with --no-deliveries; start it without');
