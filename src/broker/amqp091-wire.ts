@@ -1,12 +1,13 @@
 // One connection to a broker by AMQP 0-9-1 (RabbitMQ). A message is delivered when the broker confirms it;
 // messages are mandatory, so one that reaches no queue is returned and fails.
-// Invariant: each exchange has a channel of its own, because an error of one message closes its channel with
-// everything that is unconfirmed on it.
+// Invariant: each exchange and key has a channel of its own, because an error of one message (too large, no
+// right to its key) closes its channel with everything that is unconfirmed on it.
 // While the broker blocks its publishers (memory or disk alarm) nothing is written: the broker would read it
 // after the alarm, when the attempts have long failed.
 
+import type { Socket } from 'node:net';
 import { type ConfirmChannel, type Connection, connect } from 'amqplib/callback_api';
-import type { Broker } from '../core/broker.ts';
+import type { Broker, Target } from '../core/broker.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
@@ -15,7 +16,7 @@ import { BrokerError, checkConnected, type Dialing, fail, type OpenWire, type Wi
 export const openAmqp091: OpenWire = async (broker, dialing, name, onLost) => {
   const connection = await connected(broker, dialing, name);
   try {
-    checkConnected(streamOf(connection), dialing);
+    checkConnected(socketOf(connection), dialing);
   } catch (error) {
     connection.on('error', () => undefined);
     connection.close();
@@ -59,15 +60,14 @@ function rejected(error: Error, vhost: string): BrokerError | null {
 }
 
 /** amqplib's types omit the socket. */
-function streamOf(connection: Connection): { readonly remoteAddress?: string } {
-  return (connection.connection as unknown as { readonly stream: { readonly remoteAddress?: string } })
-    .stream;
+function socketOf(connection: Connection): Socket {
+  return (connection.connection as unknown as { readonly stream: Socket }).stream;
 }
 
 class Amqp091Wire implements Wire {
   readonly #connection: Connection;
-  /** by exchange; '' is the exchange that routes to the queue of the key's name */
-  readonly #channels = new Map<string, ExchangeChannel>();
+  /** by target */
+  readonly #channels = new Map<string, TargetChannel>();
   #isBlocked = false;
   #onLost: () => void;
 
@@ -84,8 +84,10 @@ class Amqp091Wire implements Wire {
     });
     connection.on('unblocked', () => {
       this.#isBlocked = false;
-      for (const channel of this.#channels.values()) channel.flush();
+      this.#flush();
     });
+    // After amqplib's own listener, which writes what its channels hold.
+    socketOf(connection).on('drain', () => this.#flush());
   }
 
   get isIdle(): boolean {
@@ -93,24 +95,23 @@ class Amqp091Wire implements Wire {
   }
 
   publish(publication: Publication): void {
-    const { to, key } = publication.target;
-    const exchange = key === null ? '' : to;
-    const channel = this.#channels.get(exchange) ?? this.#open(exchange);
+    const { target } = publication;
+    const channel = this.#channels.get(keyOf(target)) ?? this.#open(target);
     if (channel !== null) channel.publish(publication);
     else
       fail(
         publication,
-        new BrokerError(
-          'connect',
-          `more than ${brokerLimits.channelsMax} exchanges of this broker are in use`,
-        ),
+        new BrokerError('connect', `more than ${brokerLimits.channelsMax} targets of this broker are in use`),
       );
   }
 
   close(): Promise<void> {
     this.#onLost = () => undefined;
     return new Promise((resolve) => {
-      const late = setTimeout(resolve, brokerLimits.closeMsMax);
+      const late = setTimeout(() => {
+        socketOf(this.#connection).destroy();
+        resolve();
+      }, brokerLimits.closeMsMax);
       try {
         this.#connection.close(() => {
           clearTimeout(late);
@@ -124,22 +125,33 @@ class Amqp091Wire implements Wire {
     });
   }
 
-  #open(exchange: string): ExchangeChannel | null {
+  /** null: the broker takes messages. Not amqplib's word for it: a channel of it holds 1,024 frames first. */
+  get #waitsFor(): string | null {
+    if (this.#isBlocked) return 'the broker, which blocks publishers (memory or disk alarm)';
+    return socketOf(this.#connection).writableNeedDrain ? 'the broker, which does not read' : null;
+  }
+
+  #flush(): void {
+    for (const channel of this.#channels.values()) channel.flush();
+  }
+
+  #open(target: Target): TargetChannel | null {
     if (this.#channels.size >= brokerLimits.channelsMax && !this.#dropIdle()) return null;
-    const channel = new ExchangeChannel(this.#connection, exchange, {
-      isBlocked: () => this.#isBlocked,
+    const key = keyOf(target);
+    const channel = new TargetChannel(this.#connection, target, {
+      waitsFor: () => this.#waitsFor,
       onClosed: () => {
-        if (this.#channels.get(exchange) === channel) this.#channels.delete(exchange);
+        if (this.#channels.get(key) === channel) this.#channels.delete(key);
       },
     });
-    this.#channels.set(exchange, channel);
+    this.#channels.set(key, channel);
     return channel;
   }
 
   #dropIdle(): boolean {
-    for (const [exchange, channel] of this.#channels) {
+    for (const [key, channel] of this.#channels) {
       if (!channel.isIdle) continue;
-      this.#channels.delete(exchange);
+      this.#channels.delete(key);
       channel.close();
       return true;
     }
@@ -147,6 +159,8 @@ class Amqp091Wire implements Wire {
   }
 
   #lost(reason: string): void {
+    // amqplib ends its side only, and a broker that does not respond would keep the socket open.
+    socketOf(this.#connection).destroy();
     const channels = [...this.#channels.values()];
     this.#channels.clear();
     for (const channel of channels) channel.end(new BrokerError('reset', reason));
@@ -155,25 +169,27 @@ class Amqp091Wire implements Wire {
 }
 
 interface ChannelOptions {
-  readonly isBlocked: () => boolean;
+  /** null: the broker takes messages */
+  readonly waitsFor: () => string | null;
   /** by the broker */
   readonly onClosed: () => void;
 }
 
-class ExchangeChannel {
+class TargetChannel {
+  /** '' is the exchange that routes to the queue of the key's name */
   readonly #exchange: string;
+  readonly #key: string;
   readonly #options: ChannelOptions;
   /** null: not open yet */
   #channel: ConfirmChannel | null = null;
   #hasEnded = false;
-  /** The broker does not read as fast as dq writes. */
-  #isFull = false;
   readonly #waiting = new Set<Publication>();
   /** Sent and not confirmed, by publicationKey. */
   readonly #sent = new Map<string, { readonly publication: Publication; returned: string | null }>();
 
-  constructor(connection: Connection, exchange: string, options: ChannelOptions) {
-    this.#exchange = exchange;
+  constructor(connection: Connection, { to, key }: Target, options: ChannelOptions) {
+    this.#exchange = key === null ? '' : to;
+    this.#key = key ?? to;
     this.#options = options;
     try {
       const opening = connection.createConfirmChannel((error, channel) => {
@@ -185,10 +201,6 @@ class ExchangeChannel {
       });
       opening.on('error', (error: Error) => this.#closed(closedBy(error)));
       opening.on('close', () => this.#closed(new BrokerError('reset', 'the broker closed the channel')));
-      opening.on('drain', () => {
-        this.#isFull = false;
-        this.flush();
-      });
       opening.on('return', ({ properties, fields }) => {
         const { messageId, headers } = properties;
         const sent = this.#sent.get(publicationKey(messageId as string, headers?.['dq-attempt']));
@@ -205,24 +217,19 @@ class ExchangeChannel {
   }
 
   publish(publication: Publication): void {
-    if (this.#channel !== null && this.#waitsFor === null) {
+    const waitsFor = this.#options.waitsFor();
+    if (this.#channel !== null && this.#waiting.size === 0 && waitsFor === null) {
       this.#send(this.#channel, publication);
       return;
     }
     this.#waiting.add(publication);
-    publication.waitIn(() => this.#waiting.delete(publication), this.#waitsFor ?? 'a channel');
+    publication.waitIn(() => this.#waiting.delete(publication), waitsFor ?? 'a channel');
   }
 
-  /** null: the broker takes messages. */
-  get #waitsFor(): string | null {
-    if (this.#options.isBlocked()) return 'the broker, which blocks publishers (memory or disk alarm)';
-    return this.#isFull ? 'the broker, which does not read' : null;
-  }
-
-  /** Sends what waits, if the channel is open and the broker not blocked. */
+  /** Sends what waits, if the channel is open and the broker takes messages. */
   flush(): void {
     for (const publication of this.#waiting) {
-      if (this.#channel === null || this.#waitsFor !== null) return;
+      if (this.#channel === null || this.#options.waitsFor() !== null) return;
       this.#waiting.delete(publication);
       this.#send(this.#channel, publication);
     }
@@ -251,8 +258,7 @@ class ExchangeChannel {
   }
 
   #send(channel: ConfirmChannel, publication: Publication): void {
-    const { target, message } = publication;
-    const { id, body, contentType, properties, timestampMs } = message;
+    const { id, body, contentType, properties, timestampMs } = publication.message;
     const key = publicationKey(id, properties['dq-attempt']);
     const sent = { publication, returned: null };
     this.#sent.set(key, sent);
@@ -260,9 +266,9 @@ class ExchangeChannel {
       if (this.#sent.get(key) === sent) this.#sent.delete(key);
     }, 'the confirmation of the broker');
     try {
-      const hasSpace = channel.publish(
+      channel.publish(
         this.#exchange,
-        target.key ?? target.to,
+        this.#key,
         body,
         {
           ...{ mandatory: true, persistent: true, messageId: id, appId: 'dq', headers: properties },
@@ -278,10 +284,11 @@ class ExchangeChannel {
           else publication.confirm();
         },
       );
-      this.#isFull = !hasSpace;
     } catch (error) {
-      // The channel has closed, or a property cannot be written.
-      fail(publication, new BrokerError('reset', (error as Error).message, { cause: error }));
+      // A property that the protocol cannot hold, such as a content type above 255 bytes; or a closed channel.
+      const isUnfit = error instanceof TypeError || error instanceof RangeError;
+      const { message } = error as Error;
+      fail(publication, new BrokerError(isUnfit ? 'protocol' : 'reset', message, { cause: error }));
     }
   }
 
@@ -291,6 +298,8 @@ class ExchangeChannel {
     this.end(error);
   }
 }
+
+const keyOf = ({ to, key }: Target) => JSON.stringify([to, key]);
 
 /** An id has at most one attempt of each number at a time, apart from ones that have timed out. */
 const publicationKey = (id: string, attempt: unknown) => `${id} ${String(attempt)}`;

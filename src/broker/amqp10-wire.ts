@@ -2,7 +2,8 @@
 // accepts its transfer.
 // Invariant: each address has a session of its own with one link, because a broker ends the link or the
 // whole session for an address that it does not take (RabbitMQ: the session). A message is sent only with
-// credit of the broker: without it, it waits until its deadline.
+// credit of the broker and while the broker reads: else it waits until its deadline. Nothing waits in rhea,
+// which would send it after its attempt has failed.
 
 import type { Socket } from 'node:net';
 import rhea, { type Connection, type Delivery, type EventContext, type Sender, type Session } from 'rhea';
@@ -119,6 +120,10 @@ class Amqp10Wire implements Wire {
     on('connection_open', () => {
       this.#isOpen = true;
       clearTimeout(this.#openTimer);
+      // Whatever the broker sends may give credit or space, and rhea has no event for the space of a session.
+      // On the next tick rhea has taken it in.
+      this.#socket?.on('data', () => process.nextTick(() => this.#flush()));
+      this.#socket?.on('drain', () => this.#flush());
       this.#events.onOpen();
     });
     // An AMQP error of the peer names the reason: a rejected login, a broker that stops.
@@ -144,7 +149,6 @@ class Amqp10Wire implements Wire {
     on('sender_close', ({ sender }) =>
       this.#linkOf(sender?.session)?.closed(new BrokerError('mq_refused', 'the broker closed the link')),
     );
-    on('sendable', ({ sender }) => this.#linkOf(sender?.session)?.flush());
     on('accepted', ({ sender, delivery }) => this.#linkOf(sender?.session)?.settled(delivery, null));
     on('rejected', ({ sender, delivery }) =>
       this.#linkOf(sender?.session)?.settled(delivery, brokerErrorOf(stateOf(delivery).error, 'mq_refused')),
@@ -163,6 +167,10 @@ class Amqp10Wire implements Wire {
     );
   }
 
+  #flush(): void {
+    for (const link of this.#links.values()) link.flush();
+  }
+
   #linkOf(session: Session | undefined): AddressLink | undefined {
     for (const link of this.#links.values()) if (link.sender.session === session) return link;
     return undefined;
@@ -178,8 +186,11 @@ class Amqp10Wire implements Wire {
       snd_settle_mode: 0,
       treat_modified_as_released: false,
     } as never);
-    const link = new AddressLink(sender, () => {
-      if (this.#links.get(to) === link) this.#links.delete(to);
+    const link = new AddressLink(sender, {
+      isFull: () => this.#socket?.writableNeedDrain !== false,
+      onClosed: () => {
+        if (this.#links.get(to) === link) this.#links.delete(to);
+      },
     });
     this.#links.set(to, link);
     return link;
@@ -208,16 +219,32 @@ class Amqp10Wire implements Wire {
   }
 }
 
+interface LinkOptions {
+  /** The broker does not read as fast as dq writes. */
+  readonly isFull: () => boolean;
+  /** by the broker */
+  readonly onClosed: () => void;
+}
+
+/** rhea's types omit these. */
+interface Outgoing {
+  readonly next_delivery_id: number;
+  /** the first that is not written yet */
+  readonly next_pending_delivery: number;
+  /** frames that the session of the peer takes */
+  transfer_window(): number;
+}
+
 class AddressLink {
   readonly sender: Sender;
-  readonly #onClosed: () => void;
+  readonly #options: LinkOptions;
   #hasEnded = false;
   readonly #waiting = new Set<Publication>();
   readonly #sent = new Map<Delivery, Publication>();
 
-  constructor(sender: Sender, onClosed: () => void) {
+  constructor(sender: Sender, options: LinkOptions) {
     this.sender = sender;
-    this.#onClosed = onClosed;
+    this.#options = options;
   }
 
   get isIdle(): boolean {
@@ -225,17 +252,29 @@ class AddressLink {
   }
 
   publish(publication: Publication): void {
-    if (this.#waiting.size === 0 && this.sender.sendable()) {
+    const waitsFor = this.#waitsFor;
+    if (this.#waiting.size === 0 && waitsFor === null) {
       this.#send(publication);
       return;
     }
     this.#waiting.add(publication);
-    publication.waitIn(() => this.#waiting.delete(publication), 'credit of the broker');
+    publication.waitIn(() => this.#waiting.delete(publication), waitsFor ?? 'credit of the broker');
+  }
+
+  /** null: the broker takes messages. */
+  get #waitsFor(): string | null {
+    if (this.#options.isFull()) return 'the broker, which does not read';
+    const { credit, session } = this.sender as Sender & { readonly credit: number };
+    const { outgoing } = session as Session & { readonly outgoing: Outgoing };
+    // rhea takes credit and space for a message when it writes it, after this tick.
+    const unwritten = outgoing.next_delivery_id - outgoing.next_pending_delivery;
+    const isTaken = this.sender.sendable() && Math.min(credit, outgoing.transfer_window()) > unwritten;
+    return isTaken ? null : 'credit of the broker';
   }
 
   flush(): void {
     for (const publication of this.#waiting) {
-      if (!this.sender.sendable()) return;
+      if (this.#waitsFor !== null) return;
       this.#waiting.delete(publication);
       this.#send(publication);
     }
@@ -247,8 +286,6 @@ class AddressLink {
     if (delivery !== undefined) this.#sent.delete(delivery);
     if (publication !== undefined && error === null) publication.confirm();
     else if (publication !== undefined && error !== null) fail(publication, error);
-    // The settled one leaves space in the session.
-    this.flush();
   }
 
   /** Fails everything that waits or is not settled. */
@@ -262,8 +299,10 @@ class AddressLink {
 
   closed(error: BrokerError): void {
     if (this.#hasEnded) return;
-    this.#onClosed();
+    this.#options.onClosed();
     this.end(error);
+    // The broker may have ended the link alone. After the tick in which rhea answers that.
+    setImmediate(() => this.sender.session.close());
   }
 
   #send(publication: Publication): void {

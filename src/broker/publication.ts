@@ -1,7 +1,8 @@
 // A Publication is one attempt to publish one message: it has one deadline and exactly one end, and the
 // connection code reports to it.
 // Invariant: a publication that has ended is not sent. So a message that waited for a connection or a blocked
-// broker does not arrive after its attempt has failed.
+// broker does not arrive after its attempt has failed. It then holds no message: client libraries keep what
+// a broker does not confirm until the connection ends, which may be hours.
 
 import type { Target } from '../core/broker.ts';
 import type { CallOutcome } from '../core/verdict.ts';
@@ -32,24 +33,25 @@ export interface PublicationOptions {
 
 export class Publication {
   readonly target: Target;
-  readonly message: BrokerMessage;
   /** what it waits for, for the detail of a timeout */
   waitsFor = 'a connection';
-  readonly #options: PublicationOptions;
+  /** null: it has ended */
+  #options: PublicationOptions | null;
   readonly #startedAt = performance.now();
   readonly #timer: NodeJS.Timeout;
-  #hasEnded = false;
   #onOver: (() => void) | null = null;
 
   constructor(options: PublicationOptions) {
     this.#options = options;
     this.target = options.target;
-    this.message = options.message;
-    this.#timer = setTimeout(() => this.#onDeadline(), options.timeoutMs);
+    const { timeoutMs } = options;
+    this.#timer = setTimeout(() => this.#onDeadline(timeoutMs), timeoutMs);
   }
 
-  get hasEnded(): boolean {
-    return this.#hasEnded;
+  /** Throws after the end. */
+  get message(): BrokerMessage {
+    if (this.#options === null) throw new Error('the publication has ended');
+    return this.#options.message;
   }
 
   /** `forget` removes it from the list in which it waits; replaces the one of an earlier list. */
@@ -64,8 +66,7 @@ export class Publication {
 
   /** Later ends have no effect. */
   end(end: PublishEnd, detail: string): void {
-    if (!this.#close()) return;
-    this.#options.onEnd(end, performance.now() - this.#startedAt, detail);
+    this.#close()?.onEnd(end, performance.now() - this.#startedAt, detail);
   }
 
   /** Ends it without an outcome: onEnd is not called. The broker may have got the message. */
@@ -73,19 +74,21 @@ export class Publication {
     this.#close();
   }
 
-  #close(): boolean {
-    if (this.#hasEnded) return false;
-    this.#hasEnded = true;
+  /** null: it has ended before */
+  #close(): PublicationOptions | null {
+    const options = this.#options;
+    if (options === null) return null;
+    this.#options = null;
     clearTimeout(this.#timer);
     this.#onOver?.();
-    return true;
+    this.#onOver = null;
+    return options;
   }
 
   /** After a stall of this process the confirmation may be unread in the socket: one turn of the event loop
    *  reads it. */
-  #onDeadline(): void {
+  #onDeadline(timeoutMs: number): void {
     setImmediate(() => {
-      const { timeoutMs } = this.#options;
       this.end(
         { kind: 'no_reply', reason: 'timeout' },
         `no confirmation within ${timeoutMs} ms: waited for ${this.waitsFor}`,

@@ -3,8 +3,9 @@
 // Invariant: each destination has a connection of its own (brokers.ts), because an ERROR frame ends the
 // connection with everything that has no receipt yet. While the broker does not read, nothing is written.
 
+import { isUtf8 } from 'node:buffer';
 import type { Socket } from 'node:net';
-import { Client, type IStompSocket, StompSocketState } from '@stomp/stompjs';
+import { Client, type IStompSocket, StompSocketState, Versions } from '@stomp/stompjs';
 import type { Broker } from '../core/broker.ts';
 import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
@@ -58,7 +59,11 @@ class StompWire implements Wire {
         host: vhost === '/' ? host : vhost,
         ...(login === null ? {} : { login: login.user, passcode: login.password }),
       },
+      // Earlier versions do not escape header values.
+      stompVersions: new Versions([Versions.V1_2]),
       reconnectDelay: 0,
+      // A connection without heartbeats is destroyed: its peer may never answer the end of dq's side.
+      discardWebsocketOnCommFailure: true,
       heartbeatIncoming: brokerLimits.heartbeatMs,
       heartbeatOutgoing: brokerLimits.heartbeatMs,
       forceBinaryWSFrames: true,
@@ -111,6 +116,8 @@ class StompWire implements Wire {
   #send(publication: Publication): void {
     const { target, message } = publication;
     const { id, body, contentType, properties, timestampMs } = message;
+    // In STOMP it is an order to the broker: to hold the message until a commit.
+    const { transaction: _, ...own } = properties;
     const receipt = `dq-${++this.#receipts}`;
     this.#sent.add(publication);
     publication.waitIn(() => this.#sent.delete(publication), 'the receipt of the broker');
@@ -120,12 +127,12 @@ class StompWire implements Wire {
         destination: target.to,
         binaryBody: body,
         headers: {
-          ...Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, String(value)])),
-          ...{ receipt, persistent: 'true', 'webhook-id': id, 'correlation-id': id },
+          ...Object.fromEntries(Object.entries(own).map(([name, value]) => [name, String(value)])),
+          ...{ destination: target.to, receipt, persistent: 'true', 'webhook-id': id, 'correlation-id': id },
           timestamp: String(timestampMs),
           ...(contentType === null ? {} : { 'content-type': contentType }),
           // ActiveMQ: a message with a length is one of bytes unless this says otherwise.
-          ...(isText(contentType) ? { 'amq-msg-type': 'text' } : {}),
+          ...(isText(contentType, body) ? { 'amq-msg-type': 'text' } : {}),
           ...(target.key === null ? {} : { type: target.key }),
         },
       });
@@ -146,9 +153,15 @@ class StompWire implements Wire {
   }
 }
 
-/** JMS consumers get these as text. */
-function isText(contentType: string | null): boolean {
-  return contentType !== null && /^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml)\b/i.test(contentType);
+/** The first byte of a character of 4 bytes in UTF-8. */
+const longLead = 0xf0;
+
+/** JMS consumers get these as text. ActiveMQ stores the bytes, and its client for Java cannot read a text with
+ *  bytes that are not UTF-8 or with a character of 4 bytes, such as an emoji (MarshallingSupport.readUTF8). */
+export function isText(contentType: string | null, body: Buffer): boolean {
+  if (contentType === null || !/^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml)\b/i.test(contentType))
+    return false;
+  return isUtf8(body) && !body.some((byte) => byte >= longLead);
 }
 
 function resetBy(error: Error | null): BrokerError {

@@ -85,6 +85,8 @@ export function parseBroker(text: string): Parsed<Broker> {
   if ((user === '') !== (password === '')) return wrong(`"${name}" needs both a user and a password`);
   const vhost = vhostOf(path);
   if (vhost === null) return wrong(`"${name}" must have its virtual host percent-encoded`);
+  // STOMP has no form for a line break in a login.
+  if (/\p{Cc}/u.test(user + password + vhost)) return wrong(`"${name}" must not contain control characters`);
   if (vhost !== '/' && type === 'amqp10')
     return wrong(`"${name}" must end after the port or its switches: AMQP 1.0 has no virtual hosts`);
   return {

@@ -58,7 +58,7 @@ export class TopicTarget {
   readonly rule: Rule | null;
   /** as originOf */
   readonly origin: string;
-  /** '' with delivery mq */
+  /** with delivery mq that of the broker */
   readonly hostname: string;
   /** path and query; '' with delivery mq */
   readonly path: string;
@@ -91,15 +91,15 @@ export class TopicTarget {
     healthOf: (origin: string) => OriginHealth,
   ) {
     const topic = known.open();
-    if (topic.delivery === 'mq' && !brokers.has(topic.target.broker))
-      throw new Error(unknownBroker(topic.target.broker));
     const url = topic.delivery === 'mq' ? null : new URL(topic.callbackUrl);
+    const hostname = url?.hostname ?? brokers.get(topic.target.broker)?.host;
+    if (hostname === undefined) throw new Error(unknownBroker(topic.target.broker));
     const rule = topic.retryIf === '' ? null : parseRule(topic.retryIf);
     if (rule !== null && !rule.ok) throw new Error(`retryIf: ${rule.message}`);
     this.topic = topic;
     this.rule = rule === null ? null : rule.rule;
     this.origin = originOf(topic);
-    this.hostname = url?.hostname ?? '';
+    this.hostname = hostname;
     this.path = url === null ? '' : url.pathname + url.search;
     this.share = share;
     this.#health = healthOf(this.origin);

@@ -139,6 +139,22 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     },
   );
 
+  it('a message that is too large for the broker disturbs no other queue of the connection', async () => {
+    const { server, channel } = await withChannel();
+    for (const queue of ['large', 'small']) await channel.assertQueue(queue);
+    onTestFinished(async () => void (await server.ask('application:unset_env(rabbit, max_message_size)')));
+    await server.ask('application:set_env(rabbit, max_message_size, 1000)');
+    const rig = await notifierWith([`main=amqp091+${server.url}`]);
+    await rig.topic('bad', '', mq('large', null, { maxAttempts: 2 }));
+    await rig.topic('good', '', mq('small'));
+    const body = Buffer.alloc(2_000);
+    await Promise.all([rig.pushAll('bad', ids('b', 20), { body }), rig.pushAll('good', ids('g', 100))]);
+    await until('all are judged', () => rig.notified().length === 140);
+    await until('the good ones are settled', () => rig.counted('good', 'delivered') === 100);
+    for (const line of rig.notified().filter((one) => one['topic'] === 'bad'))
+      expect(line).toMatchObject({ reason: 'mq_refused', detail: expect.stringContaining('larger than') });
+  });
+
   it('a full queue that rejects publications fails the attempt', async () => {
     const { server, channel } = await withChannel();
     const limits = { 'x-max-length': 1, 'x-overflow': 'reject-publish' };
@@ -444,6 +460,17 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
       'content-type': 'application/json',
     });
     expect(message?.headers['webhook-id']).toBe(message?.headers['correlation-id']);
+  });
+
+  it('a header of the topic is a property, never an order to the broker', async () => {
+    const server = await starting;
+    const rig = await notifierWith([urlOf(server)]);
+    const orders = { destination: '/queue/elsewhere', receipt: 'r', transaction: 'x', persistent: 'false' };
+    await rig.topic('t', '', mq('/queue/orders', null, { headers: orders }));
+    await rig.push('t', 'a\\c:b');
+    await until('the ack', () => rig.counted('t', 'delivered') === 1);
+    const [message] = await stompConsumer(server, '/queue/orders').take(1);
+    expect(message?.headers).toMatchObject({ 'dq-job-id': 'a\\c:b', persistent: 'true' });
   });
 
   it('a wrong password is mq_refused; a closed port connect; a forbidden address blocked_address', async () => {

@@ -54,6 +54,26 @@ it('notifier: releases a job whose look-up gets no turn', async () => {
   expect(line).toMatchObject({ outcome: 'delivered', attempt: 1 });
 });
 
+it('notifier: a topic waits for the look-up of its broker', async () => {
+  const rig = await startRig();
+  const { asked, seams } = hungLookups();
+  const brokers = ['main=amqp091+amqp://broker.test'];
+  await rig.run(createNotifier(rig.context({ config: { brokers } }), seams));
+  for (let n = 0; n < notifierLimits.lookupThreads.new; n++) {
+    await rig.topic(`late${n}`, `http://late${n}.test/`);
+    await rig.push(`late${n}`, 'a');
+  }
+  await until('all threads are in use', () => asked.length === notifierLimits.lookupThreads.new);
+  const target = { broker: 'main', to: 'q', key: null };
+  await rig.topic('queued', '', { delivery: 'mq', target });
+  await rig.push('queued', 'a');
+  const line = await until('it waits', () =>
+    rig.lines.find(({ message }) => message.includes('look-up is queued')),
+  );
+  expect(line).toMatchObject({ topic: 'queued', host: 'broker.test' });
+  expect(rig.notified()).toEqual([]);
+});
+
 it('notifier: queued look-ups neither spin nor delay other topics', async () => {
   const rig = await startRig();
   const server = await startRawServer((socket) => void socket.write(reply));

@@ -2,6 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
+import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { TestCall, TestCallResult } from '../../src/process/test-call.ts';
@@ -194,6 +195,10 @@ describe('POST /v1/topics/{topic}/test-call', () => {
     expect(await fields({ contentType: 'a\nb' })).toEqual([400, 'content-type']);
     expect(await fields({ nope: 1 })).toEqual([400, 'nope']);
     expect(await fields({}, '/v1/topics/absent/test-call')).toEqual([404]);
+    const target = { broker: 'gone', to: 'q', key: null };
+    const settings = { ...topicDefaults, delivery: 'mq', target } as const;
+    await dq.registry.create({ ...settings, topic: 'mq', state: 'active', secrets: [] });
+    expect(await fields({}, '/v1/topics/mq/test-call')).toEqual([400, 'target.broker']);
     expect(asked).toEqual([]);
   });
 
