@@ -293,12 +293,6 @@ export const options = {
       max: limits.alertWindowMsMax,
     },
   ),
-  brokers: list(
-    [],
-    'Message brokers for topics with delivery mq: NAME=TYPE+URL with the type amqp091 (RabbitMQ), amqp10 or stomp (ActiveMQ)',
-    // Only before a broker: a URL may contain commas.
-    { defaultText: 'none', secret: true, separator: /,(?=\s*[a-z0-9._-]+=[a-z0-9]+\+(?:amqp|stomp)s?:\/\/)/ },
-  ),
   'log.level': choice(['error', 'info', 'debug'], 'info', 'Level of the notice and error logs'),
   'log.request': choice(['all', 'errors', 'off'], 'all', 'Logged pushes and cancels'),
   'log.notify': choice(['all', 'errors', 'off'], 'all', 'Logged delivery attempts'),
