@@ -1,8 +1,8 @@
 // Limits of the checks of `dq doctor` that users cannot configure, each with its reason.
 
 export const doctorLimits = {
-  /** The console shows the findings so far after this time: a reader waits no longer. A MySQL and a Redis that
-   *  are unavailable take 5 s each, and brokers brokerLimits.openMsMax. */
+  /** The console shows the findings so far after this time: a reader waits no longer. MySQL and Redis take
+   *  5 s each when they are unavailable, and brokers take brokerLimits.openMsMax. */
   runMs: 25_000,
   /** Disk syncs that are measured. */
   syncs: 50,

@@ -36,7 +36,7 @@ async function notifierWith(brokers: readonly string[], more: object = {}): Prom
   return rig;
 }
 
-/** By the broker's name: the state of its finding, the reason and the start of the remedy. No finding contains a
+/** The state of each finding by its broker, with the reason and the start of the remedy. No finding contains a
  *  login. */
 async function doctorOf(config: Partial<Config>): Promise<Readonly<Record<string, string>>> {
   const findings = await checkBrokers({ ...defaultConfig, ...config });

@@ -18,6 +18,7 @@ const defaults = {
   title: '',
   owner: '',
   delivery: 'push',
+  target: null,
   lease: '1m',
   method: 'POST',
   format: 'raw',

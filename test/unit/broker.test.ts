@@ -1,5 +1,5 @@
-// Brokers and targets as users write them: what is read, and that each mistake names its place and a remedy
-// without a part of the credential.
+// Brokers and targets as users write them. Each mistake names its place and a remedy, without a part of the
+// credential.
 import { describe, expect, it } from 'vitest';
 import { formatTarget, parseBroker, placeOfBroker, type Target } from '../../src/core/broker.ts';
 import { originOf } from '../../src/core/endpoint.ts';
@@ -84,7 +84,7 @@ it.each([
   expect(formatTarget(value)).toBe(text);
 });
 
-it.each(['', 'main', '/orders', '#a/b'])('target: %j is no target', (text) => {
+it.each(['', 'main', '/orders', '#a/b'])('target: %j is rejected', (text) => {
   const read = targetJson(text);
   expect(read === null || read.broker === '#a').toBe(true);
 });

@@ -98,9 +98,9 @@ export function checkTogether(
 ): void {
   const { delivery } = settings;
   const isForm = settings.format === 'form';
-  // Its default depends on the format, which is then the mistake.
   for (const key of unused[delivery])
-    if (!isDefault(key, settings[key]) && !(key === 'emptyReply' && isForm))
+    // Without a given one, its default depends on the format, which is then the mistake.
+    if (!isDefault(key, settings[key]) && !(key === 'emptyReply' && isForm && given[key] === undefined))
       errors.reject(apiName(key, topicFields[key]), `not used with delivery "${delivery}"; leave it out`);
   if (delivery === 'pull') return;
   // One that was rejected for another reason is missing here.
