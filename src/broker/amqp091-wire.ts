@@ -285,7 +285,8 @@ class TargetChannel {
         },
       );
     } catch (error) {
-      // A property that the protocol cannot hold, such as a content type above 255 bytes; or a closed channel.
+      // A property that the protocol cannot hold, such as a content type above 255 bytes, or a closed
+      // channel.
       const isUnfit = error instanceof TypeError || error instanceof RangeError;
       const { message } = error as Error;
       fail(publication, new BrokerError(isUnfit ? 'protocol' : 'reset', message, { cause: error }));

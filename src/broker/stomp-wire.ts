@@ -156,8 +156,9 @@ class StompWire implements Wire {
 /** The first byte of a character of 4 bytes in UTF-8. */
 const longLead = 0xf0;
 
-/** JMS consumers get these as text. ActiveMQ stores the bytes, and its client for Java cannot read a text with
- *  bytes that are not UTF-8 or with a character of 4 bytes, such as an emoji (MarshallingSupport.readUTF8). */
+/** JMS consumers get these as text. ActiveMQ stores the bytes, and its client for Java cannot read a text
+ *  with bytes that are not UTF-8 or with a character of 4 bytes, such as an emoji
+ *  (MarshallingSupport.readUTF8). */
 export function isText(contentType: string | null, body: Buffer): boolean {
   if (contentType === null || !/^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml)\b/i.test(contentType))
     return false;

@@ -1,5 +1,5 @@
-// dq topic test: has a notifier make one test call of a topic, or publish one message to its broker. Prints how
-// it ended. dq stores and counts nothing.
+// dq topic test: has a notifier make one test call of a topic, or publish one message to its broker. Prints
+// how it ended. dq stores and counts nothing.
 
 import { formatDuration } from '../core/duration.ts';
 import { clientOf, type DaemonOptions } from './daemon/daemon-options.ts';

@@ -36,8 +36,8 @@ async function notifierWith(brokers: readonly string[], more: object = {}): Prom
   return rig;
 }
 
-/** The state of each finding by its broker, with the reason and the start of the remedy. No finding contains a
- *  login. */
+/** The state of each finding by its broker, with the reason and the start of the remedy. No finding contains
+ *  a login. */
 async function doctorOf(config: Partial<Config>): Promise<Readonly<Record<string, string>>> {
   const findings = await checkBrokers({ ...defaultConfig, ...config });
   expect(JSON.stringify(findings)).not.toMatch(/p@ss|p%40ss|guest:|wrong@/);

@@ -1,7 +1,7 @@
 -- ends: ends jobs. Removes record and body, and writes the history entry in the same step, unless the caller
 -- keeps no history. Codes: 0 done, 1 cancelled, 2 purged, 3 expired.
--- A bucket with a note keeps entries anyway: they are the tombstones of the put-back. So do jobs of schedules:
--- a process that takes over an instant looks for its job.
+-- A bucket with a note keeps entries anyway: they are the tombstones of the put-back. So do jobs of
+-- schedules: a process that takes over an instant looks for its job.
 local keeps_all = switches:find('h', 1, true) ~= nil or note ~= nil
 
 local function keeps_history(job) return keeps_all or job.tid:sub(1, 10) == '\0schedule:' end
