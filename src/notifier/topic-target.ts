@@ -9,9 +9,9 @@
 //   queued  the look-up of its host name got no turn for a call; the next call that starts ends it
 // Restricted topics get probes only (probes.ts). After an outage a topic ramps: it gets a part of its
 // concurrency and rate, which grows, so that its backlog does not overload an endpoint that just came back.
-// An outage is as many attempts in a row without the receiver, among them the replies of a gateway in front
-// of a dead server. Those restrict no topic: they free their slots soon, and some receivers reject single
-// jobs with them.
+// An outage is as many attempts in a row that did not reach the receiver, or that a gateway answered for it
+// while no attempt has succeeded for notifierLimits.gatewayOutageMs. Such replies restrict no topic: they free
+// their slots soon, and some receivers reject single jobs with them.
 
 import { unknownBroker } from '../broker/brokers.ts';
 import type { Broker } from '../core/broker.ts';
@@ -35,7 +35,7 @@ export interface Ramp {
   readonly part: number;
   /** performance.now(): calls from before tell nothing about the endpoint that came back */
   readonly startedAt: number;
-  /** attempts that ended in this step, and those of them that are an outage */
+  /** attempts that ended in this step, and those of them that did not reach the receiver */
   ended: number;
   missed: number;
 }
@@ -187,12 +187,16 @@ export class TopicTarget {
     const durationMs = endedAt - startedAt;
     this.#isTried = true;
     this.#isQueued = false;
-    const isOutage = meansOutage(reason, status);
-    this.#outInRow = isOutage ? this.#outInRow + 1 : 0;
+    const isUnreached = reason !== null && unreachedReasons.has(reason);
+    const isGateway =
+      reason === 'status' &&
+      gatewayStatuses.has(status ?? 0) &&
+      endedAt - this.#succeededAt > notifierLimits.gatewayOutageMs;
+    this.#outInRow = isUnreached || isGateway ? this.#outInRow + 1 : 0;
     if (this.#outInRow >= notifierLimits.ailingAttempts) this.#isOut = true;
     if (this.#ramp !== null && startedAt >= this.#ramp.startedAt) {
       this.#ramp.ended += 1;
-      if (isOutage) this.#ramp.missed += 1;
+      if (isUnreached) this.#ramp.missed += 1;
     }
     if (reason === null) {
       if (this.#isOut)
@@ -204,7 +208,7 @@ export class TopicTarget {
       this.#succeededAt = endedAt;
       this.#successMs = Math.max(durationMs, this.#successMs * 0.9);
       this.#health.countReply(endedAt);
-    } else if (unreachedReasons.has(reason)) {
+    } else if (isUnreached) {
       this.#unreachedInRow += 1;
       if (this.#unreachedInRow >= notifierLimits.ailingAttempts) {
         this.#isAiling = true;
@@ -219,12 +223,4 @@ export class TopicTarget {
       this.#health.countReply(endedAt);
     }
   }
-}
-
-/** The attempt did not reach the receiver, or reached a gateway only. */
-function meansOutage(reason: AttemptReason | null, status: number | null): boolean {
-  if (reason === null) return false;
-  return (
-    unreachedReasons.has(reason) || (reason === 'status' && status !== null && gatewayStatuses.has(status))
-  );
 }

@@ -1,8 +1,8 @@
 // Decides which recipients of a key get a mail now, and about which alerts. A key is a topic or an incident.
 // A recipient of a key is ready, or in one of three states, which are kept in memory only:
 //
-//   waiting      it got a mail or rejected one for good: no further mail before the window ends. After that
-//                it waits as one that backs off, while another recipient fails to take an alert
+//   waiting      it got a mail or rejected one for good: no further mail before the window ends. Then it
+//                backs off, too, while another recipient fails to take an alert that it has
 //   backing off  the mail server deferred it: a retry after 10, 20, 40 … 300 s
 //   capped       it got its mails of the hour, about all keys: half of them at once, the rest spread over it
 //
