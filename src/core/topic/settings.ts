@@ -98,8 +98,8 @@ export function checkTogether(
 ): void {
   const { delivery } = settings;
   const isForm = settings.format === 'form';
+  // Without a given one, its default depends on the format, which is then the mistake.
   for (const key of unused[delivery])
-    // Without a given one, its default depends on the format, which is then the mistake.
     if (!isDefault(key, settings[key]) && !(key === 'emptyReply' && isForm && given[key] === undefined))
       errors.reject(apiName(key, topicFields[key]), `not used with delivery "${delivery}"; leave it out`);
   if (delivery === 'pull') return;
