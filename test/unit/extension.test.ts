@@ -8,6 +8,7 @@ import {
   withOptions,
 } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
+import { readTraceContext } from '../../src/core/trace-context.ts';
 
 const ladder = { type: 'ladder', stepsMs: Array.from({ length: 50 }, (_, n) => n * 17_280_000) } as const;
 const all: JobOptions = {
@@ -34,6 +35,9 @@ describe('the extension block', () => {
 
   it('of every option at its longest is within the 512 bytes of the journal', () => {
     expect(extensionOf(all)?.length).toBeLessThan(256);
+    const longest = readTraceContext(`00-${'1'.repeat(32)}-${'2'.repeat(16)}-ff`, `a=${'x'.repeat(253)}`);
+    expect(longest?.state).toHaveLength(255);
+    expect(extensionOf({ ...all, trace: longest ?? undefined })?.length).toBeLessThanOrEqual(512);
   });
 
   it('of a later version: unknown types and a torn end are ignored', () => {
