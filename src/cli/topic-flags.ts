@@ -99,7 +99,7 @@ function targetOf(flag: string, text: string): unknown {
   throw new Exit('usage', `${flag}: invalid target "${text}"; write BROKER/QUEUE or BROKER/EXCHANGE#KEY`);
 }
 
-function backoffOf(flag: string, text: string): unknown {
+export function backoffOf(flag: string, text: string): unknown {
   try {
     return backoffJson(text);
   } catch (error) {

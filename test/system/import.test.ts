@@ -247,6 +247,33 @@ describe.skipIf(missing)('dq import', async () => {
     expect(await pushedTo(topic)).toBe(7);
   });
 
+  it('attempts, waits and deadline of the flags are those of each job; a wrong flag imports nothing', async () => {
+    const { php, run } = await setUp();
+    const topic = await newTopic();
+    await daemon.api('POST', `/v1/topics/${topic}/pause`);
+    const score = inAnHour();
+    await php.add([...many(topic, 1, score), { topic, id: 'due', body: '{}', score: 1 }]);
+    for (const [flag, value] of [
+      ['--max-attempts', '0'],
+      ['--backoff', '15s,soon'],
+      ['--deadline', 'tomorrow'],
+    ] as const)
+      expect(await run('--only', 'jobs', flag, value)).toMatchObject({
+        ...{ code: 2, stderr: expect.stringContaining(flag) },
+      });
+    const before = Date.now();
+    const flags = ['--max-attempts', '3', '--backoff', '15s,3m', '--deadline', '2h'];
+    expect(await run('--only', 'jobs', ...flags)).toMatchObject({ code: 0, report: { jobs: { pushed: 2 } } });
+    expect(await jobIn(topic, '0')).toMatchObject({
+      ...{ maxAttempts: 3, backoff: ['15s', '3m'] },
+      deadline: new Date((score + 7_200) * 1_000).toISOString(),
+    });
+    const due = await jobIn(topic, 'due');
+    expect(due).toMatchObject({ maxAttempts: 3, backoff: ['15s', '3m'] });
+    expect(Date.parse(due.deadline)).toBeGreaterThanOrEqual(before + 7_200_000);
+    await daemon.api('DELETE', `/v1/topics/${topic}?jobs=purge`);
+  });
+
   it('1,100 jobs without a state file: dq keeps the live ones', async () => {
     const { php, run } = await setUp();
     const topic = await newTopic();

@@ -7,6 +7,7 @@ import { ApiClient, ApiRefusal, type ApiReply } from '../../src/cli/daemon/api-c
 import { importJobs } from '../../src/cli/import/import-jobs.ts';
 import { ImportState } from '../../src/cli/import/import-state.ts';
 import { JobReport } from '../../src/cli/import/job-report.ts';
+import { noSettings } from '../../src/cli/import/job-settings.ts';
 import { KnownTopics } from '../../src/cli/import/known-topics.ts';
 import { digestOf, type Found, type Source, type SourceJob } from '../../src/cli/import/source.ts';
 import { startProgress } from '../../src/cli/output/progress.ts';
@@ -100,7 +101,7 @@ class World {
     const progress = startProgress('jobs read', null);
     try {
       const known = new KnownTopics(this.dq);
-      const options = { dryRun, move, bodyBytesMax: null };
+      const options = { dryRun, move, bodyBytesMax: null, settings: noSettings };
       await importJobs({ client: this.dq, source: this.#reader(), known, state, report, options }, progress);
     } finally {
       progress.stop();

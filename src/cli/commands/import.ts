@@ -80,6 +80,9 @@ function addSdmq(family: Command, name: string, layout: SdmqLayout): void {
 
 function withImportOptions(command: Command): Command {
   command
+    .option('--max-attempts <n>', 'attempts of each job in all; default: those of its topic')
+    .option('--backoff <policy>', 'waits between attempts of each job; default: those of its topic')
+    .option('--deadline <time>', 'no attempt starts later: a duration from the due time, or a time')
     .option('--dry-run', 'show what would happen; change nothing')
     .option('--state <file>', 'progress of this import; default: dq-import-SOURCE.state in this directory')
     .option('-y, --yes', 'do not ask');

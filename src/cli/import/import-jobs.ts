@@ -12,6 +12,7 @@ import { cliLimits } from '../limits.ts';
 import type { Progress } from '../output/progress.ts';
 import type { ImportState, JobPush } from './import-state.ts';
 import type { JobReport } from './job-report.ts';
+import type { JobSettings } from './job-settings.ts';
 import type { KnownTopics } from './known-topics.ts';
 import type { Found, Source, SourceJob } from './source.ts';
 
@@ -21,6 +22,8 @@ export interface JobOptions {
   readonly move: boolean;
   /** limits.bodyBytes of the daemon; null = not known */
   readonly bodyBytesMax: number | null;
+  /** of every job */
+  readonly settings: JobSettings;
 }
 
 /** A job as dq will have it. */
@@ -159,7 +162,12 @@ class JobImport {
     this.#parts.state.begin(sent);
     // The source has a newer push of an id that this import pushed before.
     const items = sent.map((job) =>
-      itemOf(job, this.#parts.state.past(job) === undefined ? 'keep' : 'replace', now),
+      itemOf(
+        job,
+        this.#parts.state.past(job) === undefined ? 'keep' : 'replace',
+        now,
+        this.#parts.options.settings,
+      ),
     );
     const bytes = Buffer.concat([Buffer.from('['), ...joined(items), Buffer.from(']')]);
     const reply = await this.#parts.client.call<{ results: readonly Result[] }>({
@@ -291,10 +299,12 @@ function nameOf({ topic, id }: SourceJob): string {
   return `${topic}:${id}`;
 }
 
-function itemOf(job: Push & JobPush, mode: 'keep' | 'replace', now: number): Buffer {
+function itemOf(job: Push & JobPush, mode: 'keep' | 'replace', now: number, settings: JobSettings): Buffer {
   const { topicInDq: topic, id, dueAt, sentAt: acceptedAt, failures, lease, body } = job;
+  const deadline = settings.deadlineOf(Math.max(dueAt ?? 0, now));
   const members = {
-    ...{ topic, id, mode, acceptedAt },
+    ...{ topic, id, mode, acceptedAt, ...settings.members },
+    ...(deadline === null ? {} : { deadline }),
     ...(dueAt === null || dueAt <= now ? { delay: 0 } : { at: dueAt }),
     ...(failures === 0 ? {} : { failures }),
     ...(lease === null ? {} : { lease: `${lease}ms` }),

@@ -8,14 +8,15 @@ import { type DaemonFlags, findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { agree, printData, printTable, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
-import { importJobs } from './import-jobs.ts';
+import { type ImportParts, importJobs } from './import-jobs.ts';
 import { ImportState } from './import-state.ts';
 import { importTopics, type TopicResult } from './import-topics.ts';
 import { JobReport } from './job-report.ts';
+import { type JobSettingFlags, type JobSettings, jobSettingsOf } from './job-settings.ts';
 import { KnownTopics } from './known-topics.ts';
 import type { Source, SourceTopic } from './source.ts';
 
-export interface ImportFlags extends DaemonFlags {
+export interface ImportFlags extends DaemonFlags, JobSettingFlags {
   readonly json?: boolean;
   readonly only?: 'topics' | 'jobs';
   readonly replace?: boolean;
@@ -37,6 +38,7 @@ export async function runImport(name: string, source: Source, flags: ImportFlags
 async function importFrom(name: string, source: Source, flags: ImportFlags): Promise<void> {
   const daemon = findDaemon(flags, process.env);
   const client = new ApiClient(daemon);
+  const jobSettings = jobSettingsOf(flags);
   const dryRun = flags.dryRun === true;
   // Before the jobs, which take long: a source that is unavailable then costs no report.
   const registered = await source.topics();
@@ -53,7 +55,7 @@ async function importFrom(name: string, source: Source, flags: ImportFlags): Pro
     if (flags.only !== 'jobs') topics = await importTopics(client, known, registered, topicOptions);
     if (state !== null)
       await withOpenTopics(known, registered, state, dryRun, () =>
-        pushJobs(client, source, known, state, report, flags),
+        pushJobs({ client, source, known, state, report }, jobSettings, flags),
       );
   } finally {
     state?.close();
@@ -71,17 +73,15 @@ function question(name: string, { places }: Source, url: string, { only, move }:
 }
 
 async function pushJobs(
-  client: ApiClient,
-  source: Source,
-  known: KnownTopics,
-  state: ImportState,
-  report: JobReport,
+  parts: Omit<ImportParts, 'options'>,
+  settings: JobSettings,
   { dryRun = false, move = false }: ImportFlags,
 ): Promise<void> {
+  const { client, report } = parts;
   const progress = startProgress('jobs read', null);
   try {
-    const options = { dryRun, move, bodyBytesMax: await bodyBytesMaxOf(client) };
-    await importJobs({ client, source, known, state, report, options }, progress);
+    const options = { dryRun, move, settings, bodyBytesMax: await bodyBytesMaxOf(client) };
+    await importJobs({ ...parts, options }, progress);
   } catch (error) {
     const done = report.counts.pushed + report.counts.before;
     if (!(error instanceof Exit) || done === 0) throw error;
