@@ -13,8 +13,8 @@ export function setUsualDeadline(ms: number): void {
 /** Polls `condition` until it returns a truthy value, and returns that; fails with `what` and the last
  *  value. A test that proves that something happens soon passes its own deadline. Hazard: an exception
  *  counts as not yet, so an expectation in `condition` is repeated instead of failing at once.
- *  @param everyMs ms between two polls, for a state that lasts only a moment. Default: a tenth of the time
- *  that has passed, 10 to 100 ms: a poll can cost a request to a daemon or a process. */
+ *  @param everyMs ms between two polls, for a state that lasts only a moment. Default: a twentieth of the
+ *  time that has passed, 10 to 50 ms: a poll can cost a request to a daemon or a process. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
@@ -34,6 +34,6 @@ export async function until<T>(
     const passedMs = performance.now() - start;
     if (passedMs > deadlineMs)
       throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
-    await sleep(everyMs ?? Math.min(Math.max(passedMs / 10, 10), 100));
+    await sleep(everyMs ?? Math.min(Math.max(passedMs / 20, 10), 50));
   }
 }
