@@ -79,8 +79,9 @@ export const notifierLimits = {
    *  an attempt succeeds it gets at most the second number of calls at once. */
   ailingAttempts: 10,
   ailingCallsMax: 2,
-  /** Replies of a gateway (502, 503, 504) are an outage when no attempt has succeeded for this time. The backlog
-   *  of a shorter one is small, and a receiver that answers some jobs so, for later, has successes between. */
+  /** Replies of a gateway (502, 503, 504) are an outage when no attempt has succeeded for this time. The
+   *  backlog of a shorter one is small, and a receiver that answers some jobs so, for later, has successes
+   *  between. */
   gatewayOutageMs: 10_000,
   /** After an outage (ailing) a topic gets this part of its concurrency and rate. The part doubles after each
    *  such time in which most attempts reached the receiver, so all of it returns in 4 s. */

@@ -10,8 +10,8 @@
 // Restricted topics get probes only (probes.ts). After an outage a topic ramps: it gets a part of its
 // concurrency and rate, which grows, so that its backlog does not overload an endpoint that just came back.
 // An outage is as many attempts in a row that did not reach the receiver, or that a gateway answered for it
-// while no attempt has succeeded for notifierLimits.gatewayOutageMs. Such replies restrict no topic: they free
-// their slots soon, and some receivers reject single jobs with them.
+// while no attempt has succeeded for notifierLimits.gatewayOutageMs. Such replies restrict no topic: they
+// free their slots soon, and some receivers reject single jobs with them.
 
 import { unknownBroker } from '../broker/brokers.ts';
 import type { Broker } from '../core/broker.ts';

@@ -316,6 +316,35 @@ describe('explain', () => {
     expect(askFor(capacity, 't').room).toBe(40);
   });
 
+  it('ramps after replies of a gateway only when no attempt has succeeded for gatewayOutageMs', () => {
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const capacity = capacityOf(one({ concurrency: 40 }));
+    const attempt = (status: number | null) => {
+      const call = capacity.started(targetIn(capacity, 't'));
+      capacity.released(call);
+      capacity.judged(call, status === 200 ? null : 'status', status);
+    };
+    const rejections = () => {
+      for (let n = 0; n < 2 * notifierLimits.ailingAttempts; n += 1) attempt(503);
+    };
+    attempt(200);
+    vi.advanceTimersByTime(1_000);
+    rejections();
+    attempt(200);
+    expect(capacity.explain('t')).toEqual([]);
+    vi.advanceTimersByTime(notifierLimits.gatewayOutageMs + 1);
+    rejections();
+    attempt(200);
+    expect(capacity.explain('t')).toMatchObject([{ code: 'ramping' }]);
+    // A receiver that answers most jobs so gets all of its limits again.
+    for (let second = 0; second < 5; second += 1) {
+      rejections();
+      vi.advanceTimersByTime(notifierLimits.rampStepMs);
+    }
+    expect(capacity.explain('t')).toEqual([]);
+  });
+
   it('names a slow call', () => {
     onTestFinished(() => void vi.useRealTimers());
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
