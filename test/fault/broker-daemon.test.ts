@@ -47,7 +47,8 @@ it.skipIf(isMissing)(
     const mq = (topic: string, broker: string, to: string, more = {}) =>
       createTopic(daemon, {
         ...{ topic, delivery: 'mq', target: { broker, to }, backoff: ['1s'], maxAttempts: 100 },
-        ...more,
+        // On a busy machine a healthy broker may take seconds.
+        ...{ timeout: '30s', ...more },
       });
     await mq('orders', 'rabbitmq', 'orders');
     await mq('payments', 'activemq', '/queue/payments');
@@ -148,6 +149,10 @@ it.skipIf(isMissing)(
       for (const [job, ids] of calm[topic]) expect(ids, job).toHaveLength(1);
     }
 
+    for (const topic of ['orders', 'payments'])
+      expect(await daemon.api('PATCH', `/v1/topics/${topic}`, { timeout: '2s' })).toMatchObject({
+        status: 200,
+      });
     const failing = await measured(() =>
       published('f', async () => {
         let before = linesOf('orders').length;
