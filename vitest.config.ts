@@ -9,7 +9,7 @@ const slow = [
   'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-shards}.test.ts',
   'test/role/{intake-bad-input,journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
-  'test/role/{console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
+  'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/{role,system}/compat-php.test.ts',
   'test/{role,system}/compat-http.test.ts',
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
