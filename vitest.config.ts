@@ -34,9 +34,9 @@ export default defineConfig(({ mode }) => {
     // As in the build: a script is the text of its file.
     plugins: [
       {
-        name: 'lua-as-text',
+        name: 'files-as-text',
         transform: (code: string, id: string) =>
-          id.endsWith('.lua') ? `export default ${JSON.stringify(code)}` : null,
+          /\.(lua|proto)$/.test(id) ? `export default ${JSON.stringify(code)}` : null,
       },
     ],
   };
