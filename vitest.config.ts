@@ -12,6 +12,7 @@ const slow = [
   'test/role/{console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/{role,system}/compat-php.test.ts',
   'test/{role,system}/compat-http.test.ts',
+  'test/{role,system}/grpc.test.ts',
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
   'test/system/{bench,clocks,console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit,console-pull}.test.ts',
   'test/system/{console-failures,console-flows,console-looks,console-hostile-texts,console-keyboard,console-operations,console-secrets}.test.ts',

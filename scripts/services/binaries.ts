@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { runTool } from './server-process.ts';
 
-export const serviceKinds = ['redis', 'mysql', 'rabbitmq', 'activemq'] as const;
+export const serviceKinds = ['redis', 'mysql', 'rabbitmq', 'activemq', 'grpc'] as const;
 export type ServiceKind = (typeof serviceKinds)[number];
-type ProgramKind = ServiceKind | 'php' | 'grpc' | 'shells' | 'browser';
+type ProgramKind = ServiceKind | 'php' | 'shells' | 'browser';
 
 const needed: Readonly<
   Record<ProgramKind, { readonly programs: readonly string[]; readonly packages: readonly string[] }>

@@ -4,7 +4,6 @@
 import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { listen } from '../../src/api/http/listen.ts';
 import { apiLimits } from '../../src/api/limits.ts';
@@ -13,13 +12,12 @@ import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { framed, type GrpcAnswer, grpcClient, rawGrpc } from '../support/grpc-client.ts';
 import { type IntakeOptions, startIntake, tokenFor } from '../support/intake.ts';
+import { lacks } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 const from = 1_893_456_000_000;
 const mib = 1024 * 1024;
-const missing = await whyNotInstalled('grpc');
-if (missing !== null && process.env['DQ_TEST_REQUIRE'] === 'services')
-  throw new Error(`tests need grpc: ${missing}`);
+const isMissing = await lacks('grpc');
 
 async function start({ config = {}, ...options }: IntakeOptions = {}) {
   const [port = 0] = await freePorts(1);
@@ -65,7 +63,7 @@ const failure = ({ code, details, trailers }: GrpcAnswer) => ({
   ...{ code, details, dq: trailers['dq-code'], field: trailers['dq-field'] },
 });
 
-describe.skipIf(missing !== null)('dq.v1.Queue', () => {
+describe.skipIf(isMissing)('dq.v1.Queue', () => {
   it('push, get, pull, extend, nack, ack: a job through its life', async () => {
     const dq = await start();
     const pushed = await dq.push({ id: 'a', body: btoa('{"n":1}'), contentType: 'text/x', delay: '10s' });
@@ -352,7 +350,7 @@ describe.skipIf(missing !== null)('dq.v1.Queue', () => {
   });
 });
 
-describe.skipIf(missing !== null)('mykit-delay', () => {
+describe.skipIf(isMissing)('mykit-delay', () => {
   it('the calls of a consumer have the results of the HTTP port', async () => {
     const dq = await start({ config: { 'compat.scopes': ['push', 'read', 'pull', 'operate'] } });
     const ok = (data = '') => ({ success: true, ...(data === '' ? {} : { data }), code: 200 });
@@ -431,7 +429,7 @@ describe.skipIf(missing !== null)('mykit-delay', () => {
   });
 });
 
-describe.skipIf(missing !== null)('the gRPC port', () => {
+describe.skipIf(isMissing)('the gRPC port', () => {
   const push = Buffer.from('0a056f72646572', 'hex');
 
   it('answers malformed calls, and goes on', async () => {

@@ -7,11 +7,24 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished } from 'vitest';
 import { runTool } from '../../scripts/services/server-process.ts';
-import { temporaryDirectory } from './sqlite-store.ts';
+import { runDirectory } from './services-setup.ts';
 
 const protos = resolve(import.meta.dirname, '../../proto');
 const files = ['dq/v1/queue', 'grpc/health/v1/health', 'io/mykit/delay/rpc/dubbo/mykit'];
 const mykit = 'io.mykit.delay.rpc.dubbo.MykitDelayDubboInterface';
+
+/** once for all tests of a file */
+let described: Promise<string> | null = null;
+
+/** What protoc makes of the .proto files. */
+function describe(): Promise<string> {
+  const path = join(runDirectory(), `grpc-descriptors-${process.pid}`);
+  const inputs = files.map((file) => `${file}.proto`);
+  described ??= runTool('protoc', [`--descriptor_set_out=${path}`, `-I${protos}`, ...inputs]).then(
+    () => path,
+  );
+  return described;
+}
 
 export interface GrpcAnswer {
   readonly code: string;
@@ -40,13 +53,8 @@ export interface GrpcClient {
 
 /** `retries`: the client repeats calls that are answered UNAVAILABLE. */
 export async function grpcClient(port: number, { retries = false } = {}): Promise<GrpcClient> {
-  const directory = temporaryDirectory();
-  onTestFinished(directory.remove);
-  const inputs = files.map((file) => `${file}.proto`);
-  const descriptors = join(directory.path, 'descriptors');
-  await runTool('protoc', [`--descriptor_set_out=${descriptors}`, `-I${protos}`, ...inputs]);
   const script = join(import.meta.dirname, 'grpc-client.py');
-  const args = [script, descriptors, `127.0.0.1:${port}`, retries ? 'retries' : ''];
+  const args = [script, await describe(), `127.0.0.1:${port}`, retries ? 'retries' : ''];
   const child = spawn('/usr/bin/python3', args, { stdio: ['pipe', 'pipe', 'inherit'] });
   const waiting = new Map<number, (answer: GrpcAnswer) => void>();
   createInterface({ input: child.stdout }).on('line', (line) => {

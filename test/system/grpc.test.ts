@@ -2,16 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { type GrpcClient, grpcClient } from '../support/grpc-client.ts';
 import { reload } from '../support/reloading.ts';
+import { lacks } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 const reloads = Number(process.env['DQ_GRPC_RELOADS'] ?? 1);
-const missing = await whyNotInstalled('grpc');
-if (missing !== null && process.env['DQ_TEST_REQUIRE'] === 'services')
-  throw new Error(`tests need grpc: ${missing}`);
+const isMissing = await lacks('grpc');
 
 async function start(): Promise<Daemon & { readonly client: GrpcClient; readonly grpcPort: number }> {
   const daemon = await startDaemon({ args: ['--grpc-port', '0', '--servers', '2'] });
@@ -61,7 +59,7 @@ async function storedIds(daemon: Daemon): Promise<string[]> {
   }
 }
 
-it.skipIf(missing !== null)('reloads under calls: none fails, and each push is stored once', async () => {
+it.skipIf(isMissing)('reloads under calls: none fails, and each push is stored once', async () => {
   const daemon = await start();
   const load = pushing(daemon.client);
   for (let n = 0; n < reloads; n++) {
@@ -80,23 +78,20 @@ it.skipIf(missing !== null)('reloads under calls: none fails, and each push is s
   expect(daemon.log('error')).toEqual([]);
 });
 
-it.skipIf(missing !== null)(
-  'kill -9 of a server: the client repeats its calls, and nothing doubles',
-  async () => {
-    const daemon = await start();
-    const load = pushing(await grpcClient(daemon.grpcPort, { retries: true }));
-    await until('pushes go on', () => load.pushed.length > 100);
-    for (const title of ['dq-server-0', 'dq-server-1']) {
-      const pid = daemon.pidOf(title);
-      process.kill(pid, 'SIGKILL');
-      await until('another server replaces it', () =>
-        daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
-      );
-      const before = load.pushed.length;
-      await until('pushes go on', () => load.pushed.length > before + 100);
-    }
-    const { pushed, failures } = await load.stop();
-    expect(failures).toEqual([]);
-    expect((await storedIds(daemon)).sort()).toEqual([...pushed].sort());
-  },
-);
+it.skipIf(isMissing)('kill -9 of a server: the client repeats its calls, and nothing doubles', async () => {
+  const daemon = await start();
+  const load = pushing(await grpcClient(daemon.grpcPort, { retries: true }));
+  await until('pushes go on', () => load.pushed.length > 100);
+  for (const title of ['dq-server-0', 'dq-server-1']) {
+    const pid = daemon.pidOf(title);
+    process.kill(pid, 'SIGKILL');
+    await until('another server replaces it', () =>
+      daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
+    );
+    const before = load.pushed.length;
+    await until('pushes go on', () => load.pushed.length > before + 100);
+  }
+  const { pushed, failures } = await load.stop();
+  expect(failures).toEqual([]);
+  expect((await storedIds(daemon)).sort()).toEqual([...pushed].sort());
+});

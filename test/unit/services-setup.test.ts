@@ -21,6 +21,6 @@ it.skipIf(process.getuid?.() !== 0)('services: names missing packages before it 
   const brokers = ['rabbitmq-server', 'erl', 'erl_call', 'activemq', 'java'];
   for (const name of [...servers, ...brokers, 'php', 'zsh', 'fish', 'chromium', 'protoc'])
     writeFileSync(join(directory, name), '');
-  // Python's packages are not in PATH.
+  // Modules of Python are not in PATH.
   expect(installLine() ?? '').toMatch(/^$|apt-get: protobuf-compiler, python3-grpcio \(/);
 });

@@ -3,7 +3,7 @@
 // fields. Pure.
 
 import type { ServiceDefinition } from '@grpc/grpc-js';
-import protobuf, { type Service, type Type } from 'protobufjs';
+import protobuf, { type Type } from 'protobufjs';
 import { DqError, invalidField } from '../../../core/errors.ts';
 
 /** A request message: absent members are not given; 64-bit numbers are digits, enums are names. */
@@ -13,8 +13,7 @@ export type ReadMessage = Message | DqError;
 
 /** `name`: with its package. */
 export function serviceOf(proto: string, name: string): ServiceDefinition {
-  const { root } = protobuf.parse(proto);
-  const service = root.lookupService(name).resolveAll() as Service;
+  const service = protobuf.parse(proto).root.resolveAll().lookupService(name);
   return Object.fromEntries(
     service.methodsArray.map((method) => {
       const request = method.resolvedRequestType as Type;
