@@ -12,6 +12,7 @@ const slow = [
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/{role,system}/compat-php.test.ts',
   'test/{role,system}/compat-http.test.ts',
+  'test/{role,system}/grpc.test.ts',
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
   'test/system/{bench,clocks,console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit,console-pull}.test.ts',
   'test/system/{console-failures,console-flows,console-looks,console-hostile-texts,console-keyboard,console-operations,console-secrets}.test.ts',
@@ -34,9 +35,9 @@ export default defineConfig(({ mode }) => {
     // As in the build: a script is the text of its file.
     plugins: [
       {
-        name: 'lua-as-text',
+        name: 'files-as-text',
         transform: (code: string, id: string) =>
-          id.endsWith('.lua') ? `export default ${JSON.stringify(code)}` : null,
+          /\.(lua|proto)$/.test(id) ? `export default ${JSON.stringify(code)}` : null,
       },
     ],
   };

@@ -33,7 +33,17 @@ const contents: Readonly<Record<Language, readonly (readonly [group: string, pag
     en: [
       [
         'Start',
-        ['getting-started', 'concepts', 'console', 'pushing', 'receiving', 'pulling', 'brokers', 'schedules'],
+        [
+          'getting-started',
+          'concepts',
+          'console',
+          'pushing',
+          'receiving',
+          'pulling',
+          'brokers',
+          'grpc',
+          'schedules',
+        ],
       ],
       ['Callbacks', ['retry-rules', 'signatures', 'dead-letters-alerts', 'guarantees']],
       [

@@ -1,6 +1,6 @@
 // Bundles src into dist/: one entry for the command line (`dq start` is the master), one for the workers, and
-// chunks that both share; the console's page into dist/console. .sql and .lua files become text. Writes
-// dist/version and dist/THIRD-PARTY-NOTICES.
+// chunks that both share; the console's page into dist/console. .sql, .lua and .proto files become text.
+// Writes dist/version and dist/THIRD-PARTY-NOTICES.
 // A finished build replaces dist/ by renames: a daemon that starts meanwhile never sees half of one.
 // Why a bundle: at each reload a worker imports its libraries in 100 ms from a bundle, in 500 ms from loose
 // modules. load.cjs loads its files, with the code that V8 compiled from them here.
@@ -40,7 +40,7 @@ const { metafile, outputFiles } = await build({
   chunkNames: '[name]-[hash]',
   metafile: true,
   write: false,
-  loader: { '.sql': 'text', '.lua': 'text' },
+  loader: { '.sql': 'text', '.lua': 'text', '.proto': 'text' },
   // Native modules: each finds its prebuilt binary beside its own files. The package carries them whole.
   external: bundleDependencies,
   define: { __DQ_VERSION__: JSON.stringify(version), __DQ_COMMIT__: JSON.stringify(currentCommit()) },

@@ -3,10 +3,10 @@
 
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, isAbsolute, join } from 'node:path';
 import { runTool } from './server-process.ts';
 
-export const serviceKinds = ['redis', 'mysql', 'rabbitmq', 'activemq'] as const;
+export const serviceKinds = ['redis', 'mysql', 'rabbitmq', 'activemq', 'grpc'] as const;
 export type ServiceKind = (typeof serviceKinds)[number];
 type ProgramKind = ServiceKind | 'php' | 'shells' | 'browser';
 
@@ -24,6 +24,11 @@ const needed: Readonly<
   activemq: { programs: ['activemq', 'java'], packages: ['activemq', 'default-jre-headless'] },
   // 3 MB. Go, the fifth language of src/manual/signatures.md, would be 80 MB.
   php: { programs: ['php'], packages: ['php-cli'] },
+  // 9 MB: a client of the C implementation of gRPC, and the compiler of its messages.
+  grpc: {
+    programs: ['protoc', '/usr/bin/python3', '/usr/lib/python3/dist-packages/grpc/__init__.py'],
+    packages: ['protobuf-compiler', 'python3-grpcio'],
+  },
   shells: { programs: ['zsh', 'fish'], packages: ['zsh', 'fish'] },
   // Its sandbox does not run as root; the font shows the Chinese page.
   browser: { programs: ['chromium'], packages: ['chromium', 'fonts-noto-cjk'] },
@@ -82,6 +87,7 @@ dpkg -s "$@" >/dev/null 2>&1 || install "$@" || { apt-get update; install "$@"; 
 
 /** mariadbd is in a directory of root's PATH. */
 export function findProgram(name: string): string | null {
+  if (isAbsolute(name)) return existsSync(name) ? name : null;
   const directories = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
   return directories.map((directory) => join(directory, name)).find((path) => existsSync(path)) ?? null;
 }

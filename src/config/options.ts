@@ -169,7 +169,15 @@ export const options = {
     defaultText: 'none',
     flag: '--sdmq-port',
   }),
-  'compat.host': text('127.0.0.1', 'Address of the ports for clients of other queues', {
+  'compat.grpc.port': port(
+    null,
+    'Port for gRPC: dq.v1.Queue, and clients of mykit-delay; 0 picks a free one',
+    {
+      defaultText: 'none',
+      flag: '--grpc-port',
+    },
+  ),
+  'compat.host': text('127.0.0.1', 'Address of the ports for gRPC and for clients of other queues', {
     flag: '--compat-host',
   }),
   'compat.allow': list([], 'CIDR ranges of the callers that these ports accept', {
@@ -331,11 +339,12 @@ type ValueOf<O> = O extends Option<infer T> ? T : never;
  *  all of it. */
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
 
-/** The protocols of other queues, each with the option of its port. */
+/** gRPC and the protocols of other queues, each with the option of its port. */
 export const compatPortOptions = {
   php: 'compat.php.port',
   ouqiang: 'compat.ouqiang.port',
   sdmq: 'compat.sdmq.port',
+  grpc: 'compat.grpc.port',
 } as const satisfies Readonly<Record<string, OptionName>>;
 export type CompatProtocol = keyof typeof compatPortOptions;
 

@@ -68,6 +68,7 @@ class Intake implements Role {
     // First: the port of a protocol that was switched on may be taken, and then nothing was accepted.
     await this.#compat.start();
     this.#url = urlOf(await this.#server.start());
+    this.#compat.begin();
   }
 
   /** The puller answers the requests that wait for jobs: the servers wait for their ends. */

@@ -62,11 +62,14 @@ const latenessBounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15,
 /** Up to sqliteLimits.groupItemsMax. */
 const itemBounds = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2000];
 
+const dialectVerbs = ['add', 'del', 'get', 'push', 'pop', 'finish', 'restore', 'clear'] as const;
+const grpcVerbs = ['batch', 'pull', 'ack', 'nack', 'extend'] as const;
 /** `other`: all of them, for requests that dq rejects. */
 const compatVerbs: Readonly<Record<string, readonly string[]>> = {
   php: ['add', 'del', 'get'],
   ouqiang: ['push', 'pop', 'get', 'del', 'finish'],
   sdmq: ['push', 'pop', 'del', 'finish', 'restore', 'clear'],
+  grpc: [...grpcVerbs, 'push', 'get', 'del', 'finish', 'restore', 'clear'],
 };
 
 export const metricDeclarations = {
@@ -78,10 +81,10 @@ export const metricDeclarations = {
     ['status', ['2xx', '3xx', '4xx', '5xx']],
   ]),
   dq_compat_requests_total: counter(
-    'Requests by the protocols of other queues; closed: the connection was closed without a reply',
+    'Requests by gRPC and by the protocols of other queues; closed: the connection was closed without a reply',
     [
-      ['protocol', ['php', 'ouqiang', 'sdmq']],
-      ['verb', ['add', 'del', 'get', 'push', 'pop', 'finish', 'restore', 'clear', 'other']],
+      ['protocol', ['php', 'ouqiang', 'sdmq', 'grpc']],
+      ['verb', [...dialectVerbs, ...grpcVerbs, 'other']],
       ['outcome', ['ok', 'fail', 'closed']],
     ],
     ([protocol = '', verb = '', outcome]) =>

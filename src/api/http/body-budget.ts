@@ -5,7 +5,6 @@
 // Invariant: bytes taken for a request are released exactly once: after its answer, its connection, or its
 // handler.
 
-import type { IncomingMessage } from 'node:http';
 import { apiLimits } from '../limits.ts';
 
 interface Held {
@@ -14,7 +13,8 @@ interface Held {
 }
 
 const heldKey = Symbol('held body');
-type Holder = IncomingMessage & { [heldKey]?: Held | undefined };
+/** a request of HTTP/1.1, or a stream of HTTP/2 */
+type Holder = object & { [heldKey]?: Held | undefined };
 
 export class BodyBudget {
   readonly #max: number;
@@ -30,7 +30,7 @@ export class BodyBudget {
 
   /** Takes `bytes` more for the body of this request. False, and nothing is taken, when the budget is used
    *  up. */
-  take(request: IncomingMessage, bytes: number): boolean {
+  take(request: object, bytes: number): boolean {
     if (bytes > this.free) return false;
     this.#held += bytes;
     const holder = request as Holder;
@@ -57,13 +57,13 @@ export function createBodyBudgets(batchBytes: number): BodyBudgets {
 }
 
 /** For a request that has its answer, or gets none. Repeating it has no effect. */
-export function releaseBody(request: IncomingMessage): void {
+export function releaseBody(request: object): void {
   takeOverBody(request)();
 }
 
 /** Makes the caller the owner of the body's bytes, because it uses the body even when the client has left.
  *  Returns the release function. */
-export function takeOverBody(request: IncomingMessage): () => void {
+export function takeOverBody(request: object): () => void {
   const holder = request as Holder;
   const held = holder[heldKey];
   if (held === undefined) return nothing;

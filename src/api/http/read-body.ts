@@ -81,7 +81,7 @@ function tooLarge({ bytes, option }: BodyLimit): DqError {
   return new DqError('body_too_large', `body: larger than ${bytes} bytes${name}`);
 }
 
-function budgetUsedUp(): DqError {
+export function budgetUsedUp(): DqError {
   return new DqError(
     'not_stored',
     'body: too many large bodies are arriving; nothing was stored, send the request again',

@@ -4,25 +4,25 @@
 
 import type { FastifyRequest } from 'fastify';
 import { type TUnsafe, Type } from 'typebox';
-import { catalogue, DqError } from '../../core/errors.ts';
+import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { grants } from '../../core/token.ts';
 import { topicFields, topicNamePattern } from '../../core/topic/fields.ts';
-import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
+import type { PushJob } from '../../ports/job-store.ts';
+import type { TopicBook } from '../../registry/topic-book.ts';
 import { acceptJob, isImport } from '../../use-cases/accept-job.ts';
 import { BatchFeeder } from '../../use-cases/batch-feeder.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
-import type { PushTicket } from '../../use-cases/push-queue.ts';
 import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../../use-cases/read-batch.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
-import { logRequest } from '../http/request-log.ts';
 import { mayTouch, rightsOf, topicRejection } from '../http/route-access.ts';
 import { closed, count, Problem, problems, reply, TopicName, text } from '../http/schemas.ts';
 import { traceOf } from '../http/trace-headers.ts';
-import { BatchItemResult, finishPush, rejectionOf } from './push-result.ts';
+import { PushBatch } from './push-batch.ts';
+import { BatchItemResult } from './push-result.ts';
 
 const textOrInteger = (description: string, example: string): TUnsafe<unknown> =>
   Type.Unsafe<unknown>({ type: ['string', 'integer'], description, examples: [example] });
@@ -147,11 +147,18 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
         const format = formatOf(request);
         const bytes = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
         const items = readBatch(bytes, format, config['limits.bodyBytes']);
-        const lookUpError = await lookUpTopics(context, items);
-        const batch = new Batch(context, items, (item) => jobOf(context, request, item, lookUpError));
+        const lookUpError = await lookUpTopics(context.role.topics, items);
+        const batch = new PushBatch<string>({
+          ...{ role: context.role, items },
+          jobOf: (item) => jobOf(context, request, item, lookUpError),
+          accepted: ({ status, members }) => `{"status":${status},${members}}`,
+          rejected: (error) => problemOf(error).bytes.toString(),
+          placed: ofItem,
+        });
         feeder.add(() => batch.next());
-        const results = await batch.settled;
-        return answer.header('content-type', 'application/json; charset=utf-8').send(results);
+        const { accepted, results } = await batch.settled;
+        const json = `{"accepted":${accepted},"failed":${results.length - accepted},"results":[${results.join(',')}]}`;
+        return answer.header('content-type', 'application/json; charset=utf-8').send(json);
       } finally {
         release();
       }
@@ -177,8 +184,8 @@ function formatOf(request: FastifyRequest): BatchFormat {
 
 /** Reads the registry once when a topic may be younger than this process's last read: a batch can name a
  *  thousand unknown topics. Returns why that failed, or null. */
-async function lookUpTopics(
-  { role: { topics } }: ApiContext,
+export async function lookUpTopics(
+  topics: Pick<TopicBook, 'get' | 'refresh'>,
   items: readonly (BatchPush | DqError)[],
 ): Promise<DqError | null> {
   if (items.every((item) => item instanceof DqError || topics.get(item.topic) !== undefined)) return null;
@@ -191,7 +198,7 @@ async function lookUpTopics(
   }
 }
 
-/** Never throws: Batch.next calls it wherever an earlier push is answered. */
+/** Never throws: PushBatch.next calls it wherever an earlier push is answered. */
 function jobOf(
   { role: { topics, log, clock }, suggestion }: ApiContext,
   request: FastifyRequest,
@@ -215,89 +222,5 @@ function jobOf(
     if (error instanceof DqError) return error;
     log.error('unhandled error in an item of a batch', error);
     return new DqError('not_stored', 'dq failed at this item; its error log has the cause');
-  }
-}
-
-/** Supplies its pushes one by one and collects the results; `settled` is the reply's text after the last
- *  one. */
-class Batch {
-  readonly settled: Promise<string>;
-  readonly #context: ApiContext;
-  readonly #items: readonly (BatchPush | DqError)[];
-  readonly #jobOf: (item: BatchPush) => PushJob | DqError;
-  readonly #results: string[];
-  readonly #since = performance.now();
-  #at = 0;
-  #open: number;
-  #accepted = 0;
-  #settle: (text: string) => void = () => {};
-
-  constructor(
-    context: ApiContext,
-    items: readonly (BatchPush | DqError)[],
-    toJob: (item: BatchPush) => PushJob | DqError,
-  ) {
-    this.#context = context;
-    this.#items = items;
-    this.#jobOf = toJob;
-    this.#results = new Array<string>(items.length);
-    this.#open = items.length;
-    this.settled = new Promise((resolve) => {
-      this.#settle = resolve;
-    });
-    if (items.length === 0) this.#finish();
-  }
-
-  /** The next valid push; records the results of invalid items before it. null at the end. */
-  next(): PushTicket | null {
-    for (;;) {
-      const index = this.#at;
-      const item = this.#items[index];
-      if (item === undefined) return null;
-      this.#at += 1;
-      if (item instanceof DqError) {
-        this.#reject(index, item, null);
-        continue;
-      }
-      const job = this.#jobOf(item);
-      if (!(job instanceof DqError)) return { job, settle: (outcome) => this.#complete(index, job, outcome) };
-      this.#reject(index, ofItem(job, index), item);
-    }
-  }
-
-  /** `item`: null for an unreadable one. */
-  #reject(index: number, error: DqError, item: BatchPush | null): void {
-    this.#context.role.metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
-    logRequest(this.#context.role.log, {
-      method: 'POST',
-      topic: item?.topic ?? null,
-      id: item?.request.id ?? null,
-      status: catalogue[error.code].status,
-      code: error.code,
-      version: null,
-      dueAt: null,
-      bytes: item?.request.body.length ?? 0,
-      ms: null,
-    });
-    this.#record(index, problemOf(error).bytes.toString());
-  }
-
-  #complete(index: number, job: PushJob, outcome: PushOutcome): void {
-    const result = finishPush(this.#context, job, outcome, this.#since);
-    if (result.ok) {
-      this.#accepted += 1;
-      this.#record(index, `{"status":${result.status},${result.members}}`);
-    } else this.#record(index, problemOf(ofItem(result.error, index)).bytes.toString());
-  }
-
-  #record(index: number, result: string): void {
-    this.#results[index] = result;
-    this.#open -= 1;
-    if (this.#open === 0) this.#finish();
-  }
-
-  #finish(): void {
-    const failed = this.#results.length - this.#accepted;
-    this.#settle(`{"accepted":${this.#accepted},"failed":${failed},"results":[${this.#results.join(',')}]}`);
   }
 }

@@ -152,7 +152,8 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
   context.pushes.add(new PendingPush(context, job, answer));
 }
 
-function backoffOf(text: string): unknown {
+/** Of a query, or of gRPC. Throws DqError. */
+export function backoffOf(text: string): unknown {
   try {
     return backoffJson(text);
   } catch {

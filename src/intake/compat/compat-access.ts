@@ -1,6 +1,7 @@
 // CompatAccess decides which addresses may call the ports for clients of other queues, and what they may do.
 // Their protocols have no credentials: the address identifies the caller. Those over HTTP also accept a
 // token, whose rights then apply.
+// dq's own service of gRPC also follows the rule of the HTTP API: once a token exists, each call needs one.
 
 import type { Socket } from 'node:net';
 import { bearerTokenOf } from '../../api/http/access.ts';
@@ -38,12 +39,27 @@ export class CompatAccess {
   }
 
   /** The rights of the token; null: unknown or expired. Throws DqError unavailable. */
-  rightsOf(authorization: string): Rights | null {
+  #rightsOf(authorization: string): Rights | null {
     const token = bearerTokenOf(authorization);
     const rights = token === null ? null : this.#tokens.rightsOf(token, digestOf(token));
     if (rights === null && this.#tokens.count === null)
       throw new DqError('unavailable', 'cannot read the access tokens; send the request again');
     return rights;
+  }
+
+  /** The rights of a call. `authorization`: undefined: the call has none. `asApi`: of dq's own service.
+   *  Throws DqError unauthorized or unavailable. */
+  admit(authorization: string | undefined, asApi = false): Rights {
+    if (authorization !== undefined) {
+      const rights = this.#rightsOf(authorization);
+      if (rights !== null) return rights;
+      throw new DqError('unauthorized', 'authorization: unknown or expired token; send Bearer dqk_…');
+    }
+    const { count } = this.#tokens;
+    if (!asApi || count === 0) return this.rights;
+    if (count === null)
+      throw new DqError('unavailable', 'cannot read the access tokens; send the request again');
+    throw new DqError('unauthorized', 'authorization: is required; send Bearer dqk_…');
   }
 
   /** Throws DqError forbidden. */

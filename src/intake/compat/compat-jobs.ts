@@ -27,10 +27,14 @@ export type CompatResult<T> =
   | { readonly kind: 'ok'; readonly value: T }
   | { readonly kind: 'failed' | 'unknown'; readonly error: DqError };
 
-/** A push as its protocol wrote it, for this topic. Throws DqError for an invalid one. */
+/** A push as its protocol wrote it, for this topic; without a mode it replaces. Throws DqError for an invalid
+ *  one. */
 export type ReadPush = (
   topic: PlainTopic,
-) => Pick<PushRequest, 'id' | 'delay' | 'at' | 'contentType' | 'body' | 'lease'>;
+) => Pick<PushRequest, 'id' | 'delay' | 'at' | 'contentType' | 'body'> & Partial<PushRequest>;
+
+/** JSON members of the reply of the HTTP API, without braces. */
+type PushMembers = string;
 
 export interface CompatJobsOptions {
   readonly role: RoleContext;
@@ -54,7 +58,7 @@ export class CompatJobs {
     name: string,
     id: string | null,
     read: ReadPush,
-    done: (result: CompatResult<null>) => void,
+    done: (result: CompatResult<PushMembers>) => void,
     rights?: Rights,
   ): void {
     const { role, access, findTopic = (wanted) => topicOfPush(role.topics, wanted) } = this.#options;
@@ -79,11 +83,21 @@ export class CompatJobs {
   }
 
   /** `push` as a promise, with the rights of a caller. Never rejects. */
-  pushed(name: string, id: string, read: ReadPush, rights: Rights): Promise<CompatResult<null>> {
+  pushed(
+    name: string,
+    id: string | null,
+    read: ReadPush,
+    rights: Rights,
+  ): Promise<CompatResult<PushMembers>> {
     return new Promise((resolve) => this.push(name, id, read, resolve, rights));
   }
 
-  #store(topic: PlainTopic, read: ReadPush, since: number, done: (result: CompatResult<null>) => void): void {
+  #store(
+    topic: PlainTopic,
+    read: ReadPush,
+    since: number,
+    done: (result: CompatResult<PushMembers>) => void,
+  ): void {
     const { role, pushes, via } = this.#options;
     const request = { mode: 'replace', inQuery: false, isLiteral: true, ...read(topic) } as const;
     const most = role.config['limits.bodyBytes'];
@@ -94,23 +108,26 @@ export class CompatJobs {
       job,
       settle(outcome: PushOutcome) {
         const reply = finishPush({ role }, job, outcome, since, via);
-        done(reply.ok ? { kind: 'ok', value: null } : failure(reply.error));
+        done(reply.ok ? { kind: 'ok', value: reply.members } : failure(reply.error));
       },
     });
   }
 
-  /** ok with false: no such job. Never rejects. */
-  async cancel({ topic, id }: JobKey): Promise<CompatResult<boolean>> {
+  /** ok with null: no such job. Never rejects. */
+  async cancel(
+    { topic, id }: JobKey,
+    rights?: Rights,
+  ): Promise<CompatResult<{ readonly inFlight: boolean } | null>> {
     const { role, access } = this.#options;
     const since = performance.now();
     try {
       checkKey({ topic, id });
-      access.require('push', topic);
+      access.require('push', topic, rights);
       const cancelled = await cancelJob(role.store.jobs, { topic, id });
       if (cancelled !== null) role.counters.add(topic, 'cancelled');
       const absent = new DqError('job_not_found', 'no such job, or the job has ended');
       this.#log('DELETE', { topic, id }, since, cancelled === null ? absent : null);
-      return { kind: 'ok', value: cancelled !== null };
+      return { kind: 'ok', value: cancelled };
     } catch (thrown) {
       const error = this.errorOf(thrown);
       this.#log('DELETE', { topic, id }, since, error);

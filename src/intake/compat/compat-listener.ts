@@ -1,5 +1,5 @@
-// CompatListener is the contract of a server for clients of one other queue. Its maker gets what all of them
-// share.
+// CompatListener is the contract of a server for gRPC or for clients of one other queue. Its maker gets what
+// all of them share.
 
 import type { Server } from 'node:net';
 import type { FrontTimes } from '../../api/http/http-front.ts';
@@ -12,6 +12,8 @@ import type { CompatTimes } from './limits.ts';
 
 export interface CompatListener {
   readonly server: Server;
+  /** Called when the API serves requests; a listener without it serves from the first connection on. */
+  begin?(): void;
   /** requests without a reply */
   inFlight(): number;
   /** Accepts no connection any more, finishes requests, ends connections. Never rejects. */

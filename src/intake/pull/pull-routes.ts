@@ -17,19 +17,21 @@ import {
   topicParam,
   Version,
 } from '../../api/http/schemas.ts';
-import { bodyJson, traceJson } from '../../api/routes/job-json.ts';
-import { webhookIdOf } from '../../core/delivery.ts';
-import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
-import { catalogue, DqError, type ErrorCode, invalidField } from '../../core/errors.ts';
-import { optionsIn, withOptions } from '../../core/extension.ts';
+import { bodyJson } from '../../api/routes/job-json.ts';
+import { formatDuration } from '../../core/duration.ts';
+import { catalogue, DqError, invalidField } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts';
-import type { Topic } from '../../core/topic/topic.ts';
-import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { pullLimits } from './limits.ts';
+import {
+  PullCalls,
+  type PullTopic,
+  type LeaseResult as Result,
+  readLeaseLength,
+  readWait,
+} from './pull-calls.ts';
 import { pullForClient } from './pull-for-client.ts';
-import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
-import type { PulledJob, Puller } from './puller.ts';
+import type { PulledLeases } from './pulled-leases.ts';
+import type { Puller } from './puller.ts';
 
 const tags = ['pull'];
 const Lease = text('opaque; give it to ack, nack or extend', 'WyJvcmRlci5jbG9zZSIsIjQ3MTEiXQ');
@@ -199,6 +201,7 @@ export function pullRoutes(
   { role, suggestion }: ApiContext,
   { puller, leases }: { readonly puller: Puller; readonly leases: PulledLeases },
 ): void {
+  const calls = new PullCalls(role, leases);
   const access = { scope: 'pull', topics: 'handler' } as const;
   api.post(
     '/v1/topics/:topic/pull',
@@ -214,123 +217,56 @@ export function pullRoutes(
     return pull(request, answer, { topics: [...new Set(topics)], max, wait, lease });
   });
   api.post('/v1/leases/ack', { schema: ackSchema, config: { access } }, (request) =>
-    each(request, request.body.leases, (mine) => leases.ack(mine)),
+    calls.ack(request.body.leases, touchedBy(request)).then(resultsJson),
   );
   api.post('/v1/leases/nack', { schema: nackSchema, config: { access } }, (request) => {
     const { leases: given, delay, reason = '', dead = false, release = false } = request.body;
-    if (release && (dead || delay !== undefined || reason !== ''))
-      throw invalidField(
-        'release',
-        'counts no attempt, so it takes no delay, reason or dead; leave them out',
-      );
-    if (dead && delay !== undefined)
-      throw invalidField('delay', 'a dead letter has no further attempt; leave out delay or dead');
-    const delayMs = delay === undefined ? null : readDuration('delay', delay, 0, limits.delayMsMax);
-    const isDead = dead;
-    return each(request, given, (mine) =>
-      release ? leases.release(mine) : leases.nack(mine, { delayMs, reason, isDead }),
-    );
+    return calls.nack(given, touchedBy(request), { delay, reason, dead, release }).then(resultsJson);
   });
   api.post('/v1/leases/extend', { schema: extendSchema, config: { access } }, (request) => {
     const { leases: given, for: length } = request.body;
-    const leaseMs = readDuration('for', length, limits.pullLeaseMsMin, limits.pullLeaseMsMax);
-    return each(request, given, (mine) => leases.extend(mine, leaseMs));
+    return calls.extend(given, touchedBy(request), length, 'for').then(resultsJson);
   });
 
   async function pull(request: FastifyRequest, answer: FastifyReply, given: Given): Promise<object> {
-    const waitMs = given.wait === undefined ? 0 : readDuration('wait', given.wait, 0, pullLimits.waitMsMax);
-    const leaseMs =
-      given.lease === undefined
-        ? null
-        : readDuration('lease', given.lease, limits.pullLeaseMsMin, limits.pullLeaseMsMax);
+    const waitMs = readWait(given.wait);
+    const leaseMs = readLeaseLength(given.lease);
     const topics = await Promise.all(given.topics.map((name) => pullTopic(request, name)));
     const pulled = await pullForClient(puller, request.raw.socket, {
       ...{ topics: given.topics, max: given.max, waitMs, leaseMs },
     });
     const topicOf = new Map(topics.map((topic) => [topic.topic, topic]));
     answer.header('cache-control', 'no-store');
-    return { items: pulled.map((one) => jobJson(one, topicOf.get(one.job.topic))) };
+    return {
+      items: pulled.map((one) => ({
+        ...calls.pulled(one, topicOf.get(one.job.topic)),
+        ...bodyJson(one.job.body),
+      })),
+    };
   }
 
   /** Throws DqError topic_not_found or topic_not_pull. */
-  async function pullTopic(request: FastifyRequest, name: string): Promise<PullTopic> {
-    const topic = role.topics.get(name) ?? (await role.topics.lookUp(name));
-    if (topic === undefined) throw suggestion.added(topicNotFound(name), (near) => mayTouch(request, near));
-    if (topic.delivery === 'pull') return topic;
-    throw new DqError(
-      'topic_not_pull',
-      `topic ${name}: dq calls its callback URL; change delivery to pull first`,
-    );
-  }
-
-  function jobJson({ job, pulledAt }: PulledJob, pulled: PullTopic | undefined): object {
-    const { topic, id, version, failures, dueAt, acceptedAt, contentType, body, leaseMs, extension } = job;
-    const lease: PulledLease = { topic, id, version, token: job.token, failures, dueAt, extension };
-    const options = optionsIn(extension);
-    const { maxAttempts = 0 } = pulled === undefined ? {} : withOptions(pulled, options);
-    leases.pulled(lease);
-    return {
-      ...{ topic, id, version: String(version), webhookId: webhookIdOf(job), lease: leaseText(lease) },
-      leaseUntil: formatInstant(pulledAt + leaseMs),
-      ...{
-        attempt: failures + 1,
-        maxAttempts,
-        dueAt: formatInstant(dueAt),
-        createdAt: formatInstant(acceptedAt),
-      },
-      ...(options.trace === undefined ? {} : traceJson(options.trace)),
-      ...{ contentType, ...bodyJson(body) },
-    };
+  function pullTopic(request: FastifyRequest, name: string): Promise<PullTopic> {
+    return calls.topic(name).catch((error: unknown) => {
+      if (!(error instanceof DqError && error.code === 'topic_not_found')) throw error;
+      throw suggestion.added(error, (near) => mayTouch(request, near));
+    });
   }
 }
 
-type PullTopic = Pick<Topic, 'topic' | 'maxAttempts' | 'backoff'>;
+const touchedBy = (request: FastifyRequest) => (topic: string) => mayTouch(request, topic);
 
-/** Applies `act` to the leases of topics that the caller may touch; the others are answered 403. */
-async function each(
-  request: FastifyRequest,
-  texts: readonly string[],
-  act: (leases: readonly PulledLease[]) => Promise<readonly LeaseOutcome[]>,
-): Promise<object> {
-  const leases = texts.map((given, n) => {
-    const lease = readLease(given);
-    if (lease === null)
-      throw invalidField(`leases[${n}]`, 'invalid lease; give the text of a pulled job unchanged');
-    return lease;
-  });
-  const mine = leases.filter(({ topic }) => mayTouch(request, topic));
-  const outcomes = mine.length === 0 ? [] : await act(mine);
-  const results = new Map(mine.map((lease, n) => [lease, resultOf(outcomes[n])]));
-  return { results: leases.map((lease) => results.get(lease) ?? rejected('forbidden')) };
+function resultsJson(results: readonly Result[]): object {
+  return {
+    results: results.map(({ code, leaseUntil }) => {
+      if (code !== undefined) return { status: catalogue[code].status, code };
+      return { status: 200, ...(leaseUntil === undefined ? {} : { leaseUntil }) };
+    }),
+  };
 }
-
-function resultOf(outcome: LeaseOutcome | undefined): object {
-  switch (outcome?.kind) {
-    case 'lease_lost':
-      return rejected('lease_lost');
-    case 'not_stored':
-      return rejected('not_stored');
-    case 'unknown':
-    case undefined:
-      return rejected('unknown');
-    case 'extended':
-      return { status: 200, leaseUntil: formatInstant(outcome.until) };
-    default:
-      return { status: 200 };
-  }
-}
-
-const rejected = (code: ErrorCode): object => ({ status: catalogue[code].status, code });
 
 function readMax(given: string): number {
   const max = /^\d{1,3}$/.test(given) ? Number(given) : 0;
   if (max >= 1 && max <= pullLimits.jobsMax) return max;
   throw invalidField('max', `must be a whole number from 1 to ${pullLimits.jobsMax}`);
-}
-
-function readDuration(field: string, given: unknown, minMs: number, maxMs: number): number {
-  const parsed = parseDuration(given);
-  if (!parsed.ok) throw invalidField(field, parsed.message);
-  if (parsed.value >= minMs && parsed.value <= maxMs) return parsed.value;
-  throw invalidField(field, `must be from ${formatDuration(minMs)} to ${formatDuration(maxMs)}`);
 }

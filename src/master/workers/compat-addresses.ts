@@ -11,8 +11,14 @@ const names: Readonly<Record<CompatProtocol, string>> = {
   php: 'php-delayqueue',
   ouqiang: 'ouqiang/delay-queue',
   sdmq: 'sdmq, mykit-delay',
+  grpc: 'gRPC',
 };
-const schemes: Readonly<Record<CompatProtocol, string>> = { php: 'tcp', ouqiang: 'http', sdmq: 'http' };
+const schemes: Readonly<Record<CompatProtocol, string>> = {
+  php: 'tcp',
+  ouqiang: 'http',
+  sdmq: 'http',
+  grpc: 'http',
+};
 const wildcards: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 /** `host`: as configured; a wildcard becomes an address that programs of this machine can call. */

@@ -126,10 +126,7 @@ export class HttpListener implements CompatListener {
       throw new DqError('forbidden', 'dq rejects requests of web pages here');
     if (host !== undefined && isThisMachine(socket) && !isDirect(host))
       throw new DqError('forbidden', 'host: must be an IP address or localhost');
-    if (authorization === undefined) return this.#access.rights;
-    const rights = this.#access.rightsOf(authorization);
-    if (rights === null) throw new DqError('unauthorized', 'authorization: unknown or expired token');
-    return rights;
+    return this.#access.admit(authorization);
   }
 
   /** Closes the connection: the request was not read to its end. */

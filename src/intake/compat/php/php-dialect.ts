@@ -75,7 +75,9 @@ export class PhpDialect {
       case 'del':
         void this.#jobs
           .cancel({ topic, id: id ?? '' })
-          .then((result) => answer(replyOf(result, (isCancelled) => (isCancelled ? succeeded : failed))));
+          .then((result) =>
+            answer(replyOf(result, (cancelled) => (cancelled === null ? failed : succeeded))),
+          );
         break;
       case 'get':
         void this.#jobs

@@ -1,0 +1,263 @@
+// GrpcListener serves gRPC over cleartext HTTP/2: admission, memory of requests, draining. The services know
+// messages and methods.
+// Invariants: a call that dq has begun is answered, also in a drain. A call that arrives after the GOAWAY has
+// no effect, and its client knows that. dq closes a connection only after its client has confirmed the
+// GOAWAY: the reset of a connection with unread bytes could overtake it.
+// No check against web pages: browsers speak HTTP/2 only over TLS.
+
+import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
+import { createServer, type Server, type Socket } from 'node:net';
+import {
+  type ConnectionInjector,
+  Server as GrpcServer,
+  logVerbosity,
+  type Metadata,
+  ServerCredentials,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerUnaryCall,
+  setLogVerbosity,
+} from '@grpc/grpc-js';
+import queueProto from '../../../../proto/dq/v1/queue.proto';
+import healthProto from '../../../../proto/grpc/health/v1/health.proto';
+import mykitProto from '../../../../proto/io/mykit/delay/rpc/dubbo/mykit.proto';
+import { BodyBudget, releaseBody } from '../../../api/http/body-budget.ts';
+import { budgetUsedUp } from '../../../api/http/read-body.ts';
+import { DqError, invalidField } from '../../../core/errors.ts';
+import { limits } from '../../../core/limits.ts';
+import { noRights, type Rights } from '../../../core/token.ts';
+import type { RoleContext } from '../../../process/role.ts';
+import { orAfter } from '../../../runtime/timeout.ts';
+import type { CompatAccess } from '../compat-access.ts';
+import { CompatJobs } from '../compat-jobs.ts';
+import type { CompatListener, CompatParts } from '../compat-listener.ts';
+import { compatLimits } from '../limits.ts';
+import { HealthService } from './health-service.ts';
+import { grpcLimits } from './limits.ts';
+import { type ReadMessage, serviceOf } from './messages.ts';
+import type { GrpcMethod, GrpcMethods, GrpcVerb } from './method.ts';
+import { MykitService } from './mykit-service.ts';
+import { QueueService } from './queue-service.ts';
+import { statusOf } from './status.ts';
+
+const queueName = 'dq.v1.Queue';
+const mykitName = 'io.mykit.delay.rpc.dubbo.MykitDelayDubboInterface';
+const healthName = 'grpc.health.v1.Health';
+
+export class GrpcListener implements CompatListener {
+  readonly server: Server;
+  readonly #role: RoleContext;
+  readonly #access: CompatAccess;
+  readonly #jobs: CompatJobs;
+  readonly #grpc: GrpcServer;
+  readonly #injector: ConnectionInjector;
+  readonly #health = new HealthService([queueName, mykitName]);
+  readonly #bodies: BodyBudget;
+  readonly #requestMs: number;
+  /** of the calls under way */
+  readonly #rights = new WeakMap<Metadata, Rights>();
+  /** of connections with a call, now or earlier */
+  readonly #sessions = new Set<ServerHttp2Session>();
+  /** connections before begin(); null afterwards */
+  #early: Socket[] | null = [];
+  #inFlight = 0;
+  #isDraining = false;
+  #drained: Promise<void> | null = null;
+
+  constructor(parts: CompatParts) {
+    const { role, pushes, access, frontTimes } = parts;
+    this.#role = role;
+    this.#access = access;
+    this.#jobs = new CompatJobs({ role, pushes, access, via: 'grpc' });
+    this.#requestMs = (frontTimes ?? limits).requestTimeoutMs;
+    const messageBytesMax = Math.max(
+      role.config['limits.bodyBytes'] + compatLimits.pushBytesMore,
+      role.config['limits.batchBytes'],
+    );
+    this.#bodies = new BodyBudget(Math.max(compatLimits.bodiesHeldBytesMax, messageBytesMax));
+    // Its own lines go to stderr; each failure is also the status of a call.
+    setLogVerbosity(logVerbosity.NONE);
+    this.#grpc = new GrpcServer({
+      'grpc.max_receive_message_length': messageBytesMax,
+      'grpc.max_concurrent_streams': grpcLimits.streamsMax,
+      'grpc.max_connection_idle_ms': compatLimits.idleMs,
+      'grpc.keepalive_time_ms': compatLimits.keepAliveMs,
+      'grpc.keepalive_timeout_ms': grpcLimits.pingTimeoutMs,
+      'grpc.enable_channelz': 0,
+      interceptors: [(method, call) => this.#onCall(method.path, method.responseStream, call)],
+    });
+    this.#add(queueProto, queueName, new QueueService(parts).methods);
+    this.#add(mykitProto, mykitName, new MykitService(parts).methods);
+    this.#grpc.addService(serviceOf(healthProto, healthName), this.#health.implementation);
+    this.#injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
+    // Not the library's own port: this one is opened as the other ports are, and counts its connections.
+    this.server = createServer({ noDelay: true, pauseOnConnect: true }, (socket) => {
+      if (this.#early === null) this.#serve(socket);
+      else this.#early.push(socket);
+    });
+    this.server.maxConnections = compatLimits.connectionsMax;
+  }
+
+  begin(): void {
+    const early = this.#early ?? [];
+    this.#early = null;
+    for (const socket of early) this.#serve(socket);
+  }
+
+  #serve(socket: Socket): void {
+    this.#injector.injectConnection(socket);
+    // Until now dq has read nothing, so a client that left has caused no error event, which had no listener.
+    socket.resume();
+  }
+
+  inFlight(): number {
+    return this.#inFlight;
+  }
+
+  drain(deadlineMs: number): Promise<void> {
+    this.#drained ??= this.server.listening ? this.#end(deadlineMs) : Promise.resolve();
+    return this.#drained;
+  }
+
+  async #end(deadlineMs: number): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    this.#isDraining = true;
+    this.#health.drain();
+    const told = [...this.#sessions].map((session) => announceEnd(session));
+    await orAfter(deadlineMs / 2, Promise.all(told), undefined);
+    this.#injector.drain(deadlineMs / 2);
+    await closed;
+    this.#grpc.forceShutdown();
+  }
+
+  #add(proto: string, name: string, methods: GrpcMethods): void {
+    const answers = Object.entries(methods).map(
+      ([method, definition]) =>
+        [
+          method,
+          (call: ServerUnaryCall<ReadMessage, object>, answer: Answer) =>
+            void this.#answer(definition, call, answer),
+        ] as const,
+    );
+    this.#grpc.addService(serviceOf(proto, name), Object.fromEntries(answers));
+  }
+
+  /** Never rejects. */
+  async #answer(
+    { verb, execute, isOk = () => true }: GrpcMethod,
+    call: ServerUnaryCall<ReadMessage, object>,
+    answer: Answer,
+  ): Promise<void> {
+    const { request, metadata } = call;
+    try {
+      if (request instanceof DqError) throw request;
+      const rights = this.#rights.get(metadata);
+      if (rights === undefined) throw new Error('call without an access check');
+      const reply = await execute(request, {
+        ...{ rights, metadata, leftMs: Number(call.getDeadline()) - Date.now() },
+        onCancelled: (listener) => {
+          if (call.cancelled) listener();
+          else call.once('cancelled', listener);
+        },
+      });
+      this.#count(verb, isOk(reply));
+      answer(null, reply);
+    } catch (thrown) {
+      this.#count(verb, false);
+      const isRepeatable = verb !== 'push' || (!(request instanceof DqError) && request['id'] !== undefined);
+      answer(statusOf(this.#jobs.errorOf(thrown), isRepeatable));
+    }
+  }
+
+  /** Before dq reads the message. */
+  #onCall(path: string, isStream: boolean, call: ServerInterceptingCallInterface): ServerInterceptingCall {
+    const { stream, incomingEncoding } = call as unknown as InnerCall;
+    const { session } = stream;
+    if (session !== undefined) this.#know(session as ServerHttp2Session);
+    const reject = (error: DqError) => call.sendStatus(statusOf(error));
+    const timer = setTimeout(
+      () => reject(new DqError('unavailable', 'the request arrived too slowly; send it again')),
+      this.#requestMs,
+    );
+    // A health check that waits has its answer.
+    const weight = isStream ? 0 : 1;
+    this.#inFlight += weight;
+    stream.once('close', () => {
+      clearTimeout(timer);
+      releaseBody(stream);
+      this.#inFlight -= weight;
+    });
+    stream.on('data', ({ length }: Buffer) => {
+      if (!stream.closed && !this.#bodies.take(stream, length)) reject(budgetUsedUp());
+    });
+    return new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          onReceiveMetadata: (metadata, accept) => {
+            try {
+              this.#rights.set(metadata, this.#admit(path, metadata, call));
+              if (incomingEncoding !== 'identity')
+                throw invalidField('grpc-encoding', 'not supported; send the messages uncompressed');
+              accept(metadata);
+            } catch (thrown) {
+              this.#count('other', false);
+              reject(this.#jobs.errorOf(thrown));
+            }
+          },
+          onReceiveHalfClose: (accept) => {
+            clearTimeout(timer);
+            accept();
+          },
+        }),
+    });
+  }
+
+  /** Throws DqError. */
+  #admit(path: string, metadata: Metadata, call: ServerInterceptingCallInterface): Rights {
+    const { remoteAddress = '', localAddress = '' } = call.getConnectionInfo();
+    const refusal = this.#access.refuses({ remoteAddress, localAddress });
+    if (refusal !== null) throw new DqError('forbidden', refusal);
+    if (path.startsWith(`/${healthName}/`)) return noRights;
+    const [authorization, ...more] = metadata.get('authorization').map(String);
+    if (more.length > 0) throw invalidField('authorization', 'given twice; give it once');
+    return this.#access.admit(authorization, path.startsWith(`/${queueName}/`));
+  }
+
+  #know(session: ServerHttp2Session): void {
+    if (this.#sessions.has(session)) return;
+    this.#sessions.add(session);
+    session.once('close', () => this.#sessions.delete(session));
+    if (this.#isDraining) void announceEnd(session);
+  }
+
+  #count(verb: GrpcVerb | 'other', isOk: boolean): void {
+    this.#role.metrics.count('dq_compat_requests_total', 1, 'grpc', verb, isOk ? 'ok' : 'fail');
+  }
+}
+
+type Answer = (error: object | null, reply?: object) => void;
+
+/** Private members of the library's call: the bytes of a request that is not complete are known to its stream
+ *  alone, and the header grpc-encoding to no interceptor. */
+interface InnerCall {
+  readonly stream: ServerHttp2Stream;
+  readonly incomingEncoding: string;
+}
+
+/** Names the last call that dq takes: clients open the others on another connection. The reply to the ping
+ *  comes after all that the client sent before it knew, which HTTP/2 discards; then dq ends the connection
+ *  with the last call. Never rejects. */
+function announceEnd(session: ServerHttp2Session): Promise<void> {
+  return new Promise((resolve) => {
+    session.once('close', resolve);
+    if (session.destroyed || session.closed) {
+      resolve();
+      return;
+    }
+    session.goaway();
+    session.ping(() => {
+      session.close();
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,14 @@
+// grpcLimits: the fixed bounds of the gRPC port, each with its reason.
+
+export const grpcLimits = {
+  /** Calls of one connection at once: each call that waits for jobs is one. */
+  streamsMax: 1_000,
+  /** A client that does not answer a ping within this time has vanished; its calls are cancelled. */
+  pingTimeoutMs: 20_000,
+  /** Bodies of one pull: clients of gRPC accept 4 MiB unless they are configured. */
+  replyBytesMax: 3 * 1024 * 1024,
+  /** A wait ends this much before the deadline of the call, so that its jobs reach the client in time. */
+  deadlineSpareMs: 500,
+  /** Health checks that wait for a change, per server. */
+  watchersMax: 1_000,
+} as const;

@@ -1,0 +1,167 @@
+// PullCalls executes the calls of pull clients: pull, and ack, nack, extend of leases. The routes of the API
+// and gRPC share it. Knows no transport.
+
+import { traceJson } from '../../api/routes/job-json.ts';
+import { webhookIdOf } from '../../core/delivery.ts';
+import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
+import { DqError, type ErrorCode, invalidField } from '../../core/errors.ts';
+import { optionsIn, withOptions } from '../../core/extension.ts';
+import { limits } from '../../core/limits.ts';
+import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts';
+import type { Topic } from '../../core/topic/topic.ts';
+import type { RoleContext } from '../../process/role.ts';
+import { topicNotFound } from '../../use-cases/change-topic.ts';
+import { pullLimits } from './limits.ts';
+import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
+import type { PulledJob } from './puller.ts';
+
+export type PullTopic = Pick<Topic, 'topic' | 'maxAttempts' | 'backoff'>;
+export type MayTouch = (topic: string) => boolean;
+
+/** What a lease became. `code`: why the call did not apply; absent: done. `leaseUntil`: of an extended one,
+ *  RFC 3339. */
+export interface LeaseResult {
+  readonly code?: ErrorCode;
+  readonly leaseUntil?: string;
+}
+
+export interface NackInput {
+  /** duration; undefined: the backoff of the topic */
+  readonly delay: unknown;
+  readonly reason: string;
+  readonly dead: boolean;
+  readonly release: boolean;
+}
+
+export class PullCalls {
+  readonly #role: Pick<RoleContext, 'topics'>;
+  readonly #leases: PulledLeases;
+
+  constructor(role: Pick<RoleContext, 'topics'>, leases: PulledLeases) {
+    this.#role = role;
+    this.#leases = leases;
+  }
+
+  /** Throws DqError topic_not_found or topic_not_pull. */
+  async topic(name: string): Promise<PullTopic> {
+    const { topics } = this.#role;
+    const topic = topics.get(name) ?? (await topics.lookUp(name));
+    if (topic === undefined) throw topicNotFound(name);
+    if (topic.delivery === 'pull') return topic;
+    throw new DqError(
+      'topic_not_pull',
+      `topic ${name}: dq calls its callback URL; change delivery to pull first`,
+    );
+  }
+
+  /** The members of a pulled job without its body. Counts its lateness. */
+  pulled({ job, pulledAt }: PulledJob, topic: PullTopic | undefined) {
+    const { id, version, failures, dueAt, acceptedAt, contentType, leaseMs, extension } = job;
+    const lease: PulledLease = {
+      topic: job.topic,
+      id,
+      version,
+      token: job.token,
+      failures,
+      dueAt,
+      extension,
+    };
+    const options = optionsIn(extension);
+    const { maxAttempts = 0 } = topic === undefined ? {} : withOptions(topic, options);
+    this.#leases.pulled(lease);
+    return {
+      ...{ topic: job.topic, id, version: String(version) },
+      ...{ webhookId: webhookIdOf(job), lease: leaseText(lease) },
+      leaseUntil: formatInstant(pulledAt + leaseMs),
+      ...{ attempt: failures + 1, maxAttempts },
+      ...{ dueAt: formatInstant(dueAt), createdAt: formatInstant(acceptedAt) },
+      ...(options.trace === undefined ? {} : traceJson(options.trace)),
+      contentType,
+    };
+  }
+
+  ack(texts: readonly string[], mayTouch: MayTouch): Promise<readonly LeaseResult[]> {
+    return each(texts, mayTouch, (mine) => this.#leases.ack(mine));
+  }
+
+  /** Throws DqError for values that do not go together. */
+  nack(
+    texts: readonly string[],
+    mayTouch: MayTouch,
+    { delay, reason, dead, release }: NackInput,
+  ): Promise<readonly LeaseResult[]> {
+    if (release && (dead || delay !== undefined || reason !== ''))
+      throw invalidField(
+        'release',
+        'counts no attempt, so it takes no delay, reason or dead; leave them out',
+      );
+    if (dead && delay !== undefined)
+      throw invalidField('delay', 'a dead letter has no further attempt; leave out delay or dead');
+    const delayMs = delay === undefined ? null : readDuration('delay', delay, 0, limits.delayMsMax);
+    return each(texts, mayTouch, (mine) =>
+      release ? this.#leases.release(mine) : this.#leases.nack(mine, { delayMs, reason, isDead: dead }),
+    );
+  }
+
+  /** `field`: the name of the length in the protocol of the caller. */
+  extend(
+    texts: readonly string[],
+    mayTouch: MayTouch,
+    length: unknown,
+    field: string,
+  ): Promise<readonly LeaseResult[]> {
+    const leaseMs = readDuration(field, length, limits.pullLeaseMsMin, limits.pullLeaseMsMax);
+    return each(texts, mayTouch, (mine) => this.#leases.extend(mine, leaseMs));
+  }
+}
+
+/** Milliseconds; undefined: at once. Throws DqError. */
+export function readWait(given: unknown): number {
+  return given === undefined ? 0 : readDuration('wait', given, 0, pullLimits.waitMsMax);
+}
+
+/** null: that of the topic. Throws DqError. */
+export function readLeaseLength(given: unknown): number | null {
+  if (given === undefined) return null;
+  return readDuration('lease', given, limits.pullLeaseMsMin, limits.pullLeaseMsMax);
+}
+
+function readDuration(field: string, given: unknown, minMs: number, maxMs: number): number {
+  const parsed = parseDuration(given);
+  if (!parsed.ok) throw invalidField(field, parsed.message);
+  if (parsed.value >= minMs && parsed.value <= maxMs) return parsed.value;
+  throw invalidField(field, `must be from ${formatDuration(minMs)} to ${formatDuration(maxMs)}`);
+}
+
+/** Applies `act` to the leases of topics that the caller may touch; the others are forbidden. */
+async function each(
+  texts: readonly string[],
+  mayTouch: MayTouch,
+  act: (leases: readonly PulledLease[]) => Promise<readonly LeaseOutcome[]>,
+): Promise<readonly LeaseResult[]> {
+  const leases = texts.map((given, n) => {
+    const lease = readLease(given);
+    if (lease === null)
+      throw invalidField(`leases[${n}]`, 'invalid lease; give the text of a pulled job unchanged');
+    return lease;
+  });
+  const mine = leases.filter(({ topic }) => mayTouch(topic));
+  const outcomes = mine.length === 0 ? [] : await act(mine);
+  const results = new Map(mine.map((lease, n) => [lease, resultOf(outcomes[n])]));
+  return leases.map((lease) => results.get(lease) ?? { code: 'forbidden' });
+}
+
+function resultOf(outcome: LeaseOutcome | undefined): LeaseResult {
+  switch (outcome?.kind) {
+    case 'lease_lost':
+    case 'not_stored':
+      return { code: outcome.kind };
+    case 'unknown':
+    case undefined:
+      return { code: 'unknown' };
+    case 'extended':
+      return { leaseUntil: formatInstant(outcome.until) };
+    default:
+      return {};
+  }
+}
