@@ -9,7 +9,7 @@ import { onTestFinished } from 'vitest';
 import { runTool } from '../../scripts/services/server-process.ts';
 import { runDirectory } from './services-setup.ts';
 
-const protos = resolve(import.meta.dirname, '../../proto');
+const protos = resolve(import.meta.dirname, '../../src/proto');
 const files = ['dq/v1/queue', 'grpc/health/v1/health', 'io/mykit/delay/rpc/dubbo/mykit'];
 const mykit = 'io.mykit.delay.rpc.dubbo.MykitDelayDubboInterface';
 

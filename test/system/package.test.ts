@@ -60,10 +60,12 @@ it('package: installs offline without scripts, starts, and delivers a job', {
     'scripts/nginx/dq.conf',
     'scripts/logrotate/dq',
     'scripts/supervisor/dq.conf',
-    ...filesUnder(join(root, 'src/manual')).map((path) => path.slice(root.length + 1)),
+    ...['src/manual', 'src/proto']
+      .flatMap((part) => filesUnder(join(root, part)))
+      .map((path) => path.slice(root.length + 1)),
   ])
     expect(own).toContain(wanted);
-  expect(own.filter((path) => /^(test|src\/(?!manual\/))|^dist\/.*\.map$/.test(path))).toEqual([]);
+  expect(own.filter((path) => /^(test|src\/(?!(?:manual|proto)\/))|^dist\/.*\.map$/.test(path))).toEqual([]);
   const notices = readFileSync(join(installed, 'dist/THIRD-PARTY-NOTICES'), 'utf8');
   expect(notices).toMatch(/^fastify \S+ \(MIT\)$/m);
 

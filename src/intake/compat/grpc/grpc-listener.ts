@@ -18,15 +18,15 @@ import {
   type ServerUnaryCall,
   setLogVerbosity,
 } from '@grpc/grpc-js';
-import queueProto from '../../../../proto/dq/v1/queue.proto';
-import healthProto from '../../../../proto/grpc/health/v1/health.proto';
-import mykitProto from '../../../../proto/io/mykit/delay/rpc/dubbo/mykit.proto';
 import { BodyBudget, releaseBody } from '../../../api/http/body-budget.ts';
 import { budgetUsedUp } from '../../../api/http/read-body.ts';
 import { DqError, invalidField } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { noRights, type Rights } from '../../../core/token.ts';
 import type { RoleContext } from '../../../process/role.ts';
+import queueProto from '../../../proto/dq/v1/queue.proto';
+import healthProto from '../../../proto/grpc/health/v1/health.proto';
+import mykitProto from '../../../proto/io/mykit/delay/rpc/dubbo/mykit.proto';
 import { orAfter } from '../../../runtime/timeout.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
