@@ -79,7 +79,7 @@ it.skipIf(isMissing)(
     const claimed = (n: number) =>
       until(
         'a process claims the instant',
-        () => value('SELECT COUNT(*) FROM schedule WHERE claims > 0 AND next_at = ?', instant(n)),
+        () => value('SELECT COUNT(*) FROM schedule WHERE claim_until > 0 AND next_at = ?', instant(n)),
         2 * everyMs,
         1,
       );
@@ -113,16 +113,21 @@ it.skipIf(isMissing)(
     // The clocks of the machines are wrong, that of Redis is right.
     clocks[0].shift(hourMs);
     clocks[1].shift(-hourMs);
+    // Pushes wait, claims do not.
+    await until('the first instant is near', () => Date.now() > instant(1) - 200);
+    await redis.ask('CLIENT', 'PAUSE', '60000', 'WRITE');
     await claimed(1);
     for (const pid of upkeeps()) process.kill(pid, 'SIGKILL');
-    report(1, await isMade(1), 'both dq-upkeep killed after a claim');
+    await redis.ask('CLIENT', 'UNPAUSE');
+    expect(arrivedOf(1)).toEqual([]);
+    report(1, await isMade(1), 'both dq-upkeep killed between claim and push');
 
     clocks[0].shift(-hourMs);
     clocks[1].shift(hourMs);
     // The ends of claims wait for this lock.
     await db.query("DO GET_LOCK('end', 0)");
     await db.query(`CREATE TRIGGER held BEFORE UPDATE ON schedule FOR EACH ROW
-      IF NEW.claims < OLD.claims THEN DO GET_LOCK('end', 60), RELEASE_LOCK('end'); END IF`);
+      IF NEW.claim_until < OLD.claim_until THEN DO GET_LOCK('end', 60), RELEASE_LOCK('end'); END IF`);
     await until('the first jobs arrived', () => arrivedOf(2).length >= Math.min(count, 100), 2 * everyMs, 1);
     process.kill(one.pidOf('dq-upkeep'), 'SIGKILL');
     process.kill(-two.pid, 'SIGKILL');
