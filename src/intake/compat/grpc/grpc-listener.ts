@@ -81,7 +81,7 @@ export class GrpcListener implements CompatListener {
       'grpc.max_receive_message_length': messageBytesMax,
       'grpc.max_concurrent_streams': grpcLimits.streamsMax,
       'grpc.max_connection_idle_ms': compatLimits.idleMs,
-      'grpc.keepalive_time_ms': compatLimits.keepAliveMs,
+      'grpc.keepalive_time_ms': grpcLimits.pingMs,
       'grpc.keepalive_timeout_ms': grpcLimits.pingTimeoutMs,
       'grpc.enable_channelz': 0,
       interceptors: [(method, call) => this.#onCall(method.path, method.responseStream, call)],

@@ -3,7 +3,9 @@
 export const grpcLimits = {
   /** Calls of one connection at once: each call that waits for jobs is one. */
   streamsMax: 1_000,
-  /** A client that does not answer a ping within this time has vanished; its calls are cancelled. */
+  /** Interval of pings. A client that does not answer within the timeout has vanished, and its calls are
+   *  cancelled. Node keeps a connection open after an error in its frames: these end it. */
+  pingMs: 10_000,
   pingTimeoutMs: 20_000,
   /** Bodies of one pull: clients of gRPC accept 4 MiB unless they are configured. */
   replyBytesMax: 3 * 1024 * 1024,
