@@ -85,6 +85,12 @@ const applications = [
 const plugins = ['rabbitmq_amqp1_0', 'amqp10_common', 'amqp_client'];
 const node = 'rabbit@localhost';
 
+/** Ends the process that would start epmd, a daemon of its own, a minute after the start of the broker. */
+const isServing = `case rabbit:is_running() of
+  true -> supervisor:terminate_child(rabbit_sup, rabbit_epmd_monitor_sup) =:= ok;
+  false -> false
+end`;
+
 /** a small machine: one scheduler of each kind, and none that waits actively */
 const small = [
   ...['+S', '1:1', '+SDcpu', '1:1', '+SDio', '1', '+A', '1'],
@@ -131,7 +137,7 @@ export function startRabbitmq(options: RabbitmqOptions = {}): Promise<RabbitmqSe
       env: environment(directory, port),
       port,
       directory,
-      isReady: async () => (await evaluate(control, 'rabbit:is_running()')) === 'true',
+      isReady: async () => (await evaluate(control, isServing)) === 'true',
     });
     return new RabbitmqServer(process, tlsPort, control);
   });
