@@ -64,7 +64,7 @@ async function exchange(hook: AlertHook, mail: MailText, signal?: AbortSignal): 
   try {
     const { url, headers, body } = hookRequest(hook, mail, Date.now());
     // Not at the start: most processes never send an alert.
-    const { request } = await import('undici');
+    const { request } = (await import('undici')).default;
     const reply = await request(url, {
       method: 'POST',
       headers,

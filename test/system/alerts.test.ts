@@ -1,6 +1,7 @@
 // Tests alerts of a real daemon through a real mail server, and the commands in them.
 import { describe, expect, it } from 'vitest';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { robotKinds, startRobots } from '../support/robots.ts';
 import { runDq } from '../support/run-dq.ts';
 import { startSink, status } from '../support/sink.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
@@ -24,7 +25,11 @@ describe('alerts', () => {
   it('ten dead jobs: one mail at once, one at the end of the window; its command requeues them', async () => {
     const smtp = await startSmtpSink();
     const sink = await startSink(status(500, {}, '{"code":500}'));
-    const daemon = await start(smtp);
+    const robots = await startRobots();
+    const alerts = { emails: ['ops@example.org'], window: `${windowMs}ms` };
+    const daemon = await start(smtp, {
+      alerts: { ...alerts, hooks: robots.hooks, defaultHooks: robotKinds },
+    });
     const added = await dq(
       daemon,
       ...[
@@ -65,6 +70,11 @@ describe('alerts', () => {
       const { body } = await daemon.api('GET', '/v1/alerts');
       return body.items.length === 11 && body.items.every((item: { state: string }) => item.state === 'sent');
     });
+    expect(robots.rejected).toEqual([]);
+    for (const kind of robotKinds)
+      await until(`every job is in a message to ${kind}`, () =>
+        [...ids, 'late'].every((id) => robots.accepted[kind].some((text) => text.includes(id))),
+      );
     const command = /^ {2}dq (dead requeue .*)$/m.exec(smtp.mails.at(-1)?.parsed.text ?? '')?.[1] ?? '';
     const requeued = await dq(daemon, ...command.split(' '));
     expect(requeued.stderr).toContain('1 requeued');
