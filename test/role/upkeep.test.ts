@@ -96,7 +96,7 @@ describe('recoverer: leases', () => {
       },
     });
     await startUpkeep(rig, { ...rig.store, jobs });
-    await until('the next round', () => lists === 2);
+    await until('the next round', () => lists >= 2);
     expect(extended).toMatchObject({ kind: 'extended' });
     expect(await rig.store.jobs.get(job)).toMatchObject({ state: 'reserved', failures: 0 });
     expect(await rig.store.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'acked' }]);
