@@ -2,7 +2,8 @@
 // pushes the job under an id that names the instant, and ends the claim.
 // A crash between push and end: the next claim looks for the job by its id, stored or ended, before it pushes
 // again. The store keeps the ends of these jobs for limits.tickHistoryMs also without a history.
-// A process that stands still after its claim pushes nothing when half of the claim's time has passed.
+// A process that stands still after its claim pushes nothing when half of the claim's time has passed. By two
+// clocks: the monotonic one stops while the machine is suspended.
 
 import { setImmediate } from 'node:timers/promises';
 import { DqError, reasonOf } from '../core/errors.ts';
@@ -57,7 +58,7 @@ export class Ticker implements Service {
   async #step(): Promise<number> {
     const { clock, registry } = this.#ctx;
     const now = await clock.known();
-    const claimedAt = performance.now();
+    const [claimedAt, claimedDate] = [performance.now(), Date.now()];
     const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
     const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);
     if (due.length === 0) return tickEveryMs;
@@ -81,7 +82,7 @@ export class Ticker implements Service {
     const fresh = made.filter((_, n) => found[n] === false);
     for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);
     for (let from = 0; from < fresh.length; from += limits.pushBatchMax) {
-      if (performance.now() - claimedAt > tickClaimMs / 2) break;
+      if (Math.max(performance.now() - claimedAt, Date.now() - claimedDate) > tickClaimMs / 2) break;
       ends.push(...(await this.#push(fresh.slice(from, from + limits.pushBatchMax))));
     }
     await registry.endTicks(ends);

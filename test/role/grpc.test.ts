@@ -204,6 +204,16 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
     expect(trailers['dq-remedy']).toContain('10s');
     // Any text of a caller can be in a message.
     expect((await dq.queue('Pull', { topics: ['会\n员'] })).details).toBe('there is no topic "会\\n员"');
+    // Long, and cut within a character
+    for (const name of ['会'.repeat(30_000), `x${'😀'.repeat(30_000)}`]) {
+      const answers = [await dq.push({ topic: name }), await dq.health(name), await dq.push({ delay: name })];
+      for (const { code, details } of answers) {
+        expect(['NOT_FOUND', 'INVALID_ARGUMENT']).toContain(code);
+        expect(details.length).toBeLessThan(1_300);
+      }
+    }
+    expect((await dq.push({ backoff: `{"type":"${'😀'.repeat(40)}"}` })).code).toBe('INVALID_ARGUMENT');
+    expect((await dq.push({ backoff: `{"type":"x${'😀'.repeat(40)}"}` })).code).toBe('INVALID_ARGUMENT');
     expect(dq.errors).toEqual([]);
   });
 
@@ -379,6 +389,13 @@ describe.skipIf(isMissing)('mykit-delay', () => {
     expect((await dq.mykit('clearAll', {})).reply.data).toMatch(/^花费了\d+ ms，删除 1 行数据$/);
   });
 
+  it('a push whose texts are "0" keeps them', async () => {
+    const dq = await start();
+    const message = { topic: '0', id: '0', body: '0' };
+    expect((await dq.mykit('push', message)).reply).toMatchObject({ success: true, data: '0' });
+    expect(String((await dq.store.jobs.get({ topic: '0', id: '0' }))?.body)).toBe('0');
+  });
+
   it('a push keeps the whole message for a topic of that format', async () => {
     const dq = await start();
     await dq.api('POST', '/v1/topics', {
@@ -445,6 +462,18 @@ describe.skipIf(isMissing)('the gRPC port', () => {
     // INVALID_ARGUMENT: invalid bytes, an unknown field, one in a job of a batch
     for (const message of ['ff', '0a', '0aff', 'f80601', '0affffffff0f', '0d', '0b', '00'])
       expect(await statusOf(framed(Buffer.from(message, 'hex'))), message).toBe('3');
+    // A varint for a text; a text that is not UTF-8
+    for (const message of ['0800', '0a056f726465721201ff'])
+      expect(await statusOf(framed(Buffer.from(message, 'hex'))), message).toBe('3');
+    expect(await statusOf(framed(Buffer.from('f80601', 'hex')), {}, '/grpc.health.v1.Health/Check')).toBe(
+      '3',
+    );
+    // Two million empty jobs
+    const empty = framed(Buffer.from('0a00'.repeat(2_000_000), 'hex'));
+    expect(await statusOf(empty, {}, '/dq.v1.Queue/PushBatch')).toBe('3');
+    expect((await rawGrpc(dq.port, '/dq.v1.Queue/PushBatch', empty)).headers['grpc-message']).toContain(
+      'jobs:%20too%20many',
+    );
     const batch = framed(Buffer.from('0a03f80601', 'hex'));
     expect(await statusOf(batch, {}, '/dq.v1.Queue/PushBatch')).toBe('3');
     // No message, two, a compressed one; a prefix that promises 4 GB
@@ -544,6 +573,76 @@ describe.skipIf(isMissing)('the gRPC port', () => {
     expect(status).toEqual(['14', 'the request arrived too slowly; send it again']);
     session.destroy();
     await until('nothing is in flight', () => dq.role.inFlight() === 0);
+  });
+
+  const headersOf = (path: string) => ({
+    ...{ ':method': 'POST', ':path': path, 'content-type': 'application/grpc' },
+  });
+  const short = { headersTimeoutMs: 500, requestTimeoutMs: 500, connectionTimeoutMs: 500, lingerMs: 100 };
+  const times = { ...limits, ...apiLimits, ...short };
+
+  it('ends calls whose client sends no end, or reads no reply', async () => {
+    const dq = await start({ times });
+    await dq.push({ id: 'a', body: btoa('{}') });
+    const session = connectHttp2(`http://127.0.0.1:${dq.port}`, { settings: { initialWindowSize: 0 } });
+    const endless = session.request(headersOf('/dq.v1.Queue/Push'));
+    endless.write(framed(push).subarray(0, 7));
+    // GetRequest {topic: order, id: a}
+    const unread = session.request(headersOf('/dq.v1.Queue/Get'));
+    unread.on('error', () => {});
+    unread.end(framed(Buffer.from('0a056f72646572120161', 'hex')));
+    await until('dq has ended both', () => endless.closed && unread.closed);
+    expect(dq.role.inFlight()).toBe(0);
+    session.destroy();
+  });
+
+  it('bytes after the status are not held', async () => {
+    const dq = await start();
+    const session = connectHttp2(`http://127.0.0.1:${dq.port}`);
+    const prefix = Buffer.alloc(5);
+    // Above the limit of a message: rejected at once
+    prefix.writeUInt32BE(70 * mib, 1);
+    const loud = session.request(headersOf('/dq.v1.Queue/Push'));
+    const rejected = new Promise((resolve) => loud.on('response', resolve));
+    loud.on('error', () => {}).write(prefix);
+    await rejected;
+    await new Promise((resolve) => loud.write(Buffer.alloc(64 * mib), resolve));
+    expect((await dq.push({ body: Buffer.alloc(200_000).toString('base64') })).code).toBe('OK');
+    session.destroy();
+  });
+
+  it('holds the bytes of a batch until it is stored, also if its client leaves', async () => {
+    let store: (() => void)[] = [];
+    const dq = await start({
+      store: (real) => ({
+        ...real,
+        jobs: {
+          ...real.jobs,
+          push: async (...args) => {
+            await new Promise<void>((resolve) => store.push(resolve));
+            return real.jobs.push(...args);
+          },
+        },
+      }),
+    });
+    const body = Buffer.alloc(250_000);
+    const job = Buffer.concat([Buffer.from('0a056f726465721a90a10f', 'hex'), body]);
+    const item = Buffer.concat([Buffer.from('0a9ba10f', 'hex'), job]);
+    const batch = framed(Buffer.concat(Array.from({ length: 60 }, () => item)));
+    const session = connectHttp2(`http://127.0.0.1:${dq.port}`);
+    session.on('error', () => {});
+    for (let n = 0; n < 4; n++) {
+      const stream = session.request(headersOf('/dq.v1.Queue/PushBatch'));
+      await new Promise<void>((resolve) => stream.end(batch, resolve));
+      stream.on('error', () => {});
+      await until('dq has the batch', () => dq.role.inFlight() === 0 || store.length > 0);
+    }
+    session.destroy();
+    await until('the client has left', () => dq.role.inFlight() === 0);
+    const late = await rawGrpc(dq.port, '/dq.v1.Queue/PushBatch', batch);
+    expect(late.headers['grpc-status']).toBe('14');
+    for (const resolve of store) resolve();
+    store = [];
   });
 
   it('drain: answers the calls that dq has begun, and disclaims later ones', async () => {

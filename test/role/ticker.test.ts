@@ -1,6 +1,6 @@
 // Tests that the instants of schedules become jobs, each once: on a real store and registry, with two
 // processes, and with one that dies between its steps.
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JobKey } from '../../src/core/job.ts';
 import { nextTick } from '../../src/core/schedule.ts';
 import type { ScheduleRecord } from '../../src/core/schedule-record.ts';
@@ -89,6 +89,67 @@ describe('the instants of a schedule', () => {
     );
     expect(await idsOf(rig)).toEqual([expect.stringMatching(/^schedule:stored:/)]);
     expect(rig.counted('t', 'pushed')).toBe(2);
+  });
+
+  it('are not made again where a push fails after another process has made them', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 100 * second;
+    const at = created + 100 * second;
+    await rig.registry.createSchedule(record('s', { everyMs: 100 * second, createdAt: created }), at);
+    const { registry, store } = rig;
+    const later: Registry = {
+      ...registry,
+      claimSchedules: (now, end, max) =>
+        registry.claimSchedules(now + upkeepLimits.tickClaimMs, end + upkeepLimits.tickClaimMs, max),
+    };
+    let isPushing = false;
+    let fail = (): void => {};
+    const failed = new Promise<void>((resolve) => {
+      fail = resolve;
+    });
+    const push = async () => {
+      isPushing = true;
+      await failed;
+      return [{ kind: 'not_stored', code: 'timeout' } as const];
+    };
+    const slow = new Ticker(rig.context({ store: { ...store, jobs: { ...store.jobs, push } } }));
+    void slow.start();
+    await until('the first process pushes', () => isPushing);
+    const dying = await ticking(rig, { ...later, endTicks: () => new Promise<void>(() => {}) });
+    await until('the second one has made the job', async () => (await idsOf(rig)).length === 1);
+    void dying.drain(0);
+    await store.jobs.cancel([{ topic: 't', id: tickId('s', at) }]);
+    const ended = slow.drain(5_000);
+    fail();
+    await ended;
+    await ticking(rig, later);
+    await until('the instant has ended', async () => ((await registry.schedule('s'))?.nextAt ?? 0) > at);
+    expect(await idsOf(rig)).toEqual([]);
+  });
+
+  it('are left to others by a process whose machine was suspended after its claim', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 100 * second;
+    const slow = { everyMs: 100 * second, createdAt: created };
+    await rig.registry.createSchedule(record('s', slow), created + 100 * second);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    onTestFinished(() => void vi.useRealTimers());
+    const clock = { now: Date.now, read: async () => Date.now(), known: async () => Date.now() };
+    const registry: Registry = {
+      ...rig.registry,
+      async claimSchedules(...args) {
+        const due = await rig.registry.claimSchedules(...args);
+        // performance.now() stands still.
+        vi.setSystemTime(Date.now() + upkeepLimits.tickClaimMs);
+        return due;
+      },
+    };
+    const ticker = new Ticker(rig.context({ registry, clock }));
+    await ticker.start();
+    await ticker.drain(5_000);
+    expect(await idsOf(rig)).toEqual([]);
   });
 
   it('are made by the clock of the store from the first turn on', async () => {

@@ -5,7 +5,7 @@
 // GOAWAY: the reset of a connection with unread bytes could overtake it.
 // No check against web pages: browsers speak HTTP/2 only over TLS.
 
-import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
+import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import { createServer, type Server, type Socket } from 'node:net';
 import {
   type ConnectionInjector,
@@ -18,8 +18,10 @@ import {
   type ServerUnaryCall,
   setLogVerbosity,
 } from '@grpc/grpc-js';
-import { BodyBudget, releaseBody } from '../../../api/http/body-budget.ts';
+import { BodyBudget, releaseBody, takeOverBody } from '../../../api/http/body-budget.ts';
+import type { FrontTimes } from '../../../api/http/http-front.ts';
 import { budgetUsedUp } from '../../../api/http/read-body.ts';
+import { apiLimits } from '../../../api/limits.ts';
 import { DqError, invalidField } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { noRights, type Rights } from '../../../core/token.ts';
@@ -53,9 +55,9 @@ export class GrpcListener implements CompatListener {
   readonly #injector: ConnectionInjector;
   readonly #health = new HealthService([queueName, mykitName]);
   readonly #bodies: BodyBudget;
-  readonly #requestMs: number;
-  /** of the calls under way */
-  readonly #rights = new WeakMap<Metadata, Rights>();
+  readonly #times: Pick<FrontTimes, 'requestTimeoutMs' | 'connectionTimeoutMs' | 'lingerMs'>;
+  /** the calls that were admitted */
+  readonly #calls = new WeakMap<Metadata, AdmittedCall>();
   /** of connections with a call, now or earlier */
   readonly #sessions = new Set<ServerHttp2Session>();
   /** connections before begin(); null afterwards */
@@ -69,7 +71,7 @@ export class GrpcListener implements CompatListener {
     this.#role = role;
     this.#access = access;
     this.#jobs = new CompatJobs({ role, pushes, access, via: 'grpc' });
-    this.#requestMs = (frontTimes ?? limits).requestTimeoutMs;
+    this.#times = frontTimes ?? { ...limits, ...apiLimits };
     const messageBytesMax = Math.max(
       role.config['limits.bodyBytes'] + compatLimits.pushBytesMore,
       role.config['limits.batchBytes'],
@@ -149,10 +151,11 @@ export class GrpcListener implements CompatListener {
     answer: Answer,
   ): Promise<void> {
     const { request, metadata } = call;
+    const { rights, stream } = this.#calls.get(metadata) as AdmittedCall;
+    // Until its end, also if the client leaves: a client that resets its calls would hold any number of them.
+    const release = takeOverBody(stream);
     try {
       if (request instanceof DqError) throw request;
-      const rights = this.#rights.get(metadata);
-      if (rights === undefined) throw new Error('call without an access check');
       const reply = await execute(request, {
         ...{ rights, metadata, leftMs: Number(call.getDeadline()) - Date.now() },
         onCancelled: (listener) => {
@@ -166,6 +169,10 @@ export class GrpcListener implements CompatListener {
       this.#count(verb, false);
       const isRepeatable = verb !== 'push' || (!(request instanceof DqError) && request['id'] !== undefined);
       answer(statusOf(this.#jobs.errorOf(thrown), isRepeatable));
+    } finally {
+      release();
+      // The reply waits for a client that does not read.
+      stream.setTimeout(this.#times.connectionTimeoutMs, () => stream.close(constants.NGHTTP2_CANCEL));
     }
   }
 
@@ -174,10 +181,15 @@ export class GrpcListener implements CompatListener {
     const { stream, incomingEncoding } = call as unknown as InnerCall;
     const { session } = stream;
     if (session !== undefined) this.#know(session as ServerHttp2Session);
-    const reject = (error: DqError) => call.sendStatus(statusOf(error));
-    const timer = setTimeout(
+    const reject = (error: DqError) => {
+      call.sendStatus(statusOf(error));
+      clearTimeout(timer);
+      // Without it, a request without an end would be in flight for ever.
+      timer = setTimeout(() => stream.close(), this.#times.lingerMs);
+    };
+    let timer = setTimeout(
       () => reject(new DqError('unavailable', 'the request arrived too slowly; send it again')),
-      this.#requestMs,
+      this.#times.requestTimeoutMs,
     );
     // A health check that waits has its answer.
     const weight = isStream ? 0 : 1;
@@ -188,14 +200,16 @@ export class GrpcListener implements CompatListener {
       this.#inFlight -= weight;
     });
     stream.on('data', ({ length }: Buffer) => {
-      if (!stream.closed && !this.#bodies.take(stream, length)) reject(budgetUsedUp());
+      // What arrives after the status is discarded.
+      if (stream.closed || stream.headersSent) releaseBody(stream);
+      else if (!this.#bodies.take(stream, length)) reject(budgetUsedUp());
     });
     return new ServerInterceptingCall(call, {
       start: (next) =>
         next({
           onReceiveMetadata: (metadata, accept) => {
             try {
-              this.#rights.set(metadata, this.#admit(path, metadata, call));
+              this.#calls.set(metadata, { rights: this.#admit(path, metadata, call), stream });
               if (incomingEncoding !== 'identity')
                 throw invalidField('grpc-encoding', 'not supported; send the messages uncompressed');
               accept(metadata);
@@ -236,6 +250,11 @@ export class GrpcListener implements CompatListener {
 }
 
 type Answer = (error: object | null, reply?: object) => void;
+
+interface AdmittedCall {
+  readonly rights: Rights;
+  readonly stream: ServerHttp2Stream;
+}
 
 /** Private members of the library's call: the bytes of a request that is not complete are known to its stream
  *  alone, and the header grpc-encoding to no interceptor. */

@@ -7,8 +7,10 @@ import {
   status,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
+import { DqError } from '../../../core/errors.ts';
 import { grpcLimits } from './limits.ts';
 import type { Message, ReadMessage } from './messages.ts';
+import { clipped, statusOf } from './status.ts';
 
 type Watcher = ServerWritableStream<ReadMessage, object>;
 
@@ -28,10 +30,15 @@ export class HealthService {
       answer: (error: object | null, reply?: object) => void,
     ) => {
       const name = nameOf(request);
-      if (this.#services.has(name)) answer(null, this.#reply());
-      else answer({ code: status.NOT_FOUND, details: `service: dq has no ${JSON.stringify(name)}` });
+      if (request instanceof DqError) answer(statusOf(request));
+      else if (this.#services.has(name)) answer(null, this.#reply());
+      else answer({ code: status.NOT_FOUND, details: clipped(`service: dq has no ${JSON.stringify(name)}`) });
     },
     Watch: (call: Watcher) => {
+      if (call.request instanceof DqError) {
+        call.emit('error', statusOf(call.request));
+        return;
+      }
       if (this.#watchers.size >= grpcLimits.watchersMax) {
         const details = `${grpcLimits.watchersMax} health checks wait already; use Check`;
         call.emit('error', { code: status.RESOURCE_EXHAUSTED, details });

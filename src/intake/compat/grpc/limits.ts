@@ -11,6 +11,12 @@ export const grpcLimits = {
   replyBytesMax: 3 * 1024 * 1024,
   /** A wait ends this much before the deadline of the call, so that its jobs reach the client in time. */
   deadlineSpareMs: 500,
+  /** Fields of a message, entries of lists included. A batch of batchItemsMax jobs has the most; a few more
+   *  get the error that names that limit. */
+  fieldsMax: 1_100,
+  /** Characters of a text in the trailers: clients accept 8 KiB of metadata in all. Node sends no header of
+   *  more than 64 KiB, so such a call would have no answer. */
+  statusCharsMax: 600,
   /** Health checks that wait for a change, per server. */
   watchersMax: 1_000,
 } as const;

@@ -1,10 +1,15 @@
-// messages.ts reads and writes the messages of a .proto file. It rejects unknown fields, which protobufjs
-// drops: dq accepts no field that it would ignore, and a consumer of Dubbo without dq's .proto sends other
-// fields. Pure.
+// messages.ts reads and writes the messages of a .proto file. Before protobufjs decodes a message, it rejects
+//   unknown fields, which protobufjs drops: dq accepts no field that it would ignore, and a consumer of Dubbo
+//   without dq's .proto sends other fields.
+//   texts that are not UTF-8, which protobufjs changes: two ids would become one.
+//   more fields than a request has: each is an object, and one message could be millions.
+// Pure.
 
+import { isUtf8 } from 'node:buffer';
 import type { ServiceDefinition } from '@grpc/grpc-js';
-import protobuf, { type Type } from 'protobufjs';
+import protobuf, { type Field, type Type } from 'protobufjs';
 import { DqError, invalidField } from '../../../core/errors.ts';
+import { grpcLimits } from './limits.ts';
 
 /** A request message: absent members are not given; 64-bit numbers are digits, enums are names. */
 export type Message = { readonly [member: string]: unknown };
@@ -35,9 +40,8 @@ export function serviceOf(proto: string, name: string): ServiceDefinition {
 
 function readMessage(type: Type, bytes: Buffer): ReadMessage {
   try {
-    const unknown = unknownField(type, bytes, '');
-    if (unknown !== null)
-      return invalidField(unknown, `unknown field of ${type.name}; generate the stub from dq's .proto`);
+    const wrong = wrongField(type, bytes, '');
+    if (wrong !== null) return wrong;
     return type.toObject(type.decode(bytes), { longs: String, enums: String });
   } catch (cause) {
     const message = `request: not a message ${type.name}; generate the stub from dq's .proto`;
@@ -45,18 +49,35 @@ function readMessage(type: Type, bytes: Buffer): ReadMessage {
   }
 }
 
-/** Its path in numbers, `1.11`; null: there is none. Throws for other bytes than a message. */
-function unknownField(type: Type, bytes: Uint8Array, path: string): string | null {
+/** `path`: numbers, such as `1.`. null: there is none. Throws for other bytes than a message. */
+function wrongField(type: Type, bytes: Uint8Array, path: string): DqError | null {
   const reader = protobuf.Reader.create(bytes);
-  while (reader.pos < reader.len) {
+  for (let count = 1; reader.pos < reader.len; count++) {
     const tag = reader.uint32();
     const number = tag >>> 3;
     const field = type.fieldsById[number];
-    if (field === undefined) return `${path}${number}`;
-    if ((tag & 7) === 2 && field.resolvedType instanceof protobuf.Type) {
-      const inner = unknownField(field.resolvedType, reader.bytes(), `${path}${number}.`);
+    if (field === undefined)
+      return invalidField(
+        `${path}${number}`,
+        `unknown field of ${type.name}; generate the stub from dq's .proto`,
+      );
+    if (count > grpcLimits.fieldsMax) return invalidField(field.name, 'too many; send several calls');
+    if ((tag & 7) !== wireTypeOf(field)) throw new Error(`wire type ${tag & 7} of ${field.name}`);
+    if (field.type === 'string') {
+      if (!isUtf8(reader.bytes())) throw new Error(`${field.name} is not UTF-8`);
+    } else if (field.resolvedType instanceof protobuf.Type) {
+      const inner = wrongField(field.resolvedType, reader.bytes(), `${path}${number}.`);
       if (inner !== null) return inner;
     } else reader.skipType(tag & 7);
   }
   return null;
 }
+
+/** No request has a packed field. */
+function wireTypeOf({ type, resolvedType }: Field): number | undefined {
+  if (resolvedType instanceof protobuf.Type) return 2;
+  // An enum is a number.
+  return wireTypes[resolvedType === null ? type : 'int32'];
+}
+
+const wireTypes: Readonly<Record<string, number>> = protobuf.types.basic;

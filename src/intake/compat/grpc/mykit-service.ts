@@ -46,8 +46,10 @@ export class MykitService {
   /** Consumers repeat a failed call by themselves, so an unknown push without an id of the consumer is an
    *  answer, whose data is the id. */
   async #push(message: Message, rights: Rights): Promise<SdmqResult> {
-    // Members that are not given have the values '' and 0.
-    const given = Object.entries(message).filter(([, value]) => value !== '' && String(value) !== '0');
+    // Members that are not given have the values '' and 0. A text can be "0".
+    const given = Object.entries(message).filter(
+      ([name, value]) => value !== '' && (String(value) !== '0' || !numbers.has(name)),
+    );
     const result = await this.#sdmq.push(
       Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
       rights,
@@ -75,5 +77,7 @@ function replyOf({ isOk, data, message }: SdmqResult): Reply {
   return { success: isOk, data: data ?? '', message: message ?? '', code: isOk ? 200 : 500 };
 }
 
+/** of a pushed message */
+const numbers: ReadonlySet<string> = new Set(['delay', 'ttl', 'createTime', 'status']);
 const idOf = ({ jobId = '' }: Message): string => String(jobId);
 const hasId = ({ id = '' }: Message): boolean => id !== '';

@@ -3,6 +3,7 @@
 
 import { Metadata, type StatusObject, status } from '@grpc/grpc-js';
 import { catalogue, type DqError, type ErrorCode } from '../../../core/errors.ts';
+import { grpcLimits } from './limits.ts';
 
 type HttpStatus = (typeof catalogue)[ErrorCode]['status'];
 
@@ -31,7 +32,7 @@ export function statusOf(error: DqError, isRepeatable = true): StatusObject {
   if (remedy !== undefined) metadata.set('dq-remedy', asciiOf(remedy));
   const { id } = error.extra;
   if (typeof id === 'string') metadata.set('dq-id', asciiOf(id));
-  return { code: codeOf(error, isRepeatable), details: messageOf(error), metadata };
+  return { code: codeOf(error, isRepeatable), details: clipped(messageOf(error)), metadata };
 }
 
 function codeOf({ code }: DqError, isRepeatable: boolean): status {
@@ -52,5 +53,13 @@ export function fieldOf(name: string): string {
 
 /** Values of metadata are visible ASCII. */
 function asciiOf(text: string): string {
-  return text.replace(/[^\x20-\x7e]+/g, encodeURIComponent);
+  return clipped(text).replace(/[^\x20-\x7e]+/g, encodeURIComponent);
+}
+
+/** Its first characters, without lone surrogates, which have no encoding. */
+export function clipped(text: string): string {
+  const whole = [...text.slice(0, 2 * grpcLimits.statusCharsMax + 2)];
+  const isCut = whole.length > grpcLimits.statusCharsMax;
+  const kept = isCut ? `${whole.slice(0, grpcLimits.statusCharsMax).join('')}…` : text;
+  return kept.replace(/\p{Cs}/gu, '\ufffd');
 }

@@ -118,7 +118,8 @@ export async function claimDue(trx: Db, now: number, until: number, max: number)
   }));
 }
 
-/** Ends claims. An instant that another process ended, or of a schedule that was changed, stays as it is.
+/** Ends claims. An instant that another process ended, or of a schedule that was changed, stays as it is. One
+ *  that stays counts as claimed before: another process may have made it meanwhile.
  *  Ends with equal values are one statement: of many schedules that are due at once, nearly all. */
 export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void> {
   const groups = new Map<string, TickEnd[]>();
@@ -135,7 +136,7 @@ export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void>
       .updateTable('schedule')
       .set({
         next_at: nextAt,
-        ...{ claim_until: 0, claims: 0, problem },
+        ...{ claim_until: 0, claims: nextAt === dueAt ? 1 : 0, problem },
         ...(madeAt === null ? {} : { made_at: madeAt }),
       })
       .where(
