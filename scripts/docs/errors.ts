@@ -25,7 +25,7 @@ export const remedies: Readonly<Record<string, string>> = {
   schedule_changed: 'read the schedule again, and repeat the change',
   topic_not_push: 'pull the jobs, or change `delivery` to `push`',
   lease_lost: 'stop the work: the job was cancelled, replaced or given to another client',
-  topic_not_pull: 'change `delivery` to `pull`, or wait for the callbacks',
+  topic_not_pull: 'change `delivery` to `pull`',
   topic_has_jobs: 'wait until the jobs are done, or delete them with `?jobs=purge`; repeat while jobs remain',
   topic_changed: 'read the topic again, compare, and repeat the change with its new revision',
   topic_offline: 'resume the topic (`dq topic resume`)',

@@ -3,6 +3,7 @@
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { hookNamesOf } from '../core/alert-hook.ts';
 import { brokersOf } from '../core/broker.ts';
 import { limits } from '../core/limits.ts';
 import { egressPolicyOf } from '../process/egress.ts';
@@ -88,6 +89,7 @@ export class ApiServer {
           refuses: (address, port) => egress.refuses(address, port),
           refusesUrl: (url) => egress.refusesUrl(url),
           brokers: brokersOf(config.brokers),
+          hooks: hookNamesOf(config['alerts.hooks']),
         },
         isReadOnly,
       },

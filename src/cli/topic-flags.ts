@@ -59,6 +59,7 @@ export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {
   const json: Record<string, unknown> = {};
   if (flags.pull === true) json['delivery'] = 'pull';
   else if (flags.target !== undefined) json['delivery'] = 'mq';
+  else if (flags.callback !== undefined) json['delivery'] = 'push';
   for (const { name, field, option } of fieldFlags) {
     const value = values[option.attributeName()];
     if (value !== undefined) json[name] = jsonOf(field.kind, option.long ?? '', value);

@@ -304,7 +304,7 @@ function topicInput(callbackUrl: string, secret: string) {
       backoff: ['1s', '2s', '5s', '10s'],
     },
     // The notifiers let this receiver pass (trial-pass.ts).
-    { refusesUrl: () => null, brokers: new Map() },
+    { refusesUrl: () => null, brokers: new Map(), hooks: new Set() },
     true,
   );
   if (!parsed.ok) throw parsed.error;

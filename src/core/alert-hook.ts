@@ -42,4 +42,14 @@ export function parseAlertHook(text: string): Parsed<AlertHook> {
   return { ok: true, value: { name, kind, url: new URL(url).href, secret } };
 }
 
+/** The names of the hooks of a checked configuration. */
+export function hookNamesOf(texts: readonly string[]): ReadonlySet<string> {
+  return new Set(
+    texts.flatMap((text) => {
+      const parsed = parseAlertHook(text);
+      return parsed.ok ? [parsed.value.name] : [];
+    }),
+  );
+}
+
 const wrong = (message: string) => ({ ok: false, message }) as const;

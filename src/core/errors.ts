@@ -24,7 +24,7 @@ export const catalogue = {
   topic_offline: { status: 409, title: 'Topic is offline' },
   topic_not_push: { status: 409, title: 'The topic has no callback' },
   lease_lost: { status: 409, title: 'The lease is lost' },
-  topic_not_pull: { status: 409, title: 'dq calls the topic' },
+  topic_not_pull: { status: 409, title: 'dq delivers the jobs of the topic' },
   job_in_flight: { status: 409, title: 'An attempt is running' },
   job_dead: { status: 409, title: 'Job is dead' },
   no_shards: { status: 409, title: 'The jobs are not in Redis' },

@@ -3,6 +3,7 @@
 // never overwrite each other's change.
 
 import { timingSafeEqual } from 'node:crypto';
+import { formatTarget } from '../core/broker.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { FieldErrors } from '../core/field-errors.ts';
 import { makeSecret, rotatedSecrets, signingSecrets, unexpired } from '../core/topic/secrets.ts';
@@ -238,6 +239,13 @@ export function requireDelivery(
   if (deliveries.includes(delivery)) return;
   const what = deliveries.includes('mq') ? 'sends nothing' : 'makes no call';
   throw new DqError('topic_not_push', `topic ${topic}: its delivery is "${delivery}"; dq ${what} for it`);
+}
+
+/** Throws DqError topic_not_pull for a topic that dq delivers itself. */
+export function requirePull({ topic, delivery, target }: Pick<Topic, 'topic' | 'delivery' | 'target'>): void {
+  if (delivery === 'pull') return;
+  const what = delivery === 'mq' ? `publishes its jobs to ${formatTarget(target)}` : 'calls its callback URL';
+  throw new DqError('topic_not_pull', `topic ${topic}: dq ${what}; change delivery to pull first`);
 }
 
 export function topicNotFound(name: string): DqError {

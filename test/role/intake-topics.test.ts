@@ -13,6 +13,12 @@ const callbackUrl = 'http://127.0.0.1:9000/';
 const create = (topic: string, more: object = {}) =>
   dq.api('POST', '/v1/topics', { topic, callbackUrl, ...more });
 
+async function storedTopic(name: string) {
+  const topic = await dq.registry.get(name);
+  if (topic === null) throw new Error(`no topic ${name}`);
+  return topic;
+}
+
 const defaults = {
   callbackUrl,
   title: '',
@@ -326,6 +332,25 @@ describe('put and patch', () => {
         }),
       ).toMatchObject({ status: 400, body: { code: 'invalid', errors: [{ field: 'secret' }] } });
     expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret, untilAt: null }]);
+  });
+
+  it('a hook that the configuration lacks is rejected, and hides no topic that has it', async () => {
+    dq = await startIntake({ config: { 'alerts.hooks': ['ops=slack+http://127.0.0.1:9/s3cret'] } });
+    expect((await create('a', { alertHooks: ['ops'] })).status).toBe(201);
+    const rejected = await dq.api('PATCH', '/v1/topics/a', { alertHooks: ['ops', 'nope'] });
+    expect(rejected).toMatchObject({
+      status: 400,
+      body: {
+        errors: [{ field: 'alertHooks[1]', message: 'alerts.hooks has no "nope"; configured: ops' }],
+      },
+    });
+    const { revision, createdAt, updatedAt, ...stored } = await storedTopic('a');
+    await dq.registry.update({ ...stored, alertHooks: ['gone'] }, revision);
+    expect((await dq.api('PATCH', '/v1/topics/a', { title: 'x' })).body).toMatchObject({
+      title: 'x',
+      alertHooks: ['gone'],
+    });
+    expect((await dq.api('GET', '/v1/topics/a')).body.alertHooks).toEqual(['gone']);
   });
 
   it('concurrent changes are all kept', async () => {

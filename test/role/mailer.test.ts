@@ -562,7 +562,7 @@ describe('mailer of dead jobs', () => {
     expect(given).toMatchObject({ kind: 'error', key: 't', addresses: ['full@x.org'] });
     // Fewer than one claim are still owed to it.
     await until('the other alerts are settled', async () => (await states(rig.store)).includes('job-5 sent'));
-    await until('its claim is given back', async () => (await states(rig.store)).includes('job-6 owed'));
+    await until('its claim is released', async () => (await states(rig.store)).includes('job-6 owed'));
   });
 
   it('keeps alerts beyond the cap of an address and delays no other address', async () => {

@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
-  dq = await startIntake();
+  dq = await startIntake({ config: { brokers: ['main=stomp+stomp://127.0.0.1:2'] } });
   await dq.api('POST', '/v1/topics', { topic: 'report', delivery: 'pull', backoff: ['1s'], maxAttempts: 3 });
 });
 
@@ -429,6 +429,15 @@ describe('a request', () => {
     ];
     for (const [path, json, status, code] of wrong)
       expect(await dq.api('POST', path, json), path).toMatchObject({ status, body: { code } });
+  });
+
+  it('of a topic that dq delivers: says where its jobs go', async () => {
+    await dq.api('POST', '/v1/topics', {
+      ...{ topic: 'published', delivery: 'mq', target: { broker: 'main', to: 'orders' } },
+    });
+    expect((await dq.api('POST', '/v1/topics/published/pull')).body.detail).toBe(
+      'topic published: dq publishes its jobs to main/orders; change delivery to pull first',
+    );
   });
 
   it('rejects a lease that no dq gives, and reads no more from a lease than it can show', async () => {

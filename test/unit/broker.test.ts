@@ -94,6 +94,7 @@ describe('a topic with delivery mq', () => {
   const policy = (...names: string[]) => ({
     refusesUrl: () => null,
     brokers: new Map(names.map((name) => [name, null])),
+    hooks: new Set<string>(),
   });
   const parse = (json: object, ...names: string[]) => parseTopicInput(json, policy(...names), true);
   function errorsOf(json: object, ...names: string[]) {

@@ -96,7 +96,11 @@ describe('a configured backoff', () => {
 
   function parseBackoff(input: unknown) {
     const errors = new FieldErrors();
-    const value = parse(input, 'backoff', errors, { refusesUrl: () => null, brokers: new Map() });
+    const value = parse(input, 'backoff', errors, {
+      refusesUrl: () => null,
+      brokers: new Map(),
+      hooks: new Set<string>(),
+    });
     return { value, message: errors.error()?.message };
   }
 

@@ -13,6 +13,7 @@ describe('topicJsonOf', () => {
   it('topic flags: only given flags become members', () => {
     expect(jsonOf()).toEqual({});
     expect(jsonOf('--callback', 'http://x/', '--delay', '30m', '--rule', '{res.code}!=200')).toEqual({
+      delivery: 'push',
       callbackUrl: 'http://x/',
       delay: '30m',
       retryIf: '{res.code}!=200',
@@ -65,6 +66,7 @@ describe('topicJsonOf', () => {
     [['--target', 'main/orders'], { delivery: 'mq', target: { broker: 'main', to: 'orders', key: null } }],
     [['--target', 'main/events#k'], { delivery: 'mq', target: { broker: 'main', to: 'events', key: 'k' } }],
     [['--delivery', 'mq'], { delivery: 'mq' }],
+    [['--callback', 'http://x/', '--delivery', 'mq'], { delivery: 'mq', callbackUrl: 'http://x/' }],
     [['--pull', '--lease', '5m'], { delivery: 'pull', lease: '5m' }],
   ])('topic flags: %j', (args, json) => {
     expect(jsonOf(...args)).toEqual(json);

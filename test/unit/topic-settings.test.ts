@@ -11,7 +11,11 @@ const egress = createEgressPolicy({
   own: [{ address: '127.0.0.1', port: 6789 }],
   localAddresses: () => [],
 });
-const policy = { refusesUrl: egress.refusesUrl, brokers: new Map([['main', null]]) };
+const policy = {
+  refusesUrl: egress.refusesUrl,
+  brokers: new Map([['main', null]]),
+  hooks: new Set(['ops', 'shop']),
+};
 const parse = (json: unknown, complete = false) => parseTopicInput(json, policy, complete);
 
 /** The rejected fields, or the settings. */
@@ -120,6 +124,7 @@ describe('the other fields', () => {
     [{ backoff: { type: 'linear' } }, ['backoff']],
     [{ okStatus: ['2xx', 200, '299 '] }, ['okStatus[1]', 'okStatus[2]']],
     [{ alertEmails: ['a@b.c', 'a@b.c\r\nBcc: x@y.z', 'a b@c.d'] }, ['alertEmails[1]', 'alertEmails[2]']],
+    [{ alertHooks: ['shop', 'nope', 'https://s3cret', 'ops'] }, ['alertHooks[1]', 'alertHooks[2]']],
     [{ title: 'a\nb' }, ['title']],
     [{ owner: '\ud800' }, ['owner']],
     [{ timeout: '99ms' }, ['timeout']],

@@ -52,7 +52,11 @@ async function importTopic(
   if (found !== null && !replace) return { ...result, outcome: 'different', fields };
   const outcome = found === null ? 'new' : 'replaced';
   if (dryRun) {
-    const parsed = parseTopicInput(wanted, { refusesUrl: () => null, brokers: new Map() }, true);
+    const parsed = parseTopicInput(
+      wanted,
+      { refusesUrl: () => null, brokers: new Map(), hooks: new Set() },
+      true,
+    );
     if (!parsed.ok) return { ...result, outcome: 'rejected', reason: sentence(parsed.error) };
     known.set(topic, wanted);
     return { ...result, outcome, fields };

@@ -11,9 +11,10 @@ import { limits } from '../limits.ts';
 import { isMailAddress, mailAddressPattern } from '../mail-address.ts';
 import { parseRule } from '../rule/reply-rule.ts';
 
-/** Decides whether dq may call a URL, and knows the brokers of the configuration by name. */
+/** Decides whether dq may call a URL, and knows the brokers and hooks of the configuration by name. */
 export type TopicPolicy = Pick<EgressPolicy, 'refusesUrl'> & {
   readonly brokers: ReadonlyMap<string, unknown>;
+  readonly hooks: ReadonlySet<string>;
 };
 
 export type FieldParser<T> = (
@@ -307,17 +308,22 @@ export function hookNames(max: number, help: string, more: More = {}): TopicFiel
     kind: 'list',
     bounds: `at most ${max} names`,
     schema: { type: 'array', items: { type: 'string', pattern: hookNamePattern.source }, maxItems: max },
-    parse: (value, field, errors) => {
+    parse: (value, field, errors, { hooks }) => {
       if (!Array.isArray(value) || value.length > max)
         return errors.reject(field, `must be a list of at most ${max} names of alerts.hooks`);
-      // Never the item: it may be a URL with a credential.
-      return listOf(value, field, errors, (item) =>
-        typeof item === 'string' && hookNamePattern.test(item)
-          ? null
-          : 'must be the name of a hook of alerts.hooks, such as ops',
-      );
+      return listOf(value, field, errors, (item) => hookProblem(item, hooks));
     },
   };
+}
+
+/** Shows names only: another item may be a URL with a credential. */
+function hookProblem(item: unknown, hooks: TopicPolicy['hooks']): string | null {
+  if (typeof item !== 'string' || !hookNamePattern.test(item))
+    return 'must be the name of a hook of alerts.hooks, such as ops';
+  if (hooks.has(item)) return null;
+  return hooks.size === 0
+    ? `alerts.hooks has no "${item}"; add it to the configuration of dq, and reload`
+    : `alerts.hooks has no "${item}"; configured: ${[...hooks].join(', ')}`;
 }
 
 /** `problemOf` returns the message of a bad item, or null. */

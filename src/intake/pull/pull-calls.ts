@@ -4,13 +4,13 @@
 import { traceJson } from '../../api/routes/job-json.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
-import { DqError, type ErrorCode, invalidField } from '../../core/errors.ts';
+import { type ErrorCode, invalidField } from '../../core/errors.ts';
 import { optionsIn, withOptions } from '../../core/extension.ts';
 import { limits } from '../../core/limits.ts';
 import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts';
 import type { Topic } from '../../core/topic/topic.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { topicNotFound } from '../../use-cases/change-topic.ts';
+import { requirePull, topicNotFound } from '../../use-cases/change-topic.ts';
 import { pullLimits } from './limits.ts';
 import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
 import type { PulledJob } from './puller.ts';
@@ -47,11 +47,8 @@ export class PullCalls {
     const { topics } = this.#role;
     const topic = topics.get(name) ?? (await topics.lookUp(name));
     if (topic === undefined) throw topicNotFound(name);
-    if (topic.delivery === 'pull') return topic;
-    throw new DqError(
-      'topic_not_pull',
-      `topic ${name}: dq calls its callback URL; change delivery to pull first`,
-    );
+    requirePull(topic);
+    return topic;
   }
 
   /** The members of a pulled job without its body. Counts its lateness. */

@@ -7,6 +7,7 @@ import type { PulledLease } from '../../../core/pull-lease.ts';
 import type { Rights } from '../../../core/token.ts';
 import { topicOfForeign } from '../../../core/topic/foreign-name.ts';
 import type { TopicBook } from '../../../registry/topic-book.ts';
+import { requirePull } from '../../../use-cases/change-topic.ts';
 import { pullForClient } from '../../pull/pull-for-client.ts';
 import type { PulledLeases } from '../../pull/pulled-leases.ts';
 import type { PulledJob, Puller } from '../../pull/puller.ts';
@@ -41,11 +42,7 @@ export class PoppedJobs {
     for (const name of topics) {
       this.#parts.access.require('pull', name, rights);
       const topic = this.#parts.topics.get(name);
-      if (topic === undefined || topic.delivery === 'pull') continue;
-      throw new DqError(
-        'topic_not_pull',
-        `topic ${name}: dq calls its callback URL; change delivery to pull first`,
-      );
+      if (topic !== undefined) requirePull(topic);
     }
     const request = { topics, max: 1, waitMs, leaseMs: null };
     const [pulled] = await pullForClient(this.#parts.puller, socket, request);
