@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Store } from '../../src/ports/job-store.ts';
+import { diskReserveBytesFor } from '../../src/store/sqlite/file/disk-reserve.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { fillUp, freeBytesIn, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { numbers } from '../support/producing.ts';
@@ -21,7 +22,8 @@ let nowMs = 0;
 async function openOn(bytes: number): Promise<void> {
   nowMs = Date.now();
   const path = mountTmpfs(bytes);
-  store = await openSqliteStore({ clock: () => nowMs }, { path, remove: () => {} });
+  const diskReserveBytes = diskReserveBytesFor(path);
+  store = await openSqliteStore({ clock: () => nowMs, diskReserveBytes }, { path, remove: () => {} });
 }
 beforeEach(() => {
   nowMs = 0;
