@@ -155,13 +155,18 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
     throw new Exit('usage', 'give --callback with the URL that dq calls, --target, or --pull');
   const json = { topic, ...settings, ...(secret === undefined ? {} : { secret }) };
   const call = { method: 'POST', path: ['v1', 'topics'], json } as const;
-  const reply = await written<{ secret: string }>(flags, call).catch((error: unknown) => {
+  const reply = await written<{ secret: string; delivery: string }>(flags, call).catch((error: unknown) => {
     // Without the cause: its message names the API's verb.
     if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_exists') throw error;
     throw new Exit('failed', `topic ${topic} exists; change it with dq topic set`);
   });
   if (flags.json) {
     printData(reply.text);
+    return;
+  }
+  // dq signs callbacks alone.
+  if (reply.json.delivery !== 'push') {
+    say(`dq: registered ${topic}`);
     return;
   }
   say(`dq: registered ${topic}; its secret, shown only once:`);
