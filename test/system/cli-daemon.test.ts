@@ -60,7 +60,9 @@ describe('dq topic', patience, () => {
     expect(failed.stdout).toMatch(
       /^call +PUBLISH main\/\/queue\/a#k, .*\nresult +failed connect .*ECONNREFUSED.*\na job +would be retried after 1h$/m,
     );
-    expect(failed.code).toBe(1);
+    expect(failed).toMatchObject({
+      ...{ code: 1, stderr: 'dq: the test message of published was not confirmed\n' },
+    });
   });
 
   it('asks on a terminal before it deletes', async ({ skip }) => {
