@@ -313,7 +313,8 @@ describe('dq dead', patience, () => {
 
     const listed = await dq(['dead', 'ls', '--topic', 'gone']);
     expect(listed.stdout.trimEnd().split('\n')).toHaveLength(4);
-    expect(listed.stdout).toMatch(/^gone +a +\S+Z +gone +410 +1 +已取消$/m);
+    expect(listed.stdout).toMatch(/^gone +a +\S+Z +gone +status +410 +1 +已取消$/m);
+    expect((await dq(['explain', 'gone'])).stdout).toMatch(/^last dead +[abc]: gone status 410 已取消$/m);
     const two = await dq(['dead', 'ls', '--limit', '2']);
     expect(two.stdout.trimEnd().split('\n')).toHaveLength(3);
     expect(two.stderr).toContain('more than 2');

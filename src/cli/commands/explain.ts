@@ -11,7 +11,7 @@ import {
   type Reason,
   reasonLine,
 } from '../output/delivery-lines.ts';
-import { printData, printRecord } from '../output/output.ts';
+import { excerpt, printData, printRecord } from '../output/output.ts';
 
 interface Why {
   readonly code: WhyCode;
@@ -21,6 +21,14 @@ interface Why {
   readonly since?: string | null;
   readonly notifier?: string | null;
   readonly reasons?: readonly Reason[];
+}
+
+interface DeadLetter {
+  readonly id: string;
+  readonly reason: string;
+  readonly lastReason: string | null;
+  readonly status: number | null;
+  readonly replyExcerpt: string | null;
 }
 
 interface Job {
@@ -44,6 +52,8 @@ interface Job {
 
 export function register(program: Command): void {
   const command = program
+const excerptMax = 80;
+
     .command('explain')
     .description('show why a job waits, or why a topic is not called')
     .argument('<topic>')
@@ -55,7 +65,12 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
   if (id === undefined) {
     const { text, json } = await clientOf(flags).call<Capacity>(capacityCall(topic));
     if (flags.json) printData(text);
-    else printRecord([['topic', topic], ...capacityLines(json).map((line) => ['delivery', line] as const)]);
+    else
+      printRecord([
+        ['topic', topic],
+        ...capacityLines(json).map((line) => ['delivery', line] as const),
+        ...(await lastDeath(topic, json, flags)),
+      ]);
     return;
   }
   const { json: job, at } = await clientOf(flags).call<Job>({
@@ -70,6 +85,22 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
 
 /** `now`: the daemon's clock, epoch ms. */
 function linesOf(job: Job, now: number): readonly (readonly [string, string])[] {
+/** Of a topic that has no job to call, but dead ones. */
+async function lastDeath(
+  topic: string,
+  { states }: Capacity,
+  flags: DaemonOptions,
+): Promise<readonly (readonly [string, string])[]> {
+  if (states === null || states.ready > 0 || states.dead === 0) return [];
+  const { json } = await clientOf(flags).call<{ items: readonly DeadLetter[] }>({
+    ...{ method: 'GET', path: ['v1', 'dead'], query: { topic, limit: 1 }, needs: ['items'] },
+  });
+  return json.items.map(({ id, reason, lastReason, status, replyExcerpt }) => [
+    'last dead',
+    `${id}: ${[reason, lastReason ?? '', status ?? '', excerpt(replyExcerpt ?? '', excerptMax)].filter((part) => part !== '').join(' ')}`,
+  ]);
+}
+
   const { why, nextAttempts = [] } = job;
   const last = job.attempts.at(-1);
   const next = nextAttempts[0];
