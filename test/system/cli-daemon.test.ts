@@ -228,7 +228,8 @@ describe('dq push, get, cancel', patience, () => {
   it('get, cancel: work on a job; exit with 4 for an unknown id', async () => {
     const sink = await startSink(status(500, {}, 'out of\u001b[2J order'));
     await dq(['topic', 'add', 'shown', '--callback', sink.url]);
-    await dq(['push', 'shown', '{"a":1}', '--id', 'x']);
+    const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
+    await dq(['push', 'shown', '{"a":1}', '--id', 'x', '--traceparent', `00-${trace}-00f067aa0ba902b7-01`]);
     await until('the first attempt is recorded', async () => {
       return (await daemon.api('GET', '/v1/topics/shown/jobs/x')).body.attempts.length === 1;
     });
@@ -237,6 +238,8 @@ describe('dq push, get, cancel', patience, () => {
     expect(shown.stdout).toMatch(/^state +delayed$/m);
     expect(shown.stdout).toMatch(/^attempts +1 of 10$/m);
     expect(shown.stdout).toMatch(/^1 .* failed +500 +status +dq-notifier-\d +out of/m);
+    expect(shown.stdout).toMatch(new RegExp(`^traceparent +00-${trace}-00f067aa0ba902b7-01$`, 'm'));
+    expect(shown.stdout).toMatch(new RegExp(`^1 .* 00-${trace}-[0-9a-f]{16}-01$`, 'm'));
     expect(shown.stdout).not.toContain('\u001b');
     const reply = await fetch(`${daemon.url}/v1/topics/shown/jobs/x`);
     expect((await dq(['get', 'shown', 'x', '--json'])).stdout.trimEnd()).toBe((await reply.text()).trimEnd());
