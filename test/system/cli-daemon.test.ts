@@ -256,6 +256,19 @@ describe('dq push, get, cancel', patience, () => {
   });
 });
 
+it('dq explain: says that a held job is past its deadline', patience, async () => {
+  await dq(['topic', 'add', 'late', '--callback', silent]);
+  await dq(['topic', 'pause', 'late']);
+  await dq(['push', 'late', '1', '--id', 'x', '--deadline', '100ms']);
+  const { deadline } = (await daemon.api('GET', '/v1/topics/late/jobs/x')).body;
+  // The clock of a reply counts whole seconds.
+  await until('a second later', () => Date.now() > Date.parse(deadline) + 1_000);
+  const explained = await dq(['explain', 'late', 'x']);
+  expect(explained.stdout).toMatch(
+    new RegExp(`^deadline +its deadline ${deadline} has passed: it dies when the topic is resumed$`, 'm'),
+  );
+});
+
 describe('dq run, reschedule, push --batch', patience, () => {
   it('run, reschedule: move a job; exit with 1 in a wrong state, 4 when unknown', async () => {
     const sink = await startSink();

@@ -38,6 +38,8 @@ interface Job {
   readonly attempt: number;
   readonly maxAttempts: number | null;
   readonly buryReason?: string;
+  readonly dueAt: string;
+  readonly deadline?: string;
   readonly why: Why;
   readonly nextAttempts?: readonly { readonly attempt: number; readonly at: string }[];
   readonly attempts: readonly {
@@ -50,10 +52,10 @@ interface Job {
   }[];
 }
 
-export function register(program: Command): void {
-  const command = program
 const excerptMax = 80;
 
+export function register(program: Command): void {
+  const command = program
     .command('explain')
     .description('show why a job waits, or why a topic is not called')
     .argument('<topic>')
@@ -83,8 +85,6 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
   else printRecord([['topic', topic], ['id', id], ['state', state], ...linesOf(job, at ?? Date.now())]);
 }
 
-/** `now`: the daemon's clock, epoch ms. */
-function linesOf(job: Job, now: number): readonly (readonly [string, string])[] {
 /** Of a topic that has no job to call, but dead ones. */
 async function lastDeath(
   topic: string,
@@ -101,11 +101,14 @@ async function lastDeath(
   ]);
 }
 
+/** `now`: the daemon's clock, epoch ms. */
+function linesOf(job: Job, now: number): readonly (readonly [string, string])[] {
   const { why, nextAttempts = [] } = job;
   const last = job.attempts.at(-1);
   const next = nextAttempts[0];
   return [
     ['why', sentenceOf(job, now)],
+    ...pastDeadline(job, now),
     ...(why.held === undefined ? [] : [['then', holds[why.held] ?? why.held] as const]),
     ...(why.code === 'ahead' || !why.ahead ? [] : [['before it', `${why.ahead} jobs of its topic`] as const]),
     ...(why.reasons ?? []).map((reason) => ['delivery', reasonLine(reason)] as const),
@@ -116,6 +119,18 @@ async function lastDeath(
       ? []
       : [['next attempt', `${next.attempt} of ${job.maxAttempts ?? '?'}, at ${next.at}`] as const]),
   ];
+}
+
+/** dq finds it when the turn of the job comes. A job that was moved behind its deadline has none. */
+function pastDeadline(
+  { state, dueAt, deadline, why }: Job,
+  now: number,
+): readonly (readonly [string, string])[] {
+  if (deadline === undefined || !['delayed', 'ready'].includes(state)) return [];
+  if (Date.parse(deadline) >= now || Date.parse(dueAt) > Date.parse(deadline)) return [];
+  const isHeld = why.code === 'topic_paused' || why.code === 'topic_offline';
+  const when = isHeld ? 'when the topic is resumed' : 'when its turn comes';
+  return [['deadline', `its deadline ${deadline} has passed: it dies ${when}`]];
 }
 
 const resultOf = ({ outcome, reason, status, detail }: Job['attempts'][number]): string =>
