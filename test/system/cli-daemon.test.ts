@@ -269,6 +269,21 @@ it('dq explain: says that a held job is past its deadline', patience, async () =
   );
 });
 
+describe('dq schedule', patience, () => {
+  it('shows times in its time zone', async () => {
+    await dq(['topic', 'add', 'timed', '--callback', silent]);
+    const add = (...args: string[]) => dq(['schedule', 'add', 'daily', '--topic', 'timed', ...args]);
+    expect(await add()).toMatchObject({ code: 2, stderr: 'dq: give --cron or --every\n' });
+    const added = await add('--cron', '0 9 * * *', '--timezone', 'Asia/Shanghai');
+    expect(added.stderr).toMatch(/^dq: schedule daily: next at \S+T09:00:00\+08:00$/m);
+    const shown = (await dq(['schedule', 'show', 'daily'])).stdout;
+    expect(shown.match(/^\S+T09:00:00\+08:00$/gm)).toHaveLength(10);
+    expect((await dq(['schedule', 'ls'])).stdout).toMatch(
+      /^daily +timed .* Asia\/Shanghai +\S+T09:00:00\+08:00 +- +-$/m,
+    );
+  });
+});
+
 describe('dq run, reschedule, push --batch', patience, () => {
   it('run, reschedule: move a job; exit with 1 in a wrong state, 4 when unknown', async () => {
     const sink = await startSink();
