@@ -270,7 +270,7 @@ it('dq explain: says that a held job is past its deadline', patience, async () =
 });
 
 describe('dq schedule', patience, () => {
-  it('shows times in its time zone', async () => {
+  it('shows times in its time zone, and topic rm names it', async () => {
     await dq(['topic', 'add', 'timed', '--callback', silent]);
     const add = (...args: string[]) => dq(['schedule', 'add', 'daily', '--topic', 'timed', ...args]);
     expect(await add()).toMatchObject({ code: 2, stderr: 'dq: give --cron or --every\n' });
@@ -280,6 +280,9 @@ describe('dq schedule', patience, () => {
     expect(shown.match(/^\S+T09:00:00\+08:00$/gm)).toHaveLength(10);
     expect((await dq(['schedule', 'ls'])).stdout).toMatch(
       /^daily +timed .* Asia\/Shanghai +\S+T09:00:00\+08:00 +- +-$/m,
+    );
+    expect((await dq(['topic', 'rm', 'timed', '-y'])).stderr).toBe(
+      'dq: deleted timed\ndq: schedules of it go on and fail: daily; dq schedule rm NAME removes one\n',
     );
   });
 });
