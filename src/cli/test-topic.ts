@@ -44,7 +44,13 @@ export async function testTopic(topic: string, body: string | undefined, flags: 
       ...(reply === null ? [] : [['reply', reply.body] as const]),
       ['a job', nextOf(verdict)],
     ]);
-  if (verdict.outcome !== 'delivered') throw new Exit('failed', `the test call of ${topic} did not succeed`);
+  if (verdict.outcome === 'delivered') return;
+  throw new Exit(
+    'failed',
+    request.method === 'PUBLISH'
+      ? `the test message of ${topic} was not confirmed`
+      : `the test call of ${topic} did not succeed`,
+  );
 }
 
 function resultOf({ reply, verdict }: TestReply): string {

@@ -6,7 +6,7 @@ export interface Calendar {
   dayOf(epochMs: number): number;
 }
 
-/** The instant (epoch ms) as `YYYY-MM-DD HH:mm:ss`, rounded down. */
+/** The instant (epoch ms) as text: `YYYY-MM-DD HH:mm:ss`, rounded down. */
 export type Clock = (epochMs: number) => string;
 
 /** Offsets of zones and their changes are multiples of 15 minutes, so the day is constant within such a slot
@@ -59,6 +59,24 @@ export function createClock(timezone: string): Clock {
   };
 }
 
+/** ms that the zone of the clock is ahead of UTC at an instant; the clock writes years of four digits */
+function offsetAt(clock: Clock, epochMs: number): number {
+  const at = Math.min(epochMs, lastMs);
+  return Date.parse(`${clock(at).replace(' ', 'T')}Z`) - Math.floor(at / 1_000) * 1_000;
+}
+
+/** The instant as `2030-01-31T09:00:00+08:00`, rounded down. `timezone`: an IANA name. Throws RangeError on
+ *  an unknown one. */
+export function createOffsetClock(timezone: string): Clock {
+  const clock = createClock(timezone);
+  return (epochMs) => {
+    const minutes = Math.round(offsetAt(clock, epochMs) / 60_000);
+    const [hour, minute] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+    const offset = [hour, minute].map((part) => String(part).padStart(2, '0')).join(':');
+    return `${clock(epochMs).replace(' ', 'T')}${minutes < 0 ? '-' : '+'}${offset}`;
+  };
+}
+
 /** A time of the wall clock to epoch ms; month 1–12. A time that a change of the clock skips moves forward by
  *  the change; of a time that occurs twice the first one counts. */
 export type LocalTime = (
@@ -73,19 +91,14 @@ export type LocalTime = (
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createLocalTime(timezone: string): LocalTime {
   const clock = createClock(timezone);
-  /** ms that the zone is ahead of UTC at this instant; the clock writes years of four digits */
-  const offsetAt = (epochMs: number) => {
-    const at = Math.min(epochMs, lastMs);
-    return Date.parse(`${clock(at).replace(' ', 'T')}Z`) - at;
-  };
   return (year, month, day, hour, minute, second) => {
     const asUtc = Date.UTC(year, month - 1, day, hour, minute, second);
     // No zone changes its clock twice within two days.
-    const before = offsetAt(asUtc - dayMs);
-    const after = offsetAt(asUtc + dayMs);
+    const before = offsetAt(clock, asUtc - dayMs);
+    const after = offsetAt(clock, asUtc + dayMs);
     const [first, last] = [Math.max(before, after), Math.min(before, after)].map((offset) => asUtc - offset);
-    if (first !== undefined && asUtc - first === offsetAt(first)) return first;
-    if (last !== undefined && asUtc - last === offsetAt(last)) return last;
+    if (first !== undefined && asUtc - first === offsetAt(clock, first)) return first;
+    if (last !== undefined && asUtc - last === offsetAt(clock, last)) return last;
     return asUtc - before;
   };
 }

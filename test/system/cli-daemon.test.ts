@@ -50,14 +50,19 @@ describe('dq topic', patience, () => {
     expect(called.stdout).toMatch(/^call +POST \S+, by dq-notifier-\d in \d+ ms\nresult +success, 200$/m);
     expect([called.code, sink.arrivals[0]?.headers['content-type']]).toEqual([0, 'text/plain']);
 
-    expect((await dq(['topic', 'add', 'published', '--target', 'main//queue/a#k'])).code).toBe(0);
+    // dq signs no message, so it prints no secret.
+    expect(await dq(['topic', 'add', 'published', '--target', 'main//queue/a#k'])).toMatchObject({
+      ...{ code: 0, stdout: '', stderr: 'dq: registered published\n' },
+    });
     expect((await dq(['topic', 'ls', '--search', 'publ'])).stdout).toContain(' main//queue/a#k ');
     expect((await dq(['topic', 'get', 'published'])).stdout).toMatch(/^target +main\/\/queue\/a#k$/m);
     const failed = await dq(['topic', 'test', 'published']);
     expect(failed.stdout).toMatch(
       /^call +PUBLISH main\/\/queue\/a#k, .*\nresult +failed connect .*ECONNREFUSED.*\na job +would be retried after 1h$/m,
     );
-    expect(failed.code).toBe(1);
+    expect(failed).toMatchObject({
+      ...{ code: 1, stderr: 'dq: the test message of published was not confirmed\n' },
+    });
   });
 
   it('asks on a terminal before it deletes', async ({ skip }) => {
@@ -223,7 +228,8 @@ describe('dq push, get, cancel', patience, () => {
   it('get, cancel: work on a job; exit with 4 for an unknown id', async () => {
     const sink = await startSink(status(500, {}, 'out of\u001b[2J order'));
     await dq(['topic', 'add', 'shown', '--callback', sink.url]);
-    await dq(['push', 'shown', '{"a":1}', '--id', 'x']);
+    const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
+    await dq(['push', 'shown', '{"a":1}', '--id', 'x', '--traceparent', `00-${trace}-00f067aa0ba902b7-01`]);
     await until('the first attempt is recorded', async () => {
       return (await daemon.api('GET', '/v1/topics/shown/jobs/x')).body.attempts.length === 1;
     });
@@ -232,6 +238,8 @@ describe('dq push, get, cancel', patience, () => {
     expect(shown.stdout).toMatch(/^state +delayed$/m);
     expect(shown.stdout).toMatch(/^attempts +1 of 10$/m);
     expect(shown.stdout).toMatch(/^1 .* failed +500 +status +dq-notifier-\d +out of/m);
+    expect(shown.stdout).toMatch(new RegExp(`^traceparent +00-${trace}-00f067aa0ba902b7-01$`, 'm'));
+    expect(shown.stdout).toMatch(new RegExp(`^1 .* 00-${trace}-[0-9a-f]{16}-01$`, 'm'));
     expect(shown.stdout).not.toContain('\u001b');
     const reply = await fetch(`${daemon.url}/v1/topics/shown/jobs/x`);
     expect((await dq(['get', 'shown', 'x', '--json'])).stdout.trimEnd()).toBe((await reply.text()).trimEnd());
@@ -245,6 +253,37 @@ describe('dq push, get, cancel', patience, () => {
     expect(ended.stdout).not.toMatch(/^body/m);
     expect(await dq(['get', 'shown', 'x', '--body'])).toMatchObject({ code: 1, stdout: '' });
     expect((await dq(['get', 'shown', 'none'])).code).toBe(4);
+  });
+});
+
+it('dq explain: says that a held job is past its deadline', patience, async () => {
+  await dq(['topic', 'add', 'late', '--callback', silent]);
+  await dq(['topic', 'pause', 'late']);
+  await dq(['push', 'late', '1', '--id', 'x', '--deadline', '100ms']);
+  const { deadline } = (await daemon.api('GET', '/v1/topics/late/jobs/x')).body;
+  // The clock of a reply counts whole seconds.
+  await until('a second later', () => Date.now() > Date.parse(deadline) + 1_000);
+  const explained = await dq(['explain', 'late', 'x']);
+  expect(explained.stdout).toMatch(
+    new RegExp(`^deadline +its deadline ${deadline} has passed: it dies when the topic is resumed$`, 'm'),
+  );
+});
+
+describe('dq schedule', patience, () => {
+  it('shows times in its time zone, and topic rm names it', async () => {
+    await dq(['topic', 'add', 'timed', '--callback', silent]);
+    const add = (...args: string[]) => dq(['schedule', 'add', 'daily', '--topic', 'timed', ...args]);
+    expect(await add()).toMatchObject({ code: 2, stderr: 'dq: give --cron or --every\n' });
+    const added = await add('--cron', '0 9 * * *', '--timezone', 'Asia/Shanghai');
+    expect(added.stderr).toMatch(/^dq: schedule daily: next at \S+T09:00:00\+08:00$/m);
+    const shown = (await dq(['schedule', 'show', 'daily'])).stdout;
+    expect(shown.match(/^\S+T09:00:00\+08:00$/gm)).toHaveLength(10);
+    expect((await dq(['schedule', 'ls'])).stdout).toMatch(
+      /^daily +timed .* Asia\/Shanghai +\S+T09:00:00\+08:00 +- +-$/m,
+    );
+    expect((await dq(['topic', 'rm', 'timed', '-y'])).stderr).toBe(
+      'dq: deleted timed\ndq: schedules of it go on and fail: daily; dq schedule rm NAME removes one\n',
+    );
   });
 });
 
@@ -308,7 +347,8 @@ describe('dq dead', patience, () => {
 
     const listed = await dq(['dead', 'ls', '--topic', 'gone']);
     expect(listed.stdout.trimEnd().split('\n')).toHaveLength(4);
-    expect(listed.stdout).toMatch(/^gone +a +\S+Z +gone +410 +1 +已取消$/m);
+    expect(listed.stdout).toMatch(/^gone +a +\S+Z +gone +status +410 +1 +已取消$/m);
+    expect((await dq(['explain', 'gone'])).stdout).toMatch(/^last dead +[abc]: gone status 410 已取消$/m);
     const two = await dq(['dead', 'ls', '--limit', '2']);
     expect(two.stdout.trimEnd().split('\n')).toHaveLength(3);
     expect(two.stderr).toContain('more than 2');

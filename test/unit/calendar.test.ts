@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createCalendar, createClock, createLocalTime } from '../../src/core/calendar.ts';
+import { createCalendar, createClock, createLocalTime, createOffsetClock } from '../../src/core/calendar.ts';
 
 describe('createCalendar', () => {
   it.each([
@@ -51,4 +51,15 @@ describe('createLocalTime', () => {
   ])('the last second of the year 9999 in %s', (zone, instant) => {
     expect(createLocalTime(zone)(9999, 12, 31, 23, 59, 59)).toBe(Date.parse(instant));
   });
+});
+
+it.each([
+  ['UTC', '2030-01-31T23:59:59.999Z', '2030-01-31T23:59:59+00:00'],
+  ['Asia/Shanghai', '2026-11-26T01:00:00Z', '2026-11-26T09:00:00+08:00'],
+  ['Asia/Kathmandu', '2030-01-31T00:00:00.999Z', '2030-01-31T05:45:00+05:45'],
+  ['America/St_Johns', '2030-01-01T00:00:00Z', '2029-12-31T20:30:00-03:30'],
+  ['Europe/Berlin', '2026-03-29T00:59:59Z', '2026-03-29T01:59:59+01:00'],
+  ['Europe/Berlin', '2026-03-29T01:00:00Z', '2026-03-29T03:00:00+02:00'],
+])('createOffsetClock: in %s %s is %s', (timezone, instant, text) => {
+  expect(createOffsetClock(timezone)(Date.parse(instant))).toBe(text);
 });

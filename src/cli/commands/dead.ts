@@ -20,6 +20,7 @@ interface DeadLetter {
   readonly id: string;
   readonly deadAt: string;
   readonly reason: string;
+  readonly lastReason: string | null;
   readonly status: number | null;
   readonly attempt: number;
   readonly replyExcerpt: string | null;
@@ -89,12 +90,13 @@ async function list(flags: FilterFlags & { readonly limit: string }): Promise<vo
   });
   if (!flags.json) {
     printTable(
-      ['TOPIC', 'ID', 'DEAD AT', 'REASON', 'STATUS', 'ATTEMPTS', 'REPLY'],
+      ['TOPIC', 'ID', 'DEAD AT', 'REASON', 'LAST REASON', 'STATUS', 'ATTEMPTS', 'REPLY'],
       letters.map((one) => [
         one.topic,
         one.id,
         one.deadAt,
         one.reason,
+        one.lastReason ?? '',
         one.status === null ? '' : String(one.status),
         String(one.attempt),
         excerpt(one.replyExcerpt ?? '', excerptMax),

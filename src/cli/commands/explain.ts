@@ -11,7 +11,7 @@ import {
   type Reason,
   reasonLine,
 } from '../output/delivery-lines.ts';
-import { printData, printRecord } from '../output/output.ts';
+import { excerpt, printData, printRecord } from '../output/output.ts';
 
 interface Why {
   readonly code: WhyCode;
@@ -23,6 +23,14 @@ interface Why {
   readonly reasons?: readonly Reason[];
 }
 
+interface DeadLetter {
+  readonly id: string;
+  readonly reason: string;
+  readonly lastReason: string | null;
+  readonly status: number | null;
+  readonly replyExcerpt: string | null;
+}
+
 interface Job {
   readonly topic: string;
   readonly id: string;
@@ -30,6 +38,8 @@ interface Job {
   readonly attempt: number;
   readonly maxAttempts: number | null;
   readonly buryReason?: string;
+  readonly dueAt: string;
+  readonly deadline?: string;
   readonly why: Why;
   readonly nextAttempts?: readonly { readonly attempt: number; readonly at: string }[];
   readonly attempts: readonly {
@@ -41,6 +51,8 @@ interface Job {
     readonly detail?: string;
   }[];
 }
+
+const excerptMax = 80;
 
 export function register(program: Command): void {
   const command = program
@@ -55,7 +67,12 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
   if (id === undefined) {
     const { text, json } = await clientOf(flags).call<Capacity>(capacityCall(topic));
     if (flags.json) printData(text);
-    else printRecord([['topic', topic], ...capacityLines(json).map((line) => ['delivery', line] as const)]);
+    else
+      printRecord([
+        ['topic', topic],
+        ...capacityLines(json).map((line) => ['delivery', line] as const),
+        ...(await lastDeath(topic, json, flags)),
+      ]);
     return;
   }
   const { json: job, at } = await clientOf(flags).call<Job>({
@@ -68,6 +85,22 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
   else printRecord([['topic', topic], ['id', id], ['state', state], ...linesOf(job, at ?? Date.now())]);
 }
 
+/** Of a topic that has no job to call, but dead ones. */
+async function lastDeath(
+  topic: string,
+  { states }: Capacity,
+  flags: DaemonOptions,
+): Promise<readonly (readonly [string, string])[]> {
+  if (states === null || states.ready > 0 || states.dead === 0) return [];
+  const { json } = await clientOf(flags).call<{ items: readonly DeadLetter[] }>({
+    ...{ method: 'GET', path: ['v1', 'dead'], query: { topic, limit: 1 }, needs: ['items'] },
+  });
+  return json.items.map(({ id, reason, lastReason, status, replyExcerpt }) => [
+    'last dead',
+    `${id}: ${[reason, lastReason ?? '', status ?? '', excerpt(replyExcerpt ?? '', excerptMax)].filter((part) => part !== '').join(' ')}`,
+  ]);
+}
+
 /** `now`: the daemon's clock, epoch ms. */
 function linesOf(job: Job, now: number): readonly (readonly [string, string])[] {
   const { why, nextAttempts = [] } = job;
@@ -75,6 +108,7 @@ function linesOf(job: Job, now: number): readonly (readonly [string, string])[] 
   const next = nextAttempts[0];
   return [
     ['why', sentenceOf(job, now)],
+    ...pastDeadline(job, now),
     ...(why.held === undefined ? [] : [['then', holds[why.held] ?? why.held] as const]),
     ...(why.code === 'ahead' || !why.ahead ? [] : [['before it', `${why.ahead} jobs of its topic`] as const]),
     ...(why.reasons ?? []).map((reason) => ['delivery', reasonLine(reason)] as const),
@@ -85,6 +119,18 @@ function linesOf(job: Job, now: number): readonly (readonly [string, string])[] 
       ? []
       : [['next attempt', `${next.attempt} of ${job.maxAttempts ?? '?'}, at ${next.at}`] as const]),
   ];
+}
+
+/** dq finds it when the turn of the job comes. A job that was moved behind its deadline has none. */
+function pastDeadline(
+  { state, dueAt, deadline, why }: Job,
+  now: number,
+): readonly (readonly [string, string])[] {
+  if (deadline === undefined || !['delayed', 'ready'].includes(state)) return [];
+  if (Date.parse(deadline) >= now || Date.parse(dueAt) > Date.parse(deadline)) return [];
+  const isHeld = why.code === 'topic_paused' || why.code === 'topic_offline';
+  const when = isHeld ? 'when the topic is resumed' : 'when its turn comes';
+  return [['deadline', `its deadline ${deadline} has passed: it dies ${when}`]];
 }
 
 const resultOf = ({ outcome, reason, status, detail }: Job['attempts'][number]): string =>

@@ -22,6 +22,7 @@ interface Attempt {
   /** why it failed, where there is no reply: an error of the connection, the reason of a nack */
   readonly detail?: string;
   readonly notifier: string;
+  readonly traceparent?: string;
 }
 
 interface Job {
@@ -35,6 +36,7 @@ interface Job {
   readonly maxAttempts: number | null;
   readonly deadline?: string;
   readonly backoff?: unknown;
+  readonly traceparent?: string;
   /** set when the job has ended, which removes its body */
   readonly endedAt?: string;
   readonly contentType?: string | null;
@@ -121,12 +123,17 @@ function print(job: Job): void {
     ['attempts', `${job.attempt} of ${job.maxAttempts ?? '?'}`],
     ...(job.deadline === undefined ? [] : [['deadline', job.deadline] as const]),
     ...(job.backoff === undefined ? [] : [['backoff', JSON.stringify(job.backoff)] as const]),
+    ...(job.traceparent === undefined ? [] : [['traceparent', job.traceparent] as const]),
     ...(job.endedAt === undefined ? contentOf(job) : [['ended at', job.endedAt] as const]),
   ]);
   if (job.attempts.length === 0) return;
   process.stdout.write('\n');
+  const isTraced = job.attempts.some(({ traceparent }) => traceparent !== undefined);
   printTable(
-    ['ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'REASON', 'NOTIFIER', 'REPLY'],
+    [
+      ...['ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'REASON', 'NOTIFIER', 'REPLY'],
+      ...(isTraced ? ['TRACEPARENT'] : []),
+    ],
     job.attempts.map((one) => [
       String(one.attempt),
       one.startedAt,
@@ -136,6 +143,7 @@ function print(job: Job): void {
       one.reason ?? '',
       one.notifier,
       excerpt(one.replyExcerpt === '' ? (one.detail ?? '') : one.replyExcerpt, excerptMax),
+      ...(isTraced ? [one.traceparent ?? ''] : []),
     ]),
   );
 }

@@ -1,6 +1,7 @@
 // dq schedule: recurring jobs.
 
 import type { Command } from 'commander';
+import { createOffsetClock } from '../../core/calendar.ts';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -84,6 +85,8 @@ Examples:
 
 async function write(method: 'POST' | 'PATCH', name: string, flags: Flags): Promise<void> {
   const { topic, cron, every, timezone, type: contentType, missed } = flags;
+  if (method === 'POST' && cron === undefined && every === undefined)
+    throw new Exit('usage', 'give --cron or --every');
   const json = { topic, cron, every, timezone, contentType, missed, body: bodyOf(flags) };
   const reply = await clientOf(flags).call<Schedule>({
     method,
@@ -112,8 +115,14 @@ function bodyOf({ body, type }: Flags): unknown {
   }
 }
 
-const nextOf = ({ nextAt, paused }: Schedule): string =>
-  paused ? 'paused' : nextAt === null ? 'no time follows' : `next at ${nextAt}`;
+function nextOf(one: Schedule): string {
+  if (one.paused) return 'paused';
+  return one.nextAt === null ? 'no time follows' : `next at ${localTime(one, one.nextAt)}`;
+}
+
+/** `at`: RFC 3339. In the time zone of the schedule; of one with --every in UTC. */
+const localTime = ({ cron, timezone }: Pick<Schedule, 'cron' | 'timezone'>, at: string): string =>
+  cron === null ? at : createOffsetClock(timezone)(Date.parse(at));
 
 async function list(flags: DaemonOptions): Promise<void> {
   const client = clientOf(flags);
@@ -134,7 +143,9 @@ async function list(flags: DaemonOptions): Promise<void> {
     ['NAME', 'TOPIC', 'TIMES', 'TIME ZONE', 'NEXT AT', 'LAST AT', 'PROBLEM'],
     items.map((one) => [
       ...[one.name, one.topic, timesOf(one), one.cron === null ? '' : one.timezone],
-      ...[one.paused ? 'paused' : (one.nextAt ?? '-'), one.lastAt ?? '-', one.problem ?? ''],
+      one.paused ? 'paused' : one.nextAt === null ? '' : localTime(one, one.nextAt),
+      one.lastAt === null ? '' : localTime(one, one.lastAt),
+      one.problem ?? '',
     ]),
   );
 }
@@ -158,7 +169,7 @@ async function show(name: string, flags: DaemonOptions): Promise<void> {
     ['missed', one.missed],
     ['body', one.body],
     ['state', nextOf(one)],
-    ['last at', one.lastAt ?? '-'],
+    ['last at', one.lastAt === null ? '' : localTime(one, one.lastAt)],
     ...(one.problem === null ? [] : [['problem', one.problem] as const]),
   ]);
   const times = one.nextTimes ?? [];
@@ -166,7 +177,7 @@ async function show(name: string, flags: DaemonOptions): Promise<void> {
   process.stdout.write('\n');
   printTable(
     ['NEXT TIMES'],
-    times.map((at) => [at]),
+    times.map((at) => [localTime(one, at)]),
   );
 }
 

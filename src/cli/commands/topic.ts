@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { formatTarget, type Target } from '../../core/broker.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/trial-secret.ts';
-import type { ApiCall, ApiReply } from '../daemon/api-client.ts';
+import type { ApiCall, ApiClient, ApiReply } from '../daemon/api-client.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
@@ -155,13 +155,18 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
     throw new Exit('usage', 'give --callback with the URL that dq calls, --target, or --pull');
   const json = { topic, ...settings, ...(secret === undefined ? {} : { secret }) };
   const call = { method: 'POST', path: ['v1', 'topics'], json } as const;
-  const reply = await written<{ secret: string }>(flags, call).catch((error: unknown) => {
+  const reply = await written<{ secret: string; delivery: string }>(flags, call).catch((error: unknown) => {
     // Without the cause: its message names the API's verb.
     if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_exists') throw error;
     throw new Exit('failed', `topic ${topic} exists; change it with dq topic set`);
   });
   if (flags.json) {
     printData(reply.text);
+    return;
+  }
+  // dq signs callbacks alone.
+  if (reply.json.delivery !== 'push') {
+    say(`dq: registered ${topic}`);
     return;
   }
   say(`dq: registered ${topic}; its secret, shown only once:`);
@@ -219,8 +224,13 @@ async function written<T>(flags: DaemonOptions & TopicFlags, call: ApiCall): Pro
 
 async function remove(topic: string, flags: RemoveFlags): Promise<void> {
   const client = clientOf(flags);
+  const schedules = await schedulesOf(client, topic);
+  const note =
+    schedules.length === 0
+      ? ''
+      : `schedules of it go on and fail: ${schedules.join(', ')}; dq schedule rm NAME removes one`;
   await agree(
-    flags.purge ? `Delete the topic ${topic} and all its jobs?` : `Delete the topic ${topic}?`,
+    `Delete the topic ${topic}${flags.purge ? ' and all its jobs' : ''}?${note && ` The ${note}.`}`,
     flags.yes,
   );
   const path = ['v1', 'topics', topic];
@@ -247,6 +257,20 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
   }
   if (flags.json) printData(reply.text);
   say(`dq: deleted ${topic}${flags.purge ? `, with ${total + reply.json.purged} jobs` : ''}`);
+  if (note) say(`dq: ${note}`);
+}
+
+/** Names of the schedules that push to the topic. Empty without a usable reply: an older daemon. */
+async function schedulesOf(client: ApiClient, topic: string): Promise<readonly string[]> {
+  const names: string[] = [];
+  const call: ApiCall = { method: 'GET', path: ['v1', 'schedules'] };
+  const more = readPages<{ name: string; topic: string }>(client, call, Number.MAX_SAFE_INTEGER, (page) => {
+    names.push(...page.json.items.filter((one) => one.topic === topic).map(({ name }) => name));
+  });
+  await more.catch((error: unknown) => {
+    if (!(error instanceof Exit)) throw error;
+  });
+  return names;
 }
 
 /** Jobs that an unfinished call purged; the call must be repeated. Throws every other error. */

@@ -9,6 +9,7 @@ export interface Reason {
   readonly remedy: string;
 }
 export interface Capacity {
+  readonly states: { readonly ready: number; readonly dead: number } | null;
   readonly reasons: readonly Reason[];
   readonly notifiers: readonly { readonly notifier: string; readonly reasons: readonly Reason[] | null }[];
 }
