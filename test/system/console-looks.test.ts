@@ -207,6 +207,7 @@ const apiTexts = [
   /dq topic add$/,
   /^no whole reply within/,
   /is no longer in use$/,
+  /^cannot resolve \S+ \(\w+\)$/,
 ];
 const isFromOutside = (text: string): boolean => apiTexts.some((pattern) => pattern.test(text));
 
