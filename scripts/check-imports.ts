@@ -29,18 +29,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   doctor: ['broker', 'core', 'runtime', 'config', 'process', 'registry/sql', 'store', 'master'],
   // Roles, which never import each other
   api: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
-  intake: [
-    'core',
-    'runtime',
-    'ports',
-    'config',
-    'telemetry',
-    'registry',
-    'process',
-    'use-cases',
-    'api',
-    'proto',
-  ],
+  intake: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],
   console: [
     'core',
     'runtime',
