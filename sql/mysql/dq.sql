@@ -220,12 +220,6 @@ CREATE TABLE IF NOT EXISTS leader (
   until BIGINT NOT NULL -- epoch ms by the clock of MySQL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO leader (only, instance, until) VALUES (1, 0, 0);
-CREATE TABLE IF NOT EXISTS leader_process (
-  instance BIGINT NOT NULL,
-  incarnation BIGINT NOT NULL, -- of a notifier that calls jobs while its instance leads
-  until BIGINT NOT NULL, -- epoch ms by the clock of MySQL
-  PRIMARY KEY (instance, incarnation)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 CREATE TABLE IF NOT EXISTS schedule (
   name VARBINARY(128) NOT NULL PRIMARY KEY,
   record MEDIUMTEXT NOT NULL, -- JSON: what an operator sets
@@ -238,5 +232,15 @@ CREATE TABLE IF NOT EXISTS schedule (
   KEY schedule_due (next_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'leader and schedules', 'b5c90faffe2d6fd9e37099567f752ad9c51f447fdf4e875e6f06cded2be584ae', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (6, 'leader and schedules', '5ad3e0d88697c8927c859c94a6c916ea783afd9913f6333c1ba00578a2aebade', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+
+-- 7: leading processes
+CREATE TABLE IF NOT EXISTS leader_process (
+  instance BIGINT NOT NULL,
+  incarnation BIGINT NOT NULL, -- of a notifier that calls jobs while its instance leads
+  until BIGINT NOT NULL, -- epoch ms by the clock of MySQL
+  PRIMARY KEY (instance, incarnation)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO migration (number, name, checksum, applied_at)
+  VALUES (7, 'leading processes', '59350a522d7ce3a7352c0721e1647e01583452c585ef5700893fbb1d4867c1ed', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

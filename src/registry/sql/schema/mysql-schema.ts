@@ -165,12 +165,6 @@ export const mysqlSchema: Schema = {
   until BIGINT NOT NULL -- epoch ms by the clock of MySQL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
         'INSERT IGNORE INTO leader (only, instance, until) VALUES (1, 0, 0)',
-        `CREATE TABLE IF NOT EXISTS leader_process (
-  instance BIGINT NOT NULL,
-  incarnation BIGINT NOT NULL, -- of a notifier that calls jobs while its instance leads
-  until BIGINT NOT NULL, -- epoch ms by the clock of MySQL
-  PRIMARY KEY (instance, incarnation)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
         `CREATE TABLE IF NOT EXISTS schedule (
   name VARBINARY(128) NOT NULL PRIMARY KEY,
   record MEDIUMTEXT NOT NULL, -- JSON: what an operator sets
@@ -181,6 +175,18 @@ export const mysqlSchema: Schema = {
   claims INT NOT NULL, -- of next_at, so far
   problem TEXT NULL, -- why the last job was not made
   KEY schedule_due (next_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+      ],
+    },
+    {
+      number: 7,
+      name: 'leading processes',
+      statements: [
+        `CREATE TABLE IF NOT EXISTS leader_process (
+  instance BIGINT NOT NULL,
+  incarnation BIGINT NOT NULL, -- of a notifier that calls jobs while its instance leads
+  until BIGINT NOT NULL, -- epoch ms by the clock of MySQL
+  PRIMARY KEY (instance, incarnation)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
       ],
     },
