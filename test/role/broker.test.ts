@@ -229,17 +229,20 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     await until('the connection is open', () => rig.counted('t', 'delivered') === 1);
     onTestFinished(() => server.setMemoryAlarm(false));
     await server.setMemoryAlarm(true);
-    // RabbitMQ tells a connection of the alarm when it publishes.
-    await rig.push('t', 'teller');
-    await until('the first attempt has failed', () => lastOf(rig, 't')?.reason === 'timeout');
+    // RabbitMQ tells a connection of the alarm when it publishes: on a busy machine after some time.
+    const timeouts = () => rig.notified().filter(({ reason }) => reason === 'timeout');
+    const isKnown = () => timeouts().some(({ detail }) => String(detail).includes('blocks publishers'));
+    const tellers: string[] = [];
+    while (!isKnown()) {
+      tellers.push(`teller-${tellers.length}`);
+      await rig.pushAll('t', tellers.slice(-1));
+      await until('its attempt has failed', () => timeouts().length === tellers.length);
+    }
     await rig.pushAll('t', ids('j', 30));
-    await until(
-      'attempts fail',
-      () => rig.notified().filter(({ reason }) => reason === 'timeout').length >= 12,
-    );
-    expect(lastOf(rig, 't')?.['detail']).toContain('blocks publishers');
+    await until('attempts fail', () => timeouts().length >= tellers.length + 12);
+    for (const { detail } of timeouts().slice(tellers.length)) expect(detail).toContain('blocks publishers');
     await server.setMemoryAlarm(false);
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 32, 60_000);
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 31 + tellers.length, 60_000);
     const found = new Map<string, number>();
     for (
       let at = await channel.get('alarm', { noAck: true });
@@ -249,9 +252,9 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
       const id = String(at.properties.headers?.['dq-job-id']);
       found.set(id, (found.get(id) ?? 0) + 1);
     }
-    expect(found.size).toBe(32);
-    // The one that was written before dq knew of the alarm was in doubt, and came twice.
-    expect([...found].filter(([, times]) => times > 1)).toEqual([['teller', 2]]);
+    expect(found.size).toBe(31 + tellers.length);
+    // Those that were written before dq knew of the alarm were in doubt, and came twice.
+    for (const [id, times] of found) expect(times, id).toBeLessThanOrEqual(tellers.includes(id) ? 2 : 1);
   });
 
   it('a broker that is killed and returns: every job is confirmed', async () => {
