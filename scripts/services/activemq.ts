@@ -91,7 +91,7 @@ export function startActivemq(options: ActivemqOptions = {}): Promise<ActivemqSe
       ],
       port,
       directory,
-      isReady: () => accepts(port),
+      isReady: () => welcomes(port, password),
     });
     return new ActivemqServer(process, password);
   });
@@ -132,11 +132,19 @@ function configuration(
 `;
 }
 
-function accepts(port: number): Promise<boolean> {
+/** It answers a login. A connection alone proves nothing: another process may have taken the port during the
+ *  start of the Java machine. */
+function welcomes(port: number, password: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
-    socket.once('connect', () => resolve(true));
-    socket.once('error', () => resolve(false));
-    socket.once('connect', () => socket.destroy());
+    const end = (isReady: boolean) => {
+      socket.destroy();
+      resolve(isReady);
+    };
+    socket.setTimeout(1_000, () => end(false));
+    socket.once('error', () => end(false));
+    socket.once('close', () => end(false));
+    socket.once('data', (data) => end(data.toString().startsWith('CONNECTED\n')));
+    socket.write(`CONNECT\naccept-version:1.2\nhost:dq\nlogin:dq\npasscode:${password}\n\n\0`);
   });
 }
