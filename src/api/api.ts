@@ -26,6 +26,7 @@ import { auditRoute } from './routes/audit-route.ts';
 import { batchRoute } from './routes/batch-route.ts';
 import { configRoutes } from './routes/config-route.ts';
 import { deadRoutes } from './routes/dead-routes.ts';
+import { directPush } from './routes/direct-push.ts';
 import { endpointsRoute } from './routes/endpoints-route.ts';
 import { flowRoute } from './routes/flow-route.ts';
 import { healthRoutes } from './routes/health-routes.ts';
@@ -78,7 +79,7 @@ export async function createApi(
   const budgets = createBodyBudgets(config['limits.batchBytes']);
   const handleError = errorHandler(context, front);
   const api: Api = fastify({
-    serverFactory: (handler) => front.serverFor(handler),
+    serverFactory: (handler) => front.serverFor(directPush(context, budgets.jobs, handler)),
     // HttpFront answers.
     clientErrorHandler: () => {},
     frameworkErrors: (error, request, answer) => handleError(error, request, answer),

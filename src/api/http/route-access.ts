@@ -42,10 +42,19 @@ export function setRights(request: IncomingMessage, rights: Caller): void {
 }
 
 /** Throws for a request that Access did not admit: a bug, and the request must not pass. */
-export function rightsOf(request: FastifyRequest): Caller {
-  const rights = (request.raw as KnownRequest)[rightsKey];
+export function callerOf(request: IncomingMessage): Caller {
+  const rights = (request as KnownRequest)[rightsKey];
   if (rights === undefined) throw new Error('request without an access check');
   return rights;
+}
+
+export function rightsOf(request: FastifyRequest): Caller {
+  return callerOf(request.raw);
+}
+
+/** Whether the check of a route with this access (`topics: 'path'`, not `ownerOnly`) passes the caller. */
+export function permits(caller: Caller, { scope }: RouteAccess, topic: string): boolean {
+  return caller === ownerRights || caller === allRights || (grants(caller, scope) && reaches(caller, topic));
 }
 
 /** Returns the check of this route, which throws DqError forbidden. Made once per route: reading the

@@ -1,24 +1,23 @@
 // POST /v1/topics/{topic}/jobs: the hot path. The request's body is the job's body. From here to the store
-// there is neither a promise nor a schema over the body.
+// there is neither a promise nor a schema over the body. DirectPush takes most of these requests before
+// Fastify does.
 // Invariant: no success before the store reports the job as durable.
 
-import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { backoffJson } from '../../core/topic/backoff.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
-import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { acceptJob } from '../../use-cases/accept-job.ts';
-import type { PushTicket } from '../../use-cases/push-queue.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
-import { problemOf } from '../http/problem.ts';
-import { bodyReader } from '../http/read-body.ts';
+import { type BodyLimit, bodyReader } from '../http/read-body.ts';
+import type { RouteAccess } from '../http/route-access.ts';
 import { closed, durationText, instantText, problems, reply, text, topicParam } from '../http/schemas.ts';
 import { traceOf } from '../http/trace-headers.ts';
-import { finishPush, PushResult } from './push-result.ts';
+import { PendingPush } from './pending-push.ts';
+import { PushResult } from './push-result.ts';
 
 const query = closed({
   id: Type.Optional(text('job id, 1–256 bytes of UTF-8; dq makes one when it is not given', '4711')),
@@ -92,15 +91,17 @@ interface PushQuery {
 
 const empty = Buffer.alloc(0);
 
+/** What a caller needs for a push, on either way. */
+export const pushAccess: RouteAccess = { scope: 'push', topics: 'path' };
+
 /** Needs a scope of its own, in which every content type is a Buffer. `budget`: for bodies that arrive in
  *  pieces. */
 export function pushRoute(api: Api, context: ApiContext, budget: BodyBudget): void {
-  const limit = { bytes: context.role.config['limits.bodyBytes'], option: 'limits.bodyBytes' };
   api.removeAllContentTypeParsers();
-  api.addContentTypeParser('*', bodyReader(budget, limit));
+  api.addContentTypeParser('*', bodyReader(budget, bodyLimitOf(context)));
   api.post(
     '/v1/topics/:topic/jobs',
-    { schema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true, bodyContent } },
+    { schema, config: { access: pushAccess, requestLog: true, bodyContent } },
     (request, answer) => {
       const { topic: name } = request.params;
       const topic = context.role.topics.get(name);
@@ -149,7 +150,13 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
     topic,
     context.role.clock.now(),
   );
-  context.pushes.add(new PendingPush(context, job, answer));
+  answer.hijack();
+  context.pushes.add(new PendingPush(context, job, answer.raw));
+}
+
+/** Of the body of a push. */
+export function bodyLimitOf({ role }: ApiContext): BodyLimit {
+  return { bytes: role.config['limits.bodyBytes'], option: 'limits.bodyBytes' };
 }
 
 /** Of a query, or of gRPC. Throws DqError. */
@@ -158,41 +165,5 @@ export function backoffOf(text: string): unknown {
     return backoffJson(text);
   } catch {
     throw invalidField('backoff', 'must be 2n+1, waits such as 15s,3m,1h, or valid JSON');
-  }
-}
-
-const json = 'application/json; charset=utf-8';
-
-/** Answers without Fastify, whose send() looks for hooks, serializers and streams that a push does not
- *  have. */
-class PendingPush implements PushTicket {
-  readonly job: PushJob;
-  readonly #context: ApiContext;
-  readonly #response: ServerResponse;
-  readonly #since = performance.now();
-
-  constructor(context: ApiContext, job: PushJob, answer: FastifyReply) {
-    this.#context = context;
-    this.job = job;
-    answer.hijack();
-    this.#response = answer.raw;
-  }
-
-  settle(outcome: PushOutcome): void {
-    const result = finishPush(this.#context, this.job, outcome, this.#since);
-    const response = this.#response;
-    if (result.ok) {
-      // As text: Node writes it together with the header.
-      const body = `{${result.members}}`;
-      response.writeHead(result.status, {
-        'content-type': json,
-        'content-length': Buffer.byteLength(body),
-      });
-      response.end(body);
-      return;
-    }
-    const { status, headers, bytes } = problemOf(result.error);
-    response.writeHead(status, { ...headers, 'content-length': bytes.length });
-    response.end(bytes);
   }
 }
