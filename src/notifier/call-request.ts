@@ -35,15 +35,11 @@ export function callRequestOf(
 ): CallRequest {
   const { path, body, contentType } = callbackRequest(job, topic, of, clock);
   const options = optionsIn(job.extension);
-  const state = options.trace?.state ?? '';
+  const sent = contentType === job.contentType ? job : { ...job, contentType };
+  const trace = parent === undefined ? undefined : { parent, state: options.trace?.state ?? '' };
+  const headers = callbackHeaders(sent, withOptions(topic, options), { nowMs, body, version, trace });
   return {
-    options: {
-      ...{ origin, path, method: topic.method, body },
-      headers: callbackHeaders({ ...job, contentType }, withOptions(topic, options), {
-        ...{ nowMs, body, version },
-        ...(parent === undefined ? {} : { trace: { parent, state } }),
-      }),
-    },
+    options: { origin, path, method: topic.method, body, headers },
     check: pools.checkFor(topic, origin),
     timeoutMs: topic.timeoutMs,
   };

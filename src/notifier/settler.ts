@@ -120,7 +120,8 @@ export class Settler {
 
   ack(held: Held, attempt: AttemptRecord): void {
     const kept = this.#options.keepsHistory ? attempt : null;
-    this.#add(this.#acks, held, { ...leaseOf(held.job), attempt: kept });
+    const { topic, id, version, token } = held.job;
+    this.#add(this.#acks, held, { topic, id, version, token, attempt: kept });
   }
 
   retry(held: Held, delayMs: number, attempt: AttemptRecord): void {

@@ -9,9 +9,40 @@ import { telemetryLimits } from './limits.ts';
 /** A line with its line feed. `head`: the first members as text: copying an object costs as much as writing
  *  it. */
 export function formatLine(members: Readonly<Record<string, unknown>>, head = ''): string {
+  const line = head === '' ? null : plainLine(members, head);
+  if (line !== null) return line;
   const text = printableJson(stringify(members));
   if (head === '') return `${text}\n`;
   return text === '{}' ? `{${head}}\n` : `{${head},${text.slice(1)}\n`;
+}
+
+/** The line of scalar values and short ASCII texts without escapes, in half the time of JSON.stringify; null:
+ *  there is another value. */
+function plainLine(members: Readonly<Record<string, unknown>>, head: string): string | null {
+  let text = head;
+  for (const name in members) {
+    const value = members[name];
+    if (value === undefined) continue;
+    if (!isVerbatim(name)) return null;
+    if (typeof value === 'string') {
+      if (!isVerbatim(value)) return null;
+      text += `,"${name}":"${value}"`;
+    } else {
+      if (!isScalar(value) || (typeof value === 'number' && !Number.isFinite(value))) return null;
+      text += `,"${name}":${value}`;
+    }
+  }
+  return text.length > telemetryLimits.logLineMax ? null : `{${text}}\n`;
+}
+
+/** Whether JSON writes the text without an escape, and no rule of this file changes it. */
+function isVerbatim(text: string): boolean {
+  if (text.length > limits.logValueMax) return false;
+  for (let n = 0; n < text.length; n += 1) {
+    const code = text.charCodeAt(n);
+    if (code < 0x20 || code > 0x7e || code === 0x22 || code === 0x5c) return false;
+  }
+  return true;
 }
 
 /** The `head` of at least one member. */

@@ -1,6 +1,8 @@
 // Tests the headers, ids and signatures of callbacks, and the rotation of secrets.
+import { createHmac } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import { callbackHeaders, signatureHeader, webhookIdOf } from '../../src/core/delivery.ts';
 import {
   makeSecret,
@@ -68,6 +70,30 @@ describe('signature', () => {
     const bytes = Buffer.from([0xff, 0x00, 0xfe]);
     // printf 'id.1.\xff\x00\xfe' | openssl dgst -sha256 -mac HMAC -macopt hexkey:07…07 -binary | base64
     expect(signatureHeader([secret], 'id', 1, bytes)).toBe('v1,n0f77JZ9KBuGgV8NtTn8G4FmsXETaZbaLUPPt9kfWrQ=');
+  });
+
+  it('signature: the HMAC of any key and text, in any order', () => {
+    const dice = new Dice(1);
+    const bytes = (length: number) => Buffer.from(Array.from({ length }, () => dice.below(256)));
+    const keys = [24, 25, 32, 63, 64, 65, 200].map(bytes);
+    const lengths = [0, 1, 54, 55, 56, 8_186, 8_187, 8_188, 8_189, 20_000];
+    for (let n = 0; n < 200; n += 1) {
+      const used = [dice.pick(keys), dice.pick(keys)];
+      const text = bytes(dice.pick(lengths));
+      const macs = used.map(
+        (key) => `v1,${createHmac('sha256', key).update('i.7.').update(text).digest('base64')}`,
+      );
+      const secrets = used.map((key) => `whsec_${key.toString('base64')}`);
+      expect(signatureHeader(secrets, 'i', 7, text)).toBe(macs.join(' '));
+    }
+  });
+
+  it('signature: right for more secrets than are kept', () => {
+    const keys = Array.from({ length: 1_100 }, (_, n) => Buffer.alloc(24, `key ${n}`));
+    for (const key of [...keys, ...keys.slice(0, 3)])
+      expect(signatureHeader([`whsec_${key.toString('base64')}`], 'i', 7, body)).toBe(
+        `v1,${createHmac('sha256', key).update('i.7.').update(body).digest('base64')}`,
+      );
   });
 
   it('signature: both secrets during a rotation, then the new one only', () => {

@@ -1,5 +1,6 @@
 // Tests the text of log lines, as JSON and for people.
 import { describe, expect, it } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import { formatLine, formatReadable, headOf } from '../../src/telemetry/log-line.ts';
 
 const parsed = (members: Record<string, unknown>) =>
@@ -13,6 +14,65 @@ describe('formatLine', () => {
     expect(JSON.parse(formatLine({ a: 'x'.repeat(40_000), b: { c: 1 } }, head))).toMatchObject({
       time: 'now',
     });
+  });
+
+  it('log line: of any values and order the same bytes as without a head', () => {
+    const dice = new Dice(1);
+    const texts = [
+      '',
+      'a b',
+      '"',
+      '\\',
+      '\u0000',
+      '\u001f',
+      '\n',
+      '\u007f',
+      '\u0080',
+      'é',
+      '订',
+      '😀',
+      '\ud800',
+      '\udc00',
+    ];
+    const others = [
+      0,
+      -0,
+      1.5,
+      -1e21,
+      2 ** 53,
+      Number.NaN,
+      Number.POSITIVE_INFINITY,
+      true,
+      false,
+      null,
+      undefined,
+    ];
+    const text = () => Array.from({ length: dice.below(3) }, () => dice.pick(texts)).join('x');
+    const rare = [
+      () => 'y'.repeat(1_024),
+      () => 'y'.repeat(1_025),
+      () => 7n,
+      () => [text()],
+      () => ({}),
+      () => Buffer.of(1),
+    ];
+    const value = () =>
+      dice.chance(0.9) ? (dice.chance(0.5) ? text() : dice.pick(others)) : dice.pick(rare)();
+    for (let n = 0; n < 5_000; n += 1) {
+      const names = Array.from(
+        { length: 1 + dice.below(5) },
+        (_, at) => `${dice.chance(0.9) ? '' : text()}n${at}`,
+      );
+      const members = Object.fromEntries(names.map((name) => [name, value()]));
+      const whole = formatLine({ head: 1, ...members });
+      expect(formatLine(members, headOf({ head: 1 }))).toBe(whole);
+    }
+  });
+
+  it('log line: a long line of short texts is cut', () => {
+    const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`n${n}`, 'x'.repeat(1_000)]));
+    expect(formatLine(many, '"a":1')).toBe(`{"a":1,${formatLine(many).slice(1)}`);
+    expect(formatLine(many, '"a":1')).toContain('"cut":true');
   });
 
   it('log line: one JSON object and one line feed', () => {
