@@ -1,6 +1,7 @@
 // Writes the rows of jobs and what belongs to each move: counts, earliest delayed job, owed alerts. All
 // operations change jobs only through these methods. Invariant: a job has one row in `job` and one in
 // `body`, a row in `attempts` only after a failed attempt; its tally changes in the same transaction.
+// Writes run by get(), which returns nothing: run() makes an object of two numbers, 1 µs of an ack's 12.
 
 import { type AttemptRecord, type EndState, pullOwner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
@@ -120,9 +121,9 @@ export class JobRows {
       { returnArrays: true },
     );
     this.#insertJob = db.prepare(
-      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)',
     );
-    this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (?, ?)');
+    this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (last_insert_rowid(), ?)');
     this.#renewJob = db.prepare(
       `UPDATE job SET state = ?, prio = ?, due = ?, version = ?, origin = ?, accepted_at = ?, failures = ?, ctype = ?, extension = ?, strikes = 0,
        ${noLease}, dead_at = NULL, reason = NULL, ended_at = NULL, ended_as = NULL WHERE n = ?`,
@@ -183,26 +184,25 @@ export class JobRows {
   }
 
   insert(job: NewJob): void {
-    const { lastInsertRowid } = this.#insertJob.run(
+    this.#insertJob.get(
       job.topic,
       job.id,
       job.state,
       job.prio,
       job.due,
       job.version,
-      job.version,
       job.acceptedAt,
       job.failures,
       job.contentType,
       job.extension,
     );
-    this.#insertBody.run(lastInsertRowid, job.body);
+    this.#insertBody.get(job.body);
     this.#arrives(job.topic, job.prio, job.state, job.due);
   }
 
   /** A new version replaces the row with this id. Rows are written first: the counters may read the file. */
   replace(old: JobRow | EndedRow, job: NewJob): void {
-    this.#renewJob.run(
+    this.#renewJob.get(
       job.state,
       job.prio,
       job.due,
@@ -214,7 +214,7 @@ export class JobRows {
       job.extension,
       old.n,
     );
-    this.#renewBody.run(old.n, job.body);
+    this.#renewBody.get(old.n, job.body);
     this.forgetAttempts(old);
     if (!isEnded(old)) this.#leaves(old);
     this.#arrives(job.topic, job.prio, job.state, job.due);
@@ -227,20 +227,20 @@ export class JobRows {
 
   /** Live or dead → ended: removes body and lease; leaves a history entry if history is kept. */
   end(row: JobRow, { state, at, attempt = null }: End): void {
-    this.#deleteBody.run(row.n);
+    this.#deleteBody.get(row.n);
     if (this.#keeps(row)) {
       const only = typeof attempt === 'string';
       if (!only && attempt !== null) this.addAttempt(row, attempt);
-      this.#toEnded.run(only ? attempt : null, at, endCodes.indexOf(state), row.n);
+      this.#toEnded.get(only ? attempt : null, at, endCodes.indexOf(state), row.n);
     } else {
       this.forgetAttempts(row);
-      this.#deleteJob.run(row.n);
+      this.#deleteJob.get(row.n);
     }
     this.#leaves(row);
   }
 
   reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
-    this.#toReserved.run(lease.token, lease.instance, lease.incarnation, lease.until, row.n);
+    this.#toReserved.get(lease.token, lease.instance, lease.incarnation, lease.until, row.n);
     this.#counters.count(row.topic, row.prio, ready, -1);
     this.#counters.count(row.topic, row.prio, reserved, 1);
   }
@@ -266,7 +266,7 @@ export class JobRows {
       strikes: number;
     },
   ): void {
-    this.#toWaiting.run(to.state, to.due, to.version, to.failures, to.strikes, row.n);
+    this.#toWaiting.get(to.state, to.due, to.version, to.failures, to.strikes, row.n);
     this.#leaves(row);
     this.#arrives(row.topic, row.prio, to.state, to.due);
   }
@@ -276,11 +276,11 @@ export class JobRows {
     row: JobRow,
     how: { failures: number; strikes: number; at: number; reason: number; attempt: AttemptRecord | null },
   ): void {
-    this.#toDead.run(how.failures, how.strikes, how.at, how.reason, row.n);
+    this.#toDead.get(how.failures, how.strikes, how.at, how.reason, row.n);
     this.#leaves(row);
     this.#counters.count(row.topic, row.prio, dead, 1);
     const attempt = how.attempt === null ? null : JSON.stringify(how.attempt);
-    this.#addAlert.run(row.version, row.topic, row.id, how.at, how.reason, how.failures, attempt);
+    this.#addAlert.get(row.version, row.topic, row.id, how.at, how.reason, how.failures, attempt);
   }
 
   addAttempt(row: JobRow, attempt: AttemptRecord): void {
@@ -288,7 +288,7 @@ export class JobRows {
     // An unreadable list stays as it is, for inspection.
     if (stored === null) return;
     const list = [...stored, attempt].slice(-limits.attemptsKept);
-    this.#writeAttempts.run(row.n, JSON.stringify(list));
+    this.#writeAttempts.get(row.n, JSON.stringify(list));
   }
 
   /** Empty where the list is unreadable: the job must stay usable. */
@@ -309,14 +309,14 @@ export class JobRows {
   }
 
   forgetAttempts(row: JobRow | EndedRow): void {
-    if (row.failures > 0) this.#deleteAttempts.run(row.n);
+    if (row.failures > 0) this.#deleteAttempts.get(row.n);
   }
 
   #leaves(row: JobRow): void {
     this.#counters.count(row.topic, row.prio, row.state, -1);
     if (row.state === delayed) this.#counters.delayedRemoved(row.due);
     // An owed alert outlives its dead letter.
-    if (row.state === dead) this.#endAlert.run(row.version);
+    if (row.state === dead) this.#endAlert.get(row.version);
   }
 
   #arrives(topic: number, prio: number, state: typeof delayed | typeof ready, due: number): void {
