@@ -3,7 +3,7 @@
 // `body`, a row in `attempts` only after a failed attempt; its tally changes in the same transaction.
 // Writes run by get(), which returns nothing: run() makes an object of two numbers, 1 µs of an ack's 12.
 
-import { type AttemptRecord, type EndState, pullOwner } from '../../../core/job.ts';
+import { type AttemptRecord, type EndState, type Lease, pullOwner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
 import { tickIdPrefix } from '../../../core/tick-id.ts';
@@ -15,7 +15,7 @@ import type { TopicCounters } from './topic-counters.ts';
 export interface JobRow {
   readonly n: number;
   readonly topic: number;
-  readonly id: Buffer;
+  readonly id: string;
   readonly state: StateCode;
   readonly prio: number;
   readonly due: number;
@@ -80,7 +80,20 @@ export function jobRowOf(row: readonly unknown[]): JobRow {
     number | null,
     number | null,
   ];
-  return { n, topic, id: asBuffer(id), state, prio, due, version, origin, failures, strikes, token, deadAt };
+  return {
+    n,
+    topic,
+    id: asBuffer(id).toString(),
+    state,
+    prio,
+    due,
+    version,
+    origin,
+    failures,
+    strikes,
+    token,
+    deadAt,
+  };
 }
 
 /** The same bytes. */
@@ -88,10 +101,11 @@ export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-const tickPrefix = Buffer.from(tickIdPrefix);
-
 export class JobRows {
   readonly #counters: TopicCounters;
+  /** Reserved jobs by token, so that a finishing write need not read their rows. Invariant: what is here equals
+   *  the file. What is missing (after a restart or a rollback) is read from the file. */
+  readonly #leases = new Map<number, JobRow>();
   /** ended jobs leave a history entry: all, only those of schedules, none */
   keepsHistory: 'all' | 'ticks' | 'none' = 'all';
   readonly #find: Statement;
@@ -167,20 +181,39 @@ export class JobRows {
   /** Includes ended jobs: a new version reuses the row. */
   place(topic: string, id: string): JobRow | EndedRow | undefined {
     const no = this.#counters.topicNumber(topic);
-    return no === undefined ? undefined : this.#findIn(no, Buffer.from(id));
+    return no === undefined ? undefined : this.#findIn(no, id);
   }
 
   /** A job, live or dead. */
-  findIn(topic: number, id: Buffer): JobRow | undefined {
+  findIn(topic: number, id: string): JobRow | undefined {
     const row = this.#findIn(topic, id);
     return row === undefined || isEnded(row) ? undefined : row;
   }
 
-  #findIn(topic: number, id: Buffer): JobRow | EndedRow | undefined {
-    const row = this.#find.get(topic, id) as number[] | undefined;
+  #findIn(topic: number, id: string): JobRow | EndedRow | undefined {
+    const row = this.#find.get(topic, Buffer.from(id)) as number[] | undefined;
     if (row === undefined) return undefined;
     const [n, state, prio, due, version, origin, failures, strikes, token, deadAt] = row;
     return { n, topic, id, state, prio, due, version, origin, failures, strikes, token, deadAt } as JobRow;
+  }
+
+  /** The reserved job of this lease; null: the lease has ended. */
+  leased({ topic, id, version, token }: Lease): JobRow | null {
+    const known = this.#leases.get(token);
+    if (
+      known !== undefined &&
+      known.id === id &&
+      known.version === version &&
+      this.#counters.topicName(known.topic) === topic
+    )
+      return known;
+    const row = this.find(topic, id);
+    return row?.state === reserved && row.version === version && row.token === token ? row : null;
+  }
+
+  /** After a rollback, of a transaction or to a savepoint: the memory may hold leases that the file does not. */
+  forgetLeases(): void {
+    this.#leases.clear();
   }
 
   insert(job: NewJob): void {
@@ -222,7 +255,7 @@ export class JobRows {
 
   #keeps({ id }: JobRow): boolean {
     if (this.keepsHistory !== 'ticks') return this.keepsHistory === 'all';
-    return id.subarray(0, tickPrefix.length).equals(tickPrefix);
+    return id.startsWith(tickIdPrefix);
   }
 
   /** Live or dead → ended: removes body and lease; leaves a history entry if history is kept. */
@@ -240,7 +273,9 @@ export class JobRows {
   }
 
   reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
-    this.#toReserved.get(lease.token, lease.instance, lease.incarnation, lease.until, row.n);
+    const { token } = lease;
+    this.#toReserved.get(token, lease.instance, lease.incarnation, lease.until, row.n);
+    this.#leases.set(token, { ...row, state: reserved, token });
     this.#counters.count(row.topic, row.prio, ready, -1);
     this.#counters.count(row.topic, row.prio, reserved, 1);
   }
@@ -280,7 +315,15 @@ export class JobRows {
     this.#leaves(row);
     this.#counters.count(row.topic, row.prio, dead, 1);
     const attempt = how.attempt === null ? null : JSON.stringify(how.attempt);
-    this.#addAlert.get(row.version, row.topic, row.id, how.at, how.reason, how.failures, attempt);
+    this.#addAlert.get(
+      row.version,
+      row.topic,
+      Buffer.from(row.id),
+      how.at,
+      how.reason,
+      how.failures,
+      attempt,
+    );
   }
 
   addAttempt(row: JobRow, attempt: AttemptRecord): void {
@@ -314,6 +357,7 @@ export class JobRows {
 
   #leaves(row: JobRow): void {
     this.#counters.count(row.topic, row.prio, row.state, -1);
+    if (row.state === reserved) this.#leases.delete(row.token as number);
     if (row.state === delayed) this.#counters.delayedRemoved(row.due);
     // An owed alert outlives its dead letter.
     if (row.state === dead) this.#endAlert.get(row.version);

@@ -221,7 +221,7 @@ export class Moves {
     rows.reserve(row, { token, ...request.owner, until: now + Math.ceil(leaseMs) });
     return {
       topic,
-      id: row.id.toString(),
+      id: row.id,
       version: row.version,
       token,
       origin: row.origin,
