@@ -135,7 +135,7 @@ export class JobRows {
       { returnArrays: true },
     );
     this.#insertJob = db.prepare(
-      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)',
+      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10) ON CONFLICT(topic, id) DO NOTHING',
     );
     this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (last_insert_rowid(), ?)');
     this.#renewJob = db.prepare(
@@ -216,8 +216,9 @@ export class JobRows {
     this.#leases.clear();
   }
 
-  insert(job: NewJob): void {
-    this.#insertJob.get(
+  /** false: the file has a row with this id, live or ended, and nothing was written. */
+  insert(job: NewJob): boolean {
+    const { changes } = this.#insertJob.run(
       job.topic,
       job.id,
       job.state,
@@ -229,8 +230,10 @@ export class JobRows {
       job.contentType,
       job.extension,
     );
+    if (changes === 0) return false;
     this.#insertBody.get(job.body);
     this.#arrives(job.topic, job.prio, job.state, job.due);
+    return true;
   }
 
   /** A new version replaces the row with this id. Rows are written first: the counters may read the file. */
