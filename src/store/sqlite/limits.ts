@@ -67,8 +67,8 @@ export const sqliteLimits = {
    *  transaction: SQLite's 4 MiB write 15 % more bytes; 64 MiB 5 % fewer, but a start after a kill takes
    *  longer. */
   walBytesMax: 16 * 1024 * 1024,
-  /** jobs.db grows by this part of the disk reserve, usually 1 MiB: without steps a push of a group of 10 costs
-   *  3 µs more of 22, one of a group of 50 costs 1.5 µs more of 11. */
+  /** jobs.db grows by this part of the disk reserve, usually 1 MiB. Without steps a push in a group of 10
+   *  costs 3 µs more of 22, in a group of 50 1.5 µs more of 11. */
   fileStepsPerReserve: 16,
   /** Fill level that starts a checkpoint; the rest is for the next transaction. */
   walCheckpointShare: 2 / 3,

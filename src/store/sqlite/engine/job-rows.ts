@@ -103,8 +103,8 @@ export function asBuffer(bytes: Uint8Array): Buffer {
 
 export class JobRows {
   readonly #counters: TopicCounters;
-  /** Reserved jobs by token, so that a finishing write need not read their rows. Invariant: what is here equals
-   *  the file. What is missing (after a restart or a rollback) is read from the file. */
+  /** Reserved jobs by token, so that a finishing write need not read their rows. Invariant: each entry equals
+   *  the file. A missing one, after a restart or a rollback, is read from the file. */
   readonly #leases = new Map<number, JobRow>();
   /** ended jobs leave a history entry: all, only those of schedules, none */
   keepsHistory: 'all' | 'ticks' | 'none' = 'all';
@@ -211,7 +211,7 @@ export class JobRows {
     return row?.state === reserved && row.version === version && row.token === token ? row : null;
   }
 
-  /** After a rollback, of a transaction or to a savepoint: the memory may hold leases that the file does not. */
+  /** After a rollback, of a transaction or to a savepoint: entries may differ from the file. */
   forgetLeases(): void {
     this.#leases.clear();
   }
