@@ -278,7 +278,22 @@ export class JobRows {
   reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
     const { token } = lease;
     this.#toReserved.get(token, lease.instance, lease.incarnation, lease.until, row.n);
-    this.#leases.set(token, { ...row, state: reserved, token });
+    const { n, topic, id, prio, due, version, origin, failures, strikes, deadAt } = row;
+    const to = {
+      n,
+      topic,
+      id,
+      state: reserved,
+      prio,
+      due,
+      version,
+      origin,
+      failures,
+      strikes,
+      token,
+      deadAt,
+    };
+    this.#leases.set(token, to as JobRow);
     this.#counters.count(row.topic, row.prio, ready, -1);
     this.#counters.count(row.topic, row.prio, reserved, 1);
   }

@@ -1,5 +1,6 @@
 // Encodes and decodes the payloads of frequent calls; each pair of functions stays together. Checks shapes (a
 // closed list, a finite number), never meaning.
+// Frequent objects are one literal: fields added after a spread made readReserved 14 times as slow (V8 11).
 
 import type { AttemptRecord, JobKey, JobSnapshot, Lease, ReservedJob } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
@@ -198,7 +199,8 @@ export function writeAck(w: Writer, item: AckItem): void {
 }
 
 export function readAck(r: Reader): AckedLease {
-  return { ...readLease(r), attempt: r.u8() === 1 ? (r.json() as AttemptRecord | string) : null };
+  const { topic, id, version, token } = readLease(r);
+  return { topic, id, version, token, attempt: r.u8() === 1 ? (r.json() as AttemptRecord | string) : null };
 }
 
 export function writeRetry(w: Writer, item: RetryItem): void {
@@ -301,14 +303,22 @@ export function readReserved(r: Reader): Reserved | null {
   const code = r.u8();
   if (code === 2) return null;
   const jobs = r.list((): ReservedJob => {
-    const lease = readLease(r);
-    const [origin, dueAt, acceptedAt] = [r.f64(), r.f64(), r.f64()];
-    const [failures, strikes] = [r.u32(), r.u32()];
-    const leaseMs = r.f64();
-    const contentType = r.textOrNull();
-    // A copy: a view would keep the whole frame in memory during the callback.
-    const body = Buffer.from(r.bytes());
-    return { ...lease, origin, dueAt, acceptedAt, failures, strikes, leaseMs, contentType, body };
+    // Fields are evaluated in this order, which is that of the frame.
+    return {
+      topic: r.text(),
+      id: r.text(),
+      version: r.f64(),
+      token: r.f64(),
+      origin: r.f64(),
+      dueAt: r.f64(),
+      acceptedAt: r.f64(),
+      failures: r.u32(),
+      strikes: r.u32(),
+      leaseMs: r.f64(),
+      contentType: r.textOrNull(),
+      // A copy: a view would keep the whole frame in memory during the callback.
+      body: Buffer.from(r.bytes()),
+    };
   });
   // The answer of an owner of an earlier version ends after the jobs.
   const now = r.isAtEnd ? -1 : r.f64();
