@@ -9,11 +9,17 @@ import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../s
 import { endStates, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
+import { numbers } from '../support/producing.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { attemptOf, leaseOf } from './trial.ts';
 
 const topics = ['a', 'b', 'c', 'a.b'];
-const ids = Array.from({ length: 12 }, (_, n) => (n === 0 ? '\u00e9😀' : `job ${n}`));
+/** Ids of the shape that dq generates are some of them: a store may expect those to be new. */
+const ids = [
+  '\u00e9😀',
+  ...numbers(3).map((n) => `01989f6e-5d3a-7c0${n}-8000-0123456789ab`),
+  ...numbers(8).map((n) => `job ${n}`),
+];
 const owners: readonly Owner[] = [
   ...[1, 2].flatMap((instance) =>
     [1, 2, 3].map((incarnation) => ({ instance: instance * 2_000_000_000, incarnation })),

@@ -1,11 +1,12 @@
 // The store alone on a file system without a free block: its remaining operations, and the pages they use.
 
 import { createHash } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Store } from '../../src/ports/job-store.ts';
+import { pragma } from '../../src/runtime/database.ts';
 import { diskReserveBytesFor } from '../../src/store/sqlite/file/disk-reserve.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { fillUp, freeBytesIn, mountTmpfs, unmountable } from '../support/mounted.ts';
@@ -187,6 +188,18 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     await until('the disk reserve to be restored', hasReserve);
     expect(await push('taken')).toBe('stored');
     expect(await health()).toMatchObject({ ok: true, warnings: [] });
+  });
+
+  it('a nearly full disk: the file grows only by its pages', async () => {
+    await openOn(8 * mebibyte);
+    const path = join(store.directory, 'jobs.db');
+    const pages = () => store.owner.inspect((db) => Number(pragma(db, 'page_count')));
+    await push('first', 20_000);
+    expect(statSync(path).size).toBeGreaterThan(pages() * 4_096);
+    writeFileSync(join(store.directory, 'filler'), Buffer.alloc(freeBytesIn(store.directory) - mebibyte / 2));
+    const before = statSync(path).size;
+    for (let n = 0; pages() * 4_096 <= before; n += 1) expect(await push(`${n}`, 20_000)).toBe('stored');
+    expect(statSync(path).size).toBe(pages() * 4_096);
   });
 
   it('rejects a push that would fill the disk, and accepts the next', async () => {

@@ -67,6 +67,9 @@ export const sqliteLimits = {
    *  transaction: SQLite's 4 MiB write 15 % more bytes; 64 MiB 5 % fewer, but a start after a kill takes
    *  longer. */
   walBytesMax: 16 * 1024 * 1024,
+  /** jobs.db grows by this part of the disk reserve, usually 1 MiB. Without steps a push in a group of 10
+   *  costs 3 µs more of 22, in a group of 50 1.5 µs more of 11. */
+  fileStepsPerReserve: 16,
   /** Fill level that starts a checkpoint; the rest is for the next transaction. */
   walCheckpointShare: 2 / 3,
   /** Jobs per call on a full disk, where the WAL may have no space for more. */

@@ -166,6 +166,29 @@ export const pushCases: readonly Case[] = [
     expect(jobs.map(({ topic }) => topic).join(' ')).toBe('c a b c a');
   }),
 
+  // A store may expect such an id to be new.
+  fact('push replace: replaces jobs with ids of the shape of generated ones', async (trial) => {
+    for (const [n, state] of ([...liveStates, 'dead'] as const).entries()) {
+      const id = `01989f6e-5d3a-7c0${n}-8000-0123456789ab`;
+      const topic = `by.${state}`;
+      const lease = await trial.seed(state, id, { topic });
+      const job = jobOf(id, { topic, when: { delayMs: farOffMs }, body: Buffer.from('new') });
+      const [replaced, inFlight] = [state !== 'dead', state === 'reserved'];
+      await trial.changes(
+        async () => only(await trial.jobs.push([job])),
+        (outcome, span) => {
+          expect(outcome).toMatchObject({ kind: 'stored', state: 'delayed', replaced, inFlight });
+          const stored = outcome as { version: number; dueAt: number };
+          return { jobs: { [`${topic}/${id}`]: { ...storedAs(job, stored, span), state: 'delayed' } } };
+        },
+      );
+      if (lease !== null) await trial.lost(lease);
+      expect(await trial.cancel(job)).toMatchObject({ kind: 'cancelled' });
+      expect(await trial.tryPush(id, { topic })).toMatchObject({ kind: 'stored', replaced: false });
+      expect((await trial.known(id, topic)).body).toEqual(Buffer.from(`body of ${id}`));
+    }
+  }),
+
   fact('push: no jobs, no outcomes', async (trial) => {
     expect(await trial.unchanged(() => trial.jobs.push([]))).toEqual([]);
   }),

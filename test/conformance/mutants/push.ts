@@ -37,6 +37,16 @@ export const pushMutants: readonly Mutant[] = [
       return outcome.kind === 'stored' ? { ...outcome, replaced: known } : outcome;
     }),
   ),
+  mutant(
+    'an id of the shape of generated ones counts as new',
+    'push replace: replaces jobs with ids of the shape of generated ones',
+    (m) =>
+      change(m, 'push', (right) => (pushed) => {
+        const outcome = right(pushed);
+        const isGenerated = pushed.id.length === 36 && pushed.id[14] === '7';
+        return isGenerated && outcome.kind === 'stored' ? { ...outcome, replaced: false } : outcome;
+      }),
+  ),
   mutant('an instant in the past stays in the past', 'push: clamps a past instant to now', (m) =>
     change(m, 'push', (right) => (pushed) => {
       const outcome = right(pushed);

@@ -118,7 +118,7 @@ export class Alerts {
   }
 
   #hasDeadLetter(row: readonly unknown[]): boolean {
-    const job = this.#tx.rows.findIn(row[1] as number, asBuffer(row[2] as Uint8Array));
+    const job = this.#tx.rows.findIn(row[1] as number, asBuffer(row[2] as Uint8Array).toString());
     return job?.state === dead && job.version === row[0];
   }
 

@@ -263,16 +263,17 @@ export class Engine {
   }
 
   rollback(): void {
-    const { db, counters } = this.#tx;
+    const { db, counters, rows } = this.#tx;
     // SQLite rolls back by itself after some errors.
     if (db.isTransaction) db.exec('ROLLBACK');
+    rows.forgetLeases();
     if (this.#savepoint !== null) counters.rollBack(this.#savepoint);
     this.#savepoint = null;
   }
 
   /** Runs one step in a savepoint: a failure undoes only this step and is thrown. */
   inSavepoint<T>(step: () => T): T {
-    const { db, counters } = this.#tx;
+    const { db, counters, rows } = this.#tx;
     const savepoint = counters.savepoint();
     db.exec('SAVEPOINT step');
     try {
@@ -282,6 +283,7 @@ export class Engine {
     } catch (error) {
       // Already gone when SQLite rolled back the whole transaction: then the caller must roll back too.
       if (db.isTransaction) db.exec('ROLLBACK TO step; RELEASE step');
+      rows.forgetLeases();
       counters.rollBackTo(savepoint);
       throw error;
     }

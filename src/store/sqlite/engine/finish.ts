@@ -13,7 +13,7 @@ import type {
   FinishOutcome,
   RetryItem,
 } from '../../../ports/job-store.ts';
-import { delayed, ready, reserved } from '../file/schema.ts';
+import { delayed, ready } from '../file/schema.ts';
 import type { JobRow, LastAttempt } from './job-rows.ts';
 import { dueAfter, type TransactionContext } from './transaction-context.ts';
 
@@ -77,7 +77,6 @@ export function backToReady(tx: TransactionContext, row: JobRow, strikes: number
 }
 
 function leased(tx: TransactionContext, lease: EndingLease): JobRow | null {
-  const row = tx.rows.find(lease.topic, lease.id);
-  if (row?.state !== reserved || row.version !== lease.version || row.token !== lease.token) return null;
-  return lease.ifExpired === true && tx.rows.leaseUntil(row) > tx.now ? null : row;
+  const row = tx.rows.leased(lease);
+  return row !== null && lease.ifExpired === true && tx.rows.leaseUntil(row) > tx.now ? null : row;
 }

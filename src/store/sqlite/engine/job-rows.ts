@@ -1,8 +1,9 @@
 // Writes the rows of jobs and what belongs to each move: counts, earliest delayed job, owed alerts. All
 // operations change jobs only through these methods. Invariant: a job has one row in `job` and one in
 // `body`, a row in `attempts` only after a failed attempt; its tally changes in the same transaction.
+// Writes run by get(), which returns nothing: run() makes an object of two numbers, 1 µs of an ack's 12.
 
-import { type AttemptRecord, type EndState, pullOwner } from '../../../core/job.ts';
+import { type AttemptRecord, type EndState, type Lease, pullOwner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
 import { tickIdPrefix } from '../../../core/tick-id.ts';
@@ -14,7 +15,7 @@ import type { TopicCounters } from './topic-counters.ts';
 export interface JobRow {
   readonly n: number;
   readonly topic: number;
-  readonly id: Buffer;
+  readonly id: string;
   readonly state: StateCode;
   readonly prio: number;
   readonly due: number;
@@ -79,7 +80,20 @@ export function jobRowOf(row: readonly unknown[]): JobRow {
     number | null,
     number | null,
   ];
-  return { n, topic, id: asBuffer(id), state, prio, due, version, origin, failures, strikes, token, deadAt };
+  return {
+    n,
+    topic,
+    id: asBuffer(id).toString(),
+    state,
+    prio,
+    due,
+    version,
+    origin,
+    failures,
+    strikes,
+    token,
+    deadAt,
+  };
 }
 
 /** The same bytes. */
@@ -87,10 +101,11 @@ export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-const tickPrefix = Buffer.from(tickIdPrefix);
-
 export class JobRows {
   readonly #counters: TopicCounters;
+  /** Reserved jobs by token, so that a finishing write need not read their rows. Invariant: each entry equals
+   *  the file. A missing one, after a restart or a rollback, is read from the file. */
+  readonly #leases = new Map<number, JobRow>();
   /** ended jobs leave a history entry: all, only those of schedules, none */
   keepsHistory: 'all' | 'ticks' | 'none' = 'all';
   readonly #find: Statement;
@@ -120,9 +135,9 @@ export class JobRows {
       { returnArrays: true },
     );
     this.#insertJob = db.prepare(
-      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10) ON CONFLICT(topic, id) DO NOTHING',
     );
-    this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (?, ?)');
+    this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (last_insert_rowid(), ?)');
     this.#renewJob = db.prepare(
       `UPDATE job SET state = ?, prio = ?, due = ?, version = ?, origin = ?, accepted_at = ?, failures = ?, ctype = ?, extension = ?, strikes = 0,
        ${noLease}, dead_at = NULL, reason = NULL, ended_at = NULL, ended_as = NULL WHERE n = ?`,
@@ -166,43 +181,64 @@ export class JobRows {
   /** Includes ended jobs: a new version reuses the row. */
   place(topic: string, id: string): JobRow | EndedRow | undefined {
     const no = this.#counters.topicNumber(topic);
-    return no === undefined ? undefined : this.#findIn(no, Buffer.from(id));
+    return no === undefined ? undefined : this.#findIn(no, id);
   }
 
   /** A job, live or dead. */
-  findIn(topic: number, id: Buffer): JobRow | undefined {
+  findIn(topic: number, id: string): JobRow | undefined {
     const row = this.#findIn(topic, id);
     return row === undefined || isEnded(row) ? undefined : row;
   }
 
-  #findIn(topic: number, id: Buffer): JobRow | EndedRow | undefined {
-    const row = this.#find.get(topic, id) as number[] | undefined;
+  #findIn(topic: number, id: string): JobRow | EndedRow | undefined {
+    const row = this.#find.get(topic, Buffer.from(id)) as number[] | undefined;
     if (row === undefined) return undefined;
     const [n, state, prio, due, version, origin, failures, strikes, token, deadAt] = row;
     return { n, topic, id, state, prio, due, version, origin, failures, strikes, token, deadAt } as JobRow;
   }
 
-  insert(job: NewJob): void {
-    const { lastInsertRowid } = this.#insertJob.run(
+  /** The reserved job of this lease; null: the lease has ended. */
+  leased({ topic, id, version, token }: Lease): JobRow | null {
+    const known = this.#leases.get(token);
+    if (
+      known !== undefined &&
+      known.id === id &&
+      known.version === version &&
+      this.#counters.topicName(known.topic) === topic
+    )
+      return known;
+    const row = this.find(topic, id);
+    return row?.state === reserved && row.version === version && row.token === token ? row : null;
+  }
+
+  /** After a rollback, of a transaction or to a savepoint: entries may differ from the file. */
+  forgetLeases(): void {
+    this.#leases.clear();
+  }
+
+  /** false: the file has a row with this id, live or ended, and nothing was written. */
+  insert(job: NewJob): boolean {
+    const { changes } = this.#insertJob.run(
       job.topic,
       job.id,
       job.state,
       job.prio,
       job.due,
       job.version,
-      job.version,
       job.acceptedAt,
       job.failures,
       job.contentType,
       job.extension,
     );
-    this.#insertBody.run(lastInsertRowid, job.body);
+    if (changes === 0) return false;
+    this.#insertBody.get(job.body);
     this.#arrives(job.topic, job.prio, job.state, job.due);
+    return true;
   }
 
   /** A new version replaces the row with this id. Rows are written first: the counters may read the file. */
   replace(old: JobRow | EndedRow, job: NewJob): void {
-    this.#renewJob.run(
+    this.#renewJob.get(
       job.state,
       job.prio,
       job.due,
@@ -214,7 +250,7 @@ export class JobRows {
       job.extension,
       old.n,
     );
-    this.#renewBody.run(old.n, job.body);
+    this.#renewBody.get(old.n, job.body);
     this.forgetAttempts(old);
     if (!isEnded(old)) this.#leaves(old);
     this.#arrives(job.topic, job.prio, job.state, job.due);
@@ -222,25 +258,42 @@ export class JobRows {
 
   #keeps({ id }: JobRow): boolean {
     if (this.keepsHistory !== 'ticks') return this.keepsHistory === 'all';
-    return id.subarray(0, tickPrefix.length).equals(tickPrefix);
+    return id.startsWith(tickIdPrefix);
   }
 
   /** Live or dead → ended: removes body and lease; leaves a history entry if history is kept. */
   end(row: JobRow, { state, at, attempt = null }: End): void {
-    this.#deleteBody.run(row.n);
+    this.#deleteBody.get(row.n);
     if (this.#keeps(row)) {
       const only = typeof attempt === 'string';
       if (!only && attempt !== null) this.addAttempt(row, attempt);
-      this.#toEnded.run(only ? attempt : null, at, endCodes.indexOf(state), row.n);
+      this.#toEnded.get(only ? attempt : null, at, endCodes.indexOf(state), row.n);
     } else {
       this.forgetAttempts(row);
-      this.#deleteJob.run(row.n);
+      this.#deleteJob.get(row.n);
     }
     this.#leaves(row);
   }
 
   reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
-    this.#toReserved.run(lease.token, lease.instance, lease.incarnation, lease.until, row.n);
+    const { token } = lease;
+    this.#toReserved.get(token, lease.instance, lease.incarnation, lease.until, row.n);
+    const { n, topic, id, prio, due, version, origin, failures, strikes, deadAt } = row;
+    const to = {
+      n,
+      topic,
+      id,
+      state: reserved,
+      prio,
+      due,
+      version,
+      origin,
+      failures,
+      strikes,
+      token,
+      deadAt,
+    };
+    this.#leases.set(token, to as JobRow);
     this.#counters.count(row.topic, row.prio, ready, -1);
     this.#counters.count(row.topic, row.prio, reserved, 1);
   }
@@ -266,7 +319,7 @@ export class JobRows {
       strikes: number;
     },
   ): void {
-    this.#toWaiting.run(to.state, to.due, to.version, to.failures, to.strikes, row.n);
+    this.#toWaiting.get(to.state, to.due, to.version, to.failures, to.strikes, row.n);
     this.#leaves(row);
     this.#arrives(row.topic, row.prio, to.state, to.due);
   }
@@ -276,11 +329,19 @@ export class JobRows {
     row: JobRow,
     how: { failures: number; strikes: number; at: number; reason: number; attempt: AttemptRecord | null },
   ): void {
-    this.#toDead.run(how.failures, how.strikes, how.at, how.reason, row.n);
+    this.#toDead.get(how.failures, how.strikes, how.at, how.reason, row.n);
     this.#leaves(row);
     this.#counters.count(row.topic, row.prio, dead, 1);
     const attempt = how.attempt === null ? null : JSON.stringify(how.attempt);
-    this.#addAlert.run(row.version, row.topic, row.id, how.at, how.reason, how.failures, attempt);
+    this.#addAlert.get(
+      row.version,
+      row.topic,
+      Buffer.from(row.id),
+      how.at,
+      how.reason,
+      how.failures,
+      attempt,
+    );
   }
 
   addAttempt(row: JobRow, attempt: AttemptRecord): void {
@@ -288,7 +349,7 @@ export class JobRows {
     // An unreadable list stays as it is, for inspection.
     if (stored === null) return;
     const list = [...stored, attempt].slice(-limits.attemptsKept);
-    this.#writeAttempts.run(row.n, JSON.stringify(list));
+    this.#writeAttempts.get(row.n, JSON.stringify(list));
   }
 
   /** Empty where the list is unreadable: the job must stay usable. */
@@ -309,14 +370,15 @@ export class JobRows {
   }
 
   forgetAttempts(row: JobRow | EndedRow): void {
-    if (row.failures > 0) this.#deleteAttempts.run(row.n);
+    if (row.failures > 0) this.#deleteAttempts.get(row.n);
   }
 
   #leaves(row: JobRow): void {
     this.#counters.count(row.topic, row.prio, row.state, -1);
+    if (row.state === reserved) this.#leases.delete(row.token as number);
     if (row.state === delayed) this.#counters.delayedRemoved(row.due);
     // An owed alert outlives its dead letter.
-    if (row.state === dead) this.#endAlert.run(row.version);
+    if (row.state === dead) this.#endAlert.get(row.version);
   }
 
   #arrives(topic: number, prio: number, state: typeof delayed | typeof ready, due: number): void {

@@ -5,24 +5,35 @@ import type { EndState, JobKey } from '../../../core/job.ts';
 import { priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { dead, delayed, ready, reserved } from '../file/schema.ts';
-import { isEnded } from './job-rows.ts';
+import { isEnded, type JobRow, type NewJob } from './job-rows.ts';
 import { dueWhen, type TransactionContext } from './transaction-context.ts';
 
+type Stored = Extract<PushOutcome, { readonly kind: 'stored' }>;
+
 export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
-  const { counters, rows, now } = tx;
+  const { rows } = tx;
+  // A generated id is almost certainly new: the unique index of the insert checks it without a look-up.
+  const likelyNew = job.mode === 'replace' && isUuid7(job.id) ? newJob(tx, job) : null;
+  if (likelyNew !== null && rows.insert(likelyNew)) return stored(likelyNew, undefined);
   const place = rows.place(job.topic, job.id);
   const old = place === undefined || isEnded(place) ? undefined : place;
-  const live = old !== undefined && old.state !== dead;
-  if (live && job.mode !== 'replace') {
+  if (old !== undefined && old.state !== dead && job.mode !== 'replace') {
     const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
     return { kind, version: old.version, dueAt: old.due, state: stateCodes[old.state] ?? 'dead' };
   }
+  const fresh = likelyNew ?? newJob(tx, job);
+  if (place !== undefined) rows.replace(place, fresh);
+  else if (!rows.insert(fresh))
+    throw new Error(`the unique index holds ${job.topic}/${job.id}, the table does not`);
+  return stored(fresh, old);
+}
+
+function newJob({ counters, now }: TransactionContext, job: PushJob): NewJob {
   const due = dueWhen(now, job.when);
-  const state = due > now ? delayed : ready;
-  const fresh = {
+  return {
     topic: counters.ensureTopicNumber(job.topic),
     id: Buffer.from(job.id),
-    state,
+    state: due > now ? delayed : ready,
     prio: priorityCodes.indexOf(job.priority),
     due,
     version: counters.nextNumber(now),
@@ -31,17 +42,23 @@ export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
     contentType: job.contentType,
     body: job.body,
     extension: job.extension ?? null,
-  } as const;
-  if (place === undefined) rows.insert(fresh);
-  else rows.replace(place, fresh);
+  };
+}
+
+function stored({ version, due, state }: NewJob, old: JobRow | undefined): Stored {
   return {
     kind: 'stored',
-    version: fresh.version,
+    version,
     dueAt: due,
     state: state === delayed ? 'delayed' : 'ready',
-    replaced: live,
+    replaced: old !== undefined && old.state !== dead,
     inFlight: old?.state === reserved,
   };
+}
+
+/** Of the shape of the ids that accept-job.ts generates; a producer's own id may have it, too. */
+function isUuid7(id: string): boolean {
+  return id.length === 36 && id[14] === '7';
 }
 
 export function cancelJob(tx: TransactionContext, key: JobKey, as: EndState): CancelOutcome {

@@ -76,7 +76,7 @@ export class Recovery {
   #pulled(columns: readonly unknown[]): ExpiredPull {
     const { topic, id, version, token, failures, due } = jobRowOf(columns);
     const [until, extension] = columns.slice(12) as [number, Uint8Array | null];
-    const key = { topic: this.#tx.counters.topicName(topic), id: id.toString() };
+    const key = { topic: this.#tx.counters.topicName(topic), id };
     // Tokens are the clock in µs.
     const leaseMs = Math.max(0, until - Math.floor((token ?? 0) / 1_000));
     const lease = { ...key, version, token: token ?? 0 };
@@ -154,7 +154,7 @@ export class Recovery {
         const attempt = this.#tx.rows.attemptsOf(row.n).at(-1) ?? null;
         const { failures } = row;
         this.#tx.rows.bury(row, { failures, strikes, at: this.#tx.now, reason: poison, attempt });
-        poisoned.push({ topic: this.#tx.counters.topicName(row.topic), id: row.id.toString() });
+        poisoned.push({ topic: this.#tx.counters.topicName(row.topic), id: row.id });
       }
     }
     return { returned: struck.length - poisoned.length, poisoned, more: rows.length > struck.length };

@@ -52,7 +52,7 @@ export class Snapshots {
     const [acceptedAt, contentType, reason] = columns.slice(12) as [number, string | null, number | null];
     return {
       topic: this.#tx.counters.topicName(row.topic),
-      id: row.id.toString(),
+      id: row.id,
       version: row.version,
       origin: row.origin,
       state: stateCodes[row.state] ?? 'dead',

@@ -33,6 +33,8 @@ const zeros = Buffer.alloc(64 * 1024);
 
 export class WalSpace {
   readonly #db: Database;
+  readonly #path: string;
+  readonly #reserveBytes: number;
   readonly #file: number;
   readonly #pageBytes: number;
   readonly #pages: Statement;
@@ -44,6 +46,8 @@ export class WalSpace {
   /** @param reserveBytes size of the disk reserve, see disk-reserve.ts */
   constructor(db: Database, path: string, reserveBytes: number) {
     this.#db = db;
+    this.#path = path;
+    this.#reserveBytes = reserveBytes;
     this.#pageBytes = Number(pragma(db, 'page_size'));
     this.#pages = db.prepare('PRAGMA page_count', { returnArrays: true });
     this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)', { returnArrays: true });
@@ -63,11 +67,27 @@ export class WalSpace {
     const [pages] = this.#pages.get() as unknown as [number];
     const end = pages * this.#pageBytes;
     try {
-      writeZeros(this.#file, fstatSync(this.#file).size, end);
+      const { size } = fstatSync(this.#file);
+      if (size < end) this.#lengthen(size, end);
     } catch (error) {
       // The next checkpoint cuts off blocks beyond the last page.
       throw isFull(error) ? new NoDiskSpace(error) : new DiskFailed(error);
     }
+  }
+
+  /** Adds whole steps, so that most transactions find their blocks. A checkpoint cuts off what no page uses.
+   *  Where the disk has less space than the disk reserve, the file gets only what the transaction needs. */
+  #lengthen(size: number, end: number): void {
+    const step = Math.ceil(this.#reserveBytes / sqliteLimits.fileStepsPerReserve);
+    try {
+      if (freeDiskBytes(this.#path) > this.#reserveBytes) {
+        writeZeros(this.#file, size, Math.ceil(end / step) * step);
+        return;
+      }
+    } catch {
+      // The step does not fit, for example into a quota: the needed bytes may.
+    }
+    writeZeros(this.#file, size, end);
   }
 
   /** Outside a transaction. Throws SQLite's errors; no data is lost by them. */

@@ -1,5 +1,6 @@
 // Encodes and decodes the payloads of frequent calls; each pair of functions stays together. Checks shapes (a
 // closed list, a finite number), never meaning.
+// Frequent objects are one literal: fields added after a spread made readReserved 14 times as slow (V8 11).
 
 import type { AttemptRecord, JobKey, JobSnapshot, Lease, ReservedJob } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
