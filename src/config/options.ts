@@ -223,10 +223,10 @@ export const options = {
   // dq holds the whole request and the whole reply in memory.
   'limits.batchBytes': bytes(16 * mib, 'Largest batch of pushes', { min: 1024, max: 64 * mib }),
   // 1 s: hints of the embedded store use the connection of the calls, which requests them again after a
-  // reconnect, so none is lost while the store is reachable. At 100 ms the polls took half of the idle
-  // daemon's CPU time.
+  // reconnect, so none is lost while the store is reachable; Redis polls more often while no answer proves
+  // its subscription (store/redis/client/hints.ts). At 100 ms the polls took half of the idle daemon's CPU
+  // time.
   pollCeiling: duration(second, 'Longest wait of a due job when a wake-up hint is lost', {
-    defaultText: '1s (100ms on Redis without Cluster)',
     min: 1,
     // No loop sleeps longer at once: a larger number would have no effect.
     max: limits.loopSleepMsMax,
@@ -369,14 +369,11 @@ export function consolePortOf(config: Config): number {
   return config['console.port'] ?? (isTaken ? 0 : consolePort);
 }
 
-/** Defaults that follow from other options. Redis loses hints with every connection, so it polls more
- *  often; not a Cluster, where every bucket costs a poll. A journal needs Redis and MySQL. */
+/** Defaults that follow from other options: a journal needs Redis and MySQL. */
 export function defaultOf(name: string, config: Config): unknown {
   const [redis] = config.redis;
   if (name === 'journal.mode' && redis !== undefined && config['mysql.url'] !== '')
     return fitsJournal(config) ? 'sync' : 'off';
-  if (name === 'pollCeiling' && redis !== undefined && !redis.startsWith('redis+cluster:'))
-    return limits.redisPollMs;
   return config[name as OptionName];
 }
 

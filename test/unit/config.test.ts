@@ -180,10 +180,10 @@ describe('loadConfig: sources', () => {
     expect(variablesOf('limits.bodyBytes')).toEqual(['DQ_LIMITS__BODYBYTES', 'DQ_LIMITS__BODY_BYTES']);
   });
 
-  it('pollCeiling: shorter by default with Redis', () => {
+  it('pollCeiling: the same default with every store', () => {
     expect(loaded({ yaml: '' }).config.pollCeiling).toBe(1_000);
     expect(loaded({ yaml: 'redis: redis://x' })).toMatchObject({
-      config: { pollCeiling: 100, redis: ['redis://x'] },
+      config: { pollCeiling: 1_000, redis: ['redis://x'] },
       origins: { pollCeiling: 'default' },
     });
     expect(loaded({ yaml: 'redis: [redis://x]\npollCeiling: 1s' }).config.pollCeiling).toBe(1_000);
