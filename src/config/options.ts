@@ -193,8 +193,24 @@ export const options = {
     'pull',
     'An unknown topic of a push by clients of ouqiang, sdmq or mykit-delay: dq makes a pull topic, or rejects the push',
   ),
-  'timer.workers': count(1, 'Timer processes', { min: 1, max: 16, flag: '--timers' }),
-  'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
+  profile: choice(
+    ['default', 'small'],
+    'default',
+    'Defaults of `timer.workers` and `notifier.workers`; `small` (0 and 1): for machines with one core or 1 GB',
+    { flag: '--profile' },
+  ),
+  'timer.workers': count(1, 'Timer processes; 0: `dq-upkeep` promotes due jobs, too', {
+    min: 0,
+    max: 16,
+    defaultText: '1 (0 with `profile: small`)',
+    flag: '--timers',
+  }),
+  'notifier.workers': count(2, 'Callback processes', {
+    min: 1,
+    max: 64,
+    defaultText: '2 (1 with `profile: small`)',
+    flag: '--notifiers',
+  }),
   'notifier.slots': count(
     512,
     'Callbacks that one notifier runs at once, plus up to four times as many that have run for 500 ms',
@@ -369,8 +385,12 @@ export function consolePortOf(config: Config): number {
   return config['console.port'] ?? (isTaken ? 0 : consolePort);
 }
 
+/** Option values of `profile: small`. */
+const smallProfile: Readonly<Record<string, unknown>> = { 'timer.workers': 0, 'notifier.workers': 1 };
+
 /** Defaults that follow from other options: a journal needs Redis and MySQL. */
 export function defaultOf(name: string, config: Config): unknown {
+  if (config.profile === 'small' && name in smallProfile) return smallProfile[name];
   const [redis] = config.redis;
   if (name === 'journal.mode' && redis !== undefined && config['mysql.url'] !== '')
     return fitsJournal(config) ? 'sync' : 'off';

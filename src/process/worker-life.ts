@@ -92,7 +92,7 @@ class WorkerLife {
     this.#channel.send({ kind: 'awake' });
 
     const init = await this.#initialized;
-    this.#title = titleOf(init.role, init.index);
+    this.#title = titleOf(init.role, init.index, init.config);
     process.title = this.#title;
     if (this.#isDraining) return;
     await this.#begin(() => this.#start(init));
