@@ -19,7 +19,7 @@ const slow = [
   'test/system/{alerts,copied-directory,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
   'test/system/{fuzz-http,hung-names,import}.test.ts',
   'test/system/{instances,many-topics,mysql,neighbours,package,process-death,reload,reload-*,restart}.test.ts',
-  'test/system/{secrets,service,shards,signals,silent-workers,standing-still,stop,systemd}.test.ts',
+  'test/system/{secrets,service,shards,signals,silent-workers,small-profile,standing-still,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
   'test/system/{logs,manual,no-deliveries,pull,tokens}.test.ts',

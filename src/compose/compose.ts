@@ -1,11 +1,12 @@
-// Builds a worker from its init message: connections, caches and the one role that it runs.
+// Builds a worker from its init message: connections, caches and the role that it runs, or the joined ones.
 // Invariant: drain() closes everything that was opened here, in reverse order, even if the start failed.
-// Only this folder names adapters. Imports are lazy: a process loads its own role and no other.
+// Only this folder names adapters. Imports are lazy: a process loads its own roles and no other.
 
 import { withNewOptions } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
+import { joined, joinedRoles } from '../process/joined-roles.ts';
 import type { MasterChannel } from '../process/master-channel.ts';
 import type { RoleName } from '../process/messages.ts';
 import { MetricSender } from '../process/metric-sender.ts';
@@ -43,7 +44,7 @@ export async function importAll(): Promise<void> {
 export function compose(received: Init, channel: MasterChannel, leaving: AbortSignal): Promise<Composed> {
   // In a reload after an upgrade the master runs the previous code and sends its options.
   const init = { ...received, config: withNewOptions(received.config) };
-  const title = titleOf(init.role, init.index);
+  const title = titleOf(init.role, init.index, init.config);
   const where = { config: init.config, role: init.role, index: init.index, title };
   const log = openLog(where);
   logCrashes(() => where);
@@ -92,9 +93,10 @@ async function composeRole(
   leaving: AbortSignal,
 ): Promise<Composed> {
   const { config, title } = init;
-  const [{ connectStore }, createRole] = await Promise.all([
+  const [{ connectStore }, createRole, ...createOthers] = await Promise.all([
     import('../store/sqlite/client/client.ts'),
     roles[init.role](),
+    ...joinedRoles(init.role, config).map((name) => roles[name]()),
   ]);
   const metrics = new MetricSender(channel, log);
   const readTopic = await topicReaderOf(config);
@@ -120,7 +122,7 @@ async function composeRole(
     if (init.role === 'upkeep') channel.deliver(message);
     else await channel.sent(message);
   });
-  const role = createRole({
+  const ctx: RoleContext = {
     config,
     log,
     title,
@@ -142,7 +144,11 @@ async function composeRole(
     port: init.port,
     restarts: init.restarts,
     takesOver: init.takesOver,
-  });
+  };
+  const role = joined(
+    createRole(ctx),
+    createOthers.map((create) => create(ctx)),
+  );
   return {
     async start() {
       // An unavailable dq-store is waited for, until a drain begins.

@@ -193,8 +193,24 @@ export const options = {
     'pull',
     'An unknown topic of a push by clients of ouqiang, sdmq or mykit-delay: dq makes a pull topic, or rejects the push',
   ),
-  'timer.workers': count(1, 'Timer processes', { min: 1, max: 16, flag: '--timers' }),
-  'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
+  profile: choice(
+    ['default', 'small'],
+    'default',
+    'Defaults of `timer.workers` and `notifier.workers`; `small` (0 and 1): for machines with one core or 1 GB',
+    { flag: '--profile' },
+  ),
+  'timer.workers': count(1, 'Timer processes; 0: `dq-upkeep` promotes due jobs, too', {
+    min: 0,
+    max: 16,
+    defaultText: '1 (0 with `profile: small`)',
+    flag: '--timers',
+  }),
+  'notifier.workers': count(2, 'Callback processes', {
+    min: 1,
+    max: 64,
+    defaultText: '2 (1 with `profile: small`)',
+    flag: '--notifiers',
+  }),
   'notifier.slots': count(
     512,
     'Callbacks that one notifier runs at once, plus up to four times as many that have run for 500 ms',
@@ -223,10 +239,10 @@ export const options = {
   // dq holds the whole request and the whole reply in memory.
   'limits.batchBytes': bytes(16 * mib, 'Largest batch of pushes', { min: 1024, max: 64 * mib }),
   // 1 s: hints of the embedded store use the connection of the calls, which requests them again after a
-  // reconnect, so none is lost while the store is reachable. At 100 ms the polls took half of the idle
-  // daemon's CPU time.
+  // reconnect, so none is lost while the store is reachable; Redis polls more often while no answer proves
+  // its subscription (store/redis/client/hints.ts). At 100 ms the polls took half of the idle daemon's CPU
+  // time.
   pollCeiling: duration(second, 'Longest wait of a due job when a wake-up hint is lost', {
-    defaultText: '1s (100ms on Redis without Cluster)',
     min: 1,
     // No loop sleeps longer at once: a larger number would have no effect.
     max: limits.loopSleepMsMax,
@@ -369,14 +385,15 @@ export function consolePortOf(config: Config): number {
   return config['console.port'] ?? (isTaken ? 0 : consolePort);
 }
 
-/** Defaults that follow from other options. Redis loses hints with every connection, so it polls more
- *  often; not a Cluster, where every bucket costs a poll. A journal needs Redis and MySQL. */
+/** Option values of `profile: small`. */
+const smallProfile: Readonly<Record<string, unknown>> = { 'timer.workers': 0, 'notifier.workers': 1 };
+
+/** Defaults that follow from other options: a journal needs Redis and MySQL. */
 export function defaultOf(name: string, config: Config): unknown {
+  if (config.profile === 'small' && name in smallProfile) return smallProfile[name];
   const [redis] = config.redis;
   if (name === 'journal.mode' && redis !== undefined && config['mysql.url'] !== '')
     return fitsJournal(config) ? 'sync' : 'off';
-  if (name === 'pollCeiling' && redis !== undefined && !redis.startsWith('redis+cluster:'))
-    return limits.redisPollMs;
   return config[name as OptionName];
 }
 

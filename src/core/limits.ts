@@ -165,7 +165,8 @@ export const limits = {
   /** A call without a reply by now has an unknown outcome. A fork for a snapshot or a slow fsync takes
    *  hundreds of ms; a push must be answered within 3 s. */
   redisCallMs: 2_500,
-  /** Default of pollCeiling with Redis: hints have a connection of their own and are lost with it. */
+  /** Interval of polls of Redis while the subscription for hints is unproven: it has a connection of its own,
+   *  and hints are lost with it. Also how long before the next due job the promote script decides. */
   redisPollMs: 100,
   /** Buckets of a Cluster. A bucket lives on one node, so this many nodes can share the jobs; each bucket
    *  costs polls. */

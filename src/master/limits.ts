@@ -70,6 +70,7 @@ export const masterLimits = {
   reloadLineCharsMax: 10_000,
 } as const;
 
-/** Flags of a process that is idle most of the time: with V8's default of 16 MB dq-console kept 18 MB of
- *  garbage after its start, for up to a minute. The build compiles code for them. */
+/** Flags of a process that is idle most of the time, and of all with `profile: small`: with V8's default of
+ *  16 MB dq-console kept 18 MB of garbage after its start, for up to a minute. The build compiles code for
+ *  them. */
 export const smallYoungSpace: readonly string[] = ['--max-semi-space-size=1'];

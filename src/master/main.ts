@@ -8,7 +8,7 @@ import { reasonOf } from '../core/errors.ts';
 import { portOf } from '../core/url/server-url.ts';
 import { version } from '../core/version.ts';
 import { closeDebugger } from '../runtime/close-debugger.ts';
-import { SecondTicker } from '../runtime/second-ticker.ts';
+import { ticker } from '../runtime/second-ticker.ts';
 import { loadExposition } from '../telemetry/exposition.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 import { SwitchedLog } from '../telemetry/switched-log.ts';
@@ -110,7 +110,6 @@ class Master {
   constructor(data: DataDirectory, options: MasterOptions) {
     const { config } = options.loaded;
     const log = new SwitchedLog(options.openLog(config));
-    const ticker = new SecondTicker();
     this.#options = options;
     this.#data = data;
     this.#log = log;

@@ -136,6 +136,6 @@ function unready(generation: Generation, which: 'first' | 'all'): string {
         ? !(worker?.state === 'ready' && worker.isInPlace)
         : index === 0 && worker?.state !== 'ready',
     )
-    .map(({ role, index }) => titleOf(role, index));
+    .map(({ role, index }) => titleOf(role, index, generation.config));
   return `${titles.join(', ')} ${titles.length > 1 ? 'are' : 'is'}`;
 }

@@ -242,5 +242,8 @@ export interface Registry {
   writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'>;
   /** Calls the listener after changes; calls can be lost. Returns the unsubscribe. */
   onChange(listener: () => void): () => void;
+  /** How often caches read it again (ms); absent: registryLimits.registryPollMs. Longer where every change is
+   *  announced to onChange, also those that were missed while the connection was lost. */
+  readonly pollMs?: number;
   close(): Promise<void>;
 }

@@ -4,6 +4,7 @@
 
 import type { AttemptReason } from '../core/job.ts';
 import { addReason, addTime, type Facts, noFacts, packFacts, reasonKey } from '../core/series.ts';
+import { ticker } from '../runtime/second-ticker.ts';
 import { otherLabel } from '../telemetry/metric-declarations.ts';
 import { processLimits } from './limits.ts';
 import type { MasterLink } from './role.ts';
@@ -20,18 +21,18 @@ export interface EndedAttempt {
 export class CallFacts {
   readonly #link: Pick<MasterLink, 'send'>;
   readonly #facts = new Map<string, Facts>();
-  #timer: NodeJS.Timeout | null = null;
+  #stop: () => void = () => {};
 
   constructor(link: Pick<MasterLink, 'send'>) {
     this.#link = link;
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.send(), processLimits.factsToUpkeepMs).unref();
+    this.#stop = ticker.each(() => this.send());
   }
 
   close(): void {
-    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#stop();
     this.send();
   }
 

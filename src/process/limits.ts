@@ -10,10 +10,7 @@ export const processLimits = {
   orphanDrainMs: 10_000,
   /** A worker looks for an open debugger once more this long after it is ready. */
   debuggerCloseMs: 3_000,
-  /** Interval of sending counters to dq-upkeep. */
-  countersToUpkeepMs: 1_000,
-  /** Facts about calls: topics per message, and how often one is sent. As in the rows of dq-upkeep; 20 KB a
-   *  second with 200 busy topics. */
+  /** Facts about calls: topics per message, of which one is sent each second. As in the rows of dq-upkeep; 20
+   *  KB a second with 200 busy topics. */
   factTopicsMax: 200,
-  factsToUpkeepMs: 1_000,
 } as const;

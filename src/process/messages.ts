@@ -199,6 +199,8 @@ export interface WorkerReport {
 export interface ProcessInfo {
   readonly title: string;
   readonly role: RoleName | 'master';
+  /** further roles of this process (joined-roles.ts); absent: none */
+  readonly alsoRuns?: readonly RoleName[];
   readonly pid: number;
   readonly version: string;
   /** 1 for the start, one more for each successful reload; of the master: the current one */

@@ -26,7 +26,7 @@ export interface MasterLink {
   onMessage(listener: (message: ToWorker) => void): void;
 }
 
-/** Adds to a topic's statistics; buffered in the process and sent every processLimits.countersToUpkeepMs. */
+/** Adds to a topic's statistics; buffered in the process and sent every limits.tickMs. */
 export interface Counters {
   add(topic: string, name: StatName, n?: number): void;
 }

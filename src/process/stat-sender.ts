@@ -1,4 +1,4 @@
-// Sends the counters of one process to the master every countersToUpkeepMs, or as soon as the buffer is full.
+// Sends the counters of one process to the master once a second, or as soon as the buffer is full.
 // The master passes them to dq-upkeep. In dq-upkeep itself they go to its own listener, also at its end.
 // While the previous part is being sent, counts beyond a full buffer are dropped and logged.
 
@@ -6,8 +6,8 @@ import type { Calendar } from '../core/calendar.ts';
 import { createCalendar } from '../core/calendar.ts';
 import { limits } from '../core/limits.ts';
 import type { StatDelta, StatName } from '../ports/registry.ts';
+import { ticker } from '../runtime/second-ticker.ts';
 import type { Log } from '../telemetry/log.ts';
-import { processLimits } from './limits.ts';
 import type { Counters } from './role.ts';
 import { StatBuffer } from './stat-buffer.ts';
 import type { StorageClock } from './store-clock.ts';
@@ -19,7 +19,7 @@ export class StatSender implements Counters {
   readonly #calendar: Calendar;
   /** Not this machine's: hosts with different clocks would count into different days. */
   readonly #clock: StorageClock;
-  readonly #timer: NodeJS.Timeout;
+  readonly #stop: () => void;
   #sending: Promise<void> | null = null;
 
   /** `send` never rejects. */
@@ -33,7 +33,7 @@ export class StatSender implements Counters {
     this.#send = send;
     this.#log = log;
     this.#calendar = createCalendar(timezone);
-    this.#timer = setInterval(() => void this.#sendHeld(), processLimits.countersToUpkeepMs).unref();
+    this.#stop = ticker.each(() => void this.#sendHeld());
   }
 
   add(topic: string, name: StatName, n = 1): void {
@@ -49,7 +49,7 @@ export class StatSender implements Counters {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#stop();
     await this.flush();
   }
 

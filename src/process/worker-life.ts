@@ -9,7 +9,7 @@ import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
 import { closeDebugger } from '../runtime/close-debugger.ts';
 import { afterRunning } from '../runtime/running-time.ts';
-import { SecondTicker } from '../runtime/second-ticker.ts';
+import { ticker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
 import { processLimits } from './limits.ts';
 import { MasterChannel } from './master-channel.ts';
@@ -60,7 +60,6 @@ class WorkerLife {
   readonly #compose: Compose;
   readonly #hooks: SignalHooks;
   readonly #channel = new MasterChannel();
-  readonly #ticker = new SecondTicker();
   /** aborted when the drain begins */
   readonly #leaving = new AbortController();
   #initialize: (init: Init) => void = () => {};
@@ -93,14 +92,14 @@ class WorkerLife {
     this.#channel.send({ kind: 'awake' });
 
     const init = await this.#initialized;
-    this.#title = titleOf(init.role, init.index);
+    this.#title = titleOf(init.role, init.index, init.config);
     process.title = this.#title;
     if (this.#isDraining) return;
     await this.#begin(() => this.#start(init));
     if (init.takesOver) void this.#takeOver();
     this.#attachSignals(init);
-    this.#ticker.each(reporter(this.#channel, () => this.#composed?.inFlight() ?? 0));
-    this.#ticker.each(() => this.#composed?.beat());
+    ticker.each(reporter(this.#channel, () => this.#composed?.inFlight() ?? 0));
+    ticker.each(() => this.#composed?.beat());
     // Once more: on a busy machine Node opens its debugger some time after SIGUSR1.
     setTimeout(() => void closeDebugger(), processLimits.debuggerCloseMs).unref();
   }
@@ -178,7 +177,7 @@ class WorkerLife {
     process.on('disconnect', listener);
     const master = process.ppid;
     // The event is not always emitted for a broken channel.
-    this.#ticker.each(() => {
+    ticker.each(() => {
       if (process.ppid !== master || !process.connected) listener();
     });
   }

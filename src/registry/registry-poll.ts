@@ -1,10 +1,10 @@
-// Refreshes a cache of the registry: every registryLimits.registryPollMs, and at once after a change hint.
+// Refreshes a cache of the registry: every Registry.pollMs, and at once after a change hint.
 // Owns the loop, the hint and the log lines of failures; the caller owns the cache. A process starts without
 // its registry: the loop keeps trying.
 
 import type { Registry } from '../ports/registry.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
-import { Loop } from '../runtime/loop.ts';
+import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
@@ -22,10 +22,13 @@ export class RegistryPoll implements Service {
   readonly #options: RegistryPollOptions;
   readonly #loop: Loop;
   #failure: unknown = null;
+  /** performance.now() of the next refresh */
+  #nextAt = 0;
   #unsubscribe: (() => void) | null = null;
 
   constructor(options: RegistryPollOptions) {
-    const { log, what, refresh } = options;
+    const { log, what, refresh, registry } = options;
+    const { pollMs = registryLimits.registryPollMs } = registry;
     this.#options = options;
     const failures = new FailureLog(log, {
       failure: `registry: cannot refresh ${what}; the last known ones stay in force`,
@@ -33,12 +36,16 @@ export class RegistryPoll implements Service {
     });
     this.#loop = new Loop({
       step: async () => {
+        if (!isDue(this.#nextAt, pollMs)) return this.#nextAt - performance.now();
+        // Before the call: a hint during it asks for the next one.
+        this.#nextAt = turnAfter(pollMs);
         await refresh();
         this.#failure = null;
         failures.succeeded();
-        return untilNextTurn();
+        return pollMs;
       },
       onFailure: (error) => {
+        this.#nextAt = 0;
         this.#failure = error;
         failures.failed(error);
       },
@@ -54,7 +61,10 @@ export class RegistryPoll implements Service {
   /** Reads the registry once, if it is available, then polls. */
   async start(): Promise<void> {
     const { registry, refresh } = this.#options;
-    this.#unsubscribe = registry.onChange(() => this.#loop.wake());
+    this.#unsubscribe = registry.onChange(() => {
+      this.#nextAt = 0;
+      this.#loop.wake();
+    });
     try {
       await refresh();
     } catch (error) {
@@ -68,13 +78,4 @@ export class RegistryPoll implements Service {
     this.#unsubscribe?.();
     await this.#loop.drain(deadlineMs);
   }
-}
-
-/** All caches of a process poll at the same moment, so that an idle process wakes once for them. This clock
- *  begins with the process, so processes poll at different moments. */
-function untilNextTurn(): number {
-  const every = registryLimits.registryPollMs;
-  const left = every - (performance.now() % every);
-  // A timer may be early by a millisecond: no second poll for the same turn.
-  return left < every / 10 ? every : left;
 }

@@ -1,4 +1,4 @@
-// Caches the shard list for one process: at most registryLimits.registryPollMs old, and read at once after a
+// Caches the shard list for one process: polled (registry-poll.ts), and read at once after a
 // change hint or when a shard knows a newer one. While the registry is unavailable the last known list stays
 // in force: shards that know a newer one reject pushes placed by it. A registry that went back (restored, or
 // replaced by a lagging replica) receives the newest list that this process or its instance has: shards

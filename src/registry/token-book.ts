@@ -1,4 +1,4 @@
-// Caches the access tokens for one process: at most registryLimits.registryPollMs old, refreshed at once
+// Caches the access tokens for one process: polled (registry-poll.ts), refreshed at once
 // after a change hint. Reading never waits. Before the first answer of the registry the tokens are unknown,
 // which is not the same as no tokens; while the registry is unavailable later, the last known tokens stay in
 // force. An expired token grants nothing, and still counts: its end must not open dq to everyone.

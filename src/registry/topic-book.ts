@@ -1,4 +1,4 @@
-// Caches the topics for one process: at most registryLimits.registryPollMs old, refreshed at once after a
+// Caches the topics for one process: polled (registry-poll.ts), refreshed at once after a
 // change hint. Reading never waits; while the registry is unavailable the last known topics stay in force.
 // Pages are applied one by one. A topic with an unreadable record is left out and named once in the log: its
 // jobs are held, all other topics go on.

@@ -1,8 +1,10 @@
 // Loop runs the steps of an agent: step, sleep, step.
 // Invariant: a loop never ends on an exception, never sleeps longer than limits.loopSleepMsMax at once,
-// loses no wake-up.
+// loses no wake-up, never sleeps longer than its step said. The longest sleeps end with the beat of the
+// process (second-ticker.ts), so that an idle process wakes once for all its loops.
 
 import { limits } from '../core/limits.ts';
+import { ticker } from './second-ticker.ts';
 import type { Service } from './service.ts';
 import { orAfter } from './timeout.ts';
 
@@ -63,17 +65,39 @@ export class Loop implements Service {
     return new Promise((resolve) => {
       const done = () => {
         this.#interrupt = null;
-        clearTimeout(timer);
+        cancel();
         resolve();
       };
-      const timer = setTimeout(done, Math.min(Math.max(waitMs, 0), limits.loopSleepMsMax));
+      const cancel = sleepAtMost(waitMs, done);
       this.#interrupt = done;
     });
   }
 }
 
+/** Work that is due within this time (ms) of a beat runs with it. */
+const beatSlackMs = 50;
+
+/** Whether work that begins once per `everyMs` begins now. `nextAt`: performance.now(); up to beatSlackMs
+ *  early, and never by more than a tenth. */
+export function isDue(nextAt: number, everyMs: number): boolean {
+  return performance.now() >= nextAt - Math.min(beatSlackMs, everyMs / 10);
+}
+
+/** When such work begins again (performance.now()): after everyMs, or up to a second earlier, with a beat. */
+export function turnAfter(everyMs: number): number {
+  const { tickMs } = limits;
+  return performance.now() + (everyMs < tickMs ? everyMs : everyMs - tickMs + ticker.leftMs);
+}
+
+/** Calls `done` after waitMs, or earlier: at the next beat of a long sleep. Returns how to cancel. */
+function sleepAtMost(waitMs: number, done: () => void): () => void {
+  if (waitMs >= limits.loopSleepMsMax - beatSlackMs && ticker.leftMs <= waitMs) return ticker.once(done);
+  const timer = setTimeout(done, Math.min(Math.max(waitMs, 0), limits.loopSleepMsMax));
+  return () => clearTimeout(timer);
+}
+
 /** A step for work that is rarer than the turns of a loop (at least one a second): `work` begins once per
- *  `everyMs`, even when it rejects. `first`: at the first turn, or everyMs later. */
+ *  `everyMs`, up to beatSlackMs early, even when it rejects. `first`: at the first turn, or everyMs later. */
 export function onceIn(
   everyMs: number,
   work: () => Promise<void>,
@@ -82,9 +106,8 @@ export function onceIn(
   let nextAt: number | null = null;
   return async () => {
     nextAt ??= performance.now() + (first === 'later' ? everyMs : 0);
-    const waitMs = nextAt - performance.now();
-    if (waitMs > 0) return waitMs;
-    nextAt = performance.now() + everyMs;
+    if (!isDue(nextAt, everyMs)) return nextAt - performance.now();
+    nextAt = turnAfter(everyMs);
     await work();
     return everyMs;
   };

@@ -9,7 +9,7 @@ import { firstAuditId } from '../core/audit.ts';
 import { limits } from '../core/limits.ts';
 import type { JournalParts, RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
-import { Loop } from '../runtime/loop.ts';
+import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
 import { upkeepLimits } from './limits.ts';
@@ -43,13 +43,13 @@ export class Janitor implements Service {
    *  between. */
   #loop(what: string, round: () => Promise<number>): Loop {
     let nextAt = 0;
+    let waitMs = 0;
     const failures = new FailureLog(this.#ctx.log, { failure: `janitor: cannot remove ${what}` });
     return new Loop({
       step: async () => {
-        const now = performance.now();
-        if (now < nextAt) return nextAt - now;
-        const waitMs = await round();
-        nextAt = performance.now() + waitMs;
+        if (!isDue(nextAt, waitMs)) return nextAt - performance.now();
+        waitMs = await round();
+        nextAt = turnAfter(waitMs);
         failures.succeeded();
         return waitMs;
       },

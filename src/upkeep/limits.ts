@@ -25,7 +25,7 @@ export const upkeepLimits = {
   /** How often incidents are checked for owed mails. */
   alertPollMs: 1_000,
   /** How often the outbox is read. The first dead job of a topic is mailed within 2 s all the same: its
-   *  counter wakes the mailer after at most countersToUpkeepMs. The process that counts may die, and windows
+   *  counter wakes the mailer after at most limits.tickMs. The process that counts may die, and windows
    *  and backoffs end. */
   deathPollMs: 5_000,
   /** Least pause before a round that a counter woke. */

@@ -10,7 +10,7 @@ import type { Partition, Recovered } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
-import { Loop } from '../runtime/loop.ts';
+import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { ExpiredPulls } from './expired-pulls.ts';
 import { upkeepLimits } from './limits.ts';
@@ -84,8 +84,8 @@ export class Recoverer implements Service {
       if (failed.length === 0) this.#dead.delete(dead);
     }
     // Not earlier because of a wake-up by a message.
-    if (performance.now() >= this.#nextAt) {
-      this.#nextAt = performance.now() + upkeepLimits.recoverEveryMs;
+    if (isDue(this.#nextAt, upkeepLimits.recoverEveryMs)) {
+      this.#nextAt = turnAfter(upkeepLimits.recoverEveryMs);
       failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
     }
     if (failures.length > 0) throw failures[0];

@@ -586,10 +586,13 @@ describe('while the registry is unavailable', () => {
     const broken = await startConsole({
       registry: (registry) =>
         new Proxy(registry, {
-          get: (target, name: keyof typeof registry) =>
-            isAway && name !== 'onChange'
+          get(target, name: keyof typeof registry) {
+            const value: unknown = target[name];
+            if (typeof value !== 'function') return value;
+            return isAway && name !== 'onChange'
               ? () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'unreachable' }))
-              : (target[name] as () => unknown).bind(target),
+              : value.bind(target);
+          },
         }),
     });
     const halves = await signInHere(broken);

@@ -413,6 +413,25 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await until('the hint of the push', () => hints.length > 0);
   });
 
+  it('hints: listeners poll while the subscription is unproven, and no longer', async () => {
+    const { server, trial } = await opened({});
+    const hints: string[] = [];
+    trial.jobs.onHint((hint) => hints.push(hint.kind));
+    // Redis closes the connections of subscribers that lose their right, and rejects further subscriptions.
+    await server.ask('ACL', 'SETUSER', 'default', 'resetchannels');
+    await until('three polls', () => hints.filter((kind) => kind === 'ready').length >= 3);
+    expect(hints).toContain('due');
+    await server.ask('ACL', 'SETUSER', 'default', 'allchannels');
+    await server.ask('CLIENT', 'KILL', 'TYPE', 'normal');
+    await until('the store to be back', async () => (await trial.tryPush('1')).kind === 'stored');
+    await until('a pause longer than two polls', async () => {
+      const before = hints.length;
+      const began = performance.now();
+      while (performance.now() - began < 2.5 * limits.redisPollMs) await trial.known('1');
+      return hints.length === before;
+    });
+  });
+
   it('unavailable server: calls fail at once; after it returns, hints are sent', async () => {
     const { server, under, trial } = await opened({}, ['appendonly yes', 'appendfsync always']);
     await trial.push('1');

@@ -180,10 +180,23 @@ describe('loadConfig: sources', () => {
     expect(variablesOf('limits.bodyBytes')).toEqual(['DQ_LIMITS__BODYBYTES', 'DQ_LIMITS__BODY_BYTES']);
   });
 
-  it('pollCeiling: shorter by default with Redis', () => {
+  it('profile: small sets fewer processes; explicit counts win, wherever they stand', () => {
+    const countsOf = (input: Parameters<typeof loaded>[0]) => {
+      const { config } = loaded(input);
+      return [config['timer.workers'], config['notifier.workers']];
+    };
+    expect(countsOf({})).toEqual([1, 2]);
+    expect(countsOf({ yaml: 'profile: small' })).toEqual([0, 1]);
+    expect(countsOf({ yaml: 'profile: small\nnotifier: {workers: 2}' })).toEqual([0, 2]);
+    expect(countsOf({ yaml: 'timer: {workers: 1}', flags: { profile: 'small' } })).toEqual([1, 1]);
+    expect(loaded({ yaml: '', flags: { profile: 'small' } }).origins['timer.workers']).toBe('default');
+    expect(problemsOf({ yaml: 'profile: tiny' })).toHaveLength(1);
+  });
+
+  it('pollCeiling: the same default with every store', () => {
     expect(loaded({ yaml: '' }).config.pollCeiling).toBe(1_000);
     expect(loaded({ yaml: 'redis: redis://x' })).toMatchObject({
-      config: { pollCeiling: 100, redis: ['redis://x'] },
+      config: { pollCeiling: 1_000, redis: ['redis://x'] },
       origins: { pollCeiling: 'default' },
     });
     expect(loaded({ yaml: 'redis: [redis://x]\npollCeiling: 1s' }).config.pollCeiling).toBe(1_000);

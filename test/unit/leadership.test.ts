@@ -50,10 +50,13 @@ beforeEach(() => {
   vi.useFakeTimers();
 });
 afterEach(() => {
+  // The loops of a test wait for its clock: the beat of this process must not keep it.
+  for (const leadership of started.splice(0)) void leadership.drain(0);
   vi.useRealTimers();
 });
 
 let made = 1;
+const started: Leadership[] = [];
 
 async function notifierOf(instance: number, row: LeaderRow | undefined) {
   const own = { isFrozen: false, texts: [] as string[] };
@@ -61,6 +64,7 @@ async function notifierOf(instance: number, row: LeaderRow | undefined) {
     ...{ row, owner: { instance, incarnation: made++ }, log: silentLog, now: () => performance.now() },
     onChange: (_leads, text) => own.texts.push(text),
   });
+  started.push(leadership);
   await leadership.start();
   return { leadership, own };
 }

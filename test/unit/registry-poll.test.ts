@@ -7,6 +7,27 @@ import type { Log } from '../../src/telemetry/log.ts';
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
 afterEach(() => void vi.useRealTimers());
 
+it('a change hint refreshes at once, however rare the polls are', async () => {
+  const times: number[] = [];
+  let hint = () => {};
+  const onChange = (listener: () => void) => {
+    hint = listener;
+    return () => {};
+  };
+  const registry = { onChange, pollMs: 60_000 } as unknown as Registry;
+  const refresh = async () => void times.push(performance.now());
+  const poll = new RegistryPoll({ registry, log: {} as Log, what: 'topics', refresh });
+  await poll.start();
+  await vi.advanceTimersByTimeAsync(5_000);
+  const before = times.length;
+  hint();
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(times.length).toBe(before + 1);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(times.length).toBe(before + 2);
+  await poll.drain(0);
+});
+
 it('caches that start apart poll together, once a second', async () => {
   const times: Record<string, number[]> = { topics: [], tokens: [], sessions: [] };
   const polls = [];

@@ -79,6 +79,9 @@ const Process = Type.Object(
     role: Type.Enum(['master', 'store', 'server', 'console', 'timer', 'notifier', 'upkeep'], {
       description: 'role of the process',
     }),
+    alsoRuns: Type.Optional(
+      Type.Array(Type.String(), { description: 'further roles in the same process', examples: [['timer']] }),
+    ),
     pid: count('process id', 4711),
     version: text('version of dq that it runs', '1.0.0'),
     generation: count('1 for the start, plus one for each reload', 1),

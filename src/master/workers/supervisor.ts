@@ -216,7 +216,7 @@ export class Supervisor implements SlotHost {
     const generation = fleet.of(slot) ?? fleet.current;
     const config = generation.workerConfig;
     const worker = new WorkerProcess({
-      title: titleOf(role, index),
+      title: titleOf(role, index, config),
       path: this.#options.workerPath(),
       restarts: slot.restarts,
       generation: generation.number,
@@ -265,10 +265,14 @@ export class Supervisor implements SlotHost {
   }
 
   spawnFailed(slot: WorkerSlot, error: unknown): boolean {
-    const sentence = `${titleOf(slot.role, slot.index)} cannot start: ${reasonOf(error)}`;
+    const sentence = `${titleOf(slot.role, slot.index, this.#configOf(slot))} cannot start: ${reasonOf(error)}`;
     if (!this.#isOnTrial(slot) || slot.role === 'console') return this.#restartsAfter(slot.role, sentence);
     this.#reloading?.failed(sentence);
     return false;
+  }
+
+  #configOf(slot: WorkerSlot): Config {
+    return (this.#fleet.of(slot) ?? this.#fleet.current).config;
   }
 
   /** Whether the slot belongs to a reload that has not succeeded yet. */

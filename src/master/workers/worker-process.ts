@@ -4,6 +4,7 @@
 import type { Worker } from 'node:cluster';
 import cluster from 'node:cluster';
 import { limits } from '../../core/limits.ts';
+import { joinedRoles } from '../../process/joined-roles.ts';
 import type {
   DrainCause,
   ProcessInfo,
@@ -83,7 +84,7 @@ export class WorkerProcess {
       // `ps` shows it until the worker sets its title; the length of this line limits the length of the
       // title.
       args: [options.title],
-      execArgv: options.init.role === 'console' ? [...smallYoungSpace] : [],
+      execArgv: isSmall(options.init) ? [...smallYoungSpace] : [],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#worker = cluster.fork(environment());
@@ -144,9 +145,11 @@ export class WorkerProcess {
 
   info(): ProcessInfo {
     const { inFlight, rssBytes, cpuPercent } = this.#report;
+    const alsoRuns = joinedRoles(this.role, this.#options.init.config);
     return {
       title: this.title,
       role: this.role,
+      ...(alsoRuns.length === 0 ? {} : { alsoRuns }),
       pid: this.pid,
       version: this.#version,
       generation: this.#options.generation,
@@ -258,6 +261,9 @@ export class WorkerProcess {
     });
   }
 }
+
+/** Whether memory counts for more than throughput. */
+const isSmall = ({ role, config }: Init): boolean => role === 'console' || config.profile === 'small';
 
 /** ms; 0 = never */
 function since(at: number | null): number {

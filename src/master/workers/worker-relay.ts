@@ -106,13 +106,17 @@ export class WorkerRelay {
   /** Of all generations, and the next incarnation of each slot: a notifier that starts while dq-upkeep works
    *  on the answer must not lose its leases. */
   #living(): Pick<Extract<ToWorker, { kind: 'living' }>, 'incarnations' | 'processes'> {
-    const slots = this.#fleet.all().flatMap((generation) => generation.slots);
+    const generations = this.#fleet.all();
+    const slots = generations.flatMap((generation) => generation.slots);
     const incarnationsOf = ({ worker, nextIncarnation }: WorkerSlot) =>
       worker === null ? [nextIncarnation] : [worker.incarnation, nextIncarnation];
     return {
       incarnations: slots.filter(({ role }) => role === 'notifier').flatMap(incarnationsOf),
-      processes: slots.flatMap((slot) =>
-        incarnationsOf(slot).map((incarnation) => [incarnation, titleOf(slot.role, slot.index)] as const),
+      processes: generations.flatMap(({ config, slots: own }) =>
+        own.flatMap((slot) => {
+          const title = titleOf(slot.role, slot.index, config);
+          return incarnationsOf(slot).map((incarnation) => [incarnation, title] as const);
+        }),
       ),
     };
   }

@@ -23,6 +23,8 @@ export const redisLimits = {
   reconnectJitter: 0.5,
   /** How often the connection for hints subscribes again (client/hints.ts). */
   resubscribeMs: 5_000,
+  /** Deadline of the answer to a subscription; later the loops poll as without hints (client/hints.ts). */
+  subscribedMs: 1_000,
   /** Share of maxmemory above which a Redis keeps no history; how often INFO is read for it. */
   nearlyFullShare: 0.9,
   memoryMs: 5_000,

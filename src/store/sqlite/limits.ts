@@ -41,6 +41,10 @@ export const sqliteLimits = {
   /** Items and bytes per transaction. */
   groupItemsMax: 2_000,
   groupBytesMax: 8 * 1024 * 1024,
+  /** How often caches read the registry of dq-store again. Its owner announces every change on the connection
+   *  of the calls, and the client announces one after each connect. Polls each second were half of the calls
+   *  that an idle dq-store got. */
+  registryPollMs: 5_000,
   /** Calls wait this long for an unavailable store or a handover, then answer not_stored. */
   storeAwayMs: 5_000,
   /** Wait between attempts to connect to the store: 20, 40 … 200 ms. */

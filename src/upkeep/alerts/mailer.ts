@@ -13,7 +13,7 @@ import type { MailText } from '../../mail/mail-text.ts';
 import type { Answers } from '../../mail/smtp-sender.ts';
 import type { AlertOutbox } from '../../ports/job-store.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
-import { Loop } from '../../runtime/loop.ts';
+import { isDue, Loop, turnAfter } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -107,11 +107,10 @@ export class Mailer<A extends Alert> implements Service {
   /** The loop turns at least once a second; a round begins every pollMs. */
   async #step(): Promise<number> {
     const { channels, pollMs } = this.#options;
-    const waitMs = this.#nextRoundAt - performance.now();
-    if (waitMs > 0) return waitMs;
+    if (!isDue(this.#nextRoundAt, pollMs)) return this.#nextRoundAt - performance.now();
     // Before the round: a wake-up during it asks for the next one.
     this.#lastRoundAt = performance.now();
-    this.#nextRoundAt = this.#lastRoundAt + pollMs;
+    this.#nextRoundAt = turnAfter(pollMs);
     // While no mail can be sent the store is not asked.
     if (channels.areOpen) await this.#round();
     return pollMs;

@@ -13,6 +13,7 @@ import { t, type Word, wordOf } from '../words/words.ts';
 interface Process {
   readonly title: string;
   readonly role: string;
+  readonly alsoRuns?: readonly string[];
   readonly pid: number;
   readonly version: string;
   readonly generation: number;
@@ -47,6 +48,8 @@ const colours: Readonly<Record<Process['state'], Colour>> = {
 
 /** Without a ready process of these roles dq delivers nothing. */
 const vital = ['notifier', 'timer'] as const;
+const runs = ({ role, alsoRuns = [] }: Process, wanted: string): boolean =>
+  role === wanted || alsoRuns.includes(wanted);
 
 export function Processes() {
   useSecond();
@@ -58,7 +61,7 @@ export function Processes() {
   const missing =
     processes === null
       ? []
-      : vital.filter((role) => !processes.some((one) => one.role === role && one.state === 'ready'));
+      : vital.filter((role) => !processes.some((one) => runs(one, role) && one.state === 'ready'));
   const isBusy = reload.data !== null && (reload.data.running !== null || reload.data.waiting);
   const button = (
     <button type="button" class="btn" disabled={isBusy} onClick={() => askReload(reload.refresh)}>

@@ -1,23 +1,31 @@
 // Receives wake-up hints by publish and subscribe, on a connection of its own: a subscribed one takes no
-// other commands. Hints are lossy. Invariant: after each period in which hints may be lost, every listener
-// gets one hint per partition.
+// other commands. Hints are lossy. Invariants: after each period in which hints may be lost, every listener
+// gets one hint per partition. While no answer proves that the subscription works, every listener gets one
+// each limits.redisPollMs, so that the loops need to poll only every pollCeiling; not on a Cluster, where
+// every bucket costs a poll.
 
+import { limits } from '../../../core/limits.ts';
 import type { Hint, Partition } from '../../../ports/job-store.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
-import { beginToConnect, type Client, closeClient, createClient } from './connection.ts';
+import { beginToConnect, type Client, closeClient, createClient, isCluster } from './connection.ts';
+
+/** `isPoll`: nothing was received; the hint stands for one that may be lost. */
+type OnHint = (hint: Hint, isPoll: boolean) => void;
 
 export class Hints {
   readonly #client: Client;
   readonly #channels: ReadonlyMap<string, Partition>;
-  readonly #listeners = new Set<(hint: Hint) => void>();
+  readonly #listeners = new Set<OnHint>();
   readonly #log: Log;
   /** hints may be lost since the last subscription */
   #mayBeLost: boolean;
   #subscribed: Promise<void> = Promise.resolve();
   #closing = false;
   #resubscribing: NodeJS.Timeout | undefined;
+  /** runs while the subscription is unproven */
+  #polling: NodeJS.Timeout | undefined;
 
   /** `isLate`: there were hints before it, which its listeners missed. */
   constructor(url: string, title: string, partitions: readonly Partition[], log: Log, isLate: boolean) {
@@ -30,6 +38,7 @@ export class Hints {
       },
       onLost: () => {
         this.#mayBeLost = true;
+        this.#poll();
       },
       // The connection of the calls logs the failures of the same server.
       onError: (error) => log.debug('redis hints: the connection failed', { reason: error.message }),
@@ -39,6 +48,7 @@ export class Hints {
   }
 
   async start(): Promise<void> {
+    this.#poll();
     try {
       await beginToConnect(this.#client);
       await this.#subscribed;
@@ -55,7 +65,7 @@ export class Hints {
     }, redisLimits.resubscribeMs);
   }
 
-  onHint(listener: (hint: Hint) => void): () => void {
+  onHint(listener: OnHint): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -63,26 +73,43 @@ export class Hints {
   async close(deadlineMs: number): Promise<void> {
     this.#closing = true;
     clearInterval(this.#resubscribing);
+    this.#endPolling();
     this.#listeners.clear();
     await closeClient(this.#client, deadlineMs);
   }
 
   async #subscribe(): Promise<void> {
+    const overdue = setTimeout(() => this.#poll(), redisLimits.subscribedMs);
     try {
       await this.#client.subscribe(...this.#channels.keys());
-      if (this.#mayBeLost) this.#hintAll();
+      if (this.#mayBeLost) this.#hintAll(false);
       this.#mayBeLost = false;
+      this.#endPolling();
     } catch (error) {
       if (!this.#closing && !this.#mayBeLost)
         this.#log.debug('redis hints: cannot subscribe', { reason: String(error) });
       this.#mayBeLost = true;
+      this.#poll();
+    } finally {
+      clearTimeout(overdue);
     }
   }
 
-  #hintAll(): void {
+  /** Until the next answer to a subscription. */
+  #poll(): void {
+    if (this.#closing || isCluster(this.#client)) return;
+    this.#polling ??= setInterval(() => this.#hintAll(true), limits.redisPollMs).unref();
+  }
+
+  #endPolling(): void {
+    clearInterval(this.#polling);
+    this.#polling = undefined;
+  }
+
+  #hintAll(isPoll: boolean): void {
     for (const partition of this.#channels.values()) {
-      this.#emit({ kind: 'due', partition, waitMs: 0 });
-      this.#emit({ kind: 'ready', partition });
+      this.#emit({ kind: 'due', partition, waitMs: 0 }, isPoll);
+      this.#emit({ kind: 'ready', partition }, isPoll);
     }
   }
 
@@ -93,7 +120,7 @@ export class Hints {
     else this.#emit({ kind: 'due', partition, waitMs: Number(message) });
   }
 
-  #emit(hint: Hint): void {
-    for (const listener of this.#listeners) listener(hint);
+  #emit(hint: Hint, isPoll = false): void {
+    for (const listener of this.#listeners) listener(hint, isPoll);
   }
 }

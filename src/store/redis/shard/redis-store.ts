@@ -210,8 +210,10 @@ export class RedisStore implements Shards {
     const { title, log, hints: fromStart } = this.#options;
     const hints = new Hints(one.record.url, title, one.shard.buckets, log, !fromStart);
     one.hints = hints;
-    hints.onHint((hint) => {
-      if (hint.kind === 'ready') one.polls.hintReady(hint.partition);
+    hints.onHint((hint, isPoll) => {
+      // Without connection a poll fails, and the loops wait longer than redisPollMs after a failure.
+      if (isPoll && !one.shard.isReady) return;
+      if (hint.kind === 'ready' && !isPoll) one.polls.hintReady(hint.partition);
       for (const listener of this.#listeners) listener({ ...hint, partition: one.base + hint.partition });
     });
     await hints.start();

@@ -127,6 +127,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
         return () => changeListeners.delete(listener);
       },
       close: async () => {},
+      pollMs: sqliteLimits.registryPollMs,
     },
     get connected() {
       return link.connected;

@@ -6,12 +6,10 @@
 -- @writes the score of the lease
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
 -- Why: only pulled jobs: no attempt of a notifier may outlive its lease.
-local answers = {}
-for i, lease in ipairs(leases_shown()) do
-  local job = leased(lease)
-  local is_pulled = job and job.instance == 0
-  if is_pulled then call('ZADD', P .. ':k', digits(now + lease.number), lease_of(job)) end
-  answers[i] = struct.pack('>BI6', is_pulled and 1 or 0, is_pulled and now + lease.number or 0)
-end
+local answer = each_lease(function(job, lease_ms)
+  if not job or job.instance ~= 0 then return struct.pack('>BI6', 0, 0) end
+  call('ZADD', P .. ':k', digits(now + lease_ms), lease_of(job))
+  return struct.pack('>BI6', 1, now + lease_ms)
+end)
 finish()
-return table.concat(answers)
+return answer

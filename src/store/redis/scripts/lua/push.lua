@@ -17,96 +17,78 @@
 --   own they took 10.
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 
-local pushes, fields = {}, {}
-local at, apart = 1, 4
-while at <= #ARGV[4] do
-  local topic, tid, mode, only, above, flags, from, ms, tail
-  topic, tid, mode, only, above, flags, from, ms, tail, at =
-    struct.unpack('>Bc0 I2c0 c1 B I7 B c1I6 I2c0', ARGV[4], at)
+-- A first pass over the text finds where each job begins and its field; nil for an unknown topic.
+local text = ARGV[4]
+local starts, fields, known, count, at = {}, {}, {}, 0, 1
+while at <= #text do
+  local topic, tid, next_at = struct.unpack('>Bc0 I2c0', text, at)
+  count = count + 1
+  starts[count] = at
   local no = topic_number(topic)
-  local f = no and field_of(no, tid)
-  local is_apart, accepted, failures = flags % 64 >= 32, now, 0
-  if is_apart then apart = apart + 1 end
-  if flags % 128 >= 64 then
-    accepted, failures, at = struct.unpack('>I6I2', ARGV[4], at)
-    flags = flags - 64
+  if no then
+    local f = field_of(no, tid)
+    fields[count], known[#known + 1] = f, f
   end
-  pushes[#pushes + 1] = { topic = topic, tid = tid, f = f, mode = mode, only = only == 1, above = above, flags = flags,
-    from = from, ms = ms, tail = tail, body = is_apart and ARGV[apart],
-    accepted = math.min(accepted, now), failures = failures }
-  if f then fields[#fields + 1] = f end
+  local past = text:byte(next_at + 9) % 128 >= 64 and 8 or 0
+  at = next_at + 19 + past + struct.unpack('>I2', text, next_at + 17)
 end
 
 -- Ids with neither a job nor a history entry; of an id that comes twice, only the first.
 local is_new = {}
-if fields[1] then
-  local records, ended = call('HMGET', P .. ':j', unpack(fields)), call('HMGET', P .. ':h', unpack(fields))
-  for i, f in ipairs(fields) do
+if known[1] then
+  local records, ended = call('HMGET', P .. ':j', unpack(known)), call('HMGET', P .. ':h', unpack(known))
+  for i, f in ipairs(known) do
     if is_new[f] == nil then is_new[f] = not records[i] and not ended[i] end
   end
 end
 
 -- now has lost its fraction of a millisecond: without one more the job would be early by it.
-local function due_of(push)
-  if push.from == 'a' then return math.max(push.ms, now) end
-  return push.ms == 0 and now or now + push.ms + 1
-end
-
-local function made(push)
-  rise_above(push.above)
-  local version = draw()
-  return { no = topic_number_made(push.topic), tid = push.tid, due = due_of(push), version = version, origin = version,
-    accepted = push.accepted, flags = push.flags, prio = push.flags % 4, tail = push.tail, state = 0,
-    failures = push.failures, strikes = 0 }
+local function due_of(from, ms)
+  if from == 'a' then return ms > now and ms or now end
+  return ms == 0 and now or now + ms + 1
 end
 
 local answers = {}
-local function answer(kind, job, state, bits)
-  answers[#answers + 1] = struct.pack('>BBBI7I6', kind, state, bits, job.version, job.due)
-end
+local function answer(kind, state, bits, version, due) return struct.pack('>BBBI7I6', kind, state, bits, version, due) end
 
 -- New jobs, gathered and written in one piece; queues in the order of their first jobs, which is the order of
--- turns.
-local records, bodies, places, place_of = {}, {}, {}, {}
-local function gather(f, job, body)
-  local n = #records
-  records[n + 1], records[n + 2] = f, record_of(job)
-  if body then bodies[#bodies + 1], bodies[#bodies + 2] = f, body end
-  local prio = job.due <= now and job.prio or 3
-  local place = place_of[job.no * 4 + prio]
-  if not place then
-    place = { no = job.no, prio = prio, members = {} }
-    place_of[job.no * 4 + prio], places[#places + 1] = place, place
-  end
-  n = #place.members
-  place.members[n + 1], place.members[n + 2] = job.due, entry_of(job)
+-- turns. No table per job: the record and the member are made from the text.
+local records, gathered, bodies, bodies_count, queues, queue_of = {}, 0, {}, 0, {}, {}
+local fields_of_new = {}
+local function queue_for(topic, prio)
+  local queue = { no = topic_number_made(topic), prio = prio, members = {}, count = 0 }
+  if not queue_of[topic] then queue_of[topic] = {} end
+  queue_of[topic][prio], queues[#queues + 1] = queue, queue
+  return queue
 end
 
 local function write_gathered()
-  if not records[1] then return end
+  if gathered == 0 then return end
   call('HSET', P .. ':j', unpack(records))
   -- A lost record may have left a state record, which must not apply to the new job.
-  local fields_of_new = {}
-  for i = 1, #records, 2 do fields_of_new[#fields_of_new + 1] = records[i] end
   call('HDEL', P .. ':m', unpack(fields_of_new))
-  if bodies[1] then call('HSET', P .. ':b', unpack(bodies)) end
-  for _, place in ipairs(places) do
-    if place.prio == 3 then put_all_delayed(place.no, place.members)
-    else put_all_ready(place.prio, place.no, place.members) end
+  if bodies_count > 0 then call('HSET', P .. ':b', unpack(bodies)) end
+  for _, queue in ipairs(queues) do
+    if queue.prio == 3 then put_all_delayed(queue.no, queue.members)
+    else put_all_ready(queue.prio, queue.no, queue.members) end
   end
-  records, bodies, places, place_of = {}, {}, {}, {}
+  records, gathered, bodies, bodies_count, queues, queue_of = {}, 0, {}, 0, {}, {}
+  fields_of_new = {}
 end
 
-local function push_known(push)
+local function push_known(topic, tid, mode, only, above, flags, due, accepted, failures, tail, body)
   write_gathered()
-  local old = find(push.topic, push.tid)
+  local old = find(topic, tid)
   local live = old and old.state ~= 3
   -- The live job that it should keep may be lost.
-  if note and not old and push.mode ~= 'r' then return answer(4, { version = 0, due = 0 }, 0, 0) end
-  if push.only and not old then return answer(3, { version = math.max(seq, us), due = 0 }, 0, 0) end
-  if live and push.mode ~= 'r' then return answer(2, old, state_of(old), 0) end
-  local job = made(push)
-  local f = field_of(job.no, job.tid)
+  if note and not old and mode ~= 'r' then return answer(4, 0, 0, 0, 0) end
+  if only == 1 and not old then return answer(3, 0, 0, math.max(seq, us), 0) end
+  if live and mode ~= 'r' then return answer(2, state_of(old), 0, old.version, old.due) end
+  rise_above(above)
+  local version = draw()
+  local job = { no = topic_number_made(topic), tid = tid, due = due, version = version, origin = version,
+    accepted = accepted, flags = flags, prio = flags % 4, tail = tail, state = 0, failures = failures, strikes = 0 }
+  local f = field_of(job.no, tid)
   if old then
     displace(old, f)
   else
@@ -114,21 +96,49 @@ local function push_known(push)
     call('HDEL', P .. ':m', f)
   end
   write_record(job)
-  if push.body then call('HSET', P .. ':b', f, push.body) end
-  if job.failures > 0 then write_more(job) end
+  if body then call('HSET', P .. ':b', f, body) end
+  if failures > 0 then write_more(job) end
   put_waiting(job)
-  answer(1, job, job.due > now and 0 or 1, (live and 1 or 0) + (live and old.state == 2 and 2 or 0))
+  return answer(1, due > now and 0 or 1, (live and 1 or 0) + (live and old.state == 2 and 2 or 0), version, due)
 end
 
-for _, push in ipairs(pushes) do
-  local is_first = push.f and is_new[push.f]
-  if is_first then is_new[push.f] = false end
-  if is_first and not push.only and push.failures == 0 and not (note and push.mode ~= 'r') then
-    local job = made(push)
-    gather(push.f, job, push.body)
-    answer(1, job, job.due > now and 0 or 1, 0)
+local apart, now_text = 4, digits(now)
+for i = 1, count do
+  local topic, tid, mode, only, above, flags, from, ms, tail, past_at =
+    struct.unpack('>Bc0 I2c0 c1 B I7 B c1I6 I2c0', text, starts[i])
+  local f, due, accepted, failures, body = fields[i], due_of(from, ms), now, 0, nil
+  if flags % 64 >= 32 then
+    apart = apart + 1
+    body = ARGV[apart]
+  end
+  if flags % 128 >= 64 then
+    accepted, failures = struct.unpack('>I6I2', text, past_at)
+    accepted = math.min(accepted, now)
+    flags = flags - 64
+  end
+  local is_first = f and is_new[f]
+  if is_first then is_new[f] = false end
+  if is_first and only == 0 and failures == 0 and not (note and mode ~= 'r') then
+    rise_above(above)
+    local version, prio = draw(), flags % 4
+    local n = 2 * gathered
+    gathered = gathered + 1
+    records[n + 1], records[n + 2] = f, record_text(flags, due, version, version, accepted, tail)
+    fields_of_new[gathered] = f
+    if body then
+      bodies[bodies_count + 1], bodies[bodies_count + 2] = f, body
+      bodies_count = bodies_count + 2
+    end
+    local is_delayed = due > now
+    local at_prio = is_delayed and 3 or prio
+    local queue = queue_of[topic]
+    queue = queue and queue[at_prio] or queue_for(topic, at_prio)
+    local members, m = queue.members, queue.count
+    members[m + 1], members[m + 2] = is_delayed and due or now_text, entry_text(version, prio, tid)
+    queue.count = m + 2
+    answers[i] = answer(1, is_delayed and 0 or 1, 0, version, due)
   else
-    push_known(push)
+    answers[i] = push_known(topic, tid, mode, only, above, flags, due, accepted, failures, tail, body)
   end
 end
 write_gathered()

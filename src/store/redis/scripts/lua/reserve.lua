@@ -148,36 +148,35 @@ if not from_ring then
   for prio = 0, 2 do table.sort(rings[prio].entries, function(a, b) return a.turn < b.turn end) end
 end
 
--- The jobs of a plan in its order, how many fit in one reply (at least one), and those that are unreadable or
--- misplaced.
+-- Reads the jobs of a plan, in its order. Returns how many fit in one reply (at least one), and those that
+-- are unreadable or misplaced. No job tables: a reserve needs only five numbers of a record.
+local members, tids, fields, records, mores = {}, {}, {}, {}, {}
 local function look(plan)
-  local members, at, fields = {}, {}, {}
-  for entry, count in pairs(plan.taken) do members[entry] = call('ZRANGE', entry.key, 0, count - 1) end
-  local jobs = {}
+  local taken, at = {}, {}
+  for entry, count in pairs(plan.taken) do taken[entry], at[entry] = call('ZRANGE', entry.key, 0, count - 1), 0 end
   for i, entry in ipairs(plan.deals) do
-    at[entry] = (at[entry] or 0) + 1
+    local nth = at[entry] + 1
+    at[entry] = nth
     -- '' if the ring names a queue that is gone.
-    local member = members[entry][at[entry]] or ''
+    local member = taken[entry][nth] or ''
     local tid = is_entry(member) and tid_of(member) or ''
-    fields[i] = field_of(entry.no, tid)
-    jobs[i] = { entry = entry, member = member, tid = tid, f = fields[i] }
+    members[i], tids[i], fields[i] = member, tid, field_of(entry.no, tid)
   end
-  local records, mores = call('HMGET', P .. ':j', unpack(fields)), call('HMGET', P .. ':m', unpack(fields))
+  records, mores = call('HMGET', P .. ':j', unpack(fields)), call('HMGET', P .. ':m', unpack(fields))
   local bytes, without = 0, {}
-  for i, its in ipairs(jobs) do
-    local record = records[i]
-    local job = record and is_whole(record, mores[i]) and job_of(its.entry.no, its.tid, record, mores[i])
-    local apart = job and job.apart and call('HSTRLEN', P .. ':b', its.f)
-    if job and job.state == 0 and job.prio == its.entry.prio and apart ~= 0 and record:sub(8, 14) == its.member:sub(1, 7) then
-      its.record, its.job = record, job
+  for i, entry in ipairs(plan.deals) do
+    local record, more = records[i], mores[i]
+    local flags = record and is_whole(record, more) and record:byte(1)
+    local apart = flags and flags % 64 >= 32 and call('HSTRLEN', P .. ':b', fields[i])
+    if flags and not (more and more:byte(1) ~= 0) and flags % 4 == entry.prio and apart ~= 0
+      and record:sub(8, 14) == members[i]:sub(1, 7) then
       bytes = bytes + limits.idBytesMax + #record + (apart or 0)
-      if i > 1 and bytes > bytes_max then return jobs, i - 1, without end
+      if i > 1 and bytes > bytes_max then return i - 1, without end
     else
-      its.is_bodiless = apart == 0
-      without[#without + 1] = its
+      without[#without + 1] = { entry = entry, member = members[i], tid = tids[i], is_bodiless = apart == 0 }
     end
   end
-  return jobs, #jobs, without
+  return #plan.deals, without
 end
 
 local position = tonumber(head[5] or '0')
@@ -186,7 +185,7 @@ if #plan.deals == 0 then
   if full[1] then return { 5, gone, news, {}, now, unpack(full) } end
   return { plan.more and 1 or 0, gone, news, {} }
 end
-local jobs, fitting, without = look(plan)
+local fitting, without = look(plan)
 if without[1] then
   for _, its in ipairs(without) do
     local set = ':r:' .. its.entry.prio .. ':' .. its.entry.no
@@ -215,22 +214,26 @@ for _, entry in ipairs(plan.order) do
     if entry.number then gone[#gone + 1], gone[#gone + 2] = entry.number, entry.prio end
   end
 end
-local answer, leases, mores = { plan.more and 1 or 0, gone, news, served, now }, {}, {}
+local answer, leases, states = { plan.more and 1 or 0, gone, news, served, now }, {}, {}
+local n, ends, _ = 5, {}
 for i = 1, fitting do
-  local its = jobs[i]
-  local job = its.job
-  job.state, job.token, job.instance, job.incarnation = 2, draw(), instance, incarnation
-  local lease_ms = instance == 0 and own_lease(job) or tonumber(ARGV[place_of(its.entry.name) + 2])
-  leases[2 * i - 1] = digits(now + lease_ms)
-  leases[2 * i] = lease_of(job)
-  mores[2 * i - 1] = its.f
-  mores[2 * i] = more_of(job)
-  local n = #answer
-  answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = its.entry.name, its.tid, job.token, mores[2 * i]
-  answer[n + 5], answer[n + 6] = its.record, job.apart and call('HGET', P .. ':b', its.f) or ''
+  local entry, member, record, more = plan.deals[i], members[i], records[i], mores[i]
+  local flags, due, version = struct.unpack('>BI6I7', record)
+  local failures, strikes, dead_at, reason = 0, 0, 0, 0
+  if more then _, failures, strikes, _, _, _, dead_at, reason = struct.unpack('>BI2BI7I4I6I6B', more) end
+  local token = draw()
+  local lease_ms = instance == 0 and own_lease(job_of(entry.no, tids[i], record)) or tonumber(ARGV[place_of(entry.name) + 2])
+  if not ends[lease_ms] then ends[lease_ms] = digits(now + lease_ms) end
+  leases[2 * i - 1] = ends[lease_ms]
+  leases[2 * i] = struct.pack('>I7I4I6I6I7I3c0', token, instance, incarnation, due, version, entry.no, member:sub(8))
+  states[2 * i - 1] = fields[i]
+  states[2 * i] = struct.pack('>BI2BI7I4I6I6B', 2, failures, strikes, token, instance, incarnation, dead_at, reason)
+  answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = entry.name, tids[i], token, states[2 * i]
+  answer[n + 5], answer[n + 6] = record, flags % 64 >= 32 and call('HGET', P .. ':b', fields[i]) or ''
+  n = n + 6
 end
 call('ZADD', P .. (instance == 0 and ':k' or ':l'), unpack(leases))
-call('HSET', P .. ':m', unpack(mores))
+call('HSET', P .. ':m', unpack(states))
 call('HSET', P .. ':n', 'wheel', plan.position)
 finish()
 return answer

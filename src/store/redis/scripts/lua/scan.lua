@@ -38,8 +38,9 @@ local function has_part(job)
   if job.apart then return (call('HGET', P .. ':b', f) or ''):find(part, 1, true) ~= nil end
   local first = content_at(job)
   -- Before the body stands a content type that has no code.
-  if job.flags % 32 >= 28 then first = first + 2 + struct.unpack('>I2', job.tail, first) end
-  return job.tail:find(part, first, true) ~= nil
+  local tail = tail_of(job)
+  if job.flags % 32 >= 28 then first = first + 2 + struct.unpack('>I2', tail, first) end
+  return tail:find(part, first, true) ~= nil
 end
 
 local found = call('HSCAN', P .. ':j', ARGV[4], 'COUNT', ARGV[5])

@@ -22,6 +22,7 @@ end
 local function end_jobs(jobs, how, attempts)
   local fields, mores, bodies, lists, rows, ends = {}, {}, {}, {}, {}, {}
   local leases = { [':l'] = {}, [':k'] = {} }
+  local n, ended_at = 0, digits(now)
   for i, job in ipairs(jobs) do
     local f = field_of(job.no, job.tid)
     fields[i] = f
@@ -37,12 +38,11 @@ local function end_jobs(jobs, how, attempts)
       local only = ''
       if job.failures == 0 then only = attempts[i]
       elseif attempts[i] ~= '' then add_attempt(job, attempts[i]) end
-      local n = #rows
       rows[n + 1] = f
-      rows[n + 2] = struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.version, job.origin, job.accepted, now)
-        .. (job.closes and closed_by(job.closes) or only)
-      ends[n + 1] = now
-      ends[n + 2] = struct.pack('>I7', job.version) .. f
+      rows[n + 2] = struct.pack('>BI2I6I7I7I6I6c0', how, job.failures, job.due, job.version, job.origin, job.accepted, now,
+        job.closes and closed_by(job.closes) or only)
+      ends[n + 1], ends[n + 2] = ended_at, struct.pack('>I7c0', job.version, f)
+      n = n + 2
     elseif job.failures > 0 then
       lists[#lists + 1] = f
     end

@@ -1,25 +1,38 @@
 -- jobs: packs and unpacks the records of a job (layout.md). A job is a table: no, tid (tag and id), due,
--- version, origin, accepted, prio, flags, tail; state (0 delayed or ready, 2 reserved, 3 dead), failures,
--- strikes, token, instance, incarnation, dead_at, reason; had_more: whether the bucket holds a state record
--- of it. Reading scripts skip an unreadable record; writing ones quarantine it (quarantine.lua).
-local function field_of(no, tid) return struct.pack('>I3', no) .. tid end
+-- version, origin, accepted, prio, flags, tail (of a stored job: tail_of); state (0 delayed or ready, 2
+-- reserved, 3 dead), failures, strikes, token, instance, incarnation, dead_at, reason; had_more: whether the
+-- bucket holds a state record of it. Reading scripts skip an unreadable record; writing ones quarantine it
+-- (quarantine.lua).
+-- Why: redis-server spends four fifths of a script in the interpreter. So a table gets all its fields at
+-- once (a later one makes Lua move it), and one struct.pack makes each record and member.
+local prefixes = {}
+local function field_of(no, tid)
+  local prefix = prefixes[no]
+  if not prefix then
+    prefix = struct.pack('>I3', no)
+    prefixes[no] = prefix
+  end
+  return prefix .. tid
+end
 
 -- Whether record and state record are readable, here and by records.ts. Operators and disks damage records,
 -- scripts never do: a damaged record must not affect another job.
 local function is_whole(record, more)
   local length = #record
+  if length < 14 then return false end
+  local flags, _, _, _, _, _, _, high = record:byte(1, 8)
   -- A version has 53 bits.
-  if length < 14 or record:byte(8) >= 32 then return false end
-  local flags = record:byte(1)
-  if flags % 4 == 3 then return false end
-  local at = flags % 128 >= 64 and 28 or 15
-  if length < at - 1 then return false end
-  if flags >= 128 then
-    if length <= at then return false end
-    at = at + 2 + struct.unpack('>I2', record, at)
+  if high >= 32 or flags % 4 == 3 then return false end
+  if flags >= 64 or flags % 32 >= 28 then
+    local at = flags % 128 >= 64 and 28 or 15
     if length < at - 1 then return false end
+    if flags >= 128 then
+      if length <= at then return false end
+      at = at + 2 + struct.unpack('>I2', record, at)
+      if length < at - 1 then return false end
+    end
+    if flags % 32 >= 28 and (length <= at or length <= at + struct.unpack('>I2', record, at)) then return false end
   end
-  if flags % 32 >= 28 and (length <= at or length <= at + struct.unpack('>I2', record, at)) then return false end
   if not more then return true end
   local state = more:byte(1)
   return #more == 28 and (state == 0 or state == 2 or state == 3)
@@ -32,18 +45,20 @@ local function job_of(no, tid, record, more)
     origin, accepted, at = struct.unpack('>I7I6', record, at)
     flags = flags - 64
   end
-  local job = {
-    no = no, tid = tid, due = due, version = version, origin = origin, accepted = accepted,
-    flags = flags, prio = flags % 4, apart = flags % 64 >= 32, tail = record:sub(at),
-    state = 0, failures = 0, strikes = 0, had_more = false,
-  }
-  if more then
-    job.had_more = true
-    job.state, job.failures, job.strikes, job.token, job.instance, job.incarnation, job.dead_at, job.reason =
-      struct.unpack('>BI2BI7I4I6I6B', more)
+  if not more then
+    return { no = no, tid = tid, due = due, version = version, origin = origin, accepted = accepted,
+      flags = flags, prio = flags % 4, apart = flags % 64 >= 32, record = record, tail_at = at,
+      state = 0, failures = 0, strikes = 0, had_more = false }
   end
-  return job
+  local state, failures, strikes, token, instance, incarnation, dead_at, reason = struct.unpack('>BI2BI7I4I6I6B', more)
+  return { no = no, tid = tid, due = due, version = version, origin = origin, accepted = accepted,
+    flags = flags, prio = flags % 4, apart = flags % 64 >= 32, record = record, tail_at = at,
+    state = state, failures = failures, strikes = strikes, had_more = true,
+    token = token, instance = instance, incarnation = incarnation, dead_at = dead_at, reason = reason }
 end
+
+-- The part of a record after the numbers. Cut only when a script needs it: most do not.
+local function tail_of(job) return job.tail or job.record:sub(job.tail_at) end
 
 -- nil: none, or unreadable; the second result is then whether it is unreadable.
 local function find_in(no, tid)
@@ -79,11 +94,11 @@ local function find(topic, tid)
 end
 
 -- origin and accepted take 13 bytes, and are stored only if they do not follow from the version.
-local function record_of(job)
-  local plain = job.origin == job.version and job.accepted == math.floor(job.version / 1000)
-  local fixed = struct.pack('>BI6I7', plain and job.flags or job.flags + 64, job.due, job.version)
-  if plain then return fixed .. job.tail end
-  return fixed .. struct.pack('>I7I6', job.origin, job.accepted) .. job.tail
+local function record_text(flags, due, version, origin, accepted, tail)
+  if origin == version and accepted == math.floor(version / 1000) then
+    return struct.pack('>BI6I7c0', flags, due, version, tail)
+  end
+  return struct.pack('>BI6I7I7I6c0', flags + 64, due, version, origin, accepted, tail)
 end
 
 local function more_of(job)
@@ -91,7 +106,10 @@ local function more_of(job)
     job.incarnation or 0, job.dead_at or 0, job.reason or 0)
 end
 
-local function write_record(job) call('HSET', P .. ':j', field_of(job.no, job.tid), record_of(job)) end
+local function write_record(job)
+  call('HSET', P .. ':j', field_of(job.no, job.tid),
+    record_text(job.flags, job.due, job.version, job.origin, job.accepted, tail_of(job)))
+end
 
 -- Writes the state record, or removes it: most jobs never need one.
 local function write_more(job)
@@ -105,9 +123,8 @@ local function write_more(job)
 end
 
 -- The member of a job in the sorted sets of its topic: they order equal scores by bytes, so by version.
-local function entry_of(job)
-  return struct.pack('>I7', job.version) .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)
-end
+local function entry_text(version, prio, tid) return struct.pack('>I7Bc0', version, prio * 2 + tid:byte(1), tid:sub(2)) end
+local function entry_of(job) return entry_text(job.version, job.prio, job.tid) end
 
 -- Whether a member of such a set is valid: complete, with a known priority.
 local function is_entry(entry) return #entry >= 9 and entry:byte(8) < 6 end
@@ -115,21 +132,22 @@ local function is_entry(entry) return #entry >= 9 and entry:byte(8) < 6 end
 -- tag and id, and the priority, of a valid member
 local function tid_of(entry)
   local both = entry:byte(8)
-  return string.char(both % 2) .. entry:sub(9), math.floor(both / 2)
+  local tag = both % 2
+  return (tag == 0 and '\0' or '\1') .. entry:sub(9), (both - tag) / 2
 end
 
 -- The tail of a record begins with the extension block, if the job has options (flag 128).
-local function content_at(job) return job.flags >= 128 and 3 + struct.unpack('>I2', job.tail) or 1 end
+local function content_at(job) return job.flags >= 128 and 3 + struct.unpack('>I2', tail_of(job)) or 1 end
 
 -- The extension block; '' = none.
-local function extension_of(job) return job.tail:sub(3, content_at(job) - 1) end
+local function extension_of(job) return tail_of(job):sub(3, content_at(job) - 1) end
 
 -- The job's own lease (ms; extension.ts); nil = none.
 local function own_lease(job)
-  local at, content = 3, content_at(job)
+  local tail, at, content = tail_of(job), 3, content_at(job)
   while at + 1 < content do
-    local kind, length = job.tail:byte(at, at + 1)
-    if kind == 1 and length == 4 and at + 5 < content then return (struct.unpack('>I4', job.tail, at + 2)) end
+    local kind, length = tail:byte(at, at + 1)
+    if kind == 1 and length == 4 and at + 5 < content then return (struct.unpack('>I4', tail, at + 2)) end
     at = at + 2 + length
   end
 end
@@ -141,8 +159,9 @@ local function lease_set(job) return job.instance == 0 and ':k' or ':l' end
 -- The member of a reserved job in such a set: sorts by token, and holds all that a lease needs without the
 -- record.
 local function lease_of(job)
-  return struct.pack('>I7I4I6I6I7I3', job.token, job.instance, job.incarnation, job.due, job.version, job.no)
-    .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)
+  local tid = job.tid
+  return struct.pack('>I7I4I6I6I7I3Bc0', job.token, job.instance, job.incarnation, job.due, job.version, job.no,
+    job.prio * 2 + tid:byte(1), tid:sub(2))
 end
 
 local function is_lease(member) return #member >= 35 and member:byte(34) < 6 end

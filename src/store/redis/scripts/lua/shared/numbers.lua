@@ -8,8 +8,8 @@ local bucket, buckets = tonumber(P:match('%d+')), tonumber(head[1]:match('%d+$')
 local seq = tonumber(head[3] or '0')
 local drawn = false
 local function draw()
-  seq = math.max(seq + 1, us)
-  seq = seq + (bucket - seq) % buckets
+  seq = seq < us and us or seq + 1
+  if buckets > 1 then seq = seq + (bucket - seq) % buckets end
   drawn = true
   return seq
 end

@@ -25,18 +25,17 @@ local function deal(rings, entry_at, position, max, room_of)
       heads[prio] = head + 1
     end
   end
-  local deals = {}
-  while #deals < max do
-    local ticket = tickets[(position + #deals) % 10]
-    local prio = next_of(ticket) and ticket or next_of(0) and 0 or next_of(1) and 1 or next_of(2) and 2
-    if not prio then break end
-    local entry = next_of(prio)
+  local deals, count = {}, 0
+  while count < max do
+    local entry = next_of(tickets[(position + count) % 10]) or next_of(0) or next_of(1) or next_of(2)
+    if not entry then break end
+    local prio, its = entry.prio, (taken[entry] or 0) + 1
     heads[prio] = heads[prio] + 1
     taken_of_topic[entry.no] = (taken_of_topic[entry.no] or 0) + 1
-    taken[entry] = (taken[entry] or 0) + 1
-    deals[#deals + 1] = entry
-    served[entry] = #deals
-    if taken[entry] < count_of(entry) then again[prio][#again[prio] + 1] = entry end
+    taken[entry] = its
+    count = count + 1
+    deals[count], served[entry] = entry, count
+    if its < count_of(entry) then again[prio][#again[prio] + 1] = entry end
   end
   local order = {}
   for entry in pairs(served) do order[#order + 1] = entry end

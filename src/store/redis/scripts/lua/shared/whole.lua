@@ -11,8 +11,8 @@ local function bodiless(job)
   local f = field_of(job.no, job.tid)
   local record = call('HGET', P .. ':j', f)
   -- Keeps of the tail only the extension block and the text of a content type without a code.
-  local kept = content_at(job) - 1
-  if job.flags % 32 >= 28 then kept = kept + 2 + struct.unpack('>I2', job.tail, kept + 1) end
-  return { topic_name(job.no), job.tid, state_of(job), record:sub(1, #record - #job.tail + kept),
+  local tail, kept = tail_of(job), content_at(job) - 1
+  if job.flags % 32 >= 28 then kept = kept + 2 + struct.unpack('>I2', tail, kept + 1) end
+  return { topic_name(job.no), job.tid, state_of(job), record:sub(1, #record - #tail + kept),
     call('HGET', P .. ':m', f) or '', call('HGET', P .. ':p', f) or '', '' }
 end
