@@ -151,10 +151,11 @@ const sides = [
   ...(values.against === '' ? [] : [['dq before', values.against] as const]),
 ] as const;
 for (const [, path] of sides) if (!existsSync(path)) fail(`${path} is missing`);
+const nameOf = (side: string, store: Store) => `${side}, ${store === 'redis' ? 'Redis' : store}`;
 const builds = stores.flatMap((store) =>
   sides.map(([name, path], side): Build => {
-    const before = side === 0 && sides.length > 1 ? { before: `${sides[1]?.[0]}, ${store}` } : {};
-    return { name: `${name}, ${store}`, launcher: resolve(path), store, ...before };
+    const before = side === 0 && sides.length > 1 ? { before: nameOf(sides[1]?.[0] ?? '', store) } : {};
+    return { name: nameOf(name, store), launcher: resolve(path), store, ...before };
   }),
 );
 const inPage = Object.keys(cases).filter((name) => cases[name]?.pageRuns !== undefined);

@@ -1,5 +1,5 @@
 // Writes results as Markdown: into tables.md of their folder, and into the manual's page between the comments
-// `<!-- bench: NAME -->` and `<!-- end -->`, where NAME is `machine` or a table.
+// `<!-- bench: NAME -->` and `<!-- end -->`, where NAME is `machine`, `plot` or a table.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Disturbance } from './bench.ts';
@@ -23,23 +23,26 @@ export interface Results {
 
 const manual = join(import.meta.dirname, '../../src/manual');
 const plotFile = 'performance-pending.svg';
+const plotText = 'Rates and lateness over the number of pending jobs';
 
 /** Of several folders, the last one with a table provides it. Fails if the page has a marker without one. */
 export function writePage(folders: readonly string[]): void {
   const all = folders.map((one) => JSON.parse(readFileSync(join(one, 'results.json'), 'utf8')) as Results);
+  const plot = all.findLast((one) => one.plot !== '')?.plot;
   const page = join(manual, 'performance.md');
   const marker = /(<!-- bench: ([\w-]+) -->\n)[\s\S]*?(<!-- end -->)/g;
   const written = readFileSync(page, 'utf8').replace(
     marker,
     (_, begin: string, name: string, end: string) => {
-      if (name === 'machine') return `${begin}${all.map(introduction).join('\n\n')}\n${end}`;
+      if (name === 'plot')
+        return `${begin}${plot === undefined ? '' : `\n![${plotText}](${plotFile})\n\n`}${end}`;
+      if (name === 'machine') return `${begin}\n${all.map(introduction).join('\n\n')}\n\n${end}`;
       const table = all.flatMap(({ tables }) => tables).findLast((one) => one.name === name);
       if (table === undefined) throw new Error(`page: no folder has the table ${name}`);
-      return `${begin}${markdownOf(table)}\n${end}`;
+      return `${begin}\n${markdownOf(table)}\n\n${end}`;
     },
   );
   writeFileSync(page, written);
-  const plot = all.findLast((one) => one.plot !== '')?.plot;
   if (plot !== undefined) writeFileSync(join(manual, plotFile), plot);
 }
 
