@@ -110,7 +110,7 @@ export function readManual(root: string): Manual {
     if (!placed.includes(name))
       throw new Error(`manual: ${name}.md has no place in the table of contents of scripts/build-manual.ts`);
   const sources = new Map(placed.map((name) => [name, readSource(directory, name)]));
-  const bodies = new Map(Array.from(sources, ([name, source]) => [name, render(source, sources)]));
+  const bodies = new Map(Array.from(sources, ([name, source]) => [name, render(source, sources, directory)]));
   return {
     index: { en: rowsOf('en', sources), zh: rowsOf('zh', sources) },
     pages: (assets, indexOf) => [
@@ -169,7 +169,11 @@ function plain(tokens: readonly Token[] | undefined): string {
     .replaceAll('&amp;', '&');
 }
 
-function render({ name, tokens, anchors }: Source, sources: ReadonlyMap<string, Source>): string {
+function render(
+  { name, tokens, anchors }: Source,
+  sources: ReadonlyMap<string, Source>,
+  directory: string,
+): string {
   let heading = 0;
   const marked = new Marked({
     renderer: {
@@ -191,10 +195,19 @@ function render({ name, tokens, anchors }: Source, sources: ReadonlyMap<string, 
         const target = targetOf(name, token.href, sources);
         return target === null ? inner : `<a href="${escaped(target)}">${inner}</a>`;
       },
-      image: () => '',
+      image: ({ href, text }) => drawing(join(directory, posix.dirname(name), href), text),
     },
   });
   return marked.parser([...tokens]);
+}
+
+/** An SVG of the manual becomes part of the page: it has the width of the page, and the page needs no second
+ *  file. Throws for another kind of image. */
+function drawing(file: string, text: string): string {
+  if (!file.endsWith('.svg')) throw new Error(`manual: ${file} is not an SVG`);
+  return readFileSync(file, 'utf8')
+    .replace(/ width="\d+" height="\d+"/, '')
+    .replace('<svg ', `<svg role="img" aria-label="${escaped(text)}" `);
 }
 
 /** null: the link leads out of the manual, to a file that is not served. */
@@ -221,18 +234,25 @@ function relative(from: string, to: string): string {
   return posix.relative(posix.dirname(pathOf(from)), to) || '.';
 }
 
+/** Begins figures that scripts/bench wrote; another comment ends them. Their numbers are not searched for. */
+const measuredMark = '<!-- bench:';
+
 /** One row per section; the words of English sections once each, as the search compares beginnings. */
 function rowsOf(language: Language, sources: ReadonlyMap<string, Source>): readonly SearchRow[] {
   const rows: SearchRow[] = [];
   for (const source of sources.values()) {
     if (source.language !== language) continue;
     let at = -1;
+    let isMeasured = false;
     const sections = new Map<number, Token[]>();
-    for (const token of source.tokens)
+    for (const token of source.tokens) {
+      if (token.type === 'html') isMeasured = token.raw.startsWith(measuredMark);
+      if (isMeasured) continue;
       if (token.type === 'heading') {
         at += 1;
         sections.set(at, [token]);
       } else sections.get(at)?.push(token);
+    }
     for (const [n, tokens] of sections) {
       const text = plain(tokens.slice(1)).toLowerCase();
       const words =

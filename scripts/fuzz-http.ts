@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { stringify } from 'yaml';
+import { thisBuild } from './bench/bench.ts';
 import { startDaemon } from './bench/dq.ts';
 import { Dice } from './dice.ts';
 import { judgeReplies } from './fuzz-http/replies.ts';
@@ -139,7 +140,7 @@ async function main(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-fuzz-'));
   const file = join(directory, 'dq.yaml');
   writeFileSync(file, stringify(fuzzConfig));
-  const daemon = await startDaemon('-c', file);
+  const daemon = await startDaemon(thisBuild, '-c', file);
   const report = await fuzzHttp(daemon.url, seconds, seed).finally(() => daemon.stop());
   rmSync(directory, { recursive: true });
   for (const failure of report.failures) console.error(failure);

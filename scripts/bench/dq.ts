@@ -1,14 +1,14 @@
-// Starts a daemon for the benchmark: bin/dq on a free port and in its own directory, on the embedded store
-// or on its own Redis.
+// Starts a daemon for the benchmark: the bin/dq of a build on a free port and in its own directory, on the
+// embedded store or on its own Redis.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startRedis } from '../services/redis.ts';
-
-let launcher = join(import.meta.dirname, '../../bin/dq');
+import { type RedisServer, startRedis } from '../services/redis.ts';
+import type { Build } from './bench.ts';
+import type { Measured } from './processes.ts';
 
 export interface BenchDaemon {
   readonly url: string;
@@ -18,7 +18,11 @@ export interface BenchDaemon {
   /** spawn until every role is ready */
   readonly startMs: number;
   api(method: string, path: string, body?: unknown): Promise<unknown>;
-  processes(): Promise<readonly { title: string; pid: number }[]>;
+  processes(): Promise<readonly { title: string; role: string; pid: number }[]>;
+  /** its processes, and its Redis */
+  measured(): Promise<readonly Measured[]>;
+  /** null on the embedded store */
+  readonly redis: RedisServer | null;
   /** Resolves when dq-console is ready, which can be later than the other roles. */
   consoleUrl(): Promise<string>;
   stop(): Promise<void>;
@@ -26,26 +30,15 @@ export interface BenchDaemon {
 
 /** The production default. */
 export const redisConfig = ['appendonly yes', 'appendfsync everysec'];
-let onRedis = false;
 let prefix: readonly string[] = [];
-
-/** Later daemons come from another checkout: the path of its bin/dq. */
-export function useLauncher(path: string): void {
-  launcher = resolve(path);
-}
 
 /** Later daemons are started by this command. */
 export function usePrefix(words: readonly string[]): void {
   prefix = words;
 }
 
-/** Later daemons get a Redis. */
-export function useRedis(): void {
-  onRedis = true;
-}
-
-export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
-  const redis = onRedis ? await startRedis({ config: redisConfig }) : null;
+export async function startDaemon({ launcher, store }: Build, ...args: string[]): Promise<BenchDaemon> {
+  const redis = store === 'redis' ? await startRedis({ config: redisConfig }) : null;
   const directory = mkdtempSync(join(tmpdir(), 'dq-bench-'));
   const from = performance.now();
   const [command, ...first] = [...prefix, process.execPath];
@@ -86,17 +79,23 @@ export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(reply)}`);
     return reply;
   };
+  const processesOf = async () => {
+    const { processes } = (await api('GET', '/v1/processes')) as {
+      processes: { title: string; role: string; pid: number }[];
+    };
+    return processes;
+  };
   return {
     url,
     pid: child.pid ?? 0,
     runFile,
     startMs,
     api,
-    async processes() {
-      const { processes } = (await api('GET', '/v1/processes')) as {
-        processes: { title: string; pid: number }[];
-      };
-      return processes;
+    redis,
+    processes: processesOf,
+    async measured() {
+      const redisServer = redis === null ? [] : [{ role: 'redis-server', pid: redis.process.pid }];
+      return [...(await processesOf()).map(({ role, pid }) => ({ role, pid })), ...redisServer];
     },
     async consoleUrl() {
       for (const end = performance.now() + 20_000; performance.now() < end; await sleep(2)) {

@@ -3,19 +3,11 @@
 // due, or is called for the first time with them (cold), as after a restart. Each count has its own daemon
 // and takes at most a minute.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startSystemNameServer } from '../services/name-server.ts';
-import { startDaemon, usePrefix } from './dq.ts';
-import { percentile } from './figures.ts';
-import { startBareServer } from './load.ts';
-
-export interface NeighboursOptions {
-  readonly counts: readonly number[];
-  /** of a neighbour's call */
-  readonly timeout: string;
-  /** host names that never resolve instead of endpoints that never answer; needs root (a mount namespace) */
-  readonly names: boolean;
-  readonly cold: boolean;
-}
+import { startSystemNameServer } from '../../services/name-server.ts';
+import type { Bench } from '../bench.ts';
+import { startDaemon, usePrefix } from '../dq.ts';
+import { percentile } from '../figures.ts';
+import { startBareServer, startSink } from '../servers.ts';
 
 /** Above the number of topics that notifiers test one by one. */
 const jobsEach = 3;
@@ -28,7 +20,8 @@ const leadMs = 3_000;
 /** Jobs that have not arrived this long after the end are missing. */
 const lastMs = 5_000;
 
-export async function neighbours(options: NeighboursOptions): Promise<void> {
+export async function neighbours(bench: Bench): Promise<void> {
+  const { options } = bench;
   const kind = options.names ? 'names that never resolve' : 'endpoints that never answer';
   const nameServer = options.names ? await startSystemNameServer(() => 'silence') : null;
   if (nameServer !== null) usePrefix(nameServer.prefix);
@@ -36,20 +29,20 @@ export async function neighbours(options: NeighboursOptions): Promise<void> {
     `  lateness of a healthy topic, ${perSecond} jobs/s, beside ${kind}, timeout ${options.timeout}`,
   );
   console.log('  neighbours  phase       jobs  missing     p50 ms     p99 ms     max ms  dead');
-  for (const count of options.counts) await besides(count, options);
+  for (const count of options.counts) await besides(count, bench);
   await nameServer?.stop();
 }
 
-async function besides(count: number, { timeout, names, cold }: NeighboursOptions): Promise<void> {
-  const sink = await startBareServer('sink');
+async function besides(count: number, { build, options: { timeout, names, cold } }: Bench): Promise<void> {
+  const sink = await startSink();
   const hanging = await startBareServer('hang');
-  const dq = await startDaemon('--no-auth');
+  const dq = await startDaemon(build, '--no-auth');
   const port = new URL(hanging.url).port;
   const urlOf = (n: number) =>
     names ? `http://name-${n}.test/` : `http://127.${1 + (n >> 8)}.${n & 255}.1:${port}/`;
   await dq.api('POST', '/v1/topics', {
     topic: 'healthy',
-    callbackUrl: `${sink.url}/arrivals`,
+    callbackUrl: sink.url,
     maxAttempts: 3,
     backoff: ['1s'],
   });
@@ -77,16 +70,14 @@ async function besides(count: number, { timeout, names, cold }: NeighboursOption
     await dq.api('POST', '/v1/jobs', [{ topic: 'healthy', at: its, body: n }]);
   });
   await sleep(dueAt + runMs + lastMs - Date.now());
-  const { arrivals } = (await (await fetch(`${sink.url}/arrivals`)).json()) as {
-    arrivals: { dueAt: number; lateness: number }[];
-  };
+  const arrivals = await sink.arrivals();
   const { states } = (await dq.api('GET', '/v1/topics/healthy/stats')) as { states: { dead: number } };
   for (const [phase, from, to] of [
     ['learning', 0, learningMs],
     ['steady', learningMs, runMs],
   ] as const) {
-    const ofPhase = arrivals.filter((a) => a.dueAt >= dueAt + from && a.dueAt < dueAt + to);
-    const all = ofPhase.map(({ lateness }) => lateness);
+    const isOfPhase = (at = 0) => at >= dueAt + from && at < dueAt + to;
+    const all = arrivals.lateness.filter((_, n) => isOfPhase(arrivals.dueAt[n]));
     const jobs = ((to - from) / 1_000) * perSecond;
     const figures = [percentile(all, 0.5), percentile(all, 0.99), Math.max(...all)];
     const line = [

@@ -3,11 +3,10 @@
 
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { type BenchDaemon, startDaemon } from './dq.ts';
-import { print } from './figures.ts';
-import { jobBody, pushLoad } from './load.ts';
-
-const loadSeconds = 5;
+import type { Bench } from '../bench.ts';
+import { type BenchDaemon, startDaemon } from '../dq.ts';
+import { print } from '../figures.ts';
+import { bodyOf, pushLoad } from '../generators.ts';
 
 interface Load {
   readonly name: string;
@@ -20,14 +19,14 @@ const loads: readonly Load[] = [
   { name: "dq's own HTTP", run: ownLoad },
 ];
 
-export async function compat(runs: number): Promise<void> {
-  const dq = await startDaemon('--tcp-port', '0');
+export async function compat({ build, options: { runs, seconds } }: Bench): Promise<void> {
+  const dq = await startDaemon(build, '--tcp-port', '0');
   await dq.api('POST', '/v1/topics', { topic: 'bench', callbackUrl: 'http://127.0.0.1:9/', delay: '1h' });
   for (const { run } of loads) await run(dq, 64, 1);
   for (const connections of [1, 64]) {
     const rates = loads.map(() => [] as number[]);
     for (let n = 0; n < runs; n += 1)
-      for (const [at, { run }] of loads.entries()) rates[at]?.push(await run(dq, connections, loadSeconds));
+      for (const [at, { run }] of loads.entries()) rates[at]?.push(await run(dq, connections, seconds));
     for (const [at, { name }] of loads.entries())
       print(`${name}, ${connections} connection${connections === 1 ? '' : 's'}`, rates[at] ?? [], 'pushes/s');
   }
@@ -35,10 +34,7 @@ export async function compat(runs: number): Promise<void> {
 }
 
 async function ownLoad({ url }: BenchDaemon, connections: number, seconds: number): Promise<number> {
-  const result = await pushLoad(`${url}/v1/topics/bench/jobs`, seconds, connections);
-  if (result.non2xx + result.errors > 0)
-    throw new Error(`HTTP: ${result.non2xx} rejected, ${result.errors} errors`);
-  return result.perSecond;
+  return (await pushLoad({ url: `${url}/v1/topics/bench/jobs`, seconds, connections })).perSecond;
 }
 
 async function phpLoad({ runFile }: BenchDaemon, connections: number, seconds: number): Promise<number> {
@@ -53,6 +49,7 @@ async function phpLoad({ runFile }: BenchDaemon, connections: number, seconds: n
 
 /** One client: the next add leaves when the last one is answered. */
 function addUntil(end: number, port: number, client: string): Promise<number> {
+  const jobBody = bodyOf(0);
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true });
     let added = 0;

@@ -5,26 +5,28 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type MariadbServer, startMariadb } from '../services/mariadb.ts';
-import { type RedisServer, startRedis } from '../services/redis.ts';
-import { type BenchDaemon, redisConfig, startDaemon } from './dq.ts';
-import { percentile, print } from './figures.ts';
-import { hasWrk, type LoadResult, pushLoad, startBareServer } from './load.ts';
+import { type MariadbServer, startMariadb } from '../../services/mariadb.ts';
+import { type RedisServer, startRedis } from '../../services/redis.ts';
+import type { Bench } from '../bench.ts';
+import { type BenchDaemon, redisConfig, startDaemon } from '../dq.ts';
+import { percentile, print } from '../figures.ts';
+import { generatorText, type LoadResult, pushLoad } from '../generators.ts';
+import { startMeter } from '../processes.ts';
+import { startSink } from '../servers.ts';
+import { addTopics, deliverDue } from './delivery.ts';
+import { commandCalls } from './idle.ts';
 
 const sliceSeconds = 3;
 const slicesEach = 4;
 const idleSeconds = 5;
 const settledMsMax = 120_000;
-const topics = ['a', 'b', 'c', 'd'];
+const dueJobs = 24_000;
 /** Each COMMIT is synced, as by default: the server of the tests does without. */
 const mariadbArgs = [
   '--innodb-buffer-pool-size=256M',
   '--innodb-flush-log-at-trx-commit=1',
   '--innodb-flush-method=fsync',
 ];
-
-/** Jobs per second that are due at once. */
-export type Deliver = (dq: BenchDaemon, sinkUrl: string, topics: readonly string[]) => Promise<number>;
 
 type Mode = 'sync' | 'off';
 const modes: readonly Mode[] = ['off', 'sync'];
@@ -33,13 +35,13 @@ interface Side {
   readonly [figure: string]: number;
 }
 
-export async function journal(runs: number, deliver: Deliver): Promise<void> {
-  const sink = await startBareServer('sink');
+export async function journal({ build, options: { runs } }: Bench): Promise<void> {
+  const sink = await startSink();
   const mysql = await startMariadb({ args: mariadbArgs });
   const directory = mkdtempSync(join(tmpdir(), 'dq-bench-journal-'));
   const sides: Readonly<Record<Mode, Side[]>> = { sync: [], off: [] };
   const healings: Side[] = [];
-  console.log(`  load by ${hasWrk ? 'wrk' : 'autocannon'}`);
+  console.log(`  load by ${generatorText}`);
   try {
     for (let run = 0; run < runs; run++) {
       const tables = { sync: `sync${run}`, off: `off${run}` };
@@ -51,19 +53,29 @@ export async function journal(runs: number, deliver: Deliver): Promise<void> {
         const config = join(directory, `${mode}.yaml`);
         writeFileSync(config, `journal: {mode: ${mode}}\n`);
         const url = await mysql.createDatabase(tables[mode]);
-        return startDaemon('--redis', redis[mode].url, '--mysql', url, '-c', config);
+        return startDaemon(
+          { ...build, store: 'embedded' },
+          '--redis',
+          redis[mode].url,
+          '--mysql',
+          url,
+          '-c',
+          config,
+        );
       };
       const both = { sync: await start('sync'), off: await start('off') };
       try {
         for (const dq of Object.values(both)) {
           await untilReady(dq);
-          for (const topic of ['bench', ...topics])
-            await dq.api('POST', '/v1/topics', { topic, callbackUrl: sink.url, concurrency: 256 });
+          await dq.api('POST', '/v1/topics', { topic: 'bench', callbackUrl: sink.url });
+          await addTopics(dq, sink);
         }
         const { lags, ...measured } = await measure(both, redis);
         const bytes = await bytesPerJob(both.sync, mysql, tables.sync);
-        for (const mode of modes)
-          sides[mode].push({ ...measured[mode], delivered: await deliver(both[mode], sink.url, topics) });
+        for (const mode of modes) {
+          const { rate = Number.NaN } = await deliverDue({ meter: startMeter }, both[mode], sink, dueJobs);
+          sides[mode].push({ ...measured[mode], delivered: rate });
+        }
         await untilShipped(both.sync);
         const [p50, p99] = [percentile(lags, 0.5), percentile(lags, 0.99)];
         healings.push({ bytes, p50, p99, ...(await heal(redis.sync)) });
@@ -123,12 +135,12 @@ async function measure(
 ): Promise<Measured> {
   const measured: Record<Mode, Record<string, number>> = { sync: {}, off: {} };
   await sleep(2_000);
-  const before = { sync: await commandCalls(redis.sync), off: await commandCalls(redis.off) };
+  const callsOf = (mode: Mode) => commandCalls({ redis: redis[mode] });
+  const before = { sync: await callsOf('sync'), off: await callsOf('off') };
   await sleep(idleSeconds * 1000);
-  for (const mode of modes)
-    measured[mode]['idle'] = ((await commandCalls(redis[mode])) - before[mode]) / idleSeconds;
+  for (const mode of modes) measured[mode]['idle'] = ((await callsOf(mode)) - before[mode]) / idleSeconds;
   const lags: number[] = [];
-  for (const mode of modes) await pushLoad(urlOf(both[mode]), 1);
+  for (const mode of modes) await pushLoad({ url: urlOf(both[mode]), connections: 64, seconds: 1 });
   for (const connections of [64, 256]) {
     const slices: Record<Mode, LoadResult[]> = { sync: [], off: [] };
     for (let slice = 0; slice < slicesEach; slice++)
@@ -159,11 +171,9 @@ async function loadSlice(
   const watching = (async () => {
     for (; mode === 'sync' && !isOver; await sleep(200)) lags.push(await lagOf(both.sync));
   })();
-  const result = await pushLoad(urlOf(both[mode]), sliceSeconds, connections);
+  const result = await pushLoad({ url: urlOf(both[mode]), connections, seconds: sliceSeconds });
   isOver = true;
   await watching;
-  if (result.non2xx + result.errors > 0)
-    throw new Error(`journal: ${result.non2xx} rejected, ${result.errors} errors`);
   return result;
 }
 
@@ -174,12 +184,6 @@ async function untilReady({ url }: BenchDaemon): Promise<void> {
     if (performance.now() > end) throw new Error('journal: the daemon is not ready');
     await sleep(50);
   }
-}
-
-/** All commands, also those inside scripts. */
-async function commandCalls(redis: RedisServer): Promise<number> {
-  const text = await redis.ask('INFO', 'commandstats');
-  return [...text.matchAll(/^cmdstat_[^:]+:calls=(\d+)/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
 }
 
 async function lagOf(dq: BenchDaemon): Promise<number> {

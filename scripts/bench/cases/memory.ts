@@ -3,9 +3,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
-import { type RedisServer, startRedis } from '../services/redis.ts';
-import { startDaemon } from './dq.ts';
-import { print } from './figures.ts';
+import { type RedisServer, startRedis } from '../../services/redis.ts';
+import type { Bench } from '../bench.ts';
+import { startDaemon } from '../dq.ts';
+import { print } from '../figures.ts';
 
 const batchJobs = 1_000;
 const senders = 4;
@@ -15,10 +16,13 @@ const bodyBytes = 110;
 /** The jobs are due within this time; none is due during the measurement. */
 const spreadMs = 3_600_000;
 
-/** `jobs`: 1,000,000 take some minutes and about 400 MB. */
-export async function memory(jobs: number): Promise<void> {
+/** 1,000,000 take some minutes and about 400 MB. */
+const defaultJobs = 1_000_000;
+
+export async function memory({ build, options }: Bench): Promise<void> {
+  const jobs = options.jobs || defaultJobs;
   const redis = await startRedis();
-  const dq = await startDaemon('--redis', redis.url);
+  const dq = await startDaemon({ ...build, store: 'embedded' }, '--redis', redis.url);
   try {
     for (let n = 0; n < topics; n++)
       await dq.api('POST', '/v1/topics', { topic: `bench-${n}`, callbackUrl: 'http://127.0.0.1:9/' });
