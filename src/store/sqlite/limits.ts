@@ -38,6 +38,9 @@ export const sqliteLimits = {
   /** Bytes of a body that a reserve reads together with its row; a longer one is read once it fits into the
    *  answer. limits.reserveMax bodies are 4 MiB. */
   joinedBodyMax: 16 * 1024,
+  /** Leases that the owner keeps in memory, about 300 bytes each; further ones are read from the file. Calls
+   *  of notifiers need a few thousand, jobs that consumers have pulled can be any number. */
+  leasesKept: 50_000,
   /** Items and bytes per transaction. */
   groupItemsMax: 2_000,
   groupBytesMax: 8 * 1024 * 1024,

@@ -9,6 +9,7 @@ import { endCodes } from '../../../core/stored-codes.ts';
 import { tickIdPrefix } from '../../../core/tick-id.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
+import { sqliteLimits } from '../limits.ts';
 import type { TopicCounters } from './topic-counters.ts';
 
 /** A job as the operations see it. */
@@ -99,6 +100,12 @@ export function jobRowOf(row: readonly unknown[]): JobRow {
 /** The same bytes. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** `row` as it is under the lease of `token`. A literal: spreads make slow objects. */
+function reservedRow(row: JobRow, token: number): JobRow {
+  const { n, topic, id, prio, due, version, origin, failures, strikes, deadAt } = row;
+  return { n, topic, id, state: reserved, prio, due, version, origin, failures, strikes, token, deadAt };
 }
 
 export class JobRows {
@@ -278,22 +285,7 @@ export class JobRows {
   reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
     const { token } = lease;
     this.#toReserved.get(token, lease.instance, lease.incarnation, lease.until, row.n);
-    const { n, topic, id, prio, due, version, origin, failures, strikes, deadAt } = row;
-    const to = {
-      n,
-      topic,
-      id,
-      state: reserved,
-      prio,
-      due,
-      version,
-      origin,
-      failures,
-      strikes,
-      token,
-      deadAt,
-    };
-    this.#leases.set(token, to as JobRow);
+    if (this.#leases.size < sqliteLimits.leasesKept) this.#leases.set(token, reservedRow(row, token));
     this.#counters.count(row.topic, row.prio, ready, -1);
     this.#counters.count(row.topic, row.prio, reserved, 1);
   }
