@@ -7,8 +7,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { limits } from '../core/limits.ts';
 import type { CallOutcome, TransportReason } from '../core/verdict.ts';
+import type { Caller } from './caller.ts';
 import { type Dial, DialError, NotStartedError } from './connector.ts';
-import type { Caller, Check, Pools } from './pools.ts';
+import type { Check, Pools } from './pools.ts';
 import { Reply } from './reply.ts';
 
 export interface CallRequest {

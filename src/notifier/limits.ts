@@ -75,6 +75,13 @@ export const notifierLimits = {
    *  still never dials. */
   callbackKeepAliveMs: 3_000,
   callbackKeepAliveMsMax: 10_000,
+  /** A connection is kept so much shorter than the receiver says, as undici does: its close takes time to
+   *  arrive. */
+  keepAliveReserveMs: 2_000,
+  /** How often connections for plain HTTP that were kept long enough are closed. */
+  plainSweepMs: 1_000,
+  /** undici sends requests with longer bodies: a longer text costs as much to make as undici's work. */
+  plainBodyBytesMax: 16 * 1024,
   /** A topic is ailing after this many attempts in a row that ended in connect, tls, dns or timeout. Until
    *  an attempt succeeds it gets at most the second number of calls at once. */
   ailingAttempts: 10,

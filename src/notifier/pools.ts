@@ -1,5 +1,6 @@
 // Keeps the connections of one notifier: one pool per origin, a second set for topics whose certificates are
-// not verified, and one pool for the trial of the console. Sends nothing itself and judges no reply.
+// not verified, and one pool for the trial of the console. Sends nothing itself and judges no reply. Of plain
+// HTTP, usual requests have their own connections beside undici's (plain-connections.ts).
 // The notifier's slots bound the connections. A limit here would let calls spend their deadline in a queue
 // (with one, 32 of 64 calls timed out unsent).
 //
@@ -11,19 +12,16 @@
 
 import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
-import { type Dispatcher, Pool } from 'undici';
+import { type Client, type Dispatcher, errors, Pool } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { Topic } from '../core/topic/topic.ts';
+import type { Caller } from './caller.ts';
 import { createConnector, type Dial } from './connector.ts';
 import { notifierLimits } from './limits.ts';
 import { NameLookups } from './name-lookups.ts';
 import { createNameProbe, type NameProbe } from './name-probe.ts';
+import { PlainConnections } from './plain-connections.ts';
 import type { TrialPass } from './trial-pass.ts';
-
-/** A handler that receives the socket that is dialled for it. */
-export interface Caller extends Dispatcher.DispatchHandler {
-  onDial(dial: Dial): void;
-}
 
 /** For tests. */
 export interface PoolSeams {
@@ -32,6 +30,8 @@ export interface PoolSeams {
   readonly probe?: NameProbe;
   /** instead of notifierLimits.lookupFreshMs */
   readonly lookupFreshMs?: number;
+  /** false: undici sends all requests */
+  readonly plain?: boolean;
   /** instead of notifierLimits.connectionAgeMsMax */
   readonly connectionAgeMsMax?: number;
 }
@@ -46,6 +46,8 @@ export interface PoolsOptions {
 
 interface AgedPool {
   readonly pool: Pool;
+  /** null: for TLS */
+  readonly plain: PlainConnections | null;
   /** performance.now() from which on the pool takes no request */
   readonly usedUntil: number;
 }
@@ -59,11 +61,13 @@ export class Pools {
   readonly #trial: TrialPass;
   readonly #connectors: Readonly<Record<Check, Connect>>;
   readonly #ageMsMax: number;
+  readonly #isPlain: boolean;
   /** By check and origin. */
   readonly #pools = new Map<string, AgedPool>();
   /** Pools that are too old, with running requests. */
-  readonly #closing = new Set<Pool>();
+  readonly #closing = new Set<AgedPool>();
   readonly #sweep: NodeJS.Timeout;
+  #isClosed = false;
   /** undici dials inside dispatch, so a socket that appears in it belongs to this caller. */
   #dispatching: Caller | null = null;
 
@@ -72,6 +76,7 @@ export class Pools {
     const probe = seams.probe ?? (seams.lookup === undefined ? createNameProbe() : null);
     this.#lookups = new NameLookups({ lookup, probe, probesMax: slots, freshMs: seams.lookupFreshMs });
     this.#trial = trial;
+    this.#isPlain = seams.plain ?? true;
     this.#ageMsMax = seams.connectionAgeMsMax ?? notifierLimits.connectionAgeMsMax;
     const onDial = (dial: Dial) => this.#dispatching?.onDial(dial);
     const common = { egress, lookups: this.#lookups, onDial };
@@ -87,8 +92,13 @@ export class Pools {
 
   /** Does not throw: every failure goes to the caller's onResponseError. */
   dispatch(request: Dispatcher.DispatchOptions, check: Check, caller: Caller): void {
+    if (this.#isClosed) {
+      caller.onResponseError(null as never, new errors.ClientDestroyedError());
+      return;
+    }
     this.#dispatching = caller;
-    this.#poolFor(String(request.origin), check).dispatch(request, caller);
+    const { plain, pool } = this.#poolFor(String(request.origin), check);
+    if (plain?.dispatch(request, caller) !== true) pool.dispatch(request, caller);
     this.#dispatching = null;
   }
 
@@ -110,56 +120,60 @@ export class Pools {
 
   /** Destroys all connections. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearInterval(this.#sweep);
     this.#lookups.close();
-    const pools = [...this.#closing, ...Array.from(this.#pools.values(), ({ pool }) => pool)];
-    await Promise.all(pools.map((pool) => pool.destroy()));
+    const all = [...this.#closing, ...this.#pools.values()];
+    await Promise.all(all.flatMap(({ pool, plain }) => [pool.destroy(), plain?.destroy()]));
   }
 
-  #poolFor(origin: string, check: Check): Pool {
+  #poolFor(origin: string, check: Check): AgedPool {
     const key = `${check} ${origin}`;
     const now = performance.now();
     const known = this.#pools.get(key);
-    if (known !== undefined && now < known.usedUntil) return known.pool;
-    if (known !== undefined) this.#closeAfterUse(key, known.pool);
-    const pool = this.#createPool(origin, this.#connectors[check]);
+    if (known !== undefined && now < known.usedUntil) return known;
+    if (known !== undefined) this.#closeAfterUse(key, known);
+    const connect = this.#connectors[check];
+    const pool = new Pool(origin, { ...clientOptions, connect });
     const closeUnused = () => {
       const { connected, size } = pool.stats;
-      if (connected + size === 0 && this.#pools.get(key)?.pool === pool) this.#closeAfterUse(key, pool);
+      const isUsed = connected + size + (plain?.size ?? 0) > 0;
+      if (!isUsed && this.#pools.get(key) === aged) this.#closeAfterUse(key, aged);
     };
+    const plain =
+      this.#isPlain && origin.startsWith('http:')
+        ? new PlainConnections({ origin, connect, client: clientOptions, onUnused: closeUnused })
+        : null;
     pool.on('disconnect', closeUnused).on('connectionError', closeUnused);
     // At random: pools that started together would all dial again at the same time.
     const usedUntil = now + this.#ageMsMax * (1 - Math.random() / 4);
-    this.#pools.set(key, { pool, usedUntil });
-    return pool;
+    const aged = { pool, plain, usedUntil };
+    this.#pools.set(key, aged);
+    return aged;
   }
 
   #closeOld(): void {
     const now = performance.now();
-    for (const [key, { pool, usedUntil }] of this.#pools)
-      if (now >= usedUntil) this.#closeAfterUse(key, pool);
+    for (const [key, aged] of this.#pools) if (now >= aged.usedUntil) this.#closeAfterUse(key, aged);
   }
 
-  #closeAfterUse(key: string, pool: Pool): void {
+  #closeAfterUse(key: string, aged: AgedPool): void {
     this.#pools.delete(key);
-    this.#closing.add(pool);
-    // It rejects only where close() has destroyed the pool meanwhile.
-    const closed = () => void this.#closing.delete(pool);
-    pool.close().then(closed, closed);
-  }
-
-  #createPool(origin: string, connect: Connect): Pool {
-    return new Pool(origin, {
-      connect,
-      allowH2: false,
-      // A second request behind a running one would share its fate.
-      pipelining: 1,
-      keepAliveTimeout: notifierLimits.callbackKeepAliveMs,
-      keepAliveMaxTimeout: notifierLimits.callbackKeepAliveMsMax,
-      // The call has one deadline over everything. These timeouts restart with each phase or chunk, and are
-      // coarse.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
+    this.#closing.add(aged);
+    const closed = () => void this.#closing.delete(aged);
+    // The pool rejects only where close() has destroyed it meanwhile.
+    Promise.all([aged.pool.close(), aged.plain?.close()]).then(closed, closed);
   }
 }
+
+const clientOptions: Client.Options = {
+  allowH2: false,
+  // A second request behind a running one would share its fate.
+  pipelining: 1,
+  keepAliveTimeout: notifierLimits.callbackKeepAliveMs,
+  keepAliveMaxTimeout: notifierLimits.callbackKeepAliveMsMax,
+  // The call has one deadline over everything. These timeouts restart with each phase or chunk, and are
+  // coarse.
+  headersTimeout: 0,
+  bodyTimeout: 0,
+};

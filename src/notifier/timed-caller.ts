@@ -4,26 +4,17 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { TestCallResult } from '../process/test-call.ts';
+import type { Caller } from './caller.ts';
 import type { Dial } from './connector.ts';
-import type { Caller } from './pools.ts';
 
 type Moment = 'dial' | 'lookup' | 'connect' | 'secureConnect' | 'request' | 'head';
 
-/** The events that a call handles. */
-type WholeCaller = Caller &
-  Required<
-    Pick<
-      Caller,
-      'onRequestStart' | 'onResponseStart' | 'onResponseData' | 'onResponseEnd' | 'onResponseError'
-    >
-  >;
-
 export class TimedCaller implements Caller {
-  readonly #caller: WholeCaller;
+  readonly #caller: Caller;
   /** performance.now() */
   readonly #at: Partial<Record<Moment, number>> = {};
 
-  constructor(caller: WholeCaller) {
+  constructor(caller: Caller) {
     this.#caller = caller;
   }
 

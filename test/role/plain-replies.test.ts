@@ -1,0 +1,335 @@
+// Compares the two clients of callbacks over plain HTTP: for any reply, whole, torn or wrong, dq's own
+// connections and undici's give a call the same end. DQ_REPLY_CASES=20000 tries more replies.
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { afterAll, expect, it, onTestFinished } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
+import { Call, type CallEnd } from '../../src/notifier/call-back.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
+import { Pools } from '../../src/notifier/pools.ts';
+import { startBlackHole } from '../support/black-hole.ts';
+import { startRawServer } from '../support/raw-server.ts';
+import { until } from '../support/until.ts';
+
+const cases = Number(process.env['DQ_REPLY_CASES'] ?? 400);
+const seed = Number(process.env['DQ_REPLY_SEED'] ?? 1);
+const secondReply = 'HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecond';
+
+interface Case {
+  readonly pieces: readonly Buffer[];
+  readonly ending: 'end' | 'reset';
+}
+
+const egress = { refuses: () => null } as never;
+const trial = { admits: () => false, egress } as never;
+const clients = {
+  own: new Pools({ egress, trial, slots: 1_000 }),
+  undici: new Pools({ egress, trial, slots: 1_000, seams: { plain: false } }),
+};
+afterAll(() => Promise.all([clients.own.close(), clients.undici.close()]));
+
+/** Calls once, over dq's own connections. */
+const callOnce = (origin: string) =>
+  new Promise<CallEnd>((resolve) => {
+    const options = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
+    new Call(clients.own, { options, check: 'verified', timeoutMs: 30_000 }, resolve);
+  });
+
+const heads = [
+  ...['HTTP/1.1 200 OK', 'HTTP/1.1 204 No Content', 'HTTP/1.1 500 ', 'HTTP/1.1 404', 'HTTP/1.1 304 X'],
+  ...['HTTP/1.0 200 OK', 'HTTP/1.1 100 Continue', 'HTTP/1.1 103 Early', 'HTTP/1.1 101 Switching'],
+  ...[
+    'HTTP/1.1 200 Tür',
+    'HTTP/2 200',
+    'HTTP/1.1 099 X',
+    'HTTP/1.1 2000 X',
+    'http/1.1 200 OK',
+    'HTTP/1.1  200',
+  ],
+];
+const lines = [
+  ...[
+    'content-length: 4',
+    'Content-Length: 4',
+    'content-length:4',
+    'content-length: 04',
+    'content-length: +4',
+  ],
+  ...[
+    'content-length: 0',
+    'content-length: 5',
+    'content-length: 4, 4',
+    'content-length: 99999999999999999999',
+  ],
+  ...[
+    'transfer-encoding: chunked',
+    'Transfer-Encoding: gzip',
+    'transfer-encoding: identity',
+    'content-length : 4',
+  ],
+  ...['connection: close', 'Connection: Keep-Alive', 'connection: upgrade', 'connection: keep-alive, x'],
+  ...['keep-alive: timeout=5', 'keep-alive: timeout=1', 'keep-alive: x', 'upgrade: h2c', 'trailer: x'],
+  ...[
+    'x-a: 1',
+    'X-A: 2',
+    'x-a:',
+    'x-a:   3 \t',
+    'x-ü: 1',
+    'x-b: ü',
+    'x a: 1',
+    ': 1',
+    'x-a',
+    ' folded',
+    '\tfolded',
+  ],
+  ...[
+    'constructor: 1',
+    '__proto__: 1',
+    'toString: x',
+    'retry-after: 5',
+    'dq-no-retry: true',
+    'set-cookie: a=b',
+  ],
+  ...['x-c: a\u0000b', 'x-c: a\rb', 'x-c: a\nb', 'content-encoding: gzip', `x-d: ${'y'.repeat(9_000)}`],
+];
+const bodies = [
+  ...[
+    '',
+    '{}ab',
+    '{}abc',
+    '{}',
+    '4\r\n{}ab\r\n0\r\n\r\n',
+    '4;x=y\r\n{}ab\r\n0\r\nx: y\r\n\r\n',
+    '4\r\n{}ab\r\n',
+  ],
+  ...['zz\r\n', secondReply, `{}ab${secondReply}`, `{}ab\r\n${secondReply}`, 'ü\u0000'],
+];
+
+function caseOf(dice: Dice): Case {
+  const feed = dice.chance(0.95) ? '\r\n' : dice.pick(['\n', '\r', '\r\r\n']);
+  const first = dice.chance(0.6) ? 'HTTP/1.1 200 OK' : dice.pick(heads);
+  const length = dice.chance(0.6) ? ['content-length: 4'] : [];
+  const more = Array.from({ length: dice.below(3) }, () => dice.pick(lines));
+  const body = dice.chance(0.5) ? '{}ab' : dice.pick(bodies);
+  let bytes = Buffer.from(
+    [first, ...length, ...more, '', body].join(feed),
+    dice.chance(0.9) ? 'utf8' : 'latin1',
+  );
+  if (dice.chance(0.1)) bytes = bytes.subarray(0, dice.below(bytes.length));
+  if (dice.chance(0.15) && bytes.length > 0) bytes[dice.below(bytes.length)] = dice.below(256);
+  if (dice.chance(0.1)) bytes = Buffer.concat([bytes, Buffer.from(secondReply)]);
+  const cuts = dice.chance(0.5)
+    ? []
+    : Array.from({ length: 1 + dice.below(3) }, () => dice.below(bytes.length + 1));
+  const places = [0, ...cuts.sort((a, b) => a - b), bytes.length];
+  const pieces = places.slice(1).map((to, n) => bytes.subarray(places[n], to));
+  return { pieces, ending: dice.chance(0.8) ? 'end' : 'reset' };
+}
+
+async function serve(socket: Socket, { pieces }: Case): Promise<void> {
+  for (const piece of pieces) {
+    if (piece.length > 0 && !socket.destroyed) socket.write(piece);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** The end of a call, as far as it decides anything. */
+function told(end: CallEnd): unknown {
+  if (end.kind !== 'replied') return end;
+  const headers = Object.fromEntries(end.headerNames().map((name) => [name, end.header(name)]));
+  return { status: end.status, text: end.text, bytes: end.bytes, cut: end.cut, headers };
+}
+
+it('replies: both clients give a call the same end', async () => {
+  const dice = new Dice(seed);
+  const all = Array.from({ length: cases }, () => caseOf(dice));
+  /** requests by case, client and turn */
+  const seen = new Map<string, number>();
+  const server = createServer((socket) => {
+    const [, , high, low] = (socket.localAddress ?? '').split('.').map(Number) as [
+      number,
+      number,
+      number,
+      number,
+    ];
+    const one = all[high * 200 + low] as Case;
+    let requests = 0;
+    let timer: NodeJS.Timeout | undefined;
+    socket.on('error', () => {});
+    socket.on('close', () => clearTimeout(timer));
+    socket.on('data', (data) => {
+      const [, client, turn] = /x-client: (\w+)\r\nx-turn: (\d)/.exec(data.toString('latin1')) ?? [];
+      if (client === undefined) return;
+      clearTimeout(timer);
+      requests += 1;
+      const name = `${high * 200 + low} ${client} ${turn}`;
+      seen.set(name, (seen.get(name) ?? 0) + 1);
+      if (turn === '2') {
+        socket.end(secondReply);
+        return;
+      }
+      void serve(socket, one).then(() => {
+        const close = () => (one.ending === 'end' ? socket.end() : socket.resetAndDestroy());
+        if (requests === 1) timer = setTimeout(close, 30);
+      });
+    });
+  }).listen(0, '0.0.0.0');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const call = (client: keyof typeof clients, at: number, turn: number) =>
+    new Promise<CallEnd>((resolve) => {
+      const origin = `http://127.0.${Math.floor(at / 200)}.${at % 200}:${port}`;
+      const headers = { 'x-client': client, 'x-turn': String(turn) };
+      const options = { origin, path: '/', method: 'POST' as const, headers, body: Buffer.from('{}') };
+      new Call(clients[client], { options, check: 'verified', timeoutMs: 30_000 }, resolve);
+    });
+  for (let from = 0; from < cases; from += 200) {
+    await Promise.all(
+      all.slice(from, from + 200).map(async (one, n) => {
+        const at = from + n;
+        const ends: unknown[] = [];
+        for (const client of ['own', 'undici'] as const) {
+          const first = told(await call(client, at, 1));
+          const second = await call(client, at, 2);
+          ends.push(first);
+          const text =
+            second.kind === 'replied'
+              ? second.text
+              : second.kind === 'no_reply'
+                ? second.reason
+                : second.kind;
+          // protocol: surplus bytes of the first reply came during the second request.
+          expect(['second', 'reset', 'protocol'], `${client} ${describe(one)}`).toContain(text);
+          expect(seen.get(`${at} ${client} 1`), describe(one)).toBe(1);
+          // Surplus bytes may have been its reply before the server read it.
+          expect(seen.get(`${at} ${client} 2`) ?? 0, describe(one)).toBeLessThan(2);
+        }
+        expect(ends[0], describe(one)).toEqual(ends[1]);
+      }),
+    );
+  }
+  server.close();
+});
+
+const describe = ({ pieces, ending }: Case) =>
+  `${pieces.map((piece) => JSON.stringify(piece.toString('latin1'))).join(' + ')} ${ending}`;
+
+it.each([
+  ['within its last turn of the event loop', (send: () => void) => send()],
+  ['while it is idle', (send: () => void) => setImmediate(send)],
+])('a reply without a request %s: the next request goes over another connection', async (_when, later) => {
+  const sockets: Socket[] = [];
+  const server = await startRawServer((socket) => {
+    if (!sockets.includes(socket)) sockets.push(socket);
+    // Or the bytes below wait for the acknowledgement that the next request brings.
+    socket.setNoDelay(true);
+    socket.write(secondReply);
+  });
+  const origin = new URL(server.url).origin;
+  expect(told(await callOnce(origin))).toMatchObject({ text: 'second' });
+  expect(told(await callOnce(origin))).toMatchObject({ text: 'second' });
+  expect(sockets).toHaveLength(1);
+  // The bytes are in the buffer of the kernel, and this process has not read them.
+  await new Promise<void>((resolve) => {
+    later(() => {
+      sockets[0]?.write(secondReply.replace('200', '500'));
+      resolve();
+    });
+  });
+  expect(told(await callOnce(origin))).toMatchObject({ status: 200 });
+  expect(sockets).toHaveLength(2);
+});
+
+it('a usual request is written as undici writes it', async () => {
+  const server = await startRawServer((socket) => void socket.end(secondReply));
+  const { origin } = new URL(server.url);
+  const headers = { 'content-type': 'text/plain; x=ü', 'x-a': 'b', 'dq-job-id': '1' };
+  for (const method of ['POST', 'PUT'] as const)
+    for (const body of [Buffer.from('ü\0\xff{}', 'latin1'), Buffer.alloc(0), Buffer.alloc(16 * 1024, 'x')]) {
+      for (const client of ['own', 'undici'] as const)
+        await new Promise<CallEnd>((resolve) => {
+          const options = { origin, path: '/a?b=c', method, headers, body };
+          new Call(clients[client], { options, check: 'verified', timeoutMs: 30_000 }, resolve);
+        });
+      await until('both have closed', () => server.open.size === 0);
+    }
+  const texts = server.connections();
+  expect(texts).toBe(12);
+  const requests = server.received.join('').split(/(?=(?:POST|PUT) \/)/);
+  for (let n = 0; n < 12; n += 2) expect(requests[n]).toBe(requests[n + 1]);
+});
+
+it('the end of the connections ends every request: unsent, unanswered, and half answered', async () => {
+  const pools = new Pools({ egress, trial, slots: 10 });
+  const ends: string[] = [];
+  const server = await startRawServer((socket, n) => {
+    if (n === 1) socket.write(secondReply);
+    else if (n === 3) socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf');
+    else if (n === 4) socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+  });
+  const idle = await startRawServer((socket) => void socket.write(secondReply));
+  const hole = await startBlackHole();
+  const start = (origin: string) =>
+    new Promise<void>((resolve) => {
+      const options = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
+      new Call(pools, { options, check: 'verified', timeoutMs: 30_000 }, (end) => {
+        ends.push(end.kind === 'no_reply' ? end.reason : end.kind);
+        resolve();
+      });
+    });
+  const { origin } = new URL(server.url);
+  await start(origin);
+  await start(new URL(idle.url).origin);
+  for (let n = 2; n <= 4; n += 1) {
+    void start(origin);
+    await until('the request is there', () => server.received.length === n);
+  }
+  const unsent = [start(new URL(hole).origin), start(new URL(idle.url).origin)];
+  await pools.close();
+  await Promise.all(unsent);
+  await until('all connections are closed', () => server.open.size + idle.open.size === 0);
+  expect(ends).toEqual(['replied', 'replied', 'reset', 'reset', 'reset', 'reset', 'reset']);
+  expect(idle.received).toHaveLength(1);
+});
+
+it('kept connections that all close: an unsent request goes over a new one', async () => {
+  const sockets: Socket[] = [];
+  const server = await startRawServer((socket, n) => {
+    if (n <= 3) sockets.push(socket);
+    if (n === 3) for (const each of sockets) each.write(secondReply);
+    if (n > 3) socket.write(secondReply);
+  });
+  const { origin } = new URL(server.url);
+  await Promise.all([callOnce(origin), callOnce(origin), callOnce(origin)]);
+  for (const socket of sockets) socket.destroy();
+  expect(told(await callOnce(origin))).toMatchObject({ text: 'second' });
+  expect(server.received).toHaveLength(4);
+});
+
+it('a receiver that keeps connections for 2 s gets no second request over one', async () => {
+  const server = await startRawServer((socket) => {
+    socket.write(secondReply.replace('\r\n\r\n', '\r\nkeep-alive: timeout=2\r\n\r\n'));
+  });
+  const { origin } = new URL(server.url);
+  await callOnce(origin);
+  // Before the sweep of idle connections.
+  await until('the connection is closed', () => server.open.size === 0, notifierLimits.plainSweepMs / 2);
+});
+
+it('a connection of a pool that became too old closes with its reply', async () => {
+  const ageMs = 40;
+  const pools = new Pools({ egress, trial, slots: 10, seams: { connectionAgeMsMax: ageMs } });
+  onTestFinished(() => pools.close());
+  const waiting: Socket[] = [];
+  const server = await startRawServer((socket) => void waiting.push(socket));
+  const { origin } = new URL(server.url);
+  const options = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
+  const ended = new Promise<CallEnd>((resolve) => {
+    new Call(pools, { options, check: 'verified', timeoutMs: 30_000 }, resolve);
+  });
+  const startedAt = performance.now();
+  await until('the pool is too old', () => waiting.length === 1 && performance.now() > startedAt + 2 * ageMs);
+  waiting[0]?.write(secondReply);
+  expect(told(await ended)).toMatchObject({ text: 'second' });
+  await until('the connection is closed', () => server.open.size === 0, 1_000);
+});
