@@ -7,6 +7,10 @@
 
 import { limits } from '../core/limits.ts';
 
+/** After each full second. Many jobs are due at a full second, and do not meet the work of the beat. So
+ *  are the instants of schedules, which this beat finds, not the next one. */
+const beatAtMs = 100;
+
 export class SecondTicker {
   readonly #beats = new Set<() => void>();
   readonly #waiting = new Set<() => void>();
@@ -24,12 +28,12 @@ export class SecondTicker {
     };
   }
 
-  /** ms until the next beat, at most limits.tickMs: the next full second of this machine's clock, as it was
-   *  when the process started. A step of the clock only sets processes apart. */
+  /** ms until the next beat, at most limits.tickMs: beatAtMs after the next full second of this machine's
+   *  clock, as it was when the process started. A step of the clock only sets processes apart. */
   get leftMs(): number {
     const leftMs = this.#nextAt - performance.now();
     if (leftMs > 0 && leftMs <= limits.tickMs) return leftMs;
-    return limits.tickMs - ((performance.timeOrigin + performance.now()) % limits.tickMs);
+    return limits.tickMs - ((performance.timeOrigin + performance.now() - beatAtMs) % limits.tickMs);
   }
 
   /** Calls `beat` at the next beat, unless the returned function is called before. */
