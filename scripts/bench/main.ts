@@ -189,7 +189,11 @@ try {
     const isAlone = isPage && its.isLong === true;
     const compared = isAlone ? builds.filter(({ launcher }) => launcher === resolve(values.dq)) : builds;
     const bench = new Bench({ ...common, runs: runsOf(name) }, compared);
-    const drawn = await its.run(bench, peers);
+    const drawn = await its.run(bench, peers).catch((error: unknown) => {
+      // The other cases keep their figures.
+      console.error(`${name}: failed`, error);
+      process.exitCode = 1;
+    });
     printTables(bench.tables);
     const seconds = Math.round((performance.now() - from) / 1000);
     console.log(`${name}: took ${seconds} s`);
