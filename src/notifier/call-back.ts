@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { limits } from '../core/limits.ts';
 import type { CallOutcome, TransportReason } from '../core/verdict.ts';
-import type { Caller } from './caller.ts';
+import { type Caller, KeptConnectionLost } from './caller.ts';
 import { type Dial, DialError, NotStartedError } from './connector.ts';
 import type { Check, Pools } from './pools.ts';
 import { Reply } from './reply.ts';
@@ -95,8 +95,12 @@ export class Call implements Caller {
       this.#end({ kind: 'not_started' }, error.message);
       return;
     }
-    // A kept connection that closed before the request was written proves nothing about the receiver. Once
-    // only.
+    // It proves nothing about the receiver. When a receiver restarts, all its kept connections are lost.
+    if (error instanceof KeptConnectionLost) {
+      this.#dispatch();
+      return;
+    }
+    // The same from undici, which does not name it. Once only.
     if (this.#controller === null && !(error instanceof DialError) && !this.#redispatched) {
       this.#redispatched = true;
       this.#dispatch();

@@ -15,3 +15,11 @@ export interface Caller extends Events {
   /** A socket is dialled for it. */
   onDial(dial: Dial): void;
 }
+
+/** A kept connection closed before the request was written. It is kept no more, so dispatching again ends. */
+export class KeptConnectionLost extends Error {
+  constructor(cause: Error) {
+    super(`a kept connection was lost: ${cause.message}`, { cause });
+    this.name = 'KeptConnectionLost';
+  }
+}

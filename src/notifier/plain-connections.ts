@@ -8,7 +8,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { type buildConnector, Client, type Dispatcher, errors } from 'undici';
-import type { Caller } from './caller.ts';
+import { type Caller, KeptConnectionLost } from './caller.ts';
 import { HandedOver } from './handed-over.ts';
 import { notifierLimits } from './limits.ts';
 import { readUsualHead } from './plain-reply.ts';
@@ -19,7 +19,7 @@ export interface PlainOptions {
   readonly connect: buildConnector.connector;
   /** of undici, for unusual replies */
   readonly client: Client.Options;
-  /** called when the last connection has closed */
+  /** called when the last connection has closed, while replies are usual */
   readonly onUnused: () => void;
 }
 
@@ -73,7 +73,7 @@ export class PlainConnections {
     }
     connection.take(sent, caller);
     // Twice: the first one may come before the next look at the sockets. undici takes one.
-    if (this.#waiting.push(connection) === 1) setImmediate(() => setImmediate(() => this.#sendWaiting()));
+    if (this.#waiting.push(connection) === 1) setImmediate(() => this.#sendInOneTurn());
     return true;
   }
 
@@ -116,7 +116,8 @@ export class PlainConnections {
     if (at >= 0) this.#idle.splice(at, 1);
     if (this.#all.size > 0) return;
     this.#onClosed?.();
-    this.options.onUnused();
+    // Or a new pool would learn again that the replies are unusual, with a new connection for each request.
+    if (!this.#isUnusual) this.options.onUnused();
   }
 
   #takeIdle(): PlainConnection | null {
@@ -129,10 +130,13 @@ export class PlainConnections {
     }
   }
 
-  #sendWaiting(): void {
+  /** Connections that start to wait from now on wait for a later turn. */
+  #sendInOneTurn(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const connection of waiting) connection.send();
+    setImmediate(() => {
+      for (const connection of waiting) connection.send();
+    });
   }
 
   #closeOld(): void {
@@ -321,8 +325,8 @@ class PlainConnection implements Dispatcher.DispatchController {
     this.#caller = null;
     this.#group.closed(this);
     this.#socket?.destroy();
-    // Before onRequestStart it means that nothing was sent: the caller may dispatch again.
-    caller?.onResponseError(this, error);
+    const isLost = this.#socket !== null && !this.#isSent && !this.aborted;
+    caller?.onResponseError(this, isLost ? new KeptConnectionLost(error) : error);
   }
 }
 

@@ -1,7 +1,7 @@
 // Compares the two clients of callbacks over plain HTTP: for any reply, whole, torn or wrong, dq's own
 // connections and undici's give a call the same end. DQ_REPLY_CASES=20000 tries more replies.
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, expect, it, onTestFinished } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import { Call, type CallEnd } from '../../src/notifier/call-back.ts';
@@ -292,18 +292,72 @@ it('the end of the connections ends every request: unsent, unanswered, and half 
   expect(idle.received).toHaveLength(1);
 });
 
-it('kept connections that all close: an unsent request goes over a new one', async () => {
+it('a request that joins waiting ones waits a whole turn of the event loop, too', async () => {
   const sockets: Socket[] = [];
   const server = await startRawServer((socket, n) => {
-    if (n <= 3) sockets.push(socket);
-    if (n === 3) for (const each of sockets) each.write(secondReply);
-    if (n > 3) socket.write(secondReply);
+    if (n <= 2) sockets.push(socket);
+    else socket.write(secondReply);
   });
   const { origin } = new URL(server.url);
-  await Promise.all([callOnce(origin), callOnce(origin), callOnce(origin)]);
-  for (const socket of sockets) socket.destroy();
-  expect(told(await callOnce(origin))).toMatchObject({ text: 'second' });
-  expect(server.received).toHaveLength(4);
+  const kept = [callOnce(origin), callOnce(origin)];
+  await until('both requests are there', () => sockets.length === 2);
+  const [joined, first] = sockets as [Socket, Socket];
+  // The order in which they are kept; the last one is used first.
+  joined.setNoDelay(true).write(secondReply);
+  await Promise.race(kept);
+  first.write(secondReply);
+  await Promise.all(kept);
+  const ends: Promise<CallEnd>[] = [];
+  const turn = await startRawServer(() => {
+    // This process looks at the socket in the next turn.
+    joined.write(secondReply.replace('200', '500'));
+    ends.push(callOnce(origin));
+  });
+  const wake = connect(turn.port, '127.0.0.1').setNoDelay(true);
+  onTestFinished(() => void wake.destroy());
+  await once(wake, 'connect');
+  await until('the other side has accepted it', () => turn.open.size === 1);
+  setImmediate(() => {
+    ends.push(callOnce(origin));
+    setImmediate(() => wake.write('x'));
+  });
+  await until('both calls have started', () => ends.length === 2);
+  for (const end of await Promise.all(ends)) expect(told(end)).toMatchObject({ status: 200 });
+  expect(server.connections()).toBe(3);
+});
+
+it.each(['first', 'last'])(
+  'kept connections that all close, the last used one %s: an unsent request goes over a new one',
+  async (place) => {
+    const sockets: Socket[] = [];
+    const server = await startRawServer((socket, n) => {
+      if (n <= 3) sockets.push(socket);
+      if (n === 3) for (const each of sockets) each.write(secondReply);
+      if (n > 3) socket.write(secondReply);
+    });
+    const { origin } = new URL(server.url);
+    await Promise.all([callOnce(origin), callOnce(origin), callOnce(origin)]);
+    // Then the kernel reports the ends in their order.
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    for (const socket of place === 'last' ? sockets : sockets.reverse()) socket.destroy();
+    expect(told(await callOnce(origin))).toMatchObject({ text: 'second' });
+    expect(server.received).toHaveLength(4);
+  },
+);
+
+it('a receiver with unusual replies: one connection after the first is kept', async () => {
+  const server = await startRawServer((socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n');
+  });
+  const { origin } = new URL(server.url);
+  expect(told(await callOnce(origin))).toMatchObject({ text: 'ok' });
+  await until('the first connection is closed', () => server.open.size === 0);
+  for (let n = 0; n < 3; n += 1) {
+    expect(told(await callOnce(origin))).toMatchObject({ text: 'ok' });
+    // Its events of this turn are done.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect(server.connections()).toBe(2);
 });
 
 it('a receiver that keeps connections for 2 s gets no second request over one', async () => {
