@@ -29,7 +29,22 @@ interface Sent {
   readonly text: string;
 }
 
+// What undici rejects or treats itself; registration rejects it, too, but an older dq may have stored it.
+const unusualPath = /^[^/]|[^\x21-\xff]/;
+const usualName =
+  /^(?!(?:host|connection|keep-alive|content-length|transfer-encoding|upgrade|expect)$)[!#$%&'*+\-.^_`|~0-9a-z]+$/i;
 const invalidInValue = /[^\t\x20-\x7e\x80-\xff]/;
+/** Names that were tested; without them a request takes 0.13 µs more. */
+const knownNames = new Set<string>();
+const knownNamesMax = 1_000;
+
+function isUsualName(name: string): boolean {
+  if (knownNames.has(name)) return true;
+  if (!usualName.test(name)) return false;
+  if (knownNames.size >= knownNamesMax) knownNames.clear();
+  knownNames.add(name);
+  return true;
+}
 
 export class PlainConnections {
   readonly options: PlainOptions;
@@ -334,11 +349,12 @@ class PlainConnection implements Dispatcher.DispatchController {
 function textOf({ method, path, headers, body }: Dispatcher.DispatchOptions, host: string): string | null {
   const isShort = Buffer.isBuffer(body) && body.length <= notifierLimits.plainBodyBytesMax;
   if (!isShort || method === 'GET' || typeof headers !== 'object' || Array.isArray(headers)) return null;
+  if (unusualPath.test(path)) return null;
   let text = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n`;
   const values = headers as Readonly<Record<string, string>>;
   for (const name in values) {
     const value = values[name] as string;
-    if (invalidInValue.test(value)) return null;
+    if (!isUsualName(name) || invalidInValue.test(value)) return null;
     text += `${name}: ${value}\r\n`;
   }
   return `${text}content-length: ${body.length}\r\n\r\n${body.toString('latin1')}`;

@@ -259,6 +259,25 @@ it('a usual request is written as undici writes it', async () => {
   for (let n = 0; n < 12; n += 2) expect(requests[n]).toBe(requests[n + 1]);
 });
 
+it.each([
+  ['a value with a line feed', { headers: { 'x-a': 'a\nb: c' } }],
+  ['a name with a line feed', { headers: { 'x-a: b\r\nx-b': 'c' } }],
+  ['a second length', { headers: { 'content-length': '9' } }],
+  ['a length and chunks', { headers: { 'Transfer-Encoding': 'chunked' } }],
+  ['a blank in the path', { path: '/a HTTP/1.1' }],
+  ['a character without a byte in the path', { path: '/\u1234' }],
+  ['a path that is a host', { path: '@other/' }],
+])('a request with %s is not sent', async (_name, part) => {
+  const server = await startRawServer((socket) => void socket.end(secondReply));
+  const { origin } = new URL(server.url);
+  const usual = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
+  const ended = new Promise<CallEnd>((resolve) => {
+    new Call(clients.own, { options: { ...usual, ...part }, check: 'verified', timeoutMs: 30_000 }, resolve);
+  });
+  expect((await ended).kind).toBe('no_reply');
+  expect(server.received).toEqual([]);
+});
+
 it('the end of the connections ends every request: unsent, unanswered, and half answered', async () => {
   const pools = new Pools({ egress, trial, slots: 10 });
   const ends: string[] = [];
