@@ -11,6 +11,9 @@ import { limits } from '../core/limits.ts';
  *  are the instants of schedules, which this beat finds, not the next one. */
 const beatAtMs = 100;
 
+/** ms; Node rounds the clock and the wait of a timer down, so it runs up to 2 ms early. */
+const earlyMsMax = 5;
+
 export class SecondTicker {
   readonly #beats = new Set<() => void>();
   readonly #waiting = new Set<() => void>();
@@ -28,12 +31,19 @@ export class SecondTicker {
     };
   }
 
-  /** ms until the next beat, at most limits.tickMs: beatAtMs after the next full second of this machine's
-   *  clock, as it was when the process started. A step of the clock only sets processes apart. */
+  /** ms until the next beat, at most limits.tickMs. */
   get leftMs(): number {
-    const leftMs = this.#nextAt - performance.now();
-    if (leftMs > 0 && leftMs <= limits.tickMs) return leftMs;
-    return limits.tickMs - ((performance.timeOrigin + performance.now() - beatAtMs) % limits.tickMs);
+    return Math.min(this.#next() - performance.now(), limits.tickMs);
+  }
+
+  /** performance.now() of the next beat: beatAtMs after the next full second of this machine's clock, as it was
+   *  when the process started. A step of the clock only sets processes apart. */
+  #next(): number {
+    const now = performance.now();
+    const leftMs = this.#nextAt - now;
+    // After a beat whose timer was early, the second of that beat is over.
+    if (leftMs > 0 && leftMs <= limits.tickMs + earlyMsMax) return this.#nextAt;
+    return now + limits.tickMs - ((performance.timeOrigin + now - beatAtMs) % limits.tickMs);
   }
 
   /** Calls `beat` at the next beat, unless the returned function is called before. */
@@ -49,9 +59,8 @@ export class SecondTicker {
 
   #arm(): void {
     if (this.#timer !== null) return;
-    const leftMs = this.leftMs;
-    this.#nextAt = performance.now() + leftMs;
-    this.#timer = setTimeout(() => this.#beat(), leftMs).unref();
+    this.#nextAt = this.#next();
+    this.#timer = setTimeout(() => this.#beat(), this.#nextAt - performance.now()).unref();
   }
 
   #disarm(): void {
