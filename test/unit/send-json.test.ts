@@ -2,7 +2,8 @@
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { sendJson } from '../../src/api/http/send-json.ts';
 
@@ -28,6 +29,7 @@ async function seenBy(
   json = '{"id":"a"}',
 ): Promise<Seen> {
   const after: unknown[] = [];
+  const sent: Promise<void>[] = [];
   const server = createServer({ keepAliveTimeout: 7_000 }, (request, response) => {
     prepare(response, request);
     request.resume();
@@ -45,7 +47,12 @@ async function seenBy(
       for (const name of ['prefinish', 'finish'])
         response.on(name, () => after.push(`${request.url} ${name}`));
       // Later requests of the connection answer first: their replies wait.
-      setTimeout(() => send(response, 201, json), request.url === '/slow' ? 20 : 1);
+      const answer = async () => {
+        await setTimeout(request.url === '/slow' ? 20 : 1);
+        send(response, 201, json);
+        await setImmediate();
+      };
+      sent.push(answer());
     });
   });
   server.listen(0, '127.0.0.1');
@@ -58,6 +65,8 @@ async function seenBy(
   });
   socket.write(text);
   await once(socket, 'close');
+  // The replies to a client that has left come later.
+  await Promise.all(sent);
   return { received: received.replace(/Date: [^\r]+/g, 'Date: …'), after };
 }
 
@@ -118,8 +127,16 @@ describe('sendJson and writeHead() with end()', () => {
     expect(writes).toBe(1);
   });
 
-  it('end without a client', async () => {
-    const { received } = await same(request('/a'), (_response, { socket }) => void socket.destroy());
+  it.each([
+    ['a client', (socket: Socket) => void socket.destroy()],
+    ['a connection that takes more', (socket: Socket) => void socket.end()],
+  ])('end without %s, also those that wait behind another one', async (_what, leave) => {
+    const { received } = await same(
+      request('/a') + request('/b') + request('/c'),
+      (_response, { socket, url }) => {
+        if (url === '/c') leave(socket);
+      },
+    );
     expect(received).toBe('');
   });
 });

@@ -24,8 +24,9 @@ const isKnown = /^2[02]\./.test(process.versions.node);
 export function sendJson(response: ServerResponse, status: number, json: string): void {
   const bytes = Buffer.byteLength(json);
   const { socket } = response;
-  // No socket: the reply waits behind another one. More bytes than characters: not ASCII.
-  if (isKnown && socket !== null && bytes === json.length && isUsual(response)) {
+  // No socket: the reply waits behind another one. Not writable: the client has left, and Node discards the
+  // reply without an event. More bytes than characters: not ASCII.
+  if (isKnown && socket?.writable === true && bytes === json.length && isUsual(response)) {
     sendAtOnce(response as ServerResponse & Internals, socket, status, json);
     return;
   }
@@ -35,7 +36,7 @@ export function sendJson(response: ServerResponse, status: number, json: string)
 
 const contentType = 'application/json; charset=utf-8';
 
-/** Nothing was set or sent before, the connection goes on, and nothing of an earlier reply waits in it. */
+/** Nothing of this reply was set or sent before, and the connection goes on. */
 function isUsual(response: ServerResponse): boolean {
   const { _hasBody, _maxRequestsPerSocket, finished } = response as ServerResponse & Internals;
   return (
