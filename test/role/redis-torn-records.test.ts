@@ -246,4 +246,18 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
     expect((await asidePartsOf(raw))['e']).toEqual(older);
     expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
   });
+
+  it('a job whose member names another priority is leased, and its end leaves nothing', async () => {
+    const { under, trial, raw } = await opened();
+    await trial.push('1');
+    const [entry] = (await raw.zrangeBuffer('{dq:0}:r:1:1', '0', '0')) as [Buffer];
+    const other = Buffer.from(entry);
+    other.writeUInt8((entry[7] as number) ^ 2, 7);
+    await raw.zadd('{dq:0}:r:1:1', (await raw.zscore('{dq:0}:r:1:1', entry)) ?? 0, other);
+    await raw.zrem('{dq:0}:r:1:1', entry);
+    const [job] = await trial.reserve(request(10));
+    await trial.ack(job ?? expect.fail('not leased'));
+    expect(await raw.exists('{dq:0}:l', '{dq:0}:j')).toBe(0);
+    expect(await problemsOf(under)).toEqual([]);
+  });
 });

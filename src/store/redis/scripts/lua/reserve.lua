@@ -225,7 +225,9 @@ for i = 1, fitting do
   local lease_ms = instance == 0 and own_lease(job_of(entry.no, tids[i], record)) or tonumber(ARGV[place_of(entry.name) + 2])
   if not ends[lease_ms] then ends[lease_ms] = digits(now + lease_ms) end
   leases[2 * i - 1] = ends[lease_ms]
-  leases[2 * i] = struct.pack('>I7I4I6I6I7I3c0', token, instance, incarnation, due, version, entry.no, member:sub(8))
+  -- As lease_of: its end removes that member, also where this one names another priority than its set.
+  leases[2 * i] = struct.pack('>I7I4I6I6I7I3Bc0', token, instance, incarnation, due, version, entry.no,
+    entry.prio * 2 + member:byte(8) % 2, member:sub(9))
   states[2 * i - 1] = fields[i]
   states[2 * i] = struct.pack('>BI2BI7I4I6I6B', 2, failures, strikes, token, instance, incarnation, dead_at, reason)
   answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = entry.name, tids[i], token, states[2 * i]
