@@ -6,6 +6,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { sendJson } from '../../src/api/http/send-json.ts';
+import { until } from '../support/until.ts';
 
 const nodesWay = (response: ServerResponse, status: number, json: string) => {
   response.writeHead(status, {
@@ -64,6 +65,14 @@ async function seenBy(
     received += chunk;
   });
   socket.write(text);
+  if (text.includes('/unread')) {
+    socket.pause();
+    await until('both replies', () => sent.length === 2);
+    await Promise.all(sent);
+    const seen = [...after];
+    socket.destroy();
+    return { received: '', after: seen };
+  }
   await once(socket, 'close');
   // The replies to a client that has left come later.
   await Promise.all(sent);
@@ -125,6 +134,12 @@ describe('sendJson and writeHead() with end()', () => {
       });
     });
     expect(writes).toBe(1);
+  });
+
+  it('wait for a client that does not read', async () => {
+    const json = JSON.stringify('x'.repeat(8_000_000));
+    const { after } = await same(request('/a') + request('/unread'), () => {}, json);
+    expect(after).not.toContain('/a finish');
   });
 
   it.each([

@@ -63,7 +63,13 @@ function sendAtOnce(
   socket.write(header + json, 'latin1');
   response.emit('prefinish');
   // The connection goes on with the next request.
-  response.emit('finish');
+  if (socket.writableLength === 0) response.emit('finish');
+  else finishLater(response, socket);
+}
+
+/** The client does not read: until it does, the reply is not sent, and the connection is not idle. */
+function finishLater(response: ServerResponse, socket: Socket): void {
+  socket.write('', () => void response.emit('finish'));
 }
 
 let dateOf = 0;
