@@ -1,4 +1,4 @@
-// Refreshes a cache of the registry: every Registry.pollMs, and at once after a change hint.
+// Refreshes a cache of the registry: every pollMs, and at once after a change hint.
 // Owns the loop, the hint and the log lines of failures; the caller owns the cache. A process starts without
 // its registry: the loop keeps trying.
 
@@ -16,6 +16,8 @@ export interface RegistryPollOptions {
   readonly what: string;
   /** reads the registry once; rejects when it is unavailable */
   readonly refresh: () => Promise<void>;
+  /** of things whose changes are not all announced, instead of Registry.pollMs */
+  readonly pollMs?: number;
 }
 
 export class RegistryPoll implements Service {
@@ -28,7 +30,7 @@ export class RegistryPoll implements Service {
 
   constructor(options: RegistryPollOptions) {
     const { log, what, refresh, registry } = options;
-    const { pollMs = registryLimits.registryPollMs } = registry;
+    const { pollMs = registry.pollMs ?? registryLimits.registryPollMs } = options;
     this.#options = options;
     const failures = new FailureLog(log, {
       failure: `registry: cannot refresh ${what}; the last known ones stay in force`,

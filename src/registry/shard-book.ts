@@ -8,6 +8,7 @@ import { noShards, type ShardList } from '../core/shard-list.ts';
 import type { Registry, ShardChanges } from '../ports/registry.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
+import { registryLimits } from './limits.ts';
 import { RegistryPoll } from './registry-poll.ts';
 
 export interface ShardBookOptions {
@@ -34,7 +35,12 @@ export class ShardBook implements Service {
   constructor(options: ShardBookOptions) {
     const { registry, log } = options;
     this.#options = options;
-    this.#poll = new RegistryPoll({ registry, log, what: 'shards', refresh: () => this.#refreshOrFill() });
+    this.#poll = new RegistryPoll({
+      ...{ registry, log, what: 'shards', refresh: () => this.#refreshOrFill() },
+      // dq-store writes the first list, and logins that it took over, beside its connections: those changes are
+      // not announced. Without a list no push is accepted.
+      pollMs: registryLimits.registryPollMs,
+    });
   }
 
   /** Error of the last refresh; null: it succeeded. */

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Registry } from '../../src/ports/registry.ts';
 import { RegistryPoll } from '../../src/registry/registry-poll.ts';
+import { ShardBook } from '../../src/registry/shard-book.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
@@ -46,4 +47,19 @@ it('caches that start apart poll together, once a second', async () => {
   const [first = 0, second = 0, third = 0] = topics ?? [];
   expect([second - first, third - second]).toEqual([1_000, 1_000]);
   for (const poll of polls) await poll.drain(0);
+});
+
+it('the shard list is read each second: dq-store changes it without a hint', async () => {
+  const registry = {
+    onChange: () => () => {},
+    pollMs: 60_000,
+    shards: async () => ({ revision: 0, list: null }),
+  } as unknown as Registry;
+  const times: number[] = [];
+  const whileEmpty = async () => void times.push(performance.now());
+  const book = new ShardBook({ registry, log: {} as Log, onList: () => {}, whileEmpty });
+  await book.start();
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(times.slice(-2).map((at, i) => at - (times.at(i - 3) ?? 0))).toEqual([1_000, 1_000]);
+  await book.drain(0);
 });
