@@ -37,8 +37,8 @@ export class ShardBook implements Service {
     this.#options = options;
     this.#poll = new RegistryPoll({
       ...{ registry, log, what: 'shards', refresh: () => this.#refreshOrFill() },
-      // dq-store writes the first list, and logins that it took over, beside its connections: those changes are
-      // not announced. Without a list no push is accepted.
+      // dq-store writes the first list, and logins that it took over, beside its connections: nothing
+      // announces them. Without a list no push is accepted.
       pollMs: registryLimits.registryPollMs,
     });
   }

@@ -36,8 +36,8 @@ export class SecondTicker {
     return Math.min(this.#next() - performance.now(), limits.tickMs);
   }
 
-  /** performance.now() of the next beat: beatAtMs after the next full second of this machine's clock, as it was
-   *  when the process started. A step of the clock only sets processes apart. */
+  /** performance.now() of the next beat: beatAtMs after the next full second of this machine's clock, as it
+   *  was when the process started. A step of the clock only sets processes apart. */
   #next(): number {
     const now = performance.now();
     const leftMs = this.#nextAt - now;
