@@ -12,7 +12,7 @@ export function joinedRoles(role: RoleName, config: Pick<Config, 'timer.workers'
   return role === 'upkeep' && config['timer.workers'] === 0 ? ['timer'] : [];
 }
 
-/** `first` with further roles in its process; its name, URL and note are those of the process. */
+/** `first` with further roles in its process; its name and URL are those of the process. */
 export function joined(first: Role, others: readonly Role[]): Role {
   if (others.length === 0) return first;
   const all = [first, ...others];
