@@ -36,7 +36,7 @@ export function writePage(folders: readonly string[]): void {
     (_, begin: string, name: string, end: string) => {
       if (name === 'plot')
         return `${begin}${plot === undefined ? '' : `\n![${plotText}](${plotFile})\n\n`}${end}`;
-      if (name === 'machine') return `${begin}\n${all.map(introduction).join('\n\n')}\n\n${end}`;
+      if (name === 'machine') return `${begin}\n${introductionOf(all)}\n\n${end}`;
       const table = all.flatMap(({ tables }) => tables).findLast((one) => one.name === name);
       if (table === undefined) throw new Error(`page: no folder has the table ${name}`);
       return `${begin}\n${markdownOf(table)}\n\n${end}`;
@@ -50,6 +50,20 @@ export function writePage(folders: readonly string[]): void {
 export function tablesText(results: Results): string {
   const tables = results.tables.map((table) => `## ${table.title}\n\n${markdownOf(table)}\n`);
   return `${introduction(results)}\n\n${tables.join('\n')}`;
+}
+
+/** One text where the folders were measured on one machine with one build. */
+function introductionOf(all: readonly Results[]): string {
+  const [first] = all;
+  if (first === undefined) return '';
+  const same = all.every(
+    ({ date, machine, revisions }) =>
+      date.slice(0, 10) === first.date.slice(0, 10) &&
+      machine.cpu === first.machine.cpu &&
+      revisions[0] === first.revisions[0],
+  );
+  if (!same) return all.map(introduction).join('\n\n');
+  return introduction({ ...first, disturbances: all.flatMap(({ disturbances }) => disturbances) });
 }
 
 function introduction({ date, machine, revisions, generator, disturbances }: Results): string {

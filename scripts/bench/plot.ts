@@ -30,7 +30,7 @@ export function plot(panels: readonly Panel[], xTitle: string): string {
   });
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${h}" width="${width}" height="${h}" ` +
-    `font-family="sans-serif" font-size="12" fill="${grey}">\n${body.join('\n')}\n</svg>\n`
+    `font-family="sans-serif" font-size="12" fill="${grey}">\n<title>${panels.map(({ title }) => title).join('; ')}</title>\n${body.join('\n')}\n</svg>\n`
   );
 }
 
