@@ -39,7 +39,9 @@ export function writePage(folders: readonly string[]): void {
       if (name === 'machine') return `${begin}\n${introductionOf(all)}\n\n${end}`;
       const table = all.flatMap(({ tables }) => tables).findLast((one) => one.name === name);
       if (table === undefined) throw new Error(`page: no folder has the table ${name}`);
-      return `${begin}\n${markdownOf(table)}\n\n${end}`;
+      // The page says what each answer means in its own tables: one more column would be too wide.
+      const rows = table.rows.map((row) => ({ ...row, promise: '' }));
+      return `${begin}\n${markdownOf({ ...table, rows })}\n\n${end}`;
     },
   );
   writeFileSync(page, written);
