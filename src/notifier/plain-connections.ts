@@ -58,7 +58,11 @@ export class PlainConnections {
   #sweep: NodeJS.Timeout | null = null;
   #isUnusual = false;
   #isClosed = false;
-  #onClosed: (() => void) | null = null;
+  #onClosed: () => void = () => {};
+  /** settles once #isClosed and without a connection */
+  readonly #closed = new Promise<void>((resolve) => {
+    this.#onClosed = resolve;
+  });
 
   constructor(options: PlainOptions) {
     const { host, hostname, port } = new URL(options.origin);
@@ -87,7 +91,6 @@ export class PlainConnections {
       return true;
     }
     connection.take(sent, caller);
-    // Twice: the first one may come before the next look at the sockets. undici takes one.
     if (this.#waiting.push(connection) === 1) setImmediate(() => this.#sendInOneTurn());
     return true;
   }
@@ -98,10 +101,8 @@ export class PlainConnections {
     for (const connection of [...this.#idle]) connection.destroy();
     if (this.#sweep !== null) clearTimeout(this.#sweep);
     this.#sweep = null;
-    return new Promise((resolve) => {
-      this.#onClosed = resolve;
-      if (this.#all.size === 0) resolve();
-    });
+    if (this.#all.size === 0) this.#onClosed();
+    return this.#closed;
   }
 
   /** Running requests end with an error. */
@@ -111,7 +112,8 @@ export class PlainConnections {
     return closed;
   }
 
-  isUnusual(): void {
+  /** undici sends all further requests. */
+  leaveToUndici(): void {
     this.#isUnusual = true;
   }
 
@@ -130,7 +132,7 @@ export class PlainConnections {
     const at = this.#idle.lastIndexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
     if (this.#all.size > 0) return;
-    this.#onClosed?.();
+    if (this.#isClosed) this.#onClosed();
     // Or a new pool would learn again that the replies are unusual, with a new connection for each request.
     if (!this.#isUnusual) this.options.onUnused();
   }
@@ -145,7 +147,8 @@ export class PlainConnections {
     }
   }
 
-  /** Connections that start to wait from now on wait for a later turn. */
+  /** Connections that start to wait from now on wait for a later turn. The second setImmediate is needed: the
+   *  first one may run before the next look at the sockets. undici takes one. */
   #sendInOneTurn(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
@@ -299,7 +302,7 @@ class PlainConnection implements Dispatcher.DispatchController {
     const [socket, sent] = [this.#socket as Socket, this.#sent as Sent];
     const { origin, client: options } = this.#group.options;
     this.#isHandedOver = true;
-    this.#group.isUnusual();
+    this.#group.leaveToUndici();
     socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError);
     socket.pause();
     const handed = new HandedOver(socket, first);

@@ -6,25 +6,24 @@
 // the route together with the body that was read, and the route rejects it.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { acceptJob } from '../../use-cases/accept-job.ts';
 import type { ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { handOver, readBody } from '../http/read-body.ts';
 import { callerOf, permits } from '../http/route-access.ts';
-import { traceOf } from '../http/trace-headers.ts';
 import { PendingPush } from './pending-push.ts';
-import { bodyLimitOf, pushAccess } from './push-route.ts';
+import { bodyLimitOf, jobOfPush, pushAccess } from './push-route.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 const before = '/v1/topics/';
 const after = '/jobs';
+const noQuery = {};
 /** A subset of what Fastify accepts; it parses and rejects the others. */
 const plainType = /^[a-z]{1,20}\/[a-z.+-]{1,60}(?:; ?charset=utf-8)?$/i;
 
 /** Returns the handler of all requests. `toRoutes`: Fastify's. `budget`: for bodies that arrive in pieces. */
 export function directPush(context: ApiContext, budget: BodyBudget, toRoutes: Handler): Handler {
-  const { topics, clock } = context.role;
+  const { topics } = context.role;
   const limit = bodyLimitOf(context);
   return (request, response) => {
     const { method, url = '', headers } = request;
@@ -39,7 +38,6 @@ export function directPush(context: ApiContext, budget: BodyBudget, toRoutes: Ha
       contentType === undefined ||
       !plainType.test(contentType) ||
       headers['content-length'] === undefined ||
-      headers['content-encoding'] !== undefined ||
       !permits(callerOf(request), pushAccess, topic.topic)
     ) {
       toRoutes(request, response);
@@ -48,21 +46,7 @@ export function directPush(context: ApiContext, budget: BodyBudget, toRoutes: Ha
     readBody(request, request, budget, limit, (error, body) => {
       if (body !== undefined) {
         try {
-          const job = acceptJob(
-            {
-              id: undefined,
-              delay: undefined,
-              at: undefined,
-              mode: undefined,
-              ...traceOf(headers),
-              inQuery: true,
-              contentType,
-              body,
-              isLiteral: false,
-            },
-            topic,
-            clock.now(),
-          );
+          const job = jobOfPush(context, topic, headers, body, noQuery);
           context.pushes.add(new PendingPush(context, job, response));
           return;
         } catch {

@@ -3,11 +3,13 @@
 // Fastify does.
 // Invariant: no success before the store reports the job as durable.
 
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { backoffJson } from '../../core/topic/backoff.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
+import type { PushJob } from '../../ports/job-store.ts';
 import { acceptJob } from '../../use-cases/accept-job.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { Api, ApiContext } from '../api-context.ts';
@@ -124,14 +126,26 @@ async function lookUp(
 }
 
 function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, answer: FastifyReply): void {
-  const query = request.query as PushQuery;
-  const headers = request.headers;
+  const body = (request.body as Buffer | undefined) ?? empty;
+  const job = jobOfPush(context, topic, request.headers, body, request.query as PushQuery);
+  answer.hijack();
+  context.pushes.add(new PendingPush(context, job, answer.raw));
+}
+
+/** The job of a push on either way. Throws DqError. */
+export function jobOfPush(
+  context: ApiContext,
+  topic: PlainTopic,
+  headers: IncomingHttpHeaders,
+  body: Buffer,
+  query: PushQuery,
+): PushJob {
   if (headers['content-encoding'] !== undefined)
     throw new DqError(
       'unsupported_media_type',
       'content-encoding: not supported; send the body uncompressed',
     );
-  const job = acceptJob(
+  return acceptJob(
     {
       id: query.id,
       delay: query.delay,
@@ -144,14 +158,12 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
       ...traceOf(headers),
       inQuery: true,
       contentType: headers['content-type'] ?? null,
-      body: (request.body as Buffer | undefined) ?? empty,
+      body,
       isLiteral: query.literal !== undefined,
     },
     topic,
     context.role.clock.now(),
   );
-  answer.hijack();
-  context.pushes.add(new PendingPush(context, job, answer.raw));
 }
 
 /** Of the body of a push. */
