@@ -149,15 +149,21 @@ describe.skipIf(await lacks('activemq'))('activemq', () => {
     await server.process.kill();
     await server.process.start();
     await stomp(server)('SUBSCRIBE\nid:0\ndestination:/queue/q\nack:auto\n\n\0', 'kept');
-    await stomp(server)(send('2', 'x'.repeat(1_100_000)) + send('3', 'more'), 'Persistent store is Full');
+    // The broker counts the large message when it has written it, which can be after the next one.
+    await stomp(server)(send('2', 'x'.repeat(1_100_000)), 'Persistent store is Full', send('3', 'more'));
     const { pid, directory } = server.process;
     await server.stop();
     expect([isAlive(pid), existsSync(directory)]).toEqual([false, false]);
   });
 });
 
-/** A STOMP connection: sends a frame and resolves when this text has been received. */
-function stomp({ port, user, password }: ActivemqServer): (frame: string, awaited: string) => Promise<void> {
+/** A STOMP connection: sends a frame and resolves when this text has been received. `again`: sent repeatedly
+ *  until then. */
+function stomp({
+  port,
+  user,
+  password,
+}: ActivemqServer): (frame: string, awaited: string, again?: string) => Promise<void> {
   const socket = connectTcp(port, '127.0.0.1').setEncoding('utf8');
   onTestFinished(() => void socket.destroy());
   let received = '';
@@ -165,9 +171,13 @@ function stomp({ port, user, password }: ActivemqServer): (frame: string, awaite
   // kill -9 ends the connection.
   socket.on('error', () => {});
   socket.write(`CONNECT\naccept-version:1.2\nhost:dq\nlogin:${user}\npasscode:${password}\n\n\0`);
-  return async (frame, awaited) => {
+  return async (frame, awaited, again = '') => {
     socket.write(frame);
-    await until(`${awaited} is received`, () => received.includes(awaited), 20_000);
+    const isReceived = () => {
+      if (again !== '' && !received.includes(awaited)) socket.write(again);
+      return received.includes(awaited);
+    };
+    await until(`${awaited} is received`, isReceived, 20_000);
   };
 }
 
