@@ -126,6 +126,8 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
       await until('it to arrive', () => times(sink, 'held').has('after'));
       await until('the daemon to be ready', async () => (await isReady(daemon)) === 200);
       expect(new Set(times(sink, 'held').values())).toEqual(new Set([1]));
+      // It has arrived, but its end may not be stored yet.
+      await until('it to be done', async () => (await waiting(daemon)) === 0);
       expect(await jobsLeft(daemon)).toBe(50 + late.length);
       expect(await daemon.stop()).toBe(0);
       expectWhole(daemon);
