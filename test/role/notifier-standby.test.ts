@@ -34,6 +34,8 @@ async function openRow(): Promise<MysqlRegistry> {
     warn: () => {},
   });
   onTestFinished(() => row.close());
+  // A call waits 3 s at most; to make the tables can take longer on a busy machine.
+  await until('the tables are made', () => row.leader());
   return row;
 }
 
