@@ -78,8 +78,6 @@ export const notifierLimits = {
   /** A connection is kept so much shorter than the receiver says, as undici does: its close takes time to
    *  arrive. */
   keepAliveReserveMs: 2_000,
-  /** How often connections for plain HTTP that were kept long enough are closed. */
-  plainSweepMs: 1_000,
   /** undici sends requests with longer bodies: a longer text costs as much to make as undici's work. */
   plainBodyBytesMax: 16 * 1024,
   /** A topic is ailing after this many attempts in a row that ended in connect, tls, dns or timeout. Until

@@ -8,6 +8,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { type buildConnector, Client, type Dispatcher, errors } from 'undici';
+import { ticker } from '../runtime/second-ticker.ts';
 import { type Caller, KeptConnectionLost } from './caller.ts';
 import { HandedOver } from './handed-over.ts';
 import { notifierLimits } from './limits.ts';
@@ -55,7 +56,8 @@ export class PlainConnections {
   readonly #all = new Set<PlainConnection>();
   /** Connections that wait for their turn of the event loop. */
   #waiting: PlainConnection[] = [];
-  #sweep: NodeJS.Timeout | null = null;
+  /** runs while connections are kept */
+  #stopSweep: (() => void) | null = null;
   #isUnusual = false;
   #isClosed = false;
   #onClosed: () => void = () => {};
@@ -99,8 +101,7 @@ export class PlainConnections {
   close(): Promise<void> {
     this.#isClosed = true;
     for (const connection of [...this.#idle]) connection.destroy();
-    if (this.#sweep !== null) clearTimeout(this.#sweep);
-    this.#sweep = null;
+    this.#endSweep();
     if (this.#all.size === 0) this.#onClosed();
     return this.#closed;
   }
@@ -124,7 +125,7 @@ export class PlainConnections {
       return;
     }
     this.#idle.push(connection);
-    this.#sweep ??= setTimeout(() => this.#closeOld(), notifierLimits.plainSweepMs).unref();
+    this.#stopSweep ??= ticker.each(() => this.#closeOld());
   }
 
   closed(connection: PlainConnection): void {
@@ -160,9 +161,12 @@ export class PlainConnections {
   #closeOld(): void {
     const now = performance.now();
     for (const connection of [...this.#idle]) if (now >= connection.keptUntil) connection.destroy();
-    this.#sweep = null;
-    if (this.#idle.length > 0)
-      this.#sweep = setTimeout(() => this.#closeOld(), notifierLimits.plainSweepMs).unref();
+    if (this.#idle.length === 0) this.#endSweep();
+  }
+
+  #endSweep(): void {
+    this.#stopSweep?.();
+    this.#stopSweep = null;
   }
 }
 

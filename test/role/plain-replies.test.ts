@@ -2,11 +2,11 @@
 // connections and undici's give a call the same end. DQ_REPLY_CASES=20000 tries more replies.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { afterAll, expect, it, onTestFinished } from 'vitest';
+import { afterAll, expect, it, onTestFinished, vi } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import { Call, type CallEnd } from '../../src/notifier/call-back.ts';
-import { notifierLimits } from '../../src/notifier/limits.ts';
 import { Pools } from '../../src/notifier/pools.ts';
+import { ticker } from '../../src/runtime/second-ticker.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
@@ -384,9 +384,22 @@ it('a receiver that keeps connections for 2 s gets no second request over one', 
     socket.write(secondReply.replace('\r\n\r\n', '\r\nkeep-alive: timeout=2\r\n\r\n'));
   });
   const { origin } = new URL(server.url);
+  // Without the sweep, which closes it later.
+  const each = vi.spyOn(ticker, 'each').mockReturnValue(() => {});
+  onTestFinished(() => each.mockRestore());
   await callOnce(origin);
-  // Before the sweep of idle connections.
-  await until('the connection is closed', () => server.open.size === 0, notifierLimits.plainSweepMs / 2);
+  await until('the connection is closed', () => server.open.size === 0, 500);
+});
+
+it('a kept connection without a further request closes when its time is over', async () => {
+  const server = await startRawServer((socket) => {
+    socket.write(secondReply.replace('\r\n\r\n', '\r\nkeep-alive: timeout=3\r\n\r\n'));
+  });
+  const { origin } = new URL(server.url);
+  await callOnce(origin);
+  await until('the connection is closed', () => server.open.size === 0);
+  await callOnce(origin);
+  await until('the next one, too', () => server.connections() === 2 && server.open.size === 0);
 });
 
 it('a connection of a pool that became too old closes with its reply', async () => {
