@@ -217,20 +217,18 @@ end
 local answer, leases, states = { plan.more and 1 or 0, gone, news, served, now }, {}, {}
 local n, ends, _ = 5, {}
 for i = 1, fitting do
-  local entry, member, record, more = plan.deals[i], members[i], records[i], mores[i]
+  local entry, tid, record, more = plan.deals[i], tids[i], records[i], mores[i]
   local flags, due, version = struct.unpack('>BI6I7', record)
   local failures, strikes, dead_at, reason = 0, 0, 0, 0
   if more then _, failures, strikes, _, _, _, dead_at, reason = struct.unpack('>BI2BI7I4I6I6B', more) end
   local token = draw()
-  local lease_ms = instance == 0 and own_lease(job_of(entry.no, tids[i], record)) or tonumber(ARGV[place_of(entry.name) + 2])
+  local lease_ms = instance == 0 and own_lease(job_of(entry.no, tid, record)) or tonumber(ARGV[place_of(entry.name) + 2])
   if not ends[lease_ms] then ends[lease_ms] = digits(now + lease_ms) end
   leases[2 * i - 1] = ends[lease_ms]
-  -- As lease_of: its end removes that member, also where this one names another priority than its set.
-  leases[2 * i] = struct.pack('>I7I4I6I6I7I3Bc0', token, instance, incarnation, due, version, entry.no,
-    entry.prio * 2 + member:byte(8) % 2, member:sub(9))
+  leases[2 * i] = lease_text(token, instance, incarnation, due, version, entry.no, entry.prio, tid)
   states[2 * i - 1] = fields[i]
-  states[2 * i] = struct.pack('>BI2BI7I4I6I6B', 2, failures, strikes, token, instance, incarnation, dead_at, reason)
-  answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = entry.name, tids[i], token, states[2 * i]
+  states[2 * i] = more_text(2, failures, strikes, token, instance, incarnation, dead_at, reason)
+  answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = entry.name, tid, token, states[2 * i]
   answer[n + 5], answer[n + 6] = record, flags % 64 >= 32 and call('HGET', P .. ':b', fields[i]) or ''
   n = n + 6
 end

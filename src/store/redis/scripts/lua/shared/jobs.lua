@@ -101,9 +101,8 @@ local function record_text(flags, due, version, origin, accepted, tail)
   return struct.pack('>BI6I7I7I6c0', flags + 64, due, version, origin, accepted, tail)
 end
 
-local function more_of(job)
-  return struct.pack('>BI2BI7I4I6I6B', job.state, job.failures, job.strikes, job.token or 0, job.instance or 0,
-    job.incarnation or 0, job.dead_at or 0, job.reason or 0)
+local function more_text(state, failures, strikes, token, instance, incarnation, dead_at, reason)
+  return struct.pack('>BI2BI7I4I6I6B', state, failures, strikes, token, instance, incarnation, dead_at, reason)
 end
 
 local function write_record(job)
@@ -114,7 +113,8 @@ end
 -- Writes the state record, or removes it: most jobs never need one.
 local function write_more(job)
   if job.state ~= 0 or job.failures > 0 or job.strikes > 0 then
-    call('HSET', P .. ':m', field_of(job.no, job.tid), more_of(job))
+    call('HSET', P .. ':m', field_of(job.no, job.tid), more_text(job.state, job.failures, job.strikes, job.token or 0,
+      job.instance or 0, job.incarnation or 0, job.dead_at or 0, job.reason or 0))
     job.had_more = true
   elseif job.had_more then
     call('HDEL', P .. ':m', field_of(job.no, job.tid))
@@ -158,10 +158,13 @@ local function lease_set(job) return job.instance == 0 and ':k' or ':l' end
 
 -- The member of a reserved job in such a set: sorts by token, and holds all that a lease needs without the
 -- record.
+local function lease_text(token, instance, incarnation, due, version, no, prio, tid)
+  return struct.pack('>I7I4I6I6I7I3Bc0', token, instance, incarnation, due, version, no, prio * 2 + tid:byte(1),
+    tid:sub(2))
+end
+
 local function lease_of(job)
-  local tid = job.tid
-  return struct.pack('>I7I4I6I6I7I3Bc0', job.token, job.instance, job.incarnation, job.due, job.version, job.no,
-    job.prio * 2 + tid:byte(1), tid:sub(2))
+  return lease_text(job.token, job.instance, job.incarnation, job.due, job.version, job.no, job.prio, job.tid)
 end
 
 local function is_lease(member) return #member >= 35 and member:byte(34) < 6 end
