@@ -83,16 +83,3 @@ export async function startHelper(script: string, ...args: string[]): Promise<He
     },
   };
 }
-
-/** Rejects when `work` takes longer than `seconds`. */
-export async function within<T>(seconds: number, what: string, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what}: not done after ${seconds} s`)), seconds * 1000);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

@@ -1,13 +1,14 @@
 // Measures the delivery of due jobs to a local sink, beside a bare undici loop with the same headers and
 // body, and beside BullMQ. The sink notes the times; the benchmark does not ask it meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { within } from '../../../src/runtime/timeout.ts';
 import { type Bench, beforeColumn, type Round } from '../bench.ts';
 import { type BenchDaemon, startDaemon } from '../dq.ts';
 import { cpuValues, type Table } from '../figures.ts';
 import { bareCalls, pushBatches } from '../generators.ts';
 import { type Peers, startBullmq } from '../peers.ts';
 import type { Measured, Reading } from '../processes.ts';
-import { type Sink, startSink, within } from '../servers.ts';
+import { type Sink, startSink } from '../servers.ts';
 
 const defaultJobs = 60_000;
 /** The compiler and the heaps of fresh processes settle during this share of the jobs. */
@@ -98,10 +99,10 @@ async function timed(
     return { ms: (await done) - from, ...meter() };
   });
   const begun = begin();
-  const { ms, cpu } = await within(
-    secondsMax,
-    'delivery',
-    Promise.all([reading, begun]).then(([of]) => of),
+  const [{ ms, cpu }] = await within(
+    secondsMax * 1000,
+    Promise.all([reading, begun]),
+    () => new Error(`delivery: jobs are missing after ${secondsMax} s`),
   );
   return { rate: ((jobs - skip) * 1000) / ms, ...cpuValues(cpu, jobs - skip) };
 }

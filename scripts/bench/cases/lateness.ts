@@ -1,11 +1,12 @@
 // Measures how late jobs arrive that are pushed one by one at a fixed rate: at 50 a second, where a job waits
 // for nothing but wake-ups and syncs, and at 2,000 a second, where pushes and deliveries share the processes.
+import { within } from '../../../src/runtime/timeout.ts';
 import type { Bench, Round } from '../bench.ts';
 import { type BenchDaemon, startDaemon } from '../dq.ts';
 import { cpuValues, percentile } from '../figures.ts';
 import { pacedPushes } from '../generators.ts';
 import { measureSync } from '../machine.ts';
-import { type Sink, startSink, within } from '../servers.ts';
+import { type Sink, startSink } from '../servers.ts';
 
 const rates = [50, 2_000] as const;
 const warmUpSeconds = 2;
@@ -51,7 +52,7 @@ export async function latenessOf(
   const { done } = await sink.expect(0, jobs);
   const meter = round.meter(await dq.measured());
   await pacedPushes(`${dq.url}/v1/topics/${topic}/jobs?delay=1s`, perSecond, jobs);
-  await within(30, 'lateness', done);
+  await within(30_000, done, () => new Error('lateness: jobs are missing after 30 s'));
   const { cpu } = meter();
   const all = (await sink.arrivals()).lateness;
   return { p50: percentile(all, 0.5), p99: percentile(all, 0.99), ...cpuValues(cpu, jobs) };

@@ -1,6 +1,7 @@
 // Measures the lateness of a topic with 50 jobs/s while many jobs of another topic become due within a
 // minute.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { orAfter } from '../../../src/runtime/timeout.ts';
 import type { Bench, Build, Round } from '../bench.ts';
 import { startDaemon } from '../dq.ts';
 import { cpuValues, percentile, type Table } from '../figures.ts';
@@ -44,11 +45,8 @@ async function besideStorm(round: Round, table: Table, build: Build, jobs: numbe
   await sleep(spareMs - 1_000);
   const meter = round.meter([...(await dq.measured()), { role: 'sink', pid: sink.pid }]);
   await pacedPushes(`${dq.url}/v1/topics/late/jobs?delay=1s`, perSecond, perSecond * stormSeconds);
-  const isLate = await Promise.race([
-    done.then(() => false),
-    sleep(stormSeconds * 1000, true, { ref: false }),
-  ]);
-  if (isLate) console.log(`  ${build.name}: jobs are missing a minute after the storm`);
+  if ((await orAfter(stormSeconds * 1000, done, null)) === null)
+    console.log(`  ${build.name}: jobs are missing a minute after the storm`);
   const { cpu } = meter();
   const { lateness } = await sink.arrivals('/late');
   const ofStorm = (await sink.arrivals('/storm')).lateness;
