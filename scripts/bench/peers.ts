@@ -1,14 +1,13 @@
 // Installs the peers into a temporary folder and starts them, each with its own Redis of dq's configuration.
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { freePorts } from '../services/free-port.ts';
 import { startRedis } from '../services/redis.ts';
+import { ServerProcess } from '../services/server-process.ts';
+import { makeDirectory } from '../services/temporary-root.ts';
 import type { Options } from './bench.ts';
 import { redisConfig } from './dq.ts';
 import type { Measured } from './processes.ts';
@@ -87,34 +86,25 @@ export async function startBullmq(folder: string, workers: number, sinkUrl = '')
 
 export async function startOuqiang(program: string): Promise<RunningPeer> {
   const redis = await startRedis({ config: redisConfig });
-  const folder = mkdtempSync(join(tmpdir(), 'dq-bench-ouqiang-'));
+  const directory = makeDirectory('ouqiang');
   const [port = 0] = await freePorts(1);
-  const config = join(folder, 'delay-queue.conf');
+  const url = `http://127.0.0.1:${port}`;
+  const config = join(directory, 'delay-queue.conf');
   writeFileSync(config, `bind_address = 127.0.0.1:${port}\nredis.host = 127.0.0.1:${redis.port}\n`);
-  // It logs each push; its log costs what dq's log costs, less the disk.
-  const child = spawn(program, ['-c', config], { stdio: 'ignore' });
-  const exited = once(child, 'exit');
-  for (const end = performance.now() + 10_000; !(await isOpen(port)); await sleep(20))
-    if (child.exitCode !== null || performance.now() > end) throw new Error('delay-queue does not serve');
+  const server = await ServerProcess.start({
+    // It logs each push; its log costs what dq's log costs, less the disk.
+    ...{ command: 'sh', args: ['-c', 'exec "$0" -c "$1" > /dev/null 2>&1', program, config] },
+    ...{ port, directory, isReady: async () => (await fetch(url)).status > 0 },
+  });
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     measured: [
-      { role: 'delay-queue', pid: child.pid ?? 0 },
+      { role: 'delay-queue', pid: server.pid },
       { role: 'redis-server', pid: redis.process.pid },
     ],
     async stop() {
-      child.kill('SIGKILL');
-      await exited;
+      await server.stop();
       await redis.stop();
-      rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-function isOpen(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
-    socket.once('connect', () => socket.destroy());
-  });
 }
