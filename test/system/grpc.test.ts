@@ -97,5 +97,7 @@ it.skipIf(isMissing)('kill -9 of a server: the client repeats its calls, and not
   }
   const { pushed, failures } = await load.stop();
   expect(failures).toEqual([]);
+  // The second server can die before the first has its successor, which serves gRPC before HTTP.
+  await until('HTTP is served', () => daemon.api('GET', '/livez'));
   expect((await storedIds(daemon)).sort()).toEqual([...pushed].sort());
 });
