@@ -173,4 +173,23 @@ describe('the keyboard alone', () => {
     await until('it is called again', () => calls.get('dead-3') === 2);
     expect(calls.get('dead-1')).toBe(1);
   });
+
+  it('a key acts on the selection that is shown, also before the next frame', async () => {
+    const page = await signIn();
+    await page.goto(`${url}/dead`);
+    await page.getByRole('link', { name: 'dead-1' }).first().waitFor();
+    await pressTo(page, 'j', /^dead-1$/);
+    const isShown = await page.evaluate(`(async () => {
+      const press = (key) =>
+        document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+      const isShown = () => document.querySelector('.pickbar') !== null;
+      press('x');
+      // No frame is drawn between microtasks.
+      for (let n = 0; n < 1_000 && !isShown(); n += 1) await null;
+      press('R');
+      return isShown();
+    })()`);
+    expect(isShown).toBe(true);
+    await until('it is called again', () => calls.get('dead-1') === 2);
+  });
 });

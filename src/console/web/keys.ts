@@ -70,12 +70,12 @@ export function bindKeys(): () => void {
       return;
     }
     if (!keysOn.value) return;
-    const wasG = performance.now() - gAt < afterGMs;
+    const wasG = event.timeStamp - gAt < afterGMs;
     gAt = -afterGMs;
     const screen = wasG ? screensByKey[event.key] : undefined;
     const act = screenKeys.get(event.key) ?? everyScreen[event.key];
     if (screen !== undefined) go(href(...screen));
-    else if (event.key === 'g') gAt = performance.now();
+    else if (event.key === 'g') gAt = event.timeStamp;
     else if (act !== undefined) act();
     else return;
     event.preventDefault();

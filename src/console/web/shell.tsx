@@ -3,7 +3,7 @@
 
 import { signal } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useLayoutEffect } from 'preact/hooks';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
 import {
@@ -139,7 +139,7 @@ const isShown = ({ section, scope }: NavEntry): boolean =>
 
 export function Shell() {
   const { value } = session;
-  useEffect(() => bindKeys(), []);
+  useLayoutEffect(() => bindKeys(), []);
   // While no token exists a session that has ended begins again without a sign-in.
   useEffect(() => {
     if (signedOut.value) void start();

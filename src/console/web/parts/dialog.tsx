@@ -45,6 +45,7 @@ function Dialog({ title, body, action, danger = false, keep, typed, input, run }
   const [value, setValue] = useState(input?.value ?? '');
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
+  // Not a layout effect: a menu that asks closes first, and its button is where Escape returns the focus.
   useEffect(() => element.current?.showModal(), []);
   const close = (): void => element.current?.close();
   const act = async (): Promise<void> => {

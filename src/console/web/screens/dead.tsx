@@ -1,7 +1,7 @@
 // Dead letters: running operations, groups by cause, and the list. A selection is requeued directly; all that
 // match, by an operation that goes on without the page.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
@@ -358,7 +358,7 @@ function Table({
     setAll(false);
     setPicked(new Set(keys));
   };
-  useEffect(() => pick([]), [JSON.stringify(filter)]);
+  useLayoutEffect(() => pick([]), [JSON.stringify(filter)]);
   const toggle = (job: DeadJson): void => {
     const keys = chosen.map(keyOf);
     const key = keyOf(job);
@@ -384,7 +384,9 @@ function Table({
     if (isAll) askPurge([filter], filter.topic, count);
     else askPurge(namedFilters(chosen), oneTopic, chosen.length);
   };
-  useEffect(() => {
+  // A layout effect: an effect runs after the next frame, and until then the keys would act on the rows that
+  // were selected before.
+  useLayoutEffect(() => {
     screenKeys.set('R', requeueChosen);
     screenKeys.set('r', changed);
     return () => {

@@ -2,7 +2,7 @@
 // jobs whose ids begin with it, topics, and the search of bodies. A query with keys (find-query.ts) leads to
 // its screen.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { get } from '../api/call.ts';
 import type { JobSummary, Page, TopicJson } from '../api/types.ts';
 import { type FindQuery, isSearchable, readQuery, screenOf, writeQuery } from '../find-query.ts';
@@ -37,7 +37,8 @@ export function FindBox() {
   const [text, setText] = useState(current);
   const [isOpen, setOpen] = useState(false);
   const [at, setAt] = useState(-1);
-  useEffect(() => setText(current), [current]);
+  // Before the next frame: an effect would remove what was typed in it.
+  useLayoutEffect(() => setText(current), [current]);
   const options = useOptions(isOpen ? text.trim() : '');
   const close = (): void => {
     setOpen(false);

@@ -1,6 +1,6 @@
 // Jobs: live, dead and ended jobs by topic, state, time, id, beginning of the id or part of the body.
 
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { daemonNow, may } from '../api/session.ts';
 import type { JobSummary, OperationFilter, OperationKind } from '../api/types.ts';
 import { isSearchable, readDue } from '../find-query.ts';
@@ -271,7 +271,7 @@ function Table({
     setAll(false);
     setPicked(new Set(keys));
   };
-  useEffect(() => pick([]), [JSON.stringify(filter)]);
+  useLayoutEffect(() => pick([]), [JSON.stringify(filter)]);
   const operates = may('operate');
   const canPick = (job: JobSummary): boolean => job.endedAt === undefined;
   const live = jobs.filter(canPick);
