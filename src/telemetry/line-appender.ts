@@ -43,8 +43,6 @@ export class LineAppender {
   #bytesToday: number | null = null;
   /** the day whose limit is reached */
   #fullDay = 0;
-  /** id of a file that ends with a part of a line of this process */
-  #tornFile: string | null = null;
   /** dropped lines that onRecovered has not reported yet */
   #missing = 0;
   #missingReason = '';
@@ -127,22 +125,17 @@ export class LineAppender {
   async #writeBatch(lines: readonly string[]): Promise<void> {
     try {
       const file = await this.#current();
-      const mend = this.#tornFile === file.id ? '\n' : '';
-      const bytes = this.#withinLimit(mend, lines);
+      const bytes = this.#withinLimit(file.mend, lines);
       if (bytes.length === 0) return;
       this.#bytesToday = (this.#bytesToday ?? 0) + bytes.length;
       await file.append(bytes);
-      this.#tornFile = null;
       // Reports dropped lines of a full day on the next day.
       if (this.#fullDay !== this.#day) this.#tellMissing();
     } catch (error) {
       this.#stale = true;
-      if (error instanceof AppendError) {
-        if (error.torn) this.#tornFile = this.#file?.id ?? null;
-        // A partly written line counts as dropped.
-        const unwritten = error.rest.toString('latin1').split('\n').length - 1;
-        this.#drop(Math.min(unwritten, lines.length), reasonOf(error.cause));
-      } else this.#drop(lines.length, reasonOf(error));
+      if (error instanceof AppendError)
+        this.#drop(Math.min(error.unwritten, lines.length), reasonOf(error.cause));
+      else this.#drop(lines.length, reasonOf(error));
     }
   }
 

@@ -18,44 +18,57 @@ export class LogFile {
   /** bytes in the file when it was opened */
   readonly sizeBefore: number;
   readonly #handle: FileHandle;
+  #isTorn: boolean;
 
-  private constructor(path: string, handle: FileHandle, id: string, sizeBefore: number) {
+  private constructor(
+    path: string,
+    handle: FileHandle,
+    found: { readonly id: string; readonly size: number; readonly isTorn: boolean },
+  ) {
     this.path = path;
     this.#handle = handle;
-    this.id = id;
-    this.sizeBefore = sizeBefore;
+    this.id = found.id;
+    this.sizeBefore = found.size;
+    this.#isTorn = found.isTorn;
+  }
+
+  /** What the next append begins with: a line feed if the file was opened with a part of a line at its end. A
+   *  full disk leaves one, and so does a process that was killed. */
+  get mend(): string {
+    return this.#isTorn ? '\n' : '';
   }
 
   /** Recreates a missing directory. */
   static async open(path: string): Promise<LogFile> {
     let handle: FileHandle;
     try {
-      handle = await open(path, 'a', fileMode);
+      handle = await open(path, 'a+', fileMode);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
       await mkdir(dirname(path), { recursive: true, mode: directoryMode });
-      handle = await open(path, 'a', fileMode);
+      handle = await open(path, 'a+', fileMode);
     }
     try {
       const stats = await handle.stat();
       // Keeps the mode of a file with lines, which an operator may have set, and of a device.
       if (stats.isFile() && stats.size === 0) await handle.chmod(fileMode);
-      return new LogFile(path, handle, `${stats.dev}:${stats.ino}`, stats.size);
+      const isTorn = stats.isFile() && stats.size > 0 && !(await endsLine(handle, stats.size));
+      return new LogFile(path, handle, { id: `${stats.dev}:${stats.ino}`, size: stats.size, isTorn });
     } catch (error) {
       await handle.close();
       throw error;
     }
   }
 
-  /** Resolves with the written bytes when all are written; else rejects with AppendError and the number of
-   *  written bytes. */
+  /** Resolves when all bytes are written. Otherwise rejects with AppendError; the file must be opened again. */
   async append(bytes: Buffer): Promise<void> {
     let done = 0;
     try {
       while (done < bytes.length) done += (await this.#handle.write(bytes, done)).bytesWritten;
     } catch (cause) {
-      throw new AppendError(cause, bytes.subarray(done), done > 0 && bytes[done - 1] !== newline);
+      throw new AppendError(cause, bytes, done);
     }
+    this.#isTorn = false;
   }
 
   /** true = the path leads to another file or to no file: rotated or removed. */
@@ -73,13 +86,20 @@ export class LogFile {
   }
 }
 
+async function endsLine(handle: FileHandle, size: number): Promise<boolean> {
+  const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+  return buffer[0] === newline;
+}
+
 export class AppendError extends Error {
-  readonly rest: Buffer;
-  /** the file ends in the middle of a line */
-  readonly torn: boolean;
-  constructor(cause: unknown, rest: Buffer, torn: boolean) {
+  /** lines that are not in the file, or only in part */
+  readonly unwritten: number;
+
+  constructor(cause: unknown, bytes: Buffer, done: number) {
     super('cannot write all lines to the log file', { cause });
-    this.rest = rest;
-    this.torn = torn;
+    const rest = bytes.subarray(done);
+    // The next append completes a line of which only the line feed is missing.
+    const isWhole = done > 0 && rest[0] === newline;
+    this.unwritten = rest.toString('latin1').split('\n').length - (isWhole ? 2 : 1);
   }
 }

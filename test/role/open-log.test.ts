@@ -4,6 +4,7 @@ import {
   closeSync,
   constants,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -356,6 +357,40 @@ describe('failing disk', () => {
     } finally {
       child.kill('SIGKILL');
     }
+  });
+
+  it('a line of which only the line feed is missing is not lost', async () => {
+    const script = resolve(import.meta.dirname, '../support/log-writer.ts');
+    const child = spawn(process.execPath, ['--import', 'tsx', script, directory], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let output = '';
+    child.stdout.on('data', (chunk) => {
+      output += String(chunk);
+    });
+    child.stdin.write('1\n');
+    await hasLines(pathOf('request'), 1);
+    const limit = 2 * statSync(pathOf('request')).size - 1;
+    execFileSync('prlimit', [`--fsize=${limit}:unlimited`, '--pid', String(child.pid)]);
+    child.stdin.write('2,3\n');
+    await until('the third line is counted as lost', () => output === '1 lost\n');
+    expect(statSync(pathOf('request')).size).toBe(limit);
+    execFileSync('prlimit', ['--fsize=unlimited', '--pid', String(child.pid)]);
+    child.stdin.end('4\n');
+    await until('the writer ended', () => output.includes('at the end'));
+    expect(linesOf(pathOf('request')).map(({ n }) => n)).toEqual([1, 2, 4]);
+    expect(output).toBe('1 lost\n1 lost at the end\n');
+  });
+
+  it('what a killed process left of a line damages no line of the next process', async () => {
+    mkdirSync(directory);
+    writeFileSync(pathOf('request'), '{"n":0}\n{"n":');
+    open().request({ n: 1 });
+    const lines = () => readFileSync(pathOf('request'), 'utf8').split('\n');
+    await until('the line is written', () => lines().length === 4);
+    expect(lines().slice(0, 2)).toEqual(['{"n":0}', '{"n":']);
+    expect(JSON.parse(lines()[2] ?? '')).toMatchObject({ n: 1 });
   });
 
   it('counts lost notices too', async () => {
