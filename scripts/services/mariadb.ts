@@ -1,7 +1,7 @@
 // Starts a MariaDB server: mariadbd on a free port with a copy of a prepared data directory, because
 // preparing one takes seconds.
 
-import { access } from 'node:fs/promises';
+import { access, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findProgram } from './binaries.ts';
 import { tryPorts } from './free-port.ts';
@@ -75,7 +75,9 @@ export function startMariadb({ args = [], templateIn }: MariadbOptions = {}): Pr
   return tryPorts(1, async ([port = 0]) => {
     const directory = makeDirectory('mariadb');
     const data = join(directory, 'data');
+    const temporary = join(directory, 'tmp');
     try {
+      await mkdir(temporary);
       await runTool('cp', ['-a', '--sparse=always', await prepareTemplate(templateIn ?? directory), data]);
     } catch (error) {
       await removeDirectory(directory);
@@ -88,6 +90,8 @@ export function startMariadb({ args = [], templateIn }: MariadbOptions = {}): Pr
         ...asRoot(),
         ...small,
         `--datadir=${data}`,
+        // A start removes all temporary tables in its directory, and a server that misses one crashes.
+        `--tmpdir=${temporary}`,
         '--bind-address=127.0.0.1',
         `--port=${port}`,
         // Relative to the data directory: mariadbd rejects a path of more than 107 bytes.

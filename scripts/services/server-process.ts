@@ -31,6 +31,7 @@ export class ServerProcess {
   #child: ChildProcess | null = null;
   #exited: Promise<unknown> = Promise.resolve();
   #output = '';
+  #hasServed = false;
   #isRemoved = false;
 
   private constructor(spec: ServerSpec) {
@@ -87,12 +88,18 @@ export class ServerProcess {
     child.stdout.on('data', collect);
     child.stderr.on('data', collect);
     this.#child = child;
+    this.#hasServed = false;
     this.#exited = new Promise<void>((resolve) => {
       child.once('error', (error) => {
         this.#output += String(error);
         resolve();
       });
-      child.once('exit', () => resolve());
+      child.once('exit', (code, signal) => {
+        // Otherwise a test only sees that connections are refused.
+        if (this.#hasServed && !child.killed)
+          process.stderr.write(`${command} ended by itself (${signal ?? code}): ${this.#output}\n`);
+        resolve();
+      });
     });
     if (awaitReady) await this.awaitReady();
   }
@@ -100,7 +107,10 @@ export class ServerProcess {
   async awaitReady(): Promise<void> {
     const start = performance.now();
     for (;;) {
-      if (await this.#spec.isReady().catch(() => false)) return;
+      if (await this.#spec.isReady().catch(() => false)) {
+        this.#hasServed = true;
+        return;
+      }
       if (!this.isRunning || this.#child?.pid === undefined)
         throw new Error(`${this.#spec.command} ended: ${this.#output}`);
       const passedMs = performance.now() - start;
