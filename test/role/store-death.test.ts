@@ -33,6 +33,10 @@ async function startOwner(): Promise<OwnerProcess> {
   return owner;
 }
 
+/** Options of a client that waits for the next owner: its process starts from sources, which takes many seconds
+ *  on a busy machine. */
+const patient = { awayMs: 60_000, callMs: 60_000 };
+
 async function connected(more: Partial<LinkOptions> = {}): Promise<StoreConnection> {
   const { socketPath } = ownerPaths(directory.path);
   const client = connectStore({ socketPath, title: 'test', log: silentLog, ...more });
@@ -118,7 +122,7 @@ describe('an owner killed under load', () => {
 describe('a call', () => {
   it('unwritten: waits for the next owner', async () => {
     const first = await startOwner();
-    const client = await connected();
+    const client = await connected(patient);
     await first.kill();
     await until('the loss to be noticed', () => !client.connected);
     const pushed = client.store.jobs.push([jobOf('1')]);
@@ -182,7 +186,7 @@ describe('a call', () => {
 
   it('above the limit of pending calls: is rejected as not stored', async () => {
     const owner = await startOwner();
-    const client = await connected();
+    const client = await connected(patient);
     owner.signal('SIGSTOP');
     const body = Buffer.alloc(1_000_000);
     const pushes = Array.from({ length: 80 }, (_, n) => client.store.jobs.push([jobOf(String(n), { body })]));
@@ -213,7 +217,7 @@ describe('a client', () => {
 
   it('reconnect: checks once, then receives hints again', async () => {
     const first = await startOwner();
-    const client = await connected();
+    const client = await connected(patient);
     const hints: Hint['kind'][] = [];
     client.store.jobs.onHint((hint) => hints.push(hint.kind));
     await first.kill();
@@ -252,7 +256,7 @@ describe('an I/O error', () => {
 describe('a handover', () => {
   it('under load: loses no call, repeats none, leaves none unknown', async () => {
     let owner = await startOwner();
-    const client = await connected();
+    const client = await connected(patient);
     const outcomes: string[] = [];
     let stop = false;
     let pushes = 0;
