@@ -3,7 +3,7 @@
 
 import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -12,6 +12,9 @@ import { addTopic, forAll, groupBy, jobsLeft, numbers, resumeTopic } from '../su
 import { runDq } from '../support/run-dq.ts';
 import { type Arrival, ok, type Sink, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
+
+// Above the sum of the waits.
+vi.setConfig({ testTimeout: 300_000 });
 
 const mebibyte = 1024 * 1024;
 const body = Buffer.alloc(300, 97);
@@ -132,7 +135,6 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
       expect(await daemon.stop()).toBe(0);
       expectWhole(daemon);
     },
-    90_000,
   );
 
   it('killed processes restart and their jobs continue', async () => {

@@ -32,12 +32,15 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
     mysql = await owned('file', mariadb());
   });
 
-  /** While a bucket heals, dq does not say that a job is absent. */
-  async function answersWhileHealing({ daemons, load, cancelled }: World): Promise<void> {
+  /** While a bucket heals, dq does not say that a job is absent. `before`: acknowledged before the loss. */
+  async function answersWhileHealing(
+    { daemons, cancelled }: World,
+    before: ReadonlySet<string>,
+  ): Promise<void> {
     const [daemon] = daemons as [Daemon];
     const api = (method: string, path: string) =>
       daemon.api(method, `/v1/topics/t/jobs${path}`, path.startsWith('?') ? {} : undefined);
-    const lost = [...load.acknowledged].slice(-80, -60).filter((id) => !cancelled.has(id));
+    const lost = [...before].slice(-80, -60).filter((id) => !cancelled.has(id));
     const [read = '', moved = '', kept = '', removed = ''] = lost;
     await until('a lost job is not called absent', async () => {
       const { status, body } = await api('GET', `/${read}`);
@@ -232,8 +235,9 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
       await mysql.process.kill();
       const then = load.acknowledged.size;
       await until('pushes go on', () => load.acknowledged.size >= then + jobs / 6, 60_000);
+      const before = new Set(load.acknowledged);
       await redis.ask('FLUSHALL');
-      await answersWhileHealing(world);
+      await answersWhileHealing(world, before);
       await until('and go on', () => load.acknowledged.size >= then + jobs / 4, 60_000);
       await mysql.process.start();
     }));

@@ -35,12 +35,12 @@ it.skipIf((await lacks('redis')) || (await lacks('mysql')))(
     const rejected = await until('the spool is full', async () => {
       const id = `filler-${accepted.length}`;
       const reply = await push(id);
-      if (reply.status !== 201) return reply;
-      accepted.push(id);
+      if (JSON.stringify(reply.body).includes('spool_full')) return reply;
+      // Unknown, when the disk takes longer than a call may: the next round repeats it.
+      if (reply.status < 300) accepted.push(id);
       return null;
     });
     expect(rejected).toMatchObject({ status: 503, body: { code: 'not_stored' } });
-    expect(JSON.stringify(rejected.body)).toContain('spool_full');
     expect(await daemon.api('GET', '/readyz')).toMatchObject({
       status: 503,
       body: { detail: expect.stringContaining('journal: the spool is full') },

@@ -1,6 +1,6 @@
 // kill -9 of every process under load: acknowledged jobs are delivered; only jobs in flight at the kill
 // arrive twice.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { isAlive, startDaemon } from '../support/daemon.ts';
 import {
@@ -15,6 +15,9 @@ import {
 } from '../support/producing.ts';
 import { type Arrival, ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
+
+// Above the sum of the waits.
+vi.setConfig({ testTimeout: 300_000 });
 
 const idOf = (arrival: Arrival) => arrival.id;
 
@@ -89,7 +92,6 @@ describe('one daemon', async () => {
       await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 100);
       expect(daemon.child.exitCode).toBeNull();
     },
-    90_000,
   );
 });
 

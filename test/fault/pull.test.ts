@@ -2,13 +2,16 @@
 // acknowledged push is acked exactly once, or dead.
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { createTopic, forAll, numbers } from '../support/producing.ts';
 import { expectWhole } from '../support/redis-trouble.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
+
+// Above the sum of the waits.
+vi.setConfig({ testTimeout: 300_000 });
 
 const jobs = 200;
 const consumers = 20;

@@ -38,13 +38,14 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
       ['replaced', 'replace', { status: 200, body: { replaced: true } }],
     ] as const) {
       proxy.loseAnswers('push', 1);
-      const query = { id, mode, delay: 3_000 };
+      const query = { id, mode, delay: 3_600_000 };
       expect(await daemon.push('t', '1', query)).toMatchObject({
         status: 503,
         body: { code: 'unknown', id },
       });
       await untilReady(daemon);
       expect(await daemon.push('t', '1', query)).toMatchObject(repeated);
+      expect(await daemon.api('POST', `/v1/topics/t/jobs/${id}/run`)).toMatchObject({ status: 200 });
     }
     await untilEmptyAndWhole(daemon);
     expect([arrived('kept').length, arrived('replaced').length]).toEqual([1, 1]);

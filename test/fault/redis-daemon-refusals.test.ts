@@ -4,16 +4,19 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
-import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
+import { addTopic, forAll, jobsLeft, numbers, pauseTopic, resumeTopic } from '../support/producing.ts';
 import { metricOf, rejectedIds, untilEmptyAndWhole, untilReady } from '../support/redis-trouble.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
+
+// Above the sum of the waits.
+vi.setConfig({ testTimeout: 300_000 });
 
 /** A separate connection, for commands that would block redis-cli. */
 function connected(server: RedisServer): Redis {
@@ -134,6 +137,8 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     });
     const daemon = await startDaemon({ args: ['--redis', server.url], config: { retry: { unit: '100ms' } } });
     await addTopic(daemon, 't', sink.url);
+    // No job may end while the test fills the server.
+    await pauseTopic(daemon, 't');
     const body = JSON.stringify('x'.repeat(20_000));
     const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
     await server.ask('CONFIG', 'SET', 'maxmemory', String(used + 4 * 2 ** 20));
@@ -143,7 +148,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     const stored: string[] = [];
     let rejected = 0;
     await forAll(numbers(300), async (n) => {
-      const reply = await daemon.push('t', body, { id: `${n}`, delay: 5_000 });
+      const reply = await daemon.push('t', body, { id: `${n}` });
       if (reply.status === 201) stored.push(`${n}`);
       else {
         expect(reply).toMatchObject({ status: 503, body: { code: 'not_stored' } });
@@ -153,6 +158,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     expect(Math.min(stored.length, rejected)).toBeGreaterThan(20);
     for (const id of cancelled)
       expect(await daemon.api('DELETE', `/v1/topics/t/jobs/${id}`)).toMatchObject({ status: 200 });
+    await resumeTopic(daemon, 't');
     await until(
       'pushes are stored again',
       async () => (await daemon.push('t', body, { id: 'again' })).status === 201,
@@ -167,8 +173,8 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
   });
 
   it('a loading Redis is not ready until it has loaded', async () => {
-    // Each key takes 300 ms; meanwhile the server sends replies.
-    const slow = ['key-load-delay 300000', 'loading-process-events-interval-bytes 1024'];
+    // Each key takes 300 ms; after each KiB the server sends replies.
+    const slow = ['key-load-delay 300000', 'loading-process-events-interval-bytes 1024', 'rdbcompression no'];
     const server = await owned('test', startRedis({ config: slow }));
     const sink = await startSink(ok);
     const daemon = await startDaemon({ args: ['--redis', server.url] });
@@ -176,6 +182,9 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     await forAll(numbers(200), async (n) => {
       expect((await daemon.push('t', '1', { id: `${n}`, delay: 3_600_000 })).status).toBe(201);
     });
+    // A minute of loading, in a database that dq does not use.
+    const fill = "redis.call('SELECT', 1) for n = 1, 200 do redis.call('SET', n, string.rep('x', 1100)) end";
+    await server.ask('EVAL', fill, '0');
     await server.ask('SAVE');
     await server.process.kill();
     await server.process.start(false);
@@ -186,6 +195,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     const codes = await refusals(daemon, 'loading');
     expect(new Set(codes)).toEqual(new Set(['not_stored']));
     expect((await daemon.api('GET', '/readyz')).status).toBe(503);
+    await server.ask('CONFIG', 'SET', 'key-load-delay', '0');
     await server.process.awaitReady();
     const loadedAt = performance.now();
     await untilReady(daemon);

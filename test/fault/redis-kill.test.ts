@@ -1,11 +1,14 @@
 // kill -9 of dq's processes and of Redis under load: acknowledged jobs are delivered, rejected ones never.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic, jobsLeft, startPushing } from '../support/producing.ts';
 import { lacks, owned } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
+
+// Above the sum of the waits.
+vi.setConfig({ testTimeout: 300_000 });
 
 describe.skipIf(await lacks('redis'))('jobs in Redis', () => {
   it('no acknowledged job is lost when each process and Redis is killed in turn', async () => {

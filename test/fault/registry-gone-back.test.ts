@@ -45,10 +45,12 @@ describe.skipIf(isMissing)('a registry with an older shard list', async () => {
     return { daemon, sink, ids, args };
   };
   const restore = async () => {
-    for (const table of tables)
-      await database.run(
-        `DELETE FROM ${name}.${table}; INSERT INTO ${name}.${table} SELECT * FROM ${name}_backup.${table}`,
-      );
+    const steps = tables.map(
+      (table) =>
+        `DELETE FROM ${name}.${table}; INSERT INTO ${name}.${table} SELECT * FROM ${name}_backup.${table};`,
+    );
+    // A running daemon must not see a part of it.
+    await database.run(`START TRANSACTION; ${steps.join(' ')} COMMIT`);
   };
   const push = (daemon: Daemon, ids: readonly string[], expected: readonly number[] = [201]) =>
     forAll(ids, async (id) => {

@@ -254,6 +254,8 @@ async function endTree(child: ChildProcess, exited: Promise<unknown>, dataDir: s
     child.kill('SIGKILL');
     await exited;
   }
+  // Also one that the master has started meanwhile.
+  workers.push(...recordedWorkers(dataDir));
   for (const worker of workers) {
     try {
       process.kill(worker, 'SIGKILL');
