@@ -1,7 +1,7 @@
 // The suite on a Cluster in one bucket, and its smoke cases on a Sentinel group. For a Cluster also: buckets
 // on several nodes, distinct numbers among them, nodes that fail and return.
 
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import { type RedisCluster, startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { type SentinelGroup, startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
@@ -16,13 +16,13 @@ import { cases } from './exercise.ts';
 import { smokeCases } from './smoke.ts';
 import { jobOf, request, Trial } from './trial.ts';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 const missing = await lacks('redis');
 
 describe.skipIf(missing)('sentinel', () => {
   let group: SentinelGroup;
   beforeAll(async () => {
-    group = await startSentinelGroup();
+    // No test here needs a failover, and a master of a busy machine is silent for seconds.
+    group = await startSentinelGroup({ downAfterMs: 60_000 });
   });
   afterAll(() => group.stop());
   for (const each of smokeCases)
@@ -86,7 +86,8 @@ describe.skipIf(missing)('sentinel', () => {
 describe.skipIf(missing)('cluster', () => {
   let cluster: RedisCluster;
   beforeAll(async () => {
-    cluster = await startRedisCluster();
+    // The same.
+    cluster = await startRedisCluster({ nodeTimeoutMs: 60_000 });
   });
   afterAll(() => cluster.stop());
   // Hints travel between nodes: late, in any order, or not at all. The poll ceiling covers that.

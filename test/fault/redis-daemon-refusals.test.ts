@@ -261,10 +261,11 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     }
     expect(load.failures).toEqual([]);
     const calm = load.acknowledged.size;
-    for (let n = 0; n < 40; n += 1) {
-      const at = performance.now() + 100;
+    // On a busy machine a new connection takes longer to serve its first call.
+    for (let n = 0; n < 40 || load.acknowledged.size === calm; n += 1) {
+      const at = performance.now() + 100 + 20 * Math.max(0, n - 40);
       await raw.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-      await until('100 ms have passed', () => performance.now() >= at, 1_000, 5);
+      await until('the next cut', () => performance.now() >= at, 30_000, 5);
     }
     const during = load.acknowledged.size - calm;
     const after = load.acknowledged.size;

@@ -24,6 +24,8 @@ import { defaultConfig, ids, type Rig, startRig } from './rig.ts';
 
 const mq = (to: string, key: string | null = null, more: Partial<TopicDraft> = {}): Partial<TopicDraft> => ({
   ...{ delivery: 'mq', target: { broker: 'main', to, key } satisfies Target },
+  // A busy broker confirms late, and a repeated attempt would be one more.
+  timeoutMs: 30_000,
   ...more,
 });
 

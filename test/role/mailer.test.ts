@@ -198,7 +198,7 @@ describe('mailer with hooks', () => {
     await rig.topic('t', 'http://127.0.0.1:9/', { alertHooks: ['chat'] });
     await startMailer(rig, null, { 'alerts.hooks': [hook(sink, 'chat')] });
     await die(rig.store, 't', ['j1']);
-    await until('a second request', () => sink.arrivals.length === 2);
+    await until('a second request', () => sink.arrivals.length >= 2);
     expect(await states(rig.store)).toEqual([expect.stringMatching(/^j1 (owed|claimed)$/)]);
     sink.answer(ok);
     await until('all sent', () => allSent(rig.store));
@@ -217,7 +217,8 @@ describe('mailer with mail, a webhook and the robots of four chats', () => {
     const rig = await startRig();
     const [smtp, robots] = [await startSmtpSink(), await startRobots()];
     await rig.topic('t', 'http://127.0.0.1:9/', everyone);
-    await startMailerAlone(rig, smtp, { window: 1_000 }, { 'alerts.hooks': robots.hooks });
+    // All of the second message must have died before it is sent.
+    await startMailerAlone(rig, smtp, { window: 4_000 }, { 'alerts.hooks': robots.hooks });
     await die(rig.store, 't', ['first']);
     await until('one message each', () => counts(robots, smtp).every((count) => count === 1));
     const hostile = ['"'.repeat(2_000), '<!channel> & \\'.repeat(100), '失'.repeat(1_000), '\n\u0000'];

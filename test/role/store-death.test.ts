@@ -149,7 +149,7 @@ describe('a call', () => {
 
   it('written: is unknown if a repeat may harm, otherwise repeated', async () => {
     const first = await startOwner();
-    const client = await connected();
+    const client = await connected(patient);
     await client.store.jobs.push([jobOf('1'), jobOf('2')]);
     const [one, two] = (await client.store.jobs.reserve(0, request(2))).jobs;
     if (one === undefined || two === undefined) throw new Error('not reserved');

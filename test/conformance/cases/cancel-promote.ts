@@ -95,7 +95,7 @@ export const promoteCases: readonly Case[] = [
 
   fact('promote: moves the earliest first, equal ones by version; 0 = more are due', async (trial) => {
     // In one call, so that the last is stored before the first is due, however busy the disk is.
-    const instant = Date.now() + 200;
+    const instant = Date.now() + 1_000;
     const pushed = [
       ['c', instant + 2],
       ['b1', instant + 1],
@@ -114,7 +114,7 @@ export const promoteCases: readonly Case[] = [
   }),
 
   fact('promote: orders several topics by due time, turns by their first jobs', async (trial) => {
-    const instant = Date.now() + 300;
+    const instant = Date.now() + 1_000;
     // By time: many of one topic first, then alternating, then some of one topic between two of another.
     const topics = [...'ddddddddd', ...'abcabcbacd', ...'eabceeeabce', ...'fgggf'];
     const pushed = topics.map((topic, n) => jobOf(`${n}`, { topic, when: { at: instant + n } }));

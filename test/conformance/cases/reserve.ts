@@ -169,7 +169,7 @@ export const reserveCases: readonly Case[] = [
 
   fact('reserve: takes the earliest due of a topic first, equal ones by version', async (trial) => {
     // In one call, so that the last is stored before the first is due, however busy the disk is.
-    const instant = Date.now() + 200;
+    const instant = Date.now() + 1_000;
     const pushed = [
       ['late', instant + 5],
       ['z', instant],

@@ -90,7 +90,7 @@ export class PhpConnection {
     if (this.#isLast || this.#hasEnded) return;
     const since = this.#pausedAt ?? this.#events.unreadSince();
     this.#pausedAt = null;
-    const deadline = since + compatLimits.answerMs;
+    const deadline = since + (this.#times.answerMs ?? compatLimits.answerMs);
     let mistake: string | null = null;
     // Each frame has its own time.
     let isLater = false;
