@@ -449,6 +449,15 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     expect(await under.store.admin.health()).toMatchObject({ ok: true, warnings: [] });
   });
 
+  it('a pause of this process does not count as silence of the server', async () => {
+    const { trial } = await opened({ callMs: 2_000 });
+    const pushed = trial.jobs.push([jobOf('1')]);
+    // The call is sent, and its answer arrives while this process stands still.
+    await new Promise((resolve) => setImmediate(resolve));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_000);
+    expect(await pushed).toMatchObject([{ kind: 'stored' }]);
+  });
+
   it('frozen server: a push is unknown at its deadline; later calls work', async () => {
     const { server, trial } = await opened({ callMs: 2_000 });
     await trial.push('1');

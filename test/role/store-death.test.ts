@@ -61,11 +61,11 @@ const acks = (jobs: Awaited<ReturnType<StoreConnection['store']['jobs']['reserve
 
 it('a pause of the client, as of a suspended machine, does not count as silence of the owner', async () => {
   await startOwner();
-  const { store } = await connected({ callMs: 500 });
+  const { store } = await connected({ callMs: 2_000 });
   const pushed = store.jobs.push([jobOf('1')]);
   // The reply arrives while this process stands still.
   await new Promise((resolve) => setImmediate(resolve));
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_000);
   expect(await pushed).toMatchObject([{ kind: 'stored' }]);
 });
 

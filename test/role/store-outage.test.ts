@@ -128,7 +128,7 @@ describe('a store that is unavailable for longer than leases last', () => {
       const connect = async (title: string) => {
         const client = connectStore({
           ...ownerPaths(directory.path),
-          ...{ title, log: silentLog, awayMs: 500, callMs: 1_000 },
+          ...{ title, log: silentLog, awayMs: 500, callMs: 5_000 },
         });
         await client.start();
         onTestFinished(() => client.close());
@@ -157,7 +157,8 @@ describe('a store that is unavailable for longer than leases last', () => {
       });
       await rig.run(createUpkeep(rig.context({ store: { ...upkeeps, jobs: recovering } })));
       await rig.run(createNotifier(rig.context({ store: { ...store, jobs: settling }, config })));
-      await store.jobs.push(ids('j', 40).map((id) => jobOf(id)));
+      const pushed = await store.jobs.push(ids('j', 40).map((id) => jobOf(id)));
+      expect(pushed.filter(({ kind }) => kind !== 'stored')).toEqual([]);
       await until('all are being called', () => sink.open().length === 40);
       const leasesEndAt = Date.now() + timeoutMs + config['lease.margin'];
 

@@ -11,8 +11,9 @@ import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 const withoutRedis = await lacks('redis');
-/** With answers after 100 ms on average, about 20 callbacks are always open. */
-const perSecond = 200;
+/** With answers after 100 ms on average, about 10 callbacks are always open. Not more: this process is client and
+ *  receiver of two daemons. */
+const perSecond = 100;
 
 it('pushes and deliveries go on while the console or the master fails, on both stores', {
   timeout: 180_000,
@@ -40,7 +41,7 @@ async function failsUnderLoad(store: 'embedded store' | 'Redis'): Promise<void> 
       () => load.acknowledged.size >= pushed + count && receiver.arrivals.size >= arrived + count,
     );
   };
-  await until('callbacks are running', () => receiver.open() > 10);
+  await until('callbacks are running', () => receiver.open() > 5);
 
   // Killed, and another program takes its port.
   const url = await daemon.consoleUrl();

@@ -261,14 +261,20 @@ export class Shard {
   #within<T>(answer: Promise<T>, node: string): Promise<T> {
     return new Promise((resolve, reject) => {
       let isOverdue = false;
-      const timer = setTimeout(() => {
+      let turn: NodeJS.Immediate | undefined;
+      const end = (): void => {
         isOverdue = true;
         this.#countOverdue(node, 1);
         rereadSlots(this.#client);
         reject(new StoreError({ kind: 'unknown', code: 'redis_no_answer' }));
+      };
+      // If this process stood still, the answer may be in its socket, which is read before the immediate.
+      const timer = setTimeout(() => {
+        turn = setImmediate(end);
       }, this.#options.callMs ?? limits.redisCallMs);
       answer.then(resolve, reject).finally(() => {
         clearTimeout(timer);
+        clearImmediate(turn);
         // Answered late, or lost with its connection.
         if (isOverdue) this.#countOverdue(node, -1);
       });
