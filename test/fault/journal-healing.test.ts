@@ -273,10 +273,27 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     const both = await twoInstances();
     const promises = new Promises();
     for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
+    // The first healing stays in the middle until the second loss.
+    let lose = () => {};
+    const second = new Promise<void>((resolve) => {
+      lose = resolve;
+    });
+    for (const { under } of both) {
+      const { healing } = under.store;
+      if (healing === undefined) throw new Error('the store has no healing');
+      const { advance } = healing;
+      Object.assign(healing, {
+        advance: async (...given: Parameters<typeof advance>) => {
+          await second;
+          return advance(...given);
+        },
+      });
+    }
     await both[0].under.raw.flushall();
     for (const one of both) await promises.work(one);
     await until('a note', async () => (await both[0].under.raw.hget(meta, 'heal'))?.includes(' '));
     await both[1].under.raw.flushall();
+    lose();
     for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
     await both[0].restart();
     await promises.holds(both);

@@ -6,7 +6,7 @@ import { startRedis } from '../../scripts/services/redis.ts';
 import { limits } from '../../src/core/limits.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
-import { addTopic, forAll, numbers } from '../support/producing.ts';
+import { addTopic, forAll, numbers, pauseTopic, resumeTopic } from '../support/producing.ts';
 import {
   metricOf,
   rejectedIds,
@@ -33,10 +33,13 @@ const outageMs = 7_000;
 /** Their callbacks run from before the failure until during it. */
 const heldJobs = 20;
 
+/** They begin together: each is answered within 4 s. */
 async function holdCallbacks(daemon: Daemon, held: Sink): Promise<void> {
+  await pauseTopic(daemon, 'held');
   await forAll(numbers(heldJobs), async (n) => {
     expect(await daemon.push('held', '1', { id: `h${n}` })).toMatchObject({ status: 201 });
   });
+  await resumeTopic(daemon, 'held');
   await until('callbacks are running', () => held.open().length === heldJobs);
 }
 
