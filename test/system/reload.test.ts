@@ -197,7 +197,7 @@ describe('rejected reload', () => {
   });
 });
 
-describe('reload signals', () => {
+describe('reload signals', { timeout: 400_000 }, () => {
   it('50 in 5 s: one reload at a time, bounded, no job lost', async () => {
     const daemon = await startDaemon({ group: true });
     const receiver = await startReceiver();
@@ -233,7 +233,7 @@ describe('reload signals', () => {
           daemon.workers().length === usual.length
         );
       },
-      60_000,
+      120_000,
       100,
     );
     expect(daemon.log('error')).toEqual([]);
