@@ -14,7 +14,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
 import { checkNode, checkOpenFiles } from '../../src/doctor/machine.ts';
@@ -25,6 +25,9 @@ import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { dqWithClock } from '../support/shifted-clock.ts';
+
+// A test runs up to ten commands, each a process.
+vi.setConfig({ testTimeout: 300_000 });
 
 function temporary(): string {
   const directory = mkdtempSync(join(tmpdir(), 'dq-doctor-'));
