@@ -50,17 +50,18 @@ it('bench: reports its load and leaves no topic and no job, also after Ctrl-C', 
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );
-  const exited = once(child, 'exit');
+  // After `exit`, output can still arrive.
+  const closed = once(child, 'close');
   onTestFinished(async () => {
     child.kill('SIGKILL');
-    await exited;
+    await closed;
   });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   const before = daemon.log('request').length;
   await until('it pushes', () => daemon.log('request').length > before + 20);
   child.kill('SIGINT');
-  expect(await exited).toEqual([0, null]);
+  expect(await closed).toEqual([0, null]);
   expect(stdout).toMatch(/^push +\d\d/m);
   expect(await topicsOf(daemon)).toEqual([]);
   for (const wrong of [

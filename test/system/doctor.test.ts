@@ -14,7 +14,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
 import { checkNode, checkOpenFiles } from '../../src/doctor/machine.ts';
@@ -25,6 +25,9 @@ import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { dqWithClock } from '../support/shifted-clock.ts';
+
+// A test runs up to ten commands, each a process.
+vi.setConfig({ testTimeout: 300_000 });
 
 function temporary(): string {
   const directory = mkdtempSync(join(tmpdir(), 'dq-doctor-'));
@@ -242,14 +245,15 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('doctor with a
     const connection = await createConnection({ uri: mysql.url('mysql') });
     await connection.query('SET GLOBAL max_allowed_packet = 2097152');
     await connection.end();
+    // The reported difference lacks the time until the server runs the query. No warning below 500 ms.
     const dq = dqWithClock(900);
     const broken = await doctor(temporary(), { ...config, 'journal.spoolBytes': '1024gib' }, dq.launcher);
     const found = broken.findings.filter(({ check }) => check === 'journal');
     expect(found.map(({ state, about }) => [state, about])).toEqual([
       ['warning', expect.stringMatching(/the disk is full before the spool is/)],
       ['failed', expect.stringMatching(/max_allowed_packet of MySQL is 2097152: set it to at least 4194304/)],
-      ['warning', expect.stringMatching(/the clock of MySQL \S+ is [89]\d\d ms behind/)],
-      ['warning', expect.stringMatching(/the clock of Redis at \S+ is [89]\d\d ms behind/)],
+      ['warning', expect.stringMatching(/the clock of MySQL \S+ is [5-9]\d\d ms behind/)],
+      ['warning', expect.stringMatching(/the clock of Redis at \S+ is [5-9]\d\d ms behind/)],
     ]);
     expect(broken.code).toBe(1);
   });

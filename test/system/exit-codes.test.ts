@@ -87,7 +87,7 @@ async function expectEach(
   await Promise.all(cases.map(expectOne));
 }
 
-describe('exit codes', () => {
+describe('exit codes', { timeout: 300_000 }, () => {
   it('0, 1, 4, 5 with a daemon; 69 while it is silent; 75 for a new start', async () => {
     const daemon = await startDaemon();
     await addTopic(daemon, 't', 'http://127.0.0.1:9/');
@@ -104,7 +104,8 @@ describe('exit codes', () => {
       daemon,
     );
     process.kill(daemon.pid, 'SIGCONT');
-    expect(await askMaster(daemon.dataDir, { cmd: 'restart' }, 30_000)).toMatchObject({
+    // It checks the start in a new process, drains, and ends.
+    expect(await askMaster(daemon.dataDir, { cmd: 'restart' }, 120_000)).toMatchObject({
       exit: exitCodes.startAgain,
     });
     await until('it has ended', () => daemon.child.exitCode !== null);

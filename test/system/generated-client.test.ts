@@ -23,7 +23,8 @@ async function run(name: string, script: string, args: readonly string[], cwd: s
   return ran.stdout;
 }
 
-it('openapi: a generated client pushes, reads, and handles problems', async () => {
+// Four programs, of which two read the whole of TypeScript.
+it('openapi: a generated client pushes, reads, and handles problems', { timeout: 300_000 }, async () => {
   const daemon = await startDaemon();
   const { body } = await daemon.api('GET', '/openapi.json');
   // Below the packages, so that the imports of the program find them.

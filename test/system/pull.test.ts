@@ -15,8 +15,11 @@ const dq = await startDaemon({ scope: 'file' });
 const at = ['--data-dir', dq.dataDir];
 
 beforeAll(async () => {
-  for (const topic of ['report', 'work', 'slow', 'down'])
-    await dq.api('POST', '/v1/topics', { topic, delivery: 'pull', lease: '2s', backoff: ['1h'] });
+  const leases = { report: '1h', work: '1h', down: '1h', slow: '6s' }; // at half of it, a command extends
+  for (const [topic, lease] of Object.entries(leases)) {
+    const settings = { topic, delivery: 'pull', lease, backoff: ['1h'] };
+    expect((await dq.api('POST', '/v1/topics', settings)).status).toBe(201);
+  }
 });
 
 const pull = async (...args: string[]) => {
@@ -140,8 +143,13 @@ describe('dq pull --exec', () => {
     const codes = ['exit 0', 'exit 65', 'exit 7', 'kill -KILL $$'];
     for (const id of codes) await dq.push('work', `body of ${id}`, { id }, 'text/plain');
     const { child, texts, exited } = startPuller('work', command, '-c', '2');
-    await until('the last job has ended', () => texts.stderr.split('\n').length === 4);
-    for (const id of codes) expect(texts.stdout).toContain(`work ${id} 1 body of ${id}\n`);
+    const failures = ['exit 65: exit 65', 'exit 7: exit 7', 'kill -KILL $$: ended by SIGKILL'];
+    await until('the failures are printed', () =>
+      failures.every((failure) => texts.stderr.includes(`dq: work ${failure}, attempt 1\n`)),
+    );
+    await until('every command has run', () =>
+      codes.every((id) => texts.stdout.includes(`work ${id} 1 body of ${id}\n`)),
+    );
     await until('the first is done', async () => (await state('work', 'exit 0')) === 'done');
     await until('the second is dead', async () => (await state('work', 'exit 65')) === 'dead');
     for (const [id, detail] of [

@@ -32,6 +32,9 @@ async function works(daemon: Daemon, titles: readonly string[], what: string): P
 }
 
 const stopping = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
+/** For a running reload and a waiting one, or for one start, on a busy machine. */
+const reloadsMs = 120_000;
+const startMs = 90_000;
 /** A reload may replace every worker. */
 const reloading = ['SIGHUP', 'SIGUSR2'] as const;
 const harmless = ['SIGUSR1', 'SIGPIPE'] as const;
@@ -55,7 +58,7 @@ describe.each(stopping)('%s', (signal) => {
   );
 });
 
-describe('one daemon, in this order', async () => {
+describe('one daemon, in this order', { timeout: 300_000 }, async () => {
   // Each test leaves a whole daemon behind. The last ones write errors.
   const daemon = await startDaemon({ group: true, scope: 'file' });
   const titles = daemon.workers().map(({ title }) => title);
@@ -126,7 +129,11 @@ describe('one daemon, in this order', async () => {
 
   it('closed stdout and stderr end no process', async () => {
     // A reload of the test before may still run.
-    await until('one worker of each place is left', () => daemon.workers().length === titles.length);
+    await until(
+      'one worker of each place is left',
+      () => daemon.workers().length === titles.length,
+      reloadsMs,
+    );
     daemon.child.stdout?.destroy();
     daemon.child.stderr?.destroy();
     const timer = daemon.pidOf('dq-timer-0');
@@ -141,7 +148,7 @@ describe('one daemon, in this order', async () => {
   });
 });
 
-describe('signals to the process group during the start', () => {
+describe('signals to the process group during the start', { timeout: 400_000 }, () => {
   /** Starts a daemon in its own group; resolves when the master holds the data directory and no worker is
    *  ready. */
   async function begin(): Promise<{ child: ChildProcess; directory: string; pid: number }> {
@@ -158,7 +165,7 @@ describe('signals to the process group during the start', () => {
       await until('all are gone', () => !pids.some(isAlive));
       rmSync(directory, { recursive: true, force: true });
     });
-    await until('the first worker is forked', () => childrenOf(pid).length > 0, 10_000, 1);
+    await until('the first worker is forked', () => childrenOf(pid).length > 0, startMs, 1);
     return { child, directory, pid };
   }
 
@@ -176,16 +183,30 @@ describe('signals to the process group during the start', () => {
           sent += 1;
           return sent === 20;
         },
-        90_000,
+        startMs,
         90,
       );
-      await until('it is ready', () => existsSync(record));
+      const ended = () => child.exitCode !== null || child.signalCode !== null;
+      await until('it is ready, or has ended', () => existsSync(record) || ended(), startMs);
       expect([child.exitCode, child.signalCode]).toEqual([null, null]);
-      const dq = JSON.parse(readFileSync(record, 'utf8')) as { url: string; console: string };
+      // The console can be ready later than the servers; dq.json is written again then.
+      const dq = await until(
+        'the console is ready',
+        () => {
+          const read = JSON.parse(readFileSync(record, 'utf8')) as { url: string; console: string | null };
+          return read.console === null ? null : { url: read.url, console: read.console };
+        },
+        startMs,
+      );
       expect((await fetch(`${dq.url}/readyz`)).status).toBe(200);
-      const pids = [pid, ...childrenOf(pid).map((worker) => worker.pid)];
-      const ports = [dq.url, dq.console].map((url) => Number(new URL(url).port));
-      expect(new Set(portsOf(pids))).toEqual(new Set(ports));
+      const ports = [dq.url, dq.console].map((url) => new URL(url).port).sort();
+      // dq closes a debugger that Node opens late `debuggerCloseMs` after the process is ready.
+      await until('only dq listens', () => {
+        const pids = [pid, ...childrenOf(pid).map((worker) => worker.pid)];
+        const listening = [...new Set(portsOf(pids))].map(String).sort();
+        if (listening.join() !== ports.join()) throw new Error(`ports ${listening}, not ${ports}`);
+        return true;
+      });
     },
   );
 

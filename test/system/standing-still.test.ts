@@ -10,15 +10,18 @@ import { until } from '../support/until.ts';
 
 const stateOf = async (daemon: Daemon, id: string) =>
   (await daemon.api('GET', `/v1/topics/t/jobs/${id}`)).body.state as string | undefined;
-const callerTo = (daemon: Daemon, sink: Sink) =>
-  until('the caller is found', () => daemon.workers().find(({ pid }) => openSocketsTo(pid, sink.port)));
+const callerTo = (workers: ReturnType<Daemon['workers']>, sink: Sink) =>
+  until('the caller is found', () => workers.find(({ pid }) => openSocketsTo(pid, sink.port)));
 /** Log lines are written a moment after their event. */
 const logged = (daemon: Daemon, line: string) =>
   until(line, () => daemon.log('error').some(({ message }) => message === line));
 const another = (daemon: Daemon, title: string, pid: number) =>
   daemon.workers().some((worker) => worker.title === title && worker.pid !== pid);
 
-describe('a worker with a blocked main loop', () => {
+/** For the silence of 20 ticks, and for the start of a process after it, on a busy machine. */
+const replacedMs = 120_000;
+
+describe('a worker with a blocked main loop', { timeout: 400_000 }, () => {
   it('is killed with its reason and replaced; another worker delivers its job', async () => {
     const dq = alteredDq();
     const sink = await startSink(() => {});
@@ -28,13 +31,13 @@ describe('a worker with a blocked main loop', () => {
     await addTopic(daemon, 't', sink.url, { timeout: '60s' });
     await daemon.push('t', '{}', { id: 'a' });
     await until('the callback is running', () => sink.open().length === 1);
-    const { title, pid } = await callerTo(daemon, sink);
+    const { title, pid } = await callerTo(daemon.workers(), sink);
     dq.block(title);
     await until('both are blocked', () => dq.blocked(title) && dq.blocked('dq-upkeep'));
     sink.answer((arrival) => sink.finish(arrival));
-    await until('it is replaced', () => another(daemon, title, pid));
+    await until('it is replaced', () => another(daemon, title, pid), replacedMs);
     await logged(daemon, `${title} (pid ${pid}) was ended by SIGKILL: has sent nothing for 20 s`);
-    await until('upkeep is replaced', () => another(daemon, 'dq-upkeep', upkeep));
+    await until('upkeep is replaced', () => another(daemon, 'dq-upkeep', upkeep), replacedMs);
     await logged(daemon, `dq-upkeep (pid ${upkeep}) was ended by SIGKILL: has sent nothing for 20 s`);
     // The lease lasts another minute.
     await until('the job is called again', () => sink.arrivals.length === 2);
@@ -47,10 +50,13 @@ describe('a notifier stopped during a callback', () => {
   it('its lease expires, another delivers, and its late outcome changes nothing', async () => {
     const sink = await startSink(() => {});
     const daemon = await startDaemon({ config: { lease: { margin: '2100ms' } } });
-    await addTopic(daemon, 't', sink.url, { timeout: '5s' });
+    // Long enough to find the caller. Well below 20 s, after which the master kills a silent worker.
+    await addTopic(daemon, 't', sink.url, { timeout: '8s' });
+    // Before the callback, because it reads all of /proc.
+    const workers = daemon.workers();
     await daemon.push('t', '{}', { id: 'a' });
     await until('the callback is running', () => sink.open().length === 1);
-    const { pid } = await callerTo(daemon, sink);
+    const { pid } = await callerTo(workers, sink);
     process.kill(pid, 'SIGSTOP');
     sink.answer((arrival) => sink.finish(arrival));
     await until('another calls', () => sink.arrivals.length === 2);
