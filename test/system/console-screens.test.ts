@@ -2,7 +2,7 @@
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Page } from 'playwright-core';
+import type { Page, Response } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { openPage, startBrowser } from '../support/browser.ts';
@@ -218,6 +218,44 @@ describe('sign-in', () => {
     expect((await fetch(`${own.url}/v1/topics`)).status).toBe(401);
     const headers = { authorization: `Bearer ${token}` };
     expect((await fetch(`${own.url}/v1/topics`, { headers })).status).toBe(200);
+  });
+
+  it('keeps the first token on the page through replies 401 of polls before and after its sign-in', async () => {
+    const own = await startDaemon({ console: true });
+    const { page } = await openPage(browser, `${await own.consoleUrl()}/access`);
+    await page.getByRole('button', { name: 'Create token…' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('ops');
+    await shows(page, /This is the first token/);
+    const isRejected = (path: string) => (one: Response) => one.url().endsWith(path) && one.status() === 401;
+    let sendLate = (): void => {};
+    const late = new Promise<void>((resolve) => (sendLate = resolve));
+    // The token exists, and the page does not know it yet.
+    await page.route('**/v1/tokens', async (route) => {
+      if (route.request().method() !== 'POST') return await route.continue();
+      const response = await route.fetch();
+      await page.route('**/v1/sessions', async (poll) => {
+        const answer = await poll.fetch();
+        await late;
+        await poll.fulfill({ response: answer });
+      });
+      const early = page.waitForResponse(isRejected('/v1/summary'));
+      // Each poll of the page calls.
+      await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`);
+      await (await early).finished();
+      await page.evaluate(
+        'new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))',
+      );
+      await route.fulfill({ response });
+    });
+    await page.getByRole('button', { name: 'Create token', exact: true }).click();
+    await shows(page, /^dqk_/);
+    await page.getByRole('row').filter({ hasText: 'ops' }).first().waitFor();
+    const rejected = page.waitForResponse(isRejected('/v1/sessions'));
+    sendLate();
+    await rejected;
+    await page.unroute('**/v1/sessions');
+    await page.waitForResponse((one) => one.url().endsWith('/v1/sessions') && one.status() === 200);
+    expect(await page.locator('pre', { hasText: /^dqk_/ }).count()).toBe(1);
   });
 
   it('needs a token once one exists; the page shows no version before; signing out ends the session', async () => {
