@@ -20,6 +20,7 @@ import {
   JobLink,
   More,
   Pill,
+  useTyped,
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
@@ -131,15 +132,11 @@ export function TopicChanges({ topic }: { topic: string }) {
 
 function TextFilter({ name, value }: { name: 'actor' | 'topic'; value: string }) {
   const word = t(name === 'actor' ? 'audit_actor' : 'topic');
+  const typed = useTyped(value, (text) => setQuery({ [name]: text }));
   return (
     <label class={value === '' ? 'field' : 'field on'}>
       {word}
-      <input
-        value={value}
-        autocomplete="off"
-        placeholder={t('any')}
-        onChange={(event) => setQuery({ [name]: event.currentTarget.value.trim() })}
-      />
+      <input autocomplete="off" placeholder={t('any')} {...typed} />
     </label>
   );
 }
