@@ -20,7 +20,6 @@ import {
   JobLink,
   More,
   Pill,
-  useTyped,
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
@@ -132,11 +131,15 @@ export function TopicChanges({ topic }: { topic: string }) {
 
 function TextFilter({ name, value }: { name: 'actor' | 'topic'; value: string }) {
   const word = t(name === 'actor' ? 'audit_actor' : 'topic');
-  const typed = useTyped(value, (text) => setQuery({ [name]: text }));
   return (
     <label class={value === '' ? 'field' : 'field on'}>
       {word}
-      <input autocomplete="off" placeholder={t('any')} {...typed} />
+      <input
+        value={value}
+        autocomplete="off"
+        placeholder={t('any')}
+        onChange={(event) => setQuery({ [name]: event.currentTarget.value.trim() })}
+      />
     </label>
   );
 }
