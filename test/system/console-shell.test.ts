@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
-import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
+import { openPage, pressG, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 
 const why = await whyNotInstalled('browser');
@@ -33,8 +33,7 @@ describe('keys', () => {
     await page.getByRole('checkbox', { name: 'Use single keys' }).uncheck();
     await page.getByRole('button', { name: 'Close' }).click();
     await page.keyboard.press('j');
-    await page.keyboard.press('g');
-    await page.keyboard.press('t');
+    await pressG(page, 't');
     expect(new URL(page.url()).pathname).toBe('/jobs');
     // Enter is a key of the browser.
     await first.focus();
@@ -42,8 +41,7 @@ describe('keys', () => {
     await page.waitForURL(/\/(jobs|topics)\/order\.close/);
     await page.reload();
     await signedIn(page);
-    await page.keyboard.press('g');
-    await page.keyboard.press('t');
+    await pressG(page, 't');
     expect(new URL(page.url()).pathname).not.toBe('/topics');
   });
 
@@ -105,7 +103,6 @@ describe('filters', () => {
     ['topics', 'Search name, title or owner', '/v1/topics', 'search'],
     ['topics', 'Owner', '/v1/topics', 'owner'],
     ['jobs', 'ID begins with', '/v1/jobs', 'idPrefix'],
-    ['audit', 'Topic', '/v1/audit', 'topic'],
   ])('of %s keep what is typed in "%s" through a poll', async (screen, label, call, name) => {
     const { page } = await openPage(browser, `${url}/${screen}`);
     const field = page.locator('main').getByLabel(label, { exact: true });
