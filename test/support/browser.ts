@@ -49,6 +49,12 @@ export async function openPage(
   return { page, faults };
 }
 
+/** g and a letter. Both are sent at once: the page waits 1.5 s for the letter, and a key can take longer to
+ *  be acknowledged. */
+export async function pressG(page: Page, letter: string): Promise<void> {
+  await Promise.all([page.keyboard.press('g'), page.keyboard.press(letter)]);
+}
+
 export type AxeRules = 'all' | 'contrast' | 'all but contrast';
 
 const runOptions: Readonly<Record<AxeRules, object>> = {

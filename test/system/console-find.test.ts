@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
+import { until } from '../support/until.ts';
 
 const browser = await startBrowser();
 afterAll(() => browser.close());
@@ -12,7 +13,7 @@ const url = await daemon.consoleUrl();
 const hostile = '<img src=x onerror=alert(1)>';
 
 const jobs = [
-  ['vip.recall', 'vip-1', '{"order":88120}', '40s'],
+  ['vip.recall', 'vip-1', '{"order":88120}', '4m'],
   ['vip.recall', 'vip-2', '{"order":7}', '2h'],
   ['order.close', 'vip-1', '{"order":7}', '2d'],
   ['order.close', 'other', '{"note":"later 88120"}', '40d'],
@@ -62,6 +63,45 @@ it('the find box lists exact ids, ids that begin so, topics and the search of bo
   expect(await options(page).count()).toBe(0);
 });
 
+it('Enter opens the job of this id, also when the answer about beginnings is the first', async () => {
+  const { page } = await openPage(browser, url);
+  const answer = await holdAnswers(page, /\/v1\/jobs\?id=/);
+  await box(page).fill('other');
+  await options(page).filter({ hasText: 'order.close' }).waitFor();
+  const exact = page.waitForResponse(/\/v1\/jobs\?id=/);
+  answer();
+  await (await exact).finished();
+  await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
+  await box(page).press('Enter');
+  await page.waitForURL('**/jobs/order.close/other');
+});
+
+it('a chosen option stays chosen when other answers arrive', async () => {
+  const { page } = await openPage(browser, url);
+  const answer = await holdAnswers(page, /\/v1\/jobs\?/);
+  await box(page).fill('vip');
+  await options(page)
+    .filter({ hasText: /^vip\.recall$/ })
+    .waitFor();
+  await box(page).press('ArrowDown');
+  answer();
+  await options(page).filter({ hasText: 'vip-2' }).waitFor();
+  expect(await page.locator('[role=option][aria-selected=true]').allInnerTexts()).toEqual(['vip.recall']);
+  await box(page).press('Enter');
+  await page.waitForURL('**/topics/vip.recall');
+});
+
+/** Holds the answers to these calls until the returned function is called. */
+async function holdAnswers(page: Page, calls: RegExp): Promise<() => void> {
+  let answer = (): void => {};
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  await page.route(calls, async (route) => {
+    await held;
+    await route.continue();
+  });
+  return () => answer();
+}
+
 it('an id from outside appears as text in the list', async () => {
   const { page } = await openPage(browser, url);
   await box(page).fill(hostile.slice(0, 8));
@@ -74,13 +114,13 @@ it('a query of keys opens the jobs with its filters, and the box and the chips s
   await box(page).fill('topic:vip.recall id:vip-* due:..3h');
   await box(page).press('Enter');
   await page.waitForURL('**/jobs?**');
-  await expect.poll(() => rows(page).count()).toBe(2);
+  await until('both are listed', async () => (await rows(page).count()) === 2);
   expect(path(page)).toBe('/jobs?topic=vip.recall&idPrefix=vip-&due=..3h');
   expect(await box(page).inputValue()).toBe('topic:vip.recall due:..3h id:vip-*');
   expect(await page.getByLabel('ID begins with').inputValue()).toBe('vip-');
-  await page.getByLabel('Due', { exact: true }).fill('..1m');
+  await page.getByLabel('Due', { exact: true }).fill('..5m');
   await page.keyboard.press('Tab');
-  await expect.poll(() => rows(page).count()).toBe(1);
+  await until('one is listed', async () => (await rows(page).count()) === 1);
   await page.getByLabel('Due', { exact: true }).fill('soon');
   await page.keyboard.press('Tab');
   await page.getByText('Write a time such as').waitFor();
@@ -115,7 +155,7 @@ it('the horizon shows bars, and the same numbers as a table; a topic has its own
   await card.getByText('5 jobs').waitFor();
   const chart = card.getByRole('img').first();
   expect(await chart.getAttribute('aria-label')).toBe(
-    'Upcoming jobs by due time: 1 min 1, 3 h 2, 3 d 1, > 30 d 1',
+    'Upcoming jobs by due time: 5 min 1, 3 h 2, 3 d 1, > 30 d 1',
   );
   await card.getByRole('button', { name: 'View as table' }).click();
   await card.getByRole('row', { name: '3 h 2 40 %' }).waitFor();
@@ -133,7 +173,7 @@ it('a phone shows the found jobs and the horizon without sideways scroll', async
   await options(page).filter({ hasText: 'vip-2' }).waitFor();
   expect(await scrollsSideways(page)).toBe(false);
   await page.goto(`${url}/jobs?idPrefix=vip`);
-  await expect.poll(() => page.locator('main ul.cards li').count()).toBe(3);
+  await until('three are listed', async () => (await page.locator('main ul.cards li').count()) === 3);
   expect(await scrollsSideways(page)).toBe(false);
   expect(await seriousFaults(page)).toEqual([]);
 });

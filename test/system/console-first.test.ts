@@ -37,7 +37,10 @@ const topic = () => daemon.api('GET', '/v1/topics/trial.hello');
 
 describe('the first job', () => {
   it('is delivered by one button of the printed address, within 60 s of the start', async () => {
-    const printed = /^console (http:\S+)/m.exec(daemon.output())?.[1] ?? '';
+    const printed = await until(
+      'the address is printed',
+      () => /^console (http:\S+)\n/m.exec(daemon.output())?.[1],
+    );
     const { page } = await openPage(browser, printed);
     await page.getByRole('button', { name: 'Deliver a job' }).click();
     await page.getByText('Job pushed and stored on disk').waitFor();

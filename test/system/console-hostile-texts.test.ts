@@ -35,7 +35,10 @@ const texts = {
 };
 const rich = await startRichConsole(browser, texts);
 
-it('hostile texts appear as text on every screen, and nothing of them runs', async () => {
+/** A page load per screen, about 60 of them. */
+const timeout = 360_000;
+
+it('hostile texts appear as text on every screen, and nothing of them runs', { timeout }, async () => {
   const { page } = await openPage(browser, rich.url, { storageState: rich.storageState });
   const missing = new Map(Object.entries(await shownTexts()));
   for (const path of rich.screens) {

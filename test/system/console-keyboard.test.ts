@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openPage, startBrowser } from '../support/browser.ts';
+import { openPage, pressG, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
 
@@ -103,8 +103,7 @@ describe('the keyboard alone', () => {
     await page.getByRole('dialog').waitFor({ state: 'hidden' });
     expect(await focused(page)).toBe('Cancel job…');
     // Single keys work again after it.
-    await page.keyboard.press('g');
-    await page.keyboard.press('t');
+    await pressG(page, 't');
     await page.waitForURL('**/topics');
     // The dialog of a menu returns the focus to the button of the menu, which is still on the page.
     await page.getByRole('link', { name: 'vip.recall' }).first().waitFor();
@@ -130,8 +129,7 @@ describe('the keyboard alone', () => {
       j: '/jobs',
     };
     for (const [letter, path] of Object.entries(screens)) {
-      await page.keyboard.press('g');
-      await page.keyboard.press(letter);
+      await pressG(page, letter);
       await page.waitForURL(url + path);
     }
     await page.getByRole('link', { name: 'vip-8' }).first().waitFor();
@@ -146,8 +144,7 @@ describe('the keyboard alone', () => {
 
   it('selects a dead letter by single keys and requeues it, and only it', async () => {
     const page = await signIn();
-    await page.keyboard.press('g');
-    await page.keyboard.press('d');
+    await pressG(page, 'd');
     await page.getByRole('link', { name: 'dead-2' }).first().waitFor();
     await pressTo(page, 'j', /^dead-2$/);
     await page.keyboard.press('x');

@@ -121,9 +121,9 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
       const id = path.startsWith('/v1/operations') ? began.json.id : 'dies';
       if ('get' in methods) await call('GET', path.replace('{topic}', 'a').replace('{id}', id));
     }
-    const answered = seen.filter(({ where }) => where.endsWith(': 200')).map(({ where }) => where);
+    // 503 while a process that has the answer is busy.
     for (const path of ['config', 'store', 'audit', 'operations', 'doctor', 'attempts', 'tokens', 'sessions'])
-      expect(answered, path).toContain(`GET /v1/${path}: 200`);
+      await until(`${path} is shown`, async () => (await call('GET', `/v1/${path}`)).status === 200);
 
     const hidden = [
       ...Object.values(password),

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
-import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
+import { openPage, pressG, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { startDaemon } from '../support/daemon.ts';
 
 const why = await whyNotInstalled('browser');
@@ -33,8 +33,7 @@ describe('keys', () => {
     await page.getByRole('checkbox', { name: 'Use single keys' }).uncheck();
     await page.getByRole('button', { name: 'Close' }).click();
     await page.keyboard.press('j');
-    await page.keyboard.press('g');
-    await page.keyboard.press('t');
+    await pressG(page, 't');
     expect(new URL(page.url()).pathname).toBe('/jobs');
     // Enter is a key of the browser.
     await first.focus();
@@ -42,8 +41,7 @@ describe('keys', () => {
     await page.waitForURL(/\/(jobs|topics)\/order\.close/);
     await page.reload();
     await signedIn(page);
-    await page.keyboard.press('g');
-    await page.keyboard.press('t');
+    await pressG(page, 't');
     expect(new URL(page.url()).pathname).not.toBe('/topics');
   });
 
@@ -100,7 +98,63 @@ describe('a sign-in', () => {
   });
 });
 
+describe('filters', () => {
+  it.each([
+    ['topics', 'Search name, title or owner', '/v1/topics', 'search'],
+    ['topics', 'Owner', '/v1/topics', 'owner'],
+    ['jobs', 'ID begins with', '/v1/jobs', 'idPrefix'],
+  ])('of %s keep what is typed in "%s" through a poll', async (screen, label, call, name) => {
+    const { page } = await openPage(browser, `${url}/${screen}`);
+    const field = page.locator('main').getByLabel(label, { exact: true });
+    await field.pressSequentially('order');
+    const calls = [call, '/v1/summary'].map((path) =>
+      page.waitForResponse((one) => new URL(one.url()).pathname === path),
+    );
+    // Each poll of the page calls.
+    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`);
+    for (const reply of await Promise.all(calls)) await reply.finished();
+    await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
+    expect(await field.inputValue()).toBe('order');
+    await field.press('Enter');
+    await page.waitForURL(`**/${screen}?*${name}=order*`);
+  });
+
+  it('by age begin with one time, and one list', async () => {
+    const { page } = await openPage(browser, empty);
+    const asked = new Set<string | null>();
+    page.on('request', (request) => {
+      const { pathname, searchParams } = new URL(request.url());
+      if (pathname === '/v1/dead') asked.add(searchParams.get('since'));
+    });
+    await page.goto(`${url}/dead?age=24h`);
+    await page.getByText('No dead letter matches').first().waitFor();
+    expect(asked.size).toBe(1);
+  });
+});
+
 describe('a push', () => {
+  it('of an earlier job shows the form with the job, not before it', async () => {
+    await daemon.push('order.close', '{"n": 7}', { id: 'earlier', delay: '1h' });
+    const { page } = await openPage(browser, empty);
+    let answer = (): void => {};
+    const held = new Promise<void>((resolve) => (answer = resolve));
+    const asked = new Promise<void>((resolve) => {
+      void page.route('**/v1/topics/order.close/jobs/earlier', async (route) => {
+        resolve();
+        await held;
+        await route.continue();
+      });
+    });
+    await page.goto(`${url}/push?topic=order.close&from=earlier`);
+    await asked;
+    await page.getByRole('heading', { name: 'Push a job' }).waitFor();
+    expect(await page.getByLabel(/^Body/).count()).toBe(0);
+    answer();
+    await page.getByLabel(/^Body/).waitFor();
+    expect(await page.getByLabel(/^Body/).inputValue()).toContain('7');
+    expect(await page.getByLabel(/^Job ID/).inputValue()).toBe('earlier');
+  });
+
   it('without a content type sends none', async () => {
     const { page } = await openPage(browser, `${url}/push?topic=order.close`);
     await page.getByLabel(/^Job ID/).fill('bare');

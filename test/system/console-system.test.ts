@@ -161,7 +161,8 @@ it.each(['topics', 'access', 'store', 'jobs', 'processes'])(
     );
     await page.goto(`${url}/${path}`);
     await page.locator('main .strip.warn').getByText('暂时不可用，请稍后再试').first().waitFor();
-    expect(await page.locator('main .waiting').count()).toBe(0);
+    // A screen of two lists has two replies.
+    await until('no bars', async () => (await page.locator('main .waiting').count()) === 0);
   },
 );
 
@@ -172,7 +173,8 @@ describe('store', () => {
     const dq = await startDaemon({ console: true, config: { redis: servers.map((one) => one.url) } });
     const { page } = await openPage(browser, `${await dq.consoleUrl()}/store`);
     await shows(page, /2 active shards/);
-    expect(await page.getByText('A power cut may lose up to 2 s').count()).toBe(2);
+    const losses = page.getByText('A power cut may lose up to 2 s');
+    await until('both shards are shown', async () => (await losses.count()) === 2);
     await servers[1]?.process.freeze();
     try {
       await page.locator('.pill').getByText('Does not answer').waitFor();

@@ -53,7 +53,7 @@ describe('one daemon, in this order', patience, async () => {
   const daemon = await startDaemon({ console: true, scope: 'file' });
 
   it('serves the console on a port of its own, and prints and records its address', async () => {
-    const url = urlIn(daemon) as string;
+    const url = await daemon.consoleUrl();
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect(url).not.toBe(daemon.url);
     await until('it is printed', () => daemon.output().includes(`\nconsole ${url}\n`));

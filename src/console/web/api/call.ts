@@ -60,6 +60,20 @@ addEventListener('storage', ({ key: name, newValue }) => {
 
 /** Whether a reply said that there is no session. */
 export const signedOut = signal(false);
+
+/** Acts that replace the session and still run. */
+let replacing = 0;
+
+/** `act` ends the session of the page and begins the next one: until it ends, a reply 401 says nothing. */
+export async function replaceSession(act: () => Promise<void>): Promise<void> {
+  replacing += 1;
+  try {
+    await act();
+  } finally {
+    replacing -= 1;
+  }
+}
+
 /** x-dq-build of the newest reply; null before the first */
 export const build = signal<string | null>(null);
 
@@ -87,7 +101,8 @@ export interface CallOptions {
 /** Resolves to the reply's JSON. Rejects with CallError. */
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const headers: Record<string, string> = { ...options.headers };
-  if (key !== null) headers['x-dq-key'] = key;
+  const sent = key;
+  if (sent !== null) headers['x-dq-key'] = sent;
   const { last } = options;
   if (last !== undefined && last.etag !== null) headers['if-none-match'] = last.etag;
   let body: string | Blob | undefined;
@@ -124,7 +139,9 @@ export async function call<T>(method: string, path: string, options: CallOptions
     return json as T;
   }
   const problem = (json ?? {}) as { code?: string; detail?: string };
-  if (reply.status === 401 && path !== '/v1/session' && options.mayBeEarly !== true) signedOut.value = true;
+  // A late reply to the previous key does not end the session of the current one.
+  const isOfSession = sent === key && replacing === 0 && path !== '/v1/session';
+  if (reply.status === 401 && isOfSession && options.mayBeEarly !== true) signedOut.value = true;
   throw new CallError(
     reply.status,
     problem.code ?? `http_${reply.status}`,

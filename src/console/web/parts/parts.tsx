@@ -2,6 +2,7 @@
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { CallError } from '../api/call.ts';
 import { may } from '../api/session.ts';
 import { href } from '../router.ts';
@@ -222,6 +223,19 @@ export function NewTopicLink() {
   );
 }
 
+/** Properties of a field whose text counts when it is left. Without a state of its own each drawing of the
+ *  screen, one per poll, would reset what is typed. */
+export function useTyped(value: string, onChange: (value: string) => void) {
+  const [text, setText] = useState(value);
+  // Before the next frame: an effect would remove what was typed in it.
+  useLayoutEffect(() => setText(value), [value]);
+  return {
+    value: text,
+    onInput: (event: Event) => setText((event.currentTarget as HTMLInputElement).value),
+    onChange: (event: Event) => onChange((event.currentTarget as HTMLInputElement).value.trim()),
+  };
+}
+
 /** A filter that is typed. */
 export function TextChip({
   label,
@@ -234,16 +248,11 @@ export function TextChip({
   placeholder?: string;
   onChange: (value: string) => void;
 }) {
+  const typed = useTyped(value, onChange);
   return (
     <label class={value === '' ? 'field' : 'field on'}>
       {label}
-      <input
-        class="mono"
-        value={value}
-        placeholder={placeholder}
-        autocomplete="off"
-        onChange={(event) => onChange(event.currentTarget.value.trim())}
-      />
+      <input class="mono" placeholder={placeholder} autocomplete="off" {...typed} />
     </label>
   );
 }

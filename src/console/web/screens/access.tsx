@@ -1,7 +1,7 @@
 // Access: tokens and sessions. A created token is shown once.
 
 import { useState } from 'preact/hooks';
-import { CallError, call } from '../api/call.ts';
+import { CallError, call, replaceSession } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, type Scope, session, signIn } from '../api/session.ts';
 import { number, relative, useSecond } from '../format.ts';
@@ -104,7 +104,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
   const create = async (): Promise<void> => {
     setError(null);
     if (isFirst && !chosen.has('admin')) return setError(t('first_token_admin'));
-    try {
+    const make = async (): Promise<void> => {
       const json = {
         name,
         scopes: scopes.filter((scope) => chosen.has(scope)),
@@ -115,6 +115,9 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
       setMade(token);
       setName('');
       if (isFirst) await signIn({ token });
+    };
+    try {
+      await (isFirst ? replaceSession(make) : make());
       changed();
     } catch (problem) {
       setError(

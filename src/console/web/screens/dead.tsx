@@ -1,7 +1,7 @@
 // Dead letters: running operations, groups by cause, and the list. A selection is requeued directly; all that
 // match, by an operation that goes on without the page.
 
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
@@ -56,8 +56,7 @@ export function DeadLetters() {
   const of = (name: string): string => query.get(name) ?? '';
   const age = of('age');
   // One time for all pages and for the action: a filter that moves would not match what is shown.
-  const [from, setFrom] = useState(() => daemonNow());
-  useEffect(() => setFrom(daemonNow()), [age]);
+  const from = useMemo(daemonNow, [age]);
   const ageMs = ages[age];
   const given = {
     topic: of('topic'),

@@ -36,13 +36,15 @@ export function FindBox() {
   const current = shownQuery();
   const [text, setText] = useState(current);
   const [isOpen, setOpen] = useState(false);
-  const [at, setAt] = useState(-1);
+  // The chosen option by its address: answers that arrive later move the others.
+  const [chosen, choose] = useState<string | null>(null);
   // Before the next frame: an effect would remove what was typed in it.
   useLayoutEffect(() => setText(current), [current]);
   const options = useOptions(isOpen ? text.trim() : '');
+  const at = options.findIndex(({ to }) => to === chosen);
   const close = (): void => {
     setOpen(false);
-    setAt(-1);
+    choose(null);
   };
   const follow = (to: string): void => {
     close();
@@ -56,7 +58,8 @@ export function FindBox() {
       event.preventDefault();
       setOpen(true);
       // One place more than options: none of them.
-      setAt(((at + 1 + move + options.length + 1) % (options.length + 1)) - 1);
+      const next = ((at + 1 + move + options.length + 1) % (options.length + 1)) - 1;
+      choose(options[next]?.to ?? null);
     } else if (event.key === 'Escape') {
       event.preventDefault();
       if (isOpen && options.length > 0) close();
@@ -70,8 +73,8 @@ export function FindBox() {
         class="plain"
         onSubmit={(event) => {
           event.preventDefault();
-          const chosen = options[at]?.to ?? targetOf(text, options);
-          if (chosen !== null) follow(chosen);
+          const to = options[at]?.to ?? targetOf(text, options);
+          if (to !== null) follow(to);
         }}
       >
         <Icon name="search" />
@@ -94,7 +97,7 @@ export function FindBox() {
           onInput={(event) => {
             setText(event.currentTarget.value);
             setOpen(true);
-            setAt(-1);
+            choose(null);
           }}
           onKeyDown={onKey}
         />
@@ -170,13 +173,14 @@ function useOptions(input: string): readonly Option[] {
         return { text, options: all.filter((one, n) => all.findIndex(({ to }) => to === one.to) === n) };
       });
     };
-    const jobs = async (kind: 'exact' | 'prefix', filter: Record<string, string>): Promise<void> => {
+    const jobs = async (filter: Record<string, string>): Promise<void> => {
       const { items } = await get<Page<JobSummary>>('/v1/jobs', { ...filter, limit: String(shown) });
-      add(
-        items
-          .slice(0, shown)
-          .map((job) => ({ kind, job, text: job.id, to: href('jobs', job.topic, job.id) })),
-      );
+      // Both questions may have the same job in their answers, which come in any order.
+      const option = (job: JobSummary): Option => ({
+        ...{ kind: job.id === text ? 'exact' : 'prefix', job, text: job.id },
+        to: href('jobs', job.topic, job.id),
+      });
+      add(items.slice(0, shown).map(option));
     };
     const topics = async (): Promise<void> => {
       const { items } = await get<Page<TopicJson>>('/v1/topics', { search: text, limit: String(shown) });
@@ -185,8 +189,8 @@ function useOptions(input: string): readonly Option[] {
     const timer = setTimeout(() => {
       // Tokens of some topics cannot ask for an id in all of them; ids that begin with it include it.
       const ignore = (): void => {};
-      void jobs('exact', { id: text }).catch(ignore);
-      void jobs('prefix', { idPrefix: text }).catch(ignore);
+      void jobs({ id: text }).catch(ignore);
+      void jobs({ idPrefix: text }).catch(ignore);
       void topics().catch(ignore);
     }, typingMs);
     return () => {

@@ -19,6 +19,7 @@ import {
   Head,
   LoadError,
   NewTopicLink,
+  Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { href, place } from '../router.ts';
@@ -61,17 +62,30 @@ export function Push() {
   const [result, setResult] = useState<Result | null>(null);
   const [busy, setBusy] = useState(false);
   const from = query.get('from');
+  // The form appears with the job that it begins with: a late answer would replace what is typed.
+  const [isReading, setReading] = useState(from !== null && topic !== '');
   useEffect(() => {
     if (from === null || topic === '') return;
-    get<JobJson>(topicPath(topic, 'jobs', from)).then(
-      (job) => {
-        setBody(job.body ?? '');
-        setContentType(job.contentType ?? '');
-        setId(job.id);
-      },
-      (problem: CallError) => setError(problem),
-    );
+    get<JobJson>(topicPath(topic, 'jobs', from))
+      .then(
+        (job) => {
+          setBody(job.body ?? '');
+          setContentType(job.contentType ?? '');
+          setId(job.id);
+        },
+        (problem: CallError) => setError(problem),
+      )
+      .finally(() => setReading(false));
   }, []);
+  if (isReading)
+    return (
+      <>
+        <Head title={t('push_job')} />
+        <Card>
+          <Waiting />
+        </Card>
+      </>
+    );
   if (topics.data !== null && topics.data.items.length === 0)
     return (
       <>

@@ -19,6 +19,7 @@ import {
   NewTopicLink,
   TextChip,
   TopicState,
+  useTyped,
   Waiting,
 } from '../parts/parts.tsx';
 import { href, hrefQuery, place, setQuery } from '../router.ts';
@@ -43,6 +44,7 @@ export function TopicPages({ first, second }: Segments) {
 function Topics() {
   const given = (name: string) => place.value.query.get(name) ?? '';
   const filter = { search: given('search'), state: given('state'), owner: given('owner') };
+  const search = useTyped(filter.search, (search) => setQuery({ search }));
   const isFiltered = Object.values(filter).some((value) => value !== '');
   const pages = usePages<TopicJson>('/v1/topics', { ...filter, limit: String(pageRows) }, 5_000);
   const stats = usePoll<Stats>('/v1/stats', 5_000);
@@ -70,11 +72,7 @@ function Topics() {
             <label class={filter.search === '' ? 'field' : 'field on'}>
               <Icon name="search" small />
               <span class="sr">{t('search_topics')}</span>
-              <input
-                placeholder={t('search_topics')}
-                value={filter.search}
-                onChange={(event) => setQuery({ search: event.currentTarget.value.trim() })}
-              />
+              <input placeholder={t('search_topics')} {...search} />
             </label>
             <Choice
               label={t('state')}
