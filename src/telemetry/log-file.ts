@@ -60,7 +60,8 @@ export class LogFile {
     }
   }
 
-  /** Resolves when all bytes are written. Otherwise rejects with AppendError; the file must be opened again. */
+  /** Resolves when all bytes are written. Otherwise rejects with AppendError, and the file must be opened
+   *  again. */
   async append(bytes: Buffer): Promise<void> {
     let done = 0;
     try {

@@ -47,7 +47,8 @@ it.skipIf(isMissing)(
     let machines = [one, await start(), await start()];
 
     const sink = await startSink();
-    /** When this process, and the receiver in it, stood still: epoch ms. What came meanwhile arrives at the end. */
+    /** When this process, and the receiver in it, stood still, epoch ms: it sees the calls of that time at its
+     *  end. */
     const pauses: { readonly from: number; readonly to: number }[] = [];
     let beatAt = Date.now();
     const beat = setInterval(() => {
@@ -152,8 +153,8 @@ it.skipIf(isMissing)(
       await theLeader();
     }
 
-    // Windows of a second by the receiver's clock, at all times but without MySQL and after its own pauses. Two
-    // instances would fill one with 2 × rate; a notifier may start one call above its rate.
+    // Windows of a second by the receiver's clock, at all times but without MySQL and after its own pauses.
+    // Two instances would fill one with 2 × rate; a notifier may start one call above its rate.
     const times = sink.arrivals.map(({ arrivedAt }) => arrivedAt).sort((a, b) => a - b);
     let most = 0;
     for (let from = 0, to = 0; to < times.length; to += 1) {

@@ -231,8 +231,8 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     await until('the connection is open', () => rig.counted('t', 'delivered') === 1);
     onTestFinished(() => server.setMemoryAlarm(false));
     await server.setMemoryAlarm(true);
-    // RabbitMQ tells a connection of the alarm when it publishes: on a busy machine after some time, in which it
-    // may still confirm messages.
+    // RabbitMQ tells a connection of the alarm when it publishes: on a busy machine after some time, in which
+    // it may still confirm messages.
     const timeouts = () => rig.notified().filter(({ reason }) => reason === 'timeout');
     const isKnown = () => timeouts().some(({ detail }) => String(detail).includes('blocks publishers'));
     const tellers: string[] = [];

@@ -33,8 +33,8 @@ async function startOwner(): Promise<OwnerProcess> {
   return owner;
 }
 
-/** Options of a client that waits for the next owner: its process starts from sources, which takes many seconds
- *  on a busy machine. */
+/** Options of a client that waits for the next owner: its process starts from sources, which takes many
+ *  seconds on a busy machine. */
 const patient = { awayMs: 60_000, callMs: 60_000 };
 
 async function connected(more: Partial<LinkOptions> = {}): Promise<StoreConnection> {

@@ -9,8 +9,7 @@ import { copyDq } from './copied-dq.ts';
 /** Instead of 20. Not less: a healthy worker on a busy machine may wait for some seconds. */
 export const silenceSeconds = 10;
 
-/** Instead of 10: on a busy machine a console can need longer, and a master that a test stops reads its
- *  message late. */
+/** Instead of 10: on a busy machine a console can need longer. */
 const consoleReadySeconds = 60;
 
 const changes = [

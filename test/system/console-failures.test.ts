@@ -11,8 +11,8 @@ import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 const withoutRedis = await lacks('redis');
-/** With answers after 100 ms on average, about 10 callbacks are always open. Not more: this process is client and
- *  receiver of two daemons. */
+/** With answers after 100 ms on average, about 10 callbacks are always open. Not more: this process is client
+ *  and receiver of two daemons. */
 const perSecond = 100;
 
 it('pushes and deliveries go on while the console or the master fails, on both stores', {
