@@ -47,8 +47,8 @@ it.skipIf(isMissing)(
     let machines = [one, await start(), await start()];
 
     const sink = await startSink();
-    /** When this process, and the receiver in it, stood still, epoch ms: it sees the calls of that time at its
-     *  end. */
+    /** When this process, and the receiver in it, stood still, epoch ms: it sees the calls of that time at
+     *  its end. */
     const pauses: { readonly from: number; readonly to: number }[] = [];
     let beatAt = Date.now();
     const beat = setInterval(() => {
