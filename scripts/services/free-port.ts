@@ -7,9 +7,9 @@ import { createServer, type Server as NetServer } from 'node:net';
 
 const attempts = 5;
 
-/** Linux gives ports from 32,768 on (net.ipv4.ip_local_port_range). */
-const firstPort = 10_000;
-const lastPort = 31_999;
+/** Linux gives ports from 32,768 on (net.ipv4.ip_local_port_range). Browsers and fetch reject 10,080. */
+const firstPort = 10_100;
+const lastPort = 32_099;
 /** Each worker of vitest has a part of its own, and begins anywhere in it. */
 const parts = 10;
 const portsInPart = (lastPort + 1 - firstPort) / parts;

@@ -95,12 +95,12 @@ export class ServerProcess {
         this.#output += String(error);
         resolve();
       });
-      child.once('exit', (code, signal) => {
-        // Otherwise a test only sees that connections are refused.
-        if (this.#hasServed && !child.killed)
-          process.stderr.write(`${command} ended by itself (${signal ?? code}): ${this.#output}\n`);
-        resolve();
-      });
+      child.once('exit', () => resolve());
+    });
+    // After the last output. Otherwise a test only sees that connections are refused.
+    child.once('close', (code, signal) => {
+      if (this.#hasServed && !child.killed)
+        process.stderr.write(`${command} ended by itself (${signal ?? code}): ${this.#output}\n`);
     });
     if (awaitReady) await this.awaitReady();
   }

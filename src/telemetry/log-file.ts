@@ -32,8 +32,8 @@ export class LogFile {
     this.#isTorn = found.isTorn;
   }
 
-  /** What the next append begins with: a line feed if the file was opened with a part of a line at its end. A
-   *  full disk leaves one, and so does a process that was killed. */
+  /** Prefix of the next append: a line feed if the file was opened with an incomplete line at its end. A full
+   *  disk leaves one, and so does a killed process. */
   get mend(): string {
     return this.#isTorn ? '\n' : '';
   }
@@ -42,17 +42,17 @@ export class LogFile {
   static async open(path: string): Promise<LogFile> {
     let handle: FileHandle;
     try {
-      handle = await open(path, 'a+', fileMode);
+      handle = await open(path, 'a', fileMode);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
       await mkdir(dirname(path), { recursive: true, mode: directoryMode });
-      handle = await open(path, 'a+', fileMode);
+      handle = await open(path, 'a', fileMode);
     }
     try {
       const stats = await handle.stat();
       // Keeps the mode of a file with lines, which an operator may have set, and of a device.
       if (stats.isFile() && stats.size === 0) await handle.chmod(fileMode);
-      const isTorn = stats.isFile() && stats.size > 0 && !(await endsLine(handle, stats.size));
+      const isTorn = stats.isFile() && stats.size > 0 && !(await endsLine(path, stats.size));
       return new LogFile(path, handle, { id: `${stats.dev}:${stats.ino}`, size: stats.size, isTorn });
     } catch (error) {
       await handle.close();
@@ -87,13 +87,24 @@ export class LogFile {
   }
 }
 
-async function endsLine(handle: FileHandle, size: number): Promise<boolean> {
-  const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
-  return buffer[0] === newline;
+/** Not by the handle of the log: a file may be writable only. */
+async function endsLine(path: string, size: number): Promise<boolean> {
+  try {
+    const handle = await open(path, 'r');
+    try {
+      const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+      return buffer[0] === newline;
+    } finally {
+      await handle.close();
+    }
+  } catch {
+    return true;
+  }
 }
 
 export class AppendError extends Error {
-  /** lines that are not in the file, or only in part */
+  /** Lines that are not in the file, or only in part. One more where nothing was written and the append began
+   *  with a line feed. */
   readonly unwritten: number;
 
   constructor(cause: unknown, bytes: Buffer, done: number) {

@@ -86,7 +86,7 @@ describe.skipIf(missing)('sentinel', () => {
 describe.skipIf(missing)('cluster', () => {
   let cluster: RedisCluster;
   beforeAll(async () => {
-    // The same.
+    // As with Sentinel: no test here needs a failover.
     cluster = await startRedisCluster({ nodeTimeoutMs: 60_000 });
   });
   afterAll(() => cluster.stop());

@@ -101,6 +101,8 @@ it.skipIf(isMissing)(
         instantMsMax,
         50,
       );
+      const next = instant(n) + hourMs;
+      expect(await value('SELECT COUNT(*) FROM schedule WHERE next_at = ?', next)).toBe(count);
       return endedAt - instant(n);
     };
     const upkeeps = () => [one, two].map((daemon) => daemon.pidOf('dq-upkeep'));

@@ -383,7 +383,7 @@ describe('failing disk', () => {
     expect(output).toBe('1 lost\n1 lost at the end\n');
   });
 
-  it('what a killed process left of a line damages no line of the next process', async () => {
+  it('an incomplete line of a killed process damages no line of the next process', async () => {
     mkdirSync(directory);
     writeFileSync(pathOf('request'), '{"n":0}\n{"n":');
     open().request({ n: 1 });

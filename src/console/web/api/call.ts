@@ -64,7 +64,7 @@ export const signedOut = signal(false);
 /** Acts that replace the session and still run. */
 let replacing = 0;
 
-/** `act` ends the session of the page and begins the next one: until it ends, a reply 401 says nothing. */
+/** `act` ends the session of the page and begins the next one: until it ends, a reply 401 is ignored. */
 export async function replaceSession(act: () => Promise<void>): Promise<void> {
   replacing += 1;
   try {

@@ -73,7 +73,7 @@ export async function start(): Promise<void> {
     await begin(link);
     const { value } = session;
     if (value.kind !== 'signed_out' || value.error === null) return;
-    if (value.error.status !== 0 && value.error.status !== 503) return;
+    if (!isUnanswered(value.error)) return;
     await new Promise((resolve) => setTimeout(resolve, waitMs));
     // The user has signed in meanwhile, or has tried to.
     if (session.value !== value) return;
@@ -101,19 +101,38 @@ async function begin(link: string | undefined): Promise<void> {
 /** `silent`: the page does not show a rejection, because the user has not asked for this sign-in. */
 export async function signIn(by: { link?: string; token?: string }, silent = false): Promise<void> {
   try {
-    const { key } = await call<{ key: string }>('POST', '/v1/session', { json: by });
-    setKey(key);
-    await readMe(true).catch(async (error: unknown) => {
-      if (!(error instanceof CallError) || error.status !== 401) throw error;
-      // Another instance answers, or an older process: it reads new sessions once a second.
-      await new Promise((resolve) => setTimeout(resolve, newSessionMs));
-      await readMe();
-    });
+    await beginSession(by);
   } catch (error) {
-    const isAnswer = error instanceof CallError && error.status !== 0 && error.status !== 503;
-    show(silent && isAnswer ? null : error);
+    show(silent && !isUnanswered(error) ? null : error);
   }
 }
+
+/** Signs in with a token that the page shows: the page stays, and while dq does not answer, it tries again
+ *  after 1, 2, 4 … 15 s. Rejects when dq rejects the token. */
+export async function signInAndStay(token: string): Promise<void> {
+  for (let waitMs = 1_000; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
+    try {
+      return await beginSession({ token });
+    } catch (error) {
+      if (!isUnanswered(error)) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+}
+
+async function beginSession(by: { link?: string; token?: string }): Promise<void> {
+  const { key } = await call<{ key: string }>('POST', '/v1/session', { json: by });
+  setKey(key);
+  await readMe(true).catch(async (error: unknown) => {
+    if (!(error instanceof CallError) || error.status !== 401) throw error;
+    // Another instance answers, or an older process: it reads new sessions once a second.
+    await new Promise((resolve) => setTimeout(resolve, newSessionMs));
+    await readMe();
+  });
+}
+
+const isUnanswered = (error: unknown): boolean =>
+  error instanceof CallError && (error.status === 0 || error.status === 503);
 
 export async function signOut(): Promise<void> {
   await call('DELETE', '/v1/session').catch(() => undefined);

@@ -223,16 +223,20 @@ export function NewTopicLink() {
   );
 }
 
-/** Properties of a field whose text counts when it is left. Without a state of its own each drawing of the
- *  screen, one per poll, would reset what is typed. */
+/** Properties of a field that is applied on blur or Enter. Without a state of its own each drawing of the
+ *  screen, one per poll, would reset the typed text. */
 export function useTyped(value: string, onChange: (value: string) => void) {
   const [text, setText] = useState(value);
-  // Before the next frame: an effect would remove what was typed in it.
+  // An effect runs after the next frame, and would remove text that was typed before it.
   useLayoutEffect(() => setText(value), [value]);
   return {
     value: text,
     onInput: (event: Event) => setText((event.currentTarget as HTMLInputElement).value),
-    onChange: (event: Event) => onChange((event.currentTarget as HTMLInputElement).value.trim()),
+    onChange: (event: Event) => {
+      const trimmed = (event.currentTarget as HTMLInputElement).value.trim();
+      setText(trimmed);
+      onChange(trimmed);
+    },
   };
 }
 

@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { CallError, call, replaceSession } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, type Scope, session, signIn } from '../api/session.ts';
+import { daemonNow, type Scope, session, signInAndStay } from '../api/session.ts';
 import { number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import {
@@ -114,7 +114,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
       const { token } = await call<{ token: string }>('POST', '/v1/tokens', { json });
       setMade(token);
       setName('');
-      if (isFirst) await signIn({ token });
+      if (isFirst) await signInAndStay(token);
     };
     try {
       await (isFirst ? replaceSession(make) : make());

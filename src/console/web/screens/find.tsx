@@ -38,7 +38,7 @@ export function FindBox() {
   const [isOpen, setOpen] = useState(false);
   // The chosen option by its address: answers that arrive later move the others.
   const [chosen, choose] = useState<string | null>(null);
-  // Before the next frame: an effect would remove what was typed in it.
+  // An effect runs after the next frame, and would remove text that was typed before it.
   useLayoutEffect(() => setText(current), [current]);
   const options = useOptions(isOpen ? text.trim() : '');
   const at = options.findIndex(({ to }) => to === chosen);
@@ -158,6 +158,9 @@ function targetOf(input: string, options: readonly Option[]): string | null {
   return exact.length > 1 ? pathOf({ id: text }) : pathOf({ idPrefix: text });
 }
 
+/** In the order in which they are shown. */
+const kinds: readonly Option['kind'][] = ['exact', 'prefix', 'topic', 'all'];
+
 /** Answers of the API for a text without keys. A failed call has no options. */
 function useOptions(input: string): readonly Option[] {
   const [found, setFound] = useState<{ text: string; options: readonly Option[] }>({ text: '', options: [] });
@@ -170,17 +173,18 @@ function useOptions(input: string): readonly Option[] {
       if (ended || options.length === 0) return;
       setFound((last) => {
         const all = [...(last.text === text ? last.options : []), ...options];
+        // Two answers may have the same job, in any order: an exact one stays exact.
+        all.sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind));
         return { text, options: all.filter((one, n) => all.findIndex(({ to }) => to === one.to) === n) };
       });
     };
-    const jobs = async (filter: Record<string, string>): Promise<void> => {
+    const jobs = async (kind: 'exact' | 'prefix', filter: Record<string, string>): Promise<void> => {
       const { items } = await get<Page<JobSummary>>('/v1/jobs', { ...filter, limit: String(shown) });
-      // Both questions may have the same job in their answers, which come in any order.
-      const option = (job: JobSummary): Option => ({
-        ...{ kind: job.id === text ? 'exact' : 'prefix', job, text: job.id },
-        to: href('jobs', job.topic, job.id),
-      });
-      add(items.slice(0, shown).map(option));
+      add(
+        items
+          .slice(0, shown)
+          .map((job) => ({ kind, job, text: job.id, to: href('jobs', job.topic, job.id) })),
+      );
     };
     const topics = async (): Promise<void> => {
       const { items } = await get<Page<TopicJson>>('/v1/topics', { search: text, limit: String(shown) });
@@ -189,8 +193,8 @@ function useOptions(input: string): readonly Option[] {
     const timer = setTimeout(() => {
       // Tokens of some topics cannot ask for an id in all of them; ids that begin with it include it.
       const ignore = (): void => {};
-      void jobs({ id: text }).catch(ignore);
-      void jobs({ idPrefix: text }).catch(ignore);
+      void jobs('exact', { id: text }).catch(ignore);
+      void jobs('prefix', { idPrefix: text }).catch(ignore);
       void topics().catch(ignore);
     }, typingMs);
     return () => {
@@ -199,10 +203,8 @@ function useOptions(input: string): readonly Option[] {
     };
   }, [text, asks]);
   if (!asks) return [];
-  const order: readonly Option['kind'][] = ['exact', 'prefix', 'topic'];
-  const answers = found.text === text ? found.options : [];
   return [
-    ...[...answers].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind)),
+    ...(found.text === text ? found.options : []),
     { kind: 'all', text: t('find_ids', { text }), to: pathOf({ idPrefix: text }) },
     ...(isSearchable(text)
       ? [{ kind: 'all', text: t('find_bodies', { text }), to: pathOf({ body: text }) } as const]
