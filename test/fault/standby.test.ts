@@ -53,9 +53,10 @@ it.skipIf(isMissing)(
     let beatAt = Date.now();
     const beat = setInterval(() => {
       const now = Date.now();
-      if (now - beatAt > 150) pauses.push({ from: beatAt, to: now + 100 });
+      // A shorter one moves at most one call into a window.
+      if (now - beatAt > 80) pauses.push({ from: beatAt, to: now + 100 });
       beatAt = now;
-    }, 50);
+    }, 20);
     onTestFinished(() => clearInterval(beat));
     await addTopic(one.daemon, 't', sink.url, { rate });
     for (const from of [0, 1_000]) {

@@ -15,8 +15,9 @@ factory = message_factory.MessageFactory(pool)
 retries = {'methodConfig': [{'name': [{'service': 'dq.v1.Queue'}], 'retryPolicy': {
     'maxAttempts': 5, 'initialBackoff': '0.1s', 'maxBackoff': '1s', 'backoffMultiplier': 2,
     'retryableStatusCodes': ['UNAVAILABLE']}}]}
-options = [('grpc.service_config', json.dumps(retries if sys.argv[3] == 'retries' else {})), ('grpc.initial_reconnect_backoff_ms', 100),
-           ('grpc.min_reconnect_backoff_ms', 100), ('grpc.max_reconnect_backoff_ms', 500)]
+# Not grpc.min_reconnect_backoff_ms, which is the time that the server has to answer a connection.
+options = [('grpc.service_config', json.dumps(retries if sys.argv[3] == 'retries' else {})),
+           ('grpc.initial_reconnect_backoff_ms', 100), ('grpc.max_reconnect_backoff_ms', 500)]
 channel = grpc.insecure_channel(sys.argv[2], options=options)
 lock = threading.Lock()
 calls = {}
