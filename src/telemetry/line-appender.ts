@@ -20,6 +20,8 @@ export interface LineAppenderOptions {
   /** 0 = no limit. Lines in the file at the first opening of a day count, later lines of other processes do
    *  not. */
   readonly bytesMaxPerDay: number;
+  /** how long close() waits for the disk */
+  readonly closeMs: number;
   /** called when the limit of a day is reached; lines that it writes to this file are dropped */
   readonly onFull: (bytesMax: number) => void;
   readonly onRecovered: (lines: number, reason: string) => void;
@@ -83,7 +85,7 @@ export class LineAppender {
     this.#start();
   }
 
-  /** Resolves when every line is written, or after telemetryLimits.logCloseMs. */
+  /** Resolves when every line is written, or after closeMs. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -91,7 +93,7 @@ export class LineAppender {
 
   async #end(): Promise<void> {
     // After the deadline it goes on and closes its file, but the caller does not wait.
-    await orAfter(telemetryLimits.logCloseMs, this.#finish(), undefined);
+    await orAfter(this.#options.closeMs, this.#finish(), undefined);
   }
 
   async #finish(): Promise<void> {

@@ -5,6 +5,7 @@
 import type { Config } from '../config/options.ts';
 import { createCalendar } from '../core/calendar.ts';
 import { reasonOf, wordsOf } from '../core/errors.ts';
+import { telemetryLimits } from './limits.ts';
 import { LineAppender } from './line-appender.ts';
 import type { Log, LogFields } from './log.ts';
 import { formatLine, formatReadable, headOf } from './log-line.ts';
@@ -22,13 +23,14 @@ export interface LogOptions {
   /** Gets each logged notice and error too, in readable form without a line feed: the master prints them. */
   readonly echo?: (line: string) => void;
   readonly now?: () => number;
+  /** telemetryLimits.logCloseMs, unless a test has more time */
+  readonly closeMs?: number;
 }
 
 export interface OpenLog extends Log {
   /** The next lines open the current files at the paths. */
   reopen(): void;
-  /** Resolves when all lines are written, or after telemetryLimits.logCloseMs for each kind; later ones are
-   *  dropped. */
+  /** Resolves when all lines are written, or after closeMs for each kind; later ones are dropped. */
   close(): Promise<void>;
   /** lines dropped since the start: not written, or beyond the daily limit */
   dropped(): number;
@@ -42,7 +44,7 @@ export function fileNameOf(kind: Kind, role: string, index: number, day: number)
 }
 
 export function openLog(options: LogOptions): OpenLog {
-  const { config, role, index, title, echo, now = Date.now } = options;
+  const { config, role, index, title, echo, now = Date.now, closeMs = telemetryLimits.logCloseMs } = options;
   const calendar = createCalendar(config.timezone);
   const head = { process: title, pid: process.pid };
   const appenderOf = (kind: Kind) =>
@@ -52,6 +54,7 @@ export function openLog(options: LogOptions): OpenLog {
       calendar,
       now,
       bytesMaxPerDay: config['log.bytesMaxPerDay'],
+      closeMs,
       onFull: (bytesMax) => full(kind, bytesMax),
       onRecovered: (lines, reason) => notice('log: lines were lost', { kind, lines, reason }),
     });

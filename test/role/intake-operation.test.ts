@@ -205,29 +205,29 @@ describe('processes', () => {
   };
 
   it('come from the master, each answer by its number', async () => {
-    let asked = 0;
+    const calls: number[] = [];
     const dq = await startIntake({
       onSend: (message, answer) => {
         if (message.kind !== 'processes') return;
-        asked += 1;
+        calls.push(message.call);
         answer({ kind: 'processes', call: message.call + 100, processes: [] });
-        setImmediate(() =>
-          answer({
-            kind: 'processes',
-            call: message.call,
-            processes: [{ ...process, restarts: message.call }],
-          }),
-        );
+        // Both wait, and the later one is answered first.
+        if (calls.length < 2) return;
+        for (const call of [...calls].reverse())
+          answer({ kind: 'processes', call, processes: [{ ...process, restarts: call }] });
       },
     });
-    const replies = await Promise.all([dq.api('GET', '/v1/processes'), dq.api('GET', '/v1/processes')]);
-    expect(replies.map(({ body }) => body.processes[0].restarts)).toEqual([1, 2]);
-    expect(replies[0]?.body.processes[0]).toEqual({
-      ...process,
-      restarts: 1,
-      startedAt: '2026-01-01T00:00:00.000Z',
-    });
-    expect(asked).toBe(2);
+    // On one connection, in one piece: their order is certain, and no time passes between them.
+    const connection = dq.open();
+    const get = 'GET /v1/processes HTTP/1.1\r\nhost: localhost\r\n';
+    connection.send(`${get}\r\n${get}connection: close\r\n\r\n`);
+    const [, ...replies] = (await connection.closed).split(/HTTP\/1\.1 200 [^{]*/);
+    expect(replies.map((body) => JSON.parse(body).processes)).toEqual(
+      [1, 2].map((restarts) => [{ ...process, restarts, startedAt: '2026-01-01T00:00:00.000Z' }]),
+    );
+    const { body } = await dq.api('GET', '/v1/processes');
+    expect(body.processes[0].restarts).toBe(3);
+    expect(calls).toEqual([1, 2, 3]);
   });
 
   it('are unavailable when the master does not answer', async () => {

@@ -150,7 +150,7 @@ describe('a notifier', () => {
         'x',
       )(arrival, response),
     );
-    await rig.topic('t', sink.url);
+    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
     await rig.pushAll('t', [...ids('a', 5), 'b']);
     await rig.run(createNotifier(rig.context()));
     await rig.run(createTimer(rig.context()));
@@ -184,7 +184,7 @@ describe('a notifier', () => {
     const rig = await startRig();
     const numbers = watch(rig.metrics);
     const sink = await startSink();
-    await rig.topic('t', sink.url);
+    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
     await rig.push('t', 'a');
     const others = { room: 1, leaseMs: 60_000 };
     for (let strike = 1; strike <= limits.strikesIsolated; strike += 1) {

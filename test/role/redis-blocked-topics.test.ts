@@ -117,7 +117,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     expect((await reserve(trial, blocked(rest))).map(({ id }) => id)).toEqual(['2']);
   });
 
-  it('reserve: a copy of the rings gives the same jobs as the rings', { timeout: 60_000 }, async () => {
+  it('reserve: a copy of the rings gives the same jobs as the rings', async () => {
     const fromRings = await opened({ capacitiesMax: Number.POSITIVE_INFINITY });
     const byCopy = await opened({ capacitiesMax: -1 });
     const both = [fromRings.trial, byCopy.trial];

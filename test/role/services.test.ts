@@ -149,8 +149,8 @@ describe.skipIf(await lacks('activemq'))('activemq', () => {
     await server.process.kill();
     await server.process.start();
     await stomp(server)('SUBSCRIBE\nid:0\ndestination:/queue/q\nack:auto\n\n\0', 'kept');
-    // The broker counts the large message when it has written it, which can be after the next one. Nobody
-    // receives from this queue: the broker removes the files of received messages every 500 ms.
+    // The broker counts the large message when it has written it, which can be after the next one. This
+    // queue has no receiver: the broker removes the files of received messages every 500 ms.
     const large = send('full', '2', 'x'.repeat(1_100_000));
     await stomp(server)(large, 'Persistent store is Full', send('full', '3', 'more'));
     const { pid, directory } = server.process;

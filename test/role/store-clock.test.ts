@@ -285,7 +285,7 @@ describe('a process whose clock differs from the storage clock', () => {
       const inTenMinutes = new Date(storeTime() + 600_000).toUTCString();
       response.writeHead(503, { 'retry-after': inTenMinutes }).end('busy');
     });
-    await rig.topic('t', sink.url);
+    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
     await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a');
     const arrival = await until('the callback', () => sink.arrivals[0]);

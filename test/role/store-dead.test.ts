@@ -76,9 +76,7 @@ it('requeue: returns more when more jobs match than it may move', async () => {
   expect((await client.admin.counts()).topics['t']).toMatchObject({ dead: count - some, ready: some });
 });
 
-it('requeue: a store that closes between two steps has done what it returned', {
-  timeout: 30_000,
-}, async () => {
+it('requeue: a store that closes between two steps has done what it returned', async () => {
   const { store: client } = store.client;
   await bury(client, ids);
   const ending = new Promise<void>((resolve) => {

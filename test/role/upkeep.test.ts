@@ -33,6 +33,9 @@ async function reserve(rig: Rig, incarnation: number, leaseMs = 60_000) {
   return (await rig.store.jobs.reserve(0, request)).jobs;
 }
 
+/** How often upkeep has asked who lives. */
+const questions = (rig: Rig) => rig.sent.filter(({ kind }) => kind === 'who_lives').length;
+
 const stateOf = async (rig: Rig, id: string) => (await rig.store.jobs.get({ topic: 't', id }))?.state;
 
 describe('recoverer: leases', () => {
@@ -136,9 +139,14 @@ describe('recoverer: leases', () => {
     await rig.push('t', 'b');
     await reserve(rig, 21);
     await startUpkeep(rig);
-    await until('it asks', () => rig.sent.some(({ kind }) => kind === 'who_lives'));
-    rig.tell({ kind: 'living', incarnations: [21, 22] });
-    await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
+    let answered = 0;
+    await until('it is ready', async () => {
+      // A late answer is not used: each question gets one.
+      const asked = questions(rig);
+      if (asked > answered) rig.tell({ kind: 'living', incarnations: [21, 22] });
+      answered = asked;
+      return (await stateOf(rig, 'a')) === 'ready';
+    });
     expect(await stateOf(rig, 'b')).toBe('reserved');
   });
 
@@ -146,15 +154,17 @@ describe('recoverer: leases', () => {
     const rig = await startRig();
     await rig.push('t', 'a');
     await reserve(rig, 31);
-    const asked = () => rig.sent.filter(({ kind }) => kind === 'who_lives').length;
     await startUpkeep(rig);
-    await until('it asks', () => asked() === 1);
-    const answerableUntil = performance.now() + upkeepLimits.livingFreshMs;
-    await until('the answer is late', () => performance.now() > answerableUntil);
+    let [asked, seenAt] = [0, 0];
+    await until('the answer to the last question is late', () => {
+      if (questions(rig) > asked) [asked, seenAt] = [questions(rig), performance.now()];
+      return asked > 0 && performance.now() > seenAt + upkeepLimits.livingFreshMs;
+    });
     rig.tell({ kind: 'living', incarnations: [30, 32] });
-    await until('it asks again', () => asked() === 2);
+    await until('it asks again', () => questions(rig) > asked);
+    asked = questions(rig);
     rig.tell({ kind: 'living', incarnations: [31] });
-    await until('it asks for the third time', () => asked() === 3);
+    await until('it asks once more', () => questions(rig) > asked);
     expect(await stateOf(rig, 'a')).toBe('reserved');
   });
 
@@ -266,7 +276,7 @@ describe('upkeep: other agents', () => {
     await rig.topic('t', 'http://127.0.0.1:9/');
     const upkeep = await startUpkeep(rig);
     rig.tell({ kind: 'counters', deltas: [{ topic: 't', day: 20300101, name: 'delivered', n: 7 }] });
-    await upkeep.drain(2_000);
+    await upkeep.drain(60_000);
     const stats = await rig.registry.stats('t', 20300101);
     expect(stats?.total.delivered).toBe(7);
   });

@@ -16,6 +16,7 @@ const log = openLog({
   index: 0,
   title: 'dq-server-0',
   now: () => Date.parse('2030-01-31T12:00:00Z'),
+  closeMs: 60_000,
 });
 let reported = 0;
 const telling = setInterval(() => {

@@ -143,16 +143,17 @@ export class DataDirectory {
 }
 
 /** The holder writes its record after it has taken the lock; until then there is none, or that of a dead
- *  master. */
+ *  master. The last look is after the end: this process may have stood still. */
 async function alreadyRunning(path: string): Promise<string> {
   const end = performance.now() + masterLimits.lockHolderMs;
-  do {
+  for (let isOver = false; !isOver; ) {
+    isOver = performance.now() >= end;
     const holder = readMasterRecord(path);
     const identity = holder === null ? null : identityOf(holder.pid);
     if (holder !== null && identity !== null && isAlive(identity))
       return `already running on ${path} (pid ${holder.pid}, since ${new Date(holder.startedAt).toISOString()}${placeOf(path, holder.pid)}); ${remedyOf(path)}`;
-    await sleep(10);
-  } while (performance.now() < end);
+    if (!isOver) await sleep(10);
+  }
   return `already running on ${path}; ${remedyOf(path)}`;
 }
 

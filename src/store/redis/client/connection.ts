@@ -38,8 +38,6 @@ const settings: Settings = {
   // It sends commands of different buckets in one piece, and fails all of them when one fails.
   enableAutoPipelining: false,
   connectTimeout: redisLimits.connectMs,
-  // A frozen server closes nothing: only this ends the connection.
-  socketTimeout: redisLimits.silentMs,
   keepAlive: redisLimits.keepAliveMs,
   retryStrategy: reconnectMs,
 };
@@ -65,16 +63,20 @@ export interface ConnectionEvents {
   onEnd(): void;
 }
 
-/** Connects only at connect(). All events need a listener: without one the library swallows errors. */
+/** Connects only at connect(). All events need a listener: without one the library swallows errors.
+ *  @param silentMs redisLimits.silentMs, unless a test has more time */
 export function createClient(
   url: string,
   title: string,
   events: ConnectionEvents,
   scripts: Readonly<Record<string, string>> = {},
+  silentMs: number = redisLimits.silentMs,
 ): Client {
   const address = redisAddress(url);
   const named = {
     connectionName: title,
+    // A frozen server closes nothing: only this ends the connection.
+    socketTimeout: silentMs,
     reconnectOnError: reconnectOnReadOnly(),
     scripts: Object.fromEntries(
       Object.entries(scripts).map(([name, lua]) => [name, { lua, numberOfKeys: keysOf('').length }]),

@@ -41,8 +41,9 @@ export interface ShardOptions extends OwnershipOptions {
   readonly onFatal: (error: Error) => void;
   /** for tests: other text for parts of the scripts */
   readonly scriptParts?: Readonly<Record<string, string>>;
-  /** limits.redisCallMs, unless a test has less time */
+  /** limits.redisCallMs and redisLimits.silentMs, unless a test has other times */
   readonly callMs?: number;
+  readonly silentMs?: number;
 }
 
 type Run = (prefix: string, ...args: readonly Arg[]) => Promise<unknown>;
@@ -91,6 +92,7 @@ export class Shard {
         },
       },
       composeScripts(options.scriptParts),
+      options.silentMs,
     );
   }
 
