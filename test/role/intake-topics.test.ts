@@ -446,7 +446,7 @@ describe('list', () => {
   });
 });
 
-/** Starts dq anew, with removals from the registry that wait for `allow`: otherwise a removal would go on by
+/** Starts a dq whose removals from the registry wait for `allow`: otherwise a removal would go on by
  *  itself after topicChangeMs, in a pause of this process too. */
 async function holdingRemovals(): Promise<{ allow(): void }> {
   let allow = (): void => {};

@@ -45,8 +45,8 @@ describe('notifier: slots', () => {
 
   it('an ailing topic ramps after one success: a tenth of its calls, all of them after 4 s', async () => {
     const rig = await startRig();
-    // Its calls fail because it does not listen: a timeout that makes a topic ailing soon would also end calls
-    // of the ramp, during a pause of this process.
+    // Its calls fail because nothing listens. A short timeout would make it ailing too, but would also end
+    // calls of the ramp, during a pause of this process.
     const closed = await startSink();
     await closed.close();
     const backoff = { type: 'ladder', stepsMs: [100] } as const;

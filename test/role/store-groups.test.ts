@@ -37,8 +37,8 @@ async function pushTogether(...ids: readonly string[]): Promise<readonly PushOut
   return (await Promise.all(ids.map((id) => jobs().push([jobOf(id)])))).flat();
 }
 
-/** Caps the size of the file at its current size. The disk itself has space, by which the owner would restore
- *  its reserve within a second: it is told that there is none. */
+/** Caps the size of the file at its current size, and hides the space of the disk: the owner would use it to
+ *  restore its reserve within a second. */
 function fillUp(): void {
   vi.spyOn(DiskReserve.prototype, 'fits').mockReturnValue(false);
   store.owner.inspect((db) => {
