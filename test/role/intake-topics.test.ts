@@ -446,6 +446,23 @@ describe('list', () => {
   });
 });
 
+/** Starts a dq whose removals from the registry wait for `allow`: otherwise a removal would go on by
+ *  itself after topicChangeMs, in a pause of this process too. */
+async function holdingRemovals(): Promise<{ allow(): void }> {
+  let allow = (): void => {};
+  const allowed = new Promise<void>((resolve) => (allow = resolve));
+  dq = await startIntake({
+    registry: (registry) => ({
+      ...registry,
+      remove: async (...asked) => {
+        await allowed;
+        return registry.remove(...asked);
+      },
+    }),
+  });
+  return { allow };
+}
+
 describe('delete', () => {
   it('is rejected while a job is stored, and changes nothing', async () => {
     await create('a');
@@ -461,11 +478,13 @@ describe('delete', () => {
   });
 
   it('removes a topic without jobs; pushes are rejected meanwhile', async () => {
+    const { allow } = await holdingRemovals();
     await create('a');
     const deleting = dq.api('DELETE', '/v1/topics/a');
-    await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline', 5_000, 5);
+    await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
     await dq.topics.refresh();
     expect(await dq.push('a', '1')).toMatchObject({ status: 409, body: { code: 'topic_offline' } });
+    allow();
     expect(await deleting).toMatchObject({ status: 200, body: { deleted: true, purged: 0 } });
     expect((await dq.api('GET', '/v1/topics/a')).status).toBe(404);
   });
@@ -489,12 +508,12 @@ describe('delete', () => {
   });
 
   it('does not remove a topic that was set active meanwhile', async () => {
+    const { allow } = await holdingRemovals();
     await create('a');
     const deleting = dq.api('DELETE', '/v1/topics/a');
-    await new Promise((resolve) => setTimeout(resolve, 0));
-    let state = '';
-    while (state !== 'offline') state = (await dq.registry.get('a'))?.state ?? 'gone';
+    await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
     await dq.api('POST', '/v1/topics/a/resume');
+    allow();
     expect(await deleting).toMatchObject({ status: 503, body: { code: 'not_stored' } });
     expect((await dq.api('GET', '/v1/topics/a')).body.state).toBe('active');
   });

@@ -23,7 +23,13 @@ async function redisStore(config: readonly string[] = safe) {
   return { server, store: under.store, raw: under.raw };
 }
 
-async function startUpkeep(rig: Rig, smtp: SmtpSink | null, store: Store, afterMs: number): Promise<string> {
+interface Started {
+  readonly dataDir: string;
+  /** how long a failure lasts before it is reported, from the next check on */
+  reportAfter(ms: number): void;
+}
+
+async function startUpkeep(rig: Rig, smtp: SmtpSink | null, store: Store, afterMs: number): Promise<Started> {
   const dataDir = mkdtempSync(join(tmpdir(), 'dq-redis-health-'));
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
   const config = {
@@ -35,16 +41,11 @@ async function startUpkeep(rig: Rig, smtp: SmtpSink | null, store: Store, afterM
     'alerts.window': 300,
   };
   const context = rig.context({ config, store: { ...rig.store, admin: store.admin } });
-  const upkeep = await rig.run(
-    createUpkeep(context, {
-      alertPollMs: 20,
-      deathPollMs: 20,
-      health: { everyMs: 20, afterMs, lateMs: 60_000, crashWindowMs: 60_000 },
-    }),
-  );
+  const health = { everyMs: 20, afterMs, lateMs: 60_000, crashWindowMs: 60_000 };
+  const upkeep = await rig.run(createUpkeep(context, { alertPollMs: 20, deathPollMs: 20, health }));
   // Before its directory is removed.
   onTestFinished(() => upkeep.drain(2_000));
-  return dataDir;
+  return { dataDir, reportAfter: (ms) => void Object.assign(health, { afterMs: ms }) };
 }
 
 const lines = (rig: Rig, kind: 'error' | 'notice') =>
@@ -60,7 +61,8 @@ const healthOnce = (store: Store, holds: (health: StoreHealth) => boolean) =>
 describe.skipIf(await lacks('redis'))('health of Redis', () => {
   it('a failure that lasts is mailed once, its end once', async () => {
     const [rig, smtp, { server, store }] = [await startRig(), await startSmtpSink(), await redisStore()];
-    const dataDir = await startUpkeep(rig, smtp, store, 6_000);
+    // Longer than the start of a Redis on a busy machine.
+    const { dataDir, reportAfter } = await startUpkeep(rig, smtp, store, 60_000);
     const name = `redis://127.0.0.1:${server.port}`;
     await server.process.kill();
     await healthOnce(store, ({ ok }) => !ok);
@@ -68,6 +70,8 @@ describe.skipIf(await lacks('redis'))('health of Redis', () => {
     await healthOnce(store, ({ ok }) => ok);
     expect(await new IncidentFiles(dataDir).list()).toEqual([]);
     await server.process.kill();
+    await healthOnce(store, ({ servers }) => servers?.[0]?.trouble === 'cannot be reached');
+    reportAfter(200);
     await until('the mail', () => smtp.mails.length === 1);
     expect(smtp.mails[0]?.to).toEqual(['ops@x.org']);
     await server.process.start();

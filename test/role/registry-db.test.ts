@@ -3,7 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { CommitError } from '../../src/registry/sql/registry-engine.ts';
@@ -47,8 +48,16 @@ function beside(): Database {
 
 exerciseRegistry({ open, run: async (sql) => beside().prepare(sql).all() as Record<string, unknown>[] });
 
+/** A lock that ends is waited for: by default a pause of this process, which holds it, is longer. */
+function waitLong(): void {
+  const { registryBusyMs } = limits;
+  onTestFinished(() => void Object.assign(limits, { registryBusyMs }));
+  Object.assign(limits, { registryBusyMs: 60_000 });
+}
+
 describe('a lock of another connection', () => {
   it('is waited for without blocking the process', async () => {
+    waitLong();
     const registry = await open();
     const other = beside();
     other.exec('BEGIN IMMEDIATE');
@@ -89,6 +98,7 @@ describe('the file', () => {
   });
 
   it('close: rejects new calls, finishes the running one', async () => {
+    waitLong();
     const registry = await open();
     const other = beside();
     other.exec('BEGIN IMMEDIATE');

@@ -163,6 +163,8 @@ export async function startRig(
     async topic(name, callbackUrl, more = {}) {
       const draft: TopicDraft = {
         ...topicDefaults,
+        // By default it is shorter than a pause of a busy machine, and the attempt would fail.
+        timeoutMs: 30_000,
         ...more,
         topic: name,
         callbackUrl,

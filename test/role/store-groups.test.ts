@@ -5,11 +5,11 @@ import { statSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { PushOutcome } from '../../src/ports/job-store.ts';
 import type { Database } from '../../src/runtime/database.ts';
-import { diskReserveBytesFor } from '../../src/store/sqlite/file/disk-reserve.ts';
+import { DiskReserve, diskReserveBytesFor } from '../../src/store/sqlite/file/disk-reserve.ts';
 import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/wire/protocol.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { openSqliteStore, ownerPaths, type SqliteStore } from '../support/sqlite-store.ts';
@@ -22,6 +22,7 @@ beforeEach(async () => {
   store = await openSqliteStore({ diskReserveBytes: diskReserveBytesFor(join(tmpdir(), 'jobs.db')) });
 });
 afterEach(async () => {
+  vi.restoreAllMocks();
   for (const socket of sockets.splice(0)) socket.destroy();
   await store.close();
 });
@@ -36,14 +37,19 @@ async function pushTogether(...ids: readonly string[]): Promise<readonly PushOut
   return (await Promise.all(ids.map((id) => jobs().push([jobOf(id)])))).flat();
 }
 
-/** Caps the size of the file at its current size. */
+/** Caps the size of the file at its current size, and hides the space of the disk: the owner would use it to
+ *  restore its reserve within a second. */
 function fillUp(): void {
+  vi.spyOn(DiskReserve.prototype, 'fits').mockReturnValue(false);
   store.owner.inspect((db) => {
     const [{ page_count: pages }] = db.prepare('PRAGMA page_count').all() as [{ page_count: number }];
     db.exec(`PRAGMA max_page_count = ${pages}`);
   });
 }
-const giveRoom = () => store.owner.inspect((db) => db.exec('PRAGMA max_page_count = 1000000'));
+function giveRoom(): void {
+  vi.restoreAllMocks();
+  store.owner.inspect((db) => db.exec('PRAGMA max_page_count = 1000000'));
+}
 
 /** Rejects the body of this id, after the row of the job was written. */
 function breakBodyOf(id: string): void {
