@@ -342,10 +342,10 @@ describe('dialling', () => {
     const rig = await startRig();
     const listeners = await listen();
     // First an allowed address without a listener, then the forbidden one with the listener.
-    const dns = await startDnsServer((_name, n) => [n === 1 ? '127.0.0.2' : '127.0.0.1']);
+    const dns = await startDnsServer((_name, n) => [n === 1 ? '127.0.0.2' : '127.0.0.1'], 30_000);
     const ctx = rig.context({ config: { 'egress.deny': ['127.0.0.1'] } });
     await rig.run(createNotifier(ctx, { lookup: dns.lookup, lookupFreshMs: 0 }));
-    await rig.topic('t', `http://turning.example:${listeners.port}/`);
+    await rig.topic('t', `http://turning.example:${listeners.port}/`, { timeoutMs: 30_000 });
     await rig.push('t', 'a');
     await until('the first attempt', () => rig.notified().length === 1);
     expect(dns.asked).toEqual(['turning.example']);

@@ -164,8 +164,12 @@ describe('GET /v1/series', () => {
         }),
     });
     await knowsTime(dq);
+    const from = performance.now();
     await Promise.all(Array.from({ length: 20 }, () => dq.api('GET', '/v1/series')));
-    expect(reads).toBe(1);
+    // One, and one more for each time after which a busy machine has found the answer too old.
+    const tooOld = Math.floor((performance.now() - from) / apiLimits.answerKeptMs);
+    expect(reads).toBeGreaterThan(0);
+    expect(reads).toBeLessThanOrEqual(1 + tooOld);
   });
 });
 

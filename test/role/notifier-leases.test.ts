@@ -41,26 +41,30 @@ describe('notifier: leases', () => {
     await rig.topic('t', sink.url);
     await rig.push('t', 'a');
     let late = 3;
-    const released: string[] = [];
+    const steps: string[] = [];
     const store = between(rig, {
       async reserve(partition, request) {
         const reserved = await rig.store.jobs.reserve(partition, request);
+        if (reserved.jobs.length === 0) return reserved;
         // The answer takes longer than the lease allows.
-        if (reserved.jobs.length > 0 && late > 0) {
+        if (late > 0) {
           late -= 1;
           await new Promise((resolve) => setTimeout(resolve, 1_100));
         }
+        steps.push('reserve');
         return reserved;
       },
       release(leases) {
-        released.push(...leases.map(({ id }) => id));
+        steps.push(...leases.map(({ id }) => `release ${id}`));
         return rig.store.jobs.release(leases);
       },
     });
     const config = { 'lease.margin': limits.leaseReserveMs + 1_000 };
     await rig.run(createNotifier(rig.context({ store, config })));
     await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
-    expect(released).toEqual(['a', 'a', 'a']);
+    const lateOnes = Array(3).fill(['reserve', 'release a']).flat();
+    // On a busy machine a further answer may come too late.
+    expect(steps.slice(0, 6)).toEqual(lateOnes);
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1]);
   });
 
@@ -104,11 +108,10 @@ describe('notifier: leases', () => {
     await rig.push('held', 'a');
     await rig.run(createNotifier(rig.context()));
     await until('it runs', () => sink.open().length === 1);
-    // As if the answer to an earlier reserve of this process were lost.
-    await rig.push('lost', 'b', { when: { delayMs: 1_000 } });
+    // As if the answer to an earlier reserve of this process were lost. Of a paused topic, whose jobs the
+    // notifier does not reserve itself.
     await rig.topic('lost', sink.url, { state: 'paused' });
-    await rig.store.jobs.promote(0, 10);
-    await until('it is due', async () => (await rig.store.jobs.promote(0, 10)).moved === 1);
+    await rig.push('lost', 'b');
     const room = { room: 10, leaseMs: 60_000 };
     const { jobs } = await rig.store.jobs.reserve(0, {
       owner: owner(),
@@ -155,7 +158,8 @@ describe('notifier: leases', () => {
   it('as many outcomes as slots outlive their lease while the store is unavailable', async () => {
     const rig = await startRig();
     const sink = await startSink();
-    await rig.topic('t', sink.url, { timeoutMs: 1_000 });
+    // A call that runs into it has another outcome, and its job stays away.
+    await rig.topic('t', sink.url, { timeoutMs: 3_000 });
     let away = true;
     const store = between(rig, {
       ack: async (items) =>
@@ -186,7 +190,7 @@ describe('notifier: leases', () => {
   it('an outcome of a lost lease changes nothing and is logged', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
-    await rig.topic('t', sink.url);
+    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
     await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a');
     const first = await until('it runs', () => sink.open()[0]);
@@ -228,16 +232,16 @@ describe('notifier: a job that may kill its notifiers', () => {
   it('is isolated', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
-    await rig.topic('calm', sink.url, { timeoutMs: 5_000 });
-    await rig.topic('suspect', sink.url, { timeoutMs: 5_000 });
+    await rig.topic('calm', sink.url, { timeoutMs: 60_000 });
+    await rig.topic('suspect', sink.url, { timeoutMs: 60_000 });
     await rig.push('suspect', 's');
     await strike(rig, 'suspect', 's');
-    await rig.topic('suspect', sink.url, { timeoutMs: 5_000, state: 'paused' });
+    await rig.topic('suspect', sink.url, { timeoutMs: 60_000, state: 'paused' });
     await rig.push('calm', 'a');
     await rig.push('calm', 'b');
     await rig.run(createNotifier(rig.context()));
     await until('the others run', () => sink.open().length === 2);
-    await rig.topic('suspect', sink.url, { timeoutMs: 5_000 });
+    await rig.topic('suspect', sink.url, { timeoutMs: 60_000 });
     await until(
       'the suspect is held',
       async () => (await rig.store.jobs.get({ topic: 'suspect', id: 's' }))?.state === 'reserved',
@@ -259,15 +263,27 @@ describe('notifier: a job that may kill its notifiers', () => {
 
   it('is released while others run for longer than its lease', async () => {
     const rig = await startRig();
-    const sink = await startSink(hang);
-    await rig.topic('calm', sink.url, { timeoutMs: 2_500, backoff: { type: 'ladder', stepsMs: [60_000] } });
+    /** other calls that ran when the job with strikes was called */
+    const beside: number[] = [];
+    const sink = await startSink(({ topic }) => {
+      if (topic === 'suspect') beside.push(sink.open().length - 1);
+    });
+    await rig.topic('calm', sink.url, { timeoutMs: 60_000 });
     await rig.topic('suspect', sink.url, { timeoutMs: 1_000 });
     await rig.push('suspect', 's');
     await strike(rig, 'suspect', 's');
     await rig.topic('suspect', sink.url, { timeoutMs: 1_000, state: 'paused' });
     await rig.push('calm', 'a');
     const released: string[] = [];
+    /** answers that a busy machine may have read when the lease was short: their jobs are released at once */
+    let late = 0;
     const store = between(rig, {
+      async reserve(partition, request) {
+        const from = performance.now();
+        const reserved = await rig.store.jobs.reserve(partition, request);
+        if (reserved.jobs.length > 0 && performance.now() - from > 500) late += 1;
+        return reserved;
+      },
       release(leases) {
         released.push(...leases.map(({ id }) => id));
         return rig.store.jobs.release(leases);
@@ -277,10 +293,14 @@ describe('notifier: a job that may kill its notifiers', () => {
     await rig.run(createNotifier(rig.context({ store, config })));
     await until('the other runs', () => sink.open().length === 1);
     await rig.topic('suspect', sink.url, { timeoutMs: 1_000 });
-    await until('the job with strikes is called', () => sink.open().some(({ topic }) => topic === 'suspect'));
-    expect(sink.open()).toHaveLength(1);
-    expect(released).toEqual(['s']);
-    expect(rig.notified()).toMatchObject([{ topic: 'calm', reason: 'timeout' }]);
+    await until('the job with strikes is released', () => released.length > late);
+    expect(beside).toEqual([]);
+    sink.finish(sink.open()[0]);
+    await until('the job with strikes is called', () => beside.length > 0);
+    expect(beside[0]).toBe(0);
+    expect(new Set(released)).toEqual(new Set(['s']));
+    expect(released.length).toBeLessThanOrEqual(1 + late);
+    expect(rig.counted('calm', 'delivered')).toBe(1);
   });
 
   it('is followed by other jobs at once, and by the next one after the pause', async () => {
@@ -338,9 +358,16 @@ describe('notifier: a job that may kill its notifiers', () => {
     /** number of other deliveries at each call of a suspect */
     const before: number[] = [];
     const fine = await startSink();
-    const hanging = await startSink(() => void before.push(fine.arrivals.length));
-    await rig.topic('suspect', hanging.url, {
-      timeoutMs: 200,
+    const slow = await startSink(async (_arrival, response) => {
+      before.push(fine.arrivals.length);
+      const from = performance.now();
+      // Ready when this call ends.
+      await rig.push('calm', `c${before.length}`);
+      await until('the isolation is over', () => performance.now() > from + 2 * notifierLimits.isolationMs);
+      response.writeHead(500).end();
+    });
+    await rig.topic('suspect', slow.url, {
+      timeoutMs: 60_000,
       backoff: { type: 'ladder', stepsMs: [60_000] },
     });
     await rig.topic('calm', fine.url);
@@ -349,16 +376,14 @@ describe('notifier: a job that may kill its notifiers', () => {
       await strike(rig, 'suspect', `s${n}`);
     }
     await rig.run(createNotifier(rig.context()));
-    let pushed = 0;
-    await until('every job with strikes has been called', async () => {
-      await rig.push('calm', `c${pushed}`);
-      pushed += 1;
-      return hanging.arrivals.length === 6 && hanging.open().length === 0;
-    });
-    // After each suspect, others were delivered before the next one was called.
+    await until(
+      'every job with strikes has been called',
+      () => slow.arrivals.length === 6 && slow.open().length === 0,
+    );
+    // After each suspect, another was delivered before the next one was called.
     for (let n = 0; n < 5; n += 1) expect(before[n + 1]).toBeGreaterThan(before[n] ?? 0);
-    await until('the others are delivered', () => rig.counted('calm', 'delivered') === pushed);
-    expect(hanging.arrivals.every(({ attempt }) => attempt === 1)).toBe(true);
+    await until('the others are delivered', () => rig.counted('calm', 'delivered') === 6);
+    expect(slow.arrivals.every(({ attempt }) => attempt === 1)).toBe(true);
   });
 });
 
@@ -366,7 +391,7 @@ describe('notifier: a drain', () => {
   it('finishes and settles running calls, and reserves nothing', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
-    await rig.topic('t', sink.url);
+    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
     const notifier = await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a');
     await until('it runs', () => sink.open().length === 1);
@@ -403,7 +428,7 @@ describe('notifier: a drain', () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
-    let answer = () => {};
+    let answer: (() => void) | null = null;
     const store = between(rig, {
       async reserve(partition, request) {
         const reserved = await rig.store.jobs.reserve(partition, request);
@@ -416,12 +441,10 @@ describe('notifier: a drain', () => {
     });
     const notifier = await rig.run(createNotifier(rig.context({ store })));
     await rig.push('t', 'a');
-    await until(
-      'it is reserved',
-      async () => (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state === 'reserved',
-    );
-    const drained = notifier.drain(5_000);
-    answer();
+    const giveAnswer = await until('it is reserved', () => answer);
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'reserved' });
+    const drained = notifier.drain(30_000);
+    giveAnswer();
     await drained;
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'ready', strikes: 0 });
     expect(sink.arrivals).toEqual([]);
@@ -431,12 +454,17 @@ describe('notifier: a drain', () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
+    let isCalled = false;
     const store = between(rig, {
-      ack: async (items) => items.map(() => ({ kind: 'unknown', code: 'no_answer' })),
+      async ack(items) {
+        isCalled = true;
+        return items.map(() => ({ kind: 'unknown', code: 'no_answer' }));
+      },
     });
     const notifier = await rig.run(createNotifier(rig.context({ store })));
     await rig.push('t', 'a');
-    await until('it is called', () => sink.arrivals.length === 1);
+    // A drain would cut a call short whose reply it has not read.
+    await until('its call has ended', () => isCalled);
     await notifier.drain(100);
     expect(
       rig.lines.some(({ message, unsettled }) => message.includes('cannot settle jobs') && unsettled === 1),

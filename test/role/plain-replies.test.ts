@@ -1,6 +1,7 @@
 // Compares the two clients of callbacks over plain HTTP: for any reply, whole, torn or wrong, dq's own
 // connections and undici's give a call the same end. DQ_REPLY_CASES=20000 tries more replies.
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, expect, it, onTestFinished, vi } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
@@ -14,6 +15,8 @@ import { until } from '../support/until.ts';
 const cases = Number(process.env['DQ_REPLY_CASES'] ?? 400);
 const seed = Number(process.env['DQ_REPLY_SEED'] ?? 1);
 const secondReply = 'HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecond';
+/** The same, from a receiver that keeps the connection for as long as dq accepts. */
+const keptReply = secondReply.replace('\r\n\r\n', '\r\nkeep-alive: timeout=12\r\n\r\n');
 
 interface Case {
   readonly pieces: readonly Buffer[];
@@ -214,6 +217,18 @@ it('replies: both clients give a call the same end', async () => {
 const describe = ({ pieces, ending }: Case) =>
   `${pieces.map((piece) => JSON.stringify(piece.toString('latin1'))).join(' + ')} ${ending}`;
 
+/** Afterwards the bytes are in the receive buffer of the other side, which is this process too, and has not
+ *  read them. A busy kernel moves them there a moment after the write. */
+function writeUnread(socket: Socket, text: string): void {
+  const hex = (port: number | undefined) => (port ?? 0).toString(16).toUpperCase().padStart(4, '0');
+  const [from, to] = [hex(socket.localPort), hex(socket.remotePort)];
+  const unread = new RegExp(`:${to} [0-9A-F]{8}:${from} [0-9A-F]{2} [0-9A-F]{8}:(?!0{8})`);
+  socket.write(text);
+  const end = performance.now() + 10_000;
+  while (!unread.test(readFileSync('/proc/net/tcp', 'latin1')))
+    if (performance.now() > end) throw new Error('the bytes did not arrive');
+}
+
 it.each([
   ['within its last turn of the event loop', (send: () => void) => send()],
   ['while it is idle', (send: () => void) => setImmediate(send)],
@@ -223,16 +238,15 @@ it.each([
     if (!sockets.includes(socket)) sockets.push(socket);
     // Or the bytes below wait for the acknowledgement that the next request brings.
     socket.setNoDelay(true);
-    socket.write(secondReply);
+    socket.write(keptReply);
   });
   const origin = new URL(server.url).origin;
   expect(told(await callOnce(origin))).toMatchObject({ text: 'second' });
   expect(told(await callOnce(origin))).toMatchObject({ text: 'second' });
   expect(sockets).toHaveLength(1);
-  // The bytes are in the buffer of the kernel, and this process has not read them.
   await new Promise<void>((resolve) => {
     later(() => {
-      sockets[0]?.write(secondReply.replace('200', '500'));
+      writeUnread(sockets[0] as Socket, secondReply.replace('200', '500'));
       resolve();
     });
   });
@@ -322,14 +336,14 @@ it('a request that joins waiting ones waits a whole turn of the event loop, too'
   await until('both requests are there', () => sockets.length === 2);
   const [joined, first] = sockets as [Socket, Socket];
   // The order in which they are kept; the last one is used first.
-  joined.setNoDelay(true).write(secondReply);
+  joined.setNoDelay(true).write(keptReply);
   await Promise.race(kept);
-  first.write(secondReply);
+  first.write(keptReply);
   await Promise.all(kept);
   const ends: Promise<CallEnd>[] = [];
   const turn = await startRawServer(() => {
     // This process looks at the socket in the next turn.
-    joined.write(secondReply.replace('200', '500'));
+    writeUnread(joined, secondReply.replace('200', '500'));
     ends.push(callOnce(origin));
   });
   const wake = connect(turn.port, '127.0.0.1').setNoDelay(true);
@@ -388,7 +402,7 @@ it('a receiver that keeps connections for 2 s gets no second request over one', 
   const each = vi.spyOn(ticker, 'each').mockReturnValue(() => {});
   onTestFinished(() => each.mockRestore());
   await callOnce(origin);
-  await until('the connection is closed', () => server.open.size === 0, 500);
+  await until('the connection is closed', () => server.open.size === 0);
 });
 
 it('a kept connection without a further request closes when its time is over', async () => {
@@ -404,6 +418,9 @@ it('a kept connection without a further request closes when its time is over', a
 
 it('a connection of a pool that became too old closes with its reply', async () => {
   const ageMs = 40;
+  // Without the sweep, which closes it later.
+  const each = vi.spyOn(ticker, 'each').mockReturnValue(() => {});
+  onTestFinished(() => each.mockRestore());
   const pools = new Pools({ egress, trial, slots: 10, seams: { connectionAgeMsMax: ageMs } });
   onTestFinished(() => pools.close());
   const waiting: Socket[] = [];
@@ -417,5 +434,5 @@ it('a connection of a pool that became too old closes with its reply', async () 
   await until('the pool is too old', () => waiting.length === 1 && performance.now() > startedAt + 2 * ageMs);
   waiting[0]?.write(secondReply);
   expect(told(await ended)).toMatchObject({ text: 'second' });
-  await until('the connection is closed', () => server.open.size === 0, 1_000);
+  await until('the connection is closed', () => server.open.size === 0);
 });

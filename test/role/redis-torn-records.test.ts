@@ -1,15 +1,13 @@
 // Tests damaged records and set members: dq quarantines them unchanged and names them; all other jobs
 // continue.
 import type { Redis } from 'ioredis';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { ReservedJob } from '../../src/core/job.ts';
 import { attemptOf, jobOf, owner, request, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 30_000 });
 
 async function opened(): Promise<{ under: OpenedRedis; trial: Trial; raw: Redis }> {
   const server = await owned('test', startRedis());

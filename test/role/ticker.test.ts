@@ -53,11 +53,13 @@ describe('the instants of a schedule', () => {
     const created = Date.now() - 10 * second;
     for (let n = 0; n < 20; n++)
       await rig.registry.createSchedule(record(`s${n}`, { createdAt: created }), created + 11 * second);
-    await Promise.all([ticking(rig), ticking(rig)]);
+    const tickers = await Promise.all([ticking(rig), ticking(rig)]);
     await until('each has made two jobs', async () => {
       const all = await rig.registry.schedules('', 100);
       return all.every(({ madeAt }) => madeAt !== null && madeAt >= created + 12 * second);
     });
+    // A further instant may be on its way: its job is stored, and not counted yet.
+    await Promise.all(tickers.map((ticker) => ticker.drain(30_000)));
     const ids = await idsOf(rig);
     expect(new Set(ids).size).toBe(ids.length);
     for (let n = 0; n < 20; n++)
@@ -156,13 +158,13 @@ describe('the instants of a schedule', () => {
     // The clock of this machine is an hour ahead.
     const rig = await startRig({ clock: () => Date.now() - 3_600 * second });
     await rig.topic('t', 'http://127.0.0.1:9');
-    const created = Date.now() - 3_610 * second;
-    const one = record('one', { everyMs: 9 * second, createdAt: created });
-    await rig.registry.createSchedule(one, created + 9 * second);
+    const created = Date.now() - 3_700 * second;
+    const one = record('one', { everyMs: 99 * second, createdAt: created });
+    await rig.registry.createSchedule(one, created + 99 * second);
     const ticker = new Ticker(rig.context());
     await ticker.start();
     await ticker.drain(5_000);
-    expect(await idsOf(rig)).toEqual([tickId('one', created + 9 * second)]);
+    expect(await idsOf(rig)).toEqual([tickId('one', created + 99 * second)]);
   });
 
   it('that were missed are made by the policy, and a rejected job is named', async () => {

@@ -12,8 +12,12 @@ export interface DnsServer {
   readonly asked: readonly string[];
 }
 
-/** `answer`: `n` counts the questions for this name from 1. */
-export async function startDnsServer(answer: (name: string, n: number) => DnsAnswer): Promise<DnsServer> {
+/** `answer`: `n` counts the questions for this name from 1. `waitMs`: after it the lookup gives up, also
+ *  where the answer arrived while this process stood still. */
+export async function startDnsServer(
+  answer: (name: string, n: number) => DnsAnswer,
+  waitMs = 1_500,
+): Promise<DnsServer> {
   const names = await startNameServer(answer);
   onTestFinished(() => names.stop());
   const server = `${names.address}:${names.port}`;
@@ -26,7 +30,7 @@ export async function startDnsServer(answer: (name: string, n: number) => DnsAns
     server,
     lookup(name, _options, found) {
       // One each: a malformed answer ends every question of its resolver.
-      const resolver = new Resolver({ timeout: 1_500, tries: 1 });
+      const resolver = new Resolver({ timeout: waitMs, tries: 1 });
       resolvers.push(resolver);
       resolver.setServers([server]);
       resolver.resolve4(name, (error, addresses) => {
