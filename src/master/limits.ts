@@ -44,9 +44,10 @@ export const masterLimits = {
   silentTicks: 20,
   silentStoreTicks: 60,
   /** How long a start waits for the lock of its data directory (two starts at once need some ms), and for the
-   *  record of the master that holds it. */
+   *  record of the master that holds it: some ms, or seconds where that master stands still. A command that
+   *  holds the lock has no record. */
   lockWaitMs: 200,
-  lockHolderMs: 500,
+  lockHolderMs: 3_000,
   /** How long a start waits for the leftover workers that it killed. */
   leftoverEndMs: 5_000,
   /** Time limit of systemd-notify, which itself waits 5 s until systemd has read the message. */

@@ -289,7 +289,27 @@ export class Trial {
 
   /** Waits until the storage clock has passed that moment. */
   async past(moment: number): Promise<void> {
-    await until('the time to pass', () => Date.now() > moment + 1, 10_000, 2);
+    await until('the time to pass', () => Date.now() > moment + 1, 30_000, 2);
+  }
+
+  /** Pushes in one call jobs that are due from an instant on, and waits until all are due. Until then all are
+   *  delayed: where the store got one too late, it gets them again with a later instant. `dueMs`: after the
+   *  instant */
+  async pushDue(
+    pushed: readonly (Pushed & { readonly id: string; readonly dueMs: number })[],
+  ): Promise<void> {
+    const lastMs = Math.max(...pushed.map(({ dueMs }) => dueMs));
+    for (let aheadMs = 1_000; aheadMs < 10_000; aheadMs *= 2) {
+      const instant = Date.now() + aheadMs;
+      const jobs = pushed.map(({ id, dueMs, ...more }) =>
+        jobOf(id, { ...more, when: { at: instant + dueMs } }),
+      );
+      const outcomes = await this.jobs.push(jobs);
+      if (outcomes.every((outcome) => outcome.kind === 'stored' && outcome.state === 'delayed'))
+        return this.past(instant + lastMs);
+      await this.jobs.cancel(jobs);
+    }
+    throw new Error('a job that is due later is not stored as delayed');
   }
 
   // Comparing

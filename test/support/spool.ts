@@ -74,6 +74,8 @@ export async function writerIn(
     segmentBytes: 64 * 1024,
     sizes: () => directory.bytes(),
     onDropped: () => {},
+    // A pause of this process is no failure of its disk.
+    answerMs: 30_000,
     ...more,
   });
   await writer.start();

@@ -1,7 +1,12 @@
 // Tests dq status, also with --watch on a terminal.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
+import { runDirOf, writeMasterRecord } from '../../src/master/data/run-record.ts';
 import { launcher, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
@@ -65,4 +70,19 @@ it('status: shows every process with cost and age; --watch repeats', async ({ sk
   await daemon.stop();
   expect(await plain.exited).toEqual([3, null]);
   expect((await runDq(['status', ...dataDir])).code).toBe(3);
+});
+
+it('status: a daemon that ends during the question does not run', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'dq-status-'));
+  onTestFinished(() => rmSync(dataDir, { recursive: true }));
+  mkdirSync(runDirOf(dataDir));
+  const controlSocket = join(runDirOf(dataDir), 'control.sock');
+  writeMasterRecord(dataDir, { pid: process.pid, startedAt: 1, controlSocket });
+  // As a master that ends: it removes its socket and leaves the question unread.
+  const server = createServer((socket) => {
+    server.close();
+    socket.destroy();
+  });
+  await once(server.listen(controlSocket), 'listening');
+  expect((await runDq(['status', '--data-dir', dataDir])).code).toBe(3);
 });

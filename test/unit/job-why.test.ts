@@ -1,5 +1,5 @@
 // Tests why a job is where it is, its planned attempts, and the shared questions to the notifiers.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeptAnswers } from '../../src/api/kept-answers.ts';
 import { apiLimits } from '../../src/api/limits.ts';
 import type { CapacityReason } from '../../src/core/capacity-reasons.ts';
@@ -83,6 +83,9 @@ describe('planned attempts', () => {
 
 describe('kept answers', () => {
   it('one question serves all readers, for a bounded number of questions', async () => {
+    // No answer grows too old while this process stands still.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
     const asked: string[] = [];
     const kept = new KeptAnswers<number>();
     const of = (about: string) =>

@@ -240,6 +240,8 @@ describe('spool', () => {
       const directory = spoolDirectory();
       const writer = await writerIn(directory, { files, answerMs: 20 });
       await expect(writer.write([changeOf(1)], 'synced')).rejects.toMatchObject(failed);
+      // On a busy disk the answer may be late before the fdatasync begins.
+      await until('the fdatasync', () => operations.includes('sync 1'));
       expect(writer.admits(1)).toBe(false);
       release();
       await until('the end of the fdatasync', () => writer.admits(1));

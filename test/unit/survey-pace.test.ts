@@ -39,7 +39,8 @@ it('survey pace: rests for three times the duration of a step', async () => {
   while (performance.now() - began < 5);
   const rested = performance.now();
   await pace.rest();
-  expect(performance.now() - rested).toBeGreaterThanOrEqual(5 * storeLimits.surveyRestPerStep - 1);
+  // A timer of Node runs up to 2 ms early.
+  expect(performance.now() - rested).toBeGreaterThanOrEqual(5 * storeLimits.surveyRestPerStep - 2);
 });
 
 it('survey pace: a step that waited for others is not rested for', () => {

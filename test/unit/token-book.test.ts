@@ -70,7 +70,8 @@ it('token book: records a use at most once a minute, and again after a failed wr
   fail(true);
   book.rightsOf(token, given);
   wake();
-  await until('a write failed', () => failures() === 1);
+  // A poll may come at once after the hint, and fail too.
+  await until('a write failed', () => failures() > 0);
   fail(false);
   wake();
   await until('the later use is recorded', () => uses.length === 2);

@@ -71,12 +71,17 @@ interface Status extends DaemonStatus {
 
 /** Throws Exit when no daemon runs. */
 async function ask(dataDir: string): Promise<Status> {
-  const answered = await askDaemon(dataDir, { cmd: 'status' });
-  const found = answered.answers.find((answer) => 'status' in answer);
+  // A master at its end closes its socket with the question unread; then the second question finds none.
+  const found = (await answerOf(dataDir)) ?? (await answerOf(dataDir));
   if (found === undefined) throw new Exit('failed', 'the daemon did not answer');
   const { status } = found;
   const asks = status.state === 'ready' && status.url !== null;
   return { ...status, notReady: asks ? await whyNotReady(status.url, dataDir) : null };
+}
+
+async function answerOf(dataDir: string) {
+  const { answers } = await askDaemon(dataDir, { cmd: 'status' });
+  return answers.find((answer) => 'status' in answer);
 }
 
 function summaryOf(daemon: Status): string[] {

@@ -3,7 +3,7 @@
 import { expect } from 'vitest';
 import { jobStates } from '../../../src/core/job.ts';
 import { until } from '../../support/until.ts';
-import { type Case, fact, farOffMs, idsOf, jobOf, request, within } from '../trial.ts';
+import { type Case, fact, farOffMs, idsOf, request, within } from '../trial.ts';
 
 export const cancelCases: readonly Case[] = [
   ...jobStates.map((state) =>
@@ -94,16 +94,8 @@ export const promoteCases: readonly Case[] = [
   }),
 
   fact('promote: moves the earliest first, equal ones by version; 0 = more are due', async (trial) => {
-    // In one call, so that the last is stored before the first is due, however busy the disk is.
-    const instant = Date.now() + 1_000;
-    const pushed = [
-      ['c', instant + 2],
-      ['b1', instant + 1],
-      ['a', instant],
-      ['b2', instant + 1],
-    ] as const;
-    await trial.jobs.push(pushed.map(([id, at]) => jobOf(id, { when: { at } })));
-    await until('all to be due', () => Date.now() > instant + 3);
+    const pushed = { c: 2, b1: 1, a: 0, b2: 1 };
+    await trial.pushDue(Object.entries(pushed).map(([id, dueMs]) => ({ id, dueMs })));
     const order: string[] = [];
     for (const waitMs of [0, 0, 0, null]) {
       expect(await trial.promote(1)).toEqual({ moved: 1, waitMs });
@@ -114,12 +106,10 @@ export const promoteCases: readonly Case[] = [
   }),
 
   fact('promote: orders several topics by due time, turns by their first jobs', async (trial) => {
-    const instant = Date.now() + 1_000;
     // By time: many of one topic first, then alternating, then some of one topic between two of another.
     const topics = [...'ddddddddd', ...'abcabcbacd', ...'eabceeeabce', ...'fgggf'];
-    const pushed = topics.map((topic, n) => jobOf(`${n}`, { topic, when: { at: instant + n } }));
-    await trial.jobs.push(pushed.toReversed());
-    await until('all to be due', () => Date.now() > instant + topics.length);
+    const pushed = topics.map((topic, n) => ({ id: `${n}`, topic, dueMs: n }));
+    await trial.pushDue(pushed.toReversed());
     for (const max of [4, 1, 9, 7, 9, 4, 2]) {
       expect((await trial.promote(max)).moved).toBe(Math.min(max, pushed.length));
       const moved = pushed.splice(0, max);

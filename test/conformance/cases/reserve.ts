@@ -3,7 +3,6 @@
 import { expect } from 'vitest';
 import type { Priority, ReservedJob } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
-import { until } from '../../support/until.ts';
 import {
   at,
   type Case,
@@ -168,18 +167,15 @@ export const reserveCases: readonly Case[] = [
   }),
 
   fact('reserve: takes the earliest due of a topic first, equal ones by version', async (trial) => {
-    // In one call, so that the last is stored before the first is due, however busy the disk is.
-    const instant = Date.now() + 1_000;
     const pushed = [
-      ['late', instant + 5],
-      ['z', instant],
-      ['replaced', instant],
-      ['a', instant],
-      ['early', instant - 5],
-      ['replaced', instant],
-    ] as const;
-    await trial.jobs.push(pushed.map(([id, when]) => jobOf(id, { when: { at: when } })));
-    await until('all to be due', () => Date.now() > instant + 6);
+      { id: 'late', dueMs: 5 },
+      { id: 'z', dueMs: 0 },
+      { id: 'replaced', dueMs: 0 },
+      { id: 'a', dueMs: 0 },
+      { id: 'early', dueMs: -5 },
+      { id: 'replaced', dueMs: 0 },
+    ];
+    await trial.pushDue(pushed);
     expect((await trial.promote()).moved).toBe(5);
     const first = idsOf(await trial.reserve(request(2)));
     expect([...first, ...idsOf(await trial.reserve(request(9)))]).toEqual([
