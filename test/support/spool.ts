@@ -74,7 +74,7 @@ export async function writerIn(
     segmentBytes: 64 * 1024,
     sizes: () => directory.bytes(),
     onDropped: () => {},
-    // A pause of this process is no failure of its disk.
+    // Otherwise a pause of this process would count as a failure of its disk.
     answerMs: 30_000,
     ...more,
   });
