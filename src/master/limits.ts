@@ -43,11 +43,11 @@ export const masterLimits = {
    *  capacity return together. */
   silentTicks: 20,
   silentStoreTicks: 60,
-  /** How long a start waits for the lock of its data directory (two starts at once need some ms), and for the
-   *  record of the master that holds it: some ms, or seconds where that master stands still. A command that
-   *  holds the lock has no record. */
+  /** How long one try to lock a data directory waits: two starts at once need some ms. */
   lockWaitMs: 200,
-  lockHolderMs: 3_000,
+  /** Tries of a start. A master writes its record some ms after it has locked the directory, or seconds where
+   *  it stands still. A command that holds the lock writes none. */
+  lockTriesMax: 15,
   /** How long a start waits for the leftover workers that it killed. */
   leftoverEndMs: 5_000,
   /** Time limit of systemd-notify, which itself waits 5 s until systemd has read the message. */

@@ -72,20 +72,31 @@ describe('data directory', () => {
     (await DataDirectory.open(join(root, 'data'))).close();
   });
 
-  it('waits for the record of the holder and names no dead master', async () => {
+  it('names the holder as soon as its record is there, and no dead master', async () => {
     const run = join(root, 'run');
     mkdirSync(run);
     const lock = takeDirectoryLock(run);
     onTestFinished(() => lock?.release());
     writeMasterRecord(root, { pid: 999_999_999, startedAt: 1, controlSocket: 'x' });
-    expect(await refusal(root)).toBe(`already running on ${root}; ${remedy(root)}`);
+    expect(await refusal(root)).toBe(
+      `the data directory ${root} is locked by a dq that starts, or by a dq command; wait until it has ended, then try again`,
+    );
     const rejected = refusal(root);
-    // A pause of the machine, which holds up the holder too.
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, masterLimits.lockHolderMs + 100);
+    // A pause of the machine, which stops the holder too.
+    const { lockTriesMax, lockWaitMs } = masterLimits;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lockTriesMax * lockWaitMs + 100);
     writeMasterRecord(root, { pid: process.pid, startedAt: 1, controlSocket: 'x' });
     expect(await rejected).toBe(
       `already running on ${root} (pid ${process.pid}, since 1970-01-01T00:00:00.001Z); ${remedy(root)}`,
     );
+  });
+
+  it('waits for the lock of a holder without a record, such as a command', async () => {
+    mkdirSync(join(root, 'run'));
+    const lock = takeDirectoryLock(join(root, 'run'));
+    const opened = DataDirectory.open(root);
+    lock?.release();
+    (await opened).close();
   });
 
   it('is locked although another start holds weaker locks for a moment', async () => {

@@ -71,7 +71,8 @@ interface Status extends DaemonStatus {
 
 /** Throws Exit when no daemon runs. */
 async function ask(dataDir: string): Promise<Status> {
-  // A master at its end closes its socket with the question unread; then the second question finds none.
+  // A master that ends may close its socket before it has read the question. The second question then finds
+  // no daemon.
   const found = (await answerOf(dataDir)) ?? (await answerOf(dataDir));
   if (found === undefined) throw new Exit('failed', 'the daemon did not answer');
   const { status } = found;

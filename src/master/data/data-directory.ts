@@ -47,19 +47,19 @@ export class DataDirectory {
   /** Rejects with StartRejected. `isShared`: other instances may use the same store. */
   static async open(path: string, isShared = false): Promise<DataDirectory> {
     const runDir = runDirOf(path);
-    let lock: DirectoryLock | null;
+    let lock: DirectoryLock;
     try {
       // Before mkdir, which reports "no such file" on a read-only file system.
       if (existsSync(path)) accessSync(path, constants.W_OK | constants.X_OK);
       makeDirectory(runDir, 0o700);
       chmodSync(runDir, 0o700);
-      lock = takeDirectoryLock(runDir);
+      lock = await lockOf(path);
     } catch (error) {
+      if (error instanceof StartRejected) throw error;
       throw new StartRejected(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
         cause: error,
       });
     }
-    if (lock === null) throw new StartRejected(await alreadyRunning(path));
     let data: DataDirectory | null = null;
     try {
       data = new DataDirectory(path, isShared, lock, new WorkerRecord(runDir));
@@ -142,25 +142,25 @@ export class DataDirectory {
   }
 }
 
-/** between two looks for the record of the holder */
-const lookMs = 10;
-
-/** The holder writes its record after it has taken the lock; until then there is none, or that of a dead
- *  master. */
-async function alreadyRunning(path: string): Promise<string> {
-  // By looks, not by the clock: a pause of the machine holds up the holder, too.
-  for (let waitedMs = 0; waitedMs < masterLimits.lockHolderMs; waitedMs += lookMs) {
+/** Rejects with StartRejected, at once where a living master holds the lock. Other holders are a master that
+ *  has not written its record yet, one that ends, and commands: their lock is awaited. This counts tries, not
+ *  time: a pause of the machine stops the holder, too. */
+async function lockOf(path: string): Promise<DirectoryLock> {
+  for (let tries = 0; tries < masterLimits.lockTriesMax; tries += 1) {
+    const lock = takeDirectoryLock(runDirOf(path));
+    if (lock !== null) return lock;
     const holder = readMasterRecord(path);
     const identity = holder === null ? null : identityOf(holder.pid);
     if (holder !== null && identity !== null && isAlive(identity))
-      return `already running on ${path} (pid ${holder.pid}, since ${new Date(holder.startedAt).toISOString()}${placeOf(path, holder.pid)}); ${remedyOf(path)}`;
-    await sleep(lookMs);
+      throw new StartRejected(
+        `already running on ${path} (pid ${holder.pid}, since ${new Date(holder.startedAt).toISOString()}${placeOf(path, holder.pid)}); end it with dq stop --data-dir ${path}, or start with another --data-dir and --port`,
+      );
+    // A try blocks the process; signals are handled in between.
+    await sleep(1);
   }
-  return `already running on ${path}; ${remedyOf(path)}`;
-}
-
-function remedyOf(path: string): string {
-  return `end it with dq stop --data-dir ${path}, or start with another --data-dir and --port`;
+  throw new StartRejected(
+    `the data directory ${path} is locked by a dq that starts, or by a dq command; wait until it has ended, then try again`,
+  );
 }
 
 /** `, URL` if it is ready; else ''. */
