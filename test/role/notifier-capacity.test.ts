@@ -1,5 +1,6 @@
 // How topics and notifiers share slots, and when paused, unknown and ailing topics are called.
 import { describe, expect, it } from 'vitest';
+import { freePorts } from '../../scripts/services/free-port.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
@@ -47,10 +48,9 @@ describe('notifier: slots', () => {
     const rig = await startRig();
     // Its calls fail because nothing listens. A short timeout would make it ailing too, but would also end
     // calls of the ramp, during a pause of this process.
-    const closed = await startSink();
-    await closed.close();
+    const [port = 0] = await freePorts(1);
     const backoff = { type: 'ladder', stepsMs: [100] } as const;
-    await rig.topic('t', closed.url, { concurrency: 12, maxAttempts: 100, backoff });
+    await rig.topic('t', `http://127.0.0.1:${port}/`, { concurrency: 12, maxAttempts: 100, backoff });
     await rig.pushAll('t', ids('j', 300));
     await rig.run(createTimer(rig.context()));
     await rig.run(createNotifier(rig.context()));
@@ -67,7 +67,7 @@ describe('notifier: slots', () => {
         running -= 1;
       });
       setTimeout(() => response.end('{}'), 150);
-    }, closed.port);
+    }, port);
     await until('all of its capacity is used', () => most >= 12);
     expect(most).toBe(12);
     // Each is reached one step later or more: 2, 3, 5, 10, 12.

@@ -1,6 +1,7 @@
 // Tests that a backlog does not meet an endpoint that has just come back: the arrivals of a ramp by the
 // receiver's own clock. By hand with a large backlog: DQ_RAMP_JOBS=20000 prints the arrivals of each second.
 import { expect, it } from 'vitest';
+import { freePorts } from '../../scripts/services/free-port.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { createTimer } from '../../src/timer/timer.ts';
@@ -21,7 +22,9 @@ it.each([
   'an endpoint that $outage gets a tenth of the rate after it, doubled each second',
   async ({ hasGateway }) => {
     const rig = await startRig();
-    const before = await startSink(status(503));
+    // Not a port of the kernel: another process could take it while nothing listens.
+    const [port = 0] = await freePorts(1);
+    const before = await startSink(status(503), port);
     if (!hasGateway) await before.close();
     await rig.topic('t', before.url, { rate, backoff: { type: 'ladder', stepsMs: [100] }, maxAttempts: 100 });
     for (let from = 0; from < jobs; from += 100)
@@ -30,7 +33,7 @@ it.each([
     await rig.run(createNotifier(rig.context()));
     await until('an outage', () => rig.notified().length > 2 * notifierLimits.ailingAttempts);
     if (hasGateway) await before.close();
-    const after = await startSink(undefined, before.port);
+    const after = await startSink(undefined, port);
     const reasons = async () => (await rig.ask('capacity', { topic: 't' }))?.map(({ code }) => code) ?? [];
     await until('it ramps', async () => (await reasons()).includes('ramping'));
     await until('all are delivered', () => rig.counted('t', 'delivered') === jobs, 60_000);
