@@ -154,9 +154,9 @@ it.skipIf(isMissing)(
       await theLeader();
     }
 
-    // Windows of a second by the receiver's clock, at all times but without MySQL. Two instances would fill one
-    // with 2 × rate; a notifier may start one call above its rate. Of the calls that are seen at the end of a
-    // pause, a part came before the window: that of the whole pause is deducted.
+    // Windows of a second by the receiver's clock, at all times but without MySQL. Two instances would fill
+    // one with 2 × rate; a notifier may start one call above its rate. Of the calls that are seen at the end
+    // of a pause, a part came before the window: that of the whole pause is deducted.
     const times = sink.arrivals.map(({ arrivedAt }) => arrivedAt).sort((a, b) => a - b);
     let most = 0;
     for (let from = 0, to = 0; to < times.length; to += 1) {
