@@ -328,6 +328,20 @@ describe('failing disk', () => {
     expect(statSync('/dev/full').mode & 0o777).toBe(0o666);
   });
 
+  it('logs the number of lost lines at its end if no line was written since', async () => {
+    const log = open();
+    log.notice('before');
+    await hasLines(pathOf('notice'), 1);
+    symlinkSync('/dev/full', pathOf('request'));
+    log.request({ n: 0 });
+    await until('the line is counted as lost', () => log.dropped() === 1);
+    await log.close();
+    expect(linesOf(pathOf('notice'))).toMatchObject([
+      { message: 'before' },
+      { message: 'log: lines were lost', kind: 'request', lines: 1 },
+    ]);
+  });
+
   it('a half-written line damages no later one', async () => {
     // A soft limit of 1 KiB per file cuts the second of three lines. Node ignores SIGXFSZ, so write() fails
     // with EFBIG.
