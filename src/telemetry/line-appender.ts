@@ -1,8 +1,8 @@
 // LineAppender appends lines to one file per day. It writes whole lines together, so that two processes can
 // share the file.
 // Invariant: never throws and never waits for the disk. It drops and counts lines that it cannot write, and
-// lines beyond `bytesMaxPerDay`; `onRecovered` gets the number when writing works again, on the next day or at
-// the end.
+// lines beyond `bytesMaxPerDay`; `onRecovered` gets the number when writing works again, on the next day or
+// at the end.
 // Rejected: winston's file transports, which cost 4.8 µs a line and neither reopen a file nor recreate its
 // directory.
 
