@@ -292,9 +292,9 @@ export class Trial {
     await until('the time to pass', () => Date.now() > moment + 1, 30_000, 2);
   }
 
-  /** Pushes in one call jobs that are due from an instant on, and waits until all are due. Until then all are
-   *  delayed: where the store got one too late, it gets them again with a later instant. `dueMs`: after the
-   *  instant */
+  /** Pushes jobs in one call and waits until all are due. All must be stored as delayed. If one was stored
+   *  too late for that, all are cancelled and pushed again with a later instant. `dueMs` counts from the
+   *  instant. */
   async pushDue(
     pushed: readonly (Pushed & { readonly id: string; readonly dueMs: number })[],
   ): Promise<void> {

@@ -142,7 +142,7 @@ describe('incidents: crash loop', () => {
       );
     }
     rig.tell({ ...crash, role: 'server', reason: 'x' });
-    // Its end may be in the same mail, and is the subject then.
+    // The end of this incident may be in the same mail. The subject then names the end.
     await until('the other is mailed', () =>
       smtp.mails.some(({ parsed }) => parsed.text?.includes('dq-server died')),
     );

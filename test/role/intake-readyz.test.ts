@@ -7,7 +7,7 @@ import { adminToken, bearer, startIntake, type TestIntake } from '../support/int
 
 const secretive = 'topic order.close has an unreadable job 4711 on redis://10.0.0.9:6379';
 
-// A pause of this process may be longer, and the answer would be 503.
+// The usual readyMs is shorter than a pause of this process. The answer would then be 503.
 const { readyMs } = apiLimits;
 beforeAll(() => void Object.assign(apiLimits, { readyMs: 60_000 }));
 afterAll(() => void Object.assign(apiLimits, { readyMs }));

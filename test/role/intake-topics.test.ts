@@ -1,5 +1,6 @@
 // Tests the topic routes: create, change, states, list, delete.
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import type { ApiReply } from '../support/daemon.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
@@ -446,21 +447,26 @@ describe('list', () => {
   });
 });
 
-/** Starts a dq whose removals from the registry wait for `allow`: otherwise a removal would go on by
- *  itself after topicChangeMs, in a pause of this process too. */
-async function holdingRemovals(): Promise<{ allow(): void }> {
+/** Starts a dq whose removals from the registry wait for `allow`. Otherwise a removal goes on after
+ *  topicChangeMs, even if this process stands still meanwhile. `calledAt`: performance.now() of the
+ *  removal */
+async function holdingRemovals(): Promise<{ allow(): void; calledAt(): number }> {
   let allow = (): void => {};
   const allowed = new Promise<void>((resolve) => (allow = resolve));
+  let calledAt = 0;
   dq = await startIntake({
     registry: (registry) => ({
       ...registry,
       remove: async (...asked) => {
+        calledAt = performance.now();
         await allowed;
         return registry.remove(...asked);
       },
     }),
   });
-  return { allow };
+  // After a failed expectation the removal would wait for ever.
+  onTestFinished(allow);
+  return { allow, calledAt: () => calledAt };
 }
 
 describe('delete', () => {
@@ -478,14 +484,17 @@ describe('delete', () => {
   });
 
   it('removes a topic without jobs; pushes are rejected meanwhile', async () => {
-    const { allow } = await holdingRemovals();
+    const { allow, calledAt } = await holdingRemovals();
     await create('a');
+    const from = performance.now();
     const deleting = dq.api('DELETE', '/v1/topics/a');
     await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
     await dq.topics.refresh();
     expect(await dq.push('a', '1')).toMatchObject({ status: 409, body: { code: 'topic_offline' } });
     allow();
     expect(await deleting).toMatchObject({ status: 200, body: { deleted: true, purged: 0 } });
+    // Until then another process may accept a push. A timer of Node runs up to 2 ms early.
+    expect(calledAt() - from).toBeGreaterThan(useCaseLimits.topicChangeMs - 5);
     expect((await dq.api('GET', '/v1/topics/a')).status).toBe(404);
   });
 

@@ -277,7 +277,7 @@ describe.skipIf(isMissing)('late changes', async () => {
     const recorder = recorderOn(journal, spool, { spoolBytes, titleOf: () => 'dq-server-0', log });
     await recorder.start();
     for (let n = 0; n < 12; n += 1) {
-      // It knows the size of the whole spool as of its last reading.
+      // The writer knows the size of the spool only from its last reading.
       await until(`batch ${n} is admitted`, () => writer.admits(50_000));
       const rejected = { ...changeOf(4 * n + 101, 'accepted', 'x'.repeat(40_000)), topic: 'x'.repeat(200) };
       await writer.write([rejected], 'synced');

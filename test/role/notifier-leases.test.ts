@@ -158,7 +158,7 @@ describe('notifier: leases', () => {
   it('as many outcomes as slots outlive their lease while the store is unavailable', async () => {
     const rig = await startRig();
     const sink = await startSink();
-    // A call that runs into it has another outcome, and its job stays away.
+    // A call that times out has another outcome, and its job does not come back in this test.
     await rig.topic('t', sink.url, { timeoutMs: 3_000 });
     let away = true;
     const store = between(rig, {
@@ -274,32 +274,40 @@ describe('notifier: a job that may kill its notifiers', () => {
     await strike(rig, 'suspect', 's');
     await rig.topic('suspect', sink.url, { timeoutMs: 1_000, state: 'paused' });
     await rig.push('calm', 'a');
-    const released: string[] = [];
-    /** answers that a busy machine may have read when the lease was short: their jobs are released at once */
+    const marginMs = 1_000;
+    let sentAt = 0;
+    /** Number of answers with the job with strikes that came late. The notifier may release the job at once,
+     *  because too little of its lease is left. */
     let late = 0;
+    /** for each release of this job: ms since its reserve was sent */
+    const released: number[] = [];
     const store = between(rig, {
       async reserve(partition, request) {
         const from = performance.now();
         const reserved = await rig.store.jobs.reserve(partition, request);
-        if (reserved.jobs.length > 0 && performance.now() - from > 500) late += 1;
+        if (!reserved.jobs.some(({ id }) => id === 's')) return reserved;
+        sentAt = from;
+        if (performance.now() - from > marginMs / 2) late += 1;
         return reserved;
       },
       release(leases) {
-        released.push(...leases.map(({ id }) => id));
+        if (leases.some(({ id }) => id === 's')) released.push(performance.now() - sentAt);
         return rig.store.jobs.release(leases);
       },
     });
-    const config = { 'lease.margin': limits.leaseReserveMs + 1_000 };
+    const config = { 'lease.margin': limits.leaseReserveMs + marginMs };
     await rig.run(createNotifier(rig.context({ store, config })));
     await until('the other runs', () => sink.open().length === 1);
     await rig.topic('suspect', sink.url, { timeoutMs: 1_000 });
-    await until('the job with strikes is released', () => released.length > late);
+    // One release suffices: an isolation reserves nothing while another call runs.
+    await until('the job with strikes is released', () => released.length > 0);
     expect(beside).toEqual([]);
     sink.finish(sink.open()[0]);
     await until('the job with strikes is called', () => beside.length > 0);
     expect(beside[0]).toBe(0);
-    expect(new Set(released)).toEqual(new Set(['s']));
     expect(released.length).toBeLessThanOrEqual(1 + late);
+    // The notifier notes the start of the lease a moment before.
+    for (const afterMs of released) expect(afterMs).toBeGreaterThan(marginMs - 5);
     expect(rig.counted('calm', 'delivered')).toBe(1);
   });
 
@@ -357,13 +365,17 @@ describe('notifier: a job that may kill its notifiers', () => {
     const rig = await startRig();
     /** number of other deliveries at each call of a suspect */
     const before: number[] = [];
+    /** when the last answer with suspects came: the isolation of the next call began later */
+    let reservedAt = 0;
     const fine = await startSink();
     const slow = await startSink(async (_arrival, response) => {
       before.push(fine.arrivals.length);
       const from = performance.now();
       // Ready when this call ends.
       await rig.push('calm', `c${before.length}`);
-      await until('the isolation is over', () => performance.now() > from + 2 * notifierLimits.isolationMs);
+      // An isolation lasts at least as long as its first call took to begin. A pause may make this long.
+      const isolationMs = Math.max(2 * notifierLimits.isolationMs, from - reservedAt);
+      await until('the isolation is over', () => performance.now() > from + isolationMs);
       response.writeHead(500).end();
     });
     await rig.topic('suspect', slow.url, {
@@ -375,10 +387,18 @@ describe('notifier: a job that may kill its notifiers', () => {
       await rig.push('suspect', `s${n}`);
       await strike(rig, 'suspect', `s${n}`);
     }
-    await rig.run(createNotifier(rig.context()));
+    const store = between(rig, {
+      async reserve(partition, request) {
+        const reserved = await rig.store.jobs.reserve(partition, request);
+        if (reserved.jobs.some(({ topic }) => topic === 'suspect')) reservedAt = performance.now();
+        return reserved;
+      },
+    });
+    await rig.run(createNotifier(rig.context({ store })));
     await until(
       'every job with strikes has been called',
       () => slow.arrivals.length === 6 && slow.open().length === 0,
+      60_000,
     );
     // After each suspect, another was delivered before the next one was called.
     for (let n = 0; n < 5; n += 1) expect(before[n + 1]).toBeGreaterThan(before[n] ?? 0);

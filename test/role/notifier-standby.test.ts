@@ -13,7 +13,7 @@ import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { startRig } from './rig.ts';
 
-/** Of the leads in these tests: a busy disk takes some of leaderMs for each call. */
+/** How long a lead lasts in these tests. On a busy disk one call may take longer than leaderMs. */
 const leadMs = 10 * notifierLimits.leaderMs;
 const isMissing = await lacks('mysql');
 // The server rejects changes that use no key.

@@ -217,8 +217,8 @@ it('replies: both clients give a call the same end', async () => {
 const describe = ({ pieces, ending }: Case) =>
   `${pieces.map((piece) => JSON.stringify(piece.toString('latin1'))).join(' + ')} ${ending}`;
 
-/** Afterwards the bytes are in the receive buffer of the other side, which is this process too, and has not
- *  read them. A busy kernel moves them there a moment after the write. */
+/** Returns when the bytes are in the receive buffer of the other side. That side is this process, too, and
+ *  has not read them yet. A busy kernel moves them there a moment after the write. */
 function writeUnread(socket: Socket, text: string): void {
   const hex = (port: number | undefined) => (port ?? 0).toString(16).toUpperCase().padStart(4, '0');
   const [from, to] = [hex(socket.localPort), hex(socket.remotePort)];

@@ -48,7 +48,8 @@ function beside(): Database {
 
 exerciseRegistry({ open, run: async (sql) => beside().prepare(sql).all() as Record<string, unknown>[] });
 
-/** A lock that ends is waited for: by default a pause of this process, which holds it, is longer. */
+/** Lets a call wait 60 s for a lock. By default it waits less than this process, which holds the lock, may
+ *  stand still. */
 function waitLong(): void {
   const { registryBusyMs } = limits;
   onTestFinished(() => void Object.assign(limits, { registryBusyMs }));

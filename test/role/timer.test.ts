@@ -12,7 +12,8 @@ function between(rig: Rig, jobs: Partial<JobStore>) {
   return { ...rig.store, jobs: Object.assign(Object.create(rig.store.jobs), jobs) as JobStore };
 }
 
-/** Lets everything run that waits for no event: the step of a woken loop, but no timer, thus no beat. */
+/** Runs pending microtasks only. A woken loop takes its step in them. No timer and no beat of the process
+ *  runs. */
 async function settled(): Promise<void> {
   for (let n = 0; n < 100; n += 1) await Promise.resolve();
 }

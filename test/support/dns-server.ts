@@ -12,8 +12,8 @@ export interface DnsServer {
   readonly asked: readonly string[];
 }
 
-/** `answer`: `n` counts the questions for this name from 1. `waitMs`: after it the lookup gives up, also
- *  where the answer arrived while this process stood still. */
+/** `answer`: `n` counts the questions for this name from 1. `waitMs`: the lookup gives up after this time,
+ *  even if the answer arrived while this process stood still. */
 export async function startDnsServer(
   answer: (name: string, n: number) => DnsAnswer,
   waitMs = 1_500,

@@ -72,11 +72,10 @@ it('reports all processes, also hanging and dead ones', {
     Object.fromEntries(Object.entries(metricDeclarations).map(([name, { type }]) => [name, type])),
   );
   expect(of('dq_store_group_commit_seconds_count')).toBeGreaterThan(0);
+  const titles = ['dq-master', 'dq-store', 'dq-server-1', 'dq-timer-0', 'dq-notifier-1', 'dq-upkeep'];
   await until('each process has reported itself', async () => {
     const { of: now } = await scrape(daemon);
-    for (const title of [
-      ...['dq-master', 'dq-store', 'dq-server-1', 'dq-timer-0', 'dq-notifier-1', 'dq-upkeep'],
-    ]) {
+    for (const title of titles) {
       expect(now(`dq_process_resident_memory_bytes{process="${title}"}`), title).toBeGreaterThan(20e6);
       expect(now(`dq_process_open_fds{process="${title}"}`), title).toBeGreaterThan(10);
       expect(now(`dq_process_cpu_seconds_total{process="${title}"}`), title).toBeGreaterThan(0);

@@ -41,8 +41,9 @@ export interface ShardOptions extends OwnershipOptions {
   readonly onFatal: (error: Error) => void;
   /** for tests: other text for parts of the scripts */
   readonly scriptParts?: Readonly<Record<string, string>>;
-  /** limits.redisCallMs and redisLimits.silentMs, unless a test has other times */
+  /** limits.redisCallMs, unless a test has another time */
   readonly callMs?: number;
+  /** redisLimits.silentMs, unless a test has another time */
   readonly silentMs?: number;
 }
 
