@@ -258,7 +258,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
       found.set(id, (found.get(id) ?? 0) + 1);
     }
     expect(found.size).toBe(31 + tellers.length);
-    // Each attempt of before dq knew of the alarm may have written its message.
+    // Each attempt that began before dq knew of the alarm may have written its message.
     const attempts = (id: string) => rig.notified().filter((one) => one.id === id).length;
     for (const [id, times] of found)
       expect(times, id).toBeLessThanOrEqual(tellers.includes(id) ? attempts(id) : 1);
