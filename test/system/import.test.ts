@@ -383,8 +383,10 @@ describe.skipIf(missing)('dq import', async () => {
     expect(await php.raw.zcard(php.bucket(topic))).toBe(0);
     const sum = (name: string) => moves.reduce((n, { report }) => n + report.jobs[name], 0);
     expect(called.length).toBeGreaterThan(0);
-    // Both have what went there between the read and the removal, and what was removed during its call.
-    expect(called.length + sum('pushed')).toBe(added + sum('changed') + twice);
+    // Both have what went there between the read and the removal, and what was removed during its call. A
+    // scan of Redis may list a job twice: the second one was pushed before, and is gone at its removal.
+    const inDq = sum('pushed') + sum('before') + sum('kept');
+    expect(called.length + inDq).toBe(added + sum('changed') + twice);
     await until('the counter', async () => (await pushedTo(topic)) === sum('pushed'));
     const everywhere = new Set([...called, ...(await idsIn(topic))]);
     expect(everywhere.size).toBe(added);
