@@ -117,7 +117,8 @@ export const surveyCases: readonly Case[] = [
       for (let cursor: string | null = null, isFirst = true; isFirst || cursor !== null; isFirst = false) {
         const page = await trial.surveys.scan(filter, 7, cursor, 0);
         expect(page.scanned.of).toBe(30);
-        expect(page.scanned.jobs).toBeGreaterThan(0);
+        // The last call may find that no job is left.
+        if (page.nextCursor !== null) expect(page.scanned.jobs).toBeGreaterThan(0);
         examined += page.scanned.jobs;
         found.push(...page.items);
         cursor = page.nextCursor;
