@@ -3,7 +3,7 @@
 
 import type { AttemptReason } from './job.ts';
 import { retryAfterMs } from './retry-policy.ts';
-import { evaluateRule, type ReplyView, type Rule } from './rule/reply-rule.ts';
+import { evaluateRule, type ReplyView, type Rule, readsBody } from './rule/reply-rule.ts';
 import type { Topic } from './topic/topic.ts';
 
 /** Outcomes without a whole reply; no topic setting changes them. */
@@ -79,8 +79,8 @@ function faultOf(
   reply: CallReply,
 ): AttemptReason | null {
   if (!isOkStatus(topic.okStatus, reply.status)) return 'status';
-  // Without a rule the status decides. A rule would judge half a reply as if it were the whole.
-  if (rule !== null && reply.cut) return 'reply_too_large';
+  // Without a rule on the body the status decides. A rule would judge half a body as if it were the whole.
+  if (rule !== null && reply.cut && readsBody(rule)) return 'reply_too_large';
   if (topic.emptyReply === 'retry' && isSilent(reply)) return 'empty_reply';
   if (rule !== null && evaluateRule(rule, viewOf(reply, attempt))) return 'rule';
   return null;

@@ -1,5 +1,7 @@
 // Runs one attempt: one request, one deadline over look-up, connect, headers and body, and exactly one end.
 // Does not judge the reply, follows no redirect, and sends no request twice.
+// Invariant: it reads every reply to its end, and keeps only limits.replyBytesMax of it. Many receivers (PHP,
+// CGI) end their work when the connection closes, so only the end of the reply shows that the work is done.
 // It is a plain handler for undici's dispatch, because request() makes 22,000 calls a second instead of
 // 44,000.
 
@@ -9,6 +11,7 @@ import { limits } from '../core/limits.ts';
 import type { CallOutcome, TransportReason } from '../core/verdict.ts';
 import { type Caller, KeptConnectionLost } from './caller.ts';
 import { type Dial, DialError, NotStartedError } from './connector.ts';
+import { notifierLimits } from './limits.ts';
 import type { Check, Pools } from './pools.ts';
 import { Reply } from './reply.ts';
 
@@ -40,6 +43,8 @@ export class Call implements Caller {
   #headers: IncomingHttpHeaders = {};
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
+  /** while the rest of a long reply waits for its turn */
+  #pauseTimer: NodeJS.Timeout | null = null;
 
   /** Starts at once. A request that cannot be sent ends within the constructor. */
   constructor(pools: Pick<Pools, 'dispatch'>, request: CallRequest, onEnd: OnEnd) {
@@ -72,21 +77,18 @@ export class Call implements Caller {
     this.#headers = headers;
   }
 
-  onResponseData(_: unknown, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#ended) return;
-    const left = limits.replyBytesMax - this.#bytes;
+    const before = this.#bytes;
+    const left = limits.replyBytesMax - before;
     this.#bytes += chunk.length;
-    if (chunk.length <= left) {
-      this.#chunks.push(chunk);
-      return;
-    }
-    if (left > 0) this.#chunks.push(chunk.subarray(0, left));
-    this.#end(new Reply(this.#status, this.#headers, this.#chunks, true), '');
-    this.#giveUp();
+    if (left > 0) this.#chunks.push(chunk.length <= left ? chunk : chunk.subarray(0, left));
+    if (this.#bytes > limits.replyBytesMax) this.#dropSlowly(controller, before);
   }
 
   onResponseEnd(): void {
-    this.#end(new Reply(this.#status, this.#headers, this.#chunks, false), '');
+    const isCut = this.#bytes > limits.replyBytesMax;
+    this.#end(new Reply(this.#status, this.#headers, this.#chunks, isCut), '');
   }
 
   onResponseError(_: unknown, error: Error): void {
@@ -115,6 +117,22 @@ export class Call implements Caller {
     this.#pools.dispatch(options, check, this);
   }
 
+  /** An endless reply must not take the event loop from the calls of other topics. */
+  #dropSlowly(controller: Dispatcher.DispatchController, before: number): void {
+    const { dropBytes, dropPauseMs } = notifierLimits;
+    const isDue = Math.floor(before / dropBytes) < Math.floor(this.#bytes / dropBytes);
+    if (!isDue || this.#pauseTimer !== null) return;
+    controller.pause();
+    this.#pauseTimer = setTimeout(() => this.#endPause(), dropPauseMs);
+  }
+
+  #endPause(): void {
+    if (this.#pauseTimer === null) return;
+    clearTimeout(this.#pauseTimer);
+    this.#pauseTimer = null;
+    this.#controller?.resume();
+  }
+
   /** 204 and 304 have no body, whatever length their head claims (a 304 may claim one); undici does not
    *  know that. */
   #isWhole(error: Error): boolean {
@@ -141,6 +159,7 @@ export class Call implements Caller {
     if (this.#ended) return false;
     this.#ended = true;
     clearTimeout(this.#timer);
+    this.#endPause();
     return true;
   }
 

@@ -80,6 +80,10 @@ export const notifierLimits = {
   keepAliveReserveMs: 2_000,
   /** undici sends requests with longer bodies: a longer text costs as much to make as undici's work. */
   plainBodyBytesMax: 16 * 1024,
+  /** Of a reply longer than limits.replyBytesMax dq reads this many bytes, then pauses this long: 25 MB/s,
+   *  1 % of a core for each such call. Without a pause, one endless reply takes a whole core. */
+  dropBytes: 256 * 1024,
+  dropPauseMs: 10,
   /** A topic is ailing after this many attempts in a row that ended in connect, tls, dns or timeout. Until
    *  an attempt succeeds it gets at most the second number of calls at once. */
   ailingAttempts: 10,

@@ -189,8 +189,11 @@ class PlainConnection implements Dispatcher.DispatchController {
   /** performance.now() from which on a kept connection takes no request */
   keptUntil = 0;
   aborted = false;
-  readonly paused = false;
   reason: Error | null = null;
+
+  get paused(): boolean {
+    return this.#socket?.isPaused() === true;
+  }
 
   constructor(group: PlainConnections, sent: Sent, caller: Caller) {
     this.#group = group;
@@ -252,9 +255,15 @@ class PlainConnection implements Dispatcher.DispatchController {
     else this.#failed(error);
   }
 
-  // No caller lets its connection wait: see Call.
-  pause(): void {}
-  resume(): void {}
+  pause(): void {
+    if (this.#successor !== null) this.#successor.pause();
+    else this.#socket?.pause();
+  }
+
+  resume(): void {
+    if (this.#successor !== null) this.#successor.resume();
+    else this.#socket?.resume();
+  }
 
   readonly #onData = (chunk: Buffer): void => {
     const caller = this.#caller;

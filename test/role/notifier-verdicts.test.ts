@@ -223,25 +223,60 @@ describe('notifier: a reply', () => {
     });
   });
 
-  it('beyond 64 KiB is cut off; without a rule the status decides', async () => {
+  it.each([
+    ['with a length', `content-length: ${300 * 1024}`, (item: string) => item],
+    ['in chunks', 'transfer-encoding: chunked', (item: string) => `400\r\n${item}\r\n`],
+  ])('of 300 KiB, %s, from a receiver that prints while it works: all its work is done', async (...row) => {
+    const [, framing, pieceOf] = row;
     const rig = await startRig();
+    let done = 0;
     const server = await startRawServer((socket) => {
-      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n');
-      flood(socket, 1_000_000_000);
+      socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n`);
+      const work = () => {
+        // PHP and CGI end a script whose client has closed the connection.
+        if (socket.destroyed) return;
+        done += 1;
+        socket.write(pieceOf('x'.repeat(1024)));
+        if (done < 300) setTimeout(work, 1);
+        else if (framing.includes('chunked')) socket.write('0\r\n\r\n');
+      };
+      work();
     });
-    expect(await attempt(rig, server.url)).toMatchObject({ outcome: 'delivered' });
-    await until('the connection is closed', () => server.open.size === 0);
+    expect(await attempt(rig, server.url)).toMatchObject({ outcome: 'delivered', status: 200 });
+    expect(done).toBe(300);
   });
 
-  it('beyond 64 KiB fails the attempt where there is a rule', async () => {
+  it('beyond 64 KiB, with a rule on the body: its end is awaited, then the attempt fails', async () => {
+    const rig = await startRig();
+    let isDone = false;
+    const server = await startRawServer((socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${200 * 1024}\r\n\r\n`);
+      socket.write('x'.repeat(100 * 1024), () => {
+        isDone = !socket.destroyed;
+        socket.write('x'.repeat(100 * 1024));
+      });
+    });
+    expect(await attempt(rig, server.url, { retryIf: '{res.code}==500' })).toMatchObject({
+      reason: 'reply_too_large',
+      status: 200,
+    });
+    expect(isDone).toBe(true);
+    expect(server.open.size).toBe(1);
+  });
+
+  it('beyond 64 KiB, with a rule on the status: the rule decides', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(200, {}, 'x'.repeat(200 * 1024)));
+    expect(await attempt(rig, sink.url, { retryIf: '{status}==200' })).toMatchObject({ reason: 'rule' });
+  });
+
+  it('without an end fails the attempt as timeout, and its connection closes', async () => {
     const rig = await startRig();
     const server = await startRawServer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
       drip(socket, `4000\r\n${'x'.repeat(0x4000)}\r\n`, 1);
     });
-    expect(await attempt(rig, server.url, { retryIf: '{status}==500' })).toMatchObject({
-      reason: 'reply_too_large',
-    });
+    expect(await attempt(rig, server.url, { timeoutMs: 1_000 })).toMatchObject({ reason: 'timeout' });
     await until('the connection is closed', () => server.open.size === 0);
   });
 

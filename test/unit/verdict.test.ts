@@ -121,15 +121,17 @@ describe('judge: by rule', () => {
     expect(reasonOf(judge(plain, rule, { ...call, attempt: 1 }, rejected))).toBe('delivered');
   });
 
-  it('a cut reply fails only with a rule', () => {
+  it('a cut reply fails only with a rule on the body', () => {
     const long = reply(200, '{"code":200', {}, true);
     expect(reasonFor(long)).toBe('delivered');
-    expect(reasonFor(long, plain, ruleOf('{status}==500'))).toBe('reply_too_large');
+    expect(reasonFor(long, plain, ruleOf('{res.code}==500'))).toBe('reply_too_large');
+    expect(reasonFor(long, plain, ruleOf('{status}==500 || {attempt}==9'))).toBe('delivered');
+    expect(reasonFor(long, plain, ruleOf('{status}==200'))).toBe('rule');
   });
 });
 
 describe('judge: the first reason in order counts', () => {
-  const always = ruleOf('1==1');
+  const always = ruleOf('{res.missing}==null');
   it.each<[string, CallReply, AttemptReason]>([
     ['status before reply_too_large', reply(500, 'x', {}, true), 'status'],
     ['status before empty_reply', reply(500, ''), 'status'],

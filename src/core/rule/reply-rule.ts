@@ -48,6 +48,11 @@ function characters(text: string): number {
   return [...text].length;
 }
 
+/** false: the rule reads only the status, headers and the number of the attempt */
+export function readsBody(rule: Rule): boolean {
+  return rule.references.some(({ from }) => from === 'reply');
+}
+
 /** true = retry */
 export function evaluateRule(rule: Rule, reply: ReplyView): boolean {
   return isTruthy(resolve(rule.root, new Facts(reply)));
