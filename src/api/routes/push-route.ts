@@ -14,6 +14,7 @@ import { acceptJob } from '../../use-cases/accept-job.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
+import { parseQuery } from '../http/query.ts';
 import { type BodyLimit, bodyReader } from '../http/read-body.ts';
 import type { RouteAccess } from '../http/route-access.ts';
 import { closed, durationText, instantText, problems, reply, text, topicParam } from '../http/schemas.ts';
@@ -89,6 +90,16 @@ interface PushQuery {
   readonly backoff?: string;
   readonly deadline?: string;
   readonly literal?: string;
+}
+
+const names: ReadonlySet<string> = new Set(Object.keys(query.properties));
+
+/** The query of a push, without its `?`, read as the route reads it. null: the route rejects it before its
+ *  handler. acceptJob() checks all other values. */
+export function plainQuery(text: string): PushQuery | null {
+  const read = parseQuery(text) as PushQuery;
+  for (const name in read) if (!names.has(name)) return null;
+  return read.literal === undefined || read.literal === 'true' ? read : null;
 }
 
 const empty = Buffer.alloc(0);
