@@ -26,6 +26,9 @@ export const limits = {
   /** The least history.retention of the jobs of schedules: a process takes over an instant within tickLateMs,
    *  and looks for its job. Ten times that, for clocks and outages. */
   tickHistoryMs: 600_000,
+  /** Changes of a schedule's times while an instant of it is due: dq-upkeep makes it within a second, and a
+   *  person changes a schedule less often. */
+  earlierTimesMax: 8,
   /** Bytes of a schedule's body: it is in the registry, and read with each instant. */
   scheduleBodyBytesMax: 64 * 1024,
   /** Bytes of the records that one call of the registry returns, or of the bodies of a page: 1,000 bodies of

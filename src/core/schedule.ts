@@ -24,6 +24,21 @@ export interface ScheduleTimes {
   readonly createdAt: number;
 }
 
+/** Times that a change replaced. */
+export interface EarlierTimes extends ScheduleTimes {
+  readonly isPaused: boolean;
+  /** of the jobs of their instants */
+  readonly topic: string;
+  /** epoch ms of the change: their last instant is at or before it */
+  readonly until: number;
+}
+
+/** The times of a schedule, with earlier ones, the oldest first. */
+export interface TimesInForce extends ScheduleTimes {
+  readonly isPaused: boolean;
+  readonly earlier: readonly EarlierTimes[];
+}
+
 export type MissedTicks = 'skip' | 'last';
 
 const day = 86_400_000;
@@ -87,12 +102,50 @@ export interface TickPlan {
 
 /** What follows at `now` from `dueAt`, the instant that was waited for. An instant more than
  *  limits.tickLateMs ago was missed. */
-export function planTick(times: ScheduleTimes, missed: MissedTicks, dueAt: number, now: number): TickPlan {
+export function planTick(times: TimesInForce, missed: MissedTicks, dueAt: number, now: number): TickPlan {
   if (dueAt > now) return { make: null, nextAt: dueAt };
-  if (now - dueAt <= limits.tickLateMs) return { make: dueAt, nextAt: nextTick(times, dueAt) };
-  const last = Math.max(dueAt, lastTick(times, now) ?? dueAt);
+  const parts = partsOf(times, now);
+  if (now - dueAt <= limits.tickLateMs) return { make: dueAt, nextAt: nextOf(parts, dueAt) };
+  const last = Math.max(dueAt, lastOf(parts, now) ?? dueAt);
   const isMade = missed === 'last' || now - last <= limits.tickLateMs;
-  return { make: isMade ? last : null, nextAt: nextTick(times, last) };
+  return { make: isMade ? last : null, nextAt: nextOf(parts, last) };
+}
+
+/** Its instants are after `from` and at or before `until`. */
+interface Part {
+  /** null: paused */
+  readonly times: ScheduleTimes | null;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** `now`: a change of a later time was written by a clock that has gone back since. */
+function partsOf({ isPaused, earlier, ...times }: TimesInForce, now: number): readonly Part[] {
+  const parts: Part[] = [];
+  let from = Number.NEGATIVE_INFINITY;
+  for (const part of earlier) {
+    const until = Math.min(part.until, now);
+    parts.push({ times: part.isPaused ? null : part, from, until });
+    from = until;
+  }
+  return [...parts, { times: isPaused ? null : times, from, until: Number.POSITIVE_INFINITY }];
+}
+
+function nextOf(parts: readonly Part[], after: number): number | null {
+  for (const { times, from, until } of parts) {
+    if (times === null || until <= after) continue;
+    const at = nextTick(times, Math.max(after, from));
+    if (at !== null && at <= until) return at;
+  }
+  return null;
+}
+
+function lastOf(parts: readonly Part[], at: number): number | null {
+  for (const { times, from, until } of parts.toReversed()) {
+    const last = times === null ? null : lastTick(times, Math.min(at, until));
+    if (last !== null && last > from) return last;
+  }
+  return null;
 }
 
 export function readEvery(ms: number): Parsed<number> {

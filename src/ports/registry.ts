@@ -220,12 +220,19 @@ export interface Registry {
   schedule(name: string): Promise<StoredSchedule | null>;
   /** `full`: limits.schedulesMax exist. Not idempotent: a repeat finds its own name. */
   createSchedule(record: ScheduleRecord, nextAt: number | null): Promise<'created' | 'exists' | 'full'>;
-  /** Compare-and-set: changes nothing when the stored revision is not the one before that of `record`. */
-  updateSchedule(record: ScheduleRecord, nextAt: number | null): Promise<'updated' | 'changed' | 'absent'>;
+  /** Compare-and-set: changes nothing when the stored revision is not the one before that of `record`. An
+   *  instant that is due at `now`, or whose times are unchanged, stays the next one, with its claim (see
+   *  changedTimes). `nextAt`: of the new times, at `now`. `full`: limits.earlierTimesMax. */
+  updateSchedule(
+    record: ScheduleRecord,
+    nextAt: number | null,
+    now: number,
+  ): Promise<'updated' | 'changed' | 'absent' | 'full'>;
   removeSchedule(name: string): Promise<'removed' | 'absent'>;
   /** Claims instants that are due, the earliest first. A lost answer costs the time of the claims. */
   claimSchedules(now: number, until: number, max: number): Promise<readonly DueTick[]>;
-  /** A repeat changes nothing. */
+  /** Changes nothing of an instant that has ended. Of a schedule that was changed after the claim it frees
+   *  the claim only: the next one has the new times. A repeat changes nothing. */
   endTicks(ends: readonly TickEnd[]): Promise<void>;
   /** At most limits.auditBatchMax. A repeat changes nothing. */
   addAudit(entries: readonly AuditEntry[]): Promise<void>;

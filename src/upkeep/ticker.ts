@@ -7,7 +7,6 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { DqError, reasonOf } from '../core/errors.ts';
-import type { JobKey } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { planTick, type TickPlan } from '../core/schedule.ts';
 import type { DueTick, TickEnd } from '../core/schedule-record.ts';
@@ -23,6 +22,8 @@ import { upkeepLimits } from './limits.ts';
 
 interface Made {
   readonly job: PushJob;
+  /** where the job may be already: that of the schedule, and those that changes replaced */
+  readonly topics: readonly string[];
   readonly end: TickEnd;
 }
 
@@ -77,7 +78,7 @@ export class Ticker implements Service {
     }
     const repeated = new Set(due.filter(({ wasClaimed }) => wasClaimed).map(({ schedule }) => schedule.name));
     const found = await Promise.all(
-      made.map(({ job, end }) => (repeated.has(end.name) ? this.#exists(job).catch(unanswered) : false)),
+      made.map((one) => (repeated.has(one.end.name) ? this.#exists(one).catch(unanswered) : false)),
     );
     const fresh = made.filter((_, n) => found[n] === false);
     for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);
@@ -104,8 +105,8 @@ export class Ticker implements Service {
 
   /** The job of an instant, or its end without one. null: its times cannot be computed, such as those of a
    *  time zone that this process does not know; it keeps its claim. */
-  #plan({ schedule, dueAt }: DueTick, now: number): Made | TickEnd | null {
-    const { name, revision, missed, topic: topicName } = schedule;
+  #plan({ schedule, dueAt, claimedUntil }: DueTick, now: number): Made | TickEnd | null {
+    const { name, revision, missed, topic: topicName, earlier } = schedule;
     let plan: TickPlan;
     try {
       plan = planTick(schedule, missed, dueAt, now);
@@ -114,7 +115,7 @@ export class Ticker implements Service {
       return null;
     }
     const { make, nextAt } = plan;
-    const end = { name, dueAt, revision, nextAt, madeAt: null, problem: null };
+    const end = { name, dueAt, revision, claimedUntil, nextAt, madeAt: null, problem: null };
     if (make === null) {
       this.#ctx.log.notice('schedules: an instant was missed', { schedule: name, nextAt });
       return { ...end, problem: 'missed: dq did not run, or could not store jobs' };
@@ -127,7 +128,8 @@ export class Ticker implements Service {
         ...{ id: tickId(name, make), delay: undefined, at: String(make), mode: 'keep', inQuery: false },
         ...{ contentType, body: Buffer.from(body, isBase64 ? 'base64' : 'utf8'), isLiteral: true },
       };
-      return { job: acceptJob(request, topic, now), end: { ...end, madeAt: make } };
+      const topics = [topicName, ...earlier.map((one) => one.topic)];
+      return { job: acceptJob(request, topic, now), topics, end: { ...end, madeAt: make } };
     } catch (error) {
       const problem = reasonOf(error);
       // Once, and not at each instant.
@@ -142,9 +144,12 @@ export class Ticker implements Service {
   }
 
   /** Stored, or ended. In this order: a job can end between the two questions. */
-  async #exists({ topic, id }: JobKey): Promise<boolean> {
+  async #exists({ job: { id }, topics }: Made): Promise<boolean> {
     const { jobs, history } = this.#ctx.store;
-    return (await jobs.get({ topic, id })) !== null || (await history.get({ topic, id })) !== null;
+    for (const topic of new Set(topics))
+      if ((await jobs.get({ topic, id })) !== null || (await history.get({ topic, id })) !== null)
+        return true;
+    return false;
   }
 
   /** The ends of those that are stored. The others keep their claim: the next one looks for their jobs. */

@@ -1,5 +1,7 @@
-// Reads a schedule as a request wrote it, and changes stored ones. A change computes the next instant again.
+// Reads a schedule as a request wrote it, and changes stored ones. A change of the times computes the next
+// instant again; one without effect changes nothing.
 
+import { isDeepStrictEqual } from 'node:util';
 import { parseDuration } from '../core/duration.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { FieldErrors } from '../core/field-errors.ts';
@@ -40,16 +42,24 @@ export function newSchedule(
   return record;
 }
 
-/** Throws DqError. */
-export function changedSchedule(old: StoredSchedule, input: ScheduleInput, now: number): ScheduleRecord {
-  return { ...applied(recordOf(old), input), revision: old.revision + 1, updatedAt: now };
+/** null: nothing would differ. Throws DqError. */
+export function changedSchedule(
+  old: StoredSchedule,
+  input: ScheduleInput,
+  now: number,
+): ScheduleRecord | null {
+  const [before, after] = [recordOf(old), applied(recordOf(old), input)];
+  return isDeepStrictEqual(before, after) ? null : { ...after, revision: old.revision + 1, updatedAt: now };
 }
 
-export function pausedSchedule(old: StoredSchedule, isPaused: boolean, now: number): ScheduleRecord {
+/** null: nothing would differ. */
+export function pausedSchedule(old: StoredSchedule, isPaused: boolean, now: number): ScheduleRecord | null {
+  if (old.isPaused === isPaused) return null;
   return { ...recordOf(old), isPaused, revision: old.revision + 1, updatedAt: now };
 }
 
 function recordOf({
+  earlier: _earlier,
   nextAt: _next,
   madeAt: _made,
   problem: _problem,

@@ -102,6 +102,26 @@ it.each([
   expect(body.detail).toMatch(message);
 });
 
+it('a change without effect changes nothing', async () => {
+  await add();
+  const before = await read();
+  const { name: _, ...same } = daily;
+  for (const json of [{}, same, { body: { n: 1 } }])
+    expect((await dq.api('PATCH', '/v1/schedules/daily', json)).body).toEqual(before);
+  expect((await dq.api('POST', '/v1/schedules/daily/resume')).body).toEqual(before);
+  const paused = (await dq.api('POST', '/v1/schedules/daily/pause')).body;
+  expect(paused).toMatchObject({ revision: 2, nextAt: null });
+  expect((await dq.api('POST', '/v1/schedules/daily/pause')).body).toEqual(paused);
+});
+
+it('a change leaves the next instant, unless it changes the times', async () => {
+  await add({ ...daily, cron: undefined, every: '1h' });
+  const { nextAt } = await read();
+  const changed = await dq.api('PATCH', '/v1/schedules/daily', { body: { n: 2 }, missed: 'last' });
+  expect(changed.body).toMatchObject({ revision: 2, nextAt, body: '{"n":2}' });
+  expect((await dq.api('PATCH', '/v1/schedules/daily', { every: '2h' })).body.nextAt).not.toBe(nextAt);
+});
+
 it('a name is taken once', async () => {
   await add();
   expect(await add()).toMatchObject({ status: 409, body: { code: 'schedule_exists' } });

@@ -6,10 +6,14 @@ import { limits } from '../../src/core/limits.ts';
 import { lastTick, nextTick, nextTicks, planTick, readCron, readZone } from '../../src/core/schedule.ts';
 import { tickId } from '../../src/core/tick-id.ts';
 
+const second = 1_000;
 const minute = 60_000;
 const hour = 60 * minute;
 const day = 24 * hour;
-const cronTimes = (cron: string, timezone = 'UTC') => ({ cron, everyMs: null, timezone, createdAt: 0 });
+const cronTimes = (cron: string, timezone = 'UTC') => ({
+  ...{ cron, everyMs: null, timezone, createdAt: 0 },
+  ...{ isPaused: false, earlier: [] },
+});
 const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString().replace('.000Z', 'Z'));
 
 const expressions = [
@@ -166,6 +170,32 @@ describe('an instant that is due', () => {
   it('by a clock that went back is not made again', () => {
     const { nextAt } = planTick(times, 'last', at, at + 1);
     expect(planTick(times, 'last', nextAt ?? 0, at - day)).toEqual({ make: null, nextAt });
+  });
+
+  it('of times that a change replaced is made, and those of the new times follow from the change on', () => {
+    const until = at + 25 * second;
+    const tens = { cron: null, everyMs: 10 * second, timezone: 'UTC', createdAt: at };
+    const replaced = { ...tens, isPaused: false, topic: 't', until };
+    const changed = { ...times, earlier: [replaced] };
+    const plan = (one: typeof changed, from: number, now: number, missed: 'skip' | 'last' = 'skip') =>
+      planTick(one, missed, at + from * second, at + now * second);
+    const next = (make: number | null, nextAt: number | null) => ({
+      make: make === null ? null : at + make * second,
+      nextAt: nextAt === null ? null : at + nextAt * second,
+    });
+    expect(plan(changed, 0, 25)).toEqual(next(0, 10));
+    expect(plan(changed, 10, 25)).toEqual(next(10, 20));
+    expect(plan(changed, 20, 25)).toEqual(next(20, 3_600));
+    expect(plan({ ...changed, isPaused: true }, 10, 25)).toEqual(next(10, 20));
+    expect(plan({ ...changed, isPaused: true }, 20, 25)).toEqual(next(20, null));
+    const resumed = [replaced, { ...replaced, isPaused: true, until: at + 1_000 * second }];
+    expect(plan({ ...times, earlier: resumed }, 0, 2_000)).toEqual(next(null, 3_600));
+    // Missed: the last one of both.
+    expect(plan(changed, 0, 3_000, 'last')).toEqual(next(20, 3_600));
+    expect(plan(changed, 0, 4_000, 'last')).toEqual(next(3_600, 7_200));
+    // The clock of the change was ahead, and is right again.
+    expect(plan({ ...times, earlier: [{ ...replaced, until: at + day }] }, 0, 15)).toEqual(next(0, 10));
+    expect(plan({ ...times, earlier: [{ ...replaced, until: at + day }] }, 10, 15)).toEqual(next(10, 3_600));
   });
 
   it('has an id that names it', () => {

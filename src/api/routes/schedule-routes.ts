@@ -179,11 +179,15 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   const change = async (
     request: FastifyRequest,
     name: string,
-    next: (old: StoredSchedule, now: number) => ScheduleRecord,
+    next: (old: StoredSchedule, now: number) => ScheduleRecord | null,
   ): Promise<object> => {
     const old = await ofCaller(request, name);
     const now = await clock.read();
     const record = next(old, now);
+    if (record === null) {
+      auditNote(request, { topic: old.topic, detail: { changes: [] } });
+      return scheduleJson(old, now);
+    }
     requireTopic(request, record.topic);
     // A schedule whose topic is gone can be paused.
     if (!record.isPaused) checkSchedule(record, await topicOfPush(topics, record.topic), now);
@@ -191,7 +195,12 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
       topic: record.topic,
       detail: { changes: difference(auditedOf(old), auditedOf(record)) },
     });
-    const outcome = await registry.updateSchedule(record, nextOf(record, now));
+    const outcome = await registry.updateSchedule(record, nextOf(record, now), now);
+    if (outcome === 'full')
+      throw new DqError(
+        'schedule_changed',
+        `schedule ${name} was changed ${limits.earlierTimesMax} times while an instant of it is due; try again when its job is made`,
+      );
     if (outcome === 'changed')
       throw new DqError('schedule_changed', `schedule ${name} was changed meanwhile; read it again`);
     return scheduleJson(await getSchedule(registry, name), clock.now());
@@ -245,7 +254,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
       const record =
         old === null
           ? newSchedule('draft', { ...input, topic: 'draft' }, config.timezone, now)
-          : changedSchedule(old, input, now);
+          : (changedSchedule(old, input, now) ?? old);
       return { errors: [], times: nextTicks(record, now, shownTicks).map(formatInstant) };
     } catch (error) {
       if (!(error instanceof DqError) || error.code !== 'invalid') throw error;
@@ -325,7 +334,7 @@ function scheduleJson(schedule: StoredSchedule, now: number | null): object {
   const instantOrNull = (at: number | null) => (at === null ? null : formatInstant(at));
   return {
     ...{ name, ...settingsOf(schedule), paused: isPaused },
-    ...{ nextAt: instantOrNull(nextAt), lastAt: instantOrNull(madeAt), problem },
+    ...{ nextAt: instantOrNull(isPaused ? null : nextAt), lastAt: instantOrNull(madeAt), problem },
     ...(now === null || isPaused
       ? {}
       : { nextTimes: nextTicks(schedule, now, shownTicks).map(formatInstant) }),

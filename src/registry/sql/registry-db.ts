@@ -359,8 +359,12 @@ export class RegistryDb implements Registry {
     return this.#attempt(() => this.#writing((trx) => insertSchedule(trx, record, nextAt)));
   }
 
-  updateSchedule(record: ScheduleRecord, nextAt: number | null): Promise<'updated' | 'changed' | 'absent'> {
-    return this.#attempt(() => this.#writing((trx) => updateSchedule(trx, record, nextAt)));
+  updateSchedule(
+    record: ScheduleRecord,
+    nextAt: number | null,
+    now: number,
+  ): Promise<'updated' | 'changed' | 'absent' | 'full'> {
+    return this.#attempt(() => this.#writing((trx) => updateSchedule(trx, record, nextAt, now)));
   }
 
   removeSchedule(name: string): Promise<'removed' | 'absent'> {

@@ -299,8 +299,8 @@ export class MysqlRegistry implements Registry, LeaderRow {
     return this.#run((db) => db.createSchedule(record, nextAt));
   }
 
-  updateSchedule(record: ScheduleRecord, nextAt: number | null) {
-    return this.#run((db) => db.updateSchedule(record, nextAt));
+  updateSchedule(record: ScheduleRecord, nextAt: number | null, now: number) {
+    return this.#run((db) => db.updateSchedule(record, nextAt, now));
   }
 
   removeSchedule(name: string) {

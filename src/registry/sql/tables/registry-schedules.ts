@@ -1,9 +1,16 @@
 // Stores schedules: a row each, with its settings as JSON. A process claims due instants for a time, by the
 // clock of the job store, so that one makes the job of each. Instant and revision fence the end of a claim.
+// Only the end of a claim removes an instant that is due: a change of the schedule leaves it.
 
 import type { Kysely } from 'kysely';
 import { limits } from '../../../core/limits.ts';
-import type { DueTick, ScheduleRecord, StoredSchedule, TickEnd } from '../../../core/schedule-record.ts';
+import {
+  changedTimes,
+  type DueTick,
+  type ScheduleRecord,
+  type StoredSchedule,
+  type TickEnd,
+} from '../../../core/schedule-record.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type Db = Kysely<RegistrySchema>;
@@ -63,24 +70,25 @@ export async function insertSchedule(
   return 'created';
 }
 
-/** Compare-and-set by the revision before. Its next instant counts as claimed before: it was computed before
- *  this write, and may have been made meanwhile. */
+/** Compare-and-set by the revision before. A new next instant counts as claimed before: it was computed
+ *  before this write, and may have been made meanwhile. */
 export async function updateSchedule(
   trx: Db,
   record: ScheduleRecord,
   nextAt: number | null,
-): Promise<'updated' | 'changed' | 'absent'> {
+  now: number,
+): Promise<'updated' | 'changed' | 'absent' | 'full'> {
   const row = await readSchedule(trx, record.name);
   if (row === null) return 'absent';
   if (row.revision !== record.revision - 1) return 'changed';
+  const times = changedTimes(row, record, nextAt, now);
+  if (times === null) return 'full';
   await trx
     .updateTable('schedule')
     .set({
-      record: JSON.stringify(record),
+      record: JSON.stringify({ ...record, earlier: times.earlier }),
       revision: record.revision,
-      next_at: nextAt,
-      claim_until: 0,
-      claims: 1,
+      ...(times.isKept ? {} : { next_at: times.nextAt, claim_until: 0, claims: 1 }),
     })
     .where('name', '=', record.name)
     .execute();
@@ -115,11 +123,13 @@ export async function claimDue(trx: Db, now: number, until: number, max: number)
     schedule: scheduleOf(row),
     dueAt: Number(row.next_at),
     wasClaimed: Number(row.claims) > 0,
+    claimedUntil: until,
   }));
 }
 
-/** Ends claims. An instant that another process ended, or of a schedule that was changed, stays as it is. One
- *  that stays counts as claimed before: another process may have made it meanwhile.
+/** Ends claims. An instant that another process ended stays as it is. One that stays counts as claimed
+ *  before: another process may have made it meanwhile. Of a changed schedule the
+ *  instant stays too, and is free at once: the next one follows from the new times.
  *  Ends with equal values are one statement: of many schedules that are due at once, nearly all. */
 export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void> {
   const groups = new Map<string, TickEnd[]>();
@@ -131,21 +141,27 @@ export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void>
     else group.push(end);
   }
   for (const group of groups.values()) {
-    const [{ dueAt, revision, nextAt, madeAt, problem }] = group as [TickEnd];
-    await trx
+    const [{ dueAt, revision, claimedUntil, nextAt, madeAt, problem }] = group as [TickEnd];
+    const names = group.map(({ name }) => name);
+    const { numUpdatedRows } = await trx
       .updateTable('schedule')
       .set({
         next_at: nextAt,
         ...{ claim_until: 0, claims: nextAt === dueAt ? 1 : 0, problem },
         ...(madeAt === null ? {} : { made_at: madeAt }),
       })
-      .where(
-        'name',
-        'in',
-        group.map(({ name }) => name),
-      )
+      .where('name', 'in', names)
       .where('next_at', '=', dueAt)
       .where('revision', '=', revision)
+      .executeTakeFirst();
+    // A process of an earlier build names no claim.
+    if (Number(numUpdatedRows) === group.length || (claimedUntil ?? null) === null) continue;
+    await trx
+      .updateTable('schedule')
+      .set({ claim_until: 0, claims: 1 })
+      .where('name', 'in', names)
+      .where('next_at', '=', dueAt)
+      .where('claim_until', '=', claimedUntil)
       .execute();
   }
 }
@@ -162,10 +178,11 @@ const dueRows = (db: Db, now: number, max: number): Promise<Row[]> =>
     .execute();
 
 function scheduleOf(row: Row): StoredSchedule {
-  const record = JSON.parse(row.record) as ScheduleRecord;
+  const { earlier = [], ...record } = JSON.parse(row.record) as ScheduleRecord &
+    Partial<Pick<StoredSchedule, 'earlier'>>;
   const instant = (value: number | null) => (value === null ? null : Number(value));
   return {
     ...{ ...record, revision: Number(row.revision) },
-    ...{ nextAt: instant(row.next_at), madeAt: instant(row.made_at), problem: row.problem },
+    ...{ earlier, nextAt: instant(row.next_at), madeAt: instant(row.made_at), problem: row.problem },
   };
 }

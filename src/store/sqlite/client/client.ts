@@ -464,7 +464,7 @@ function registryCalls(
     schedules: (after, limit) => call('schedules', after, limit),
     schedule: (name) => call('schedule', name),
     createSchedule: (record, nextAt) => call('createSchedule', record, nextAt),
-    updateSchedule: (record, nextAt) => call('updateSchedule', record, nextAt),
+    updateSchedule: (record, nextAt, now) => call('updateSchedule', record, nextAt, now),
     removeSchedule: (name) => call('removeSchedule', name),
     claimSchedules: (now, until, max) => call('claimSchedules', now, until, max),
     endTicks: async (ends) => {
