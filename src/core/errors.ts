@@ -37,6 +37,7 @@ export const catalogue = {
   too_many_operations: { status: 409, title: 'Too many open operations' },
   not_dead: { status: 409, title: 'Job is not dead' },
   topic_changed: { status: 412, title: 'Topic has changed' },
+  job_changed: { status: 412, title: 'Job has changed' },
   body_too_large: { status: 413, title: 'Body too large' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
   too_many_sign_ins: { status: 429, title: 'Too many failed sign-ins' },

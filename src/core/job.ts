@@ -24,6 +24,11 @@ export type Version = number;
 /** Fencing token of one lease, from the same counter as Version. */
 export type Token = number;
 
+/** A job of which the caller read this version; without one, whatever version the id has. */
+export interface VersionedKey extends JobKey {
+  readonly version?: Version | undefined;
+}
+
 /** The right to finish a job. A finishing write changes nothing when version or token differ. */
 export interface Lease extends JobKey {
   readonly version: Version;

@@ -98,6 +98,8 @@ export type StepKey = readonly [topic: string, id: string, version: Version];
 export interface OperationWork {
   /** named ids that were not listed yet; null: the filter names none */
   readonly ids: readonly string[] | null;
+  /** of named ids: a job with another version does not match; absent: every version matches */
+  readonly versions?: Readonly<Record<string, Version>>;
   /** of the list of matching jobs; null: its start */
   readonly cursor: string | null;
   /** the last page was listed */

@@ -26,6 +26,7 @@ import type {
   ReservedJob,
   Token,
   Version,
+  VersionedKey,
 } from '../core/job.ts';
 import type { Changed, ChangedJob } from '../core/journal/change.ts';
 import type { TopicCapacities, TopicCapacity } from '../core/layered-capacities.ts';
@@ -94,11 +95,17 @@ export type PushOutcome =
   /** `id`: as above */
   | (StoreFailure & { readonly id?: string });
 
+/** Of a verb whose key names a version: the job has another one, and nothing changed. */
+export interface OtherVersion {
+  readonly kind: 'other_version';
+}
+
 export type CancelOutcome =
   /** Removed from any state, dead included (its owed alert stays owed). `inFlight`: it was reserved. */
   | { readonly kind: 'cancelled'; readonly inFlight: boolean; readonly change?: Changed }
   /** isRecorded: the store may have lost the job, and has recorded its end: it does not come back. */
   | { readonly kind: 'absent'; readonly isRecorded?: true; readonly change?: Changed }
+  | OtherVersion
   | StoreFailure;
 
 /** Result of run, reschedule and requeue: a new version of the same origin with unchanged body, content
@@ -118,9 +125,10 @@ export type RunOutcome =
   | ({ readonly kind: 'unchanged'; readonly state: 'ready' | 'reserved' } & Reversioned)
   | { readonly kind: 'dead' }
   | { readonly kind: 'absent' }
+  | OtherVersion
   | StoreFailure;
 
-export interface RescheduleItem extends JobKey {
+export interface RescheduleItem extends VersionedKey {
   readonly when: When;
 }
 
@@ -131,6 +139,7 @@ export type RescheduleOutcome =
   | { readonly kind: 'in_flight' }
   | { readonly kind: 'dead' }
   | { readonly kind: 'absent' }
+  | OtherVersion
   | StoreFailure;
 
 export type RequeueOutcome =
@@ -138,6 +147,7 @@ export type RequeueOutcome =
   | ({ readonly kind: 'requeued' } & Reversioned)
   | { readonly kind: 'not_dead'; readonly state: 'delayed' | 'ready' | 'reserved' }
   | { readonly kind: 'absent' }
+  | OtherVersion
   | StoreFailure;
 
 export interface Promoted {
@@ -278,15 +288,18 @@ export interface JobStore {
   /** Earliest due first, equal ones by version; ended jobs latest end first. A call reads at most
    *  storeLimits.searchRowsMax jobs, so a page with a next one can be short or empty. */
   search(filter: SearchFilter, limit: number, cursor: string | null): Promise<Page<FoundJob>>;
-  /** `as` done: the jobs end as delivered. */
-  cancel(keys: readonly JobKey[], as?: 'done'): Promise<readonly CancelOutcome[]>;
+  /** Cancel, run, reschedule and requeue compare the version of a key that names one, in the same step as the
+   *  change: a job that was pushed or moved since its caller read it stays as it is.
+   *  `as` done: the jobs end as delivered. While jobs are put back, an absent job of a named version may
+   *  come back: not_stored, code restoring. */
+  cancel(keys: readonly VersionedKey[], as?: 'done'): Promise<readonly CancelOutcome[]>;
   /** Makes the job due now. A repeat returns `unchanged`. */
-  run(keys: readonly JobKey[]): Promise<readonly RunOutcome[]>;
+  run(keys: readonly VersionedKey[]): Promise<readonly RunOutcome[]>;
   /** Changes the due time. A repeat makes one more version. */
   reschedule(items: readonly RescheduleItem[]): Promise<readonly RescheduleOutcome[]>;
   /** Restarts the attempts of a dead letter. A repeat returns `not_dead`. DeadLetters.requeue does it in
    *  bulk. */
-  requeue(keys: readonly JobKey[]): Promise<readonly RequeueOutcome[]>;
+  requeue(keys: readonly VersionedKey[]): Promise<readonly RequeueOutcome[]>;
 
   /** delayed and due → ready, earliest first, equal ones by version, at most max (≤
    *  limits.promoteMax). */

@@ -1,10 +1,11 @@
 // move-job.ts holds the use cases that change one job by hand: run, reschedule, requeue, cancel. Each returns
-// the result, or null when there is no such job. A rejection by the job's state, or a store that did not do
-// it, is a DqError (not_stored or unknown). Repeating any of them is safe.
+// the result, or null when there is no such job. A rejection by the job's state, a job with another version
+// than the key names (job_changed), or a store that did not do it (not_stored or unknown), is a DqError.
+// Repeating any of them is safe.
 
 import { DqError, restoring } from '../core/errors.ts';
-import type { JobKey, JobState } from '../core/job.ts';
-import type { JobStore, Reversioned, When } from '../ports/job-store.ts';
+import type { JobState, VersionedKey } from '../core/job.ts';
+import type { JobStore, OtherVersion, Reversioned, When } from '../ports/job-store.ts';
 import type { StoreFailure } from '../ports/store-error.ts';
 
 export interface MovedJob extends Reversioned {
@@ -12,7 +13,7 @@ export interface MovedJob extends Reversioned {
 }
 
 /** A ready or reserved job stays unchanged. */
-export async function runJob(store: Pick<JobStore, 'run'>, key: JobKey): Promise<MovedJob | null> {
+export async function runJob(store: Pick<JobStore, 'run'>, key: VersionedKey): Promise<MovedJob | null> {
   const [outcome = noAnswer] = await store.run([key]);
   switch (outcome.kind) {
     case 'run':
@@ -30,7 +31,7 @@ export async function runJob(store: Pick<JobStore, 'run'>, key: JobKey): Promise
 
 export async function rescheduleJob(
   store: Pick<JobStore, 'reschedule'>,
-  key: JobKey,
+  key: VersionedKey,
   when: When,
 ): Promise<MovedJob | null> {
   const [outcome = noAnswer] = await store.reschedule([{ ...key, when }]);
@@ -48,7 +49,10 @@ export async function rescheduleJob(
   }
 }
 
-export async function requeueJob(store: Pick<JobStore, 'requeue'>, key: JobKey): Promise<MovedJob | null> {
+export async function requeueJob(
+  store: Pick<JobStore, 'requeue'>,
+  key: VersionedKey,
+): Promise<MovedJob | null> {
   const [outcome = noAnswer] = await store.requeue([key]);
   switch (outcome.kind) {
     case 'requeued':
@@ -65,7 +69,7 @@ export async function requeueJob(store: Pick<JobStore, 'requeue'>, key: JobKey):
 /** In any state. `inFlight`: an attempt of the job is running. */
 export async function cancelJob(
   store: Pick<JobStore, 'cancel'>,
-  key: JobKey,
+  key: VersionedKey,
 ): Promise<{ readonly inFlight: boolean } | null> {
   const [outcome = noAnswer] = await store.cancel([key]);
   switch (outcome.kind) {
@@ -85,7 +89,13 @@ function deadJob(): DqError {
   return new DqError('job_dead', 'the job is a dead letter; requeue it');
 }
 
-function failed({ kind, code }: StoreFailure, done: string): DqError {
+function failed(outcome: StoreFailure | OtherVersion, done: string): DqError {
+  if (outcome.kind === 'other_version')
+    return new DqError(
+      'job_changed',
+      `the job was not ${done}: it has another version by now; read it again, then decide`,
+    );
+  const { kind, code } = outcome;
   if (code === 'restoring') return restoring();
   return kind === 'not_stored'
     ? new DqError('not_stored', `the job was not ${done} (${code}); try again`)

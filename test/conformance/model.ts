@@ -19,6 +19,7 @@ import type {
   ReservedJob,
   Token,
   Version,
+  VersionedKey,
 } from '../../src/core/job.ts';
 import { endStates, isPulled, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -112,16 +113,23 @@ export class Model extends ModelState {
     );
   }
 
-  cancel(key: JobKey, as: EndState = 'cancelled'): port.CancelOutcome {
+  /** The caller read another version than the job has. */
+  namesOther({ version }: VersionedKey, job: ModelJob): boolean {
+    return version !== undefined && version !== job.version;
+  }
+
+  cancel(key: VersionedKey, as: EndState = 'cancelled'): port.CancelOutcome {
     const job = this.jobs.get(this.nameOf(key));
     if (job === undefined) return { kind: 'absent' };
+    if (this.namesOther(key, job)) return { kind: 'other_version' };
     this.end(job, as);
     return { kind: 'cancelled', inFlight: job.state === 'reserved' };
   }
 
-  run(key: JobKey): port.RunOutcome {
+  run(key: VersionedKey): port.RunOutcome {
     const job = this.jobs.get(this.nameOf(key));
     if (job === undefined) return { kind: 'absent' };
+    if (this.namesOther(key, job)) return { kind: 'other_version' };
     const { state, version, dueAt } = job;
     if (state === 'dead') return { kind: 'dead' };
     if (state !== 'delayed') return { kind: 'unchanged', state, version, dueAt };
@@ -132,6 +140,7 @@ export class Model extends ModelState {
   reschedule(item: port.RescheduleItem): port.RescheduleOutcome {
     const job = this.jobs.get(this.nameOf(item));
     if (job === undefined) return { kind: 'absent' };
+    if (this.namesOther(item, job)) return { kind: 'other_version' };
     if (job.state === 'dead') return { kind: 'dead' };
     if (job.state === 'reserved') return { kind: 'in_flight' };
     this.makeAnew(job, this.dueWhen(item.when));
@@ -139,9 +148,10 @@ export class Model extends ModelState {
     return { kind: 'rescheduled', state, version, dueAt };
   }
 
-  requeue(key: JobKey): port.RequeueOutcome {
+  requeue(key: VersionedKey): port.RequeueOutcome {
     const job = this.jobs.get(this.nameOf(key));
     if (job === undefined) return { kind: 'absent' };
+    if (this.namesOther(key, job)) return { kind: 'other_version' };
     if (job.state !== 'dead') return { kind: 'not_dead', state: job.state };
     this.revive(job);
     return { kind: 'requeued', version: job.version, dueAt: job.dueAt };

@@ -5,7 +5,7 @@
 import { expect } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import { extensionOf } from '../../src/core/extension.ts';
-import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../src/core/job.ts';
+import type { JobKey, Lease, Owner, Priority, ReservedJob, Token, VersionedKey } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -97,6 +97,12 @@ export class RandomOperations extends Dice {
 
   #key = (): JobKey => ({ topic: this.pick(topics), id: this.pick(ids) });
 
+  /** Some name a version, often the one of a job; few of those are of this id. */
+  #versionedKey = (): VersionedKey => ({
+    ...this.#key(),
+    ...(this.chance(0.2) ? { version: this.#versions.length === 0 ? 1 : this.pick(this.#versions) } : {}),
+  });
+
   #when(): port.When {
     const kind = this.below(10);
     if (kind < 4) return { delayMs: 0 };
@@ -125,13 +131,13 @@ export class RandomOperations extends Dice {
   }
 
   #cancel(): Operation {
-    const keys = this.some(this.#key, 2);
+    const keys = this.some(this.#versionedKey, 2);
     const as = this.pick(['done', undefined] as const);
     return { what: 'cancel', given: [keys, as], call: (store) => store.jobs.cancel(keys, as) };
   }
 
   #verb(): Operation {
-    const items = this.some(() => ({ ...this.#key(), when: this.#when() }), 4);
+    const items = this.some(() => ({ ...this.#versionedKey(), when: this.#when() }), 4);
     const verb = this.pick(['run', 'reschedule', 'reschedule', 'requeue'] as const);
     return { what: verb, given: items, call: (store) => store.jobs[verb](items) };
   }

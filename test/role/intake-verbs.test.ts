@@ -59,6 +59,30 @@ describe('run', () => {
   });
 });
 
+describe('If-Match', () => {
+  const when = (method: string, path: string, version: string) =>
+    dq.call(method, path, { headers: { 'if-match': version } });
+
+  it.each([
+    ['run', 'POST', `${job}/run`],
+    ['reschedule', 'POST', `${job}/reschedule?delay=1h`],
+    ['requeue', 'POST', `${job}/requeue`],
+    ['cancel', 'DELETE', job],
+  ] as const)('%s: a job that was pushed since it was read is 412 job_changed and stays', async (...call) => {
+    const [verb, method, path] = call;
+    const seed = () =>
+      verb === 'requeue' ? bury(dq, 't', ['a']) : dq.push('t', '1', '?id=a&delay=2h').then(() => undefined);
+    await seed();
+    const read = (await get()).version;
+    await seed();
+    const newer = await get();
+    expect(await when(method, path, read)).toMatchObject({ status: 412, body: { code: 'job_changed' } });
+    expect(await get()).toMatchObject({ version: newer.version, state: newer.state, dueAt: newer.dueAt });
+    expect((await when(method, path, 'W/"1"')).status).toBe(400);
+    expect((await when(method, path, `"${newer.version}"`)).status).toBe(200);
+  });
+});
+
 describe('reschedule', () => {
   it('gives a delayed or ready job another time', async () => {
     await dq.push('t', '1', '?id=a&delay=0');

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { JobState } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import type { OperationRecord } from '../../src/core/operation.ts';
+import type { OperationRecord, OperationWork } from '../../src/core/operation.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -66,9 +66,10 @@ async function count(store: Store, topic: string, state: JobState): Promise<numb
   return (await store.admin.counts()).topics[topic]?.[state] ?? 0;
 }
 
-type Wish = Partial<OperationRecord> & { readonly ids?: readonly string[] };
+type Wish = Partial<OperationRecord> &
+  Partial<Pick<OperationWork, 'versions'>> & { readonly ids?: readonly string[] };
 
-async function begin({ registry, store }: Bench, { ids: named, ...wish }: Wish): Promise<string> {
+async function begin({ registry, store }: Bench, { ids: named, versions, ...wish }: Wish): Promise<string> {
   const now = await store.admin.clock();
   const record: OperationRecord = {
     id: randomBytes(6).toString('hex'),
@@ -78,7 +79,8 @@ async function begin({ registry, store }: Bench, { ids: named, ...wish }: Wish):
     ...{ done: 0, skipped: 0, failed: 0, failures: [] },
     ...wish,
   };
-  const work = { ids: named ?? null, cursor: null, isListed: false, isCounting: false, step: [] };
+  const ofIds = versions === undefined ? {} : { versions };
+  const work = { ids: named ?? null, ...ofIds, cursor: null, isListed: false, isCounting: false, step: [] };
   expect(await registry.createOperation(record, work)).toBe('created');
   return record.id;
 }
@@ -260,6 +262,50 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 0, skipped: 20 });
     expect(calls.requeued).toBe(0);
     expect(await count(bench.store, 't', 'dead')).toBe(20);
+  });
+
+  it.each([
+    ['cancel', {}],
+    ['run', {}],
+    ['reschedule', { at: 4_000_000_000_000 }],
+  ] as const)('%s: leaves jobs that were pushed after they were listed', async (verb, wish) => {
+    const bench = await openBench(kind);
+    const { jobs } = bench.store;
+    await push(bench.store, 't', ids('a', 20), 3_600_000);
+    // A producer, between the list and the move: ten of the ids get a new job.
+    const pushed = ids('a', 10);
+    const beside =
+      <A extends readonly unknown[], R>(call: (...args: A) => Promise<R>) =>
+      async (...args: A) => {
+        await push(bench.store, 't', pushed, 7_200_000);
+        return call(...args);
+      };
+    const slow = { ...jobs, [verb]: beside(jobs[verb] as (...args: readonly unknown[]) => Promise<unknown>) };
+    const id = await begin(bench, { kind: verb, ...wish });
+    await work({ ...bench, store: { ...bench.store, jobs: slow } });
+    const { startedAt } = await until('the start', () => bench.registry.operation(id));
+    expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 10, skipped: 10, failed: 0 });
+    for (const name of pushed) {
+      const job = await jobs.get({ topic: 't', id: name });
+      expect(job).toMatchObject({ state: 'delayed', origin: job?.version });
+      expect(job?.dueAt).toBeGreaterThan((startedAt ?? 0) + 7_000_000);
+      expect(job?.dueAt).toBeLessThan(4_000_000_000_000);
+    }
+  });
+
+  it('named ids: a job with another version than the one that was named does not match', async () => {
+    const bench = await openBench(kind);
+    const { jobs } = bench.store;
+    await push(bench.store, 't', ['a', 'b', '__proto__'], 3_600_000);
+    const versionOf = async (id: string) => (await jobs.get({ topic: 't', id }))?.version ?? 0;
+    const read = await Promise.all(['a', 'b', '__proto__'].map(async (id) => [id, await versionOf(id)]));
+    await push(bench.store, 't', ['a'], 3_600_000);
+    const id = await begin(bench, {
+      ...{ kind: 'cancel', ids: ['a', 'b', '__proto__'], versions: Object.fromEntries(read) },
+    });
+    await work(bench);
+    expect(await ended(bench, id)).toMatchObject({ state: 'finished', matched: 2, done: 2, skipped: 0 });
+    expect(await jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'delayed' });
   });
 
   it('spread: moves the jobs evenly over the time', async () => {

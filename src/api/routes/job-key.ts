@@ -1,11 +1,13 @@
 // job-key.ts reads the job that a path names, and makes the error for a missing job.
 
+import type { FastifyRequest } from 'fastify';
 import { DqError, invalidField } from '../../core/errors.ts';
-import type { JobKey } from '../../core/job.ts';
+import type { JobKey, VersionedKey } from '../../core/job.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { TopicBook } from '../../registry/topic-book.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
+import { readIfMatch } from '../http/if-match.ts';
 
 /** Throws DqError for a path that cannot name a job. */
 export function readKey(params: JobKey): JobKey {
@@ -13,6 +15,17 @@ export function readKey(params: JobKey): JobKey {
   const wrong = refusesId(params.id);
   if (wrong !== null) throw invalidField('id', wrong);
   return params;
+}
+
+/** For the schema of a verb. */
+export const versionCondition =
+  'With the header If-Match (the version of the job as it was read) a job that was pushed or moved since then stays as it is: 412.';
+
+/** The same for a verb, which may name the version that the caller has read (If-Match). */
+export function readVersionedKey(request: FastifyRequest<{ Params: JobKey }>): VersionedKey {
+  const key = readKey(request.params);
+  const version = readIfMatch(request, 'version of the job');
+  return version === null ? key : { ...key, version };
 }
 
 /** job_not_found, or topic_not_found. For use after the store's answer, because a job outlives its topic. */

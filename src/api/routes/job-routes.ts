@@ -24,7 +24,7 @@ import { closed, instant, jobParams, problems, reply, text, yes } from '../http/
 import { KeptAnswers } from '../kept-answers.ts';
 import type { MasterQuestions } from '../master-questions.ts';
 import { bodyJson, Job, type JobFacts, jobJson } from './job-json.ts';
-import { absentJob, readKey } from './job-key.ts';
+import { absentJob, readKey, readVersionedKey, versionCondition } from './job-key.ts';
 
 const getSchema = {
   operationId: 'getJob',
@@ -38,6 +38,7 @@ const cancelSchema = {
   operationId: 'cancel',
   tags: ['jobs'],
   summary: 'Cancel a job in any state',
+  description: versionCondition,
   params: closed(jobParams),
   response: {
     200: reply(
@@ -47,7 +48,7 @@ const cancelSchema = {
         inFlight: Type.Boolean({ description: 'an attempt of the job is running', examples: [false] }),
       }),
     ),
-    ...problems(404, 413, 503),
+    ...problems(404, 412, 413, 503),
   },
 };
 
@@ -136,8 +137,9 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     { schema: cancelSchema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true } },
     async (request, answer) => {
       const since = performance.now();
-      const { topic, id } = readKey(request.params);
-      const cancelled = await cancelJob(store.jobs, { topic, id });
+      const key = readVersionedKey(request);
+      const { topic, id } = key;
+      const cancelled = await cancelJob(store.jobs, key);
       if (cancelled === null) throw await absentJob(topics, topic);
       counters.add(topic, 'cancelled');
       const line = { code: null, version: null, dueAt: null, bytes: 0, ms: elapsedMs(since) };

@@ -1,9 +1,10 @@
 // POST /v1/topics/{topic}/jobs/{id}/run, /reschedule, /requeue: move one job by hand. Each makes a new
-// version of the job, and works also for a job whose topic is no longer registered.
+// version of the job, and works also for a job whose topic is no longer registered. With If-Match only the
+// version that the caller has read is moved.
 
 import { formatInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
-import type { JobKey } from '../../core/job.ts';
+import type { VersionedKey } from '../../core/job.ts';
 import { readWhen } from '../../use-cases/accept-job.ts';
 import { type MovedJob, requeueJob, rescheduleJob, runJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
@@ -20,7 +21,7 @@ import {
   TopicName,
   Version,
 } from '../http/schemas.ts';
-import { absentJob, readKey } from './job-key.ts';
+import { absentJob, readVersionedKey, versionCondition } from './job-key.ts';
 
 const Moved = closed(
   { topic: TopicName, id: JobId, version: Version, state: State, dueAt: DueAt },
@@ -29,7 +30,8 @@ const Moved = closed(
 const shared = {
   tags: ['jobs'],
   params: closed(jobParams),
-  response: { 200: reply('the job after the call', Moved), ...problems(404, 409, 413, 503) },
+  description: versionCondition,
+  response: { 200: reply('the job after the call', Moved), ...problems(404, 409, 412, 413, 503) },
 };
 const runSchema = {
   ...shared,
@@ -58,24 +60,27 @@ export function jobVerbRoutes(api: Api, { role }: ApiContext): void {
   const { jobs } = role.store;
 
   api.post(`${url}/run`, { schema: runSchema, config }, (request) =>
-    moved(readKey(request.params), (key) => runJob(jobs, key)),
+    moved(readVersionedKey(request), (key) => runJob(jobs, key)),
   );
 
   api.post(`${url}/reschedule`, { schema: rescheduleSchema, config }, (request) => {
-    const key = readKey(request.params);
+    const key = readVersionedKey(request);
     const when = readWhen({ ...request.query, inQuery: true }, role.clock.now());
     if (when === null) throw invalidField('delay', 'is required; give delay or at');
     return moved(key, () => rescheduleJob(jobs, key, when));
   });
 
   api.post(`${url}/requeue`, { schema: requeueSchema, config }, (request) =>
-    moved(readKey(request.params), (key) => requeueJob(jobs, key)),
+    moved(readVersionedKey(request), (key) => requeueJob(jobs, key)),
   );
 
-  async function moved(key: JobKey, move: (key: JobKey) => Promise<MovedJob | null>): Promise<object> {
+  async function moved(
+    key: VersionedKey,
+    move: (key: VersionedKey) => Promise<MovedJob | null>,
+  ): Promise<object> {
     const job = await move(key);
     if (job === null) throw await absentJob(topics, key.topic);
     const { version, state, dueAt } = job;
-    return { ...key, version: String(version), state, dueAt: formatInstant(dueAt) };
+    return { topic: key.topic, id: key.id, version: String(version), state, dueAt: formatInstant(dueAt) };
   }
 }

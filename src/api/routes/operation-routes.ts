@@ -13,6 +13,7 @@ import { limits } from '../../core/limits.ts';
 import {
   type OperationFilter,
   type OperationRecord,
+  type OperationWork,
   operationKinds,
   operationStates,
   overdueChoices,
@@ -35,6 +36,7 @@ import {
   reply,
   TopicName,
   text,
+  Version,
 } from '../http/schemas.ts';
 import { readFilter, requireKnownTopic } from './dead-filter.ts';
 
@@ -81,6 +83,13 @@ const OperationInput = closed(
               maxItems: limits.operationIdsMax,
               description: 'only these ids; requires topic',
               examples: [['4711', '4712']],
+            }),
+          ),
+          versions: Type.Optional(
+            Type.Array(Version, {
+              description:
+                'of ids, one for each in their order: a job with another version by now does not match',
+              examples: [['1893456000000001', '1893456000000002']],
             }),
           ),
           since: Type.Optional(anyInstant('requeue, purge: died then or later; else: due then or later')),
@@ -205,7 +214,7 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
   api.post('/v1/operations', { schema: createSchema, config: operate }, async (request, answer) => {
     const input = request.body;
     const rights = rightsOf(request);
-    const { ids, ...filter } = readOperationFilter(input);
+    const { ids, versions, ...filter } = readOperationFilter(input);
     if (filter.topic !== undefined) {
       requireTopic(request, filter.topic);
       await requireKnownTopic(topics, filter.topic);
@@ -246,7 +255,8 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
     const { id, kind, filter: shown, dryRun } = record;
     const detail = { filter: shownFilter({ operation: id, kind, ...shown, dryRun }) ?? {} };
     auditNote(request, { topic: filter.topic, detail });
-    const work = { ids: ids ?? null, cursor: null, isListed: false, isCounting: false, step: [] };
+    const named = versions === undefined ? {} : { versions };
+    const work = { ids: ids ?? null, ...named, cursor: null, isListed: false, isCounting: false, step: [] };
     if ((await registry.createOperation(record, work)) === 'full')
       throw new DqError(
         'too_many_operations',
@@ -308,8 +318,8 @@ function readOperationFilter({
   kind,
   filter = {},
   all,
-}: Input): OperationFilter & { readonly ids?: readonly string[] } {
-  const { topic, since, until, ids, ...rest } = filter;
+}: Input): OperationFilter & Partial<Pick<OperationWork, 'versions'>> & { readonly ids?: readonly string[] } {
+  const { topic, since, until, ids, versions, ...rest } = filter;
   if (all !== true && Object.keys(filter).length === 0)
     throw invalidField('all', 'must be true without a filter');
   const range = readFilter(
@@ -325,7 +335,19 @@ function readOperationFilter({
     const allowed = kind === 'cancel' || (kind === 'reschedule' && /^(delayed|ready)$/.test(rest.state));
     if (!allowed) throw invalidField('filter.state', `cannot be ${rest.state} for ${kind}`);
   }
-  return { ...range, ...rest };
+  return { ...range, ...rest, ...readVersions(kind, ids, versions) };
+}
+
+function readVersions(
+  kind: string,
+  ids: readonly string[] | undefined,
+  versions: readonly string[] | undefined,
+): Partial<Pick<OperationWork, 'versions'>> {
+  if (versions === undefined) return {};
+  // A row of the journal has the version of the job that is lost, not of one that a caller has read.
+  if (kind === 'restore') throw invalidField('filter.versions', 'is not for restore');
+  if (versions.length !== ids?.length) throw invalidField('filter.versions', 'must name one for each of ids');
+  return { versions: Object.fromEntries(ids.map((id, n) => [id, Number(versions[n])])) };
 }
 
 function readPace({ kind, spread, rate }: Input): Pick<OperationRecord, 'spreadMs' | 'rate'> {

@@ -181,10 +181,11 @@ export class CompatJobs {
     if (keys.length === 0) return 0;
     const outcomes = await role.store.jobs.cancel(keys, as);
     const errors = keys.map((key, n) => {
+      // The keys name no version: the id ends whatever it holds, as a DELETE of it does.
       const { kind } = outcomes[n] ?? { kind: 'unknown' };
       if (kind === 'cancelled') role.counters.add(key.topic, as === 'done' ? 'delivered' : 'cancelled');
       const error =
-        kind === 'cancelled' || kind === 'absent'
+        kind === 'cancelled' || kind === 'absent' || kind === 'other_version'
           ? null
           : new DqError(
               kind,

@@ -1,8 +1,7 @@
 // Finds the jobs of an operation, moves them and examines jobs whose move has an unknown result. Keeps no
 // state. Invariant: moving the same keys twice moves each job once: dead letters that died after the start do
-// not match, a job of a second run or cancel has changed its state, and rescheduling to the same time changes
-// nothing that matters.
-// Live jobs are moved by id: OperationRun compares their versions before, the store does not.
+// not match, and the store compares the listed version of a live job in the step that moves it. So a job that
+// was pushed or moved after it was listed stays as it is, however late a step runs.
 
 import type { FoundJob, JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
@@ -50,7 +49,12 @@ export class OperationJobs {
     if (ids !== null) {
       const [page, rest] = [ids.slice(0, upkeepLimits.operationPage), ids.slice(upkeepLimits.operationPage)];
       const keys = page.map((id) => ({ topic: record.filter.topic ?? '', id }));
-      return { ids: rest, cursor: null, isListed: rest.length === 0, step: await this.#find(record, keys) };
+      return {
+        ids: rest,
+        cursor: null,
+        isListed: rest.length === 0,
+        step: await this.#find(record, keys, work),
+      };
     }
     const page = isAboutDead(record) ? await this.#dead(record, cursor) : await this.#live(record, cursor);
     return { ids, cursor: page.nextCursor, isListed: page.nextCursor === null, step: page.items.map(keyOf) };
@@ -58,7 +62,7 @@ export class OperationJobs {
 
   /** Rejects with StoreError: no or some keys moved. */
   async move(record: Started, keys: readonly StepKey[]): Promise<Moved> {
-    const jobs = keys.map(([topic, id]) => ({ topic, id }));
+    const jobs = keys.map(([topic, id, version]) => ({ topic, id, version }));
     const { at } = record;
     switch (record.kind) {
       case 'requeue':
@@ -142,12 +146,17 @@ export class OperationJobs {
     return { ...complete(page), items: page.items.filter((job) => matchesLive(record, job)) };
   }
 
-  async #find(record: Started, keys: readonly JobKey[]): Promise<readonly StepKey[]> {
+  async #find(
+    record: Started,
+    keys: readonly JobKey[],
+    { versions = {} }: OperationWork,
+  ): Promise<readonly StepKey[]> {
     const found = await this.#versions(keys);
     const { since = 0, until = Number.POSITIVE_INFINITY } = record.filter;
     const state = stateOf(record);
     const matches = found.filter((job) => {
       if (job === null) return false;
+      if (Object.hasOwn(versions, job.id) && versions[job.id] !== job.version) return false;
       if (isAboutDead(record)) {
         const died = job.deadAt ?? Number.POSITIVE_INFINITY;
         return died >= since && died < Math.min(until, record.startedAt) && matchesDead(record, job);

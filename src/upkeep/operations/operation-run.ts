@@ -13,13 +13,12 @@ import {
   type OperationRecord,
   type OperationWork,
   processedOf,
-  type StepKey,
 } from '../../core/operation.ts';
 import { reaches } from '../../core/token.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { upkeepLimits } from '../limits.ts';
-import { isAboutDead, type OperationJobs, stateOf } from './operation-jobs.ts';
+import { type OperationJobs, stateOf } from './operation-jobs.ts';
 import type { Started } from './operation-step.ts';
 import { Pace } from './pace.ts';
 
@@ -166,15 +165,13 @@ export class OperationRun {
   }
 
   async #move(allowed: number): Promise<Next> {
-    const isFresh = this.#work.step.length === 0;
-    if (isFresh) {
+    if (this.#work.step.length === 0) {
       this.#work = { ...this.#work, ...(await this.#list()) };
       this.#isNew = true;
     }
     await this.#checkpoint();
     if (this.#isStopped) return 'again';
-    const most = Math.min(allowed, upkeepLimits.operationStepMax);
-    const keys = isFresh ? this.#work.step.slice(0, most) : await this.#stillListed(most);
+    const keys = this.#work.step.slice(0, Math.min(allowed, upkeepLimits.operationStepMax));
     if (keys.length === 0) return 'again';
     // Until the results are counted, a failure or a stop has to examine the step.
     this.#isUnsure = true;
@@ -187,19 +184,6 @@ export class OperationRun {
     this.#tries = 0;
     this.#worked();
     return 'again';
-  }
-
-  /** The first keys of an older step. A pace or a failure may have kept it for minutes, and live jobs are
-   *  moved by id: those with a new version are skipped. For dead letters the store compares their death. */
-  async #stillListed(max: number): Promise<readonly StepKey[]> {
-    const { step } = this.#work;
-    const keys = step.slice(0, max);
-    // Rows of the journal are compared when they are put back.
-    if (isAboutDead(this.#record) || this.#record.kind === 'restore') return keys;
-    const same = await this.#options.jobs.unmoved(this.#record, keys);
-    this.#add({ done: 0, skipped: keys.length - same.length, failures: [] });
-    this.#work = { ...this.#work, step: [...same, ...step.slice(keys.length)] };
-    return same;
   }
 
   /** Counts the jobs of the step that were moved, and keeps the others. */

@@ -1,7 +1,7 @@
 // run, reschedule and requeue of one job: from each state, the fields they keep, and old leases.
 
 import { expect } from 'vitest';
-import type { JobState } from '../../../src/core/job.ts';
+import type { JobState, Version } from '../../../src/core/job.ts';
 import { at, attemptOf, type Case, fact, farOffMs, idsOf, only, request, type Trial } from '../trial.ts';
 
 const key = { topic: 't', id: '1' };
@@ -16,6 +16,17 @@ async function failedOnce(trial: Trial, delayMs = farOffMs) {
   expect(await trial.retry(job, delayMs)).toEqual({ kind: 'retried' });
   return job;
 }
+
+/** Each verb of a key that names a version, and the state that it changes. */
+const versioned = {
+  cancel: (trial: Trial, version: Version) => trial.jobs.cancel([{ ...key, version }]),
+  run: (trial: Trial, version: Version) => trial.jobs.run([{ ...key, version }]),
+  reschedule: (trial: Trial, version: Version) =>
+    trial.jobs.reschedule([{ ...key, version, when: { delayMs: farOffMs } }]),
+  requeue: (trial: Trial, version: Version) => trial.jobs.requeue([{ ...key, version }]),
+};
+const changed = { cancel: 'cancelled', run: 'run', reschedule: 'rescheduled', requeue: 'requeued' };
+const versionedVerbs = ['cancel', 'run', 'reschedule', 'requeue'] as const;
 
 const verbs = { run, requeue, reschedule: (trial: Trial) => reschedule(trial, 0) };
 
@@ -46,6 +57,30 @@ export const verbCases: readonly Case[] = [
       if (state === 'reserved' && lease !== null) expect(await trial.ack(lease)).toEqual({ kind: 'acked' });
     }),
   ),
+
+  ...versionedVerbs.flatMap((verb) => [
+    fact(`${verb}: leaves a job alone that has another version than its caller read`, async (trial) => {
+      await trial.bystanders();
+      const state = verb === 'requeue' ? 'dead' : 'delayed';
+      await trial.seed(state);
+      const { version } = await trial.known('1');
+      // A push of the same id, or what it became.
+      await trial.seed(state);
+      for (const other of [version, version - 1, Number.MAX_SAFE_INTEGER]) {
+        const outcome = await trial.unchanged<readonly unknown[]>(() => versioned[verb](trial, other));
+        expect(outcome).toEqual([{ kind: 'other_version' }]);
+      }
+    }),
+    fact(`${verb}: changes a job of the named version, once`, async (trial) => {
+      await trial.seed(verb === 'requeue' ? 'dead' : 'delayed');
+      const { version } = await trial.known('1');
+      expect(await versioned[verb](trial, version)).toEqual([
+        expect.objectContaining({ kind: changed[verb] }),
+      ]);
+      const again = await trial.unchanged<readonly unknown[]>(() => versioned[verb](trial, version));
+      expect(again).toEqual([{ kind: verb === 'cancel' ? 'absent' : 'other_version' }]);
+    }),
+  ]),
 
   fact('run: makes a delayed job ready as a new version with its history', async (trial) => {
     await trial.bystanders();

@@ -1,5 +1,6 @@
 // Mistakes of run, reschedule and requeue of one job.
 
+import type { VersionedKey } from '../../../src/core/job.ts';
 import { change, type Mutant, mutant } from './mutant.ts';
 
 const run = 'run: makes a delayed job ready as a new version with its history';
@@ -8,6 +9,17 @@ const another = (from: string) =>
 const requeued = 'requeue: makes a dead letter ready as a new version; its alert stays owed';
 
 export const verbMutants: readonly Mutant[] = [
+  ...(['cancel', 'run', 'reschedule', 'requeue'] as const).map((verb) =>
+    mutant(
+      `${verb} ignores the version that its caller read`,
+      `${verb}: leaves a job alone that has another version than its caller read`,
+      (m) =>
+        change(m, verb, (right) => (item: never, ...rest: never[]) => {
+          const { version, ...key } = item as VersionedKey;
+          return (right as (...args: unknown[]) => never)(key, ...rest);
+        }),
+    ),
+  ),
   mutant('run keeps the version', run, (m) =>
     change(m, 'run', (right) => (key) => {
       const job = m.jobs.get(m.nameOf(key));

@@ -23,6 +23,7 @@ import { findTopics } from '../../../use-cases/find-topics.ts';
 import { removeTopic } from '../../../use-cases/remove-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { auditNote } from '../../http/audit-note.ts';
+import { readIfMatch } from '../../http/if-match.ts';
 import { invalidCursor, pageOf, pagingParams, readLimit } from '../../http/paging.ts';
 import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 import { closed, count, problems, reply, text, topicParam, yes } from '../../http/schemas.ts';
@@ -138,7 +139,13 @@ export function topicRoutes(api: Api, context: ApiContext): void {
       const input = read(request.body, true);
       checkNamed(name, input);
       const now = context.role.clock.now();
-      const changed = await putTopic(registry, name, input, now, expectedRevision(request));
+      const changed = await putTopic(
+        registry,
+        name,
+        input,
+        now,
+        readIfMatch(request, 'revision of the topic'),
+      );
       const { topic, created } = changed;
       noteTopicChange(request, changed);
       answer.header('etag', etagOf(topic));
@@ -158,7 +165,13 @@ export function topicRoutes(api: Api, context: ApiContext): void {
       const input = read(request.body, false);
       checkNamed(name, input);
       const now = context.role.clock.now();
-      const changed = await patchTopic(registry, name, input, now, expectedRevision(request));
+      const changed = await patchTopic(
+        registry,
+        name,
+        input,
+        now,
+        readIfMatch(request, 'revision of the topic'),
+      );
       noteTopicChange(request, changed);
       await refreshTopics();
       answer.header('etag', etagOf(changed.topic));
@@ -226,16 +239,6 @@ function readCursor(cursor: string): string {
   const name = Buffer.from(cursor, 'base64url').toString();
   if (!topicNamePattern.test(name) || writeCursor(name) !== cursor) throw invalidCursor();
   return name;
-}
-
-/** RFC 9110, 13.1.1. Null: any revision. */
-function expectedRevision(request: FastifyRequest): number | null {
-  const given = request.headers['if-match'];
-  if (given === undefined || given === '*') return null;
-  const revision = /^"?(\d{1,15})"?$/.exec(given)?.[1];
-  if (revision === undefined)
-    throw invalidField('if-match', 'must be the ETag or the revision of the topic, such as "17"');
-  return Number(revision);
 }
 
 const etagOf = ({ revision }: Topic): string => `"${revision}"`;

@@ -200,6 +200,8 @@ export interface JobJson extends JobSummary {
 export interface OperationFilter {
   readonly topic?: string;
   readonly ids?: readonly string[];
+  /** of the ids, in their order */
+  readonly versions?: readonly string[];
   readonly idPrefix?: string;
   readonly state?: string;
   readonly since?: string;

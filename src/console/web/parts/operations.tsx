@@ -187,13 +187,15 @@ export async function start(inputs: readonly OperationInput[]): Promise<void> {
   if (last !== null) toast(t('op_started'), { href: href('operations', last.id), text: t('view') });
 }
 
-/** An operation per topic for named jobs. */
+/** An operation per topic for named jobs, as the page shows them: newer ones of their ids are left alone. */
 export function namedFilters(
-  jobs: readonly { readonly topic: string; readonly id: string }[],
+  jobs: readonly { readonly topic: string; readonly id: string; readonly version: string }[],
 ): readonly OperationFilter[] {
-  const byTopic = new Map<string, string[]>();
-  for (const { topic, id } of jobs) byTopic.set(topic, [...(byTopic.get(topic) ?? []), id]);
-  return [...byTopic].map(([topic, ids]) => ({ topic, ids }));
+  const topics = new Set(jobs.map(({ topic }) => topic));
+  return [...topics].map((topic) => {
+    const its = jobs.filter((job) => job.topic === topic);
+    return { topic, ids: its.map(({ id }) => id), versions: its.map(({ version }) => version) };
+  });
 }
 
 const spreads = ['1m', '10m', '1h', '6h', '1d'] as const;

@@ -65,7 +65,7 @@ export function DeadLetters() {
     status: of('status'),
     since: ageMs === undefined ? '' : new Date(from - ageMs).toISOString(),
   };
-  const filter: Omit<OperationFilter, 'ids'> = Object.fromEntries(
+  const filter: Omit<OperationFilter, 'ids' | 'versions'> = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== ''),
   );
   // The find box may add these. An action on all that match would reach more jobs than the query names.
@@ -327,8 +327,12 @@ const keyOf = ({ topic, id, version }: DeadJson): string => `${topic} ${id} ${ve
 
 async function requeueNamed(jobs: readonly DeadJson[]): Promise<number> {
   let requeued = 0;
-  for (const filter of namedFilters(jobs)) {
-    const done = await call<{ requeued: number }>('POST', '/v1/dead/requeue', { json: filter });
+  // Of the shown deaths: a job that died again since then is another dead letter.
+  const until = new Date(Math.max(...jobs.map(({ deadAt }) => Date.parse(deadAt))) + 1).toISOString();
+  for (const { topic, ids } of namedFilters(jobs)) {
+    const done = await call<{ requeued: number }>('POST', '/v1/dead/requeue', {
+      json: { topic, ids, until },
+    });
     requeued += done.requeued;
   }
   return requeued;

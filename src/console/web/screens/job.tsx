@@ -112,7 +112,7 @@ function Absent({ topic, id, isKnown }: { topic: string; id: string; isKnown: bo
 }
 
 function Actions({ job, refresh }: { job: JobJson; refresh: () => void }) {
-  const key = { topic: job.topic, id: job.id };
+  const key = { topic: job.topic, id: job.id, version: job.version };
   const act = (work: Promise<void>): void => {
     work.then(refresh, (error: unknown) => toast(errorText(error)));
   };

@@ -78,29 +78,36 @@ export function askClear(topic: string, jobs: number): void {
 
 // Jobs
 
-export interface JobKey {
+/** A job as the page shows it: a newer one of its id is left alone. */
+export interface ShownJob {
   readonly topic: string;
   readonly id: string;
+  readonly version: string;
 }
 
-const jobCall = (method: string, { topic, id }: JobKey, verb?: string, query?: Record<string, string>) =>
+const jobCall = (
+  method: string,
+  { topic, id, version }: ShownJob,
+  verb?: string,
+  query?: Record<string, string>,
+) =>
   call<{ dueAt?: string }>(
     method,
     verb === undefined ? topicPath(topic, 'jobs', id) : topicPath(topic, 'jobs', id, verb),
-    query === undefined ? {} : { query },
+    { headers: { 'if-match': `"${version}"` }, ...(query === undefined ? {} : { query }) },
   );
 
-export async function runNow(job: JobKey): Promise<void> {
+export async function runNow(job: ShownJob): Promise<void> {
   await jobCall('POST', job, 'run');
   toast(t('toast_run'));
 }
 
-export async function requeueJob(job: JobKey): Promise<void> {
+export async function requeueJob(job: ShownJob): Promise<void> {
   await jobCall('POST', job, 'requeue');
   toast(t('toast_requeued', { count: 1 }));
 }
 
-export function askCancel(job: JobKey, running: boolean, done = () => {}): void {
+export function askCancel(job: ShownJob, running: boolean, done = () => {}): void {
   ask({
     title: t('cancel_question'),
     body: t(running ? 'cancel_text_running' : 'cancel_text'),
@@ -130,7 +137,7 @@ export function dueText(text: string): string {
   return at === null ? '' : t('due_both', { clock: clock(at), time: relative(at) });
 }
 
-export function askReschedule(job: JobKey, done = () => {}): void {
+export function askReschedule(job: ShownJob, done = () => {}): void {
   ask({
     title: t('reschedule_question'),
     body: `${job.topic} · ${job.id}`,

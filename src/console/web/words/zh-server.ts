@@ -39,6 +39,7 @@ export const zhServer = {
   problem_too_many_operations: '未结束的批量操作过多',
   problem_not_dead: '任务不是死信',
   problem_topic_changed: '主题已被他人修改',
+  problem_job_changed: '任务已变化',
   problem_body_too_large: '任务体过大',
   problem_unsupported_media_type: '不支持此内容类型',
   problem_too_many_sign_ins: '登录失败次数过多，请稍后再试',

@@ -37,7 +37,7 @@ export function numberIn(outcome: unknown): number {
   return kind === 'stored' && place !== undefined ? (version ?? 0) : 0;
 }
 
-/** Per item its code; a change follows each code but 0, unless `place` is null. */
+/** Per item its code; a change follows the codes from 1 to 127, unless `place` is null. */
 export function readCodes(
   reply: unknown,
   place: string | null,
@@ -46,7 +46,7 @@ export function readCodes(
   const codes: { readonly code: number; readonly change?: Changed }[] = [];
   for (let at = 0; at < text.length; at += 1) {
     const code = text.readUInt8(at);
-    if (code === 0 || place === null) codes.push({ code });
+    if (code === 0 || code >= 128 || place === null) codes.push({ code });
     else {
       codes.push({ code, change: readChange(text, at + 1, place) });
       at += changeBytes;

@@ -2,7 +2,7 @@
 // the copies of the rings (reserve-call.ts).
 
 import { optionsIn } from '../../../core/extension.ts';
-import type { AttemptRecord, JobKey, JobSnapshot } from '../../../core/job.ts';
+import type { AttemptRecord, JobKey, JobSnapshot, VersionedKey } from '../../../core/job.ts';
 import type { Changed } from '../../../core/journal/change.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
@@ -52,6 +52,7 @@ export function jobCalls(
 ): JobStore {
   const reserve = reserveCall(shards, capacitiesMax);
   const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
+  const versioned = (item: VersionedKey): readonly Arg[] => [...key(item), item.version ?? ''];
   const finish = async <I extends EndingLease, D extends string>(
     script: ScriptName,
     items: readonly I[],
@@ -96,12 +97,14 @@ export function jobCalls(
       }),
     search: (filter, limit, cursor) => search(shards, filter, limit, cursor),
     cancel: (keys, as) =>
-      callItems<JobKey, CancelOutcome>(shards, keys, {
+      callItems<VersionedKey, CancelOutcome>(shards, keys, {
         script: 'cancel',
-        args: (batch) => [endCodes.indexOf(as ?? 'cancelled'), ...ofEach(key)(batch)],
+        args: (batch) => [endCodes.indexOf(as ?? 'cancelled'), ...ofEach(versioned)(batch)],
         read: (reply, _items, place) =>
           readCodes(reply, place).map(({ code, ...change }) => {
             if (code === 1 || code === 2) return { kind: 'cancelled', inFlight: code === 2, ...change };
+            if (code === 128) return otherVersion;
+            if (code === 129) return restoring;
             // The id had no job here, or a lost one, which will not come back.
             return code === 3 ? { kind: 'absent', isRecorded: true, ...change } : { kind: 'absent' };
           }),
@@ -109,9 +112,9 @@ export function jobCalls(
         isFallback: (outcome) => outcome.kind === 'absent' && outcome.isRecorded === true,
       }),
     run: (keys) =>
-      callItems<JobKey, RunOutcome>(shards, keys, {
+      callItems<VersionedKey, RunOutcome>(shards, keys, {
         script: 'run',
-        args: ofEach(key),
+        args: ofEach(versioned),
         read: (reply, _items, place) => verbs(reply, place, runOutcome),
         isElsewhere: isAbsent,
       }),
@@ -120,15 +123,15 @@ export function jobCalls(
         script: 'reschedule',
         args: ofEach((item) => {
           const { from, ms } = timeOf(item.when);
-          return [...key(item), `${from}${ms}`];
+          return [...versioned(item), `${from}${ms}`];
         }),
         read: (reply, _items, place) => verbs(reply, place, rescheduleOutcome),
         isElsewhere: isAbsent,
       }),
     requeue: (keys) =>
-      callItems<JobKey, RequeueOutcome>(shards, keys, {
+      callItems<VersionedKey, RequeueOutcome>(shards, keys, {
         script: 'requeue',
-        args: ofEach(key),
+        args: ofEach(versioned),
         read: (reply, _items, place) => verbs(reply, place, requeueOutcome),
         isElsewhere: isAbsent,
       }),
@@ -226,6 +229,7 @@ async function pushAnywhere(
 }
 
 type VerbReply = readonly [kind: number, version: number, dueAt: number, state: number, change: Buffer];
+const otherVersion = { kind: 'other_version' } as const;
 type ReadVerb<O> = (reply: VerbReply, change: { readonly change?: Changed }) => O;
 const verbs = <O>(reply: unknown, place: string | null, read: ReadVerb<O>): readonly O[] =>
   (reply as VerbReply[]).map((each) => read(each, changeIn(each[4], place)));
@@ -233,6 +237,7 @@ const verbs = <O>(reply: unknown, place: string | null, read: ReadVerb<O>): read
 const runOutcome: ReadVerb<RunOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
   if (kind === 4) return restoring;
+  if (kind === 5) return otherVersion;
   if (kind === 3) return { kind: 'dead' };
   if (kind === 1) return { kind: 'run', version, dueAt, ...change };
   return { kind: 'unchanged', state: state === 1 ? 'ready' : 'reserved', version, dueAt };
@@ -241,6 +246,7 @@ const runOutcome: ReadVerb<RunOutcome> = ([kind, version, dueAt, state], change)
 const rescheduleOutcome: ReadVerb<RescheduleOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
   if (kind === 4) return restoring;
+  if (kind === 5) return otherVersion;
   if (kind === 3) return { kind: 'dead' };
   if (kind === 2) return { kind: 'in_flight' };
   return { kind: 'rescheduled', state: state === 0 ? 'delayed' : 'ready', version, dueAt, ...change };
@@ -251,6 +257,7 @@ const liveStates = ['delayed', 'ready', 'reserved'] as const;
 const requeueOutcome: ReadVerb<RequeueOutcome> = ([kind, version, dueAt, state], change) => {
   if (kind === 0) return { kind: 'absent' };
   if (kind === 4) return restoring;
+  if (kind === 5) return otherVersion;
   if (kind === 2) return { kind: 'not_dead', state: liveStates[state] ?? 'reserved' };
   return { kind: 'requeued', version, dueAt, ...change };
 };

@@ -3,7 +3,7 @@
 // twice, so their loss is `unknown`. Invariant: item calls return one outcome per item in every case.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { EndedJob, JobKey } from '../../../core/job.ts';
+import type { EndedJob, VersionedKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
 import type {
@@ -49,6 +49,7 @@ import {
   writeReschedule,
   writeReserveRequest,
   writeRetry,
+  writeVersions,
 } from '../wire/messages.ts';
 import { kinds, type Reader, type Writer } from '../wire/protocol.ts';
 import { isOlderStore, OlderTopics, type RegistryMethod, registryMethods } from '../wire/registry-calls.ts';
@@ -163,21 +164,22 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     done: D,
   ): Promise<readonly FinishOutcome<D>[]> =>
     itemCall(link, kind, inBatches(items, limits.finishBatchMax), write, (r) => readFinish(r, done), true);
-  const verb = <I, O>(kind: number, items: readonly I[], write: (w: Writer, item: I) => void) =>
-    itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, (r) => r.json() as O, false);
+  // A repeat would see the moves of the first call: `absent` for jobs that it cancelled.
+  const verb = <I extends VersionedKey, O>(
+    kind: number,
+    items: readonly I[],
+    write: (w: Writer, item: I) => void,
+    read: (r: Reader) => O = (r) => r.json() as O,
+  ) => itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, read, false, writeVersions);
   const capacities = new SentCapacities();
   return {
     partitions: () => [0],
     push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
-    cancel(keys, as) {
-      const kind = as === 'done' ? kinds.finishById : kinds.cancel;
-      // A repeat would return `absent` for jobs that the first call cancelled.
-      return itemCall(link, kind, inBatches(keys, limits.pushBatchMax), writeKey, readCancelOutcome, false);
-    },
-    // A repeat would see the moves of the first call.
-    run: (keys) => verb<JobKey, RunOutcome>(kinds.run, keys, writeKey),
+    cancel: (keys, as) =>
+      verb(as === 'done' ? kinds.finishById : kinds.cancel, keys, writeKey, readCancelOutcome),
+    run: (keys) => verb<VersionedKey, RunOutcome>(kinds.run, keys, writeKey),
     reschedule: (items) => verb<RescheduleItem, RescheduleOutcome>(kinds.reschedule, items, writeReschedule),
-    requeue: (keys) => verb<JobKey, RequeueOutcome>(kinds.requeue, keys, writeKey),
+    requeue: (keys) => verb<VersionedKey, RequeueOutcome>(kinds.requeue, keys, writeKey),
     async get(key) {
       const r = await link.call(kinds.get, (w) => writeKey(w, key), true);
       return r.u8() === 0 ? null : readSnapshot(r);
@@ -492,11 +494,12 @@ async function itemCall<I, O>(
   write: (w: Writer, item: I) => void,
   read: (r: Reader) => O,
   again: boolean,
+  writeMore: (w: Writer, batch: readonly I[]) => void = () => {},
 ): Promise<readonly (O | StoreFailure)[]> {
   const answers = await Promise.all(
     batches.map(async (batch): Promise<readonly (O | StoreFailure)[]> => {
       try {
-        const r = await link.call(kind, (w) => w.list(batch, write), again);
+        const r = await link.call(kind, (w) => writeMore(w.list(batch, write), batch), again);
         return r.list(read);
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;

@@ -3,7 +3,7 @@
 // transactions).
 // Invariant: outside a transaction the counters in memory equal the file.
 
-import type { JobKey } from '../../../core/job.ts';
+import type { VersionedKey } from '../../../core/job.ts';
 import type {
   BuryItem,
   EndingLease,
@@ -175,11 +175,11 @@ export class Engine {
   // Operations on one job
 
   push = (job: PushJob) => pushJob(this.#tx, job);
-  cancel = (key: JobKey) => cancelJob(this.#tx, key, 'cancelled');
-  finishById = (key: JobKey) => cancelJob(this.#tx, key, 'done');
-  run = (key: JobKey) => runJob(this.#tx, key);
+  cancel = (key: VersionedKey) => cancelJob(this.#tx, key, 'cancelled');
+  finishById = (key: VersionedKey) => cancelJob(this.#tx, key, 'done');
+  run = (key: VersionedKey) => runJob(this.#tx, key);
   reschedule = (item: RescheduleItem) => rescheduleJob(this.#tx, item);
-  requeue = (key: JobKey) => requeueJob(this.#tx, key);
+  requeue = (key: VersionedKey) => requeueJob(this.#tx, key);
   ack = (item: AckedLease) => ackJob(this.#tx, item);
   retry = (item: RetryItem) => retryJob(this.#tx, item);
   bury = (item: BuryItem) => buryJob(this.#tx, item);

@@ -3,7 +3,13 @@
 // `body`, a row in `attempts` only after a failed attempt; its tally changes in the same transaction.
 // Writes run by get(), which returns nothing: run() makes an object of two numbers, 1 µs of an ack's 12.
 
-import { type AttemptRecord, type EndState, type Lease, pullOwner } from '../../../core/job.ts';
+import {
+  type AttemptRecord,
+  type EndState,
+  type Lease,
+  pullOwner,
+  type VersionedKey,
+} from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
 import { tickIdPrefix } from '../../../core/tick-id.ts';
@@ -33,6 +39,11 @@ export type EndedRow = Omit<JobRow, 'state'> & { readonly state: typeof ended };
 
 export function isEnded(row: JobRow | EndedRow): row is EndedRow {
   return row.state === ended;
+}
+
+/** The caller read another version of the job: nothing may change. */
+export function namesOther({ version }: VersionedKey, row: JobRow): boolean {
+  return version !== undefined && version !== row.version;
 }
 
 /** What a push writes. */

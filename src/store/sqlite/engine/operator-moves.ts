@@ -2,7 +2,7 @@
 // same origin and is one step of its transaction, with all checks before the first write. Body, content
 // type, priority and acceptedAt stay unchanged.
 
-import type { JobKey } from '../../../core/job.ts';
+import type { VersionedKey } from '../../../core/job.ts';
 import type {
   RequeueOutcome,
   RescheduleItem,
@@ -10,14 +10,15 @@ import type {
   RunOutcome,
 } from '../../../ports/job-store.ts';
 import { dead, delayed, ready, reserved } from '../file/schema.ts';
-import type { JobRow } from './job-rows.ts';
+import { type JobRow, namesOther } from './job-rows.ts';
 import { dueWhen, type TransactionContext } from './transaction-context.ts';
 
 const liveStates = ['delayed', 'ready', 'reserved'] as const;
 
-export function runJob(tx: TransactionContext, key: JobKey): RunOutcome {
+export function runJob(tx: TransactionContext, key: VersionedKey): RunOutcome {
   const row = tx.rows.find(key.topic, key.id);
   if (row === undefined) return { kind: 'absent' };
+  if (namesOther(key, row)) return { kind: 'other_version' };
   if (row.state === dead) return { kind: 'dead' };
   if (row.state !== delayed)
     return {
@@ -34,6 +35,7 @@ export function runJob(tx: TransactionContext, key: JobKey): RunOutcome {
 export function rescheduleJob(tx: TransactionContext, item: RescheduleItem): RescheduleOutcome {
   const row = tx.rows.find(item.topic, item.id);
   if (row === undefined) return { kind: 'absent' };
+  if (namesOther(item, row)) return { kind: 'other_version' };
   if (row.state === dead) return { kind: 'dead' };
   if (row.state === reserved) return { kind: 'in_flight' };
   const due = dueWhen(tx.now, item.when);
@@ -41,9 +43,10 @@ export function rescheduleJob(tx: TransactionContext, item: RescheduleItem): Res
   return { kind: 'rescheduled', state: due > tx.now ? 'delayed' : 'ready', version, dueAt: due };
 }
 
-export function requeueJob(tx: TransactionContext, key: JobKey): RequeueOutcome {
+export function requeueJob(tx: TransactionContext, key: VersionedKey): RequeueOutcome {
   const row = tx.rows.find(key.topic, key.id);
   if (row === undefined) return { kind: 'absent' };
+  if (namesOther(key, row)) return { kind: 'other_version' };
   if (row.state !== dead) return { kind: 'not_dead', state: liveStates[row.state] };
   return { kind: 'requeued', version: requeueRow(tx, row), dueAt: tx.now };
 }

@@ -1,11 +1,11 @@
 // Implements push and cancel: a producer's moves of one job. Each is one step of its transaction, with all
 // checks before the first write.
 
-import type { EndState, JobKey } from '../../../core/job.ts';
+import type { EndState, VersionedKey } from '../../../core/job.ts';
 import { priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { dead, delayed, ready, reserved } from '../file/schema.ts';
-import { isEnded, type JobRow, type NewJob } from './job-rows.ts';
+import { isEnded, type JobRow, type NewJob, namesOther } from './job-rows.ts';
 import { dueWhen, type TransactionContext } from './transaction-context.ts';
 
 type Stored = Extract<PushOutcome, { readonly kind: 'stored' }>;
@@ -61,9 +61,10 @@ function isUuid7(id: string): boolean {
   return id.length === 36 && id[14] === '7';
 }
 
-export function cancelJob(tx: TransactionContext, key: JobKey, as: EndState): CancelOutcome {
+export function cancelJob(tx: TransactionContext, key: VersionedKey, as: EndState): CancelOutcome {
   const row = tx.rows.find(key.topic, key.id);
   if (row === undefined) return { kind: 'absent' };
+  if (namesOther(key, row)) return { kind: 'other_version' };
   tx.rows.end(row, { state: as, at: tx.now });
   return { kind: 'cancelled', inFlight: row.state === reserved };
 }

@@ -1,7 +1,7 @@
 // Defines each request of the socket: read from its frame, run on the engine, written as its answer. One
 // entry per kind. Owns no transaction: `needs` tells group.ts which kind the request needs.
 
-import type { JobKey } from '../../../core/job.ts';
+import type { VersionedKey } from '../../../core/job.ts';
 import type {
   CancelOutcome,
   DeadLetter,
@@ -9,6 +9,8 @@ import type {
   ExtendOutcome,
   PushJob,
   PushOutcome,
+  RequeueOutcome,
+  RunOutcome,
 } from '../../../ports/job-store.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -23,6 +25,7 @@ import {
   readReschedule,
   readReserveRequest,
   readRetry,
+  readVersions,
   writeCancelOutcome,
   writeExtended,
   writeFinish,
@@ -73,8 +76,9 @@ const list = <I, O>(
   read: (r: Reader) => I,
   act: (engine: Engine) => (item: I) => O,
   write: (w: Writer, outcome: O | StoreFailure) => void,
+  complete: (r: Reader, items: readonly I[]) => readonly I[] = (_, items) => items,
 ): ReturnType<Read> => {
-  const items = r.list(read);
+  const items = complete(r, r.list(read));
   return {
     items: items.length,
     isList: true,
@@ -84,6 +88,10 @@ const list = <I, O>(
     },
   };
 };
+
+/** A list of keys, which may name versions. */
+const verb = <I extends VersionedKey, O>(...[r, read, act, write]: Parameters<typeof list<I, O>>) =>
+  list<I, O>(r, read, act, write, readVersions);
 
 const emptyBody = Buffer.alloc(0);
 
@@ -121,23 +129,24 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.cancel]: {
     needs: 'full',
-    read: (r) => list<JobKey, CancelOutcome>(r, readKey, (engine) => engine.cancel, writeCancelOutcome),
+    read: (r) => verb<VersionedKey, CancelOutcome>(r, readKey, (engine) => engine.cancel, writeCancelOutcome),
   },
   [kinds.finishById]: {
     needs: 'full',
-    read: (r) => list<JobKey, CancelOutcome>(r, readKey, (engine) => engine.finishById, writeCancelOutcome),
+    read: (r) =>
+      verb<VersionedKey, CancelOutcome>(r, readKey, (engine) => engine.finishById, writeCancelOutcome),
   },
   [kinds.run]: {
     needs: 'full',
-    read: (r) => list(r, readKey, (engine) => engine.run, writeJson),
+    read: (r) => verb<VersionedKey, RunOutcome>(r, readKey, (engine) => engine.run, writeJson),
   },
   [kinds.reschedule]: {
     needs: 'full',
-    read: (r) => list(r, readReschedule, (engine) => engine.reschedule, writeJson),
+    read: (r) => verb(r, readReschedule, (engine) => engine.reschedule, writeJson),
   },
   [kinds.requeue]: {
     needs: 'full',
-    read: (r) => list(r, readKey, (engine) => engine.requeue, writeJson),
+    read: (r) => verb<VersionedKey, RequeueOutcome>(r, readKey, (engine) => engine.requeue, writeJson),
   },
   [kinds.get]: {
     needs: 'read',

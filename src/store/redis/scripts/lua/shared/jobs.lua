@@ -93,6 +93,10 @@ local function find(topic, tid)
   return job
 end
 
+-- Whether a caller that read this version (digits; '' = any) read another one than the job has: then nothing
+-- may change.
+local function names_other(version, job) return version ~= '' and tonumber(version) ~= job.version end
+
 -- origin and accepted take 13 bytes, and are stored only if they do not follow from the version.
 local function record_text(flags, due, version, origin, accepted, tail)
   if origin == version and accepted == math.floor(version / 1000) then
