@@ -98,3 +98,13 @@ export async function topicReaderOf(config: Config): Promise<(record: TopicRecor
       return cipher;
     });
 }
+
+/** Key of the texts of pull leases; read at the first lease, when the key file exists. */
+export async function leaseKeyOf(config: Config): Promise<() => Buffer> {
+  const { openLeaseKey } = await import('../registry/sql/keys/registry-key.ts');
+  let key: Buffer | null = null;
+  return () => {
+    key ??= openLeaseKey(keyPathOf(config));
+    return key;
+  };
+}

@@ -18,7 +18,7 @@ import type { Composed, Init } from '../process/worker-life.ts';
 import { TopicBook } from '../registry/topic-book.ts';
 import { logCrashes } from '../telemetry/log-crashes.ts';
 import { type OpenLog, openLog } from '../telemetry/open-log.ts';
-import { mysqlRegistryOf, redisJobsOf, topicReaderOf } from './adapters.ts';
+import { leaseKeyOf, mysqlRegistryOf, redisJobsOf, topicReaderOf } from './adapters.ts';
 import { hasJournal } from './journal.ts';
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
@@ -141,6 +141,7 @@ async function composeRole(
     metrics: metrics.buffer,
     link: channel,
     adminToken: init.adminToken,
+    leaseKey: await leaseKeyOf(config),
     port: init.port,
     restarts: init.restarts,
     takesOver: init.takesOver,

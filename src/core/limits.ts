@@ -72,6 +72,8 @@ export const limits = {
   tokenBytes: 32,
   /** The readable id: 48 bits do not repeat among `tokensMax`. */
   tokenIdBytes: 6,
+  /** 128 bits: a guess at the MAC of a lease is hopeless, and the text stays short. */
+  leaseMacBytes: 16,
   /** Console sessions, which every console holds in memory, and unused sign-in links; a further one replaces
    *  the one unused for longest. */
   sessionsMax: 1_000,

@@ -1,18 +1,21 @@
 // The text of a lease that a client holds. Opaque to clients, so that its parts can change: a later version
-// may reject it. It proves nothing: version and token decide in the store, and the topic decides the rights.
+// may reject it. A MAC proves that a dq of this registry gave the lease to a puller: version and token follow
+// the clock, so another client could guess them. The topic decides the rights, and the store whether the
+// lease still holds.
+// Rejected: random bits in the job's record. They make each record longer, and a guess costs a store call.
 
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Lease } from './job.ts';
 import { refusesId } from './job-id.ts';
 import { limits } from './limits.ts';
 import { topicNamePattern } from './topic/fields.ts';
 
 export interface PulledLease extends Lease {
-  /** failed attempts before this one. Believed: with its right to ack and nack, a client can end the job at
-   *  any attempt anyway. */
+  /** failed attempts before this one */
   readonly failures: number;
   /** when it was due, epoch ms */
   readonly dueAt: number;
-  /** of the job; believed, too */
+  /** of the job */
   readonly extension?: Buffer | undefined;
 }
 
@@ -21,17 +24,30 @@ export function pulledAtOf({ token }: Lease): number {
   return Math.floor(token / 1_000);
 }
 
-export function leaseText({ topic, id, version, token, failures, dueAt, extension }: PulledLease): string {
+/** `key`: of the registry, so that each of its servers knows the leases of the others. */
+export function leaseText(lease: PulledLease, key: Buffer): string {
+  const { topic, id, version, token, failures, dueAt, extension } = lease;
   const more = extension === undefined ? [] : [extension.toString('base64')];
-  const parts = [topic, id, version, token, failures, dueAt, ...more];
-  return Buffer.from(JSON.stringify(parts)).toString('base64url');
+  const parts = Buffer.from(JSON.stringify([topic, id, version, token, failures, dueAt, ...more]));
+  return Buffer.concat([macOf(parts, key), parts]).toString('base64url');
 }
 
-/** null: not a lease of this dq */
-export function readLease(text: string): PulledLease | null {
+/** null: not the text of a lease · `forged`: no dq of this registry wrote it. */
+export function readLease(text: string, key: Buffer): PulledLease | 'forged' | null {
+  const bytes = Buffer.from(text, 'base64url');
+  const [mac, parts] = [bytes.subarray(0, limits.leaseMacBytes), bytes.subarray(limits.leaseMacBytes)];
+  const lease = leaseOf(parts);
+  return lease === null || timingSafeEqual(mac, macOf(parts, key)) ? lease : 'forged';
+}
+
+function macOf(parts: Buffer, key: Buffer): Buffer {
+  return createHmac('sha256', key).update(parts).digest().subarray(0, limits.leaseMacBytes);
+}
+
+function leaseOf(json: Buffer): PulledLease | null {
   let parts: unknown;
   try {
-    parts = JSON.parse(Buffer.from(text, 'base64url').toString());
+    parts = JSON.parse(json.toString());
   } catch {
     return null;
   }

@@ -183,12 +183,17 @@ export type FinishOutcome<Done extends string> =
   /** released: without a change */
   { readonly kind: Done; readonly change?: Changed } | { readonly kind: 'lease_lost' } | StoreFailure;
 
-export interface AckItem extends Lease {
+/** A lease as its holder shows it. */
+export interface ShownLease extends Lease {
+  /** A pull client shows it: a lease that belongs to a process is lease_lost. */
+  readonly isPulled?: boolean;
+}
+export interface AckItem extends ShownLease {
   /** for the history; null without one. Its number is the job's failures + 1 */
   readonly attempt: AttemptRecord | null;
 }
 /** A lease to end, and when. */
-export interface EndingLease extends Lease {
+export interface EndingLease extends ShownLease {
   /** The lease ends because it expired: a lease that was extended meanwhile is lease_lost. */
   readonly ifExpired?: boolean;
 }

@@ -67,6 +67,8 @@ export interface RoleContext {
   readonly metrics: Metrics;
   readonly link: MasterLink;
   readonly adminToken: string;
+  /** of the registry, for the texts of pull leases. Throws DqError while it is unreadable. */
+  readonly leaseKey: () => Buffer;
   /** of the console: the port that it had before; undefined: none yet */
   readonly port?: number | undefined;
   /** earlier processes of this slot; 0 in a start or a reload */

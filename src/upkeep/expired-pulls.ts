@@ -31,7 +31,7 @@ export class ExpiredPulls {
     const buries: (BuryItem & { readonly attempt: AttemptRecord })[] = [];
     const releases: EndingLease[] = [];
     for (const pull of expired) {
-      const lease = { ...pull.lease, ifExpired: true };
+      const lease = { ...pull.lease, ifExpired: true, isPulled: true };
       const topic = this.#ctx.topics.get(pull.lease.topic);
       // Its policy is unknown: the job waits for its topic, as before the lease.
       if (topic === undefined) releases.push(lease);

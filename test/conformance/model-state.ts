@@ -2,15 +2,16 @@
 // counter of versions and tokens, the wheel and the turns. Each method is one atomic step, because none
 // awaits.
 
-import type {
-  AttemptRecord,
-  BuryReason,
-  EndedJob,
-  EndState,
-  JobKey,
-  Priority,
-  Token,
-  Version,
+import {
+  type AttemptRecord,
+  type BuryReason,
+  type EndedJob,
+  type EndState,
+  isPulled,
+  type JobKey,
+  type Priority,
+  type Token,
+  type Version,
 } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
@@ -64,6 +65,7 @@ export class ModelState {
   leased(lease: port.EndingLease): ModelJob | null {
     const job = this.jobs.get(this.nameOf(lease));
     if (job?.version !== lease.version || job.lease?.token !== lease.token) return null;
+    if (lease.isPulled === true && !isPulled(job.lease.owner)) return null;
     return lease.ifExpired === true && job.lease.untilMs > this.now() ? null : job;
   }
 

@@ -148,7 +148,10 @@ export function attemptOf(
   };
 }
 
-export const leaseOf = ({ topic, id, version, token }: Lease): Lease => ({ topic, id, version, token });
+export const leaseOf = ({ topic, id, version, token, isPulled }: port.ShownLease): port.ShownLease => ({
+  ...{ topic, id, version, token },
+  ...(isPulled === undefined ? {} : { isPulled }),
+});
 const key = (job: JobKey): JobKey => ({ topic: job.topic, id: job.id });
 
 export class Trial {

@@ -4,6 +4,7 @@ import { Socket } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
 import { limits } from '../../src/core/limits.ts';
+import { leaseText } from '../../src/core/pull-lease.ts';
 import { pullLimits } from '../../src/intake/pull/limits.ts';
 import { pullForClient } from '../../src/intake/pull/pull-for-client.ts';
 import { Puller, type PullRequest } from '../../src/intake/pull/puller.ts';
@@ -440,12 +441,15 @@ describe('a request', () => {
     );
   });
 
-  it('rejects a lease that no dq gives, and reads no more from a lease than it can show', async () => {
+  it('rejects an invalid text, and takes a forged lease for a lost one', async () => {
     await push('a');
+    await push('b');
     const [{ lease }] = await pull();
-    const parts = JSON.parse(Buffer.from(lease, 'base64url').toString());
+    const bytes = Buffer.from(lease, 'base64url');
+    const mac = bytes.subarray(0, limits.leaseMacBytes);
+    const parts = JSON.parse(bytes.subarray(limits.leaseMacBytes).toString());
     const changed = (at: number, value: unknown) =>
-      Buffer.from(JSON.stringify(parts.with(at, value))).toString('base64url');
+      Buffer.concat([mac, Buffer.from(JSON.stringify(parts.with(at, value)))]).toString('base64url');
     for (const [at, value] of [
       [0, 'x'.repeat(300)],
       [1, '..'],
@@ -457,8 +461,34 @@ describe('a request', () => {
         status: 400,
         body: { errors: [{ field: 'leases[0]' }] },
       });
-    await act('nack', [changed(5, Number.MAX_SAFE_INTEGER)], { dead: true });
-    expect(await job('a')).toMatchObject({ state: 'dead', attempts: [{ latenessMs: 0 }] });
+    const lost = { status: 409, code: 'lease_lost' };
+    const forged = [changed(1, 'b'), changed(4, 2), changed(5, 0)];
+    for (const [verb, more] of [
+      ['ack', {}],
+      ['nack', { dead: true }],
+      ['nack', { release: true }],
+      ['extend', { for: '1h' }],
+    ] as const)
+      expect(await act(verb, forged, more)).toEqual({ results: [lost, lost, lost] });
+    expect((await job('a')).why.code).toBe('pulled');
+    expect(await act('ack', [changed(4, 2), lease])).toEqual({ results: [lost, { status: 200 }] });
+  });
+
+  it('ack, nack and extend leave the job alone that dq calls', async () => {
+    await dq.api('POST', '/v1/topics', { topic: 'called', callbackUrl: 'http://127.0.0.1:9/' });
+    await push('a', '1', 'called');
+    const others = { room: 1, leaseMs: 60_000 };
+    const owner = { instance: 7, incarnation: 1 };
+    const { jobs } = await dq.store.jobs.reserve(0, { owner, max: 1, others, topics: new Map() });
+    // With the key of the test: the store compares the owner, too.
+    const shown = jobs.map((called) => leaseText(called, Buffer.alloc(32)));
+    const lost = { results: [{ status: 409, code: 'lease_lost' }] };
+    expect(await act('ack', shown)).toEqual(lost);
+    expect(await act('nack', shown)).toEqual(lost);
+    expect(await act('nack', shown, { dead: true })).toEqual(lost);
+    expect(await act('nack', shown, { release: true })).toEqual(lost);
+    expect(await act('extend', shown, { for: '1h' })).toEqual(lost);
+    expect((await dq.api('GET', '/v1/topics/called/jobs/a')).body.state).toBe('reserved');
   });
 
   it('brings nothing of a paused topic, and needs the scope pull and the topic', async () => {

@@ -132,6 +132,7 @@ export async function startRig(
       },
       log,
       title: 'dq-role-0',
+      leaseKey: () => Buffer.alloc(32),
       version: '0.0.0',
       owner: owner(),
       index: 0,

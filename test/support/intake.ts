@@ -200,6 +200,7 @@ export async function startApiRole(
       sent: async () => {},
       onMessage: (listener) => listeners.push(listener),
     },
+    leaseKey: () => Buffer.alloc(32),
     adminToken,
     restarts: options.restarts ?? 0,
     takesOver: false,

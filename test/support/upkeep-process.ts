@@ -69,6 +69,7 @@ async function run({ directory, config, times }: Given): Promise<void> {
       counters: { add: () => {} },
       metrics: noMetrics,
       link: { send: () => {}, sent: async () => {}, onMessage: () => {} },
+      leaseKey: () => Buffer.alloc(32),
       adminToken: '',
       restarts: 0,
       takesOver: false,

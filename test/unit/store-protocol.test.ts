@@ -80,19 +80,21 @@ describe('messages', () => {
   });
 
   it('an ack comes back with its attempt, an only one encoded as stored', () => {
-    const ack = (kept: AttemptRecord | null) =>
-      through((w) => messages.writeAck(w, { ...lease, attempt: kept }), messages.readAck);
+    const ack = (kept: AttemptRecord | null, isPulled = false) =>
+      through((w) => messages.writeAck(w, { ...lease, attempt: kept, isPulled }), messages.readAck);
     const only = { ...attempt, attempt: 1, outcome: 'delivered', reason: null } as const;
-    expect(ack(attempt)).toEqual({ ...lease, attempt });
-    expect(ack(only)).toEqual({ ...lease, attempt: packFirstAttempt(only) });
-    expect(ack(null)).toEqual({ ...lease, attempt: null });
+    for (const isPulled of [true, false]) {
+      expect(ack(attempt, isPulled)).toEqual({ ...lease, attempt, isPulled });
+      expect(ack(only, isPulled)).toEqual({ ...lease, attempt: packFirstAttempt(only), isPulled });
+      expect(ack(null, isPulled)).toEqual({ ...lease, attempt: null, isPulled });
+    }
     const ofBefore = (r: Reader) => [messages.readLease(r), r.u8(), r.json()];
     expect(through((w) => messages.writeAck(w, { ...lease, attempt: only }), ofBefore)).toHaveLength(3);
   });
 
   it('retry and bury come back with lease, condition, delay, reason and attempt', () => {
-    const retry = { ...lease, ifExpired: false, delayMs: 60_000, attempt };
-    const bury = { ...lease, ifExpired: true, reason: 'poison', attempt } as const;
+    const retry = { ...lease, ifExpired: false, isPulled: true, delayMs: 60_000, attempt };
+    const bury = { ...lease, ifExpired: true, isPulled: false, reason: 'poison', attempt } as const;
     expect(through((w) => messages.writeRetry(w, retry), messages.readRetry)).toEqual(retry);
     expect(through((w) => messages.writeBury(w, bury), messages.readBury)).toEqual(bury);
   });

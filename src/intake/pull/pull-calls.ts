@@ -34,10 +34,10 @@ export interface NackInput {
 }
 
 export class PullCalls {
-  readonly #role: Pick<RoleContext, 'topics'>;
+  readonly #role: Pick<RoleContext, 'topics' | 'leaseKey'>;
   readonly #leases: PulledLeases;
 
-  constructor(role: Pick<RoleContext, 'topics'>, leases: PulledLeases) {
+  constructor(role: Pick<RoleContext, 'topics' | 'leaseKey'>, leases: PulledLeases) {
     this.#role = role;
     this.#leases = leases;
   }
@@ -68,7 +68,7 @@ export class PullCalls {
     this.#leases.pulled(lease);
     return {
       ...{ topic: job.topic, id, version: String(version) },
-      ...{ webhookId: webhookIdOf(job), lease: leaseText(lease) },
+      ...{ webhookId: webhookIdOf(job), lease: leaseText(lease, this.#role.leaseKey()) },
       leaseUntil: formatInstant(pulledAt + leaseMs),
       ...{ attempt: failures + 1, maxAttempts },
       ...{ dueAt: formatInstant(dueAt), createdAt: formatInstant(acceptedAt) },
@@ -78,7 +78,7 @@ export class PullCalls {
   }
 
   ack(texts: readonly string[], mayTouch: MayTouch): Promise<readonly LeaseResult[]> {
-    return each(texts, mayTouch, (mine) => this.#leases.ack(mine));
+    return this.#each(texts, mayTouch, (mine) => this.#leases.ack(mine));
   }
 
   /** Throws DqError for values that do not go together. */
@@ -95,7 +95,7 @@ export class PullCalls {
     if (dead && delay !== undefined)
       throw invalidField('delay', 'a dead letter has no further attempt; leave out delay or dead');
     const delayMs = delay === undefined ? null : readDuration('delay', delay, 0, limits.delayMsMax);
-    return each(texts, mayTouch, (mine) =>
+    return this.#each(texts, mayTouch, (mine) =>
       release ? this.#leases.release(mine) : this.#leases.nack(mine, { delayMs, reason, isDead: dead }),
     );
   }
@@ -108,7 +108,29 @@ export class PullCalls {
     field: string,
   ): Promise<readonly LeaseResult[]> {
     const leaseMs = readDuration(field, length, limits.pullLeaseMsMin, limits.pullLeaseMsMax);
-    return each(texts, mayTouch, (mine) => this.#leases.extend(mine, leaseMs));
+    return this.#each(texts, mayTouch, (mine) => this.#leases.extend(mine, leaseMs));
+  }
+
+  /** Applies `act` to the leases of topics that the caller may touch; the others are forbidden. A forged one
+   *  gets the answer of a lost one: a guess shows nothing. */
+  async #each(
+    texts: readonly string[],
+    mayTouch: MayTouch,
+    act: (leases: readonly PulledLease[]) => Promise<readonly LeaseOutcome[]>,
+  ): Promise<readonly LeaseResult[]> {
+    const key = this.#role.leaseKey();
+    const leases = texts.map((given, n) => {
+      const lease = readLease(given, key);
+      if (lease === null)
+        throw invalidField(`leases[${n}]`, 'invalid lease; give the text of a pulled job unchanged');
+      return lease;
+    });
+    const mine = leases.filter((lease): lease is PulledLease => lease !== 'forged' && mayTouch(lease.topic));
+    const outcomes = mine.length === 0 ? [] : await act(mine);
+    const results = new Map(mine.map((lease, n) => [lease, resultOf(outcomes[n])]));
+    return leases.map((lease) =>
+      lease === 'forged' ? { code: 'lease_lost' } : (results.get(lease) ?? { code: 'forbidden' }),
+    );
   }
 }
 
@@ -128,24 +150,6 @@ function readDuration(field: string, given: unknown, minMs: number, maxMs: numbe
   if (!parsed.ok) throw invalidField(field, parsed.message);
   if (parsed.value >= minMs && parsed.value <= maxMs) return parsed.value;
   throw invalidField(field, `must be from ${formatDuration(minMs)} to ${formatDuration(maxMs)}`);
-}
-
-/** Applies `act` to the leases of topics that the caller may touch; the others are forbidden. */
-async function each(
-  texts: readonly string[],
-  mayTouch: MayTouch,
-  act: (leases: readonly PulledLease[]) => Promise<readonly LeaseOutcome[]>,
-): Promise<readonly LeaseResult[]> {
-  const leases = texts.map((given, n) => {
-    const lease = readLease(given);
-    if (lease === null)
-      throw invalidField(`leases[${n}]`, 'invalid lease; give the text of a pulled job unchanged');
-    return lease;
-  });
-  const mine = leases.filter(({ topic }) => mayTouch(topic));
-  const outcomes = mine.length === 0 ? [] : await act(mine);
-  const results = new Map(mine.map((lease, n) => [lease, resultOf(outcomes[n])]));
-  return leases.map((lease) => results.get(lease) ?? { code: 'forbidden' });
 }
 
 function resultOf(outcome: LeaseOutcome | undefined): LeaseResult {

@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
 import type { AttemptReason, AttemptRecord, Lease, ReservedJob } from '../../core/job.ts';
 import { type PulledLease, pulledAtOf } from '../../core/pull-lease.ts';
-import type { ExtendOutcome, FinishOutcome } from '../../ports/job-store.ts';
+import type { ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
 import type { StatName } from '../../ports/registry.ts';
 import { CallFacts } from '../../process/call-facts.ts';
 import type { RoleContext } from '../../process/role.ts';
@@ -32,7 +32,10 @@ interface Ended {
 
 const host = hostname();
 const latenessOf = (lease: PulledLease): number => Math.max(0, pulledAtOf(lease) - lease.dueAt);
-const leaseOf = ({ topic, id, version, token }: Lease): Lease => ({ topic, id, version, token });
+const leaseOf = ({ topic, id, version, token }: Lease): ShownLease => ({
+  ...{ topic, id, version, token },
+  isPulled: true,
+});
 
 export class PulledLeases implements Service {
   readonly #ctx: RoleContext;

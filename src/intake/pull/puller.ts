@@ -352,7 +352,10 @@ export class Puller implements Service {
 
   /** Never rejects. */
   async #release(pulled: readonly PulledJob[]): Promise<void> {
-    let left = pulled.map(({ job: { topic, id, version, token } }) => ({ topic, id, version, token }));
+    let left = pulled.map(({ job: { topic, id, version, token } }) => ({
+      ...{ topic, id, version, token },
+      isPulled: true,
+    }));
     for (let tries = 0; left.length > 0 && tries < pullLimits.releaseTries; tries++) {
       if (tries > 0) await new Promise((resolve) => setTimeout(resolve, pullLimits.releaseAgainMs));
       const outcomes = await this.#ctx.store.jobs.release(left);

@@ -1,7 +1,7 @@
 // The four finishing writes, and their fence: version and token.
 
 import { expect } from 'vitest';
-import type { BuryReason, ReservedJob } from '../../../src/core/job.ts';
+import { type BuryReason, pullOwner, type ReservedJob } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
 import { until } from '../../support/until.ts';
 import {
@@ -45,6 +45,16 @@ const fences: readonly Case[] = finishes.flatMap(([name, done, finish]) => [
     ])
       expect(await trial.unchanged(() => finish(trial, { ...job, ...wrong }))).toEqual(lost);
     expect(await finish(trial, job)).toEqual({ kind: done });
+  }),
+
+  fact(`${name}: a pull client ends its own lease, and no lease of a process`, async (trial) => {
+    await trial.bystanders();
+    const called = await trial.reserved('1');
+    const shown = (job: ReservedJob) => finish(trial, { ...job, isPulled: true } as ReservedJob);
+    expect(await trial.unchanged(() => shown(called))).toEqual({ kind: 'lease_lost' });
+    const pulled = await trial.reserved('2', { topic: 'p' }, pullOwner);
+    expect(await shown(pulled)).toEqual({ kind: done });
+    expect(await finish(trial, called)).toEqual({ kind: done });
   }),
 
   fact(`${name}: finishes once; a repeat is rejected and changes nothing`, async (trial) => {

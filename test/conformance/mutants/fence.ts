@@ -34,6 +34,18 @@ const fences: readonly Mutant[] = finishes.flatMap((verb) => [
     unfenced(verb, 'version'),
   ),
   mutant(
+    `${verb} ignores who has the lease`,
+    `${verb}: a pull client ends its own lease, and no lease of a process`,
+    (m) =>
+      change(
+        m,
+        verb,
+        (right) =>
+          ((item: object) =>
+            (right as (item: never) => never)({ ...item, isPulled: false } as never)) as never,
+      ),
+  ),
+  mutant(
     `${verb} rejects an expired lease that was not recovered`,
     `${verb}: finishes an expired lease until it is recovered`,
     (m) =>

@@ -2,11 +2,12 @@
 // a key that cannot decrypt it is rejected, and while it exists no other key is created. Invariant: when
 // openCipher returns, every stored secret is encrypted with the cipher's key.
 
+import { hkdfSync } from 'node:crypto';
 import type { Kysely } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import { isEncrypted, SecretCipher } from './encryption.ts';
+import { isEncrypted, SecretCipher, secretKeyBytes } from './encryption.ts';
 import { keyFileWarning, makeKeyFile, readKeyFile } from './key-file.ts';
 
 type Db = Kysely<RegistrySchema>;
@@ -102,9 +103,19 @@ async function encryptAll(trx: Db, cipher: SecretCipher): Promise<void> {
 
 /** For a registry that another process opened with this key. Throws DqError for a missing or damaged file. */
 export function openKeyFile(keyPath: string): SecretCipher {
+  return new SecretCipher(existingKey(keyPath));
+}
+
+/** Key of the MACs of pull leases, derived from the registry's key: the same in every server of every
+ *  instance, before and after a restart. Throws as `openKeyFile`. */
+export function openLeaseKey(keyPath: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', existingKey(keyPath), '', 'dq pull lease', secretKeyBytes));
+}
+
+function existingKey(keyPath: string): Buffer {
   const key = readKeyFile(keyPath);
   if (key === null) throw rejected(`the key file ${keyPath} is missing; restore it from a backup`);
-  return new SecretCipher(key);
+  return key;
 }
 
 function opens(cipher: SecretCipher, check: string): boolean {

@@ -45,7 +45,7 @@ export function finishArgs<I extends EndingLease>(
 function writeLease(text: Buffer, start: number, lease: EndingLease): number {
   const at = writeKey(text, start, lease);
   const end = writeSafe(text, writeSafe(text, at, lease.version), lease.token);
-  return text.writeUInt8(lease.ifExpired === true ? 1 : 0, end);
+  return text.writeUInt8((lease.ifExpired === true ? 1 : 0) + (lease.isPulled === true ? 2 : 0), end);
 }
 
 /** `place`: null when no change follows a finished lease */

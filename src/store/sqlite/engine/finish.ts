@@ -1,9 +1,9 @@
 // Implements the finishing writes (ack, retry, bury, release) and extend. Each compares version and token
-// first and changes nothing when either differs. The clock does not decide: an expired lease still finishes
+// first and changes nothing when either differs, nor for a pull client that shows the lease of a process. The
+// clock does not decide: an expired lease still finishes
 // its job until recovery returns it. Only the end of an expired lease (ifExpired) compares the clock too: the
 // lease may have been extended after recovery listed it.
 
-import type { Lease } from '../../../core/job.ts';
 import { reasonCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,
@@ -12,12 +12,13 @@ import type {
   ExtendOutcome,
   FinishOutcome,
   RetryItem,
+  ShownLease,
 } from '../../../ports/job-store.ts';
 import { delayed, ready } from '../file/schema.ts';
 import type { JobRow, LastAttempt } from './job-rows.ts';
 import { dueAfter, type TransactionContext } from './transaction-context.ts';
 
-export interface AckedLease extends Lease {
+export interface AckedLease extends ShownLease {
   readonly attempt: LastAttempt;
 }
 
@@ -76,7 +77,8 @@ export function backToReady(tx: TransactionContext, row: JobRow, strikes: number
   tx.rows.wait(row, { state: ready, due, version, failures, strikes });
 }
 
-function leased(tx: TransactionContext, lease: EndingLease): JobRow | null {
+function leased(tx: TransactionContext, lease: ShownLease & Pick<EndingLease, 'ifExpired'>): JobRow | null {
   const row = tx.rows.leased(lease);
+  if (row !== null && lease.isPulled === true && !tx.rows.isPulled(row)) return null;
   return row !== null && lease.ifExpired === true && tx.rows.leaseUntil(row) > tx.now ? null : row;
 }

@@ -140,6 +140,7 @@ export class JobRows {
   readonly #toReserved: Statement;
   readonly #extend: Statement;
   readonly #leaseUntil: Statement;
+  readonly #leaseOwner: Statement;
   readonly #toDead: Statement;
   readonly #toEnded: Statement;
   readonly #addAlert: Statement;
@@ -178,6 +179,7 @@ export class JobRows {
     );
     this.#extend = db.prepare('UPDATE job SET lease_until = ? WHERE n = ? AND owner_instance = ?');
     this.#leaseUntil = db.prepare('SELECT lease_until FROM job WHERE n = ?', { returnArrays: true });
+    this.#leaseOwner = db.prepare('SELECT owner_instance FROM job WHERE n = ?', { returnArrays: true });
     this.#toDead = db.prepare(
       `UPDATE job SET state = 3, failures = ?, strikes = ?, ${noLease}, dead_at = ?, reason = ? WHERE n = ?`,
     );
@@ -304,6 +306,11 @@ export class JobRows {
   /** Moves the end of a lease of pullOwner; false: it belongs to a process. */
   extend(row: JobRow, until: number): boolean {
     return this.#extend.run(until, row.n, pullOwner.instance).changes === 1;
+  }
+
+  /** Whether a reserved job is in the lease of a pull client. */
+  isPulled(row: JobRow): boolean {
+    return (this.#leaseOwner.get(row.n) as [number])[0] === pullOwner.instance;
   }
 
   /** End of the lease of a reserved job. */

@@ -206,29 +206,40 @@ export function readLease(r: Reader): Lease {
 }
 
 export function writeEndingLease(w: Writer, lease: EndingLease): Writer {
-  return writeLease(w, lease).u8(lease.ifExpired === true ? 1 : 0);
+  return writeLease(w, lease).u8((lease.ifExpired === true ? 1 : 0) + (lease.isPulled === true ? 2 : 0));
 }
 
 export function readEndingLease(r: Reader): EndingLease {
-  return { ...readLease(r), ifExpired: r.u8() === 1 };
+  const lease = readLease(r);
+  const flags = r.u8();
+  return { ...lease, ifExpired: flags % 2 === 1, isPulled: flags >= 2 };
 }
 
 /** An only attempt travels as it is stored, which saves the owner's time; as JSON, because an owner of an
  *  earlier version reads that during a reload. */
 export function writeAck(w: Writer, item: AckItem): void {
   writeLease(w, item);
-  const { attempt } = item;
-  if (attempt === null) w.u8(0);
+  const { attempt, isPulled } = item;
+  // A member of the attempt: such an owner ignores it.
+  if (isPulled === true) attempt === null ? w.u8(2) : w.u8(1).json({ ...attempt, isPulled });
+  else if (attempt === null) w.u8(0);
   else w.u8(1).json(attempt.attempt > 1 ? attempt : packFirstAttempt(attempt));
 }
 
 export function readAck(r: Reader): AckedLease {
+  // A literal: spreads make slow objects.
+  const [topic, id, version, token, code] = [r.text(), r.text(), r.f64(), r.f64(), r.u8()];
+  const given = code === 1 ? (r.json() as string | (AttemptRecord & { readonly isPulled?: boolean })) : null;
+  if (typeof given === 'string' || given?.isPulled !== true)
+    return { topic, id, version, token, attempt: given, isPulled: code === 2 };
+  const { isPulled, ...attempt } = given;
   return {
-    topic: r.text(),
-    id: r.text(),
-    version: r.f64(),
-    token: r.f64(),
-    attempt: r.u8() === 1 ? (r.json() as AttemptRecord | string) : null,
+    topic,
+    id,
+    version,
+    token,
+    attempt: attempt.attempt > 1 ? attempt : packFirstAttempt(attempt),
+    isPulled,
   };
 }
 

@@ -1,9 +1,10 @@
 -- leases: the fence. A finishing write sends version and token; if either differs from the job's, or the same
 -- call finished the lease before, it changes nothing. The clock does not decide: an expired lease finishes
 -- its job until it is recovered. Only the end of an expired lease (if_expired) compares the clock too: the
--- lease may have been extended after recover listed it. All leases of a call are one text. Per lease: length
--- (1) and topic, length (2) and tag+id, version (7), token (7), if_expired (1), a number of the verb (6),
--- length (4) and attempt.
+-- lease may have been extended after recover listed it. A lease that a pull client shows must be one of
+-- pullOwner. All leases of a call are one text. Per lease: length (1) and topic, length (2) and tag+id,
+-- version (7), token (7), flags (1; 1 = if_expired, 2 = pulled), a number of the verb (6), length (4) and
+-- attempt.
 -- Why: two commands read the records of all of them, whatever their number. A first pass over the text finds
 -- the fields, a second one takes each lease: no table per lease.
 
@@ -11,7 +12,7 @@
 local is_over = {}
 
 -- The job that a shown lease may finish; nil = the lease is lost.
-local function leased(no, tid, f, record, more, version, token, if_expired)
+local function leased(no, tid, f, record, more, version, token, flags)
   if not record or is_over[f] then return nil end
   if not is_whole(record, more) then
     quarantine_job(no, tid)
@@ -20,7 +21,8 @@ local function leased(no, tid, f, record, more, version, token, if_expired)
   end
   local job = job_of(no, tid, record, more)
   if job.state ~= 2 or job.version ~= version or job.token ~= token then return nil end
-  if if_expired == 1 and tonumber(call('ZSCORE', P .. lease_set(job), lease_of(job)) or '0') > now then return nil end
+  if flags >= 2 and job.instance ~= 0 then return nil end
+  if flags % 2 == 1 and tonumber(call('ZSCORE', P .. lease_set(job), lease_of(job)) or '0') > now then return nil end
   return job
 end
 
@@ -38,10 +40,10 @@ local function each_lease(answer_of)
   end
   local records, mores, answers = call('HMGET', P .. ':j', unpack(fields)), call('HMGET', P .. ':m', unpack(fields)), {}
   for i = 1, count do
-    local topic, tid, version, token, if_expired, number, attempt =
+    local topic, tid, version, token, flags, number, attempt =
       struct.unpack('>Bc0 I2c0 I7I7B I6 I4c0', text, starts[i])
     local f, record = fields[i], records[i]
-    local job = leased(topic_number(topic), tid, f, record, mores[i], version, token, if_expired)
+    local job = leased(topic_number(topic), tid, f, record, mores[i], version, token, flags)
     answers[i] = answer_of(job, number, attempt, f, topic, tid, version, record)
   end
   return table.concat(answers)
