@@ -177,8 +177,8 @@ export const mutants: readonly Mutant[] = [
     name: 'reserve-not-held',
     edit: {
       file: `${lua}/reserve.lua`,
-      text: "if note and note.phase == 'ends' and us - note.id < 60000000 then",
-      by: 'if false then',
+      text: 'us - note.id < 60000000',
+      by: 'false',
     },
     test: role('redis-notes', 'reserve: nothing while ends are put back, at most 60 s; then as always'),
   },
@@ -186,6 +186,42 @@ export const mutants: readonly Mutant[] = [
     name: 'keep-without-row',
     edit: { file: jobs, text: "else if (outcome.kind === 'kept') kept.push(i);", by: '' },
     test: role('journaled-store', 'push: a kept job is read and recorded, with its version as number'),
+  },
+  {
+    name: 'silent-instance-not-awaited',
+    edit: {
+      file: 'src/upkeep/journal/restorer.ts',
+      text: 'Math.max(peerWaitMs - (work.ageMs ?? 0), leastMs)',
+      by: '0',
+    },
+    test: healing('%s: a healing waits for a silent instance, and calls no job that it ended'),
+  },
+  {
+    name: 'silent-instance-forgotten-by-age',
+    edit: {
+      file: 'src/upkeep/journal/barrier.ts',
+      text: '(silent !== undefined && each.ageMs < silent.withinMs && ',
+      by: '(silent !== undefined && each.ageMs < seenMs && ',
+    },
+    test: role('journal-audit', 'audit: a job stays ended whose end is in a spool of an instance seen %s'),
+  },
+  {
+    name: 'wait-without-hold',
+    edit: {
+      file: `${lua}/reserve.lua`,
+      text: 'or (left > 0 and left < 60000000)',
+      by: '',
+    },
+    test: role('redis-notes', 'reserve: nothing while a healing holds the jobs, also after 60 s'),
+  },
+  {
+    name: 'ended-before-all-is-shipped',
+    edit: {
+      file: 'src/upkeep/journal/recorder.ts',
+      text: 'isDone = !isBehind && open.every((incarnation) => incarnation === own);',
+      by: 'isDone = true;',
+    },
+    test: role('journal-recorder', 'an instance that ends: says so only when all of its streams are shipped'),
   },
   {
     name: 'mark-before-report',
@@ -249,7 +285,7 @@ export const mutants: readonly Mutant[] = [
       text: 'if (behind.length > 0) {',
       by: 'if (behind.length > 1_000) {',
     },
-    test: role('journal-audit', 'audit: a job whose end is still in a spool stays ended'),
+    test: role('journal-audit', 'audit: a job stays ended whose end is in a spool of an instance seen %s'),
   },
   {
     name: 'older-version-put-twice',

@@ -178,11 +178,11 @@ async function composeRole(
     hurry: (deadlineMs) => void role.drain(deadlineMs),
     stopping: () => connection.hurry(),
     awaitUsers: async () => {},
-    async drain(deadlineMs) {
+    async drain(deadlineMs, isLast) {
       // First for dq-upkeep, which records during its drain the counters it has received; at the end for the
       // other roles.
       await counters.flush();
-      await role.drain(deadlineMs);
+      await role.drain(deadlineMs, isLast);
       await counters.close();
       await topics.drain(limits.loopSleepMsMax);
       await redis?.close();

@@ -3,6 +3,7 @@
 // one that records none: each may be the one that finds a shard emptied.
 
 import type { Config } from '../config/options.ts';
+import { reasonOf } from '../core/errors.ts';
 import type { Owner } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
@@ -14,6 +15,7 @@ import type { Init } from '../process/worker-life.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { orAfter } from '../runtime/timeout.ts';
 import { DroppedChanges } from '../spool/dropped-changes.ts';
 import { realFiles } from '../spool/segment.ts';
 import { SpoolDirectory } from '../spool/spool-directory.ts';
@@ -76,7 +78,21 @@ export async function openJournal(
             record: (changes) => writer.write(changes, 'synced'),
             trouble: () => writer.trouble,
           },
-    start: () => (role === 'server' ? writer.start() : Promise.resolve()),
+    async start() {
+      if (role !== 'server') return;
+      // Before the first answer: a clean stop has said that nothing follows. Without MySQL dq-upkeep takes it
+      // back when MySQL is there.
+      await orAfter(
+        limits.mysqlCallMs,
+        Promise.resolve(db?.begins(instance)).catch((error: unknown) =>
+          log.notice('journal: cannot tell MySQL that this instance writes again', {
+            reason: reasonOf(error),
+          }),
+        ),
+        undefined,
+      );
+      await writer.start();
+    },
     async close() {
       await writer.close();
       thread?.close();

@@ -265,6 +265,11 @@ export const options = {
     min: 64 * mib,
     max: 1024 * gib,
   }),
+  'journal.peerWait': duration(
+    minute,
+    'Time that a healing of Redis waits for instances without a sign, which may have changes that MySQL lacks',
+    { min: 0, max: 10 * minute },
+  ),
   'journal.retention': duration(7 * day, 'Time that the journal keeps changes and ended jobs', {
     min: day,
     max: 366 * day,

@@ -3,6 +3,9 @@
 // in one of these.
 
 export const limits = {
+  /** An instance that writes a journal gives a sign each second. Without one for so long it is silent: ten
+   *  rounds of a slow MySQL. */
+  journalSeenMs: 10_000,
   /** `restore` with `overdue: spread` makes overdue jobs due within this time. */
   restoreSpreadMs: 600_000,
   // ── jobs and topics

@@ -100,6 +100,9 @@ export interface Healing {
   ): Promise<{ readonly place: string; readonly marks: ReadonlyMap<number, Version> }>;
   /** Moves the note to its next phase, or clears it. False: another note is in force. */
   advance(note: LossNote, to: 'jobs' | 'healed'): Promise<boolean>;
+  /** Nothing is reserved for so long from now (at most a minute), unless the note leaves the phase `ends`.
+   *  False: another note or phase is in force. */
+  hold(note: LossNote, ms: number): Promise<boolean>;
   /** Whether the store surely has neither this version of the job nor a higher one. Changes nothing. */
   lacks(jobs: readonly (JobKey & { readonly version: Version })[]): Promise<readonly boolean[]>;
   /** Gives one piece of the jobs of a partition to `take`, in parts bounded in bytes. Returns the cursor of

@@ -89,6 +89,8 @@ export interface RestoreWork {
   readonly note: Version;
   /** where its worker continues; null: at the beginning */
   readonly cursor: string | null;
+  /** ms since it began, by MySQL's clock; absent: unknown */
+  readonly ageMs?: number;
   readonly counts: RestoreCounts;
 }
 
@@ -113,12 +115,15 @@ export interface JournalInstance {
   readonly host: string;
   /** ms since it was last seen, by MySQL's clock */
   readonly ageMs: number;
-  /** the newest barrier whose changes it has shipped */
+  /** the newest barrier whose changes it has shipped; allBarriers: nothing follows until its next sign */
   readonly barrier: number;
   /** the highest number that it knows */
   readonly highest: Version;
   readonly spoolBytes: number;
 }
+
+/** Of an instance that ended, and has shipped all that it wrote: it has reached every barrier to come. */
+export const allBarriers = Number.MAX_SAFE_INTEGER;
 
 export interface JournalDb {
   /** Where MySQL is in each stream of an instance. */
@@ -170,13 +175,18 @@ export interface JournalDb {
   /** Newest first; without surveys, or of one kind. */
   restores(limit: number, kind?: RestoreWork['kind']): Promise<readonly RestoreState[]>;
 
-  /** Reports an instance as living. Returns the barrier: it has to ship all changes that its spool holds now,
-   *  and then to report that barrier as reached. */
+  /** Reports an instance as living; with allBarriers, as ended. Returns the barrier: it has to ship all
+   *  changes that its spool holds now, and then to report that barrier as reached. */
   seen(self: Omit<JournalInstance, 'ageMs'>): Promise<number>;
+  /** Called before an instance writes its first change: takes back that it has ended. */
+  begins(instance: number): Promise<void>;
+  /** Reports those as ended that gave no sign for `silentMs` and have not reached every barrier: nothing
+   *  waits for them until their next sign. `only`: the one whose spool was shipped by another process.
+   *  Returns them. */
+  giveUp(silentMs: number, only?: number): Promise<readonly JournalInstance[]>;
   /** A higher barrier than all before. */
   raiseBarrier(): Promise<number>;
   instances(): Promise<readonly JournalInstance[]>;
-  forgetInstance(instance: number): Promise<void>;
 
   /** Jobs that were accepted before (epoch ms) may have ended without a change in the journal. */
   since(): Promise<number>;

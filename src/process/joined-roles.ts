@@ -26,8 +26,8 @@ export function joined(first: Role, others: readonly Role[]): Role {
     async takeOver() {
       for (const role of all) await role.takeOver?.();
     },
-    async drain(deadlineMs) {
-      await Promise.all(all.map((role) => role.drain(deadlineMs)));
+    async drain(deadlineMs, isLast) {
+      await Promise.all(all.map((role) => role.drain(deadlineMs, isLast)));
     },
   };
 }

@@ -88,4 +88,6 @@ export interface Role extends Service {
   /** Starts the work of the older process. Called once after start(), where the context has takesOver; a
    *  drain may come instead. */
   takeOver?(): Promise<void>;
+  /** `isLast`: the daemon ends, and the workers that this one outlives have exited. */
+  drain(deadlineMs: number, isLast?: boolean): Promise<void>;
 }

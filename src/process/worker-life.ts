@@ -30,8 +30,8 @@ export interface Composed {
   /** Called before a drain without a master: waits at most deadlineMs for the workers that need this
    *  process. */
   awaitUsers(deadlineMs: number): Promise<void>;
-  /** Finishes, releases, flushes, closes. Never rejects. */
-  drain(deadlineMs: number): Promise<void>;
+  /** Finishes, releases, flushes, closes. Never rejects. `isLast`: as in Role */
+  drain(deadlineMs: number, isLast: boolean): Promise<void>;
   /** Shortens the deadline of a running drain to deadlineMs from now. */
   hurry(deadlineMs: number): void;
   /** The whole daemon ends: calls to unavailable processes fail at once. */
@@ -159,7 +159,7 @@ class WorkerLife {
   async #drainAndExit(deadlineMs: number, cause: DrainCause | 'sigterm' | 'orphaned'): Promise<void> {
     await this.#beginning;
     if (cause === 'orphaned') await this.#composed?.awaitUsers(deadlineMs);
-    await this.#composed?.drain(deadlineMs);
+    await this.#composed?.drain(deadlineMs, cause === 'stop');
     process.exit(0);
   }
 

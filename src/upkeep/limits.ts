@@ -1,5 +1,7 @@
 // Fixed limits of upkeep, each with its reason. Users cannot configure them.
 
+import { limits } from '../core/limits.ts';
+
 export const upkeepLimits = {
   /** How often the instants of schedules are looked up. */
   tickEveryMs: 1_000,
@@ -81,11 +83,14 @@ export const upkeepLimits = {
   lookEveryMs: 1_000,
   lookAllMs: 4_000,
   marksEveryMs: 60_000,
-  /** A healing: how long its worker keeps its claim between two pages; how long it waits for other instances
-   *  that were seen within restoreSeenMs; how often it looks for them; pause after a failure. */
+  /** A healing: how long its worker keeps its claim between two pages, and, while another one may claim it,
+   *  holds the jobs of a partition to which ended ones may have come back; how long it waits for other
+   *  instances that were seen within restoreSeenMs, and at least for those without a sign: they give one each
+   *  second when MySQL is back; how often it looks for them; pause after a failure. */
   restoreClaimMs: 15_000,
+  restoreHoldMs: 30_000,
   restoreBarrierMs: 60_000,
-  restoreSeenMs: 10_000,
+  restoreSeenMs: limits.journalSeenMs,
   restoreWaitMs: 200,
   restoreAgainMs: 1_000,
   /** The removal of a shard follows its work within this time, else it failed; and the most buckets of a

@@ -188,9 +188,12 @@ class Upkeep implements Role {
     for (const agent of this.#soleAgents) await agent.start();
   }
 
-  async drain(deadlineMs: number): Promise<void> {
+  async drain(deadlineMs: number, isLast = false): Promise<void> {
+    const end = performance.now() + deadlineMs;
     if (this.#gaveUp !== null) await this.#mailGivenUp(this.#gaveUp, deadlineMs / 2);
     await Promise.all([...this.#agents, ...this.#soleAgents].map((agent) => agent.drain(deadlineMs)));
+    if (isLast && this.#isSole)
+      await this.#journal?.recorder.sayEnded(this.#ctx.owner.incarnation, end - performance.now());
     // From here on the next dq-upkeep reads the incidents; the master reports a crash loop again at the next
     // death.
     this.#isSole = false;

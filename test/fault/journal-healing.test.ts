@@ -24,11 +24,16 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
   async function twoInstances(
     mode: 'sync' | 'lazy' = 'sync',
     barrierMs?: number,
+    peerWaitMs?: number,
   ): Promise<readonly [JournalInstance, JournalInstance]> {
     await server.ask('FLUSHALL');
     const database = `healing${made++}`;
     const url = await journalDatabase(mysql, database);
-    const options = { mode, ...(barrierMs === undefined ? {} : { barrierMs }) };
+    const options = {
+      ...(barrierMs === undefined ? {} : { barrierMs }),
+      ...(peerWaitMs === undefined ? {} : { peerWaitMs }),
+      mode,
+    };
     return [await journalInstance(server, url, 1, options), await journalInstance(server, url, 2, options)];
   }
 
@@ -208,6 +213,105 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
       'after healed',
     ];
     expect(failed).toEqual(steps);
+  });
+
+  /** The jobs `cancelled` and `replaced` are due, and only the spool of the second instance, which gives no
+   *  sign any more, knows their ends. `back`: puts the state without these ends back. */
+  async function silentEnds(peerWaitMs: number) {
+    const [one, two] = await twoInstances('sync', 500, peerWaitMs);
+    const keys = ['cancelled', 'replaced', 'bystander'].map((id) => ({ topic: 't', id }));
+    await two.store.jobs.push(keys.slice(0, 2).map(({ id }) => jobOf(id)));
+    await until('the rows', async () => (await one.journal.db.rows(keys)).length === 2);
+    await until('a mark', async () => (await one.under.raw.hget(meta, 'r2')) !== null);
+    const back = await snapshot(one);
+    await two.stop();
+    // The first instance has lost a change too: it notices the loss.
+    await one.store.jobs.push([jobOf('bystander')]);
+    await until('its row', async () => (await one.journal.db.rows(keys)).length === 3);
+    const [end] = await two.store.jobs.cancel(keys.slice(0, 1));
+    const later = { when: { delayMs: farOffMs }, mode: 'replace' } as const;
+    const [stored] = await two.store.jobs.push([jobOf('replaced', later)]);
+    expect([end?.kind, stored?.kind]).toEqual(['cancelled', 'stored']);
+    await silence();
+    const version = (stored as { version: number }).version;
+    return { one, two, back, version };
+  }
+
+  /** As if the second instance had given its last sign a minute earlier. */
+  async function silence(): Promise<void> {
+    const connection = await createConnection({ uri: mysql.url(`healing${made - 1}`) });
+    await connection.query('UPDATE dq_journal_instance SET seen_at = seen_at - 60000 WHERE instance = 2');
+    await connection.end();
+  }
+
+  const isHealed = async ({ under }: JournalInstance) =>
+    /^\d+$/.test((await under.raw.hget(meta, 'heal')) ?? '');
+  const reservedBy = async ({ under }: JournalInstance) =>
+    (await under.store.jobs.reserve(0, request)).jobs.map(({ id }) => id);
+
+  it.each(['emptied', 'an older snapshot put back'])(
+    '%s: a healing waits for a silent instance, and calls no job that it ended',
+    async (how) => {
+      const { one, two, back, version } = await silentEnds(60_000);
+      await (how === 'emptied' ? server.ask('FLUSHALL') : back());
+      await until('the healing', async () => one.waits.includes('host-2') || (await isHealed(one)));
+      const reserved = await reservedBy(one);
+      await two.restart();
+      await until('the end of the healing', () => isHealed(one));
+      await until('no work is left', async () =>
+        (await one.journal.db.restores(10)).every(({ state }) => state === 'done'),
+      );
+      expect([...reserved, ...(await reservedBy(one))]).toEqual(['bystander']);
+      const { jobs } = one.under.store;
+      expect(await jobs.get({ topic: 't', id: 'cancelled' })).toBeNull();
+      expect(await jobs.get({ topic: 't', id: 'replaced' })).toMatchObject({ version });
+    },
+  );
+
+  it('a silent instance that is given up: the healing goes on at once', async () => {
+    const { one } = await silentEnds(3_600_000);
+    await server.ask('FLUSHALL');
+    await until('the wait', () => one.waits.includes('host-2'));
+    expect(await isHealed(one)).toBe(false);
+    expect(await one.journal.db.giveUp(10_000)).toMatchObject([{ instance: 2 }]);
+    await until('the end of the healing', () => isHealed(one));
+    expect((await reservedBy(one)).sort()).toEqual(['bystander', 'cancelled', 'replaced']);
+  });
+
+  it('a wait for a silent instance that was in vain is not repeated before its next sign', async () => {
+    const { one, two } = await silentEnds(500);
+    const goesOn = 'restorer: goes on without the latest changes of instances that do not ship theirs';
+    await server.ask('FLUSHALL');
+    await until('the end of the healing', () => isHealed(one));
+    expect(one.errors.filter((error) => error === goesOn)).toHaveLength(1);
+    const [looks, healed] = [one.waits.length, await one.under.raw.hget(meta, 'heal')];
+    expect(looks).toBeGreaterThan(0);
+    await server.ask('FLUSHALL');
+    const isHealedAgain = async () =>
+      (await isHealed(one)) && (await one.under.raw.hget(meta, 'heal')) !== healed;
+    await until('the end of the next healing', isHealedAgain);
+    expect(one.waits).toHaveLength(looks);
+    await two.restart();
+    const ageMs = async () =>
+      (await one.journal.db.instances()).find(({ instance }) => instance === 2)?.ageMs ?? 0;
+    await until('its sign', async () => (await ageMs()) < 10_000);
+    await two.stop();
+    await until('its silence', async () => (await ageMs()) > 10_000);
+    await server.ask('FLUSHALL');
+    await until('another wait', () => one.waits.length > looks);
+  });
+
+  it('an instance that has ended with all shipped: no healing waits for it', async () => {
+    const [one, two] = await twoInstances('sync', 500, 3_600_000);
+    await one.store.jobs.push([jobOf('first')]);
+    await two.store.jobs.push([jobOf('last')]);
+    await two.stop();
+    await two.recorder.sayEnded(1, 5_000);
+    await silence();
+    await server.ask('FLUSHALL');
+    await until('the end of the healing', () => isHealed(one));
+    expect((await reservedBy(one)).sort()).toEqual(['first', 'last']);
+    expect(one.waits).toEqual([]);
   });
 
   it('a bucket that does not answer: its changes are shipped without a mark', async () => {

@@ -6,7 +6,7 @@ import { Dice } from '../../scripts/dice.ts';
 import type { Change } from '../../src/core/journal/change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
 import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
-import type { RowPage, ShippedBatch } from '../../src/ports/journal.ts';
+import { allBarriers, type RowPage, type ShippedBatch } from '../../src/ports/journal.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
@@ -352,7 +352,10 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     expect(await journal.saveRestore(further, worker + 1, 0)).toBe(false);
     expect(await journal.saveRestore(further, worker, 0)).toBe(true);
     // Its time is over: the next worker continues where it was.
-    expect(await journal.claimRestore(9, 60_000)).toMatchObject(further);
+    expect(await journal.claimRestore(9, 60_000)).toMatchObject({
+      ...further,
+      ageMs: expect.any(Number),
+    });
     expect(await journal.endRestore(further, worker, 'done')).toBe(false);
     expect(await journal.endRestore(further, 9, 'done')).toBe(true);
     const [, done] = await journal.restores(10);
@@ -411,8 +414,32 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     await journal.seen({ ...self, barrier: 1, host: 'other' });
     expect(await journal.instances()).toMatchObject([{ ...self, barrier: 1, host: 'other' }]);
     expect((await journal.instances())[0]?.ageMs).toBeLessThan(60_000);
-    await journal.forgetInstance(7);
-    expect(await journal.instances()).toEqual([]);
+  });
+
+  it('instances: one that has ended reached every barrier, until its next sign or its next start', async () => {
+    const self = { instance: 8, host: 'h', barrier: 3, highest: 50, spoolBytes: 9 };
+    const barrierOf = async () => (await journal.instances()).find(({ instance }) => instance === 8)?.barrier;
+    await journal.seen(self);
+    await journal.seen({ ...self, barrier: allBarriers });
+    expect(await barrierOf()).toBe(allBarriers);
+    await journal.begins(8);
+    expect(await barrierOf()).toBe(0);
+    await journal.seen({ ...self, barrier: allBarriers });
+    await journal.seen({ ...self, barrier: 0 });
+    expect(await barrierOf()).toBe(0);
+    await journal.seen({ ...self, barrier: 2 });
+    await journal.begins(8);
+    expect(await barrierOf()).toBe(2);
+  });
+
+  it('instances: silent ones are given up, others are not', async () => {
+    const self = { host: 'h', barrier: 0, highest: 50, spoolBytes: 9 };
+    for (const instance of [21, 22, 23]) await journal.seen({ ...self, instance });
+    expect(await journal.giveUp(60_000)).toEqual([]);
+    expect(await journal.giveUp(0, 22)).toMatchObject([{ ...self, instance: 22 }]);
+    expect(await journal.giveUp(0, 22)).toEqual([]);
+    const ended = (await journal.instances()).filter(({ barrier }) => barrier === allBarriers);
+    expect(ended.map(({ instance }) => instance)).toEqual([22]);
   });
 
   it('since: only rises', async () => {

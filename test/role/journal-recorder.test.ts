@@ -6,6 +6,7 @@ import { createConnection } from 'mysql2/promise';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
 import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { allBarriers } from '../../src/ports/journal.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import type { SpoolDirectory } from '../../src/spool/spool-directory.ts';
@@ -104,6 +105,42 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     expect(byId(rows)).toEqual(byId(expected()));
     await until('no lag', () => recorder.state.lagMs === 0);
     await writer.close();
+  });
+
+  it('an instance that ends: says so only when all of its streams are shipped', async () => {
+    const spool = spoolDirectory();
+    // Of a process that was killed: it has no end. Two batches, and a later process without a change.
+    const writer = await writerIn(spool, { segmentBytes: 2 ** 20 });
+    await writer.write(changes.slice(0, 2_500), 'synced');
+    const own = { ...stream, incarnation: stream.incarnation + 1 };
+    const ownWriter = await writerIn(spool, { stream: own });
+    await ownWriter.write(changes.slice(2_500), 'synced');
+    const journal = journalOn();
+    const seen: number[] = [];
+    const recorder = new Recorder({
+      journal: {
+        seen: async (self) => {
+          if (self.barrier === allBarriers) seen.push(await count());
+          return journal.seen(self);
+        },
+        ship: (batch) => journal.ship(batch),
+        positions: (instance) => journal.positions(instance),
+        instances: () => journal.instances(),
+        beginShipped: (ranges) => journal.beginShipped(ranges),
+        raiseSince: (to) => journal.raiseSince(to),
+        forgetStreams: (streams) => journal.forgetStreams(streams),
+      },
+      ...{ spool, instance: stream.instance, host: 'h', log: silentLog },
+      ...{ spoolBytes: 2 ** 30, retentionMs: everMs, titleOf: () => '' },
+      looker: { report: async () => new Map(), lateOf: () => [], shipped: () => {} },
+      onWentBack: () => {},
+    });
+    await recorder.sayEnded(own.incarnation, 60_000);
+    expect(seen).toEqual([expected().length]);
+    expect(await journal.instances()).toMatchObject([{ barrier: allBarriers }]);
+    await writer.close();
+    await ownWriter.close();
+    await spool.close();
   });
 
   it('reports numbers to the store before MySQL has them', async () => {

@@ -204,6 +204,31 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', ()
     expect(await asked()).toEqual(['more']);
   });
 
+  it('reserve: nothing while a healing holds the jobs, also after 60 s', async () => {
+    const { under, trial } = await wentBack();
+    const { healing } = under.store;
+    if (healing === undefined) throw new Error('the store has no healing');
+    await trial.push('ready');
+    const asked = async () => (await trial.jobs.reserve(0, trialRequest)).jobs.map(({ id }) => id);
+    const note = await noteOf(under.raw);
+    await under.raw.hset(meta, 'heal', `${note?.from} ${(note?.id ?? 0) - 61_000_000} ends`);
+    const [partition] = trial.jobs.partitions();
+    if (partition === undefined) throw new Error('no partition');
+    const loss = { partition, place: '', from: note?.from ?? 0, id: (note?.id ?? 0) - 61_000_000 };
+    expect(await healing.hold({ ...loss, phase: 'ends' }, 30_000)).toBe(true);
+    expect(await asked()).toEqual([]);
+    expect(await healing.hold({ ...loss, id: 1, phase: 'ends' }, 30_000)).toBe(false);
+    // As of a storage clock that was set back.
+    await under.raw.hset(meta, 'hold', (Date.now() + 90_000) * 1_000);
+    expect(await asked()).toEqual(['ready']);
+    await trial.push('more');
+    expect(await healing.hold({ ...loss, phase: 'ends' }, 30_000)).toBe(true);
+    expect(await healing.advance({ ...loss, phase: 'ends' }, 'jobs')).toBe(true);
+    expect(await asked()).toEqual(['more']);
+    expect(await healing.hold({ ...loss, phase: 'ends' }, 30_000)).toBe(false);
+    expect(await under.raw.hget(meta, 'hold')).toBeNull();
+  });
+
   it('a process without a journal keeps to the note of others', async () => {
     const { under, trial } = await wentBack();
     await trial.push('next');

@@ -30,6 +30,8 @@ export interface JournalInstance {
   readonly looker: Looker;
   readonly errors: readonly string[];
   readonly notices: readonly string[];
+  /** hosts without a sign for which a healing waited, of each look */
+  readonly waits: readonly string[];
   /** as roles get it */
   readonly journal: JournalParts;
   /** Ends the agents: changes stay in the spool. */
@@ -47,6 +49,8 @@ export type InstanceOptions = OneShardOptions & {
   readonly isWhole?: boolean;
   /** how long a healing waits for the other instances */
   readonly barrierMs?: number;
+  /** and for those without a sign; default: barrierMs */
+  readonly peerWaitMs?: number;
   /** instead of a store whose list has one shard */
   readonly under?: OpenedRedis;
 };
@@ -70,7 +74,14 @@ export async function journalInstance(
   server: RedisServer,
   mysql: ConstructorParameters<typeof MysqlJournal>[0],
   instance: number,
-  { mode = 'sync', isWhole = false, barrierMs = 5_000, under: opened, ...more }: InstanceOptions = {},
+  {
+    mode = 'sync',
+    isWhole = false,
+    barrierMs = 5_000,
+    peerWaitMs = barrierMs,
+    under: opened,
+    ...more
+  }: InstanceOptions = {},
 ): Promise<JournalInstance> {
   const stream = { instance, incarnation: 1 };
   const under = opened ?? (await openOn(server, { writer: `${instance}.1`, ...more }));
@@ -87,6 +98,15 @@ export async function journalInstance(
     notice: (message: string) => void notices.push(message),
   };
   const common = { journal, instance, log };
+  const retentionMs = 7 * 86_400_000;
+  const waits: string[] = [];
+  const watch = {
+    ...{ lost: async () => {}, compared: () => {}, healed: async () => {}, goesOn: async () => {} },
+    interrupted: () => {},
+    async waits(silent: readonly { readonly host: string }[]) {
+      waits.push(silent.map(({ host }) => host).join(' '));
+    },
+  };
   const agents = () => {
     const looker: Looker = new Looker({
       ...{ ...common, healing, partitions: () => jobs.partitions() },
@@ -100,15 +120,15 @@ export async function journalInstance(
       healing,
       looker,
       record,
-      barrierMs,
+      ...{ barrierMs, peerWaitMs, retentionMs, watch },
     });
     const recorder = new Recorder({
       ...{ ...common, spool, looker, host: `host-${instance}`, spoolBytes: 2 ** 30 },
-      ...{ retentionMs: 7 * 86_400_000, titleOf: () => 'dq-server-0', onWentBack: () => surveyor.again() },
+      ...{ retentionMs, titleOf: () => 'dq-server-0', onWentBack: () => surveyor.again() },
     });
     const auditor = new Auditor({
       ...{ ...common, healing, looker, record, refresh: listed.refresh },
-      ...{ everyMs: 200, overdueMs: 0, barrierMs: 500 },
+      ...{ retentionMs, everyMs: 200, overdueMs: 0, barrierMs: 500 },
     });
     const surveyor: Surveyor = new Surveyor({
       ...{ ...common, healing, looker, record, recorder: () => recorder.state },
@@ -135,7 +155,7 @@ export async function journalInstance(
   });
   return {
     store: journaled(under.store, writer, 'sync'),
-    ...{ under, spool, errors, notices },
+    ...{ under, spool, errors, notices, waits },
     journal: {
       ...{ db: journal, spool, trouble: () => null },
       record: (changes) => writer.write(changes, 'synced'),

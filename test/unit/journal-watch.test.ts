@@ -71,6 +71,21 @@ describe('journal watch', () => {
     await until('the end', () => open().length === 0);
   });
 
+  it('a healing that waits for a silent instance is an incident until the wait ends', async () => {
+    const { watch, incidents, open, rounds } = await watching();
+    const facts = { instance: 0x1f, host: 'far', barrier: 3, highest: 0, spoolBytes: 0 };
+    for (const ageMs of [14_000, 15_000]) await watch.waits([{ ...facts, ageMs }]);
+    await rounds();
+    expect(open()).toEqual(['journal peers']);
+    expect(incidents.open()[0]?.detail).toContain('instance 0000001f on far (last sign 14s ago)');
+    await watch.goesOn([]);
+    expect(open()).toEqual([]);
+    // Of a worker that lost its claim.
+    await watch.waits([{ ...facts, ageMs: 14_000 }]);
+    watch.interrupted();
+    await until('the end', () => open().length === 0);
+  });
+
   it('a spool that is half full, that rejects pushes, and segments that need a person', async () => {
     const { now, open, rounds } = await watching();
     now.recorder = { lagMs: 0, spoolBytes: 500 };

@@ -139,7 +139,10 @@ const incidentText: Readonly<Record<Incident['kind'], (about: string) => string>
   store: () => 'the job store fails',
   redis: () => 'a Redis is unusable',
   late: () => 'jobs are late',
-  journal: (part) => `the journal has a failure (${part})`,
+  journal: (part) =>
+    part === 'peers'
+      ? 'the healing of Redis waits for an instance without a sign; see dq journal'
+      : `the journal has a failure (${part})`,
   went_back: () => 'a Redis lost jobs, and they are being restored',
 };
 

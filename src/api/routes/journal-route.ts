@@ -2,7 +2,9 @@
 
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
-import type { JournalInstance, RestoreState } from '../../ports/journal.ts';
+import { DqError } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { allBarriers, type JournalInstance, type RestoreState } from '../../ports/journal.ts';
 import type { FoundStream, StreamName, StreamPosition } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { JournalParts, RoleContext } from '../../process/role.ts';
@@ -30,7 +32,11 @@ const Instance = closed(
     instance: text('instance, hexadecimal', '0f1e2d3c'),
     self: Type.Boolean({ description: 'the instance that answers', examples: [true] }),
     host: text('its machine', 'worker-1'),
-    seenMs: count('milliseconds since it shipped last', 420),
+    seenMs: count('milliseconds since its last sign', 420),
+    state: Type.Enum(['lives', 'silent', 'ended'], {
+      description:
+        '`silent`: no sign for 10 s, and it may have changes that MySQL lacks; a healing waits for it, for journal.peerWait · `ended`: nothing follows until it starts again',
+    }),
     spoolBytes: count('bytes of its spool', 16_777_216),
   },
   { title: 'JournalInstance' },
@@ -86,10 +92,35 @@ const schema = {
   },
 };
 
+const giveUpSchema = {
+  operationId: 'giveUpInstances',
+  tags: ['operation'],
+  summary: 'Goes on without the changes of instances that give no sign',
+  description:
+    'A healing of Redis waits no longer for them. Jobs that only such an instance has cancelled or replaced can be called. They count again from their next sign on.',
+  response: {
+    200: reply(
+      'these are given up',
+      closed({ instances: Type.Array(Instance) }, { title: 'GivenUpInstances' }),
+    ),
+    ...problems(409, 503),
+  },
+};
+
 export function journalRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
   const config = { access: { scope: 'read', topics: 'every' } } as const;
   api.get('/v1/journal', { schema, config }, () =>
     role.journal === undefined ? none : stateOf(role, role.journal, questions),
+  );
+  api.post(
+    '/v1/journal/give-up',
+    { schema: giveUpSchema, config: { access: { scope: 'admin', topics: 'every' } } },
+    async () => {
+      if (role.journal === undefined)
+        throw new DqError('no_journal', 'there is no journal; the option journal.mode switches it on');
+      const instances = await role.journal.db.giveUp(limits.journalSeenMs);
+      return { instances: instances.map((each) => instanceJson(each, role.owner.instance)) };
+    },
   );
 }
 
@@ -148,8 +179,13 @@ function streamJson(
   };
 }
 
-const instanceJson = ({ instance, host, ageMs, spoolBytes }: JournalInstance, self: number): object => ({
-  ...{ instance: hexOf(instance), self: instance === self, host, seenMs: Math.max(0, ageMs), spoolBytes },
+const instanceJson = (
+  { instance, host, ageMs, barrier, spoolBytes }: JournalInstance,
+  self: number,
+): object => ({
+  ...{ instance: hexOf(instance), self: instance === self, host, seenMs: Math.max(0, ageMs) },
+  state: barrier === allBarriers ? 'ended' : ageMs < limits.journalSeenMs ? 'lives' : 'silent',
+  spoolBytes,
 });
 
 const restoreJson = ({ no, kind, about, state, counts, begunAt, endedAt }: RestoreState): object => ({

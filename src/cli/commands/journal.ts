@@ -46,6 +46,7 @@ interface Journal {
         readonly self: boolean;
         readonly host: string;
         readonly seenMs: number;
+        readonly state: string;
         readonly spoolBytes: number;
       }[]
     | null;
@@ -114,9 +115,10 @@ function print(journal: Journal): void {
   }
   process.stdout.write('\n');
   printTable(
-    ['INSTANCE', 'HOST', 'SEEN', 'SPOOL'],
-    instances.map(({ instance, self, host, seenMs, spoolBytes }) => [
-      ...[self ? `${instance} *` : instance, host, `${formatDuration(seenMs)} ago`, mebibytes(spoolBytes)],
+    ['INSTANCE', 'HOST', 'STATE', 'LAST SIGN', 'SPOOL'],
+    instances.map(({ instance, self, host, state, seenMs, spoolBytes }) => [
+      ...[self ? `${instance} *` : instance, host, state],
+      ...[`${formatDuration(seenMs)} ago`, mebibytes(spoolBytes)],
     ]),
   );
   const told = restores.filter((one) => hasNews(one, Date.now()));

@@ -1,16 +1,19 @@
-// dq restore: puts jobs back that the journal has and Redis lacks.
+// dq restore: puts jobs back that the journal has and Redis lacks. dq restore --now: healings wait no longer
+// for instances that give no sign.
 
 import type { Command } from 'commander';
+import { formatDuration } from '../../core/duration.ts';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { runOperation } from '../operation-progress.ts';
-import { agree } from '../output/output.ts';
+import { agree, printData, say } from '../output/output.ts';
 
 interface Flags extends DaemonOptions {
   readonly since?: string;
   readonly until?: string;
   readonly overdue?: string;
   readonly dryRun?: boolean;
+  readonly now?: boolean;
   readonly yes?: boolean;
 }
 
@@ -30,12 +33,18 @@ export function register(program: Command): void {
     .option('--until <time>', 'only jobs that are due before')
     .option('--overdue <choice>', 'jobs whose due time has passed: fire, spread over 10 min, or skip', 'fire')
     .option('--dry-run', 'only count the jobs')
+    .option('--now', 'restore nothing else: a healing goes on without instances that give no sign')
     .option('-y, --yes', 'do not ask');
   withDaemonOptions(command).action(restore);
 }
 
 async function restore(topic: string | undefined, id: string | undefined, flags: Flags): Promise<void> {
   const { since, until, overdue, dryRun, yes } = flags;
+  if (flags.now === true) {
+    if ([topic, id, since, until, dryRun].some((given) => given !== undefined) || overdue !== 'fire')
+      throw new Exit('usage', '--now takes no topic, id or filter: it ends the wait of a healing');
+    return goOn(flags);
+  }
   if (!/^(fire|spread|skip)$/.test(overdue ?? ''))
     throw new Exit('usage', `--overdue ${overdue}: use fire, spread or skip`);
   const client = clientOf(flags);
@@ -54,4 +63,24 @@ async function restore(topic: string | undefined, id: string | undefined, flags:
     ...(Object.keys(filter).length === 0 ? { all: true } : {}),
   };
   await runOperation(client, input, { done: 'restored', flags: flagNames, asJson: flags.json });
+}
+
+interface GivenUp {
+  readonly instances: readonly {
+    readonly instance: string;
+    readonly host: string;
+    readonly seenMs: number;
+  }[];
+}
+
+async function goOn(flags: Flags): Promise<void> {
+  await agree('Jobs that only a silent instance has cancelled or replaced can be called. Go on?', flags.yes);
+  const request = { method: 'POST', path: ['v1', 'journal', 'give-up'], needs: ['instances'] } as const;
+  const { text, json } = await clientOf(flags).call<GivenUp>(request);
+  if (flags.json) return printData(text);
+  if (json.instances.length === 0) say('dq: every instance gives signs, or has ended: no healing waits');
+  for (const { instance, host, seenMs } of json.instances)
+    say(
+      `dq: healings go on without instance ${instance} on ${host}, last sign ${formatDuration(seenMs)} ago`,
+    );
 }

@@ -2,7 +2,8 @@
 // store does not have them. Puts them back.
 // Invariants: a job is put back only if its row is open after all instances have shipped what their spools
 // held. An audit follows a round without failure: after an outage of MySQL the instances report first. So the
-// history of the store still holds every end that the journal may not know.
+// history of the store still holds every end that the journal may not know. One without a sign stops the
+// audits: the history of ends that only its spool has may be removed by now.
 
 import type { Change } from '../../core/journal/change.ts';
 import { isRestorable } from '../../core/journal/job-row.ts';
@@ -24,6 +25,8 @@ export interface AuditorOptions {
   readonly journal: JournalDb;
   readonly instance: number;
   readonly log: Log;
+  /** of the journal, ms */
+  readonly retentionMs: number;
   /** Reads the shard list again. */
   readonly refresh: () => Promise<void>;
   /** Writes changes to the spool. */
@@ -84,13 +87,14 @@ export class Auditor implements Service {
   }
 
   async #audit(): Promise<void> {
-    const { journal, instance, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
+    const { journal, instance, log, retentionMs, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
     const lacking = await this.#findLacking();
     if (lacking.length === 0) return;
     const { behind } = await shippedByAll(journal, {
       self: instance,
       seenMs: upkeepLimits.auditSeenMs,
       maxMs: barrierMs,
+      silent: { withinMs: retentionMs, maxMs: 0 },
       meanwhile: async () => this.#checkDrain(),
     });
     if (behind.length > 0) {

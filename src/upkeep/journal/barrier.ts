@@ -1,5 +1,7 @@
 // Waits until the instances have shipped the changes that their spools hold now. A row that is read later
 // knows every end that was written before.
+// Invariant: an instance that is behind counts until it has said that nothing follows: its last sign may be
+// older than its last change, so an old sign does not show that its spool is empty.
 
 import type { JournalDb, JournalInstance } from '../../ports/journal.ts';
 import { upkeepLimits } from '../limits.ts';
@@ -8,31 +10,57 @@ export interface BarrierOptions {
   /** The own instance, which is waited for even if it was not seen for a while: after a crash and a slow
    *  start its spool has changes that the journal lacks. */
   readonly self?: number;
-  /** Waits for the instances that were seen within this time. */
+  /** An instance that was seen within this time lives. */
   readonly seenMs: number;
+  /** how long each living instance is waited for */
   readonly maxMs: number;
-  /** Called between two looks; when it rejects, the wait ends. */
-  readonly meanwhile?: () => Promise<void>;
+  /** those that gave no sign for longer; absent: they are left out */
+  readonly silent?: SilentInstances;
+  /** Called between two looks; when it rejects, the wait ends. `silent`: those that the wait is for. */
+  readonly meanwhile?: (silent: readonly JournalInstance[]) => Promise<void>;
+}
+
+export interface SilentInstances {
+  /** Older signs are left out: those changes are too old to be merged. */
+  readonly withinMs: number;
+  readonly maxMs: number;
+  /** Whether an earlier wait for it was in vain, and it gave no sign since. */
+  readonly isGivenUp?: (instance: JournalInstance) => boolean;
 }
 
 export interface Passed {
   readonly barrier: number;
-  /** the instances that have not shipped theirs after maxMs */
+  /** the instances that have not shipped theirs when the wait ended */
   readonly behind: readonly JournalInstance[];
 }
 
 export async function shippedByAll(
   journal: Pick<JournalDb, 'raiseBarrier' | 'instances'>,
-  { self, seenMs, maxMs, meanwhile }: BarrierOptions,
+  { self, seenMs, maxMs, silent, meanwhile }: BarrierOptions,
 ): Promise<Passed> {
   const barrier = await journal.raiseBarrier();
-  const end = performance.now() + maxMs;
+  const began = performance.now();
+  /** by instance: the first look at which it lived. One that returns has its own time to ship. */
+  const livingSince = new Map<number, number>();
   for (;;) {
-    const behind = (await journal.instances()).filter(
-      (each) => (each.instance === self || each.ageMs < seenMs) && each.barrier < barrier,
+    const instances = await journal.instances();
+    const now = performance.now();
+    const isLiving = (each: JournalInstance) => each.instance === self || each.ageMs < seenMs;
+    const behind = instances.filter(
+      (each) =>
+        each.barrier < barrier &&
+        (isLiving(each) ||
+          (silent !== undefined && each.ageMs < silent.withinMs && silent.isGivenUp?.(each) !== true)),
     );
-    if (behind.length === 0 || performance.now() >= end) return { barrier, behind };
-    await meanwhile?.();
+    for (const each of behind)
+      if (isLiving(each) && !livingSince.has(each.instance)) livingSince.set(each.instance, now);
+    const awaited = behind.filter((each) =>
+      isLiving(each)
+        ? now - (livingSince.get(each.instance) ?? now) < maxMs
+        : now - began < (silent?.maxMs ?? 0),
+    );
+    if (awaited.length === 0) return { barrier, behind };
+    await meanwhile?.(awaited.filter((each) => !isLiving(each)));
     await new Promise((resolve) => setTimeout(resolve, upkeepLimits.restoreWaitMs));
   }
 }

@@ -61,6 +61,8 @@ export function journalAgents(
   const refresh = async () => shards?.refresh();
   const restorer: Restorer = new Restorer({
     ...{ ...common, healing, looker, record, watch },
+    peerWaitMs: config['journal.peerWait'],
+    retentionMs: config['journal.retention'],
     refresh,
     isListed: (shard) => shards?.servers.list.shards.some(({ id }) => id === shard) ?? true,
   });
@@ -79,7 +81,10 @@ export function journalAgents(
       surveyor.again();
     },
   });
-  const auditor = new Auditor({ ...common, healing, looker, record, refresh });
+  const auditor = new Auditor({
+    ...{ ...common, healing, looker, record, refresh },
+    retentionMs: config['journal.retention'],
+  });
   const surveyor = new Surveyor({
     ...{ ...common, healing, looker, record, recorder: () => recorder.state },
     spoolBytes: config['journal.spoolBytes'],

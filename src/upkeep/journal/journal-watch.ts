@@ -1,8 +1,9 @@
 // Watches the journal of this instance for people: opens and ends its incidents, and publishes its metrics.
 // Changes nothing in the store and in the spool.
 
+import { formatDuration } from '../../core/duration.ts';
 import type { Version } from '../../core/job.ts';
-import type { RestoreCounts } from '../../ports/journal.ts';
+import type { JournalInstance, RestoreCounts } from '../../ports/journal.ts';
 import type { SpooledStreams } from '../../ports/spool.ts';
 import { Loop, onceIn } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
@@ -31,7 +32,7 @@ export interface JournalWatchOptions {
 }
 
 /** Parts of the journal that have an incident of their own. */
-type Part = 'shipping' | 'spool' | 'pushes' | 'damaged' | 'late';
+type Part = 'shipping' | 'spool' | 'pushes' | 'damaged' | 'late' | 'peers';
 
 const journal = (about: Part) => ({ kind: 'journal', about }) as const;
 const wentBack = (server: string) => ({ kind: 'went_back', about: server }) as const;
@@ -39,6 +40,7 @@ const wentBack = (server: string) => ({ kind: 'went_back', about: server }) as c
 export class JournalWatch implements Service {
   readonly #options: JournalWatchOptions;
   readonly #loop: Loop;
+  #isWaiting = false;
 
   constructor(options: JournalWatchOptions) {
     this.#options = options;
@@ -67,6 +69,31 @@ export class JournalWatch implements Service {
     await incidents.begin(
       wentBack(server),
       `Redis at ${server} ${how}; dq restores the jobs from the journal`,
+    );
+  }
+
+  /** Called while a healing waits for instances without a sign. */
+  async waits(silent: readonly JournalInstance[]): Promise<void> {
+    this.#isWaiting = true;
+    await this.#options.incidents.begin(
+      journal('peers'),
+      `the healing of Redis waits for ${namesOf(silent)}, which may have changes that MySQL lacks: start it; or dq restore --now goes on without it, and jobs that it cancelled can be called`,
+    );
+  }
+
+  /** Called when a wait fails: this process, or another worker, begins it again. */
+  interrupted(): void {
+    this.#isWaiting = false;
+  }
+
+  /** Called when a healing waits no longer. `behind`: it goes on without their changes. */
+  async goesOn(behind: readonly JournalInstance[]): Promise<void> {
+    this.#isWaiting = false;
+    await this.#options.incidents.end(
+      journal('peers'),
+      behind.length === 0
+        ? 'the healing of Redis has the changes of all instances'
+        : `the healing of Redis goes on without the latest changes of ${namesOf(behind)}: jobs that it cancelled can be called`,
     );
   }
 
@@ -102,6 +129,9 @@ export class JournalWatch implements Service {
     await this.#judgeFiles('damaged', damaged, 'have unreadable changes', 'damaged');
     await this.#judgeFiles('late', late, 'are too old to be shipped', 'late');
     await this.#endHealedElsewhere();
+    // Another worker, or an operator, may have ended a wait that began here.
+    if (!this.#isWaiting)
+      await this.#options.incidents.end(journal('peers'), 'no healing of Redis waits here any more');
   }
 
   async #judgeShipping(lagMs: number): Promise<void> {
@@ -157,3 +187,12 @@ export class JournalWatch implements Service {
         await incidents.end(wentBack(about), `Redis at ${about} has its jobs again`);
   }
 }
+
+/** The text begins an incident once: the age of the first look. */
+const namesOf = (instances: readonly JournalInstance[]): string =>
+  instances
+    .map(({ host, instance, ageMs }) => {
+      const ago = formatDuration(Math.max(0, Math.round(ageMs / 1_000)) * 1_000);
+      return `instance ${instance.toString(16).padStart(8, '0')} on ${host} (last sign ${ago} ago)`;
+    })
+    .join(', ');

@@ -4,9 +4,10 @@
 // twice. While less than a quarter of the spool is in use, it pauses as long as a round took: the cores are
 // for the intake.
 
+import { reasonOf } from '../../core/errors.ts';
 import { type Change, instantOf } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
-import type { JournalDb, ShipOutcome, ShippedBatch } from '../../ports/journal.ts';
+import { allBarriers, type JournalDb, type ShipOutcome, type ShippedBatch } from '../../ports/journal.ts';
 import type { FoundStream, SpooledStreams, StreamPart, StreamPosition } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
@@ -43,6 +44,17 @@ export interface RecorderState {
   readonly spoolBytes: number;
 }
 
+interface Round {
+  /** until the next one */
+  readonly waitMs: number;
+  /** of a stream; null: none failed */
+  readonly error: unknown;
+  /** whether more changes wait */
+  readonly isBehind: boolean;
+  /** incarnations of streams that are not shipped to their end */
+  readonly open: readonly number[];
+}
+
 const start: StreamPosition = { segment: 0, offset: 0 };
 
 export class Recorder implements Service {
@@ -67,9 +79,11 @@ export class Recorder implements Service {
   #seenAt = 0;
   /** instant of the last change that was shipped while more waited */
   #behindSince: number | null = null;
+  #titleOf: RecorderOptions['titleOf'];
 
   constructor(options: RecorderOptions) {
     this.#options = options;
+    this.#titleOf = options.titleOf;
     this.#failures = new FailureLog(options.log, {
       failure: 'recorder: cannot ship the journal; the spool keeps it',
       end: 'recorder: ships the journal again',
@@ -137,14 +151,36 @@ export class Recorder implements Service {
       .catch((error: unknown) => log.error('recorder: cannot note what MySQL has', error));
   }
 
-  /** Ships what waits, within the deadline. */
+  /** Ends after the running round. */
   async drain(deadlineMs: number): Promise<void> {
     await this.#loop.drain(deadlineMs);
   }
 
-  /** One batch of each stream. Returns the ms until the next round, and the failure of a stream; null: none
-   *  failed. */
-  async #round(): Promise<{ readonly waitMs: number; readonly error: unknown }> {
+  /** Called after drain(), when all other processes of the instance have exited and this one writes nothing
+   *  more: ships what is left, and says that nothing follows, so that no healing waits for this instance.
+   *  Without MySQL the sign is missing, and healings wait. `own`: the incarnation of this process. */
+  async sayEnded(own: number, deadlineMs: number): Promise<void> {
+    const { journal, instance, host, log } = this.#options;
+    const end = performance.now() + deadlineMs;
+    this.#titleOf = (incarnation) => (incarnation === own ? '' : null);
+    try {
+      for (let isDone = false; !isDone; ) {
+        if (performance.now() >= end) return;
+        const { error, isBehind, open } = await this.#round();
+        if (error !== null) throw error;
+        isDone = !isBehind && open.every((incarnation) => incarnation === own);
+      }
+      const self = { instance, host, highest: this.#highest ?? 0, spoolBytes: this.#spoolBytes };
+      await journal.seen({ ...self, barrier: allBarriers });
+    } catch (error) {
+      log.notice('recorder: the last changes of this instance are not in MySQL; healings wait for it', {
+        reason: reasonOf(error),
+      });
+    }
+  }
+
+  /** One batch of each stream. */
+  async #round(): Promise<Round> {
     const { journal, spool, instance, host, spoolBytes } = this.#options;
     const began = performance.now();
     const highest = this.#highest ?? 0;
@@ -166,24 +202,24 @@ export class Recorder implements Service {
         if (error instanceof StoreError) throw error;
         failed ??= error;
       }
-    const open = streams.filter(({ incarnation }) => !this.#ended.has(incarnation));
-    this.#lowestOpen = Math.min(...open.map(({ incarnation }) => incarnation));
+    const open = streams.map(({ incarnation }) => incarnation).filter((its) => !this.#ended.has(its));
+    this.#lowestOpen = Math.min(...open);
     await this.#clean(streams);
     const bytes = await spool.bytes();
     this.#spoolBytes = bytes;
     if (failed !== null) {
       this.#behindSince ??= Date.now();
-      return { waitMs: isBehind ? 0 : limits.loopSleepMsMax, error: failed };
+      return { waitMs: isBehind ? 0 : limits.loopSleepMsMax, error: failed, isBehind, open };
     }
     if (!isBehind) {
       this.#behindSince = null;
       // All that the spool held when the barrier was read is shipped.
       const isNew = barrier > this.#barrier;
       this.#barrier = barrier;
-      return { waitMs: isNew ? 0 : upkeepLimits.journalEveryMs, error: null };
+      return { waitMs: isNew ? 0 : upkeepLimits.journalEveryMs, error: null, isBehind, open };
     }
     const isFilling = bytes > spoolBytes / 4;
-    return { waitMs: isFilling ? 0 : performance.now() - began, error: null };
+    return { waitMs: isFilling ? 0 : performance.now() - began, error: null, isBehind, open };
   }
 
   /** Ends that a process could not record: jobs accepted before now may have ended without a change. */
@@ -211,10 +247,10 @@ export class Recorder implements Service {
 
   /** Returns whether more of the stream waits. */
   async #ship(stream: FoundStream): Promise<boolean> {
-    const { journal, spool, instance, host, titleOf, looker } = this.#options;
+    const { journal, spool, instance, host, looker } = this.#options;
     const { incarnation } = stream;
     const from = this.#positions?.get(incarnation) ?? start;
-    const title = titleOf(incarnation);
+    const title = this.#titleOf(incarnation);
     const part = await spool.read(stream, from, title !== null, upkeepLimits.journalBatch);
     this.#report(part, incarnation);
     if (await this.#setAsideLate(stream, from, part, title !== null)) return true;
@@ -354,7 +390,7 @@ export class Recorder implements Service {
       );
     const present = new Set(streams.map(({ incarnation }) => incarnation));
     const gone = [...positions.keys()].filter(
-      (incarnation) => !present.has(incarnation) && this.#options.titleOf(incarnation) === null,
+      (incarnation) => !present.has(incarnation) && this.#titleOf(incarnation) === null,
     );
     if (gone.length === 0) return;
     // Before the call, whose reply may be lost: a missing position would look like a database that went back.

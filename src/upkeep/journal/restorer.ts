@@ -1,6 +1,6 @@
 // Heals partitions that lost changes: puts back what the journal knows and the store does not.
-// The order: all instances ship what they have (barrier) · ended jobs that came back are removed, and older
-// versions replaced · lost jobs are put back · the note is cleared.
+// The order: all instances ship what they have (barrier; one without a sign is waited for) · ended jobs that
+// came back are removed, and older versions replaced · lost jobs are put back · the note is cleared.
 // Invariants: a note is cleared only after every row above its `from` was compared under it. Each page is
 // saved before the next one, and comparing a page again changes nothing: a worker that dies loses no row, and
 // two workers do no harm.
@@ -10,7 +10,7 @@ import { type Change, instantOf } from '../../core/journal/change.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/journal/job-row.ts';
 import { limits } from '../../core/limits.ts';
 import type { AllowedNote, Healing, LossNote, OpenRows } from '../../ports/healing.ts';
-import type { JournalDb, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
+import type { JournalDb, JournalInstance, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
@@ -38,7 +38,11 @@ export interface RestorerOptions {
   /** Writes changes to the spool. */
   readonly record: (changes: readonly Change[]) => Promise<void>;
   /** receives the healings */
-  readonly watch?: Pick<JournalWatch, 'lost' | 'compared' | 'healed'>;
+  readonly watch?: Pick<JournalWatch, 'lost' | 'compared' | 'healed' | 'waits' | 'goesOn' | 'interrupted'>;
+  /** how long a healing waits for instances without a sign, from its begin */
+  readonly peerWaitMs: number;
+  /** of the journal, ms */
+  readonly retentionMs: number;
   /** for tests: other values of upkeepLimits */
   readonly barrierMs?: number;
 }
@@ -64,6 +68,10 @@ export class Restorer implements Service {
   #passed: { readonly work: number; readonly losses: Losses } | null = null;
   /** the last loss that a row met and its barrier does not cover */
   #met = '';
+  /** by instance: performance.now() of the end of a wait that was in vain */
+  readonly #givenUpAt = new Map<number, number>();
+  /** performance.now() of the last hold */
+  #heldAt = Number.NEGATIVE_INFINITY;
   #isDraining = false;
 
   constructor(options: RestorerOptions) {
@@ -192,30 +200,71 @@ export class Restorer implements Service {
     await journal.endRestore(at, instance, 'done');
   }
 
-  /** Waits until the living instances have shipped what their spools held. */
+  /** Waits until the instances have shipped what their spools held. One without a sign may have ends that
+   *  only its spool has. Its wait counts from the begin of the work, by MySQL's clock: a worker that dies
+   *  does not extend it. */
   async #passBarrier(work: RestoreWork, first: Cursor['part'] = 'ends'): Promise<RestoreWork> {
-    const { journal, instance, log, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
+    const { journal, instance, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
+    const { watch, peerWaitMs, retentionMs } = this.#options;
     const cursor = cursorOf(work);
     const losses = this.#losses();
     const isCovered = ([place, id]: [string, Version]) => this.#passed?.losses.get(place) === id;
     if (cursor !== null && this.#passed?.work === work.no && [...losses].every(isCovered)) return work;
+    const leastMs = Math.min(peerWaitMs, upkeepLimits.restoreSeenMs);
     const { barrier, behind } = await shippedByAll(journal, {
       self: instance,
       seenMs: upkeepLimits.restoreSeenMs,
       maxMs: barrierMs,
-      meanwhile: () => this.#save(work),
+      silent: {
+        withinMs: retentionMs,
+        maxMs: Math.max(peerWaitMs - (work.ageMs ?? 0), leastMs),
+        isGivenUp: (each) => this.#isGivenUp(each),
+      },
+      meanwhile: async (silent) => {
+        await this.#hold();
+        if (silent.length > 0) await watch?.waits(silent);
+        await this.#save(work);
+      },
+    }).catch((error: unknown) => {
+      watch?.interrupted();
+      throw error;
     });
-    if (behind.length > 0) {
-      const hosts = behind.map(({ host }) => host).join(', ');
-      log.error(
-        'restorer: goes on without the latest changes of instances that do not ship theirs',
-        undefined,
-        { hosts },
-      );
-    }
+    await watch?.goesOn(behind);
+    this.#giveUp(behind);
     this.#passed = { work: work.no, losses };
     // What an earlier barrier allowed to compare is compared.
     return this.#saveAt(work, { part: first, page: null, ...cursor, barrier });
+  }
+
+  #isGivenUp({ instance, ageMs }: JournalInstance): boolean {
+    const at = this.#givenUpAt.get(instance);
+    return at !== undefined && performance.now() - ageMs < at;
+  }
+
+  /** The next healing does not wait for them again, unless they have given a sign. */
+  #giveUp(behind: readonly JournalInstance[]): void {
+    if (behind.length === 0) return;
+    for (const { instance } of behind) this.#givenUpAt.set(instance, performance.now());
+    const hosts = behind.map(({ host }) => host).join(', ');
+    this.#options.log.error(
+      'restorer: goes on without the latest changes of instances that do not ship theirs',
+      undefined,
+      { hosts },
+    );
+  }
+
+  /** Jobs that came back stay where they are until their ends are compared, also on shards whose healing
+   *  follows this one. */
+  async #hold(): Promise<void> {
+    if (performance.now() - this.#heldAt < upkeepLimits.restoreHoldMs / 6) return;
+    const { healing, looker } = this.#options;
+    this.#heldAt = performance.now();
+    for (const note of looker.notes)
+      if (note.phase === 'ends')
+        await healing.hold(note, upkeepLimits.restoreHoldMs).catch((error: unknown) => {
+          // A server that does not answer gives no job.
+          if (!(error instanceof StoreError)) throw error;
+        });
   }
 
   /** The known losses of all shards: a row visits each place where its job may be. */
@@ -285,6 +334,7 @@ export class Restorer implements Service {
         // It is awaited in the next round, unless this one fails.
         ahead.catch(() => undefined);
       }
+      await this.#hold();
       const wanted = rows.filter(isEnds ? isPut : isRestorable);
       const counts = await this.#put(wanted, allowedHere, isEnds ? 'compare' : 'put');
       this.#options.watch?.compared(counts);

@@ -33,7 +33,7 @@ export async function shipSpool(options: ShipOptions): Promise<Shipment> {
   const ranges = new Ranges();
   for (const stream of streams) for await (const changes of changesOf(spool, stream)) ranges.take(changes);
   let shipped = 0;
-  for (const instance of new Set(streams.map((stream) => stream.instance)))
+  for (const instance of new Set(streams.map((stream) => stream.instance))) {
     await new Recorder({
       journal: {
         ship: async (batch) => {
@@ -56,6 +56,9 @@ export async function shipSpool(options: ShipOptions): Promise<Shipment> {
       // What follows covers them all.
       looker: { report: async () => new Map(), lateOf: () => [], shipped: () => {} },
     }).shipAll();
+    // Healings that wait for it go on with its changes.
+    await journal.giveUp(0, instance);
+  }
   await ranges.announce(journal);
   return { streams: streams.length, segments: segmentsOf(streams).length, changes: shipped };
 }

@@ -27,6 +27,7 @@ interface Instance {
   readonly self: boolean;
   readonly host: string;
   readonly seenMs: number;
+  readonly state: 'lives' | 'silent' | 'ended';
   readonly spoolBytes: number;
 }
 
@@ -92,8 +93,10 @@ export function Journal({ journal }: { journal: JournalJson }) {
   );
 }
 
-const instanceText = ({ seenMs, spoolBytes }: Instance): string =>
-  t('journal_instance', { time: duration(seenMs), bytes: bytes(spoolBytes) });
+const instanceText = ({ seenMs, spoolBytes, state }: Instance): string => {
+  const sign = t('journal_instance', { time: duration(seenMs), bytes: bytes(spoolBytes) });
+  return state === 'lives' ? sign : `${sign} · ${t(`journal_${state}`)}`;
+};
 
 const colours: Readonly<Record<Restore['state'], Colour>> = { open: 'running', done: 'done', failed: 'dead' };
 

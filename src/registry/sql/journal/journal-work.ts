@@ -2,7 +2,13 @@
 // barrier and `since`. Invariant: all times are of MySQL's clock, so instances with wrong clocks agree.
 
 import type { Version } from '../../../core/job.ts';
-import type { JournalInstance, RestoreState, RestoreWork, ShippedRange } from '../../../ports/journal.ts';
+import {
+  allBarriers,
+  type JournalInstance,
+  type RestoreState,
+  type RestoreWork,
+  type ShippedRange,
+} from '../../../ports/journal.ts';
 import { sqlLimits } from '../limits.ts';
 import type { SqlValue } from './job-upsert.ts';
 import type { JournalSql, Query } from './journal-sql.ts';
@@ -21,8 +27,12 @@ interface RestoreRow {
   readonly state: RestoreState['state'];
   readonly begun_at: number;
   readonly ended_at: number | null;
+  readonly age: number;
 }
-const restoreColumns = 'no, kind, about, note, cursor_at, counts, state, begun_at, ended_at';
+const restoreColumns = `no, kind, about, note, cursor_at, counts, state, begun_at, ended_at,
+  ${now} - begun_at AS age`;
+const instanceColumns = `instance, host, ${now} - seen_at AS ageMs, barrier, highest, spool_bytes AS spoolBytes`;
+type InstanceRow = Omit<JournalInstance, 'host'> & { readonly host: Buffer };
 
 export class JournalWork {
   readonly #sql: JournalSql;
@@ -36,7 +46,8 @@ export class JournalWork {
       `INSERT INTO dq_restore (kind, about, note, claimed_until, counts, state, begun_at)
        VALUES (?, ?, ?, 0, ?, 'open', ${now}) ON DUPLICATE KEY UPDATE
        cursor_at = IF(kind = 'heal' AND state <> 'open', NULL, cursor_at),
-       claimed_until = IF(kind = 'heal' AND state <> 'open', 0, claimed_until), state = IF(kind = 'heal', 'open', state)`,
+       claimed_until = IF(kind = 'heal' AND state <> 'open', 0, claimed_until),
+       begun_at = IF(kind = 'heal' AND state <> 'open', VALUES(begun_at), begun_at), state = IF(kind = 'heal', 'open', state)`,
       [kind, Buffer.from(about), note, noCounts],
     );
   }
@@ -111,7 +122,7 @@ export class JournalWork {
       await query(
         `INSERT INTO dq_journal_instance (instance, host, seen_at, barrier, highest, spool_bytes)
          VALUES (?, ?, ${now}, ?, ?, ?) ON DUPLICATE KEY UPDATE host = VALUES(host), seen_at = VALUES(seen_at),
-         barrier = GREATEST(barrier, VALUES(barrier)), highest = GREATEST(highest, VALUES(highest)),
+         barrier = IF(barrier = ${allBarriers}, VALUES(barrier), GREATEST(barrier, VALUES(barrier))), highest = GREATEST(highest, VALUES(highest)),
          spool_bytes = VALUES(spool_bytes)`,
         [instance, Buffer.from(host), barrier, highest, spoolBytes],
       );
@@ -129,15 +140,29 @@ export class JournalWork {
   }
 
   async instances(): Promise<readonly JournalInstance[]> {
-    const sql = `SELECT instance, host, ${now} - seen_at AS ageMs, barrier, highest, spool_bytes AS spoolBytes
-      FROM dq_journal_instance ORDER BY instance`;
-    type Row = Omit<JournalInstance, 'host'> & { readonly host: Buffer };
-    const rows = await this.#sql.run((query) => query<Row>(sql));
-    return rows.map((row) => ({ ...row, host: row.host.toString() }));
+    const sql = `SELECT ${instanceColumns} FROM dq_journal_instance ORDER BY instance`;
+    return (await this.#sql.run((query) => query<InstanceRow>(sql))).map(instanceOf);
   }
 
-  async forgetInstance(instance: number): Promise<void> {
-    await this.#change('DELETE FROM dq_journal_instance WHERE instance = ?', [instance]);
+  async begins(instance: number): Promise<void> {
+    await this.#change(
+      `UPDATE dq_journal_instance SET barrier = 0 WHERE instance = ? AND barrier = ${allBarriers}`,
+      [instance],
+    );
+  }
+
+  giveUp(silentMs: number, only?: number): Promise<readonly JournalInstance[]> {
+    const which = `barrier < ${allBarriers} AND ${now} - seen_at >= ?${only === undefined ? '' : ' AND instance = ?'}`;
+    const values = only === undefined ? [silentMs] : [silentMs, only];
+    return this.#sql.transaction(async (query) => {
+      const rows = await query<InstanceRow>(
+        `SELECT ${instanceColumns} FROM dq_journal_instance WHERE ${which} ORDER BY instance FOR UPDATE`,
+        values,
+      );
+      for (const { instance } of rows)
+        await query(`UPDATE dq_journal_instance SET barrier = ${allBarriers} WHERE instance = ?`, [instance]);
+      return rows.map(instanceOf);
+    });
   }
 
   async since(): Promise<number> {
@@ -173,10 +198,12 @@ export async function beginShipped(query: Query, ranges: readonly ShippedRange[]
     );
 }
 
+const instanceOf = (row: InstanceRow): JournalInstance => ({ ...row, host: row.host.toString() });
+
 function restoreOf(row: RestoreRow): RestoreState {
-  const { no, kind, note, state } = row;
+  const { no, kind, note, state, age: ageMs } = row;
   return {
-    ...{ no, kind, note, state, about: row.about.toString(), cursor: row.cursor_at },
+    ...{ no, kind, note, state, about: row.about.toString(), cursor: row.cursor_at, ageMs },
     counts: JSON.parse(row.counts) as RestoreWork['counts'],
     ...{ begunAt: row.begun_at, endedAt: row.ended_at },
   };

@@ -73,6 +73,9 @@ export function healingCalls(shards: Shards): Healing {
     async advance({ partition, id }, to) {
       return (await shards.run('advance', partition, [id, to])) === 1;
     },
+    async hold({ partition, id }, ms) {
+      return (await shards.run('advance', partition, [id, 'ends', ms])) === 1;
+    },
     async lacks(jobs) {
       const answers = await callItems<Versioned, { readonly kind: 'has' | 'lacks' }>(shards, jobs, {
         script: 'lacks',

@@ -1,10 +1,20 @@
 #!lua flags=allow-oom
--- advance: moves the note to its next phase, or clears it: its id alone is kept.
+-- advance: moves the note to its next phase, or clears it: its id alone is kept. With `ends` the note stays,
+-- and nothing is reserved for a while longer.
 -- @keys P
--- @args id of the note; `jobs` or `healed`
--- @returns 1, or 0: another note is in force
--- @writes the note
+-- @args id of the note; `ends`, `jobs` or `healed`; of `ends`: ms from now
+-- @returns 1, or 0: another note is in force, or of `ends` another phase
+-- @writes the note, or the end of the hold (us)
+-- @include clock
+-- Why: a healing that waits for ends that only another instance has must hold the jobs as long as it waits;
+--   one that has died, or that has no MySQL, must not.
 if not note or note.id ~= tonumber(ARGV[4]) then return 0 end
-local id = string.format('%.0f', note.id)
-call('HSET', P .. ':n', 'heal', ARGV[5] == 'healed' and id or string.format('%.0f', note.from) .. ' ' .. id .. ' jobs')
+local to, id = ARGV[5], string.format('%.0f', note.id)
+if to == 'ends' then
+  if note.phase ~= 'ends' then return 0 end
+  call('HSET', P .. ':n', 'hold', string.format('%.0f', us + tonumber(ARGV[6]) * 1000))
+  return 1
+end
+call('HDEL', P .. ':n', 'hold')
+call('HSET', P .. ':n', 'heal', to == 'healed' and id or string.format('%.0f', note.from) .. ' ' .. id .. ' jobs')
 return 1

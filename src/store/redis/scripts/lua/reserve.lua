@@ -24,8 +24,12 @@
 local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local mode = ARGV[10]
--- Cancelled jobs that came back must not run; 60 s is the longest wait of the healing for other instances.
-if note and note.phase == 'ends' and us - note.id < 60000000 then return { 0, {}, {}, {} } end
+-- Cancelled jobs that came back must not run: for 60 s until a healing begins, and as long as it then holds
+-- them (advance.lua). A hold is at most 60 s long: of a longer one the clock was set back.
+if note and note.phase == 'ends' then
+  local left = tonumber(call('HGET', P .. ':n', 'hold') or '0') - us
+  if us - note.id < 60000000 or (left > 0 and left < 60000000) then return { 0, {}, {}, {} } end
+end
 local from_ring = mode == 'ring'
 
 -- by number: topics of which pullOwner has as many leases as are left. Of many leases a sample of 200 counts:
