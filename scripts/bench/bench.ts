@@ -83,11 +83,13 @@ export class Bench {
     return table;
   }
 
-  /** Adds `key` ÷ the same of the other build. */
-  compare(round: Round, table: Table, key: string): void {
+  /** Adds `key` ÷ the same of the other build. `rowOf`: the row of a build; default: its name. */
+  compare(round: Round, table: Table, key: string, rowOf = (build: string) => build): void {
     for (const { name, before } of this.builds)
-      if (before !== undefined)
-        round.add(table, name, { ofBefore: round.value(table, name, key) / round.value(table, before, key) });
+      if (before !== undefined) {
+        const ofBefore = round.value(table, rowOf(name), key) / round.value(table, rowOf(before), key);
+        round.add(table, rowOf(name), { ofBefore });
+      }
   }
 
   /** Runs `work` until `count` rounds were quiet enough or no repetition is left. */

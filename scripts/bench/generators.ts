@@ -12,6 +12,9 @@ export const bodyBytes = 110;
 const digits = 12;
 const zeros = '0'.repeat(digits);
 
+/** The query of README's push, with the number of the job as its id. */
+export const readmeQuery = `?id=${zeros}&delay=30m`;
+
 /** A job of 110 bytes; no two of one run are equal. */
 export const bodyOf = (n: number): string => template.replace(zeros, String(n).padStart(digits, '0'));
 const template = `{"order":"${zeros}","note":"${'x'.repeat(bodyBytes - digits - 22)}"}`;
@@ -25,10 +28,11 @@ export interface LoadResult {
 }
 
 export interface PushLoad {
+  /** may end with `readmeQuery` */
   readonly url: string;
   readonly seconds: number;
   readonly connections: number;
-  /** body of a request from the JSON of a job; default: the job itself. wrk numbers the first job of each. */
+  /** body of a request from the JSON of a job; default: the job itself */
   readonly wrap?: (job: string) => string;
 }
 
@@ -39,7 +43,7 @@ export const hasWrk = (process.env['PATH'] ?? '')
 
 export const generatorText = hasWrk
   ? 'wrk, one thread, each job numbered'
-  : 'autocannon, because wrk is not on the PATH: it costs as much CPU as a bare server, and sends equal jobs';
+  : 'autocannon, because wrk is not on the PATH: it costs as much CPU as a bare server, and sends equal jobs without an id';
 
 /** Rejects unless every request is answered with 2xx. */
 export async function pushLoad(load: PushLoad): Promise<LoadResult> {
@@ -62,16 +66,15 @@ async function wrkLoad({ url, seconds, connections, wrap = (job) => job }: PushL
       'wrk.method = "POST"',
       'wrk.headers["content-type"] = "application/json"',
       `local n = ${first}`,
-      'local head, tail',
-      // The request is built once: only its number changes.
+      'local pieces = {}',
+      // The request is built once: only its number changes, in the query and in the body.
       'init = function()',
       `  local text = wrk.format(nil, nil, nil, [==[${wrap(template)}]==])`,
-      `  local at = string.find(text, "${zeros}", 1, true)`,
-      `  head, tail = string.sub(text, 1, at - 1), string.sub(text, at + ${digits})`,
+      `  for piece in string.gmatch(text .. "${zeros}", "(.-)${zeros}") do pieces[#pieces + 1] = piece end`,
       'end',
       'request = function()',
       '  n = n + 1',
-      `  return head .. string.format("%0${digits}.0f", n) .. tail`,
+      `  return table.concat(pieces, string.format("%0${digits}.0f", n))`,
       'end',
       // One line of figures: the printed ones are rounded.
       'done = function(summary, latency)',
@@ -81,7 +84,9 @@ async function wrkLoad({ url, seconds, connections, wrap = (job) => job }: PushL
       'end',
     ];
     writeFileSync(script, lines.join('\n'));
-    const args = ['-t1', '-c', String(connections), '-d', String(seconds), '-s', script, url];
+    // wrk counts a reply after its timeout as an error. The default of 2 s fails runs beside a busy disk.
+    const args = ['-t1', '-c', String(connections), '-d', String(seconds), '--timeout', '30s'];
+    args.push('-s', script, url);
     const { stdout } = await promisify(execFile)('wrk', args);
     const [requests = 0, us = 1, p50 = 0, p99 = 0, failed = 0] =
       /^figures (.*)$/m.exec(stdout)?.[1]?.split(' ').map(Number) ?? [];
@@ -100,7 +105,9 @@ async function autocannonLoad({
   const cannon = join(import.meta.dirname, '../../node_modules/autocannon/autocannon.js');
   const args = [
     ...[cannon, '-c', String(connections), '-d', String(seconds), '-m', 'POST'],
-    ...['-H', 'content-type=application/json', '-b', wrap(bodyOf(++loads)), '-j', '-n', url],
+    ...['-H', 'content-type=application/json', '-b', wrap(bodyOf(++loads)), '-j', '-n'],
+    // One id for all pushes would make them replace one job.
+    url.replace(`id=${zeros}&`, ''),
   ];
   const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 16 * 1024 * 1024 });
   const { requests, latency, non2xx, errors } = JSON.parse(stdout) as {

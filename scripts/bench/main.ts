@@ -35,7 +35,7 @@ interface Case {
 
 const cases: Readonly<Record<string, Case>> = {
   intake: {
-    text: 'pushes one by one, yardsticks and peers, 64 and 256 connections',
+    text: 'pushes one by one, with and without a query, yardsticks and peers, 64 and 256 connections',
     run: intake,
     pageRuns: 5,
   },

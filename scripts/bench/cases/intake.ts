@@ -1,6 +1,7 @@
 // Measures pushes at full speed, one per request: dq beside bare servers that promise less or as much, and
-// beside other queues. Each contestant is started for each round, so that none works while another one is
-// measured.
+// beside other queues. dq is measured with the push of README, which has an id and a delay in its query, and
+// with a push without a query. Each contestant is started for each round, so that none works while another
+// one is measured.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,7 @@ import { startRedis } from '../../services/redis.ts';
 import { type Bench, type Build, beforeColumn, type Round } from '../bench.ts';
 import { redisConfig, startDaemon } from '../dq.ts';
 import { cpuValues, type Table } from '../figures.ts';
-import { pushLoad } from '../generators.ts';
+import { pushLoad, readmeQuery } from '../generators.ts';
 import { type Peers, startBullmq, startOuqiang } from '../peers.ts';
 import type { Measured } from '../processes.ts';
 import { startBareServer } from '../servers.ts';
@@ -32,14 +33,17 @@ interface Contestant {
 const bare = 'bare node:http';
 const bareFile = 'bare node:http, file';
 const bareRedis = 'bare node:http, Redis';
+/** Of a row whose pushes have no query. */
+export const withoutQuery = (build: string): string => `${build}, without query`;
 const inRedis = 'Redis has the job; Redis syncs its file each second';
 
 export async function intake(bench: Bench, peers: Peers): Promise<void> {
-  const contestants = [...yardsticks, ...bench.builds.map(ofBuild), ...ofPeers(peers)];
+  const contestants = [...yardsticks, ...bench.builds.flatMap(ofBuild), ...ofPeers(peers)];
   const tables = connectionCounts.map((connections) =>
     bench.table(`intake-${connections}`, `Intake, one push per request, ${connections} connections`, [
       { key: 'rate', title: 'pushes/s' },
       beforeColumn,
+      { key: 'ofPlain', title: '÷ without query' },
       { key: 'ofBare', title: '÷ bare' },
       { key: 'ofDurable', title: '÷ bare with the same storage' },
       { key: 'ofOuqiang', title: '÷ ouqiang' },
@@ -69,12 +73,15 @@ export async function intake(bench: Bench, peers: Peers): Promise<void> {
     }
     for (const table of tables) {
       bench.compare(round, table, 'rate');
+      bench.compare(round, table, 'rate', withoutQuery);
       round.addRatios(table, 'rate', bare, 'ofBare');
       round.addRatios(table, 'rate', 'ouqiang/delay-queue', 'ofOuqiang');
       for (const { name, store } of bench.builds) {
-        const yardstick = store === 'embedded' ? bareFile : bareRedis;
-        const ratio = round.value(table, name, 'rate') / round.value(table, yardstick, 'rate');
-        round.add(table, name, { ofDurable: ratio });
+        const ofPlain = round.value(table, name, 'rate') / round.value(table, withoutQuery(name), 'rate');
+        round.add(table, name, { ofPlain });
+        const yardstick = round.value(table, store === 'embedded' ? bareFile : bareRedis, 'rate');
+        for (const row of [name, withoutQuery(name)])
+          round.add(table, row, { ofDurable: round.value(table, row, 'rate') / yardstick });
       }
     }
   });
@@ -137,8 +144,13 @@ const stoppedWith = (target: Target, end: () => Promise<void>): Target => ({
   },
 });
 
-const ofBuild = (build: Build): Contestant => ({
-  name: build.name,
+const ofBuild = (build: Build): readonly Contestant[] => [
+  withQuery(build, build.name, readmeQuery),
+  withQuery(build, withoutQuery(build.name), ''),
+];
+
+const withQuery = (build: Build, name: string, query: string): Contestant => ({
+  name,
   promise:
     build.store === 'embedded'
       ? 'the job is on disk (fdatasync); retries, signature, attempt log'
@@ -146,7 +158,8 @@ const ofBuild = (build: Build): Contestant => ({
   async start() {
     const dq = await startDaemon(build);
     await dq.api('POST', '/v1/topics', { topic: 'bench', callbackUrl: 'http://127.0.0.1:9/', delay: '1h' });
-    return { url: `${dq.url}/v1/topics/bench/jobs`, measured: await dq.measured(), stop: () => dq.stop() };
+    const url = `${dq.url}/v1/topics/bench/jobs${query}`;
+    return { url, measured: await dq.measured(), stop: () => dq.stop() };
   },
 });
 
