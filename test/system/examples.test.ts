@@ -1,17 +1,14 @@
 // Tests scripts/examples: each receiver accepts a signed job and rejects others. Missing languages are
 // skipped.
-import { execFile, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { freePorts } from '../../scripts/services/free-port.ts';
-import { environment, launcher, startDaemon } from '../support/daemon.ts';
-import { addTopic } from '../support/producing.ts';
+import { environment } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
 
 const examples = join(import.meta.dirname, '../../scripts/examples');
@@ -85,28 +82,6 @@ describe('examples', { timeout: 330_000 }, () => {
     expect(await post(url, now, other)).toBe(401);
     expect(await post(url, now, secret, 'another body')).toBe(401);
     expect(await post(url, now - 400_000, secret)).toBe(401);
-  });
-
-  it('daily.sh: pushes a job per day, and a second run adds none', async () => {
-    const daemon = await startDaemon();
-    await addTopic(daemon, 'report', 'http://127.0.0.1:9/');
-    const bin = mkdtempSync(join(tmpdir(), 'dq-test-'));
-    onTestFinished(() => rmSync(bin, { recursive: true }));
-    writeFileSync(join(bin, 'dq'), `#!/bin/sh\nexec '${process.execPath}' '${launcher}' "$@"\n`);
-    chmodSync(join(bin, 'dq'), 0o755);
-    const env = environment({ DQ_DATA_DIR: daemon.dataDir, PATH: `${bin}:${process.env['PATH']}` });
-    const daily = () =>
-      promisify(execFile)(join(examples, 'daily.sh'), ['report', '12:30', '{"report":1}', '2'], { env });
-    await daily();
-    const stored = async () => (await daemon.api('GET', '/v1/jobs?topic=report&limit=100')).body.items;
-    const first = await stored();
-    // Today's only before half past twelve.
-    expect([2, 3]).toContain(first.length);
-    for (const { id, dueAt } of first) expect(new Date(id).toISOString()).toBe(dueAt);
-    await daily();
-    expect((await stored()).map(({ version }: { version: string }) => version)).toEqual(
-      first.map(({ version }: { version: string }) => version),
-    );
   });
 
   it('each has at most 60 lines', () => {

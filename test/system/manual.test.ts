@@ -36,20 +36,24 @@ function wordsOf(line: string): string[] {
 }
 
 describe('README', { timeout: 180_000 }, () => {
-  it('its three lines bring a callback with a verified signature', async () => {
+  it('the lines of its trial bring a callback with a verified signature', async () => {
     const readme = readFileSync(join(root, 'README.md'), 'utf8');
     const lines =
       blocks(readme, 'sh')
-        .find((block) => block.includes('npx dq sink'))
+        .find((block) => block.includes('dq sink'))
         ?.trim()
         .split('\n') ?? [];
-    expect(lines).toHaveLength(3);
-    const [sinkLine, ...rest] = lines.map(wordsOf) as [string[], string[], string[]];
+    const [pathLine, sinkWords, ...rest] = lines;
+    expect(pathLine).toBe('export PATH="$PWD/bin:$PATH"');
+    const sinkLine = wordsOf(sinkWords ?? '');
     expect(sinkLine.pop()).toBe('&');
+    expect(rest).toHaveLength(2);
     const daemon = await startDaemon();
-    const sink = await startDqSink(sinkLine.slice(3));
+    const sink = await startDqSink(sinkLine.slice(2));
     for (const line of rest) {
-      const args = line.slice(2).map((word) => word.replace('http://127.0.0.1:9000', sink.url));
+      const args = wordsOf(line)
+        .slice(1)
+        .map((word) => word.replace('http://127.0.0.1:9000', sink.url));
       const ended = await runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
       expect(ended.code, ended.stderr).toBe(0);
     }

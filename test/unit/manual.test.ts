@@ -27,6 +27,27 @@ it('README: at most 180 lines', () => {
   expect(pages.get(join(root, 'README.md'))?.split('\n').length).toBeLessThanOrEqual(180);
 });
 
+it('README: its figures are those of the performance page', () => {
+  const page = pages.get(join(manual, 'performance.md')) ?? '';
+  const summary = filledBlock(page, 'summary').matchAll(/^\| [^|]*\d* \| ([\d,.]+)/gm);
+  const [pushes = '', deliveries = '', lateness = ''] = [...summary].map(([, figure]) => figure);
+  const readme = filledBlock(pages.get(join(root, 'README.md')) ?? '', 'readme');
+  const about = (figure: string) =>
+    Number(Number(figure.replaceAll(',', '')).toPrecision(2)).toLocaleString('en');
+  expect(readme).toContain(`about ${about(pushes)} pushes`);
+  expect(readme).toContain(`delivers about ${about(deliveries)} jobs`);
+  expect(readme).toContain(`p99 lateness is ${lateness} ms`);
+  const rowOf = (table: string) => /^\| dq, embedded.*$/m.exec(filledBlock(page, table))?.[0];
+  expect(rowOf('intake-256')).toContain(`| ${pushes} (`);
+  expect(rowOf('delivery')).toContain(`| ${deliveries} (`);
+  expect(rowOf('lateness-50')).toContain(`| ${lateness} (`);
+});
+
+/** What the benchmark wrote. */
+function filledBlock(page: string, name: string): string {
+  return new RegExp(`<!-- bench: ${name} -->\n([\\s\\S]*?)<!-- end -->`).exec(page)?.[1] ?? '';
+}
+
 it('pages: every link leads to a file, and every anchor to a heading', () => {
   const broken: string[] = [];
   for (const [path, text] of pages)
