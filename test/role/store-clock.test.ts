@@ -256,6 +256,79 @@ describe('embedded store after a clock jump', () => {
     await store.close();
   });
 
+  /** After how many seconds recover finds the expired lease; the jobs of processes count as returned. */
+  async function secondsUntilExpiry(
+    clock: ReturnType<typeof clocked>,
+    { jobs }: Opened['client']['store'],
+    most: number,
+  ): Promise<number | null> {
+    for (let second = 0; second <= most; second += 1, clock.pass(1_000)) {
+      const { returned, pulled = [] } = await jobs.recover(0, 10);
+      if (returned + pulled.length > 0) return second;
+    }
+    return null;
+  }
+
+  it('a lease that was taken after the clock was set back is not shortened when it is set forward', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    const { jobs } = store.client.store;
+    await secondsUntilExpiry(clock, store.client.store, 10);
+    clock.jump(-60_000);
+    await jobs.push([jobOf('a')]);
+    await jobs.reserve(0, request(1, null, undefined, 20_000));
+    clock.jump(60_000);
+    expect(await secondsUntilExpiry(clock, store.client.store, 60)).toBe(20);
+    await store.close();
+  });
+
+  it.each([
+    ['of a process', undefined],
+    ['of a pulled job', pullOwner],
+  ])('a lease %s ends at its own time after the clock was set right', async (_, holder) => {
+    const clock = clocked();
+    const store = await clock.opened();
+    const { jobs } = store.client.store;
+    await secondsUntilExpiry(clock, store.client.store, 10);
+    clock.jump(26 * 3_600_000);
+    await jobs.push([jobOf('a')]);
+    await jobs.reserve(0, request(1, null, holder, 20_000));
+    clock.jump(-26 * 3_600_000);
+    expect(await secondsUntilExpiry(clock, store.client.store, 60)).toBe(20);
+    await store.close();
+  });
+
+  it('a jump whose transaction is rolled back is found by the next one', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    const { jobs } = store.client.store;
+    await secondsUntilExpiry(clock, store.client.store, 10);
+    await jobs.push([jobOf('a')]);
+    await jobs.reserve(0, request(1, null, undefined, 20_000));
+    clock.jump(3_600_000);
+    store.owner.inspect((db) =>
+      db.exec("CREATE TEMP TRIGGER broken BEFORE INSERT ON job BEGIN SELECT RAISE(ROLLBACK, 'broken'); END"),
+    );
+    await jobs.push([jobOf('b')]);
+    store.owner.inspect((db) => db.exec('DROP TRIGGER broken'));
+    expect(await secondsUntilExpiry(clock, store.client.store, 60)).toBe(20);
+    await store.close();
+  });
+
+  it('a restart with the right clock ends a lease further ahead than any may be', async () => {
+    const clock = clocked();
+    const first = await clock.opened();
+    clock.jump(26 * 3_600_000);
+    await first.client.store.jobs.push([jobOf('a')]);
+    await first.client.store.jobs.reserve(0, request(1, null, pullOwner, 20_000));
+    await first.close();
+    clock.jump(-26 * 3_600_000);
+    const second = await clock.opened();
+    // From the first recover.
+    expect(await secondsUntilExpiry(clock, second.client.store, 60)).toBe(20);
+    await second.close();
+  });
+
   it('removes nothing for an earlier version, which sends its own moment', async () => {
     const clock = clocked();
     const store = await clock.opened();

@@ -115,6 +115,22 @@ describe.each(stores)('recover, $name', ({ open, isMissing }) => {
   });
 });
 
+it.skipIf(await lacks('redis'))(
+  'recover, Redis: a pulled lease further ahead than any may be ends at its length from now',
+  async () => {
+    const { jobs, step } = await steppedRedis();
+    await step(26 * 3_600_000);
+    await jobs.push(['a', 'b'].map((id) => jobOf(id)));
+    await jobs.reserve(0, request(1, null, pullOwner, 20_000));
+    await step(-26 * 3_600_000);
+    await jobs.reserve(0, request(1, null, pullOwner, limits.pullLeaseMsMax));
+    const seconds: (string | undefined)[] = [];
+    for (let n = 0; n <= 21; n += 1, await step(1_000))
+      seconds.push((await jobs.recover(0, 10)).pulled?.[0]?.lease.id);
+    expect(seconds).toEqual([...new Array(20).fill(undefined), 'a', 'a']);
+  },
+);
+
 describe('a store that is unavailable for longer than leases last', () => {
   it.each(['stopped', 'dead'] as const)(
     '%s: every outcome is settled later, no job is called again or gets a strike',

@@ -151,7 +151,8 @@ const parts: Readonly<Record<string, string>> = {
 const constants =
   () => `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
   poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
-  pullLeasesMax = ${limits.pullLeasesMax} }\n`;
+  pullLeasesMax = ${limits.pullLeasesMax}, pullLeaseMsMin = ${limits.pullLeaseMsMin},
+  pullLeaseMsMax = ${limits.pullLeaseMsMax} }\n`;
 
 /** `replaced`: other text for parts, for tests. Throws for an unknown part in an @include. */
 export function composeScripts(

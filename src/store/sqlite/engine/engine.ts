@@ -237,6 +237,7 @@ export class Engine {
     db.exec('BEGIN IMMEDIATE');
     this.#savepoint = counters.savepoint();
     this.readClock();
+    this.recovery.watchClock();
   }
 
   /** Commits everything since begin(). Throws what COMMIT throws, and NoDiskSpace; then the caller ends the
@@ -247,6 +248,7 @@ export class Engine {
     this.#walSpace.allocate();
     db.exec('COMMIT');
     this.#savepoint = null;
+    this.recovery.keepClock();
     const hints = counters.commit();
     if (this.#tx.isDiskFull) this.#checkpoint();
     return hints;

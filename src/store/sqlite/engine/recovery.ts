@@ -1,6 +1,8 @@
 // Ends leases without an outcome: expired ones, leases of a dead owner, leases that their owner does not
 // hold. Lists expired leases of pulled jobs, and changes none of them. Bounded by the caller's max; the slots
 // of all notifiers bound the reserved jobs that are scanned.
+// Invariant: a jump of the clock, ahead or back, neither shortens nor prolongs a lease: owners use the
+// monotonic clock.
 
 import { optionsIn } from '../../../core/extension.ts';
 import type { JobKey, Owner, Token } from '../../../core/job.ts';
@@ -16,16 +18,26 @@ import { stepMax, type TransactionContext } from './transaction-context.ts';
 
 const poison = reasonCodes.indexOf('poison');
 
+interface Moment {
+  /** epoch ms */
+  readonly storage: number;
+  /** ms */
+  readonly monotonic: number;
+}
+
 export class Recovery {
   readonly #tx: TransactionContext;
   readonly #expired: Statement;
   readonly #expiredPulls: Statement;
   readonly #ofInstance: Statement;
   readonly #monotonic: () => number;
-  /** storage time and monotonic time of the last call of expired() */
+  /** storage time of the last call of expired() */
   #calledAt = Number.NEGATIVE_INFINITY;
-  #calledMonotonic = Number.NEGATIVE_INFINITY;
+  /** Both clocks at the begin of the last committed transaction, and of the running one. NaN: not known. */
+  #committed: Moment = { storage: Number.NaN, monotonic: Number.NaN };
+  #begun: Moment = this.#committed;
   readonly #shift: Statement;
+  readonly #shorten: Statement;
   readonly #holdMs: number;
   #holdUntil = Number.NEGATIVE_INFINITY;
 
@@ -35,8 +47,12 @@ export class Recovery {
     this.#monotonic = monotonic;
     const [ofProcess, pulled] = ['owner_instance > 0', 'owner_instance = 0'] as const;
     this.#holdMs = holdMs;
-    this.#shift = tx.db.prepare(
-      'UPDATE job SET lease_until = lease_until + ? WHERE state = 2 AND token <= ?',
+    this.#shift = tx.db.prepare('UPDATE job SET lease_until = lease_until + ? WHERE state = 2');
+    // A literal for each part, so that the index of its leases is used.
+    const { pullLeaseMsMin: least, pullLeaseMsMax: most } = limits;
+    this.#shorten = tx.db.prepare(
+      `UPDATE job SET lease_until = ?1 + max(${least}, min(${most}, lease_until - token / 1000))
+       WHERE state = 2 AND ${pulled} AND lease_until > ?1 + ${most}`,
     );
     const expired = (whose: string) =>
       tx.db.prepare(
@@ -60,6 +76,7 @@ export class Recovery {
   expired(max: number): Recovered {
     const { now, isDiskFull } = this.#tx;
     this.#noteCall();
+    this.#shorten.run(now);
     const bound = this.#bound(max);
     const isHeld = now < this.#holdUntil;
     const ended = (expired: Statement) => (isHeld ? [] : (expired.all(now, bound + 1) as unknown[][]));
@@ -108,24 +125,26 @@ export class Recovery {
    *  start always begins a hold. */
   #noteCall(): void {
     const { now } = this.#tx;
-    const at = this.#monotonic();
-    const gapMs = now - this.#calledAt;
-    if (gapMs > storeLimits.recoverAwayMs) {
-      this.#holdUntil = now + this.#holdMs;
-      this.#clockJumped(gapMs - (at - this.#calledMonotonic));
-    }
+    if (now - this.#calledAt > storeLimits.recoverAwayMs) this.#holdUntil = now + this.#holdMs;
     // A clock that was set back does not prolong the hold.
     this.#holdUntil = Math.min(this.#holdUntil, now + this.#holdMs);
     this.#calledAt = now;
-    this.#calledMonotonic = at;
   }
 
-  /** After a jump of the clock or a suspend, leases from before end later by its length: their owners live
-   *  and use the monotonic clock. NaN at the first call: the time before is unknown. */
-  #clockJumped(jumpMs: number): void {
-    if (this.#holdMs === 0 || !(jumpMs > storeLimits.recoverAwayMs) || this.nothingIsReserved()) return;
-    // Tokens are the clock in µs: leases with later tokens began after the jump and end at the right time.
-    this.#shift.run(Math.ceil(jumpMs), (this.#tx.now - jumpMs) * 1_000);
+  /** At the begin of each transaction: after a jump of the clock or a suspend, the ends of all leases move
+   *  with it. Every lease in the file is from before a jump that is found here. Their numbers cannot tell
+   *  which ones are: after the clock was set back, tokens run ahead of it. */
+  watchClock(): void {
+    this.#begun = { storage: this.#tx.now, monotonic: this.#monotonic() };
+    const jumpMs =
+      this.#begun.storage - this.#committed.storage - (this.#begun.monotonic - this.#committed.monotonic);
+    if (this.#holdMs === 0 || !(Math.abs(jumpMs) > storeLimits.recoverAwayMs)) return;
+    if (!this.nothingIsReserved()) this.#shift.run(Math.ceil(jumpMs));
+  }
+
+  /** The shift of the transaction is on disk. After a rollback the next begin finds the jump again. */
+  keepClock(): void {
+    this.#committed = this.#begun;
   }
 
   #leasesOf(instance: number, matches: (incarnation: number) => boolean): JobRow[] {

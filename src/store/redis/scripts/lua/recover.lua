@@ -6,8 +6,8 @@
 -- @returns returned, 1 when more have expired; topic, tag+id and change ('' without a journal) of each job
 --   buried as poison; per expired lease of a pulled job: topic, tag+id, version, token, failures, end and due
 --   time (ms), extension block
--- @writes time of this call and end of the hold; per lease: the lease, then the state record, its set, an
---   alert
+-- @writes time of this call and end of the hold; ends of pulled leases that are too far ahead; per lease: the
+--   lease, then the state record, its set, an alert
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, strikes
 -- Why: during an outage no notifier could settle. A recover sent before the outage may run first when Redis
 --   goes on.
@@ -35,6 +35,16 @@ if not last[1] or (is_late and any_began_before(now - away_ms)) then held = now 
 -- A clock set back does not extend the hold.
 held = math.min(held, now + hold_ms)
 call('HSET', P .. ':n', 'recover-asked', digits(now), 'recover-held', digits(held))
+-- A lease that ends further ahead than any may was taken while the clock was wrong: its time begins now. In
+-- pieces, because the reply of one call is bounded; the rest follows with the next call.
+local too_far = call('ZREVRANGEBYSCORE', P .. ':k', '+inf', '(' .. digits(now + limits.pullLeaseMsMax), 'WITHSCORES', 'LIMIT', 0, max)
+for i = 1, #too_far, 2 do
+  -- Tokens are the clock in µs.
+  local length = #too_far[i] >= 7 and tonumber(too_far[i + 1]) - math.floor(struct.unpack('>I7', too_far[i]) / 1000) or 0
+  length = math.max(limits.pullLeaseMsMin, math.min(limits.pullLeaseMsMax, length))
+  call('ZADD', P .. ':k', digits(now + length), too_far[i])
+end
+
 if now < held then return { 0, 0, {}, {} } end
 
 local expired, pulled = call('ZRANGEBYSCORE', P .. ':k', '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, max + 1), {}
