@@ -18,3 +18,24 @@ export class StoreError extends Error {
     this.where = where;
   }
 }
+
+/** No repeat of the call ends these: the configuration, a right, the schema or the value must change. */
+const permanent: ReadonlySet<string> = new Set([
+  'access_denied',
+  'no_database',
+  'no_table',
+  'refused',
+  'bad_value',
+  'bad_schema',
+  'too_large',
+  'redis_denied',
+  'redis_no_database',
+  'redis_set_up',
+  'redis_unsupported',
+  'foreign_marker',
+]);
+
+/** What the caller does about a failure with this code, as the end of a sentence. `again`: `try again` */
+export function remedyOf(code: string, again: string): string {
+  return permanent.has(code) ? `a repeat does not help: \`dq doctor\` names the cause` : again;
+}

@@ -139,7 +139,14 @@ export function errorFields(error: unknown): LogFields {
 
 /** Errors of Redis, MySQL, the store and their connections. Their reason suffices: the stack shows only the
  *  caller. */
-const outages = new Set(['StoreError', 'DqError', 'ReplyError', 'MysqlError', 'MaxRetriesPerRequestError']);
+const outages = new Set([
+  'StoreError',
+  'DqError',
+  'ReplyError',
+  'SetUpError',
+  'MysqlError',
+  'MaxRetriesPerRequestError',
+]);
 
 /** Codes of StoreError and MysqlError. */
 const unreachable = new Set([

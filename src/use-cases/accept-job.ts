@@ -19,6 +19,7 @@ import { refuseNoPause } from '../core/topic/settings.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import { readTraceContext } from '../core/trace-context.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../ports/job-store.ts';
+import { remedyOf } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
 /** A push as the request wrote it. */
@@ -293,7 +294,10 @@ export function pushRejection(
       );
     case 'not_stored':
       if (outcome.code === 'restoring') return restoring();
-      return new DqError('not_stored', `the job was not stored (${outcome.code}); push it again`);
+      return new DqError(
+        'not_stored',
+        `the job was not stored (${outcome.code}); ${remedyOf(outcome.code, 'push it again')}`,
+      );
     case 'unknown':
       return new DqError(
         'unknown',

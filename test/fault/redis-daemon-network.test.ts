@@ -1,7 +1,7 @@
 // A daemon with a bad network to Redis: replies are lost after the work was done, calls are slow, hints never
 // arrive. No job is lost or called twice.
 import { describe, expect, it } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
 import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
@@ -13,6 +13,7 @@ import {
   untilEmptyAndWhole,
   untilReady,
 } from '../support/redis-trouble.ts';
+import { startScriptedRedis } from '../support/scripted-redis.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -111,6 +112,41 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     const times = [...result.acknowledged].map((id) => receiver.arrivals.get(id) ?? 0);
     expect(times.filter((n) => n !== 1)).toEqual([]);
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
+  });
+
+  it.each([
+    ['Redis', null],
+    ['a managed server', "-ERR READONLY You can't write against a read only instance\r\n"],
+  ])('a switchover behind one address, in the words of %s: no job is lost', async (_, words) => {
+    const master = await owned('test', startRedis());
+    const next = await owned('test', startRedis({ config: [`replicaof 127.0.0.1 ${master.port}`] }));
+    const address = await startScriptedRedis(master.port);
+    const receiver = await startReceiver();
+    const daemon = await startDaemon({ args: ['--redis', address.url] });
+    await addTopic(daemon, 't', receiver.url);
+    const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 50, delayMs: 2_000 });
+    await until('pushes are stored', () => load.acknowledged.size > 100, 60_000);
+    // Redis itself moves the role when the replica has every write.
+    const roleOf = async (server: RedisServer) => (await server.ask('ROLE')).split('\n')[0];
+    await until('the replica is connected', async () => (await master.ask('WAIT', '1', '50')) === '1');
+    let old = Number.POSITIVE_INFINITY;
+    if (words !== null)
+      address.answer(([name = ''], connection) =>
+        connection <= old && name.startsWith('EVAL') ? words : null,
+      );
+    await master.ask('FAILOVER', 'TO', '127.0.0.1', String(next.port));
+    await until('the replica is the master', async () => (await roleOf(next)) === 'master', 60_000);
+    // Connections stay with the former master.
+    old = address.connections();
+    address.leadTo(next.port);
+    const stored = load.acknowledged.size;
+    await until('pushes are stored again', () => load.acknowledged.size > stored + 100, 60_000);
+    const result = await load.stop();
+    await untilEmptyAndWhole(daemon);
+    // Those in flight at the change may be unknown.
+    rejectedIds(result);
+    expect([...result.acknowledged].filter((id) => !receiver.arrivals.has(id))).toEqual([]);
+    expect(await next.ask('HLEN', '{dq:0}:j')).toBe('0');
   });
 
   it('without hints: delivers, with at most 50 commands/s when idle', async () => {

@@ -84,10 +84,11 @@ describe.skipIf(await lacks('redis'))('a Redis with a password', patience, () =>
   it.each([
     ['a wrong one', `:${password}@`, /redis:\/\/127\.0\.0\.1:\d+: WRONGPASS /],
     ['none', '', /redis:\/\/127\.0\.0\.1:\d+: NOAUTH /],
-  ])('and %s in the configuration: its words are repeated', async (_, login, words) => {
+    ['a database that it does not have', ':right@', /redis:\/\/127\.0\.0\.1:\d+\/99: SELECT 99: ERR /, '/99'],
+  ])('and %s in the configuration: its words are repeated', async (_, login, words, path = '') => {
     const redis = await owned('test', startRedis({ config: ['requirepass right'] }));
     const { port } = new URL(redis.url);
-    const env = { DQ_REDIS: `redis://${login}127.0.0.1:${port}` };
+    const env = { DQ_REDIS: `redis://${login}127.0.0.1:${port}${path}` };
     await expectNamed(await startDaemon({ env }), words, env);
   });
 });

@@ -60,10 +60,14 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
     expect(stderr).toMatch(/not ready: store: cannot read the shard list from the registry: Access denied/);
     expect(stderr.match(/Access denied/g)).toHaveLength(1);
     const listed = await runDq(['token', 'ls', ...here]);
-    expect(listed.stderr).toContain('MySQL: unavailable (access_denied); `dq doctor` names the cause');
+    expect(listed.stderr).toContain(
+      'MySQL: unavailable (access_denied); a repeat does not help: `dq doctor` names the cause',
+    );
     const added = await runDq(['topic', 'add', 't', '--callback', 'http://127.0.0.1:9/', ...here]);
     expect(added.code).not.toBe(0);
-    expect(added.stderr).toContain('MySQL: nothing was changed (access_denied); `dq doctor` names the cause');
+    expect(added.stderr).toContain(
+      'MySQL: nothing was changed (access_denied); a repeat does not help: `dq doctor` names the cause',
+    );
   });
 
   it('two instances share topics and tokens, with at most two connections a process', async () => {

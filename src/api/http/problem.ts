@@ -2,7 +2,7 @@
 // Invariant: it adds nothing to the error's own text, so no stack and no path of this machine can leave.
 
 import { catalogue, DqError, type FieldError, invalidField, restoring } from '../../core/errors.ts';
-import type { StoreError } from '../../ports/store-error.ts';
+import { remedyOf, type StoreError } from '../../ports/store-error.ts';
 import { incompleteBody } from './read-body.ts';
 
 export interface Problem {
@@ -39,8 +39,7 @@ export function storeProblem(error: StoreError, isRead: boolean): DqError {
   const { where, failure } = error;
   const { kind, code } = failure;
   if (code === 'restoring') return restoring();
-  // A repeat does not help against a configuration.
-  const remedy = misconfigured.has(code) ? '`dq doctor` names the cause' : 'try again';
+  const remedy = remedyOf(code, 'try again');
   if (isRead)
     return new DqError('unavailable', `${where}: unavailable (${code}); ${remedy}`, { cause: error });
   return kind === 'not_stored'
@@ -49,9 +48,6 @@ export function storeProblem(error: StoreError, isRead: boolean): DqError {
         cause: error,
       });
 }
-
-/** rejected logins, missing databases and tables, keys and schemas that do not fit */
-const misconfigured = new Set(['access_denied', 'no_database', 'no_table', 'refused']);
 
 interface FastifyFailure {
   readonly code?: string;

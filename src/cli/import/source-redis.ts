@@ -5,6 +5,7 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { reasonOf } from '../../core/errors.ts';
 import { parseRedisUrl } from '../../core/url/redis-url.ts';
+import { requireSetUp } from '../../store/redis/client/set-up.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 
@@ -32,6 +33,7 @@ export class SourceRedis {
       connectTimeout: cliLimits.sourceMs,
       socketTimeout: cliLimits.sourceMs,
     } as Omit<RedisOptions, 'replyMapping'>);
+    requireSetUp(this.#client);
     this.#client.on('error', (error) => {
       this.#cause = error;
     });

@@ -5,6 +5,7 @@
 import { Cluster, type ClusterNode, Command } from 'ioredis';
 import { redisLimits } from '../limits.ts';
 import { isRejection, UnsentError } from './failures.ts';
+import { requireSetUp } from './set-up.ts';
 
 export type OfCluster = NonNullable<ConstructorParameters<typeof Cluster<'legacy'>>[1]>;
 
@@ -14,6 +15,7 @@ export class ClusterClient extends Cluster {
 
   constructor(nodes: ClusterNode[], options: OfCluster) {
     super(nodes, options);
+    this.on('+node', requireSetUp);
     // Emitted at each attempt to reconnect too, so while the node is unavailable.
     this.on('node error', () => this.rereadSlots());
   }

@@ -9,6 +9,8 @@ import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
 import { keysOf } from '../scripts/keys.ts';
 import { ClusterClient, type OfCluster } from './cluster-client.ts';
+import { wantsNewConnection } from './failures.ts';
+import { requireSetUp } from './set-up.ts';
 
 export type Client = Redis | ClusterClient;
 type Settings = Omit<RedisOptions, 'replyMapping'>;
@@ -40,15 +42,16 @@ const settings: Settings = {
   connectTimeout: redisLimits.connectMs,
   keepAlive: redisLimits.keepAliveMs,
   retryStrategy: reconnectMs,
+  // Redis before 7.2 rejects it, and nothing reads it.
+  disableClientInfo: true,
 };
 
-/** Reconnects after READONLY: the address of a former master may lead to the new one by now. Returns 1, not
- *  2, which would send the command again. Rate-limited: a server that stays read-only got 30 connections per
- *  second (seen). */
-function reconnectOnReadOnly(): (error: Error) => 1 | false {
+/** Returns 1, not 2, which would send the command again. Rate-limited: a server that stays read-only got 30
+ *  connections per second (seen). */
+function reconnectOnReply(): (error: Error) => 1 | false {
   let nextAt = 0;
-  return ({ message }) => {
-    if (!message.startsWith('READONLY') || performance.now() < nextAt) return false;
+  return (error) => {
+    if (performance.now() < nextAt || !wantsNewConnection(error)) return false;
     nextAt = performance.now() + redisLimits.reconnectMsMax;
     return 1;
   };
@@ -74,10 +77,11 @@ export function createClient(
 ): Client {
   const address = redisAddress(url);
   const named = {
-    connectionName: title,
+    // Redis rejects names with spaces.
+    connectionName: title.replace(/[^!-~]+/g, '-'),
     // A frozen server closes nothing: only this ends the connection.
     socketTimeout: silentMs,
-    reconnectOnError: reconnectOnReadOnly(),
+    reconnectOnError: reconnectOnReply(),
     scripts: Object.fromEntries(
       Object.entries(scripts).map(([name, lua]) => [name, { lua, numberOfKeys: keysOf('').length }]),
     ),
@@ -108,9 +112,7 @@ function connectAgain(client: Client): void {
 function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: Settings): Redis {
   const [first] = hosts;
   const options: Settings = { ...settings, ...named, db: database, ...(tls ? { tls: {} } : {}) };
-  if (kind === 'server') return new Redis({ ...options, host: first?.host, port: first?.port } as Settings);
-  return new Redis({
-    ...options,
+  const ofGroup: Settings = {
     sentinels: hosts.map((host) => ({ ...host })),
     name: master ?? '',
     sentinelRetryStrategy: reconnectMs,
@@ -118,7 +120,11 @@ function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: S
     sentinelCommandTimeout: redisLimits.connectMs,
     // A former master keeps its connections in a manual failover and in a network partition.
     failoverDetector: true,
-  } as Settings);
+  };
+  const ofServer = { host: first?.host, port: first?.port } as Settings;
+  const client = new Redis({ ...options, ...(kind === 'server' ? ofServer : ofGroup) });
+  requireSetUp(client);
+  return client;
 }
 
 function clusterOf({ hosts }: RedisAddress, named: Settings): ClusterClient {

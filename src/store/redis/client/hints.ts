@@ -32,7 +32,7 @@ export class Hints {
     this.#log = log;
     this.#mayBeLost = isLate;
     this.#channels = new Map(partitions.map((bucket) => [`${prefixOf(bucket)}:hint`, bucket]));
-    this.#client = createClient(url, `${title} (hints)`, {
+    this.#client = createClient(url, `${title}-hints`, {
       onReady: () => {
         this.#subscribed = this.#subscribe();
       },

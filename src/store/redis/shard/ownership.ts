@@ -7,7 +7,7 @@
 import { wordsOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Log } from '../../../telemetry/log.ts';
-import { failureOf } from '../client/failures.ts';
+import { failureOf, unknownReply } from '../client/failures.ts';
 import type { Bucket } from '../scripts/keys.ts';
 import { isOfLayoutBefore, markerText, readMarker, whyForeign } from '../scripts/marker.ts';
 
@@ -40,6 +40,8 @@ export interface MarkedServer {
     before: string,
     makes: '0' | '1' | 'emptied',
   ) => Promise<string>;
+  /** It follows another server, so it applies no write. */
+  readonly isReplica: () => Promise<boolean>;
   /** which rights its user lacks, as the end of a sentence about the server; null = none */
   readonly whatIsDenied: () => Promise<string | null>;
 }
@@ -176,6 +178,9 @@ export class Ownership {
         this.#denial === null ? 'redis: cannot read the ownership marker' : `Redis ${this.#denial}`,
         error,
       );
+      // Proxies describe a replica in words of their own.
+      if (failureOf(error).code === unknownReply && (await this.#server.isReplica()))
+        this.#rejection = 'redis_read_only';
       this.#proveLater();
     }
   }
@@ -218,7 +223,7 @@ export class Ownership {
   /** A rejection code of the server becomes the code of every call until it works again. */
   #failed(message: string, error: unknown): void {
     const { kind, code } = failureOf(error);
-    this.#rejection = kind === 'not_stored' ? code : 'redis_away';
+    this.#rejection = kind === 'not_stored' || code === unknownReply ? code : 'redis_away';
     this.logOnce(message, error);
   }
 

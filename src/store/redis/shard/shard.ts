@@ -19,7 +19,7 @@ import {
   nodeOf,
   rereadSlots,
 } from '../client/connection.ts';
-import { isRightDenied, isScriptError, storeErrorOf } from '../client/failures.ts';
+import { isRightDenied, isScriptError, storeErrorOf, unknownReply } from '../client/failures.ts';
 import { MemoryWatch } from '../client/memory-watch.ts';
 import { rightsOf } from '../client/rights.ts';
 import { type Bucket, keysOf, prefixOf } from '../scripts/keys.ts';
@@ -77,6 +77,7 @@ export class Shard {
       isConnected: () => this.#client.status === 'ready',
       mark: (...what) => this.#mark(...what),
       whatIsDenied: () => this.#whatIsDenied(),
+      isReplica: () => this.#isReplica(),
     });
     this.#client = createClient(
       options.url,
@@ -292,11 +293,12 @@ export class Shard {
 
   #judged(script: ScriptName, error: unknown): StoreError {
     const judged = storeErrorOf(error);
-    if (isScriptError(error) && !this.#failingScripts.has(script)) {
+    if ((isScriptError(error) || judged.failure.code === unknownReply) && !this.#failingScripts.has(script)) {
       this.#failingScripts.add(script);
-      this.#options.log.error('redis: a script failed and may be half applied; run dq fsck', error, {
-        script,
-      });
+      const message = isScriptError(error)
+        ? 'redis: a script failed and may be half applied; run dq fsck'
+        : 'redis: unknown error reply; the call may have been applied, and dq connects again';
+      this.#options.log.error(message, error, { script });
     }
     if (judged.failure.code === 'no_marker') {
       this.#losses += 1;
@@ -316,6 +318,16 @@ export class Shard {
     const wants = makes === '0' ? '0' : '1';
     const answer = this.#call('mark')(prefix, wanted, before, this.#listNumber, wants, above);
     return String(await this.#within(answer, nodeOf(this.#client, prefix)));
+  }
+
+  async #isReplica(): Promise<boolean> {
+    try {
+      const infos = await this.#within(infosOf(this.#client, 'replication'), '');
+      return infos.some((info) => /^role:slave\r?$/m.test(info));
+    } catch {
+      // It answered a moment ago; the next attempt asks again.
+      return false;
+    }
   }
 
   async #whatIsDenied(): Promise<string | null> {
