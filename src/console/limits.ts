@@ -1,8 +1,10 @@
 // Fixed limits of the console: bounds that users cannot configure, each with its reason.
 
 export const consoleLimits = {
-  /** Failed sign-ins of one address in a minute: enough for a person with a wrong token. */
+  /** Failed sign-ins of one address in a minute, after which its secrets are checked in turn: enough for a
+   *  person with a wrong token; and how many of all addresses wait for their turn: a check takes some ms. */
   failedSignInsPerMinute: 10,
+  signInsWaitingMax: 100,
   /** Addresses whose failures are counted at once: 100 KB. */
   signInAddressesMax: 1_000,
   /** Failed sign-ins of a minute in the audit log: a flood must not replace the other entries. */

@@ -78,18 +78,16 @@ export function sessionRoutes(api: Api, options: SessionRoutesOptions): void {
         throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
       const { raw } = request;
       const address = raw.socket.remoteAddress ?? '';
-      if (failures.isTooMany(address))
-        throw new DqError('too_many_sign_ins', 'too many failed sign-ins from your address; wait a minute');
       const { link, token } = request.body;
       if (link !== undefined && token !== undefined)
         throw invalidField('token', 'give link or token, not both');
-      const presented = await present(options, { link, token });
+      const check = () => present(options, { link, token });
+      const presented = await ((link ?? token) === undefined ? check() : counted(failures, address, check));
       if (presented instanceof DqError) {
-        if (presented.code === 'unauthorized' && (link ?? token) !== undefined) {
+        if (isFailure(presented) && (link ?? token) !== undefined) {
           // The secret that was presented is never recorded.
           const filter = { signedInBy: link === undefined ? 'token' : 'link' };
           if (failures.mayRecord()) auditNote(request, { actor: '', always: true, detail: { filter } });
-          failures.add(address);
         }
         throw presented;
       }
@@ -133,6 +131,27 @@ export function sessionRoutes(api: Api, options: SessionRoutesOptions): void {
       return answer.header('set-cookie', access.setCookie('')).send({ deleted: true });
     },
   );
+}
+
+const isFailure = ({ code }: DqError): boolean => code === 'unauthorized' || code === 'too_many_sign_ins';
+
+/** Checks a secret. Only failures are limited: other users may have the same address. */
+async function counted(
+  failures: SignInFailures,
+  address: string,
+  check: () => Promise<Presented | DqError>,
+): Promise<Presented | DqError> {
+  const isTooMany = failures.begin(address);
+  const presented = await (isTooMany ? failures.inTurn(check) : check());
+  if (presented === null || (isTooMany && presented instanceof DqError && isFailure(presented)))
+    return new DqError(
+      'too_many_sign_ins',
+      presented === null
+        ? 'too many failed sign-ins; wait a minute'
+        : 'unknown, used or too old, and too many failed sign-ins from your address; a valid link or token signs in',
+    );
+  if (!(presented instanceof DqError && isFailure(presented))) failures.takeBack(address);
+  return presented;
 }
 
 async function present(

@@ -345,16 +345,25 @@ describe('a request that a page of another origin could send', () => {
 });
 
 describe('failed sign-ins', () => {
-  it('the 11th of a minute gets 429; a page that asks for a session without a secret does not count', async () => {
+  it('the 11th failure of a minute gets 429, a valid secret signs in; a page that asks for a session without a secret does not count', async () => {
     await makeRegistryToken();
     await until('a sign-in is needed', async () => (await console.signIn({})).status === 401);
     for (let n = 0; n < 10; n += 1) await console.signIn({});
     // The count ends with the minute of this process's clock.
     await until('the minute has 30 s left', () => performance.now() % 60_000 < 30_000, 60_000);
     for (let n = 0; n < 10; n += 1) expect((await console.signIn({ token: 'dqk_x' })).status).toBe(401);
-    const reply = await console.signIn({ link: await makeLink() });
-    expect(reply).toMatchObject({ status: 429, json: { code: 'too_many_sign_ins' } });
-    expect(reply.headers['retry-after']).toBe('60');
+    const wrong = ['dqk_x', 'x', makeToken().token];
+    for (const secret of wrong) {
+      const reply = await console.signIn({ token: secret });
+      expect(reply).toMatchObject({ status: 429, json: { code: 'too_many_sign_ins' } });
+      expect(reply.headers['retry-after']).toBe('60');
+    }
+    // Of another user behind the same proxy, also in the middle of many failures.
+    const { token } = await makeRegistryToken(['read']);
+    const flood = Array.from({ length: 90 }, () => console.signIn({ link: 'dql_x' }));
+    const valid = await Promise.all([console.signIn({ link: await makeLink() }), console.signIn({ token })]);
+    expect(valid.map(({ status }) => status)).toEqual([200, 200]);
+    expect(new Set((await Promise.all(flood)).map(({ status }) => status))).toEqual(new Set([429]));
   });
 });
 

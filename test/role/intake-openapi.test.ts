@@ -68,6 +68,7 @@ const built = [
   'POST /v1/tokens',
   'DELETE /v1/tokens/{name}',
   'GET /v1/journal',
+  'POST /v1/journal/give-up',
   'GET /v1/me',
   'GET /v1/summary',
   'GET /v1/series',

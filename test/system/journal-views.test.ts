@@ -4,6 +4,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { openPage, startBrowser } from '../support/browser.ts';
@@ -55,7 +56,23 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for p
       damaged: 0,
       restores: [],
     });
-    expect(body.instances).toMatchObject([{ self: true, host: hostname() }]);
+    expect(body.instances).toMatchObject([{ self: true, host: hostname(), state: 'lives' }]);
+  });
+
+  it('restore --now names the instances without a sign, and gives them up', async () => {
+    expect(await dq('restore', '--now', 't')).toMatchObject({ code: 2 });
+    const none = 'dq: every instance gives signs, or has ended: no healing waits\n';
+    expect(await dq('restore', '--now', '--yes')).toMatchObject({ code: 0, stderr: none });
+    const connection = await createConnection({ uri: mysql.url('views') });
+    await connection.query(
+      `INSERT INTO dq_journal_instance (instance, host, seen_at, barrier, highest, spool_bytes)
+       VALUES (31, 'far', 1000 * UNIX_TIMESTAMP() - 61000, 0, 0, 0)`,
+    );
+    const { stderr } = await dq('restore', '--now', '--yes');
+    expect(stderr).toMatch(/^dq: healings go on without instance 0000001f on far, last sign 1m\S* ago\n$/);
+    expect((await dq('journal')).stdout).toMatch(/0000001f\s+far\s+ended /);
+    await connection.query('DELETE FROM dq_journal_instance WHERE instance = 31');
+    await connection.end();
   });
 
   it('the console shows the journal, and starts a restore and a clear', async () => {
