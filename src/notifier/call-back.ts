@@ -1,9 +1,11 @@
 // Runs one attempt: one request, one deadline over look-up, connect, headers and body, and exactly one end.
-// Does not judge the reply, follows no redirect, and sends no request twice.
-// Invariant: it reads every reply to its end, and keeps only limits.replyBytesMax of it. Many receivers (PHP,
-// CGI) end their work when the connection closes, so only the end of the reply shows that the work is done.
-// It is a plain handler for undici's dispatch, because request() makes 22,000 calls a second instead of
-// 44,000.
+// Does not judge the reply, and follows no redirect. Sends a request twice only where a kept connection
+// closes before the first byte of the reply, then once more over a new connection: receivers close idle
+// connections while a request is under way. The receiver has the webhook-id against a repetition (RFC 9110
+// 9.2.2). Invariant: it reads every reply to its end, and keeps only limits.replyBytesMax of it. Many
+// receivers (PHP, CGI) end their work when the connection closes, so only the end of the reply shows that the
+// work is done. It is a plain handler for undici's dispatch, because request() makes 22,000 calls a second
+// instead of 44,000.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
@@ -29,7 +31,7 @@ export type CallEnd = CallOutcome | { readonly kind: 'not_started' };
 export type OnEnd = (end: CallEnd, durationMs: number, detail: string) => void;
 
 export class Call implements Caller {
-  readonly #pools: Pick<Pools, 'dispatch'>;
+  readonly #pools: Pick<Pools, 'dispatch' | 'dispatchAlone'>;
   readonly #request: CallRequest;
   readonly #onEnd: OnEnd;
   readonly #startedAt = performance.now();
@@ -39,6 +41,8 @@ export class Call implements Caller {
   #controller: Dispatcher.DispatchController | null = null;
   #ended = false;
   #redispatched = false;
+  /** It was sent over a kept connection, which was lost. */
+  #isSentAgain = false;
   #status = 0;
   #headers: IncomingHttpHeaders = {};
   readonly #chunks: Buffer[] = [];
@@ -47,7 +51,7 @@ export class Call implements Caller {
   #pauseTimer: NodeJS.Timeout | null = null;
 
   /** Starts at once. A request that cannot be sent ends within the constructor. */
-  constructor(pools: Pick<Pools, 'dispatch'>, request: CallRequest, onEnd: OnEnd) {
+  constructor(pools: Pick<Pools, 'dispatch' | 'dispatchAlone'>, request: CallRequest, onEnd: OnEnd) {
     this.#pools = pools;
     this.#request = request;
     this.#onEnd = onEnd;
@@ -93,12 +97,16 @@ export class Call implements Caller {
 
   onResponseError(_: unknown, error: Error): void {
     if (this.#ended) return;
-    if (error instanceof NotStartedError) {
+    if (error instanceof NotStartedError && !this.#isSentAgain) {
       this.#end({ kind: 'not_started' }, error.message);
       return;
     }
     // It proves nothing about the receiver. When a receiver restarts, all its kept connections are lost.
     if (error instanceof KeptConnectionLost) {
+      if (error.isSent) {
+        this.#isSentAgain = true;
+        this.#controller = null;
+      }
       this.#dispatch();
       return;
     }
@@ -109,12 +117,17 @@ export class Call implements Caller {
       return;
     }
     if (this.#isWhole(error)) this.#end(new Reply(this.#status, this.#headers, [], false), '');
-    else this.#end({ kind: 'no_reply', reason: reasonFor(error, this.#status) }, detailOf(error));
+    else {
+      const reason = reasonFor(error, this.#status);
+      this.#end({ kind: 'no_reply', reason }, detailOf(error, reason));
+    }
   }
 
   #dispatch(): void {
     const { options, check } = this.#request;
-    this.#pools.dispatch(options, check, this);
+    // A new connection is not a kept one, so this is the last time.
+    if (this.#isSentAgain) this.#pools.dispatchAlone(options, check, this);
+    else this.#pools.dispatch(options, check, this);
   }
 
   /** An endless reply must not take the event loop from the calls of other topics. */
@@ -145,7 +158,8 @@ export class Call implements Caller {
     setImmediate(() => {
       if (this.#ended) return;
       const late = `no whole reply within ${this.#request.timeoutMs} ms`;
-      const isQueued = this.#controller === null && this.#dial?.isQueued === true;
+      const isSent = this.#controller !== null || this.#isSentAgain;
+      const isQueued = !isSent && this.#dial?.isQueued === true;
       this.#end(isQueued ? { kind: 'not_started' } : { kind: 'no_reply', reason: 'timeout' }, late);
       this.#giveUp();
     });
@@ -171,8 +185,15 @@ export class Call implements Caller {
 }
 
 const lengthMismatch = 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
-/** Codes of undici for replies that are not HTTP, beside its parser's own errors. Status 000 fails an
- *  assertion. */
+/** Codes of undici for replies that are not HTTP, beside its parser's own errors, whose words stay. */
+const protocolWords: Readonly<Record<string, string>> = {
+  UND_ERR_HEADERS_OVERFLOW: `the head of the reply is longer than ${notifierLimits.replyHeadBytesMax / 1024} KiB`,
+  // The head of the reply: of a body the same code is a broken connection.
+  [lengthMismatch]: 'the reply has two lengths, a length and chunks, or a length beyond numbers',
+  // Status 000 fails an assertion.
+  ERR_ASSERTION: 'the status of the reply is below 100',
+  UND_ERR_SOCKET: 'the reply switches to another protocol (101)',
+};
 const protocolCodes: ReadonlySet<unknown> = new Set([
   'UND_ERR_HEADERS_OVERFLOW',
   'UND_ERR_INVALID_ARG',
@@ -196,7 +217,9 @@ function codeOf(error: Error): string | undefined {
   return (error as NodeJS.ErrnoException).code;
 }
 
-function detailOf(error: Error): string {
+function detailOf(error: Error, reason: TransportReason): string {
   const code = codeOf(error);
+  const words = reason === 'protocol' && code !== undefined ? protocolWords[code] : undefined;
+  if (words !== undefined) return words;
   return code === undefined || error.message.includes(code) ? error.message : `${code}: ${error.message}`;
 }

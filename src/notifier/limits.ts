@@ -84,6 +84,8 @@ export const notifierLimits = {
    *  1 % of a core for each such call. Without a pause, one endless reply takes a whole core. */
   dropBytes: 256 * 1024,
   dropPauseMs: 10,
+  /** The longest head of a reply. Servers bound it to 8 or 16 KiB; proxies and tracing add to it. */
+  replyHeadBytesMax: 64 * 1024,
   /** A topic is ailing after this many attempts in a row that ended in connect, tls, dns or timeout. Until
    *  an attempt succeeds it gets at most the second number of calls at once. */
   ailingAttempts: 10,

@@ -3,12 +3,15 @@
 // alone a notifier takes 48 µs of processor time a job instead of 33. undici sends all other requests, and
 // judges all other replies. An origin that gives such a reply has its further requests sent by undici.
 // Invariants: a request is sent once. A kept connection takes a request only after a whole turn of the event
-// loop in which nothing arrived on it: bytes that a receiver sent too many are not the reply to it.
+// loop in which nothing arrived on it: bytes that a receiver sent too many are not the reply to it. Bytes
+// that arrive later are: HTTP/1.1 has nothing that tells them from the reply. They cannot harm twice: the
+// origin's further requests ask for `connection: close` (pools.ts).
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
-import { type buildConnector, Client, type Dispatcher, errors } from 'undici';
+import { type buildConnector, type Client, type Dispatcher, errors } from 'undici';
 import { ticker } from '../runtime/second-ticker.ts';
+import { CallbackClient, dispatchWatched } from './callback-client.ts';
 import { type Caller, KeptConnectionLost } from './caller.ts';
 import { HandedOver } from './handed-over.ts';
 import { notifierLimits } from './limits.ts';
@@ -22,6 +25,8 @@ export interface PlainOptions {
   readonly client: Client.Options;
   /** called when the last connection has closed, while replies are usual */
   readonly onUnused: () => void;
+  /** Bytes have arrived that belong to no request. */
+  readonly onSurplus: () => void;
 }
 
 /** A request, and the text that it is on the wire. */
@@ -72,6 +77,11 @@ export class PlainConnections {
     this.#host = host;
     // As undici gives it to a connector.
     this.#target = { host, hostname: hostname.replace(/^\[(.*)\]$/, '$1'), protocol: 'http:', port };
+  }
+
+  /** takes no request */
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   /** open or opening */
@@ -180,6 +190,8 @@ class PlainConnection implements Dispatcher.DispatchController {
   #caller: Caller | null;
   /** The request was written. */
   #isSent = false;
+  /** It has had a request before. */
+  #isKept = false;
   /** bytes of the reply that are missing; null before its head */
   #missing: number | null = null;
   #keptMs: number | null = null;
@@ -225,6 +237,7 @@ class PlainConnection implements Dispatcher.DispatchController {
     this.#sent = sent;
     this.#caller = caller;
     this.#isSent = false;
+    this.#isKept = true;
     this.#missing = null;
     this.aborted = false;
     this.reason = null;
@@ -234,6 +247,11 @@ class PlainConnection implements Dispatcher.DispatchController {
     const [socket, caller, sent] = [this.#socket, this.#caller, this.#sent];
     // It was lost while it waited.
     if (caller === null || sent === null || socket === null || this.aborted) return;
+    // Its receiver has sent surplus bytes meanwhile, or its time is over.
+    if (this.#isKept && this.#group.isClosed) {
+      this.#failed(new errors.SocketError('closed'));
+      return;
+    }
     caller.onRequestStart(this, null);
     if (this.aborted) return;
     this.#isSent = true;
@@ -268,6 +286,7 @@ class PlainConnection implements Dispatcher.DispatchController {
   readonly #onData = (chunk: Buffer): void => {
     const caller = this.#caller;
     if (caller === null || !this.#isSent) {
+      this.#group.options.onSurplus();
       this.#failed(new errors.SocketError('bytes without a request'));
       return;
     }
@@ -298,12 +317,14 @@ class PlainConnection implements Dispatcher.DispatchController {
         ? callbackKeepAliveMs
         : Math.min(this.#keptMs - keepAliveReserveMs, callbackKeepAliveMsMax);
     const socket = this.#socket as Socket;
+    const isLast = this.#sent?.request.reset === true;
     this.#caller = null;
     this.#sent = null;
+    const isSurplus = (this.#missing ?? 0) < 0;
+    if (isSurplus) this.#group.options.onSurplus();
     caller.onResponseEnd(this, {});
-    // More bytes than the reply has, or a request that the receiver has not read.
-    const isSurplus = (this.#missing ?? 0) < 0 || socket.writableLength > 0;
-    if (isSurplus || keptMs <= 0 || socket.destroyed) {
+    const isUnread = socket.writableLength > 0;
+    if (isLast || isSurplus || isUnread || keptMs <= 0 || socket.destroyed) {
       socket.destroy();
       return;
     }
@@ -319,7 +340,7 @@ class PlainConnection implements Dispatcher.DispatchController {
     socket.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onError);
     socket.pause();
     const handed = new HandedOver(socket, first);
-    const client = new Client(origin, {
+    const client = new CallbackClient(origin, {
       ...options,
       connect: (_, done) => queueMicrotask(() => done(null, handed as never)),
     });
@@ -327,7 +348,7 @@ class PlainConnection implements Dispatcher.DispatchController {
       this.#caller = null;
       void client.destroy();
     };
-    client.dispatch(sent.request, {
+    dispatchWatched(client, sent.request, {
       onRequestStart: (controller) => {
         this.#successor = controller;
       },
@@ -356,17 +377,22 @@ class PlainConnection implements Dispatcher.DispatchController {
     this.#caller = null;
     this.#group.closed(this);
     this.#socket?.destroy();
-    const isLost = this.#socket !== null && !this.#isSent && !this.aborted;
-    caller?.onResponseError(this, isLost ? new KeptConnectionLost(error) : error);
+    const isUnanswered = this.#isKept && this.#missing === null;
+    const isLost = this.#socket !== null && !this.aborted && (!this.#isSent || isUnanswered);
+    caller?.onResponseError(this, isLost ? new KeptConnectionLost(error, this.#isSent) : error);
   }
 }
 
 /** What undici would write; null: it is not a usual request. */
-function textOf({ method, path, headers, body }: Dispatcher.DispatchOptions, host: string): string | null {
+function textOf(
+  { method, path, headers, body, reset }: Dispatcher.DispatchOptions,
+  host: string,
+): string | null {
   const isShort = Buffer.isBuffer(body) && body.length <= notifierLimits.plainBodyBytesMax;
   if (!isShort || method === 'GET' || typeof headers !== 'object' || Array.isArray(headers)) return null;
   if (unusualPath.test(path)) return null;
-  let text = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n`;
+  const connection = reset === true ? 'close' : 'keep-alive';
+  let text = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: ${connection}\r\n`;
   const values = headers as Readonly<Record<string, string>>;
   for (const name in values) {
     const value = values[name] as string;

@@ -7,6 +7,12 @@
 // A pool is used for a limited time, so that busy connections follow a changed DNS record and pass the
 // egress policy again. A pool that is too old takes no further request; its running requests finish, then
 // its connections close.
+//
+// A receiver that once sent bytes without a request can send the next ones during a later request, where they
+// would be the reply to another job, of any topic with that origin. Its pool is replaced by one that uses
+// each connection once, for the rest of the pool's time. The limit: requests that were under way when the
+// first such bytes arrived, and the first ones of each pool.
+//
 // Rejected: undici's clientTtl. While an old connection has a running request, each dispatch would add a
 // listener.
 
@@ -15,6 +21,7 @@ import type { LookupFunction } from 'node:net';
 import { type Client, type Dispatcher, errors, Pool } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { Topic } from '../core/topic/topic.ts';
+import { CallbackClient, dispatchWatched } from './callback-client.ts';
 import type { Caller } from './caller.ts';
 import { createConnector, type Dial } from './connector.ts';
 import { notifierLimits } from './limits.ts';
@@ -50,6 +57,8 @@ interface AgedPool {
   readonly plain: PlainConnections | null;
   /** performance.now() from which on the pool takes no request */
   readonly usedUntil: number;
+  /** A connection takes one request. */
+  readonly isSingleUse: boolean;
 }
 
 type Connect = ReturnType<typeof createConnector>;
@@ -96,9 +105,25 @@ export class Pools {
       caller.onResponseError(null as never, new errors.ClientDestroyedError());
       return;
     }
+    this.#dispatchTo(this.#poolFor(String(request.origin), check), request, caller);
+  }
+
+  /** The same, over a connection of its own. */
+  dispatchAlone(request: Dispatcher.DispatchOptions, check: Check, caller: Caller): void {
+    if (this.#isClosed) {
+      caller.onResponseError(null as never, new errors.ClientDestroyedError());
+      return;
+    }
+    const alone = this.#makePool(String(request.origin), check, { usedUntil: 0, isSingleUse: true });
+    this.#dispatchTo(alone, request, caller);
+    this.#closeAfterUse(alone);
+  }
+
+  #dispatchTo(to: AgedPool, given: Dispatcher.DispatchOptions, caller: Caller): void {
+    const { plain, pool, isSingleUse } = to;
+    const request = isSingleUse ? { ...given, reset: true } : given;
     this.#dispatching = caller;
-    const { plain, pool } = this.#poolFor(String(request.origin), check);
-    if (plain?.dispatch(request, caller) !== true) pool.dispatch(request, caller);
+    if (plain?.dispatch(request, caller) !== true) dispatchWatched(pool, request, caller);
     this.#dispatching = null;
   }
 
@@ -132,33 +157,65 @@ export class Pools {
     const now = performance.now();
     const known = this.#pools.get(key);
     if (known !== undefined && now < known.usedUntil) return known;
-    if (known !== undefined) this.#closeAfterUse(key, known);
+    if (known !== undefined) this.#closeAfterUse(known);
+    // At random: pools that started together would all dial again at the same time.
+    const usedUntil = now + this.#ageMsMax * (1 - Math.random() / 4);
+    const aged = this.#makePool(origin, check, { usedUntil, isSingleUse: false });
+    this.#pools.set(key, aged);
+    return aged;
+  }
+
+  #makePool(
+    origin: string,
+    check: Check,
+    use: { readonly usedUntil: number; readonly isSingleUse: boolean },
+  ): AgedPool {
+    const key = `${check} ${origin}`;
     const connect = this.#connectors[check];
-    const pool = new Pool(origin, { ...clientOptions, connect });
+    const options = { ...clientOptions, connect };
+    const pool = new Pool(origin, {
+      ...clientOptions,
+      factory: (to) => new CallbackClient(to, options),
+    });
     const closeUnused = () => {
       const { connected, size } = pool.stats;
       const isUsed = connected + size + (plain?.size ?? 0) > 0;
-      if (!isUsed && this.#pools.get(key) === aged) this.#closeAfterUse(key, aged);
+      // Or a receiver with surplus bytes would get a new pool, with kept connections.
+      if (isUsed || use.isSingleUse || this.#pools.get(key) !== aged) return;
+      this.#pools.delete(key);
+      this.#closeAfterUse(aged);
+    };
+    const onSurplus = () => {
+      const current = this.#pools.get(key);
+      if (current === undefined || current.isSingleUse) return;
+      const { usedUntil } = current;
+      this.#pools.set(key, this.#makePool(origin, check, { usedUntil, isSingleUse: true }));
+      this.#closeAfterUse(current);
     };
     const plain =
       this.#isPlain && origin.startsWith('http:')
-        ? new PlainConnections({ origin, connect, client: clientOptions, onUnused: closeUnused })
+        ? new PlainConnections({ origin, connect, client: clientOptions, onUnused: closeUnused, onSurplus })
         : null;
-    pool.on('disconnect', closeUnused).on('connectionError', closeUnused);
-    // At random: pools that started together would all dial again at the same time.
-    const usedUntil = now + this.#ageMsMax * (1 - Math.random() / 4);
-    const aged = { pool, plain, usedUntil };
-    this.#pools.set(key, aged);
+    pool.on('disconnect', (_origin, _clients, error) => {
+      if (isSurplus(error)) onSurplus();
+      closeUnused();
+    });
+    pool.on('connectionError', closeUnused);
+    const aged: AgedPool = { pool, plain, ...use };
     return aged;
   }
 
   #closeOld(): void {
     const now = performance.now();
-    for (const [key, aged] of this.#pools) if (now >= aged.usedUntil) this.#closeAfterUse(key, aged);
+    for (const [key, aged] of this.#pools) {
+      if (now < aged.usedUntil) continue;
+      this.#pools.delete(key);
+      this.#closeAfterUse(aged);
+    }
   }
 
-  #closeAfterUse(key: string, aged: AgedPool): void {
-    this.#pools.delete(key);
+  /** It takes no further request. */
+  #closeAfterUse(aged: AgedPool): void {
     this.#closing.add(aged);
     const closed = () => void this.#closing.delete(aged);
     // The pool rejects only where close() has destroyed it meanwhile.
@@ -166,7 +223,13 @@ export class Pools {
   }
 }
 
-const clientOptions: Client.Options = {
+/** undici ends a connection so when bytes arrive that it takes for no reply to a request. */
+function isSurplus(error: Error | undefined): boolean {
+  if (error?.name === 'HTTPParserError') return !error.message.includes('EOF');
+  return error?.message === 'bad response';
+}
+
+const clientOptions = {
   allowH2: false,
   // A second request behind a running one would share its fate.
   pipelining: 1,
@@ -176,4 +239,5 @@ const clientOptions: Client.Options = {
   // coarse.
   headersTimeout: 0,
   bodyTimeout: 0,
-};
+  maxHeaderSize: notifierLimits.replyHeadBytesMax,
+} satisfies Client.Options;

@@ -23,7 +23,7 @@ import type { Pools } from './pools.ts';
 import { TimedCaller } from './timed-caller.ts';
 
 export interface TestCallOptions {
-  readonly pools: Pick<Pools, 'dispatch' | 'checkFor'>;
+  readonly pools: Pick<Pools, 'dispatch' | 'dispatchAlone' | 'checkFor'>;
   readonly brokers: Pick<Brokers, 'publish'>;
   /** storage clock, epoch ms */
   readonly now: () => number;
@@ -133,15 +133,19 @@ function jobOf({ topic, body, contentType }: TestCall, nowMs: number): ReservedJ
   };
 }
 
-function callOnce(pools: Pick<Pools, 'dispatch'>, request: CallRequest): Promise<Ended> {
+type Dispatching = Pick<Pools, 'dispatch' | 'dispatchAlone'>;
+
+function callOnce(pools: Dispatching, request: CallRequest): Promise<Ended> {
   return new Promise((resolve) => {
     let timed: TimedCaller | null = null;
-    const seen: Pick<Pools, 'dispatch'> = {
-      dispatch: (options, check, caller) => {
-        timed = new TimedCaller(caller as Call);
-        pools.dispatch(options, check, timed);
-      },
-    };
+    const timedBy =
+      (dispatch: keyof Dispatching) =>
+      (...call: Parameters<Pools['dispatch']>) => {
+        const [options, check, caller] = call;
+        timed = new TimedCaller(caller);
+        pools[dispatch](options, check, timed);
+      };
+    const seen: Dispatching = { dispatch: timedBy('dispatch'), dispatchAlone: timedBy('dispatchAlone') };
     const onEnd = (end: CallEnd, durationMs: number, detail: string) => {
       const phases = (timed as TimedCaller).phases(performance.now(), durationMs);
       // Outside the HTTP client: an exception there would count as an error of the connection.

@@ -98,7 +98,7 @@ it('receivers that are silent, slow or break off', async () => {
     ],
     [
       'sends 100 for ever',
-      'retry: protocol',
+      'retry: timeout',
       { endpoint: raw((socket) => drip(socket, 'HTTP/1.1 100 Continue\r\n\r\n', 5)) },
     ],
     ['resets at once', 'retry: reset', { endpoint: raw((socket) => void socket.resetAndDestroy()) }],

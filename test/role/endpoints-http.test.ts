@@ -146,8 +146,20 @@ it('unusual HTTP, and invalid HTTP', async () => {
   const rows: Rows = [
     ['HTTP/1.0', 'ack: 200', { endpoint: closing('HTTP/1.0 200 OK\r\n\r\n{}') }],
     ['HTTP/1.0 with a length', 'ack: 200', { endpoint: replying(ok.replace('1.1', '1.0')) }],
-    // undici's own decision; 100 answers a question that is never asked.
-    ['100 first', 'retry: protocol', { endpoint: replying('HTTP/1.1 100 Continue\r\n\r\n', ok) }],
+    // IIS sends it for each POST.
+    ['100 first', 'ack: 200', { endpoint: replying('HTTP/1.1 100 Continue\r\n\r\n', ok) }],
+    [
+      '100 in pieces, twice',
+      'ack: 200',
+      { endpoint: replying('HTTP/1.1 10', `0 Continue\r\n\r\nHTTP/1.1 100 X\r\nx: y\r\n\r\n${ok}`) },
+    ],
+    ['100 and nothing more', 'retry: timeout', { endpoint: replying('HTTP/1.1 100 Continue\r\n\r\n') }],
+    ['100 and the end', 'retry: reset', { endpoint: closing('HTTP/1.1 100 Continue\r\n\r\n') }],
+    [
+      'folded header lines',
+      'bury no_retry: status 500',
+      { endpoint: replying('HTTP/1.1 500 X\r\ndq-no-retry:\r\n true\r\ncontent-length: 2\r\n\r\n{}') },
+    ],
     [
       '102 and 103 first',
       'ack: 200',
@@ -181,10 +193,11 @@ it('unusual HTTP, and invalid HTTP', async () => {
       { endpoint: replying('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0\r\n\r\n') },
     ],
     ['a header of 10 KB', 'ack: 200', { endpoint: replying(long(10_000)) }],
-    ['a header of 20 KB', 'retry: protocol', { endpoint: replying(long(20_000)) }],
+    ['a header of 60 KB', 'ack: 200', { endpoint: replying(long(60_000)) }],
+    ['a header of 70 KB', 'retry: protocol', { endpoint: replying(long(70_000)) }],
     [
-      '20 KB of headers',
-      'retry: protocol',
+      '40 KB of headers',
+      'ack: 200',
       { endpoint: replying(long(1).replace('x-long', `${'x-header: value\r\n'.repeat(2_500)}x-long`)) },
     ],
     [

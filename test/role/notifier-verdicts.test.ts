@@ -421,6 +421,23 @@ describe('notifier: a receiver', () => {
     expect(server.received.filter((data) => data.startsWith('POST '))).toHaveLength(1);
   });
 
+  it.each([
+    ['101', 'HTTP/1.1 101 S\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n', 'another protocol (101)'],
+    ['a long head', `HTTP/1.1 200 OK\r\nx: ${'x'.repeat(70_000)}\r\n\r\n`, 'longer than 64 KiB'],
+    ['two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n', 'two lengths'],
+    ['status 000', 'HTTP/1.1 000 X\r\ncontent-length: 0\r\n\r\n', 'below 100'],
+    [
+      'lines without CR',
+      'HTTP/1.1 200 OK\ncontent-length: 2\n\n{}',
+      '(Missing expected CR after response line)',
+    ],
+  ])('that sends %s: the attempt keeps what dq cannot read', async (_name, reply, words) => {
+    const rig = await startRig();
+    const server = await startRawServer(replying(reply));
+    const line = await attempt(rig, server.url);
+    expect(line).toMatchObject({ reason: 'protocol', detail: expect.stringContaining(words) });
+  });
+
   it('that ends its reply by closing has replied', async () => {
     const rig = await startRig();
     const server = await startRawServer((socket) => void socket.end('HTTP/1.0 200 OK\r\n\r\n{"code":200}'));

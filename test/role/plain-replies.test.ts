@@ -204,8 +204,9 @@ it('replies: both clients give a call the same end', async () => {
           // protocol: surplus bytes of the first reply came during the second request.
           expect(['second', 'reset', 'protocol'], `${client} ${describe(one)}`).toContain(text);
           expect(seen.get(`${at} ${client} 1`), describe(one)).toBe(1);
-          // Surplus bytes may have been its reply before the server read it.
-          expect(seen.get(`${at} ${client} 2`) ?? 0, describe(one)).toBeLessThan(2);
+          // Surplus bytes may have been its reply before the server read it. The close of a kept connection
+          // may have met it; then it was sent again.
+          expect(seen.get(`${at} ${client} 2`) ?? 0, describe(one)).toBeLessThan(3);
         }
         expect(ends[0], describe(one)).toEqual(ends[1]);
       }),

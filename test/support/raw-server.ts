@@ -1,6 +1,8 @@
 // A receiver that answers with the given bytes, valid HTTP or not, which no HTTP library would send.
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import { onTestFinished } from 'vitest';
+import { selfSigned } from './self-signed.ts';
 
 export interface RawServer {
   readonly port: number;
@@ -13,11 +15,14 @@ export interface RawServer {
 }
 
 /** `onRequest`: bytes have arrived; `n` counts from 1 over all connections. */
-export async function startRawServer(onRequest: (socket: Socket, n: number) => void): Promise<RawServer> {
+export async function startRawServer(
+  onRequest: (socket: Socket, n: number) => void,
+  scheme: 'http' | 'https' = 'http',
+): Promise<RawServer> {
   const received: string[] = [];
   const open = new Set<Socket>();
   let connections = 0;
-  const server = createServer((socket) => {
+  const onConnection = (socket: Socket) => {
     connections += 1;
     open.add(socket);
     socket.on('close', () => open.delete(socket));
@@ -28,14 +33,15 @@ export async function startRawServer(onRequest: (socket: Socket, n: number) => v
       received.push(data.toString('latin1'));
       onRequest(socket, received.length);
     });
-  });
+  };
+  const server = scheme === 'http' ? createServer(onConnection) : createTlsServer(selfSigned, onConnection);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   onTestFinished(async () => {
     for (const socket of open) socket.destroy();
     await new Promise<void>((resolve) => server.close(() => resolve()));
   });
-  return { port, url: `http://127.0.0.1:${port}/`, connections: () => connections, received, open };
+  return { port, url: `${scheme}://127.0.0.1:${port}/`, connections: () => connections, received, open };
 }
 
 /** Writes a piece repeatedly until the connection is closed. */
