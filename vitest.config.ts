@@ -8,6 +8,8 @@ const slow = [
   // The suite again on further stores, mutants and long random runs
   'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-shards}.test.ts',
   'test/role/{intake-bad-input,journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
+  // Every zone whose clock changes
+  'test/role/schedule-zones.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/{role,system}/compat-php.test.ts',

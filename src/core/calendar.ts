@@ -1,5 +1,8 @@
 // Days and clock times in the configured time zone: for statistics of "today", names of log files, and
-// receivers that get times without an offset.
+// receivers that get times without an offset. Instants of wall times: for cron expressions, and requests and
+// imports of php-delayqueue.
+
+import { limits } from './limits.ts';
 
 export interface Calendar {
   /** yyyymmdd of the instant (epoch ms) */
@@ -77,6 +80,73 @@ export function createOffsetClock(timezone: string): Clock {
   };
 }
 
+/** The instants at which a wall clock shows a time, epoch ms. `wall`: that time as if it were UTC. A time
+ *  that occurs twice has two, the earlier one first. A time that a change of the clock skips has the instant
+ *  that is later by the change. */
+export interface WallTimes {
+  instantsOf(wall: number): readonly [number, number?];
+  /** ms ahead of UTC, the least and the most, at the instants of a wall time of this day */
+  offsetsOf(wall: number): readonly [number, number];
+}
+
+interface ZoneDay {
+  /** ms ahead of UTC before and after `changeAt` */
+  readonly before: number;
+  readonly after: number;
+  /** epoch ms; null: the offset is the same */
+  readonly changeAt: number | null;
+}
+
+/** `timezone`: an IANA name. Throws RangeError on an unknown one. */
+function createWallTimes(timezone: string): WallTimes {
+  const clock = createClock(timezone);
+  const days = new Map<number, ZoneDay>();
+  const read = (day: number): ZoneDay => {
+    // No zone changes its clock twice within three days.
+    let [from, to] = [(day - 1) * dayMs, (day + 2) * dayMs];
+    const [before, after] = [offsetAt(clock, from), offsetAt(clock, to)];
+    if (before === after) return { before, after, changeAt: null };
+    while (to - from > 1_000) {
+      const middle = Math.floor((from + to) / 2_000) * 1_000;
+      if (offsetAt(clock, middle) === before) from = middle;
+      else to = middle;
+    }
+    return { before, after, changeAt: to };
+  };
+  const dayOf = (number: number): ZoneDay => {
+    const known = days.get(number);
+    if (known !== undefined) return known;
+    const day = read(number);
+    if (days.size >= limits.wallDaysMax) days.clear();
+    days.set(number, day);
+    return day;
+  };
+  return {
+    instantsOf(wall) {
+      const { before, after, changeAt } = dayOf(Math.floor(wall / dayMs));
+      const [early, late] = [wall - before, wall - after];
+      if (changeAt === null || late < changeAt) return [early];
+      return early < changeAt ? [early, late] : [late];
+    },
+    offsetsOf(wall) {
+      const { before, after } = dayOf(Math.floor(wall / dayMs));
+      return before < after ? [before, after] : [after, before];
+    },
+  };
+}
+
+const knownWallTimes = new Map<string, WallTimes>();
+
+/** `timezone`: an IANA name. Throws RangeError on an unknown one. */
+export function wallTimesOf(timezone: string): WallTimes {
+  const known = knownWallTimes.get(timezone);
+  if (known !== undefined) return known;
+  const made = createWallTimes(timezone);
+  if (knownWallTimes.size >= limits.wallZonesMax) knownWallTimes.clear();
+  knownWallTimes.set(timezone, made);
+  return made;
+}
+
 /** A time of the wall clock to epoch ms; month 1–12. A time that a change of the clock skips moves forward by
  *  the change; of a time that occurs twice the first one counts. */
 export type LocalTime = (
@@ -90,15 +160,7 @@ export type LocalTime = (
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createLocalTime(timezone: string): LocalTime {
-  const clock = createClock(timezone);
-  return (year, month, day, hour, minute, second) => {
-    const asUtc = Date.UTC(year, month - 1, day, hour, minute, second);
-    // No zone changes its clock twice within two days.
-    const before = offsetAt(clock, asUtc - dayMs);
-    const after = offsetAt(clock, asUtc + dayMs);
-    const [first, last] = [Math.max(before, after), Math.min(before, after)].map((offset) => asUtc - offset);
-    if (first !== undefined && asUtc - first === offsetAt(clock, first)) return first;
-    if (last !== undefined && asUtc - last === offsetAt(clock, last)) return last;
-    return asUtc - before;
-  };
+  const wallTimes = wallTimesOf(timezone);
+  return (year, month, day, hour, minute, second) =>
+    wallTimes.instantsOf(Date.UTC(year, month - 1, day, hour, minute, second))[0];
 }

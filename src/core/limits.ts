@@ -29,6 +29,13 @@ export const limits = {
   /** The least history.retention of the jobs of schedules: a process takes over an instant within tickLateMs,
    *  and looks for its job. Ten times that, for clocks and outages. */
   tickHistoryMs: 600_000,
+  /** Each value of each field in a list needs half of it. */
+  cronCharsMax: 1_024,
+  /** Days that a search for an instant looks at: 29 February 2096 and 2104 are 8 years apart. */
+  cronSearchDays: 8 * 366,
+  /** Zones whose clock a process holds, some 50 KB each, and days of each: an instant needs at most 6. */
+  wallZonesMax: 100,
+  wallDaysMax: 64,
   /** Changes of a schedule's times while an instant of it is due: dq-upkeep makes it within a second, and a
    *  person changes a schedule less often. */
   earlierTimesMax: 8,

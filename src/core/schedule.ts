@@ -1,15 +1,9 @@
-// Computes the instants of a schedule, and what follows from a missed one. Pure. cron-parser reads cron
-// expressions.
-//
-// Rules, with the local time of the schedule's zone:
-//   a cron expression has 5 fields (minute hour day month weekday), or is @hourly @daily @weekly @monthly
-//   @yearly. If day and weekday are both given, either one is enough, as in cron.
-//   spring, a local time that does not exist: the instant is as long after midnight as without the change
-//   (02:30 becomes 03:30).
-//   autumn, a local time that exists twice: the first one. With `*` or `*/n` as the hour, both.
-//   `every` counts from the creation of the schedule, in real time: it knows no zone.
+// Computes the instants of a schedule, and what follows from a missed one. Pure. cron-instants.ts has the
+// rules of cron expressions. `every` counts from the creation of the schedule, in real time: it knows no
+// zone.
 
-import { CronExpressionParser } from 'cron-parser';
+import { type Cron, parseCron, trimCron } from './cron.ts';
+import { cronAfter, cronUntil } from './cron-instants.ts';
 import { formatDuration, type Parsed } from './duration.ts';
 import { limits } from './limits.ts';
 
@@ -41,48 +35,39 @@ export interface TimesInForce extends ScheduleTimes {
 
 export type MissedTicks = 'skip' | 'last';
 
-const day = 86_400_000;
-const names = ['@hourly', '@daily', '@weekly', '@monthly', '@yearly'];
-
-/** The expression in its stored form. */
-export function readCron(text: string): Parsed<string> {
-  const cron = text.trim().replace(/\s+/g, ' ');
-  if (!names.includes(cron) && cron.split(' ').length !== 5)
-    return wrong(
-      'must have 5 fields: minute hour day month weekday, such as 0 9 * * 1-5; or @hourly, @daily, @weekly, @monthly, @yearly',
-    );
-  // `H` is random, and the same text would be another schedule after a restart.
-  if (/(^|[ ,])H/i.test(cron)) return wrong('must not contain H');
-  try {
-    const times = { cron, everyMs: null, timezone: 'UTC', createdAt: 0 };
-    return nextTick(times, Date.UTC(2024, 0, 1)) === null
-      ? wrong('has no instant in the next years')
-      : { ok: true, value: cron };
-  } catch (error) {
-    return wrong(`is not a cron expression: ${(error as Error).message}`);
-  }
+/** The expression in its stored form. `now`: an instant must follow. */
+export function readCron(text: string, now: number): Parsed<string> {
+  const cron = trimCron(text);
+  const parsed = parseCron(cron);
+  if (!parsed.ok) return parsed;
+  return cronAfter(parsed.value, 'UTC', now) === null
+    ? wrong('has no instant in the next 8 years')
+    : { ok: true, value: cron };
 }
 
-/** The first instant after this one, epoch ms; null: none. */
-export function nextTick(times: ScheduleTimes, after: number): number | null {
-  const { cron, everyMs, createdAt } = times;
-  if (everyMs !== null)
-    return createdAt + everyMs * Math.max(1, Math.floor((after - createdAt) / everyMs) + 1);
-  // On the day on which Lord Howe sets its clocks back by half an hour, cron-parser finds nothing, or an
-  // instant before `after`. A later start finds the next one.
-  for (let from = after; from <= after + day; from += day / 8) {
-    const at = cronTick(cron ?? '', times.timezone, from, 'next');
-    if (at !== null && at > after) return at;
-  }
-  return null;
+/** The first instant after this one, epoch ms; null: none. Throws on times that dq cannot compute. */
+export function nextTick(
+  { cron, everyMs, timezone, createdAt }: ScheduleTimes,
+  after: number,
+): number | null {
+  if (everyMs === null) return cronAfter(cronOf(cron), timezone, after);
+  return createdAt + everyMs * Math.max(1, Math.floor((after - createdAt) / everyMs) + 1);
 }
 
-/** The last instant at or before this one; null: none. */
-export function lastTick(times: ScheduleTimes, until: number): number | null {
-  const { cron, everyMs, createdAt } = times;
-  if (everyMs === null) return cronTick(cron ?? '', times.timezone, until + 1, 'prev');
+/** The last instant at or before this one; null: none. Throws on times that dq cannot compute. */
+export function lastTick(
+  { cron, everyMs, timezone, createdAt }: ScheduleTimes,
+  until: number,
+): number | null {
+  if (everyMs === null) return cronUntil(cronOf(cron), timezone, until);
   const count = Math.floor((until - createdAt) / everyMs);
   return count < 1 ? null : createdAt + everyMs * count;
+}
+
+function cronOf(text: string | null): Cron {
+  const parsed = parseCron(text ?? '');
+  if (parsed.ok) return parsed.value;
+  throw new RangeError(`cron: ${parsed.message}`);
 }
 
 /** The next instants after this one. */
@@ -155,21 +140,13 @@ export function readEvery(ms: number): Parsed<number> {
     : wrong(`must be from ${formatDuration(min)} to ${formatDuration(max)}`);
 }
 
+/** The name as it was written: its canonical one may be an older one, such as Asia/Calcutta. */
 export function readZone(name: string): Parsed<string> {
   try {
-    return { ok: true, value: new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone };
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    return { ok: true, value: name };
   } catch {
     return wrong(`unknown time zone "${name}"; write an IANA name such as Asia/Shanghai`);
-  }
-}
-
-function cronTick(cron: string, tz: string, from: number, way: 'next' | 'prev'): number | null {
-  const expression = CronExpressionParser.parse(cron, { tz, currentDate: new Date(from) });
-  try {
-    return expression[way]().getTime();
-  } catch {
-    // No instant within the years that it searches.
-    return null;
   }
 }
 

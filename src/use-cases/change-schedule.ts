@@ -36,7 +36,7 @@ export function newSchedule(
   const times = { createdAt: now, updatedAt: now, revision: 1 };
   const defaults = { cron: null, everyMs: null, timezone, missed: 'skip', isPaused: false } as const;
   const body = { body: '', isBase64: false, contentType: null };
-  const record = applied({ name, topic: '', ...defaults, ...body, ...times }, input);
+  const record = applied({ name, topic: '', ...defaults, ...body, ...times }, input, now);
   if (record.topic === '') throw invalidField('topic', 'is required');
   if (record.cron === null && record.everyMs === null) throw invalidField('cron', 'give cron or every');
   return record;
@@ -48,7 +48,7 @@ export function changedSchedule(
   input: ScheduleInput,
   now: number,
 ): ScheduleRecord | null {
-  const [before, after] = [recordOf(old), applied(recordOf(old), input)];
+  const [before, after] = [recordOf(old), applied(recordOf(old), input, now)];
   return isDeepStrictEqual(before, after) ? null : { ...after, revision: old.revision + 1, updatedAt: now };
 }
 
@@ -68,11 +68,11 @@ function recordOf({
   return record;
 }
 
-function applied(old: ScheduleRecord, input: ScheduleInput): ScheduleRecord {
+function applied(old: ScheduleRecord, input: ScheduleInput, now: number): ScheduleRecord {
   const errors = new FieldErrors();
   const { cron, every, timezone, topic = old.topic, missed = old.missed } = input;
   if (cron !== undefined && every !== undefined) errors.reject('every', 'give cron or every, not both');
-  const expression = cron === undefined ? null : readCron(cron);
+  const expression = cron === undefined ? null : readCron(cron, now);
   if (expression?.ok === false) errors.reject('cron', expression.message);
   const duration = every === undefined ? null : parseDuration(every);
   const everyMs = duration?.ok === true ? readEvery(duration.value) : duration;

@@ -42,7 +42,7 @@ describe('cron', () => {
     expect(new Set(expressions).size).toBeGreaterThanOrEqual(60);
     const from = Date.UTC(2026, 0, 1, 0, 30);
     for (const cron of expressions) {
-      expect(readCron(cron), cron).toEqual({ ok: true, value: cron });
+      expect(readCron(cron, from), cron).toEqual({ ok: true, value: cron });
       for (const timezone of ['UTC', 'Asia/Shanghai', 'Asia/Kolkata']) {
         const other = new Cron(cron, { timezone });
         const expected: number[] = [];
@@ -77,13 +77,65 @@ describe('cron', () => {
       '* * * * 8',
       '5-1 * * * *',
       'H * * * *',
+      '* * * * 1,',
+      '*/0 * * * *',
+      '1-2-3 * * * *',
+      '* * 0 * *',
+      '* * * * MO',
+      '* * * * 1#6',
+      `${'1,'.repeat(600)}1 * * * *`,
     ])
-      expect(readCron(text).ok, text).toBe(false);
-    expect(readCron(' 0   9 * * * ')).toEqual({ ok: true, value: '0 9 * * *' });
-    expect(readCron('@daily')).toEqual({ ok: true, value: '@daily' });
-    expect(readCron('@reboot').ok).toBe(false);
+      expect(readCron(text, 0).ok, text).toBe(false);
+    expect(readCron(' 0   9 * * * ', 0)).toEqual({ ok: true, value: '0 9 * * *' });
+    expect(readCron('@daily', 0)).toEqual({ ok: true, value: '@daily' });
+    expect(readCron('@reboot', 0).ok).toBe(false);
     expect(readZone('Asia/Shanghai')).toEqual({ ok: true, value: 'Asia/Shanghai' });
     expect(readZone('Mars/Olympus').ok).toBe(false);
+  });
+
+  it('accepts what cron accepts: equal values in lists, steps beyond the range, and the weekday 7', () => {
+    const same = (cron: string, as: string) => {
+      const [from, one, other] = [Date.UTC(2026, 0, 1), cronTimes(cron), cronTimes(as)];
+      expect(readCron(cron, from), cron).toEqual({ ok: true, value: cron });
+      expect(nextTicks(one, from, 40).map(iso), cron).toEqual(nextTicks(other, from, 40).map(iso));
+    };
+    same('0 0 */100,1-7 * *', '0 0 1-7 * *');
+    same('1,1,0-3 0 * * 0,7', '0-3 0 * * 0');
+    same('0 0 * * 5-7', '0 0 * * 0,5,6');
+    same('0 0 ? * MON', '0 0 * * 1');
+    same('5/15 * * * *', '5,20,35,50 * * * *');
+  });
+
+  it('day of month and weekday: both where one begins with a star, else either one', () => {
+    const of = (cron: string) =>
+      nextTicks(cronTimes(cron), Date.UTC(2026, 0, 1), 4).map((at) =>
+        new Date(at).toISOString().slice(5, 10),
+      );
+    expect(of('0 0 */2 * 1')).toEqual(['01-05', '01-19', '02-09', '02-23']);
+    expect(of('0 0 13 * */5')).toEqual(['02-13', '03-13', '09-13', '11-13']);
+    expect(of('0 0 13 * 5')).toEqual(['01-02', '01-09', '01-13', '01-16']);
+    expect(of('0 0 L * 5')).toEqual(['01-02', '01-09', '01-16', '01-23']);
+    expect(of('0 0 L * *')).toEqual(['01-31', '02-28', '03-31', '04-30']);
+    expect(of('0 0 * * 5L')).toEqual(['01-30', '02-27', '03-27', '04-24']);
+    expect(of('0 0 * * FRI#2')).toEqual(['01-09', '02-13', '03-13', '04-10']);
+  });
+
+  it('looks 8 years ahead and back', () => {
+    const leap = cronTimes('0 0 29 2 *');
+    expect(iso(nextTick(leap, Date.UTC(2096, 1, 29)))).toBe('2104-02-29T00:00:00Z');
+    expect(iso(lastTick(leap, Date.UTC(2104, 1, 28)))).toBe('2096-02-29T00:00:00Z');
+    const rare = '0 0 * 2 4#5';
+    expect(readCron(rare, Date.UTC(2026, 0, 1))).toEqual({
+      ok: false,
+      message: 'has no instant in the next 8 years',
+    });
+    expect(iso(nextTick(cronTimes(rare), Date.UTC(2050, 0, 1)))).toBe('2052-02-29T00:00:00Z');
+    expect(readCron('0 0 31 2 *', 0).ok).toBe(false);
+  });
+
+  it('a time zone is kept as it was written', () => {
+    expect(readZone('Asia/Kolkata')).toEqual({ ok: true, value: 'Asia/Kolkata' });
+    expect(iso(nextTick(cronTimes('0 9 * * *', 'Asia/Kolkata'), 0))).toBe('1970-01-01T03:30:00Z');
   });
 
   it('spring: a local time that does not exist is as long after midnight as without the change', () => {
@@ -120,6 +172,28 @@ describe('cron', () => {
       '2026-11-01T05:30:00Z',
       '2026-11-02T06:30:00Z',
     ]);
+  });
+
+  it.each([
+    ['America/Nuuk', '59 23 * * *', '2026-03-28T12:00:00Z', ['2026-03-29T01:59:00Z', '2026-03-30T00:59:00Z']],
+    ['America/Havana', '0 0 * * *', '2026-10-31T12:00:00Z', ['2026-11-01T04:00:00Z', '2026-11-02T05:00:00Z']],
+    [
+      'Atlantic/Azores',
+      '0 0 * * *',
+      '2026-10-24T12:00:00Z',
+      ['2026-10-25T00:00:00Z', '2026-10-26T01:00:00Z'],
+    ],
+    [
+      'Europe/Berlin',
+      '0 */2 * * *',
+      '2026-10-24T23:00:00Z',
+      ['2026-10-25T00:00:00Z', '2026-10-25T01:00:00Z'],
+    ],
+  ])('in %s %s has the same instants forward and backward', (zone, cron, from, instants) => {
+    const times = cronTimes(cron, zone);
+    expect(nextTicks(times, Date.parse(from), 2).map(iso)).toEqual(instants);
+    const last = lastTick(times, Date.parse(instants[1] ?? '') + 1);
+    expect([iso(lastTick(times, (last ?? 0) - 1)), iso(last)]).toEqual(instants);
   });
 
   it('the last instant is the one before the next', () => {
