@@ -7,6 +7,9 @@ export type Parsed<T> =
 
 /** Smaller numbers are epoch seconds by mistake: as milliseconds they are before March 1973. */
 export const smallestEpochMs = 100_000_000_000;
+/** The latest instant of a record, in the year 10889: six bytes in Redis. Larger numbers are microseconds or
+ *  nanoseconds by mistake. */
+export const latestEpochMs = 2 ** 48 - 1;
 /** Later times do not fit a Date. */
 export const largestEpochMs = 8_640_000_000_000_000;
 const instantPattern = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})$/;
@@ -108,7 +111,7 @@ export function formatDuration(ms: number): string {
 
 /** RFC 3339 with an offset, or epoch milliseconds as digits or a number. `fromQuery`: reads a blank before
  *  the offset as the `+` that the query string decoded. Returns whole epoch ms, never before the given
- *  instant. */
+ *  instant, at most latestEpochMs; before 1970 they are negative. */
 export function parseInstant(input: unknown, fromQuery = false): Parsed<number> {
   if (typeof input === 'number' || (typeof input === 'string' && /^\d+$/.test(input))) {
     const value = Number(input);
@@ -116,6 +119,8 @@ export function parseInstant(input: unknown, fromQuery = false): Parsed<number> 
       return { ok: false, message: 'must be whole epoch milliseconds' };
     if (value < smallestEpochMs)
       return { ok: false, message: 'looks like seconds; write epoch milliseconds' };
+    if (value > latestEpochMs)
+      return { ok: false, message: 'looks like microseconds; write epoch milliseconds' };
     return { ok: true, value };
   }
   if (typeof input !== 'string')

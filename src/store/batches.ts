@@ -1,12 +1,45 @@
-// Splits long lists of items into calls of bounded size, in order.
+// Splits long lists of items into calls of bounded size, in order. Keeps items that cannot be encoded away
+// from the others of a call.
 
 import { limits } from '../core/limits.ts';
 import type { DeadFilter, PushJob } from '../ports/job-store.ts';
+import type { StoreFailure } from '../ports/store-error.ts';
 
 export function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {
   const batches: (readonly T[])[] = [];
   for (let at = 0; at < items.length; at += max) batches.push(items.slice(at, at + max));
   return batches;
+}
+
+/** Of an item that cannot be encoded: a number is out of bounds, which the intake should have rejected. */
+const badItem: StoreFailure = { kind: 'not_stored', code: 'bad_item' };
+
+/** Sends a call with the items that can be encoded. The others fail alone: a call holds items of many
+ *  callers. `send` encodes all its items before it sends anything, so it may be repeated without the bad
+ *  ones. */
+export async function withoutBadItems<I, O>(
+  items: readonly I[],
+  encode: (item: I) => unknown,
+  send: (items: readonly I[]) => Promise<readonly O[]>,
+): Promise<readonly (O | StoreFailure)[]> {
+  try {
+    return await send(items);
+  } catch (error) {
+    const bad = new Set(items.filter((item) => !succeeds(() => encode(item))));
+    if (bad.size === 0) throw error;
+    const good = items.filter((item) => !bad.has(item));
+    const answers = good.length === 0 ? [] : await send(good);
+    return items.map((item) => (bad.has(item) ? badItem : (answers[good.indexOf(item)] as O)));
+  }
+}
+
+function succeeds(act: () => unknown): boolean {
+  try {
+    act();
+    return true;
+  } catch {
+    return false; // the caller reports the item
+  }
 }
 
 /** The filter of one step of bulk work. */

@@ -133,6 +133,8 @@ function readLease(lease: string, { topic, delivery }: PlainTopic): number {
 function readPast({ acceptedAt, failures }: PushRequest): Pick<PushJob, 'acceptedAt' | 'failures'> {
   const at = acceptedAt === undefined ? undefined : parseInstant(acceptedAt);
   if (at?.ok === false) throw invalidField('acceptedAt', at.message);
+  if (at !== undefined && at.value < 0)
+    throw invalidField('acceptedAt', 'must be 1970 or later; leave it out');
   const failed = failures === undefined ? undefined : Number(failures);
   if (failed !== undefined && (!/^\d{1,5}$/.test(failures ?? '') || failed > limits.failuresMax))
     throw invalidField('failures', `must be a whole number from 0 to ${limits.failuresMax}`);

@@ -39,10 +39,13 @@ import {
 } from './model-records.ts';
 import { ModelState } from './model-state.ts';
 
+const badItem = { kind: 'not_stored', code: 'bad_item' } as const;
+
 export class Model extends ModelState {
   // Jobs
 
   push(pushed: port.PushJob): port.PushOutcome {
+    if (!Number.isFinite(this.dueWhen(pushed.when))) return badItem;
     const old = this.jobs.get(this.nameOf(pushed));
     const live = old !== undefined && old.state !== 'dead';
     if (live && pushed.mode !== 'replace') {
@@ -240,6 +243,7 @@ export class Model extends ModelState {
   }
 
   retry(item: port.RetryItem): port.FinishOutcome<'retried'> {
+    if (!Number.isFinite(item.delayMs)) return badItem;
     const job = this.leased(item);
     if (job === null) return { kind: 'lease_lost' };
     job.failures += 1;

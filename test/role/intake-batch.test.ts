@@ -49,11 +49,13 @@ describe('a batch', () => {
     const past = '"acceptedAt":"2024-05-06T07:08:09Z","failures":3';
     const { results } = await send(
       `[{"topic":"t","id":"old","body":1,${past}},{"topic":"t","id":"new","body":1,"acceptedAt":${Date.now() + 60_000}},` +
-        '{"topic":"t","body":1,"failures":65536},{"topic":"t","body":1,"acceptedAt":"yesterday"}]',
+        '{"topic":"t","body":1,"failures":65536},{"topic":"t","body":1,"acceptedAt":"yesterday"},' +
+        '{"topic":"t","body":1,"acceptedAt":"1960-01-01T00:00:00Z"},{"topic":"t","body":1,"acceptedAt":300000000000000}]',
     );
-    expect(statuses(results)).toEqual([201, 201, 400, 400]);
+    expect(statuses(results)).toEqual([201, 201, 400, 400, 400, 400]);
     expect(results.map(({ errors }) => errors?.[0]?.field)).toEqual([
       ...[undefined, undefined, 'items[2].failures', 'items[3].acceptedAt'],
+      ...['items[4].acceptedAt', 'items[5].acceptedAt'],
     ]);
     expect(await bodyOf('old')).toMatchObject({ createdAt: '2024-05-06T07:08:09.000Z', attempt: 3 });
     const { createdAt } = await bodyOf('new');

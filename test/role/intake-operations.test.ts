@@ -71,6 +71,8 @@ describe('operations', () => {
       [{ kind: 'cancel', filter: { topic: 'a.x', versions: ['7'] } }, 'filter.versions'],
       [{ kind: 'restore', filter: { topic: 'a.x', ids: ['1'], versions: ['7'] } }, 'filter.versions'],
       [{ kind: 'requeue', filter: { since: 'yesterday' } }, 'since'],
+      // A Date holds no later time: with it the list of operations could not be read any more.
+      [{ kind: 'requeue', filter: { since: Number.MAX_SAFE_INTEGER } }, 'since'],
       [{ kind: 'requeue', filter: { status: '6xx' } }, 'filter.status'],
       [{ kind: 'requeue', filter: { state: 'ready' } }, 'filter.state'],
       [{ kind: 'cancel', filter: { reason: 'gone' } }, 'filter.reason'],

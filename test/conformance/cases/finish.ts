@@ -156,6 +156,22 @@ export const finishCases: readonly Case[] = [
     });
   }),
 
+  fact('retry: an item with a number that no store can keep fails alone', async (trial) => {
+    await trial.push('1');
+    await trial.push('2');
+    const [a, b] = await trial.reserve(request(2));
+    if (a === undefined || b === undefined) throw new Error('both are ready');
+    const items = [
+      { ...leaseOf(a), delayMs: Number.NaN, attempt: attemptOf(a) },
+      { ...leaseOf(b), delayMs: 0, attempt: attemptOf(b) },
+    ];
+    expect(await trial.jobs.retry(items)).toEqual([
+      { kind: 'not_stored', code: 'bad_item' },
+      { kind: 'retried' },
+    ]);
+    expect(await trial.ack(a)).toEqual({ kind: 'acked' });
+  }),
+
   fact('retry: waits for its delay', async (trial) => {
     const job = await trial.reserved('1');
     await trial.retry(job, 50);

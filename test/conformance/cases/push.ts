@@ -53,6 +53,17 @@ export const pushCases: readonly Case[] = [
     expect(outcome).toMatchObject({ state: 'ready', dueAt: at({ from, to: Date.now() }) });
   }),
 
+  fact('push: an item with a number that no store can keep fails alone', async (trial) => {
+    const bad = [
+      jobOf('2', { when: { delayMs: Number.NaN } }),
+      jobOf('3', { when: { at: Number.POSITIVE_INFINITY } }),
+    ];
+    const outcomes = await trial.jobs.push([jobOf('1'), ...bad, jobOf('4')]);
+    const notStored = { kind: 'not_stored', code: 'bad_item' };
+    expect(outcomes).toMatchObject([{ kind: 'stored' }, notStored, notStored, { kind: 'stored' }]);
+    expect((await trial.dump()).jobs.map(({ id }) => id).sort()).toEqual(['1', '4']);
+  }),
+
   fact('push: numbers versions by the storage clock in microseconds', async (trial) => {
     const from = Date.now() * 1000;
     const first = await trial.push('1');

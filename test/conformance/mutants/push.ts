@@ -3,6 +3,15 @@
 import { change, type Mutant, mutant } from './mutant.ts';
 
 export const pushMutants: readonly Mutant[] = [
+  mutant(
+    'push stores a number that no record holds',
+    'push: an item with a number that no store can keep fails alone',
+    (m) =>
+      change(m, 'push', (right) => (job) => {
+        const isBad = !Number.isFinite(m.dueWhen(job.when));
+        return right(isBad ? { ...job, when: { delayMs: 0 } } : job);
+      }),
+  ),
   mutant('replace leaves the old lease in force', 'push replace: replaces a reserved job', (m) =>
     change(m, 'push', (right) => (pushed) => {
       const old = m.jobs.get(m.nameOf(pushed));

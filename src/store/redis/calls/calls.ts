@@ -5,7 +5,7 @@
 import type { JobKey } from '../../../core/job.ts';
 import type { OnChanged, Partition } from '../../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
-import { inBatches } from '../../batches.ts';
+import { inBatches, withoutBadItems } from '../../batches.ts';
 import type { Place } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
@@ -192,11 +192,18 @@ async function answersOf<I, O>(
 ): Promise<readonly (O | StoreFailure | { readonly above: number })[]> {
   try {
     const place = shards.placeOf(partition);
-    const reply = await shards.run(call.script, partition, call.args(batch, place), batch[0]?.route.list);
-    const items = batch.map(({ item }) => item);
-    const outcomes = call.read(reply, items, place);
-    if (place !== null) shards.received(partition, Math.max(0, ...outcomes.map(numberIn)));
-    return outcomes;
+    return await withoutBadItems(
+      batch,
+      (visit) => call.args([visit], place),
+      async (visits) => {
+        const args = call.args(visits, place);
+        const reply = await shards.run(call.script, partition, args, visits[0]?.route.list);
+        const items = visits.map(({ item }) => item);
+        const outcomes = call.read(reply, items, place);
+        if (place !== null) shards.received(partition, Math.max(0, ...outcomes.map(numberIn)));
+        return outcomes;
+      },
+    );
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     return batch.map(() => error.failure);

@@ -2,6 +2,7 @@
 // the reverse. One argument per field cost the client library a tenth of a server process's time, and Redis
 // the same.
 
+import { latestEpochMs } from '../../../core/duration.ts';
 import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
 import { stateCodes } from '../../../core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
@@ -27,9 +28,6 @@ export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
   return [text.subarray(0, at), ...apart];
 }
 
-/** The script makes now of it. */
-const latest = 2 ** 48 - 1;
-
 /** Returns the offset after it. */
 function writePush(text: Buffer, start: number, { item: job, isEarlier, above }: Placed<PushJob>): number {
   let at = writeKey(text, start, job);
@@ -45,7 +43,8 @@ function writePush(text: Buffer, start: number, { item: job, isEarlier, above }:
   at = writeTail(text, tailAt, job);
   text.writeUInt16BE(at - tailAt, tailAt - 2);
   if (!hasPast(job)) return at;
-  const { acceptedAt = latest, failures = 0 } = job;
+  // Of the latest instant the script makes now.
+  const { acceptedAt = latestEpochMs, failures = 0 } = job;
   return text.writeUInt16BE(failures, text.writeUIntBE(acceptedAt, at, 6));
 }
 

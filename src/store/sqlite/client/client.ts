@@ -29,7 +29,7 @@ import type {
 import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import { StoreError } from '../../../ports/store-error.ts';
-import { inBatches, pushBatches, type StepFilter } from '../../batches.ts';
+import { inBatches, pushBatches, type StepFilter, withoutBadItems } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
 import { sqliteLimits } from '../limits.ts';
 import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
@@ -51,7 +51,7 @@ import {
   writeRetry,
   writeVersions,
 } from '../wire/messages.ts';
-import { kinds, type Reader, type Writer } from '../wire/protocol.ts';
+import { kinds, type Reader, Writer } from '../wire/protocol.ts';
 import { isOlderStore, OlderTopics, type RegistryMethod, registryMethods } from '../wire/registry-calls.ts';
 import { Link, type LinkOptions } from './link.ts';
 
@@ -499,8 +499,14 @@ async function itemCall<I, O>(
   const answers = await Promise.all(
     batches.map(async (batch): Promise<readonly (O | StoreFailure)[]> => {
       try {
-        const r = await link.call(kind, (w) => writeMore(w.list(batch, write), batch), again);
-        return r.list(read);
+        return await withoutBadItems(
+          batch,
+          (item) => write(new Writer(), item),
+          async (items) => {
+            const r = await link.call(kind, (w) => writeMore(w.list(items, write), items), again);
+            return r.list(read);
+          },
+        );
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
         return batch.map(() => error.failure);

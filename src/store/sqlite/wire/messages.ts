@@ -91,8 +91,8 @@ export function readVersions<I extends VersionedKey>(r: Reader, keys: readonly I
 }
 
 function writeWhen(w: Writer, when: When): void {
-  if ('at' in when) w.u8(1).f64(when.at);
-  else w.u8(0).f64(when.delayMs);
+  if ('at' in when) w.u8(1).number(when.at);
+  else w.u8(0).number(when.delayMs);
 }
 
 function readWhen(r: Reader): When {
@@ -244,7 +244,7 @@ export function readAck(r: Reader): AckedLease {
 }
 
 export function writeRetry(w: Writer, item: RetryItem): void {
-  writeEndingLease(w, item).f64(item.delayMs).json(item.attempt);
+  writeEndingLease(w, item).number(item.delayMs).json(item.attempt);
 }
 
 export function readRetry(r: Reader): RetryItem {
@@ -271,7 +271,7 @@ export function readFinish<Done extends string>(r: Reader, done: Done): FinishOu
 }
 
 export function writeExtend(w: Writer, item: ExtendItem): void {
-  writeLease(w, item).f64(item.leaseMs);
+  writeLease(w, item).number(item.leaseMs);
 }
 
 export function readExtend(r: Reader): ExtendItem {

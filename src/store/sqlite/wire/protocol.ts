@@ -129,6 +129,12 @@ export class Writer {
     return this;
   }
 
+  /** As Reader.number reads it. Throws for another one: the owner would end the connection. */
+  number(value: number): this {
+    if (!Number.isFinite(value)) throw new TypeError(`expected a finite number, got ${value}`);
+    return this.f64(value);
+  }
+
   /** UTF-8, or null. */
   text(value: string | null): this {
     if (value === null) return this.u32(0xffff_ffff);
