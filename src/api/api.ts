@@ -85,7 +85,7 @@ export async function createApi(
     frameworkErrors: (error, request, answer) => handleError(error, request, answer),
     // dq stops by closing the port only; it serves every request that it has admitted.
     return503OnClosing: false,
-    exposeHeadRoutes: false,
+    exposeHeadRoutes: true,
     routerOptions: { querystringParser: parseQuery as never, maxParamLength: apiLimits.paramLengthMax },
     schemaController: { compilersFactory: { buildValidator: lazyValidators() } },
     ajv: {
@@ -148,7 +148,7 @@ function unroutable({ method, url }: FastifyRequest, paths: KnownPaths): DqError
     ? new DqError('no_route', `${method} ${path}: no such route; GET /openapi.json lists all routes`)
     : new DqError(
         'method_not_allowed',
-        `${method} ${path}: method not allowed; use ${allowed.join(' or ')}`,
+        `${method} ${path}: method not allowed; use ${allowed.filter((one) => one !== 'HEAD').join(' or ')}`,
         {
           extra: { allow: allowed.join(', ') },
         },

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
+import { isRead } from '../api/http/read-methods.ts';
 
 /** dist/console/manifest.json: by path of the request; `/` is the page of every other path. Names of files
  *  beside it. */
@@ -77,8 +78,7 @@ export class Assets {
     for (const name in security) response.setHeader(name, security[name] as string);
     request.url = this.#withoutBase(request.url ?? '/');
     const path = request.url.split('?', 1)[0] ?? '/';
-    const isRead = request.method === 'GET' || request.method === 'HEAD';
-    if (!isRead || api.test(path)) {
+    if (!isRead(request.method) || api.test(path)) {
       response.setHeader('x-dq-build', this.build);
       response.setHeader('cache-control', 'no-store');
       return false;

@@ -4,6 +4,7 @@
 
 import type { IncomingMessage } from 'node:http';
 import { isDirect, isOpen, malformedHead } from '../api/http/access.ts';
+import { isRead } from '../api/http/read-methods.ts';
 import type { Config } from '../config/options.ts';
 import { DqError } from '../core/errors.ts';
 import { halfDigestOf, readOnlyRights, type SessionRecord } from '../core/session.ts';
@@ -55,7 +56,7 @@ export class SessionAccess {
     if (isOpen(request)) return noRights;
     if (!this.#options.sessions.isKnown)
       return new DqError(
-        request.method === 'GET' ? 'unavailable' : 'not_stored',
+        isRead(request.method) ? 'unavailable' : 'not_stored',
         'cannot read the sessions; send the request again',
       );
     return new DqError('unauthorized', 'session: missing or ended; sign in again');

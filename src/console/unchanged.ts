@@ -4,11 +4,12 @@
 
 import { createHash } from 'node:crypto';
 import type { Api } from '../api/api-context.ts';
+import { isRead } from '../api/http/read-methods.ts';
 
 export function answerUnchanged(api: Api): void {
   api.addHook('onSend', (request, answer, payload, done) => {
     const isOwn = answer.hasHeader('etag');
-    if (request.method !== 'GET' || answer.statusCode !== 200 || typeof payload !== 'string' || isOwn)
+    if (!isRead(request.method) || answer.statusCode !== 200 || typeof payload !== 'string' || isOwn)
       return done(null, payload);
     const etag = `"${createHash('sha256').update(payload).digest('base64url').slice(0, 22)}"`;
     answer.header('etag', etag);

@@ -292,15 +292,15 @@ describe('paths', () => {
 
   it('known ones with a wrong method are 405 with Allow', async () => {
     for (const [method, path, allow] of [
-      ['DELETE', '/', 'GET'],
-      ['POST', '/livez', 'GET'],
-      ['PATCH', '/v1/topics', 'GET, POST'],
-      ['OPTIONS', '/v1/topics?limit=1', 'GET, POST'],
-      ['POST', '/v1/topics/t', 'DELETE, GET, PATCH, PUT'],
-      ['PUT', '/v1/topics/none/jobs/%E8%AE%A2', 'DELETE, GET'],
+      ['DELETE', '/', 'GET, HEAD'],
+      ['POST', '/livez', 'GET, HEAD'],
+      ['PATCH', '/v1/topics', 'GET, HEAD, POST'],
+      ['OPTIONS', '/v1/topics?limit=1', 'GET, HEAD, POST'],
+      ['POST', '/v1/topics/t', 'DELETE, GET, HEAD, PATCH, PUT'],
+      ['PUT', '/v1/topics/none/jobs/%E8%AE%A2', 'DELETE, GET, HEAD'],
       ['GET', '/v1/topics/t/jobs', 'POST'],
       ['GET', '/v1/dead/requeue', 'POST'],
-      ['PROPFIND', '/openapi.json', 'GET'],
+      ['PROPFIND', '/openapi.json', 'GET, HEAD'],
     ] as const) {
       const body = method === 'GET' ? {} : { body: '{', headers: { 'content-type': 'application/json' } };
       const reply = await dq.call(method, path, body);

@@ -8,6 +8,7 @@ import { isIP } from 'node:net';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { allRights, type Caller, digestOf, isSameDigest, noRights, ownerRights } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
+import { isRead } from './read-methods.ts';
 
 export interface AccessOptions {
   /** token of this start, for the command line; not counted in tokens.count */
@@ -140,7 +141,7 @@ export function isDirect(host: string): boolean {
 
 /** The tokens are not read yet, so the caller's rights are unknown; the request had no effect. */
 function tokensUnavailable(method: string | undefined): DqError {
-  const code = method === 'GET' ? 'unavailable' : 'not_stored';
+  const code = isRead(method) ? 'unavailable' : 'not_stored';
   return new DqError(code, 'cannot read the access tokens; send the request again');
 }
 

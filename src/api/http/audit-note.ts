@@ -4,6 +4,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { AuditDetail } from '../../core/audit.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { isRead } from './read-methods.ts';
 import type { RouteAccess } from './route-access.ts';
 
 export interface AuditNote {
@@ -45,6 +46,6 @@ export function isAudited(route: { readonly method: string | string[]; readonly 
     audit?: boolean;
   };
   if (audit !== undefined) return audit;
-  if (typeof access !== 'object' || route.method === 'GET') return false;
+  if (typeof access !== 'object' || [route.method].flat().every(isRead)) return false;
   return access.scope === 'operate' || access.scope === 'admin';
 }

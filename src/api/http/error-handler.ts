@@ -11,6 +11,7 @@ import { auditNote } from './audit-note.ts';
 import type { HttpFront } from './http-front.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { unreadable } from './query.ts';
+import { isRead } from './read-methods.ts';
 import { logRequest } from './request-log.ts';
 import { mayTouch } from './route-access.ts';
 
@@ -41,23 +42,22 @@ function unhandled(context: ApiContext, thrown: unknown, request: FastifyRequest
     // Without the query, which may hold a secret.
     path: request.url.split('?', 1)[0],
   });
-  return new DqError(isRead(request) ? 'unavailable' : 'unknown', 'dq failed; its error log has the cause');
+  return new DqError(
+    isRead(request.method) ? 'unavailable' : 'unknown',
+    'dq failed; its error log has the cause',
+  );
 }
 
 /** null for an unexpected error. */
 function dqErrorOf(thrown: unknown, request: FastifyRequest): DqError | null {
   if (thrown instanceof DqError) return thrown;
-  if (thrown instanceof StoreError) return storeProblem(thrown, isRead(request));
+  if (thrown instanceof StoreError) return storeProblem(thrown, isRead(request.method));
   const marker = (request.query as Record<string, unknown> | null)?.[unreadable];
   if (typeof marker === 'object' && marker !== null && 'message' in marker) {
     const error = marker as { field: string; message: string };
     return new DqError('invalid', `${error.field}: ${error.message}`, { errors: [error] });
   }
   return frameworkProblem(thrown);
-}
-
-function isRead(request: FastifyRequest): boolean {
-  return request.method === 'GET';
 }
 
 function recordRejection(context: ApiContext, request: FastifyRequest, error: DqError, status: number): void {
