@@ -2,6 +2,7 @@
 // bytes, and the API validates them. A failure keeps the accepted jobs and reports their number.
 
 import { createReadStream } from 'node:fs';
+import { hasByteOrderMark, withoutByteOrderMark } from '../core/byte-order-mark.ts';
 import { reasonOf } from '../core/errors.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
@@ -108,8 +109,9 @@ async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
     return batch;
   };
   try {
-    for await (const line of lines) {
+    for await (const read of lines) {
       number += 1;
+      const line = number === 1 ? withoutMark(read) : read;
       // The API skips blank lines, which would shift the numbers.
       if (skipBlank(line, 0) === line.length) continue;
       const full = gathered.length === limits.batchItemsMax || size + line.length > cliLimits.batchSendBytes;
@@ -124,6 +126,12 @@ async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
   }
   if (gathered.length > 0) yield take();
   if (failure !== null) throw failure;
+}
+
+/** Of the beginning of a file; says so. */
+export function withoutMark(bytes: Buffer): Buffer {
+  if (hasByteOrderMark(bytes)) say('dq: skipped the byte order mark at the beginning of the file');
+  return withoutByteOrderMark(bytes);
 }
 
 /** Yields lines with their line breaks; adds one to the last line. */

@@ -6,6 +6,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
+import { hasByteOrderMark } from '../core/byte-order-mark.ts';
 import { formatDuration, formatInstant, parseDuration, parseInstant } from '../core/duration.ts';
 import { DqError, invalidField, restoring } from '../core/errors.ts';
 import { extensionOf } from '../core/extension.ts';
@@ -269,6 +270,8 @@ export function isJson(contentType: string): boolean {
 /** `intro` begins the error message. */
 function parseJson(body: Buffer, intro: string): unknown {
   if (!isUtf8(body)) throw malformed(`${intro} not valid UTF-8`);
+  if (hasByteOrderMark(body))
+    throw malformed(`${intro} not JSON: it begins with a byte order mark (EF BB BF); send it without`);
   try {
     return JSON.parse(body.toString('utf8'));
   } catch (error) {

@@ -4,6 +4,7 @@
 // only that item; an unparsable batch is rejected as a whole.
 
 import { isUtf8 } from 'node:buffer';
+import { withoutByteOrderMark } from '../core/byte-order-mark.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { FieldErrors } from '../core/field-errors.ts';
 import { elementsOf, type MemberSpan, membersOf, skipBlank } from '../core/json-span.ts';
@@ -18,16 +19,17 @@ export interface BatchPush {
   readonly request: PushRequest;
 }
 
-/** A push or an error per item, in order. Throws DqError for an unparsable batch. */
+/** A push or an error per item, in order. Skips a byte order mark. Throws DqError for an unparsable batch. */
 export function readBatch(
   bytes: Buffer,
   format: BatchFormat,
   bodyBytesMax: number,
 ): readonly (BatchPush | DqError)[] {
-  const texts = format === 'json' ? listItems(bytes) : lines(bytes);
+  const text = withoutByteOrderMark(bytes);
+  const texts = format === 'json' ? listItems(text) : lines(text);
   if (texts.length > limits.batchItemsMax)
     throw invalidField('items', `must be at most ${limits.batchItemsMax}; send several batches`);
-  return texts.map((text, index) => readItem(text, index, bodyBytesMax));
+  return texts.map((item, index) => readItem(item, index, bodyBytesMax));
 }
 
 /** The error of an item with its place in the batch: `delay` becomes `items[3].delay`. */

@@ -137,6 +137,8 @@ const cases: readonly (readonly [status: number, push: Push])[] = [
   [400, { contentType: `text/${'x'.repeat(2_000)}` }],
   [400, { body: '{"order":' }],
   [400, { body: Buffer.from([0x22, 0xff, 0x22]) }],
+  [400, { body: `\ufeff${plain}` }],
+  [201, { body: `\ufeff${plain}`, contentType: 'text/plain' }],
   [400, { body: '{"delay":"30s","body":1}' }],
   [415, { contentType: 'application/x-www-form-urlencoded', body: plain }],
   [415, { headers: ['content-encoding: gzip'] }],

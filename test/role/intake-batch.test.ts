@@ -290,6 +290,17 @@ describe('rejected items', () => {
     expect(results[4]?.errors?.[0]).toMatchObject({ field: 'items[4]', position: 12 });
   });
 
+  it('a byte order mark at the beginning is skipped, in a list and in lines', async () => {
+    const items = [`{${good},"id":"m1"}`, `{${good},"id":"m2"}`];
+    for (const { body, results } of [
+      await send(`\ufeff[${items.join()}]`),
+      await ndjson(Buffer.from(`\ufeff${items.join('\n')}`)),
+    ]) {
+      expect(body).toMatchObject({ accepted: 2, failed: 0 });
+      expect(results.map(({ id }) => id)).toEqual(['m1', 'm2']);
+    }
+  });
+
   it('an item of an offline topic is 409; the others are stored', async () => {
     await dq.api('POST', '/v1/topics', { topic: 'off', callbackUrl, state: 'offline' });
     const { results } = await send('[{"topic":"off","body":1},{"topic":"t","body":1}]');
@@ -311,7 +322,6 @@ describe('a batch rejected as a whole stores nothing', () => {
       [`[${item}]]`, 24],
       [`[${item} ${item}]`, 24],
       [`["订单",!]`, 6],
-      [`\ufeff[${item}]`, 0],
       [`${item}\n${item}`, 23],
     ] as const)
       expect(await send(text), text).toMatchObject({

@@ -259,6 +259,17 @@ describe('dq push --batch', () => {
   };
   const line = (id: number, body = 1) => `{"topic":"t","id":"${id}","body":${body}}`;
 
+  it('skips a byte order mark at the beginning, and says so', async () => {
+    const api = await scriptedApi(answer);
+    const input = `\ufeff${line(1)}\n${line(2)}\n`;
+    const run = await runDq(['push', '--batch', '-', '--url', api.url], { input });
+    expect(run).toMatchObject({
+      code: 0,
+      stderr: 'dq: skipped the byte order mark at the beginning of the file\ndq: 2 accepted\n',
+    });
+    expect(api.calls.map(({ text }) => text)).toEqual([`${line(1)}\n${line(2)}\n`]);
+  });
+
   it('sends the lines in order, at most 1000 at once, and prints the ids', async () => {
     const api = await scriptedApi(answer);
     const numbers = Array.from({ length: 2_100 }, (_, n) => n);

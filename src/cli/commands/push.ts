@@ -12,7 +12,7 @@ import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { printData, say } from '../output/output.ts';
-import { pushBatch } from '../push-batch.ts';
+import { pushBatch, withoutMark } from '../push-batch.ts';
 
 interface PushFlags extends DaemonOptions {
   readonly id?: string;
@@ -95,7 +95,9 @@ async function push(topic: string | undefined, words: readonly string[], flags: 
 
 async function pushOne(topic: string, body: string | undefined, flags: PushFlags): Promise<void> {
   const client = clientOf(flags);
-  const bytes = await bytesOf(topic, body, flags.empty === true);
+  const given = await bytesOf(topic, body, flags.empty === true);
+  // With --type the file is the body, byte for byte.
+  const bytes = flags.type === undefined ? withoutMark(given) : given;
   const contentType = flags.type ?? contentTypeOf(topic, bytes, body);
   let reply: ApiReply<Pushed>;
   try {
