@@ -322,6 +322,11 @@ export const options = {
       max: limits.alertWindowMsMax,
     },
   ),
+  'alerts.pullLate': duration(
+    0,
+    'An incident begins when a due job of a pull topic waits longer than this for a client; 0 = never',
+    { min: 0, max: 30 * day },
+  ),
   'log.level': choice(['error', 'info', 'debug'], 'info', 'Level of the notice and error logs'),
   'log.request': choice(['all', 'errors', 'off'], 'all', 'Logged pushes and cancels'),
   'log.notify': choice(['all', 'errors', 'off'], 'all', 'Logged delivery attempts'),

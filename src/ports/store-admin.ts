@@ -70,12 +70,12 @@ export interface Examination {
 }
 
 export interface StoreAdmin {
-  /** `held`: topics that are paused, offline or unknown. */
+  /** `held`: topics whose ready jobs are not judged: paused, offline, unknown or pulled. */
   counts(held?: readonly string[]): Promise<{
     /** the topics with jobs */
     readonly topics: Readonly<Record<string, StateCounts>>;
     /** how long the oldest job that waits for its turn has been due; null without one. Ready jobs of `held`
-     *  topics do not count: they are late on purpose. A delayed job of any topic counts from its due time:
+     *  topics do not count. A delayed job of any topic counts from its due time:
      *  nothing promoted it. */
     readonly oldestOverdueMs: number | null;
     /** as in Page: parts whose jobs are not counted */

@@ -35,22 +35,43 @@ export interface HealthCheckerOptions {
   readonly metrics: StoreMetrics;
   readonly series: Pick<SeriesRecorder, 'stored'>;
   readonly times: HealthTimes;
+  /** lateness of jobs of pull topics that is an incident; Infinity = none is */
+  readonly pullLateMs: number;
 }
 
 const store = { kind: 'store', about: '' } as const;
 const redis = (name: string) => ({ kind: 'redis', about: name }) as const;
-const late = { kind: 'late', about: '' } as const;
 const crashLoop = (role: string) => ({ kind: 'crash_loop', about: role }) as const;
+
+/** Jobs whose lateness is judged together. */
+interface Lateness {
+  readonly incident: { readonly kind: 'late'; readonly about: '' | 'pull' };
+  readonly begun: string;
+  readonly ended: string;
+  /** performance.now() of the first check in a row that found them late; null: the last one did not */
+  since: number | null;
+}
 
 export class HealthChecker implements Service {
   readonly #options: HealthCheckerOptions;
   readonly #loop: Loop;
   /** performance.now() of the first failure in a row; null = the last check succeeded */
   #unavailableSince: number | null = null;
-  #lateSince: number | null = null;
+  readonly #delivered: Lateness = {
+    incident: { kind: 'late', about: '' },
+    begun: 'jobs are late',
+    ended: 'jobs are delivered in time again',
+    since: null,
+  };
+  readonly #pulled: Lateness = {
+    incident: { kind: 'late', about: 'pull' },
+    begun: 'jobs of pull topics wait for a client',
+    ended: 'jobs of pull topics wait no longer than alerts.pullLate',
+    since: null,
+  };
   /** performance.now() of the next check of the lateness */
   #latenessAt = 0;
-  /** topics that were not active at the last check: their jobs are late on purpose */
+  /** topics whose jobs dq did not deliver at the last check: pulled, paused, offline and unknown ones */
   #held: readonly string[] = [];
   /** server → performance.now() of its first failure in a row */
   readonly #downSince = new Map<string, number>();
@@ -170,14 +191,15 @@ export class HealthChecker implements Service {
       if (!this.#warnings.has(warning)) log.notice(`warning is over: ${warning}`);
   }
 
-  /** Counts active topics only: jobs of paused, offline and unknown topics are late on purpose. */
+  /** Judges the jobs that dq delivers. Jobs of paused, offline and unknown topics are late on purpose, and
+   *  those of pull topics wait for a client: they have a limit of their own. */
   async #checkLateness(): Promise<void> {
-    const { admin, metrics, partitions, series, times, topics } = this.#options;
+    const { admin, metrics, partitions, pullLateMs, series, times } = this.#options;
     // counts() asks each partition: some ten commands to a Redis.
     const rounds = partitions() > upkeepLimits.fewPartitions ? upkeepLimits.latenessRounds : 1;
     const previous = this.#held;
     let counts = await admin.counts(previous);
-    this.#held = Object.keys(counts.topics).filter((name) => topics.get(name)?.state !== 'active');
+    this.#held = Object.keys(counts.topics).filter((name) => this.#deliveryOf(name) !== 'dq');
     // Usually the same topics as before: then one count is enough.
     const isSame =
       this.#held.length === previous.length && this.#held.every((name) => previous.includes(name));
@@ -187,22 +209,36 @@ export class HealthChecker implements Service {
     metrics.stored(counts.topics, counts.oldestOverdueMs);
     // Without the jobs of a silent shard the sums would fall.
     if (counts.missing === undefined) series.stored(counts.topics, counts.oldestOverdueMs);
-    await this.#judgeLateness(counts.oldestOverdueMs ?? 0);
+    // Without deliveries jobs are late on purpose: that neither begins nor ends an incident.
+    if (times.lateMs !== Number.POSITIVE_INFINITY)
+      await this.#judge(this.#delivered, counts.oldestOverdueMs ?? 0, times.lateMs);
+    const names = Object.keys(counts.topics);
+    const pulled = names.filter((name) => this.#deliveryOf(name) === 'clients');
+    if (pullLateMs === Number.POSITIVE_INFINITY || pulled.length === 0)
+      await this.#judge(this.#pulled, 0, pullLateMs);
+    else {
+      const others = names.filter((name) => !pulled.includes(name));
+      await this.#judge(this.#pulled, (await admin.counts(others)).oldestOverdueMs ?? 0, pullLateMs);
+    }
   }
 
-  async #judgeLateness(lateMs: number): Promise<void> {
+  #deliveryOf(name: string): 'dq' | 'clients' | 'held' {
+    const topic = this.#options.topics.get(name);
+    if (topic?.state !== 'active') return 'held';
+    return topic.delivery === 'pull' ? 'clients' : 'dq';
+  }
+
+  async #judge(jobs: Lateness, lateMs: number, limitMs: number): Promise<void> {
     const { incidents, times } = this.#options;
-    // Without deliveries jobs are late on purpose: that neither begins nor ends an incident.
-    if (times.lateMs === Number.POSITIVE_INFINITY) return;
-    if (lateMs < times.lateMs) {
-      this.#lateSince = null;
+    if (lateMs < limitMs) {
+      jobs.since = null;
       // Half: values that swing about the limit are one incident.
-      if (lateMs < times.lateMs / 2) await incidents.end(late, 'jobs are delivered in time again');
+      if (lateMs < limitMs / 2) await incidents.end(jobs.incident, jobs.ended);
       return;
     }
-    this.#lateSince ??= performance.now();
-    if (performance.now() - this.#lateSince < times.afterMs) return;
+    jobs.since ??= performance.now();
+    if (performance.now() - jobs.since < times.afterMs) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
-    await incidents.begin(late, `jobs are late: the oldest was due ${text} ago`);
+    await incidents.begin(jobs.incident, `${jobs.begun}: the oldest was due ${text} ago`);
   }
 }

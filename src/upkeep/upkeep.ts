@@ -127,6 +127,7 @@ class Upkeep implements Role {
       pollMs: times.alertPollMs,
       perHour: null,
     });
+    const pullLateMs = config['alerts.pullLate'] || Number.POSITIVE_INFINITY;
     this.#health = new HealthChecker({
       admin: store.admin,
       partitions: () => store.jobs.partitions().length,
@@ -137,6 +138,7 @@ class Upkeep implements Role {
       series: this.#series,
       // Without deliveries every due job is late on purpose.
       times: config.noDeliveries ? { ...times.health, lateMs: Number.POSITIVE_INFINITY } : times.health,
+      pullLateMs: config.noDeliveries ? Number.POSITIVE_INFINITY : pullLateMs,
     });
     this.#agents = [
       this.#recoverer,

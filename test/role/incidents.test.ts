@@ -248,6 +248,33 @@ describe('incidents: lateness', () => {
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
   });
 
+  it('of pull topics is mailed only with alerts.pullLate', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    await rig.topic('pulled', 'http://127.0.0.1:9/', { delivery: 'pull' });
+    await rig.push('pulled', 'a');
+    let looks = 0;
+    const counts: StoreAdmin['counts'] = (held) => {
+      looks += 1;
+      return rig.store.admin.counts(held);
+    };
+    const store = withAdmin(rig, { counts });
+    const upkeep = await startUpkeep(rig, smtp, dataDir, { store, health: { lateMs: 1, afterMs: 0 } });
+    await until('some checks', () => looks >= 20);
+    expect(await kept(dataDir)).toEqual([]);
+    await upkeep.drain(2_000);
+
+    const config = { 'alerts.pullLate': 50 };
+    await startUpkeep(rig, smtp, dataDir, { config, health: { lateMs: 60_000, afterMs: 0 } });
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(subjects(smtp)[0]).toMatch(
+      /^dq: jobs of pull topics wait for a client: the oldest was due \S+ ago$/,
+    );
+    const others = { room: 1, leaseMs: 60_000 };
+    await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(subjects(smtp)[1]).toBe('dq: jobs of pull topics wait no longer than alerts.pullLate');
+  });
+
   it('ignores paused, offline and unknown topics', async () => {
     const [rig, dataDir] = [await startRig(), directory()];
     await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'paused' });

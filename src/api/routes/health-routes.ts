@@ -138,7 +138,8 @@ const incidentText: Readonly<Record<Incident['kind'], (about: string) => string>
   given_up: () => 'dq ended after a crash loop',
   store: () => 'the job store fails',
   redis: () => 'a Redis is unusable',
-  late: () => 'jobs are late',
+  late: (about) =>
+    about === 'pull' ? 'jobs of pull topics wait for a client for too long' : 'jobs are late',
   journal: (part) =>
     part === 'peers'
       ? 'the healing of Redis waits for an instance without a sign; see dq journal'

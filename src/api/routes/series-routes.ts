@@ -77,7 +77,7 @@ const Series: TSchema = closed(
       Object.fromEntries(stored.map((state) => [state, column(`${state} jobs at the end of the step`)])),
       { title: 'StateColumns' },
     ),
-    oldestOverdueMs: column('how long the oldest ready job of active topics had been due; 0: none'),
+    oldestOverdueMs: column('how long the oldest ready job that dq delivers had been due; 0: none'),
     reasons: Type.Array(
       closed({
         reason: text('why attempts failed', 'timeout'),
