@@ -1,12 +1,14 @@
 // Tests the ports for HTTP clients of ouqiang/delay-queue, sdmq and mykit-delay: a real intake on a real
 // embedded store, whose clock the test moves instead of waiting.
 
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { apiLimits } from '../../src/api/limits.ts';
 import { extensionOf } from '../../src/core/extension.ts';
+import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
+import { processLimits } from '../../src/process/limits.ts';
 import { bury } from '../support/handmade.ts';
 import { type IntakeOptions, startIntake, tokenFor } from '../support/intake.ts';
 import { plainHttp } from '../support/plain-http.ts';
@@ -147,19 +149,30 @@ describe('ouqiang/delay-queue', () => {
     expect(JSON.parse(await dq.ask('/pop', { topic: '会员' })).data.id).toBe('a');
   });
 
-  it('finish: without a lease, ends the job in every topic that has the id', async () => {
+  it('finish: without a known lease, ends pulled jobs of every topic and no other', async () => {
     const dq = await start();
-    await dq.ask('/push', push);
-    await dq.ask('/push', { ...push, topic: 'other' });
-    expect(JSON.parse(await dq.ask('/get', { id: 'a' })).data.topic).toBe('other');
+    await dq.api('POST', '/v1/topics', { topic: 'called', callbackUrl: 'http://127.0.0.1:9/' });
+    for (const topic of ['order', 'other', 'later', 'called']) await dq.ask('/push', { ...push, topic });
+    await dq.ask('/push', { ...push, topic: 'later', delay: 86_400 });
+    expect(JSON.parse(await dq.ask('/get', { id: 'a' })).data.topic).toBe('later');
+    await dq.pass(10_000);
+    // As another server does, which this one does not know.
+    expect(
+      (await dq.api('POST', '/v1/pull', { topics: ['order', 'other'], max: 2 })).body.items,
+    ).toHaveLength(2);
+    const owner = { instance: 7, incarnation: 1 };
+    const others = { room: 9, leaseMs: 600_000 };
+    const { jobs } = await dq.store.jobs.reserve(0, { owner, max: 9, others, topics: new Map() });
+    expect(jobs.map(({ topic }) => topic)).toEqual(['called']);
     expect(await dq.ask('/finish', { id: 'a' })).toBe(done);
     for (const topic of ['order', 'other']) {
       expect(await dq.store.jobs.get({ topic, id: 'a' })).toBeNull();
       expect(dq.counted.get(`${topic} delivered`)).toBe(1);
     }
-    await dq.ask('/push', push);
+    expect((await dq.store.jobs.get({ topic: 'later', id: 'a' }))?.state).toBe('delayed');
+    expect((await dq.store.jobs.get({ topic: 'called', id: 'a' }))?.state).toBe('reserved');
     expect(await dq.ask('/delete', { id: 'a' })).toBe(done);
-    expect(dq.counted.get('order cancelled')).toBe(1);
+    expect(dq.counted.get('later cancelled')).toBe(1);
   });
 
   it('finish: of a popped job, ends this one alone', async () => {
@@ -173,12 +186,50 @@ describe('ouqiang/delay-queue', () => {
     expect((await dq.store.jobs.get({ topic: 'other', id: 'a' }))?.state).toBe('ready');
   });
 
-  it('finish: of a lease that is lost, ends the job', async () => {
+  it('finish: of a lease that is lost, ends its version and no newer one', async () => {
+    const { storeClockMs } = processLimits;
+    onTestFinished(() => void Object.assign(processLimits, { storeClockMs }));
+    Object.assign(processLimits, { storeClockMs: 0 });
+    const dq = await start();
+    const pop = async () => JSON.parse(await dq.ask('/pop', { topic: 'order' })).data?.id;
+    const stored = () => dq.store.jobs.get({ topic: 'order', id: 'a' });
+    await dq.ask('/push', push);
+    await dq.pass(10_000);
+    expect(await pop()).toBe('a');
+    await dq.ask('/push', { ...push, delay: 86_400 });
+    for (let n = 0; n < 2; n += 1) {
+      expect(await dq.ask('/finish', { id: 'a' })).toBe(done);
+      expect((await stored())?.state).toBe('delayed');
+    }
+    // The newer version, in the lease of a client of another server.
+    await dq.pass(5_000);
+    await dq.ask('/push', { ...push, delay: 1 });
+    await dq.pass(1_000);
+    const pulled = (await dq.api('POST', '/v1/topics/order/pull')).body.items;
+    expect(pulled).toHaveLength(1);
+    expect(await dq.ask('/finish', { id: 'a' })).toBe(done);
+    expect((await stored())?.state).toBe('reserved');
+    // The lease of the first pop has ended: only another server can have given a job to this client.
+    await dq.pass(push.ttr * 1_000);
+    await until('finish ends it', async () => {
+      await dq.ask('/finish', { id: 'a' });
+      return (await stored()) === null;
+    });
+  });
+
+  it('finish: ends the job whose attempt has failed meanwhile', async () => {
     const dq = await start();
     await dq.ask('/push', push);
     await dq.pass(10_000);
     expect(JSON.parse(await dq.ask('/pop', { topic: 'order' })).data.id).toBe('a');
-    await dq.ask('/push', push);
+    await dq.pass(push.ttr * 1_000);
+    const { pulled = [] } = await dq.store.jobs.recover(0, 1);
+    const attempt: AttemptRecord = {
+      ...{ attempt: 1, startedAt: from, durationMs: 1, outcome: 'failed', reason: 'lease_expired' },
+      ...{ status: null, replyExcerpt: '', notifier: '', host: '' },
+    };
+    const retries = pulled.map(({ lease }) => ({ ...lease, delayMs: 9_000, attempt }));
+    expect(await dq.store.jobs.retry(retries)).toEqual([{ kind: 'retried' }]);
     expect(await dq.ask('/finish', { id: 'a' })).toBe(done);
     expect(await dq.store.jobs.get({ topic: 'order', id: 'a' })).toBeNull();
   });
@@ -352,6 +403,8 @@ describe('sdmq and mykit-delay', () => {
     for (const path of ['/delete?jobId=a', '/DELETE?id=a', '/finish?jobId=a'])
       expect(await dq.sdmq(path)).toEqual(ok());
     await dq.pushSdmq({ topic: 't', id: 'b' });
+    expect(await dq.sdmq('/finish?jobId=b')).toEqual(ok());
+    expect(await dq.sdmq('/get/t')).toMatchObject({ data: { id: 'b' } });
     expect(await dq.sdmq('/finish?jobId=b')).toEqual(ok());
     expect(await dq.sdmq('/delete?jobId=b')).toEqual(bad('任务 b 已经完成'));
     expect(await dq.sdmq('/delete')).toEqual(bad('参数jobId错误'));

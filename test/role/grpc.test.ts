@@ -376,6 +376,9 @@ describe.skipIf(isMissing)('mykit-delay', () => {
     expect((await dq.mykit('push', {})).reply).toEqual({ message: '参数topic错误', code: 500 });
     expect((await dq.mykit('delete', { jobId: 'a' })).reply).toEqual(ok());
     expect((await dq.mykit('finish', { jobId: made.data })).reply).toEqual(ok());
+    expect((await dq.store.jobs.get({ topic: 'mykit', id: String(made.data) }))?.state).toBe('ready');
+    expect((await dq.api('POST', '/v1/topics/mykit/pull')).body.items).toHaveLength(1);
+    expect((await dq.mykit('finish', { jobId: made.data })).reply).toEqual(ok());
     expect((await dq.mykit('delete', { jobId: made.data })).reply).toMatchObject({ code: 500 });
     expect((await dq.mykit('finish', {})).reply).toMatchObject({ message: '参数jobId错误' });
     expect((await dq.mykit('reStoreJob', { jobId: 'a' })).reply).toMatchObject({ message: 'Job不存在!' });

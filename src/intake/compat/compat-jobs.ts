@@ -6,7 +6,7 @@ import { elapsedMs, logRequest } from '../../api/http/request-log.ts';
 import { finishPush, rejectionOf } from '../../api/routes/push-result.ts';
 import type { CompatProtocol } from '../../config/options.ts';
 import { catalogue, DqError } from '../../core/errors.ts';
-import type { EndState, FoundJob, JobKey, JobSnapshot } from '../../core/job.ts';
+import type { EndState, FoundJob, JobKey, JobSnapshot, VersionedKey } from '../../core/job.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { type Rights, reaches } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
@@ -149,7 +149,7 @@ export class CompatJobs {
 
   /** Jobs with this id in the topics of the caller; `state`: absent: all but the ended ones. Rejects with
    *  DqError or StoreError. */
-  async find(id: string, rights: Rights, state?: EndState): Promise<readonly FoundJob[]> {
+  async find(id: string, rights: Rights, state?: EndState | 'reserved'): Promise<readonly FoundJob[]> {
     if (refusesId(id) !== null) return [];
     const { jobs } = this.#options.role.store;
     const filter = { id, ...(state === undefined ? {} : { state }) };
@@ -172,16 +172,36 @@ export class CompatJobs {
     return first === undefined ? null : this.#options.role.store.jobs.get(first);
   }
 
-  /** In every topic of the caller. `as` done: they end as delivered. Returns how many there were. Rejects as
-   *  `find`; unknown: some may have ended. */
-  async endAll(id: string, rights: Rights, as?: 'done'): Promise<number> {
-    const { role } = this.#options;
+  /** Cancels the job in every topic of the caller. Returns how many there were. Rejects as `find`; unknown:
+   *  some may have ended. */
+  async endAll(id: string, rights: Rights): Promise<number> {
     const since = performance.now();
+    // Without a version: the id ends whatever it holds, as a DELETE of it does.
     const keys = (await this.find(id, rights)).map(({ topic }) => ({ topic, id }));
-    if (keys.length === 0) return 0;
+    await this.#end(keys, since);
+    return keys.length;
+  }
+
+  /** Ends the jobs with this id that clients have pulled, as delivered. Rejects as `endAll`. */
+  async finishPulled(id: string, rights: Rights): Promise<void> {
+    const { topics } = this.#options.role;
+    const since = performance.now();
+    const reserved = await this.find(id, rights, 'reserved');
+    const pulled = reserved.filter(({ topic }) => topics.get(topic)?.delivery === 'pull');
+    await this.#end(pulled, since, 'done');
+  }
+
+  /** Ends this version of a job as delivered, in any state; a newer one stays. Rejects as `endAll`. */
+  finishVersion(job: Required<VersionedKey>): Promise<void> {
+    return this.#end([job], performance.now(), 'done');
+  }
+
+  async #end(found: readonly VersionedKey[], since: number, as?: 'done'): Promise<void> {
+    const { role } = this.#options;
+    if (found.length === 0) return;
+    const keys = found.map(({ topic, id, version }) => ({ topic, id, version }));
     const outcomes = await role.store.jobs.cancel(keys, as);
     const errors = keys.map((key, n) => {
-      // The keys name no version: the id ends whatever it holds, as a DELETE of it does.
       const { kind } = outcomes[n] ?? { kind: 'unknown' };
       if (kind === 'cancelled') role.counters.add(key.topic, as === 'done' ? 'delivered' : 'cancelled');
       const error =
@@ -197,7 +217,6 @@ export class CompatJobs {
     const failed =
       errors.find((error) => error?.code === 'unknown') ?? errors.find((error) => error !== null);
     if (failed) throw failed;
-    return keys.length;
   }
 
   errorOf(thrown: unknown): DqError {

@@ -22,7 +22,7 @@ export class MykitService {
       findTopic: (name) => topics.find(name),
     });
     this.#jobs = jobs;
-    const popped = new PoppedJobs({ puller, leases, access, jobs, topics: role.topics });
+    const popped = new PoppedJobs({ puller, leases, access, jobs, topics: role.topics, clock: role.clock });
     this.#sdmq = new SdmqJobs({ role, access, jobs, popped });
   }
 

@@ -73,7 +73,8 @@ export class HttpListener implements CompatListener {
     this.#access = access;
     this.#protocol = protocol;
     this.#jobs = new CompatJobs({ role, pushes, access, via: protocol, findTopic });
-    const parts = { puller, leases, access, jobs: this.#jobs, topics: role.topics };
+    const { topics: known, clock } = role;
+    const parts = { puller, leases, access, jobs: this.#jobs, topics: known, clock };
     this.#dialect = dialectOf(this.#jobs, new PoppedJobs(parts));
     const { escapeBytes, pushBytesMore, bodiesHeldBytesMax } = compatLimits;
     const bytes = role.config['limits.bodyBytes'] * escapeBytes + pushBytesMore;

@@ -1,11 +1,14 @@
 // PoppedJobs pops jobs for clients that know an id and no lease, and finishes them by their id.
-// Invariant: the leases that this server has forgotten, and those of other servers, finish too, by a search.
+// Invariant: finish ends only a job that a client was given, and never a later push of its id while the lease
+// is known. A server knows the leases of its own pops, until they end. Those that it has forgotten, and those
+// of other servers, finish by a search for pulled jobs.
 
 import type { Socket } from 'node:net';
 import { DqError } from '../../../core/errors.ts';
 import type { PulledLease } from '../../../core/pull-lease.ts';
 import type { Rights } from '../../../core/token.ts';
 import { topicOfForeign } from '../../../core/topic/foreign-name.ts';
+import type { StorageClock } from '../../../process/store-clock.ts';
 import type { TopicBook } from '../../../registry/topic-book.ts';
 import { requirePull } from '../../../use-cases/change-topic.ts';
 import { pullForClient } from '../../pull/pull-for-client.ts';
@@ -21,12 +24,21 @@ export interface PoppedJobsParts {
   readonly access: CompatAccess;
   readonly jobs: CompatJobs;
   readonly topics: Pick<TopicBook, 'get'>;
+  /** of the store */
+  readonly clock: Pick<StorageClock, 'now'>;
+}
+
+/** A job that was popped here. */
+interface Popped {
+  readonly lease: PulledLease;
+  /** when its lease ends, epoch ms by the storage clock */
+  readonly until: number;
 }
 
 export class PoppedJobs {
   readonly #parts: PoppedJobsParts;
   /** by id, the oldest first */
-  readonly #leases = new Map<string, PulledLease>();
+  readonly #popped = new Map<string, Popped>();
 
   constructor(parts: PoppedJobsParts) {
     this.#parts = parts;
@@ -47,35 +59,50 @@ export class PoppedJobs {
     const request = { topics, max: 1, waitMs, leaseMs: null };
     const [pulled] = await pullForClient(this.#parts.puller, socket, request);
     if (pulled === undefined) return null;
-    const { job } = pulled;
-    const { topic, id, version, token, failures, dueAt, extension } = job;
-    const lease: PulledLease = { topic, id, version, token, failures, dueAt, extension };
+    const { job, pulledAt } = pulled;
+    const lease = leaseOf(job);
     this.#parts.leases.pulled(lease);
-    this.#remember(lease);
+    this.#remember({ lease, until: pulledAt + job.leaseMs });
     return job;
   }
 
-  #remember(lease: PulledLease): void {
+  #remember(popped: Popped): void {
+    const { id } = popped.lease;
     // Behind the others.
-    this.#leases.delete(lease.id);
-    this.#leases.set(lease.id, lease);
-    if (this.#leases.size <= compatLimits.poppedMax) return;
-    for (const oldest of this.#leases.keys()) {
-      this.#leases.delete(oldest);
+    this.#popped.delete(id);
+    this.#popped.set(id, popped);
+    if (this.#popped.size <= compatLimits.poppedMax) return;
+    for (const oldest of this.#popped.keys()) {
+      this.#popped.delete(oldest);
       return;
     }
   }
 
   /** Of an unknown id too. Rejects with DqError or StoreError. */
   async finish(id: string, rights: Rights): Promise<void> {
-    const { access, jobs } = this.#parts;
+    const { access, jobs, clock } = this.#parts;
     access.requireScope('pull', rights);
-    const lease = this.#leases.get(id);
-    if (lease !== undefined) {
-      access.require('pull', lease.topic, rights);
-      if (await this.#ack(lease)) return;
+    const popped = this.#popped.get(id);
+    if (popped !== undefined) {
+      access.require('pull', popped.lease.topic, rights);
+      if (await this.#ack(popped.lease)) return;
+      // Its attempt may have failed meanwhile: the client has done this version, and no newer one.
+      await jobs.finishVersion(popped.lease);
+      if (clock.now() < popped.until) return;
+      // Another server may have finished it, and given a later push of the id to a client.
+      this.#forget(popped.lease);
     }
-    await jobs.endAll(id, rights, 'done');
+    await jobs.finishPulled(id, rights);
+  }
+
+  /** A job that this server has just popped. Rejects with DqError. */
+  async finishPopped(job: PulledJob['job']): Promise<void> {
+    await this.#ack(leaseOf(job));
+  }
+
+  /** Another pop of the id keeps its lease. */
+  #forget({ id, token }: PulledLease): void {
+    if (this.#popped.get(id)?.lease.token === token) this.#popped.delete(id);
   }
 
   /** False: the lease is lost. */
@@ -83,16 +110,20 @@ export class PoppedJobs {
     const [outcome] = await this.#parts.leases.ack([lease]);
     switch (outcome?.kind) {
       case 'acked':
+        this.#forget(lease);
+        return true;
       case 'lease_lost':
-        // Popped again meanwhile: it keeps the new lease.
-        if (this.#leases.get(lease.id) === lease) this.#leases.delete(lease.id);
-        return outcome.kind === 'acked';
+        return false;
       case 'not_stored':
         throw new DqError('not_stored', 'the job was not finished; try again');
       default:
         throw new DqError('unknown', 'the job may or may not be finished; trying again is safe');
     }
   }
+}
+
+function leaseOf({ topic, id, version, token, failures, dueAt, extension }: PulledJob['job']): PulledLease {
+  return { topic, id, version, token, failures, dueAt, extension };
 }
 
 /** The topic of dq for a name. Throws DqError for one that dq cannot encode. */

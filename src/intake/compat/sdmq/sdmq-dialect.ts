@@ -96,7 +96,7 @@ export class SdmqDialect implements HttpDialect {
     const delay = String(Math.max(0, dueAt - acceptedAt));
     const { encoding, ...text } = bodyText(body);
     const message = { delay, ...text, createTime: String(acceptedAt) };
-    if (query.get('ack') === 'true') await this.#popped.finish(id, rights);
+    if (query.get('ack') === 'true') await this.#popped.finishPopped(job);
     const full = { ...message, topic: foreignOfTopic(topic), id, status: statusReady };
     const json = writeMessage(full, encoding);
     return { isOk: true, status: 200, json: `{"success":true,"data":${json},"code":200,"message":null}` };
