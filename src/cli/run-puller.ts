@@ -34,8 +34,11 @@ export interface PullerOptions {
 
 /** Exit code of a command that makes its job a dead letter (sysexits.h: EX_DATAERR). */
 const deadExit = 65;
+/** Exit codes of sh for a command that it cannot execute, and that it does not find. Each job would fail. */
+const missingExits: ReadonlySet<number | null> = new Set([126, 127]);
 
-/** Resolves after SIGINT or SIGTERM, when the commands have ended. Throws Exit when dq rejects a pull. */
+/** Resolves after SIGINT or SIGTERM, when the commands have ended. Throws Exit when dq rejects a pull, and when
+ *  the command cannot run: its job is released. */
 export async function runPuller(options: PullerOptions): Promise<void> {
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
@@ -85,11 +88,18 @@ class CommandPuller {
   async #finish(item: PulledItem, leaseMs: number): Promise<void> {
     const ended = new AbortController();
     const extending = this.#extend(item, leaseMs, ended.signal);
-    const { code, reason } = await runCommand(this.#options.command, item);
+    const { code, reason, isMissing } = await runCommand(this.#options.command, item);
     ended.abort();
     await extending;
     const leases = [item.lease];
     if (code === 0) return this.#settle(item, 'ack', { leases });
+    if (isMissing) {
+      await this.#settle(item, 'nack', { leases, release: true });
+      throw new Exit(
+        'failed',
+        `the command cannot run (${reason}), so dq pull stops; ${nameOf(item)} is released. Correct --exec`,
+      );
+    }
     say(`dq: ${nameOf(item)}: ${reason}, attempt ${item.attempt}`);
     await this.#settle(item, 'nack', { leases, reason, ...(code === deadExit ? { dead: true } : {}) });
   }
@@ -178,6 +188,8 @@ interface CommandEnd {
   /** null: ended by a signal, or not started */
   readonly code: number | null;
   readonly reason: string;
+  /** no job can be done with this command */
+  readonly isMissing: boolean;
 }
 
 function runCommand(command: string, item: PulledItem): Promise<CommandEnd> {
@@ -188,10 +200,13 @@ function runCommand(command: string, item: PulledItem): Promise<CommandEnd> {
       // Its own process group: Ctrl-C on a terminal ends dq pull, not the commands.
       detached: true,
     });
-    child.once('error', (error) => resolve({ code: null, reason: `cannot start: ${reasonOf(error)}` }));
-    child.once('close', (code, signal) =>
-      resolve({ code, reason: code === null ? `ended by ${signal}` : `exit ${code}` }),
+    child.once('error', (error) =>
+      resolve({ code: null, reason: `cannot start: ${reasonOf(error)}`, isMissing: true }),
     );
+    child.once('close', (code, signal) => {
+      const reason = code === null ? `ended by ${signal}` : `exit ${code}`;
+      resolve({ code, reason, isMissing: missingExits.has(code) });
+    });
     child.stdin.on('error', () => {}); // a command need not read its input
     child.stdin.end(
       item.bodyBase64 === undefined ? (item.body ?? '') : Buffer.from(item.bodyBase64, 'base64'),

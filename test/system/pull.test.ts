@@ -15,7 +15,7 @@ const dq = await startDaemon({ scope: 'file' });
 const at = ['--data-dir', dq.dataDir];
 
 beforeAll(async () => {
-  const leases = { report: '1h', work: '1h', down: '1h', slow: '6s' }; // at half of it, a command extends
+  const leases = { report: '1h', work: '1h', down: '1h', missing: '1h', slow: '6s' }; // at half of it, a command extends
   for (const [topic, lease] of Object.entries(leases)) {
     const settings = { topic, delivery: 'pull', lease, backoff: ['1h'] };
     expect((await dq.api('POST', '/v1/topics', settings)).status).toBe(201);
@@ -164,6 +164,22 @@ describe('dq pull --exec', () => {
     }
     child.kill('SIGTERM');
     expect(await exited).toEqual([0, null]);
+  });
+
+  it('exec: a command that cannot run ends the puller, and costs no attempt', async () => {
+    const file = join(directory(), 'plain');
+    writeFileSync(file, '', { mode: 0o600 });
+    for (const id of ['a', 'b', 'c']) await dq.push('missing', '1', { id });
+    for (const [command, reason] of [
+      ['no-such-command-of-dq', 'exit 127'],
+      [file, 'exit 126'],
+    ] as const) {
+      const { texts, exited } = startPuller('missing', command, '-c', '2');
+      expect(await exited).toEqual([1, null]);
+      expect(texts.stderr).toContain(`dq: the command cannot run (${reason}), so dq pull stops`);
+      for (const id of ['a', 'b', 'c'])
+        expect(await job('missing', id)).toMatchObject({ state: 'ready', attempts: [] });
+    }
   });
 
   it('exec: extends the lease; a signal lets the command end; a lost ack is repeated', async () => {

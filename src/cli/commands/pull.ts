@@ -35,6 +35,7 @@ export function register(program: Command): void {
       `
 A printed job is a JSON object on one line. Answer its lease with dq ack, nack or extend.
 With --exec, dq acks a job when the command exits with 0, and makes it a dead letter at 65.
+At 126 and 127 the shell cannot run the command: dq releases the job, and ends with 1.
 Every other exit is a failed attempt, also one by a signal. dq extends the lease meanwhile.
 The command has DQ_TOPIC, DQ_ID and DQ_ATTEMPT in its environment. SIGINT and SIGTERM end
 dq when the commands that run have ended.
