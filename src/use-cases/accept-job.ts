@@ -47,6 +47,8 @@ export interface PushRequest {
   /** headers or members; an invalid one counts as absent */
   readonly traceparent?: string | undefined;
   readonly tracestate?: string | readonly string[] | undefined;
+  /** of the protocol that brings it; default: limits.delayMsMax */
+  readonly delayMsMax?: number;
   /** of an imported job: what it went through in the system that it comes from */
   readonly acceptedAt?: string | undefined;
   readonly failures?: string | undefined;
@@ -144,14 +146,19 @@ function readPast({ acceptedAt, failures }: PushRequest): Pick<PushJob, 'accepte
 
 /** null when neither is given. Throws DqError invalid. */
 export function readWhen(
-  { delay, at, inQuery }: Partial<Pick<PushRequest, 'delay' | 'at'>> & Pick<PushRequest, 'inQuery'>,
+  {
+    delay,
+    at,
+    inQuery,
+    delayMsMax = limits.delayMsMax,
+  }: Partial<Pick<PushRequest, 'delay' | 'at' | 'delayMsMax'>> & Pick<PushRequest, 'inQuery'>,
   nowMs: number,
 ): When | null {
   if (delay !== undefined) {
     if (at !== undefined) throw invalidField('at', 'give delay or at, not both');
     const parsed = parseDuration(delay);
     if (!parsed.ok) throw invalidField('delay', parsed.message);
-    if (parsed.value > limits.delayMsMax) throw invalidField('delay', 'must be at most 3650d');
+    if (parsed.value > delayMsMax) throw invalidField('delay', 'must be at most 3650d');
     return { delayMs: parsed.value };
   }
   if (at === undefined) return null;

@@ -58,6 +58,53 @@ async function start({ config = {}, ...options }: IntakeOptions = {}) {
   };
 }
 
+/** What HTTP clients send beside Host, Content-Type and Content-Length. */
+const clientHeaders: readonly [string, Record<string, string>][] = [
+  [
+    'fetch of Node 20',
+    {
+      ...{ connection: 'keep-alive', accept: '*/*', 'accept-language': '*', 'sec-fetch-mode': 'cors' },
+      ...{ 'user-agent': 'node', 'accept-encoding': 'gzip, deflate' },
+    },
+  ],
+  [
+    'fetch of undici',
+    { accept: '*/*', 'accept-language': '*', 'sec-fetch-mode': 'cors', 'user-agent': 'undici' },
+  ],
+  ['request of undici', { connection: 'keep-alive' }],
+  ['axios', { accept: 'application/json, text/plain, */*', 'user-agent': 'axios/1.21.1' }],
+  [
+    'got',
+    {
+      'user-agent': 'got (https://github.com/sindresorhus/got)',
+      'accept-encoding': 'gzip, deflate, br',
+    },
+  ],
+  [
+    'Deno',
+    { accept: '*/*', 'accept-language': '*', 'user-agent': 'Deno/2.9.6', 'accept-encoding': 'gzip,br' },
+  ],
+  ['Bun', { 'user-agent': 'Bun/1.4.5', accept: '*/*', 'accept-encoding': 'gzip, deflate, br, zstd' }],
+  [
+    'Java HttpClient',
+    {
+      ...{ connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'user-agent': 'Java-http-client/17.0.15' },
+      'http2-settings': 'AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAAAAUAAEAAAAYABgAA',
+    },
+  ],
+  [
+    'Java HttpURLConnection',
+    { 'user-agent': 'Java/17.0.15', accept: 'text/html, */*; q=0.2', connection: 'keep-alive' },
+  ],
+  ['OkHttp', { connection: 'Keep-Alive', 'accept-encoding': 'gzip', 'user-agent': 'okhttp/4.12.0' }],
+  ['Go', { 'user-agent': 'Go-http-client/1.1', 'accept-encoding': 'gzip' }],
+  ['urllib of Python', { 'user-agent': 'Python-urllib/3.11', 'accept-encoding': 'identity' }],
+  ['requests of Python', { 'user-agent': 'python-requests/2.34.2', accept: '*/*', connection: 'keep-alive' }],
+  ['curl', { 'user-agent': 'curl/7.88.1', accept: '*/*' }],
+  ['wget', { 'user-agent': 'Wget/1.21.3', accept: '*/*', connection: 'Keep-Alive' }],
+  ['a client behind a proxy with a Referer', { referer: 'http://gateway.example/' }],
+];
+
 const added = '{"code":0,"message":"添加成功","data":null}';
 const done = '{"code":0,"message":"操作成功","data":null}';
 const failed = (message: string) => JSON.stringify({ code: 1, message, data: null });
@@ -115,7 +162,6 @@ describe('ouqiang/delay-queue', () => {
       ['/push', { ...push, delay: 2_147_483_649 }, delay],
       ['/push', { ...push, ttr: 0 }, 'ttr 取值范围1 - 86400'],
       ['/push', { ...push, ttr: 86_401 }, 'ttr 取值范围1 - 86400'],
-      ['/push', { ...push, delay: 2_147_483_648 }, 'delay: must be at most 3650d'],
       ['/push', { ...push, delay: '1' }, '解析json失败'],
       ['/push', '{"id":"a","topic":"t","delay":1.0,"ttr":1}', '解析json失败'],
       ['/push', { ...push, id: 1 }, '解析json失败'],
@@ -301,9 +347,9 @@ describe('access', () => {
       (await plainHttp(dq.ports.ouqiang, 'POST', '/push', { body: JSON.stringify(push), headers })).text;
     const pages: Record<string, string>[] = [
       { origin: 'http://127.0.0.1' },
-      { referer: 'http://x/' },
-      { 'sec-fetch-mode': 'no-cors' },
       { 'sec-fetch-site': 'none' },
+      { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors', 'user-agent': 'node' },
+      { 'user-agent': 'Opera/9.80 (J2ME/MIDP)' },
       { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64)' },
       { host: 'evil.example' },
       { authorization: 'Bearer dqk_x' },
@@ -317,6 +363,29 @@ describe('access', () => {
     }
     expect(await dq.topics.lookUp('order')).toBeUndefined();
     expect(await ask({ host: 'localhost:1' })).toBe(added);
+  });
+
+  it.each(clientHeaders)('a push of %s is accepted', async (_, headers) => {
+    const dq = await start();
+    const reply = await plainHttp(dq.ports.ouqiang, 'POST', '/push', { body: JSON.stringify(push), headers });
+    expect(reply.text).toBe(added);
+    expect((await plainHttp(dq.ports.sdmq, 'GET', '/finish?jobId=a', { headers })).status).toBe(200);
+  });
+
+  it('a push of fetch is accepted', async () => {
+    const dq = await start();
+    const url = `http://127.0.0.1:${dq.ports.ouqiang}/push`;
+    const reply = await fetch(url, { method: 'POST', body: JSON.stringify(push) });
+    expect(await reply.text()).toBe(added);
+  });
+
+  it('push: accepts each delay that its server accepts', async () => {
+    const dq = await start();
+    expect(await dq.ask('/push', { ...push, delay: 2_147_483_648 })).toBe(added);
+    const job = await dq.store.jobs.get({ topic: 'order', id: 'a' });
+    expect(job?.dueAt).toBe(from + 2_147_483_648_001);
+    expect(JSON.parse(await dq.ask('/get', { id: 'a' })).data.delay).toBe((from + 2_147_483_648_000) / 1_000);
+    expect((await dq.api('GET', '/v1/topics/order/jobs/a')).body.dueAt).toBe('2098-01-19T03:14:08.001Z');
   });
 
   it('addresses outside compat.allow get 403', async () => {

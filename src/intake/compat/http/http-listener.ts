@@ -1,7 +1,6 @@
 // HttpListener serves an HTTP protocol of another queue: admission, bodies, replies, draining. A dialect
 // knows paths and formats.
-// Invariant: these protocols change state by GET, so no web page may send such a request. Their clients send
-// none of a browser's headers.
+// Invariant: these protocols change state by GET, so no web page may send such a request.
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -120,10 +119,10 @@ export class HttpListener implements CompatListener {
     const refusal = this.#access.refuses(socket);
     if (refusal !== null) throw new DqError('forbidden', refusal);
     const { host, authorization } = headers;
-    const isOfPage = ['origin', 'referer'].some((name) => headers[name] !== undefined);
-    // A page can leave out its Referer, and browsers send Sec-Fetch-* only to this machine and over https.
-    const isOfBrowser = /^mozilla\//i.test(headers['user-agent'] ?? '');
-    if (isOfPage || isOfBrowser || Object.keys(headers).some((name) => name.startsWith('sec-fetch-')))
+    // What no page can leave out. Browsers send Sec-Fetch-* only to this machine and over https, and no Origin
+    // with a GET. Libraries send the other headers of this kind: fetch of Node sends Sec-Fetch-Mode.
+    const isOfPage = ['origin', 'sec-fetch-site'].some((name) => headers[name] !== undefined);
+    if (isOfPage || /^(mozilla|opera)\//i.test(headers['user-agent'] ?? ''))
       throw new DqError('forbidden', 'dq rejects requests of web pages here');
     if (host !== undefined && isThisMachine(socket) && !isDirect(host))
       throw new DqError('forbidden', 'host: must be an IP address or localhost');

@@ -33,6 +33,7 @@ const membersOfVerb: { readonly [V in HttpVerb]?: readonly string[] } = {
   push: ['topic', 'id', 'delay', 'ttr', 'body'],
   pop: ['topic'],
 };
+/** Its server means 2^31 - 1, and accepts one more. */
 const secondsMax = 2_147_483_648;
 const ttrMax = 86_400;
 
@@ -90,7 +91,7 @@ export class OuqiangDialect implements HttpDialect {
     if (ttr < 1 || ttr > ttrMax) return failed('ttr 取值范围1 - 86400');
     // dq calls the other topics, for as long as they say.
     const read = ({ delivery }: PlainTopic) => ({
-      ...{ id, delay: `${delay}s`, at: undefined, ...textBody(text) },
+      ...{ id, delay: `${delay}s`, at: undefined, delayMsMax: secondsMax * 1_000, ...textBody(text) },
       lease: delivery === 'pull' ? `${ttr}s` : undefined,
     });
     const result = await this.#jobs.pushed(topicOf(topic), id, read, rights);
