@@ -37,8 +37,8 @@ const deadExit = 65;
 /** Exit codes of sh for a command that it cannot execute, and that it does not find. Each job would fail. */
 const missingExits: ReadonlySet<number | null> = new Set([126, 127]);
 
-/** Resolves after SIGINT or SIGTERM, when the commands have ended. Throws Exit when dq rejects a pull, and when
- *  the command cannot run: its job is released. */
+/** Resolves after SIGINT or SIGTERM, when the commands have ended. Throws Exit when dq rejects a pull, and
+ *  when the command cannot run: its job is released. */
 export async function runPuller(options: PullerOptions): Promise<void> {
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();

@@ -119,8 +119,8 @@ export class HttpListener implements CompatListener {
     const refusal = this.#access.refuses(socket);
     if (refusal !== null) throw new DqError('forbidden', refusal);
     const { host, authorization } = headers;
-    // What no page can leave out. Browsers send Sec-Fetch-* only to this machine and over https, and no Origin
-    // with a GET. Libraries send the other headers of this kind: fetch of Node sends Sec-Fetch-Mode.
+    // What no page can leave out. Browsers send Sec-Fetch-* only to this machine and over https, and no
+    // Origin with a GET. Libraries send the other headers of this kind: fetch of Node sends Sec-Fetch-Mode.
     const isOfPage = ['origin', 'sec-fetch-site'].some((name) => headers[name] !== undefined);
     if (isOfPage || /^(mozilla|opera)\//i.test(headers['user-agent'] ?? ''))
       throw new DqError('forbidden', 'dq rejects requests of web pages here');
