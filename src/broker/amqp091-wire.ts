@@ -8,10 +8,12 @@
 import type { Socket } from 'node:net';
 import { type ConfirmChannel, type Connection, connect } from 'amqplib/callback_api';
 import type { Broker, Target } from '../core/broker.ts';
+import { answeringAddress } from '../runtime/dial.ts';
+import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, checkConnected, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
+import { BrokerError, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
 
 export const openAmqp091: OpenWire = async (broker, dialing, name, onLost) => {
   const connection = await connected(broker, dialing, name);
@@ -25,18 +27,18 @@ export const openAmqp091: OpenWire = async (broker, dialing, name, onLost) => {
   return new Amqp091Wire(connection, onLost);
 };
 
-function connected(broker: Broker, { lookup, check }: Dialing, name: string): Promise<Connection> {
-  const { host, port, secure, verifyTls, login, vhost } = broker;
-  check(host);
+async function connected(broker: Broker, dialing: Dialing, name: string): Promise<Connection> {
+  const { secure, login, vhost } = broker;
+  const { hostname, ...of } = await placeOf(broker, dialing);
   const place = {
-    ...{ protocol: secure ? 'amqps' : 'amqp', hostname: host, port, vhost: encodeURIComponent(vhost) },
+    ...{ protocol: secure ? 'amqps' : 'amqp', hostname, port: broker.port, vhost: encodeURIComponent(vhost) },
     username: login?.user ?? 'guest',
     password: login?.password ?? 'guest',
     heartbeat: brokerLimits.heartbeatMs / 1_000,
   };
   const socket = {
-    ...{ lookup, autoSelectFamily: true, noDelay: true, timeout: brokerLimits.openMsMax },
-    ...{ rejectUnauthorized: verifyTls, clientProperties: { connection_name: name } },
+    ...{ ...of, noDelay: true, timeout: brokerLimits.openMsMax },
+    ...{ rejectUnauthorized: broker.verifyTls, clientProperties: { connection_name: name } },
   };
   return new Promise((resolve, reject) => {
     connect(place, socket, (error: Error | null, connection: Connection) => {
@@ -44,6 +46,29 @@ function connected(broker: Broker, { lookup, check }: Dialing, name: string): Pr
       else resolve(connection);
     });
   });
+}
+
+/** amqplib takes an open socket with TLS only. Without TLS it connects itself, to one address. */
+async function placeOf(
+  broker: Broker,
+  dialing: Dialing,
+): Promise<{ readonly hostname: string; readonly socket?: Socket }> {
+  const { host, port, secure } = broker;
+  if (secure) return { hostname: host, socket: await dialSocket({ ...broker, secure: false }, dialing) };
+  try {
+    const timeoutMs = brokerLimits.openMsMax;
+    return { hostname: await answeringAddress({ ...dialing, host, port, timeoutMs }) };
+  } catch (error) {
+    throw openFailure(error);
+  }
+}
+
+/** Before dq writes to it. amqplib has written the greeting and the login by then, to a judged address. */
+function checkConnected({ remoteAddress }: Socket, { judge }: Dialing): void {
+  if (remoteAddress === undefined)
+    throw new BrokerError('connect', 'the broker closed the connection at once');
+  const forbidden = judge?.(remoteAddress) ?? null;
+  if (forbidden !== null) throw forbidden;
 }
 
 /** The broker ended the handshake. null: another failure. */

@@ -12,12 +12,12 @@ import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
+import { BrokerError, fail, type OpenWire, type Wire } from './wire.ts';
 
-export const openAmqp10: OpenWire = (broker, dialing, name, onLost) => {
+export const openAmqp10: OpenWire = async (broker, dialing, name, onLost) => {
+  const socket = await dialSocket(broker, dialing);
   return new Promise((resolve, reject) => {
-    dialing.check(broker.host);
-    const wire = new Amqp10Wire(broker, dialing, name, {
+    const wire = new Amqp10Wire(broker, socket, name, {
       onOpen: () => resolve(wire),
       onLost: (error) => {
         reject(error);
@@ -44,12 +44,13 @@ class Amqp10Wire implements Wire {
   readonly #events: WireEvents;
   readonly #links = new Map<string, AddressLink>();
   readonly #openTimer: NodeJS.Timeout;
-  #socket: Socket | null = null;
+  readonly #socket: Socket;
   #isOpen = false;
   #isLost = false;
 
-  constructor(broker: Broker, dialing: Dialing, name: string, events: WireEvents) {
+  constructor(broker: Broker, socket: Socket, name: string, events: WireEvents) {
     this.#events = events;
+    this.#socket = socket;
     this.#openTimer = setTimeout(
       () => this.#lost(new BrokerError('timeout', `no connection within ${brokerLimits.openMsMax} ms`)),
       brokerLimits.openMsMax,
@@ -62,12 +63,14 @@ class Amqp10Wire implements Wire {
       ...(login === null ? { username: 'anonymous' } : { username: login.user, password: login.password }),
       connection_details: () => ({
         ...{ host, port, options: {} },
-        connect: (_port: number, _host: string, _options: unknown, onConnect: () => void) =>
-          this.#dial(broker, dialing, onConnect),
+        connect: (_port: number, _host: string, _options: unknown, onConnect: () => void) => {
+          process.nextTick(onConnect);
+          return socket;
+        },
       }),
     } as never);
     this.#connection = connection;
-    this.#listen(connection);
+    this.#listen(connection, socket);
     connection.connect();
   }
 
@@ -92,7 +95,7 @@ class Amqp10Wire implements Wire {
   close(): Promise<void> {
     const socket = this.#socket;
     this.#isLost = true;
-    if (socket === null || socket.destroyed) return Promise.resolve();
+    if (socket.destroyed) return Promise.resolve();
     return new Promise((resolve) => {
       const late = setTimeout(() => socket.destroy(), brokerLimits.closeMsMax);
       socket.once('close', () => {
@@ -103,18 +106,11 @@ class Amqp10Wire implements Wire {
     });
   }
 
-  #dial(broker: Broker, dialing: Dialing, onConnect: () => void): Socket {
-    const socket = dialSocket(broker, dialing, onConnect);
-    this.#socket = socket;
-    // rhea keeps no error of a socket that never connected.
+  #listen(connection: Connection, socket: Socket): void {
     socket.on('error', (error) => this.#lost(this.#isOpen ? lossOf(error) : openFailure(error)));
     socket.on('close', () =>
       this.#lost(new BrokerError(this.#isOpen ? 'reset' : 'connect', 'the broker closed the connection')),
     );
-    return socket;
-  }
-
-  #listen(connection: Connection): void {
     const on = (name: string, listener: (context: EventContext) => void) =>
       connection.on(name as never, listener as never);
     on('connection_open', () => {
@@ -122,8 +118,8 @@ class Amqp10Wire implements Wire {
       clearTimeout(this.#openTimer);
       // Whatever the broker sends may give credit or space, and rhea has no event for the space of a session.
       // On the next tick rhea has taken it in.
-      this.#socket?.on('data', () => process.nextTick(() => this.#flush()));
-      this.#socket?.on('drain', () => this.#flush());
+      socket.on('data', () => process.nextTick(() => this.#flush()));
+      socket.on('drain', () => this.#flush());
       this.#events.onOpen();
     });
     // An AMQP error of the peer names the reason: a rejected login, a broker that stops.
@@ -187,7 +183,7 @@ class Amqp10Wire implements Wire {
       treat_modified_as_released: false,
     } as never);
     const link = new AddressLink(sender, {
-      isFull: () => this.#socket?.writableNeedDrain !== false,
+      isFull: () => this.#socket.writableNeedDrain,
       onClosed: () => {
         if (this.#links.get(to) === link) this.#links.delete(to);
       },

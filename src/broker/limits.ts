@@ -1,8 +1,8 @@
 // Fixed limits of the connections to brokers, each with its reason.
 
 export const brokerLimits = {
-  /** A broker that has not accepted connection and login by then fails the waiting publications; as
-   *  notifierLimits.connectMsMax. */
+  /** A broker that has not accepted the connection by then, or the login after it, fails the waiting
+   *  publications; as notifierLimits.connectMsMax. */
   openMsMax: 10_000,
   /** Both sides send a heartbeat at least this often. A broker that stops answering is noticed after two:
    *  longer than a pause of its garbage collector, shorter than the longest timeout of a topic. */

@@ -11,12 +11,12 @@ import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
+import { BrokerError, fail, type OpenWire, type Wire } from './wire.ts';
 
-export const openStomp: OpenWire = (broker, dialing, _name, onLost) =>
-  new Promise((resolve, reject) => {
-    dialing.check(broker.host);
-    const wire = new StompWire(broker, dialing, {
+export const openStomp: OpenWire = async (broker, dialing, _name, onLost) => {
+  const socket = await dialSocket(broker, dialing);
+  return new Promise((resolve, reject) => {
+    const wire = new StompWire(broker, socket, {
       onOpen: () => resolve(wire),
       onLost: (error) => {
         reject(error);
@@ -24,6 +24,7 @@ export const openStomp: OpenWire = (broker, dialing, _name, onLost) =>
       },
     });
   });
+};
 
 interface WireEvents {
   readonly onOpen: () => void;
@@ -37,22 +38,24 @@ class StompWire implements Wire {
   readonly #openTimer: NodeJS.Timeout;
   readonly #waiting = new Set<Publication>();
   readonly #sent = new Set<Publication>();
-  #stream: StompStream | null = null;
+  readonly #stream: StompStream;
   #isOpen = false;
   #isLost = false;
   #receipts = 0;
 
-  constructor(broker: Broker, dialing: Dialing, events: WireEvents) {
+  constructor(broker: Broker, socket: Socket, events: WireEvents) {
     this.#events = events;
+    this.#stream = new StompStream(socket, {
+      onDrain: () => this.#flush(),
+      onLost: (error) => this.#lost(this.#isOpen ? resetBy(error) : openFailure(error)),
+    });
     const { host, login, vhost } = broker;
     const late = new BrokerError('timeout', `no connection within ${brokerLimits.openMsMax} ms`);
     this.#openTimer = setTimeout(() => this.#lost(late), brokerLimits.openMsMax);
     this.#client = new Client({
       webSocketFactory: () => {
-        this.#stream = new StompStream(broker, dialing, {
-          onDrain: () => this.#flush(),
-          onLost: (error) => this.#lost(this.#isOpen ? resetBy(error) : openFailure(error)),
-        });
+        // The library listens when it has got it.
+        process.nextTick(() => this.#stream.open());
         return this.#stream;
       },
       connectHeaders: {
@@ -83,7 +86,7 @@ class StompWire implements Wire {
   }
 
   publish(publication: Publication): void {
-    if (this.#waiting.size === 0 && this.#stream?.isFull === false) {
+    if (this.#waiting.size === 0 && !this.#stream.isFull) {
       this.#send(publication);
       return;
     }
@@ -93,7 +96,7 @@ class StompWire implements Wire {
 
   close(): Promise<void> {
     const stream = this.#stream;
-    if (this.#isLost || stream === null) return Promise.resolve();
+    if (this.#isLost) return Promise.resolve();
     this.#isLost = true;
     return new Promise((resolve) => {
       const late = setTimeout(() => stream.terminate(), brokerLimits.closeMsMax);
@@ -107,7 +110,7 @@ class StompWire implements Wire {
 
   #flush(): void {
     for (const publication of this.#waiting) {
-      if (this.#stream?.isFull !== false) return;
+      if (this.#stream.isFull) return;
       this.#waiting.delete(publication);
       this.#send(publication);
     }
@@ -146,7 +149,7 @@ class StompWire implements Wire {
     if (this.#isLost) return;
     this.#isLost = true;
     clearTimeout(this.#openTimer);
-    this.#stream?.terminate();
+    this.#stream.terminate();
     void this.#client.deactivate({ force: true });
     for (const publication of [...this.#waiting, ...this.#sent]) fail(publication, error);
     this.#events.onLost(error);
@@ -186,12 +189,10 @@ class StompStream implements IStompSocket {
   readyState: StompSocketState = StompSocketState.CONNECTING;
   readonly #socket: Socket;
 
-  constructor(broker: Broker, dialing: Dialing, { onDrain, onLost }: StreamEvents) {
-    this.url = `${broker.host}:${broker.port}`;
-    this.#socket = dialSocket(broker, dialing, () => {
-      this.readyState = StompSocketState.OPEN;
-      this.onopen?.();
-    });
+  /** `socket`: connected */
+  constructor(socket: Socket, { onDrain, onLost }: StreamEvents) {
+    this.url = `${socket.remoteAddress}:${socket.remotePort}`;
+    this.#socket = socket;
     let failure: Error | null = null;
     this.#socket.on('data', (data) => this.onmessage?.({ data }));
     this.#socket.on('drain', onDrain);
@@ -203,6 +204,12 @@ class StompStream implements IStompSocket {
       this.onclose?.({});
       onLost(failure);
     });
+  }
+
+  open(): void {
+    if (this.#socket.destroyed) return;
+    this.readyState = StompSocketState.OPEN;
+    this.onopen?.();
   }
 
   /** The broker does not read as fast as dq writes. */

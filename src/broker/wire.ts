@@ -1,9 +1,9 @@
 // Wire is one open connection to a broker, and OpenWire opens one. amqp091-wire.ts, amqp10-wire.ts
 // and stomp-wire.ts implement them; broker-link.ts owns the connection.
 
-import type { LookupFunction } from 'node:net';
 import type { Broker } from '../core/broker.ts';
 import type { TransportReason } from '../core/verdict.ts';
+import type { DialOptions } from '../runtime/dial.ts';
 import type { Publication } from './publication.ts';
 
 export interface Wire {
@@ -16,13 +16,9 @@ export interface Wire {
   close(): Promise<void>;
 }
 
-/** How addresses are looked up and checked. */
-export interface Dialing {
-  /** Judges each address; errors have a `reason`. */
-  readonly lookup: LookupFunction;
-  /** Throws an error with a `reason` for a literal address, or that of a socket, that may not be dialled. */
-  readonly check: (address: string) => void;
-}
+/** How a TCP connection to the broker is opened: with which look-ups, to which addresses. An error of it has
+ *  a `reason`, or is one of runtime/dial.ts. */
+export type Dialing = Pick<DialOptions, 'find' | 'judge'>;
 
 /** Rejects with BrokerError. `name`: of the connection, for the broker's administrator. `onLost`: called once
  *  after the connection has ended by itself, when its publications have ended. */
@@ -42,14 +38,4 @@ export class BrokerError extends Error {
 /** Ends a publication with the reason of the error. */
 export function fail(publication: Publication, { reason, message }: BrokerError): void {
   publication.end(reason === 'not_started' ? { kind: 'not_started' } : { kind: 'no_reply', reason }, message);
-}
-
-/** The address of a connected socket, checked. Throws. */
-export function checkConnected(
-  { remoteAddress }: { readonly remoteAddress?: string | undefined },
-  { check }: Dialing,
-): void {
-  if (remoteAddress === undefined)
-    throw new BrokerError('connect', 'the broker closed the connection at once');
-  check(remoteAddress);
 }

@@ -17,6 +17,8 @@ export const cliLimits = {
   /** A command waits this long for the API: a push takes up to storeAwayMs + storeCallMs, a deleted topic 2 s
    *  more. */
   apiCallMs: 30_000,
+  /** Time for each address of the server's name: one lost packet costs a second. */
+  addressMs: 2_000,
   /** dq bench: connections that one machine can hold beside the daemon's own. */
   benchConnectionsMax: 1_000,
   benchMsMax: 10 * 60_000,

@@ -1,10 +1,12 @@
 // The entry of bin/dq: loads the module of one command, runs it, turns each failure into a message and an
 // exit code. Knows no command.
 
+import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net';
 import { CommanderError } from 'commander';
 import { reasonOf } from '../core/errors.ts';
 import { commands, describing } from './commands.ts';
 import { Exit, exitCodes } from './exit.ts';
+import { cliLimits } from './limits.ts';
 import { buildProgram } from './program.ts';
 
 function exitCodeOf(error: unknown): number {
@@ -43,6 +45,8 @@ function endWithOutput(commandName: string | undefined): void {
 }
 
 async function main(): Promise<void> {
+  // Node's own HTTP client gives each address of a name but the last 250 ms: see runtime/dial.ts.
+  setDefaultAutoSelectFamilyAttemptTimeout(cliLimits.addressMs);
   const commandName = process.argv[2];
   endWithOutput(commandName);
   try {

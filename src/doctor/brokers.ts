@@ -1,8 +1,7 @@
 // Checks the brokers of the configuration: connects to each, logs in and leaves. Publishes nothing.
 // Judges the addresses by the egress policy, as the notifiers do.
 
-import { type LookupAddress, lookup } from 'node:dns';
-import { isIP } from 'node:net';
+import { lookup } from 'node:dns';
 import { openWire } from '../broker/broker-link.ts';
 import { BrokerError, type Dialing } from '../broker/wire.ts';
 import type { Config } from '../config/options.ts';
@@ -49,28 +48,15 @@ function remedyFor({ host, type, secure }: Broker, { reason }: BrokerError): str
 }
 
 function dialingBy(egress: EgressPolicy, port: number): Dialing {
-  const check = (address: string) => {
-    const why = isIP(address) === 0 ? null : egress.refuses(address, port);
-    if (why !== null) throw new BrokerError('blocked_address', why);
-  };
   return {
-    check,
-    lookup: (name, _options, found) => {
-      lookup(name, { all: true }, (error, addresses) => {
-        const failure =
-          error === null ? firstRefusal(addresses, check) : new BrokerError('dns', error.code ?? '');
-        if (failure === null) found(null, addresses);
-        else found(failure, []);
-      });
+    judge: (address) => {
+      const why = egress.refuses(address, port);
+      return why === null ? null : new BrokerError('blocked_address', why);
     },
+    find: (name, found) =>
+      lookup(name, { all: true }, (error, addresses) => {
+        if (error === null) found(null, addresses);
+        else found(new BrokerError('dns', error.code ?? error.message), []);
+      }),
   };
-}
-
-function firstRefusal(addresses: readonly LookupAddress[], check: Dialing['check']): Error | null {
-  try {
-    for (const { address } of addresses) check(address);
-    return null;
-  } catch (error) {
-    return error as Error;
-  }
 }

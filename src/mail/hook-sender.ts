@@ -3,8 +3,10 @@
 // no answer contains a URL or a secret, also where the reply repeats it, as error pages do. Redirects are not
 // followed.
 
+import type { Agent } from 'undici';
 import { type AlertHook, parseAlertHook } from '../core/alert-hook.ts';
 import { reasonOf } from '../core/errors.ts';
+import { openSocket } from '../runtime/dial.ts';
 import { hookAnswer, hookRequest } from './hook-request.ts';
 import { mailLimits } from './limits.ts';
 import type { BackoffTimes } from './mail-circuit-breaker.ts';
@@ -67,6 +69,7 @@ async function exchange(hook: AlertHook, mail: MailText, signal?: AbortSignal): 
     const { request } = (await import('undici')).default;
     const reply = await request(url, {
       method: 'POST',
+      dispatcher: await dispatcher(),
       headers,
       body,
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
@@ -75,6 +78,24 @@ async function exchange(hook: AlertHook, mail: MailText, signal?: AbortSignal): 
   } catch (error) {
     return { kind: 'deferred', reason: timeout.aborted ? 'no reply in time' : reasonOf(error) };
   }
+}
+
+let agent: Agent | null = null;
+
+/** Keeps connections for some seconds. */
+async function dispatcher(): Promise<Agent> {
+  const { Agent } = (await import('undici')).default;
+  agent ??= new Agent({
+    connect: ({ hostname, port, protocol }, callback) => {
+      const [usual, tls] = protocol === 'https:' ? [443, { ALPNProtocols: ['http/1.1'] }] : [80, null];
+      const place = { host: hostname, port: Number(port) || usual, timeoutMs: mailLimits.hookMs };
+      openSocket(place, tls).then(
+        (socket) => callback(null, socket),
+        (error) => callback(error, null),
+      );
+    },
+  });
+  return agent;
 }
 
 /** The first mailLimits.mailReplyBytesMax bytes; the rest is dropped with the connection. */

@@ -8,7 +8,7 @@ export const mailLimits = {
   alertExcerptMax: 300,
   /** Characters of a subject: RFC 5322 recommends lines of at most 78. */
   mailSubjectMax: 78,
-  /** ms for a whole mail; for name lookup, connection and greeting, each; for a silent server. */
+  /** ms for a whole mail; for the connection with its look-up, and for the greeting; for a silent server. */
   mailTimes: { wholeMs: limits.mailMs, connectMs: 10_000, idleMs: 15_000 },
   mailReplyBytesMax: 64 * 1024,
   /** ms for a whole request to a hook: shorter than a mail, because it goes out beside one. */

@@ -2,10 +2,12 @@
 // Invariant: recipients are validated addresses and are never parsed again. Data sets no envelope, header or
 // path. The text is plain text.
 
+import type { Socket } from 'node:net';
 import type { NodemailerError } from 'nodemailer';
 import { reasonOf } from '../core/errors.ts';
 import { isMailAddress } from '../core/mail-address.ts';
 import { parseSmtpUrl } from '../core/url/smtp-url.ts';
+import { openSocket } from '../runtime/dial.ts';
 import { mailLimits } from './limits.ts';
 import type { MailText } from './mail-text.ts';
 
@@ -30,6 +32,8 @@ export interface MailSender {
   send(mail: Mail, signal?: AbortSignal): Promise<Answers>;
 }
 
+type GetSocket = (error: Error | null, socket?: { readonly connection: Socket }) => void;
+
 export type MailTimes = Readonly<Record<keyof typeof mailLimits.mailTimes, number>>;
 
 /** null without smtp.url. Throws for an invalid smtp.url. `times`: shorter in tests. */
@@ -45,7 +49,12 @@ export function openMailSender(
     ...{ host, port, secure, requireTLS: requireTls, ignoreTLS: ignoreTls },
     tls: { rejectUnauthorized: verifyTls },
     ...(login === null ? {} : { auth: { user: login.user, pass: login.password } }),
-    dnsTimeout: times.connectMs,
+    getSocket: (_: unknown, done: GetSocket) => {
+      openSocket({ host, port, timeoutMs: times.connectMs }).then(
+        (connection) => done(null, { connection }),
+        (error) => done(error),
+      );
+    },
     connectionTimeout: times.connectMs,
     greetingTimeout: times.connectMs,
     socketTimeout: times.idleMs,

@@ -180,7 +180,7 @@ export class Call implements Caller {
   /** Closes the connection, or the attempt to open one: undici would keep dialling without a caller. */
   #giveUp(): void {
     if (this.#controller !== null) this.#controller.abort(new Error('given up'));
-    else this.#dial?.socket.destroy(new DialError('connect', 'given up'));
+    else this.#dial?.destroy(new DialError('connect', 'given up'));
   }
 }
 

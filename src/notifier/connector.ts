@@ -2,11 +2,12 @@
 // address, every looked-up address, and the address of the connected socket, before a byte is written to it.
 // Names every failure by its phase, because error codes do not: ECONNRESET occurs in each.
 
-import { isIP, type LookupFunction, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
+import { DialFailure, type DialOptions, dial } from '../runtime/dial.ts';
 import { notifierLimits } from './limits.ts';
-import { type Found, LookupNotStarted, type NameLookups, type PendingLookup } from './name-lookups.ts';
+import { LookupNotStarted, type NameLookups, type PendingLookup } from './name-lookups.ts';
 
 export type DialReason = 'blocked_address' | 'dns' | 'connect' | 'tls';
 
@@ -28,11 +29,16 @@ export class NotStartedError extends Error {
   }
 }
 
+/** `found`: the addresses of the name; `connected`: by TCP; `secured`: by TLS */
+export type DialMoment = 'found' | 'connected' | 'secured';
+
 /** The opening of one connection. */
 export interface Dial {
-  readonly socket: Socket;
   /** its look-up waits for a turn */
   readonly isQueued: boolean;
+  /** Ends it, or the connection where it has been opened meanwhile. */
+  destroy(error: Error): void;
+  onMoment(listener: (moment: DialMoment) => void): void;
 }
 
 export interface ConnectorOptions {
@@ -40,108 +46,145 @@ export interface ConnectorOptions {
   /** false for topics with dangerouslySkipTlsVerify */
   readonly verifyTls: boolean;
   readonly lookups: NameLookups;
-  /** receives every socket when it starts to dial, so that its call can destroy it */
+  /** receives every dial when it starts, so that its call can end it */
   readonly onDial: (dial: Dial) => void;
 }
 
-export function createConnector(options: ConnectorOptions): buildConnector.connector {
-  const { egress, lookups, onDial } = options;
-  /** Node looks a name up inside connect, so a look-up that appears in it belongs to the returned socket. */
-  let lookup = null as PendingLookup | null;
-  // By port: a look-up receives the name only, and own endpoints are judged by address and port. Not by
-  // connection:
-  // each dialer keeps the TLS sessions that shorten later handshakes.
-  const dialers = new Map<number, buildConnector.connector>();
+export function createConnector({
+  egress,
+  verifyTls,
+  lookups,
+  onDial,
+}: ConnectorOptions): buildConnector.connector {
+  const secure = buildConnector({
+    rejectUnauthorized: verifyTls,
+    // Node's default, which a flag of Node could lower.
+    minVersion: 'TLSv1.2',
+    // Opening counts from the start of the dial.
+    timeout: 0,
+  });
+  return (target, callback) => {
+    const opening = new Opening(callback);
+    opening.start(target, (port) => policyDialing(egress, lookups, port), secure);
+    onDial(opening);
+  };
+}
 
-  function dialerFor(port: number): buildConnector.connector {
-    const known = dialers.get(port);
-    if (known !== undefined) return known;
-    const dialer = buildConnector({
-      lookup: judgingLookup(egress, port, (name, found) => {
-        lookup = lookups.find(name, found);
-      }),
-      // Tries the addresses of a name in turn, and makes Node ask the look-up for all of them.
-      autoSelectFamily: true,
-      rejectUnauthorized: options.verifyTls,
-      // Node's default, which a flag of Node could lower.
-      minVersion: 'TLSv1.2',
-      timeout: notifierLimits.connectMsMax,
-    });
-    dialers.set(port, dialer);
-    return dialer;
+export interface PolicyDialing extends Required<Pick<DialOptions, 'find' | 'judge'>> {
+  /** the look-up that its dial waits for; null before it, and for a literal address */
+  readonly lookup: () => PendingLookup | null;
+}
+
+/** Dials only what the policy allows, by the shared look-ups. Its errors are DialError and NotStartedError.
+ *  For one dial. A forbidden address of a name is left out and does not reject the others. A name that also
+ *  resolves to the machine's link-local address keeps its good ones, and the owner of the name gains
+ *  nothing: a forbidden address is never dialled. */
+export function policyDialing(
+  egress: Pick<EgressPolicy, 'refuses'>,
+  lookups: Pick<NameLookups, 'find'>,
+  port: number,
+): PolicyDialing {
+  let pending: PendingLookup | null = null;
+  return {
+    lookup: () => pending,
+    find: (name, found) => {
+      pending = lookups.find(name, (error, addresses) => {
+        if (error instanceof LookupNotStarted) found(new NotStartedError({ cause: error }), []);
+        else if (error) found(new DialError('dns', error.code ?? error.message, { cause: error }), []);
+        else if (addresses.length === 0) found(new DialError('dns', 'the name has no address'), []);
+        else found(null, addresses);
+      });
+    },
+    judge: (address) => {
+      const reason = egress.refuses(address, port);
+      return reason === null ? null : new DialError('blocked_address', reason);
+    },
+  };
+}
+
+class Opening implements Dial {
+  #callback: buildConnector.Callback | null;
+  readonly #listeners: ((moment: DialMoment) => void)[] = [];
+  #lookup: () => PendingLookup | null = () => null;
+  #destroy: (error: Error) => void = () => {};
+  #late: NodeJS.Timeout | undefined;
+
+  constructor(callback: buildConnector.Callback) {
+    this.#callback = callback;
   }
 
-  return (target, callback) => {
+  start(
+    target: buildConnector.Options,
+    dialingTo: (port: number) => PolicyDialing,
+    secure: buildConnector.connector,
+  ): void {
     const port = Number(target.port) || (target.protocol === 'https:' ? 443 : 80);
-    // Node does not look up literal addresses.
-    const blocked = isIP(target.hostname) === 0 ? null : egress.refuses(target.hostname, port);
-    if (blocked !== null) {
-      queueMicrotask(() => callback(new DialError('blocked_address', blocked), null));
-      return;
-    }
-    let rejection: DialError | null = null;
-    let phase: DialReason = 'connect';
-    lookup = null as PendingLookup | null;
-    // undici returns the socket, though its types do not say so.
-    const socket = dialerFor(port)(target, (error, connected) => {
-      if (error === null && rejection === null) callback(null, connected);
-      else callback(rejection ?? asDialError(error, phase), null);
-    }) as unknown as Socket;
-    // Before the listeners that write: TLS sends its first bytes on this event.
-    socket.prependOnceListener('connect', () => {
-      phase = 'tls';
-      rejection = judgeSocket(socket, egress, port);
-      if (rejection !== null) socket.destroy(rejection);
-    });
-    const pending = lookup;
-    onDial({
-      socket,
-      get isQueued() {
-        return pending !== null && !pending.hasStarted;
-      },
-    });
-  };
-}
-
-function judgeSocket(socket: Socket, egress: ConnectorOptions['egress'], port: number): DialError | null {
-  if (socket.remoteAddress === undefined)
-    return new DialError('connect', 'the peer closed the connection at once');
-  const reason = egress.refuses(socket.remoteAddress, port);
-  return reason === null ? null : new DialError('blocked_address', reason);
-}
-
-/** For sockets. Returns only judged addresses, so no second answer of the resolver is ever dialled. One
- *  forbidden address rejects the name: which address is dialled would be chance. */
-export function judgingLookup(
-  egress: ConnectorOptions['egress'],
-  port: number,
-  find: (name: string, found: Found) => void,
-): LookupFunction {
-  return (name, _options, found) => {
-    find(name, (error, addresses) => {
-      if (error instanceof LookupNotStarted) return found(new NotStartedError({ cause: error }), []);
-      if (error) return found(new DialError('dns', error.code ?? error.message, { cause: error }), []);
-      if (addresses.length === 0) return found(new DialError('dns', 'the name has no address'), []);
-      for (const { address } of addresses) {
-        const reason = egress.refuses(address, port);
-        if (reason !== null) return found(new DialError('blocked_address', reason), []);
+    const timeoutMs = notifierLimits.connectMsMax;
+    const endAt = performance.now() + timeoutMs;
+    const { lookup, find, judge } = dialingTo(port);
+    this.#lookup = lookup;
+    const onFound = () => this.#note('found');
+    const place = { host: target.hostname, port, timeoutMs };
+    const dialing = dial({ ...place, find, judge, onFound }, (error, socket) => {
+      if (error !== null) {
+        this.#end(asDialError(error, 'connect'), null);
+        return;
       }
-      found(null, [...addresses]);
+      this.#note('connected');
+      this.#destroy = (reason) => void socket.destroy(reason);
+      if (target.protocol === 'https:') this.#secure(socket, target, secure, endAt);
+      else this.#end(null, socket);
     });
-  };
+    this.#destroy = (error) => dialing.cancel(error);
+  }
+
+  get isQueued(): boolean {
+    const pending = this.#lookup();
+    return pending !== null && !pending.hasStarted;
+  }
+
+  destroy(error: Error): void {
+    this.#destroy(error);
+  }
+
+  onMoment(listener: (moment: DialMoment) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  #secure(
+    httpSocket: Socket,
+    target: buildConnector.Options,
+    secure: buildConnector.connector,
+    endAt: number,
+  ): void {
+    // undici returns the socket, though its types do not say so.
+    const secured = secure({ ...target, httpSocket }, (error, socket) => {
+      if (error === null) this.#note('secured');
+      if (error === null) this.#end(null, socket);
+      else this.#end(asDialError(error, 'tls'), null);
+    }) as unknown as Socket;
+    this.#destroy = (reason) => void secured.destroy(reason);
+    this.#late = setTimeout(
+      () => secured.destroy(new DialError('tls', `no handshake within ${notifierLimits.connectMsMax} ms`)),
+      Math.max(0, endAt - performance.now()),
+    );
+  }
+
+  #end(...result: buildConnector.CallbackArgs): void {
+    clearTimeout(this.#late);
+    const callback = this.#callback;
+    this.#callback = null;
+    callback?.(...result);
+  }
+
+  #note(moment: DialMoment): void {
+    for (const listener of this.#listeners) listener(moment);
+  }
 }
 
-function asDialError(error: unknown, phase: DialReason): DialError | NotStartedError {
+function asDialError(error: Error, phase: DialReason): DialError | NotStartedError {
   if (error instanceof DialError || error instanceof NotStartedError) return error;
-  const { code, message, address, port } = error as NodeJS.ErrnoException & {
-    address?: string;
-    port?: number;
-  };
-  return new DialError(phase, `${code ?? message}${placeOf(address, port)}`, { cause: error });
-}
-
-/** The dialled address, because a name may have several; '' = unknown. */
-function placeOf(address: string | undefined, port: number | undefined): string {
-  if (address === undefined || port === undefined) return '';
-  return isIP(address) === 6 ? ` [${address}]:${port}` : ` ${address}:${port}`;
+  if (error instanceof DialFailure) return new DialError(phase, error.tries, { cause: error });
+  const { code, message } = error as NodeJS.ErrnoException;
+  return new DialError(phase, code ?? message, { cause: error });
 }

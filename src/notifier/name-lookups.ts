@@ -21,7 +21,7 @@
 // told from them; c-ares alone, because names from mDNS, LDAP, systemd-resolved or search domains would no
 // longer resolve.
 
-import { ADDRCONFIG, type LookupAddress } from 'node:dns';
+import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { notifierLimits } from './limits.ts';
 import type { NameProbe } from './name-probe.ts';
@@ -255,8 +255,8 @@ export class NameLookups {
       isSlow = true;
       name.isSlow = true;
     });
-    // Node's own hint: no IPv6 addresses on a machine without IPv6.
-    this.#options.lookup(name.name, { all: true, hints: ADDRCONFIG }, (error, found) => {
+    // Without ADDRCONFIG, which Node sets for its own connections: see runtime/dial.ts.
+    this.#options.lookup(name.name, { all: true }, (error, found) => {
       watch.cancel();
       name.isRunning = false;
       name.isSlow = isSlow;

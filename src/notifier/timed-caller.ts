@@ -5,9 +5,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { TestCallResult } from '../process/test-call.ts';
 import type { Caller } from './caller.ts';
-import type { Dial } from './connector.ts';
+import type { Dial, DialMoment } from './connector.ts';
 
-type Moment = 'dial' | 'lookup' | 'connect' | 'secureConnect' | 'request' | 'head';
+type Moment = 'dial' | DialMoment | 'request' | 'head';
 
 export class TimedCaller implements Caller {
   readonly #caller: Caller;
@@ -20,13 +20,13 @@ export class TimedCaller implements Caller {
 
   /** `endedAt`: performance.now() */
   phases(endedAt: number, totalMs: number): TestCallResult['phases'] {
-    const { dial, lookup, connect, secureConnect, request, head } = this.#at;
+    const { dial, found, connected, secured, request, head } = this.#at;
     const since = (from: number | undefined, to: number | undefined) =>
       from === undefined || to === undefined ? null : Math.max(0, Math.round(to - from));
     return {
-      lookupMs: since(dial, lookup),
-      connectMs: since(lookup ?? dial, connect),
-      tlsMs: since(connect, secureConnect),
+      lookupMs: since(dial, found),
+      connectMs: since(found ?? dial, connected),
+      tlsMs: since(connected, secured),
       waitMs: since(request, head),
       readMs: since(head, head === undefined ? undefined : endedAt),
       totalMs: Math.round(totalMs),
@@ -35,8 +35,7 @@ export class TimedCaller implements Caller {
 
   onDial(dial: Dial): void {
     this.#note('dial');
-    for (const event of ['lookup', 'connect', 'secureConnect'] as const)
-      dial.socket.once(event, () => this.#note(event));
+    dial.onMoment((moment) => this.#note(moment));
     this.#caller.onDial(dial);
   }
 

@@ -26,7 +26,7 @@ async function startPeer(listen: (container: Container) => void): Promise<Peer> 
   };
   const brokers = new Brokers({
     brokers: new Map([['main', broker]]),
-    dialingTo: () => ({ lookup: () => {}, check: () => {} }),
+    dialingTo: () => ({}),
     name: 'test',
   });
   onTestFinished(async () => {

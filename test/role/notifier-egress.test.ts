@@ -24,9 +24,9 @@ describe('notifier: egress', () => {
   it.each([
     ['127.0.0.1'],
     ['::ffff:127.0.0.1'],
-    ['8.8.8.8', '127.0.0.1'],
-    ['127.0.0.1', '8.8.8.8'],
-    ['8.8.8.8', '::1'],
+    ['169.254.1.1', '127.0.0.1'],
+    ['127.0.0.1', 'fe80::1'],
+    ['10.0.0.1', '::1'],
   ])('policy public: never dials a name that resolves to %s %s', async (...addresses) => {
     const rig = await startRig();
     const server = await answering();
@@ -37,6 +37,21 @@ describe('notifier: egress', () => {
     const line = await until('the attempt', () => rig.notified()[0]);
     expect(line).toMatchObject({ reason: 'blocked_address', status: null, verdict: 'bury', reply: '' });
     expect(server.connections()).toBe(0);
+  });
+
+  it.each([
+    ['169.254.1.1', '127.0.0.1'],
+    ['127.0.0.1', 'fe80::1'],
+    ['127.0.0.2', '127.0.0.1'],
+  ])('leaves out the forbidden address of a name that resolves to %s %s', async (...addresses) => {
+    const rig = await startRig();
+    const server = await answering();
+    await rig.topic('t', `http://receiver.test:${server.port}/`, { timeoutMs: 60_000 });
+    const ctx = rig.context({ config: { 'egress.policy': 'public', 'egress.allow': ['127.0.0.1/32'] } });
+    await rig.run(createNotifier(ctx, { lookup: resolvingTo(...addresses) }));
+    await rig.push('t', 'a');
+    const line = await until('the attempt', () => rig.notified()[0]);
+    expect(line).toMatchObject({ outcome: 'delivered', attempt: 1 });
   });
 
   it('dials the allowed address of a name', async () => {

@@ -94,6 +94,18 @@ async function pass(ms: number): Promise<void> {
   await nextTick();
 }
 
+it('asks for the addresses of both families, whatever addresses this machine has', async () => {
+  const asked: object[] = [];
+  const lookups = new NameLookups({
+    lookup: (_name, options) => void asked.push(options),
+    probe: null,
+    probesMax: 1,
+  });
+  lookups.find('localhost', () => {});
+  await nextTick();
+  expect(asked).toEqual([{ all: true }]);
+});
+
 it('look-up: 2,000 silent names leave threads to a new name', async () => {
   const trial = createTrial({ probesMax: 5_000 });
   for (let n = 0; n < 2_000; n++) trial.find(`hung${n}.test`);

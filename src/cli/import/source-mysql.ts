@@ -3,6 +3,7 @@
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
 import { reasonOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { DialedStream } from '../../runtime/dialed-stream.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 
@@ -17,9 +18,11 @@ export class SourceMysql {
     const parsed = parseMysqlUrl(url);
     if (!parsed.ok) throw new Exit('usage', `--mysql: ${parsed.message}`);
     const { tls, ...server } = parsed.value;
+    const { host, port } = server;
     this.place = placeOf(parsed.value);
     this.#options = {
       ...server,
+      stream: () => new DialedStream({ host, port, timeoutMs: cliLimits.sourceMs }),
       ...(tls === 'off' ? {} : { ssl: { rejectUnauthorized: tls === 'verified' } }),
       charset: 'utf8mb4',
       dateStrings: true,

@@ -5,6 +5,7 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { reasonOf } from '../../core/errors.ts';
 import { parseRedisUrl } from '../../core/url/redis-url.ts';
+import { DialingConnector } from '../../store/redis/client/dialing-connector.ts';
 import { requireSetUp } from '../../store/redis/client/set-up.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -26,6 +27,7 @@ export class SourceRedis {
     this.place = place;
     this.#client = new Redis({
       ...options,
+      Connector: DialingConnector,
       protocol: 2,
       lazyConnect: true,
       maxRetriesPerRequest: 0,

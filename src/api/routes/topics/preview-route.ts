@@ -24,7 +24,8 @@ const Destination = closed(
       examples: [['10.20.4.18']],
     }),
     verdict: Type.Enum(['allowed', 'refused', 'unknown'], {
-      description: 'of the egress policy, for all addresses; unknown: not resolved, at most one per second',
+      description:
+        'of the egress policy; refused: every address is forbidden; unknown: not resolved, at most one per second',
     }),
     reason: nullable('string', { description: 'why it is refused or unknown', examples: [null] }),
   },
@@ -95,7 +96,9 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
     const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
     const addresses = isIP(host) === 0 ? await resolve(host) : [host];
     if (typeof addresses === 'string') return { host, addresses: [], verdict: 'unknown', reason: addresses };
-    const reason = addresses.map((one) => egress.refuses(one, port)).find((why) => why !== null) ?? null;
+    // A call leaves forbidden addresses out.
+    const reasons = addresses.map((one) => egress.refuses(one, port));
+    const reason = reasons.includes(null) ? null : (reasons[0] ?? null);
     return { host, addresses, verdict: reason === null ? 'allowed' : 'refused', reason };
   }
 

@@ -9,6 +9,7 @@ import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
 import { keysOf } from '../scripts/keys.ts';
 import { ClusterClient, type OfCluster } from './cluster-client.ts';
+import { DialingConnector, DialingSentinelConnector } from './dialing-connector.ts';
 import { wantsNewConnection } from './failures.ts';
 import { requireSetUp } from './set-up.ts';
 
@@ -115,13 +116,14 @@ function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: S
   const ofGroup: Settings = {
     sentinels: hosts.map((host) => ({ ...host })),
     name: master ?? '',
+    Connector: DialingSentinelConnector,
     sentinelRetryStrategy: reconnectMs,
     sentinelReconnectStrategy: reconnectMs,
     sentinelCommandTimeout: redisLimits.connectMs,
     // A former master keeps its connections in a manual failover and in a network partition.
     failoverDetector: true,
   };
-  const ofServer = { host: first?.host, port: first?.port } as Settings;
+  const ofServer = { ...first, Connector: DialingConnector } as Settings;
   const client = new Redis({ ...options, ...(kind === 'server' ? ofServer : ofGroup) });
   requireSetUp(client);
   return client;
@@ -143,7 +145,9 @@ function clusterOf({ hosts }: RedisAddress, named: Settings): ClusterClient {
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: redisLimits.connectMs,
     slotsRefreshInterval: redisLimits.slotsMs,
-    redisOptions: { ...ofNodes, ...ofConnection } as NonNullable<OfCluster['redisOptions']>,
+    redisOptions: { ...ofNodes, ...ofConnection, Connector: DialingConnector } as NonNullable<
+      OfCluster['redisOptions']
+    >,
     scripts: (scripts ?? {}) as NonNullable<OfCluster['scripts']>,
   };
   return new ClusterClient(

@@ -1,0 +1,13 @@
+// Fixed limits of connections that dq opens, each with its reason.
+
+export const runtimeLimits = {
+  /** An address that does not answer for so long gets company: RFC 8305, 5 ("Connection Attempt Delay"). */
+  dialStaggerMs: 250,
+  /** Addresses of a name that a dial tries: with the stagger more than fit into the time of any dial, unless
+   *  most of them fail at once. */
+  dialAddressesMax: 64,
+  /** Addresses that a failure names. */
+  dialTriesShown: 4,
+  /** ms of silence before TCP asks whether the peer is there; undici's default. */
+  dialKeepAliveMs: 60_000,
+} as const;
