@@ -15,6 +15,7 @@ export const capacityCodes = [
   'no_free_slot',
   'ailing',
   'ramping',
+  'slowed_down',
   'slow_calls',
   'origin_ailing',
   'lookup_queued',

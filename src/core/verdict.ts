@@ -72,6 +72,15 @@ export function judge(
   };
 }
 
+/** How long the receiver asks dq to call the whole topic less, because it gets too many calls: by 429, 0 = it
+ *  names no time, or by 503 with a time. null: it does not. A reply that ends its job is about that job. */
+export function slowDownOf(verdict: Verdict, outcome: CallOutcome): number | null {
+  if (outcome.kind !== 'replied' || verdict.outcome !== 'failed') return null;
+  const { reason, noMoreAttempts, retryAfterMs } = verdict;
+  if (reason !== 'status' || noMoreAttempts !== null) return null;
+  return outcome.status === 429 || (outcome.status === 503 && retryAfterMs > 0) ? retryAfterMs : null;
+}
+
 function faultOf(
   topic: Pick<Topic, 'okStatus' | 'emptyReply'>,
   rule: Rule | null,

@@ -68,7 +68,8 @@ export class Capacity {
   readonly #plan: CapacityPlan;
   readonly #grants = new CapacityGrants();
   readonly #view: CapacityView;
-  /** Targets in good standing whose capacity is not that at rest: they run calls, have a rate, or ramp. */
+  /** Targets in good standing whose capacity is not that at rest: they run calls, have a rate, ramp, or
+   *  are slowed down. */
   readonly #reduced = new Set<TopicTarget>();
   /** Targets in good standing whose last attempt succeeded, the latest success last. */
   readonly #trusted = new Set<TopicTarget>();
@@ -216,19 +217,24 @@ export class Capacity {
     this.#update(target);
   }
 
-  /** `reason`: null for a success; `status`: null without a reply. Ignores a call from before a change of its
-   *  topic: the change may have been the cure. */
+  /** `reason`: null for a success; `status`: null without a reply; `slowDownMs`: as in Judged. Ignores a call
+   *  from before a change of its topic: the change may have been the cure. Returns false where the attempt
+   *  does not count: the receiver asked to slow down, and the call was under way. */
   judged(
     { target, startedAt, isSlow }: RunningCall,
     reason: AttemptReason | null,
     status: number | null,
-  ): void {
-    if (!this.#targets.isCurrent(target)) return;
+    slowDownMs: number | null = null,
+  ): boolean {
+    if (!this.#targets.isCurrent(target)) return true;
     const wasRestricted = target.isRestricted;
-    const { ramp } = target;
+    const { ramp, slowDown } = target;
     this.#queued.resume(target);
-    target.judged({ reason, status, startedAt, endedAt: performance.now(), isCounted: isSlow });
+    const end = { reason, status, startedAt, endedAt: performance.now(), isCounted: isSlow, slowDownMs };
+    const counts = target.judged(end);
+    if (target.slowDown !== null && target.slowDown !== slowDown) this.#slowDown(target);
     if (target.ramp !== null && target.ramp !== ramp) this.#ramp(target);
+    if (slowDown !== null && target.slowDown === null) this.#options.onGain('topics');
     this.#trusted.delete(target);
     if (target.isTrusted) {
       this.#trusted.add(target);
@@ -237,6 +243,7 @@ export class Capacity {
     }
     if (wasRestricted || target.isRestricted) this.#update(target);
     if (wasRestricted && !target.isRestricted) this.#options.onGain('topics');
+    return counts;
   }
 
   // ── what is free
@@ -325,6 +332,22 @@ export class Capacity {
     this.#update(target);
   }
 
+  /** The target gets no call until its time is over, and one then. */
+  #slowDown(target: TopicTarget): void {
+    const { slowDown } = target;
+    if (slowDown === null) return;
+    this.#update(target);
+    setTimeout(
+      () => {
+        // A later reply asked for more time, or the topic has changed.
+        if (target.slowDown !== slowDown || !this.#targets.isCurrent(target)) return;
+        target.probeSlowDown();
+        this.#options.onGain('topics');
+      },
+      Math.ceil(slowDown.until - performance.now()),
+    ).unref();
+  }
+
   /** Applies the part of its limits that the target has after an outage, and the next parts. */
   #ramp(target: TopicTarget): void {
     const { ramp, topic } = target;
@@ -343,11 +366,12 @@ export class Capacity {
   /** Files the target by its standing and its running calls. */
   #update(target: TopicTarget): void {
     if (!this.#targets.isCurrent(target)) return;
-    const { topic, isRestricted, ramp } = target;
+    const { topic, isRestricted, ramp, slowDown } = target;
     if (isRestricted ? this.#probes.add(target) : this.#probes.delete(target))
       this.#plan.topicChanged(topic.topic);
     if (isRestricted) this.#trusted.delete(target);
-    const isLimited = ramp !== null || topic.rate > 0 || this.#budget.runningOf(topic.topic) > 0;
+    const isLimited =
+      ramp !== null || slowDown !== null || topic.rate > 0 || this.#budget.runningOf(topic.topic) > 0;
     if (!isRestricted && isLimited) this.#reduced.add(target);
     else this.#reduced.delete(target);
   }

@@ -9,7 +9,7 @@ import { reasonOf } from '../core/errors.ts';
 import { deadlineOf, optionsIn, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, JobKey, ReservedJob, Version } from '../core/job.ts';
 import { childOf } from '../core/trace-context.ts';
-import { type CallOutcome, judge } from '../core/verdict.ts';
+import { type CallOutcome, judge, slowDownOf } from '../core/verdict.ts';
 import type { CallFacts } from '../process/call-facts.ts';
 import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
@@ -38,6 +38,11 @@ interface Ended {
   readonly durationMs: number;
   readonly detail: string;
   readonly traceparent: string | undefined;
+}
+
+/** The attempt does not count: the receiver asks the topic to slow down. */
+interface Released {
+  readonly kind: 'release';
 }
 
 export interface DelivererOptions {
@@ -195,7 +200,8 @@ export class Deliverer {
     const call = { attempt: attemptNumber, nowMs: storageNow(held) };
     const verdict = judge(topic, rule, call, outcome);
     const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
-    capacity.judged(running, reason, outcome.kind === 'replied' ? outcome.status : null);
+    const status = outcome.kind === 'replied' ? outcome.status : null;
+    const counts = capacity.judged(running, reason, status, slowDownOf(verdict, outcome));
     const settlement = beforeDeadline(
       settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random),
       deadlineOf(options, job) - call.nowMs,
@@ -206,7 +212,7 @@ export class Deliverer {
       durationMs: Math.round(durationMs),
       outcome: verdict.outcome,
       reason,
-      status: outcome.kind === 'replied' ? outcome.status : null,
+      status,
       replyExcerpt:
         outcome.kind === 'replied' ? printableExcerpt(outcome.text, excerptMaxOf[verdict.outcome]) : '',
       notifier: ctx.title,
@@ -220,12 +226,16 @@ export class Deliverer {
             ...waitAfter(settlement, verdict, topic, job.failures, ctx.config['retry.unit']),
           }),
     };
-    ctx.metrics.count('dq_attempts_total', 1, settlement.kind, reason ?? 'none');
     ctx.metrics.observe('dq_callback_seconds', durationMs / 1_000);
-    const { status } = attempt;
+    counted?.judged(reason, durationMs, call.nowMs);
+    if (!counts) {
+      this.#log(held, attempt, { kind: 'release' }, detail);
+      settler.release(held);
+      return;
+    }
+    ctx.metrics.count('dq_attempts_total', 1, settlement.kind, reason ?? 'none');
     this.#options.facts.ended(job.topic, { attempt: attemptNumber, durationMs, reason, status });
     this.#log(held, attempt, settlement, detail);
-    counted?.judged(reason, durationMs, call.nowMs);
     this.#sample(held, attempt, target.origin);
     if (settlement.kind === 'ack') settler.ack(held, attempt);
     else if (settlement.kind === 'retry') settler.retry(held, settlement.delayMs, attempt);
@@ -243,7 +253,7 @@ export class Deliverer {
     });
   }
 
-  #log({ job }: Held, attempt: AttemptRecord, settlement: Settlement, detail: string): void {
+  #log({ job }: Held, attempt: AttemptRecord, settlement: Settlement | Released, detail: string): void {
     this.#options.ctx.log.notify({
       topic: job.topic,
       id: job.id,

@@ -14,7 +14,7 @@ import type { PoisonIsolation } from './poison-isolation.ts';
 import type { Probes } from './probes.ts';
 import type { Settler } from './settler.ts';
 import type { TopicRates } from './topic-rates.ts';
-import type { TopicTarget } from './topic-target.ts';
+import type { SlowDown, TopicTarget } from './topic-target.ts';
 import type { TopicTargets } from './topic-targets.ts';
 
 /** The parts of a notifier's capacity, to be read. */
@@ -37,7 +37,7 @@ export function explainCapacity(view: CapacityView, name: string, nowMs: number)
   const target = view.targets.get(name);
   return [
     ...(topic === undefined ? unknown(view, name) : ofTopic(view, topic, nowMs)),
-    ...(target === undefined ? [] : ofTarget(view, target)),
+    ...(target === undefined ? [] : ofTarget(view, target, nowMs)),
     ...ofNotifier(view, name, nowMs),
   ];
 }
@@ -156,7 +156,29 @@ function fullReason(
   };
 }
 
-function ofTarget({ budget, probes }: CapacityView, target: TopicTarget): readonly CapacityReason[] {
+function slowDownReason(
+  target: TopicTarget,
+  { until, isHeld }: SlowDown,
+  running: number,
+  nowMs: number,
+): CapacityReason {
+  const waitMs = isHeld ? Math.max(0, Math.ceil(until - nowMs)) : 0;
+  const next = isHeld
+    ? `the next call starts in ${formatDuration(waitMs)}`
+    : `one call probes it, ${running} run`;
+  return {
+    code: 'slowed_down',
+    message: `the receiver asks to slow down (429, or 503 with Retry-After); ${next}`,
+    remedy: `wait; to avoid it, set what the receiver takes: dq topic set ${target.topic.topic} --rate N`,
+    values: { waitMs, running },
+  };
+}
+
+function ofTarget(
+  { budget, probes }: CapacityView,
+  target: TopicTarget,
+  nowMs: number,
+): readonly CapacityReason[] {
   const reasons: CapacityReason[] = [];
   const { health, hostname: host, unreachedInRow } = target;
   const running = budget.runningOf(target.topic.topic);
@@ -171,10 +193,11 @@ function ofTarget({ budget, probes }: CapacityView, target: TopicTarget): readon
   if (target.ramp !== null)
     reasons.push({
       code: 'ramping',
-      message: `the endpoint answers again after an outage; the topic has ${Math.round(target.ramp.part * 100)} % of its limits: ${target.capacity} of ${target.share} calls at once, ${running} run`,
+      message: `the endpoint answers again after an outage or a pause that it asked for; the topic has ${Math.round(target.ramp.part * 100)} % of its limits: ${target.capacity} of ${target.share} calls at once, ${running} run`,
       remedy: 'wait; the part doubles after each second in which most attempts reach the endpoint',
       values: { part: target.ramp.part, limit: target.capacity, calls: target.share, running },
     });
+  if (target.slowDown !== null) reasons.push(slowDownReason(target, target.slowDown, running, nowMs));
   if (target.isSlow)
     reasons.push({
       code: 'slow_calls',

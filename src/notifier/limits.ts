@@ -98,6 +98,15 @@ export const notifierLimits = {
    *  such time in which most attempts reached the receiver, so all of it returns in 4 s. */
   rampStart: 0.1,
   rampStepMs: 1_000,
+  /** A receiver asks to slow down (429, or 503 with Retry-After): the topic does after so many such replies
+   *  in a row, because a receiver may also reject single jobs so; in a ramp after it, at once. */
+  slowDownAttempts: 3,
+  /** The pause without a Retry-After: doubled for each probe in a row that gets such a reply again. */
+  slowDownMsMin: 1_000,
+  slowDownMsMax: 30_000,
+  /** A Retry-After is obeyed for the whole topic up to this long: jobs of other tenants may wait behind it,
+   *  and one probe an hour costs nothing. The job of the reply waits longer by itself (retryAfterMsMax). */
+  slowDownAskedMsMax: 3_600_000,
   /** An origin is ailing after ailingAttempts as well; then its restricted topics hold this many probes in
    *  total. */
   ailingOriginCallsMax: 8,

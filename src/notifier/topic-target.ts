@@ -7,8 +7,15 @@
 //           succeeded; a success or a quick reply ends it
 //   ailing  notifierLimits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
 //   queued  the look-up of its host name got no turn for a call; the next call that starts ends it
-// Restricted topics get probes only (probes.ts). After an outage a topic ramps: it gets a part of its
-// concurrency and rate, which grows, so that its backlog does not overload an endpoint that just came back.
+// Restricted topics get probes only (probes.ts).
+//
+// A topic is slowed down while its receiver asks for it (429, or 503 with Retry-After): it gets no call for
+// the time that the reply asks for, then one probe. Calls that were under way count no attempt if they get
+// such a reply, too. The reply that begins it and those of probes count, so that each job ends. Another reply
+// to a probe starts a ramp.
+//
+// After an outage a topic ramps: it gets a part of its concurrency and rate, which grows, so that its backlog
+// does not overload an endpoint that just came back.
 // An outage is as many attempts in a row that did not reach the receiver, or that a gateway answered for it
 // while no attempt has succeeded for notifierLimits.gatewayOutageMs. Such replies restrict no topic: they
 // free their slots soon, and some receivers reject single jobs with them.
@@ -35,9 +42,21 @@ export interface Ramp {
   readonly part: number;
   /** performance.now(): calls from before tell nothing about the endpoint that came back */
   readonly startedAt: number;
+  /** after the receiver asked to slow down: the next such reply counts at once */
+  readonly isSlowed: boolean;
   /** attempts that ended in this step, and those of them that did not reach the receiver */
   ended: number;
   missed: number;
+}
+
+/** The receiver asks to slow down. */
+export interface SlowDown {
+  /** performance.now() of its end; then the topic gets one call at once */
+  readonly until: number;
+  /** such replies to probes in a row, the first reply included */
+  readonly inRow: number;
+  /** no call */
+  readonly isHeld: boolean;
 }
 
 /** An attempt that has ended. */
@@ -51,6 +70,8 @@ export interface Judged {
   readonly endedAt: number;
   /** The origin counted the call when it became slow. */
   readonly isCounted: boolean;
+  /** the receiver asks to slow down for so long, 0 = without a time; null: it does not */
+  readonly slowDownMs?: number | null;
 }
 
 export class TopicTarget {
@@ -77,6 +98,8 @@ export class TopicTarget {
   #isSlow = false;
   #isQueued = false;
   #ramp: Ramp | null = null;
+  #slowDown: SlowDown | null = null;
+  #slowedInRow = 0;
   #isTried = false;
   #succeededAt = Number.NEGATIVE_INFINITY;
   /** Duration of successful calls: the longest recent one, which fades. */
@@ -126,6 +149,11 @@ export class TopicTarget {
     return this.#ramp;
   }
 
+  /** null: the receiver does not ask to slow down. */
+  get slowDown(): SlowDown | null {
+    return this.#slowDown;
+  }
+
   /** Attempts in a row that did not reach the receiver. */
   get unreachedInRow(): number {
     return this.#unreachedInRow;
@@ -150,6 +178,7 @@ export class TopicTarget {
   get capacity(): number {
     // Calls of one name share one look-up.
     if (this.#isQueued) return this.isPaused ? 0 : Math.min(this.share, 1);
+    if (this.#slowDown !== null) return this.#slowDown.isHeld ? 0 : Math.min(this.share, 1);
     if (this.#isAiling) return Math.min(this.share, notifierLimits.ailingCallsMax);
     return this.#ramp === null ? this.share : Math.ceil(this.share * this.#ramp.part);
   }
@@ -177,19 +206,69 @@ export class TopicTarget {
   /** Must be called after each notifierLimits.rampStepMs of a ramp. */
   rampStep(): void {
     if (this.#ramp === null) return;
-    const { part, startedAt, ended, missed } = this.#ramp;
+    const { part, startedAt, isSlowed, ended, missed } = this.#ramp;
     // Most, not any: at a thousand calls a second some fail in each second, and the topic would keep a tenth.
     const next = 2 * missed > ended ? part : 2 * part;
-    this.#ramp = next >= 1 ? null : { part: next, startedAt, ended: 0, missed: 0 };
+    this.#ramp = next >= 1 ? null : { part: next, startedAt, isSlowed, ended: 0, missed: 0 };
   }
 
-  judged({ reason, status, startedAt, endedAt, isCounted }: Judged): void {
+  /** Must be called at the time until which the topic gets no call. */
+  probeSlowDown(): void {
+    if (this.#slowDown !== null) this.#slowDown = { ...this.#slowDown, isHeld: false };
+  }
+
+  /** false: the attempt does not count. */
+  judged(end: Judged): boolean {
+    const { slowDownMs = null, startedAt, endedAt } = end;
+    const counts = slowDownMs === null || this.#slowedDown(slowDownMs, startedAt, endedAt);
+    this.#judged(end);
+    // Not by a call from before the pause, nor by one that did not reach the receiver.
+    const isAnswered = end.reason === null || !unreachedReasons.has(end.reason);
+    if (slowDownMs === null && isAnswered) this.#endSlowDown(startedAt, endedAt);
+    return counts;
+  }
+
+  /** Returns whether the attempt counts. */
+  #slowedDown(askedMs: number, startedAt: number, endedAt: number): boolean {
+    const current = this.#slowDown;
+    const { slowDownMsMin, slowDownMsMax, slowDownAskedMsMax, slowDownAttempts } = notifierLimits;
+    // The call was under way when it began.
+    if (current !== null && startedAt < current.until) {
+      const until = Math.max(current.until, endedAt + Math.min(askedMs, slowDownAskedMsMax));
+      // A later time would make the running probe a call from before it.
+      if (current.isHeld && until > current.until) this.#slowDown = { ...current, until };
+      return false;
+    }
+    this.#slowedInRow += 1;
+    const isKnown = current !== null || this.#ramp?.isSlowed === true;
+    if (!isKnown && this.#slowedInRow < slowDownAttempts) return true;
+    const inRow = (current?.inRow ?? 0) + 1;
+    const ownMs = Math.min(slowDownMsMin * 2 ** Math.min(inRow - 1, 30), slowDownMsMax);
+    const waitMs = askedMs > 0 ? Math.min(askedMs, slowDownAskedMsMax) : ownMs;
+    this.#slowDown = { until: endedAt + waitMs, inRow, isHeld: true };
+    this.#ramp = null;
+    return true;
+  }
+
+  #endSlowDown(startedAt: number, endedAt: number): void {
+    if (this.#slowDown === null) {
+      this.#slowedInRow = 0;
+      return;
+    }
+    if (startedAt < this.#slowDown.until) return;
+    this.#slowDown = null;
+    this.#slowedInRow = 0;
+    this.#ramp = rampFrom(endedAt, true);
+  }
+
+  #judged({ reason, status, startedAt, endedAt, isCounted, slowDownMs = null }: Judged): void {
     const durationMs = endedAt - startedAt;
     this.#isTried = true;
     this.#isQueued = false;
     const isUnreached = reason !== null && unreachedReasons.has(reason);
     const isGateway =
       reason === 'status' &&
+      slowDownMs === null &&
       gatewayStatuses.has(status ?? 0) &&
       endedAt - this.#succeededAt > notifierLimits.gatewayOutageMs;
     this.#outInRow = isUnreached || isGateway ? this.#outInRow + 1 : 0;
@@ -199,8 +278,7 @@ export class TopicTarget {
       if (isUnreached) this.#ramp.missed += 1;
     }
     if (reason === null) {
-      if (this.#isOut)
-        this.#ramp = { part: notifierLimits.rampStart, startedAt: endedAt, ended: 0, missed: 0 };
+      if (this.#isOut) this.#ramp = rampFrom(endedAt, false);
       this.#isOut = false;
       this.#isAiling = false;
       this.#isSlow = false;
@@ -223,4 +301,8 @@ export class TopicTarget {
       this.#health.countReply(endedAt);
     }
   }
+}
+
+function rampFrom(startedAt: number, isSlowed: boolean): Ramp {
+  return { part: notifierLimits.rampStart, startedAt, isSlowed, ended: 0, missed: 0 };
 }

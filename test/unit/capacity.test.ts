@@ -345,6 +345,125 @@ describe('explain', () => {
     expect(capacity.explain('t')).toEqual([]);
   });
 
+  describe('a receiver that asks to slow down', () => {
+    const { slowDownAttempts, slowDownMsMin } = notifierLimits;
+
+    function startTrial() {
+      onTestFinished(() => void vi.useRealTimers());
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+      let gains = 0;
+      const capacity = capacityOf(one({ concurrency: 40 }), {
+        onGain: (gain) => {
+          if (gain === 'topics') gains += 1;
+        },
+      });
+      const start = () => capacity.started(targetIn(capacity, 't'));
+      const end = (call: ReturnType<typeof start>, status: number, slowDownMs: number | null = null) => {
+        capacity.released(call);
+        return capacity.judged(call, status === 200 ? null : 'status', status, slowDownMs);
+      };
+      return {
+        ...{ capacity, start, end },
+        room: () => askFor(capacity, 't').room,
+        slow: (askedMs = 0) => {
+          for (let n = 0; n < slowDownAttempts; n += 1) end(start(), 429, askedMs);
+        },
+        gains: () => gains,
+      };
+    }
+
+    it('gets no call for the time that it asks for, then one probe', () => {
+      const { capacity, room, slow, gains } = startTrial();
+      slow(20_000);
+      expect(room()).toBe(0);
+      expect(capacity.explain('t')).toMatchObject([{ code: 'slowed_down', values: { waitMs: 20_000 } }]);
+      vi.advanceTimersByTime(19_999);
+      expect([room(), gains()]).toEqual([0, 0]);
+      vi.advanceTimersByTime(1);
+      expect([room(), gains()]).toEqual([1, 1]);
+    });
+
+    it('counts the reply that begins it and those of probes, and no call that was under way', () => {
+      const { start, end, room } = startTrial();
+      const calls = Array.from({ length: 10 }, start);
+      vi.advanceTimersByTime(10);
+      const counted = calls.map((call) => end(call, 429, 1_000));
+      expect(counted.filter((counts) => counts)).toHaveLength(slowDownAttempts);
+      // A job that was reserved before: its call starts in the pause.
+      expect(end(start(), 429, 1_000)).toBe(false);
+      vi.advanceTimersByTime(1_000);
+      const probe = start();
+      vi.advanceTimersByTime(10);
+      expect(end(probe, 429, 1_000)).toBe(true);
+      expect(room()).toBe(0);
+    });
+
+    it('ramps after a probe with another reply; a reply in the ramp slows down at once', () => {
+      const { capacity, start, end, room, slow } = startTrial();
+      slow(1_000);
+      const late = start();
+      vi.advanceTimersByTime(1_000);
+      // From before the end of the pause: it says nothing about now.
+      end(late, 200);
+      expect(room()).toBe(1);
+      end(start(), 200);
+      expect(capacity.explain('t')).toMatchObject([{ code: 'ramping', values: { limit: 4 } }]);
+      vi.advanceTimersByTime(notifierLimits.rampStepMs);
+      expect(room()).toBe(8);
+      expect(end(start(), 429, 1_000)).toBe(true);
+      expect(room()).toBe(0);
+      vi.advanceTimersByTime(1_000);
+      end(start(), 200);
+      vi.advanceTimersByTime(4 * notifierLimits.rampStepMs);
+      expect([room(), capacity.explain('t')]).toEqual([40, []]);
+    });
+
+    it('without a time the pauses double', () => {
+      const { start, end, room, slow } = startTrial();
+      slow();
+      for (const ms of [slowDownMsMin, 2 * slowDownMsMin, 4 * slowDownMsMin]) {
+        vi.advanceTimersByTime(ms - 1);
+        expect(room()).toBe(0);
+        vi.advanceTimersByTime(1);
+        expect(room()).toBe(1);
+        end(start(), 429, 0);
+      }
+    });
+
+    it('a longer time of a call that was under way extends the pause', () => {
+      const { start, end, room, slow } = startTrial();
+      const call = start();
+      slow(1_000);
+      end(call, 429, 5_000);
+      vi.advanceTimersByTime(1_000);
+      expect(room()).toBe(0);
+      vi.advanceTimersByTime(4_000);
+      expect(room()).toBe(1);
+    });
+
+    it('single rejected jobs between delivered ones slow nothing down', () => {
+      const { capacity, start, end } = startTrial();
+      for (let n = 0; n < 10; n += 1) {
+        for (let m = 1; m < slowDownAttempts; m += 1) expect(end(start(), 429, 60_000)).toBe(true);
+        end(start(), 200);
+      }
+      expect(capacity.explain('t')).toEqual([]);
+    });
+
+    it('an unreachable receiver after a pause is probed as one', () => {
+      const { capacity, start, slow, room } = startTrial();
+      slow(1_000);
+      vi.advanceTimersByTime(1_000);
+      for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
+        const call = start();
+        capacity.released(call);
+        capacity.judged(call, 'connect', null);
+      }
+      expect(capacity.explain('t').map(({ code }) => code)).toContain('ailing');
+      expect(room()).toBe(1);
+    });
+  });
+
   it('names a slow call', () => {
     onTestFinished(() => void vi.useRealTimers());
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });

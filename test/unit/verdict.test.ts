@@ -6,6 +6,7 @@ import {
   type CallOutcome,
   type CallReply,
   judge,
+  slowDownOf,
   type TransportReason,
   type Verdict,
 } from '../../src/core/verdict.ts';
@@ -188,5 +189,24 @@ describe('judge: requests of the receiver', () => {
       null,
       10_000,
     ]);
+  });
+});
+
+describe('slowDownOf', () => {
+  const askedBy = (outcome: CallOutcome, topic: Parameters<typeof judge>[0] = plain) =>
+    slowDownOf(judge(topic, null, call, outcome), outcome);
+
+  it('429, and 503 with a time, are about the whole topic', () => {
+    expect(askedBy(reply(429, 'x'))).toBe(0);
+    expect(askedBy(reply(429, 'x', { 'retry-after': '7' }))).toBe(7_000);
+    expect(askedBy(reply(503, 'x', { 'retry-after': '7' }))).toBe(7_000);
+  });
+
+  it('any other reply is not, nor one that ends its job or is a success', () => {
+    expect(askedBy(reply(503, 'x'))).toBeNull();
+    expect(askedBy(reply(500, 'x', { 'retry-after': '7' }))).toBeNull();
+    expect(askedBy(reply(429, 'x', { 'dq-no-retry': 'true' }))).toBeNull();
+    expect(askedBy(reply(429, 'x'), { ...plain, okStatus: ['429'] })).toBeNull();
+    expect(askedBy({ kind: 'no_reply', reason: 'timeout' })).toBeNull();
   });
 });

@@ -85,6 +85,8 @@ export const zhServer = {
   remedy_ailing: '成功一次即解除。notify 日志有每次的错误',
   reason_ramping: '接收端在故障后恢复应答，主题暂时只用 {limit}/{calls} 个并发调用，正在进行 {running} 个',
   remedy_ramping: '请等待。一秒内多数调用到达接收端，限额就加倍',
+  reason_slowed_down: '接收端要求放慢（429，或带 Retry-After 的 503），{wait}后再调用，正在进行 {running} 个',
+  remedy_slowed_down: '请等待。也可以按接收端的能力设置主题的 rate',
   reason_slow_calls: '有调用超过 {patience}，此主题只做探测，正在进行 {running} 个',
   remedy_slow_calls: '成功或快速应答一次即解除。请检查接收端为何挂起',
   reason_origin_ailing:
