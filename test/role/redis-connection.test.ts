@@ -143,6 +143,7 @@ describe.skipIf(await lacks('redis'))('an error reply of a managed server or a p
     ['ERR max number of clients reached', 'not_stored', 'redis_too_many_clients'],
     ['ERR invalid password', 'not_stored', 'redis_denied'],
     ["ERR unknown command 'evalsha'", 'not_stored', 'redis_unsupported'],
+    ["ERR wrong number of arguments for 'hset' command", 'not_stored', 'redis_unsupported'],
     ['no upstream host', 'not_stored', 'redis_away'],
     ['ERR backend timed out', 'unknown', 'redis_unknown_reply'],
     ['upstream failure', 'unknown', 'redis_unknown_reply'],

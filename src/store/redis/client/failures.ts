@@ -42,7 +42,8 @@ const rejections: readonly Rejection[] = [
   {
     code: 'redis_unsupported',
     words: ['CROSSSLOT'],
-    text: /^ERR (unknown (sub)?command|command not supported|command .{0,40} not supported)/i,
+    // The probes of rights.ts are incomplete on purpose.
+    text: /^ERR (unknown (sub)?command|command not supported|command .{0,40} not supported|wrong number of arguments)/i,
   },
   // A proxy without a server behind it: it has sent the command to none.
   { code: 'redis_away', words: [], text: /\bno upstream host\b|\bConnection refused\b/i },
