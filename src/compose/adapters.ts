@@ -3,7 +3,7 @@
 // use.
 
 import { join } from 'node:path';
-import type { Config } from '../config/options.ts';
+import { type Config, journalModeOf } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
@@ -15,7 +15,7 @@ import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
-import { hasJournal, writerOf } from './journal.ts';
+import { writerOf } from './journal.ts';
 import type { RedisJobs } from './shards.ts';
 
 /** Path of the key file that encrypts secrets and headers of topics. */
@@ -71,7 +71,7 @@ export async function redisJobsOf(options: JobsOptions): Promise<RedisJobs | nul
     title,
     log,
     keepHistory: config['history.retention'] > 0,
-    writer: hasJournal(config) ? writerOf(init) : undefined,
+    writer: journalModeOf(config) !== 'off' ? writerOf(init) : undefined,
     // A server waits for jobs from its first puller on; the other roles do not.
     hints: role === 'timer' || role === 'notifier',
     onFatal: (error) => endProcess(channel, title, reasonOf(error)),

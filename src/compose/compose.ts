@@ -2,7 +2,7 @@
 // Invariant: drain() closes everything that was opened here, in reverse order, even if the start failed.
 // Only this folder names adapters. Imports are lazy: a process loads its own roles and no other.
 
-import { withNewOptions } from '../config/options.ts';
+import { journalModeOf, withNewOptions } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
@@ -19,7 +19,6 @@ import { TopicBook } from '../registry/topic-book.ts';
 import { logCrashes } from '../telemetry/log-crashes.ts';
 import { type OpenLog, openLog } from '../telemetry/open-log.ts';
 import { leaseKeyOf, mysqlRegistryOf, redisJobsOf, topicReaderOf } from './adapters.ts';
-import { hasJournal } from './journal.ts';
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
   server: async () => (await import('../intake/intake.ts')).createIntake,
@@ -107,7 +106,7 @@ async function composeRole(
   const redis = await redisJobsOf({ init, title, log, channel, registry, mysql, embedded });
   const topics = new TopicBook(registry, log, { inOrder: init.role === 'server' || init.role === 'console' });
   const journal =
-    redis === null || !hasJournal(config)
+    redis === null || journalModeOf(config) === 'off'
       ? null
       : await (await import('./journal.ts')).openJournal(init, log, metrics.buffer, redis.store);
   const withoutJournal =

@@ -25,10 +25,6 @@ import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 
-/** Whether the configuration has a journal: it needs Redis and MySQL. */
-export const hasJournal = (config: Config): boolean =>
-  config['journal.mode'] !== 'off' && config.redis.length > 0 && config['mysql.url'] !== '';
-
 /** The name under which a process changes jobs. */
 export const writerOf = ({ instance, incarnation }: Owner): string => `${instance}.${incarnation}`;
 

@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from '../config/options.ts';
+import { type Config, journalModeOf } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import type { Registry } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -148,7 +148,7 @@ export class StoreRole implements Role {
     if (redis === null) return;
     const noteOf = (durability: string) =>
       [durability, ...redis.warnings()].filter((part) => part !== '').join('; ');
-    this.#durability = watchDurability(redis, log, (durability) =>
+    this.#durability = watchDurability(redis, journalModeOf(init.config), log, (durability) =>
       channel.send({ kind: 'note', note: noteOf(durability) }),
     );
     const left = owner.jobs;

@@ -2,6 +2,7 @@
 // `dq config` and the manual's table derive from it.
 
 import { availableParallelism } from 'node:os';
+import type { JournalMode } from '../core/durability.ts';
 import { limits } from '../core/limits.ts';
 
 export type OptionKind =
@@ -412,6 +413,10 @@ export function defaultOf(name: string, config: Config): unknown {
 export const fitsJournal = (config: Config): boolean =>
   config['limits.bodyBytes'] <= limits.journalBodyBytesMax &&
   config['history.retention'] >= limits.journalHistoryMsMin;
+
+/** The mode in force: a journal needs Redis and MySQL. */
+export const journalModeOf = (config: Config): JournalMode =>
+  config.redis.length > 0 && config['mysql.url'] !== '' ? (config['journal.mode'] as JournalMode) : 'off';
 
 /** Completes the configuration of an older master: options that it does not know get their defaults. */
 export function withNewOptions(config: Partial<Config>): Config {

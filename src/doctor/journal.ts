@@ -4,13 +4,13 @@
 import { statSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Config } from '../config/options.ts';
+import { type Config, journalModeOf } from '../config/options.ts';
 import { type Finding, of } from './finding.ts';
 import { doctorLimits } from './limits.ts';
 
 const finding = of('journal');
 
-export const wantsJournal = (config: Config): boolean => config['journal.mode'] !== 'off';
+export const wantsJournal = (config: Config): boolean => journalModeOf(config) !== 'off';
 
 /** `packet`: max_allowed_packet. A batch that does not fit would stop the journal. */
 export function checkPacket(packet: number): Finding {

@@ -3,7 +3,8 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Config } from '../config/options.ts';
+import { type Config, journalModeOf } from '../config/options.ts';
+import { durabilityOf, type JournalMode } from '../core/durability.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
@@ -11,13 +12,13 @@ import { askAndForget, openDatabase } from '../runtime/database.ts';
 import { within } from '../runtime/timeout.ts';
 import { ClockWarnings, clocksOf } from '../store/redis/client/clocks.ts';
 import { type Client, closeClient, createClient } from '../store/redis/client/connection.ts';
-import { durabilityOf, readSettings, settingNames } from '../store/redis/client/durability.ts';
+import { readSettings, redisDurabilityOf, settingNames } from '../store/redis/client/durability.ts';
 import { rightsOf } from '../store/redis/client/rights.ts';
 import { prefixOf } from '../store/redis/scripts/keys.ts';
 import { ofAnotherRegistry, readMarker } from '../store/redis/scripts/marker.ts';
 import { whyTooOld } from '../store/redis/shard/shard-servers.ts';
 import { type Finding, of } from './finding.ts';
-import { checkClockOf, wantsJournal } from './journal.ts';
+import { checkClockOf } from './journal.ts';
 
 const finding = of('redis');
 
@@ -28,14 +29,14 @@ export async function checkRedis(
   registryId: string | null,
 ): Promise<{ readonly findings: readonly Finding[]; readonly isReached: boolean }> {
   const ours = config['mysql.url'] === '' && config.redis.length > 0 ? embeddedId(config) : registryId;
-  const checked = await Promise.all(config.redis.map((url) => checkServer(url, ours, wantsJournal(config))));
+  const checked = await Promise.all(config.redis.map((url) => checkServer(url, ours, journalModeOf(config))));
   return {
     findings: checked.flatMap(({ findings }) => findings),
     isReached: checked.every(({ isReached }) => isReached),
   };
 }
 
-async function checkServer(url: string, ours: string | null, journal: boolean) {
+async function checkServer(url: string, ours: string | null, journal: JournalMode) {
   const { shown, user } = redisAddress(url);
   let client: Client | null = null;
   let last: unknown;
@@ -59,8 +60,8 @@ async function checkServer(url: string, ours: string | null, journal: boolean) {
         ? finding('ok', `${shown} answers in ${ms} ms, version ${version}`)
         : finding('failed', `${shown}: ${tooOld}`),
       ...(await checkRights(client, shown, user)),
-      ...(await checkDurability(client, shown)),
-      ...(await checkClocks(client, shown, journal)),
+      ...(await checkDurability(client, shown, journal)),
+      ...(await checkClocks(client, shown, journal !== 'off')),
       ofMarker(
         (await inTime(client.call('HGET', `${prefixOf(0)}:n`, 'marker'))) as string | null,
         shown,
@@ -83,16 +84,16 @@ async function checkRights(client: Client, shown: string, user: string | null): 
   ];
 }
 
-async function checkDurability(client: Client, shown: string): Promise<Finding[]> {
+async function checkDurability(client: Client, shown: string, journal: JournalMode): Promise<Finding[]> {
   let flat: string[];
   try {
     flat = (await inTime(client.call('CONFIG', 'GET', ...settingNames))) as string[];
   } catch (error) {
     return [finding('unknown', `${shown}: cannot read the persistence settings (${reasonOf(error)})`)];
   }
-  const { durability, warnings } = durabilityOf(readSettings(flat));
+  const { durability, warnings } = redisDurabilityOf(readSettings(flat));
   return [
-    finding('ok', durability),
+    finding('ok', durabilityOf(durability, journal)),
     ...warnings.map((warning) => finding('warning', `${shown}: ${warning}`)),
   ];
 }

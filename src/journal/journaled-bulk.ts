@@ -1,6 +1,7 @@
 // Bulk work and alerts with a journal. The records of a step are written before the next step begins, so a
 // process that dies leaves at most one step of jobs that is in the store and not in the journal.
 
+import { durabilityOf } from '../core/durability.ts';
 import type { JobKey, Version } from '../core/job.ts';
 import type { Change, ChangedJob } from '../core/journal/change.ts';
 import type { AlertOutbox, DeadLetters, OnChanged, StoreAdmin } from '../ports/job-store.ts';
@@ -45,11 +46,6 @@ export function journaledDead(dead: DeadLetters, spool: Spool): DeadLetters {
   };
 }
 
-const durability: Readonly<Record<'sync' | 'lazy', string>> = {
-  sync: 'Redis with a journal: survives kill -9 and a power cut of dq and Redis, and the loss of all data in Redis',
-  lazy: 'Redis with a lazy journal: survives kill -9 of dq and Redis, and the loss of all data in Redis; a power cut that Redis does not survive loses up to 1 s',
-};
-
 export function journaledAdmin(admin: StoreAdmin, spool: Spool, mode: 'sync' | 'lazy'): StoreAdmin {
   return {
     ...admin,
@@ -59,7 +55,7 @@ export function journaledAdmin(admin: StoreAdmin, spool: Spool, mode: 'sync' | '
       return {
         ...health,
         ok: health.ok && trouble === null,
-        durability: health.ok ? durability[mode] : health.durability,
+        durability: health.ok ? durabilityOf(health.durability, mode) : health.durability,
         warnings: [...(trouble === null ? [] : [`journal: the spool ${trouble}`]), ...health.warnings],
       };
     },

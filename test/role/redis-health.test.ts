@@ -158,8 +158,7 @@ describe.skipIf(await lacks('redis'))('health of Redis', () => {
   it('a dangerous setting is logged once, and its end once', async () => {
     const [rig, { server, store }] = [await startRig(), await redisStore(['save ""', 'appendonly no'])];
     await startUpkeep(rig, null, store, 0);
-    const memoryOnly =
-      'Redis keeps its data only in memory: a restart of Redis loses every job; set appendonly yes';
+    const memoryOnly = 'Redis keeps its data only in memory; set appendonly yes';
     await until('the first warning', () => lines(rig, 'error').includes(`warning: ${memoryOnly}`));
     await server.ask('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
     await until('the second', () => lines(rig, 'error').some((line) => line.includes('set noeviction')));

@@ -59,6 +59,31 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for p
     expect(body.instances).toMatchObject([{ self: true, host: hostname(), state: 'lives' }]);
   });
 
+  it('start, status, readyz, doctor and the console say one sentence about durability', async () => {
+    const sentence = (await daemon.api('GET', '/readyz')).body.durability;
+    expect(sentence).toMatch(/^Redis with a journal: survives kill -9 and a power cut/);
+    expect(daemon.output()).not.toContain('loses');
+    expect(daemon.output()).toContain(`\ndurability: ${sentence}`);
+    const status = await dq('status');
+    expect(status.stderr + status.stdout).toContain(`\ndurability: ${sentence}`);
+    const findings = JSON.parse(
+      (await dq('doctor', '--json', '-c', join(daemon.directory, 'dq.yaml'))).stdout,
+    ) as readonly { check: string; about: string }[];
+    const said = findings.filter(({ check, about }) => check === 'redis' && /power cut|loses/.test(about));
+    expect(said, JSON.stringify(findings)).toMatchObject([{ state: 'ok', about: sentence }]);
+    const { body } = await daemon.api('GET', '/v1/store');
+    expect(body).toMatchObject({
+      durability: sentence,
+      journal: 'sync',
+      shards: [{ info: { durability: sentence } }],
+    });
+    const browser = await startBrowser();
+    onTestFinished(() => browser.close());
+    const { page } = await openPage(browser, `${await daemon.consoleUrl()}/store`);
+    const text = 'Safe on kill -9 and a power cut of dq and of Redis, and when Redis loses all data.';
+    await page.getByText(text).first().waitFor();
+  });
+
   it('restore --now names the instances without a sign, and gives them up', async () => {
     expect(await dq('restore', '--now', 't')).toMatchObject({ code: 2 });
     const none = 'dq: every instance gives signs, or has ended: no healing waits\n';

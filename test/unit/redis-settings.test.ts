@@ -1,7 +1,7 @@
 // Redis addresses, and the durability of Redis configurations.
 import { describe, expect, it } from 'vitest';
 import { isSameLogin, isSamePlace, parseRedisUrl } from '../../src/core/url/redis-url.ts';
-import { durabilityOf } from '../../src/store/redis/client/durability.ts';
+import { redisDurabilityOf } from '../../src/store/redis/client/durability.ts';
 
 describe('redis addresses', () => {
   it('addresses: login and TLS do not change the place', () => {
@@ -109,18 +109,18 @@ describe('durability of Redis', () => {
     [{ ...base, save: '', appendonly: 'no' }, /loses every job/],
     [null, /unknown durability/],
   ])('%j', (settings, sentence) => {
-    expect(durabilityOf(settings).durability).toMatch(sentence);
+    expect(redisDurabilityOf(settings).durability).toMatch(sentence);
   });
 
   it('warns of eviction and memory-only data only', () => {
     const always = { ...base, appendonly: 'yes', appendfsync: 'always' };
-    expect(durabilityOf(always).warnings).toEqual([]);
-    expect(durabilityOf({ ...base, appendonly: 'no' }).warnings).toEqual([]);
+    expect(redisDurabilityOf(always).warnings).toEqual([]);
+    expect(redisDurabilityOf({ ...base, appendonly: 'no' }).warnings).toEqual([]);
     for (const [settings, advice] of [
       [{ ...always, maxmemoryPolicy: 'allkeys-lru' }, 'set noeviction'],
       [{ ...always, maxmemoryPolicy: 'volatile-ttl' }, 'set noeviction'],
       [{ ...base, save: '', appendonly: 'no' }, 'set appendonly yes'],
     ] as const)
-      expect(durabilityOf(settings).warnings).toEqual([expect.stringContaining(advice)]);
+      expect(redisDurabilityOf(settings).warnings).toEqual([expect.stringContaining(advice)]);
   });
 });

@@ -5,6 +5,8 @@
 import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Type } from 'typebox';
+import { journalModeOf } from '../../config/options.ts';
+import { durabilityOf, type JournalMode } from '../../core/durability.ts';
 import { formatInstant } from '../../core/duration.ts';
 import type { ShardRecord } from '../../core/shard-list.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
@@ -74,6 +76,7 @@ const schema = {
             description: 'which failures stored jobs survive; null: the store does not answer',
             examples: ['an acknowledged push survives …'],
           }),
+          journal: Type.Enum(['off', 'sync', 'lazy'], { description: '`off`: there is no journal' }),
           warnings: Type.Array(Type.String(), {
             description: 'why it is not ok; dangerous settings',
             examples: [[]],
@@ -129,6 +132,7 @@ async function stateOf(role: RoleContext, infos: Map<string, KeptInfo>): Promise
   const mysql = parseMysqlUrl(config['mysql.url']);
   const common = {
     registry: mysql.ok ? `MySQL ${placeOf(mysql.value)}` : 'embedded',
+    journal: journalModeOf(config),
     at: formatInstant(role.clock.now()),
   };
   if (shards === undefined) {
@@ -149,12 +153,14 @@ async function stateOf(role: RoleContext, infos: Map<string, KeptInfo>): Promise
   }
   const { list } = shards.servers;
   for (const id of infos.keys()) if (!list.shards.some((shard) => shard.id === id)) infos.delete(id);
-  const states = await Promise.all(list.shards.map((shard) => shardState(shards.servers, shard, infos)));
+  const states = await Promise.all(
+    list.shards.map((shard) => shardState(shards.servers, shard, infos, common.journal)),
+  );
   const answering = states.flatMap(({ info, trouble }) => (info === null || trouble !== null ? [] : [info]));
   return {
     kind: 'redis',
     ok: answering.length > 0,
-    durability: [...new Set(answering.map(({ durability }) => durability))].join('; ') || null,
+    durability: [...new Set(answering.map((info) => info.durability))].join('; ') || null,
     warnings: states.flatMap(({ url, trouble, info }) =>
       trouble === null
         ? (info?.warnings ?? []).map((text) => `${url}: ${text}`)
@@ -206,10 +212,18 @@ async function filesOf(dataDir: string): Promise<object | null> {
   }
 }
 
-async function shardState(servers: ShardServers, shard: ShardRecord, infos: Map<string, KeptInfo>) {
+async function shardState(
+  servers: ShardServers,
+  shard: ShardRecord,
+  infos: Map<string, KeptInfo>,
+  journal: JournalMode,
+) {
   const { id, url, active, buckets, addedAt } = shard;
   const [facts, info] = await Promise.all([inTime(shardJson({ servers }, shard)), inTime(servers.info(id))]);
-  if (info !== null) infos.set(id, { ...info, readAt: formatInstant(Date.now()) });
+  if (info !== null) {
+    const durability = durabilityOf(info.durability, journal);
+    infos.set(id, { ...info, durability, readAt: formatInstant(Date.now()) });
+  }
   const silent: ShardFacts = {
     id,
     url: servers.nameOf(url),

@@ -50,6 +50,7 @@ interface Store {
   readonly kind: 'embedded' | 'redis';
   readonly ok: boolean;
   readonly durability: string | null;
+  readonly journal: 'off' | 'sync' | 'lazy';
   readonly warnings: readonly string[];
   readonly quarantined: number;
   readonly registry: string;
@@ -152,14 +153,13 @@ function Embedded({ store: { ok, durability, embedded, quarantined } }: { store:
 }
 
 /** The journal needs the right to read every topic; without it the page has only the shards. */
-function Shards({ store: { shards }, changed }: { store: Store; changed: () => void }) {
+function Shards({ store: { shards, journal: mode }, changed }: { store: Store; changed: () => void }) {
   const { data: journal } = usePoll<JournalJson>('/v1/journal', 5_000);
-  const hasJournal = journal !== null && journal.mode !== 'off';
   return (
     <>
       <div class="cols shards">
         {shards.map((shard) => (
-          <ShardCard key={shard.id} shard={shard} hasJournal={hasJournal} changed={changed} />
+          <ShardCard key={shard.id} shard={shard} journal={mode} changed={changed} />
         ))}
       </div>
       {journal === null ? null : <Journal journal={journal} />}
@@ -171,11 +171,11 @@ const nameOf = ({ id }: Shard): string => t('shard_name', { id: id.slice(0, 6) }
 
 interface ShardParts {
   readonly shard: Shard;
-  readonly hasJournal: boolean;
+  readonly journal: Store['journal'];
   readonly changed: () => void;
 }
 
-function ShardCard({ shard, hasJournal, changed }: ShardParts) {
+function ShardCard({ shard, journal, changed }: ShardParts) {
   const { url, state, jobs, trouble, info } = shard;
   const answers = jobs !== null;
   return (
@@ -196,19 +196,21 @@ function ShardCard({ shard, hasJournal, changed }: ShardParts) {
       <div class="body stack">
         {trouble === null || trouble === 'does not answer' ? null : <p class="wrong">{trouble}</p>}
         {state === 'draining' && jobs !== null ? <p>{t('jobs_left', { count: number(jobs) })}</p> : null}
-        {info === null ? null : <Info info={info} jobs={jobs} />}
+        {info === null ? null : <Info info={info} journal={journal} jobs={jobs} />}
         {info !== null && !answers ? (
           <p class="faint">
             <Time at={info.readAt} text={(ms) => t('values_of', { time: relative(ms) })} />
           </p>
         ) : null}
-        {may('admin') ? <ShardActions shard={shard} hasJournal={hasJournal} changed={changed} /> : null}
+        {may('admin') ? <ShardActions shard={shard} journal={journal} changed={changed} /> : null}
       </div>
     </Card>
   );
 }
 
-function Info({ info, jobs }: { info: ShardInfo; jobs: number | null }) {
+type InfoParts = { info: ShardInfo; journal: Store['journal']; jobs: number | null };
+
+function Info({ info, journal, jobs }: InfoParts) {
   const { usedBytes, maxBytes, eviction } = info;
   const share = maxBytes === null ? 0 : usedBytes / maxBytes;
   return (
@@ -226,7 +228,10 @@ function Info({ info, jobs }: { info: ShardInfo; jobs: number | null }) {
           ...(maxBytes === null
             ? ([[t('memory'), t('memory_unlimited', { used: bytes(usedBytes) })]] as const)
             : []),
-          [t('durability'), wordOf(`durability_${info.persistence}`, info.durability)],
+          [
+            t('durability'),
+            wordOf(`durability_${journal === 'off' ? info.persistence : journal}`, info.durability),
+          ],
           [t('eviction'), eviction ?? t('currently_unknown')],
           [t('latency'), latency(info.latencyMs)],
           [
@@ -242,7 +247,7 @@ function Info({ info, jobs }: { info: ShardInfo; jobs: number | null }) {
   );
 }
 
-function ShardActions({ shard, hasJournal, changed }: ShardParts) {
+function ShardActions({ shard, journal, changed }: ShardParts) {
   if (shard.state === 'active')
     return (
       <div class="fields">
@@ -253,7 +258,7 @@ function ShardActions({ shard, hasJournal, changed }: ShardParts) {
     );
   return (
     <div class="fields">
-      <button type="button" class="btn s danger" onClick={() => askRemove(shard, hasJournal, changed)}>
+      <button type="button" class="btn s danger" onClick={() => askRemove(shard, journal !== 'off', changed)}>
         {t('remove')}…
       </button>
     </div>

@@ -754,6 +754,9 @@ export const en = {
   durability: 'Durability',
   durability_embedded: 'Safe on kill -9 of dq and on a power cut.',
   durability_always: 'Safe on kill -9 of dq and of Redis, and on a power cut. A failover may lose writes.',
+  durability_sync: 'Safe on kill -9 and a power cut of dq and of Redis, and when Redis loses all data.',
+  durability_lazy:
+    'Safe on kill -9 of dq and of Redis, and when Redis loses all data. A power cut that Redis does not survive loses up to 1 s.',
   durability_everysec: 'Safe on kill -9 of dq. A power cut may lose up to 2 s.',
   durability_no: 'Safe on kill -9 of dq. A power cut loses what the system had not written.',
   durability_snapshots:

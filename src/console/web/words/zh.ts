@@ -743,6 +743,8 @@ export const zh = {
   durability: '持久性',
   durability_embedded: 'dq 被 kill -9 或断电均不丢失。',
   durability_always: 'dq 或 Redis 被 kill -9、断电均不丢失。故障切换可能丢失写入。',
+  durability_sync: 'dq 或 Redis 被 kill -9、断电、Redis 数据全部丢失均不丢失。',
+  durability_lazy: 'dq 或 Redis 被 kill -9、Redis 数据全部丢失均不丢失。Redis 未能幸免的断电最多丢失 1 秒。',
   durability_everysec: 'dq 被 kill -9 不丢失。断电最多丢失 2 秒。',
   durability_no: 'dq 被 kill -9 不丢失。断电会丢失系统尚未写盘的部分。',
   durability_snapshots: 'dq 被 kill -9 不丢失。Redis 重启会丢失上次快照之后的变更。',

@@ -13,7 +13,7 @@ import type {
 } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
-import { durabilityOf, readSettings, settingNames } from '../client/durability.ts';
+import { readSettings, redisDurabilityOf, settingNames } from '../client/durability.ts';
 import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
@@ -109,7 +109,11 @@ export async function healthOfAll(
   const healths = await Promise.all(members.map(healthOf));
   const [first] = healths;
   if (first === undefined)
-    return { ok: false, ...durabilityOf(null), warnings: [whyNone() ?? 'the shard list is not known yet'] };
+    return {
+      ok: false,
+      ...redisDurabilityOf(null),
+      warnings: [whyNone() ?? 'the shard list is not known yet'],
+    };
   if (healths.length === 1) return first;
   const sentences = [...new Set(healths.filter(({ ok }) => ok).map(({ durability }) => durability))];
   return {
@@ -130,10 +134,10 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const servers = [{ name, trouble }];
   if (trouble !== null) {
     const warnings = [`Redis at ${name} ${withErrorText(shard, trouble)}`];
-    return { ok: false, ...durabilityOf(null), warnings, servers };
+    return { ok: false, ...redisDurabilityOf(null), warnings, servers };
   }
   const { count, warnings: ofQuarantine } = await quarantineOf(shard).catch(noneKnown);
-  const { durability, warnings: ofSettings } = durabilityOf(await settingsOf(shard));
+  const { durability, warnings: ofSettings } = redisDurabilityOf(await settingsOf(shard));
   const ofClocks = await shard.clockWarnings();
   const warnings = [...ofSettings, ...ofQuarantine, ...ofClocks];
   return { ok: true, durability, warnings, servers, quarantined: count };

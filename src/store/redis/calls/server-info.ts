@@ -2,7 +2,7 @@
 
 import type { ShardInfo } from '../../../ports/shard-servers.ts';
 import { StoreError } from '../../../ports/store-error.ts';
-import { durabilityOf, persistenceOf } from '../client/durability.ts';
+import { persistenceOf, redisDurabilityOf } from '../client/durability.ts';
 import type { Shard } from '../shard/shard.ts';
 import { settingsOf } from './admin.ts';
 import { quarantineOf } from './quarantine.ts';
@@ -22,7 +22,7 @@ export async function infoOf(shard: Shard): Promise<ShardInfo> {
     maxBytes: maxBytes === 0 ? null : maxBytes,
     eviction: settings?.maxmemoryPolicy ?? fieldOf(infos[0] ?? '', 'maxmemory_policy'),
     persistence: persistenceOf(settings),
-    ...durabilityOf(settings),
+    ...redisDurabilityOf(settings),
     clients: sumOf(infos, 'connected_clients'),
     opsPerSecond: sumOf(infos, 'instantaneous_ops_per_sec'),
     latencyMs,

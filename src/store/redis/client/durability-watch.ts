@@ -2,6 +2,7 @@
 // until both are done, because an unavailable server may come back without an append-only file, or with
 // another password. Keeps its connections open only that long.
 
+import { durabilityOf, type JournalMode } from '../../../core/durability.ts';
 import { limits } from '../../../core/limits.ts';
 import type { StoreAdmin, StoreHealth } from '../../../ports/job-store.ts';
 import { Loop } from '../../../runtime/loop.ts';
@@ -29,15 +30,21 @@ export interface WatchedStore {
   close(): Promise<void>;
 }
 
-/** `onKnown`: called with the sentence if start() did not know it yet */
+/** `journal`: in force; it decides the sentence. `onKnown`: called with the sentence if start() did not know
+ *  it yet */
 export function watchDurability(
   redis: WatchedStore,
+  journal: JournalMode,
   log: Log,
   onKnown: (durability: string) => void,
 ): DurabilityWatch {
+  const healthOf = async (): Promise<StoreHealth> => {
+    const health = await redis.admin.health();
+    return health.ok ? { ...health, durability: durabilityOf(health.durability, journal) } : health;
+  };
   const look = async (): Promise<{ readonly health: StoreHealth; readonly isDone: boolean }> => {
     const areTaken = await redis.takeOverLogins();
-    const health = await redis.admin.health();
+    const health = await healthOf();
     for (const info of await redis.infos()) rejectOld(info);
     return { health, isDone: health.ok && areTaken };
   };

@@ -1,5 +1,5 @@
 // Describes in one sentence what the server's configuration survives, and warns of dangerous settings. Never
-// changes one.
+// changes one. The warnings name no loss: with a journal there is none (core/durability.ts).
 
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { ShardInfo } from '../../../ports/shard-servers.ts';
@@ -30,7 +30,9 @@ export function readSettings(flat: readonly string[]): ServerSettings {
 }
 
 /** null: unreadable (CONFIG is denied, or the server is unavailable) */
-export function durabilityOf(settings: ServerSettings | null): Pick<StoreHealth, 'durability' | 'warnings'> {
+export function redisDurabilityOf(
+  settings: ServerSettings | null,
+): Pick<StoreHealth, 'durability' | 'warnings'> {
   if (settings === null)
     return { durability: 'Redis, of unknown durability: its configuration cannot be read', warnings: [] };
   const warnings: string[] = [];
@@ -43,10 +45,7 @@ export function durabilityOf(settings: ServerSettings | null): Pick<StoreHealth,
     );
   if (appendonly !== 'yes') {
     const snapshots = settings.save !== '';
-    if (!snapshots)
-      warnings.push(
-        'Redis keeps its data only in memory: a restart of Redis loses every job; set appendonly yes',
-      );
+    if (!snapshots) warnings.push('Redis keeps its data only in memory; set appendonly yes');
     return {
       durability: !snapshots
         ? 'Redis in memory only, without append-only file and snapshots: a restart of Redis loses every job'
@@ -66,9 +65,7 @@ export function durabilityOf(settings: ServerSettings | null): Pick<StoreHealth,
         'Redis, appendfsync everysec: kill -9 of Redis or a power cut loses up to 2 s; a failover may lose writes',
       warnings,
     };
-  warnings.push(
-    `appendfsync is ${appendfsync ?? 'unknown'}: a power cut loses what the system had not written`,
-  );
+  warnings.push(`appendfsync is ${appendfsync ?? 'unknown'}; set everysec or always`);
   return {
     durability: `Redis, appendfsync ${appendfsync ?? 'unknown'}: a power cut loses what the system had not written`,
     warnings,
