@@ -67,6 +67,8 @@ export interface Problem {
 export interface Examination {
   readonly jobs: number;
   readonly problems: readonly Problem[];
+  /** entries that were put back before the check; absent: none were looked for */
+  readonly relinked?: number;
 }
 
 export interface StoreAdmin {
@@ -95,7 +97,9 @@ export interface StoreAdmin {
    *  At most one long work runs at a time, else `busy`. */
   startBackup(directory: string): Promise<'started' | 'busy'>;
   backup(): Promise<LongWork<Backup>>;
-  /** Checks every invariant of the current store. Changes nothing. */
-  startFsck(): Promise<'started' | 'busy'>;
+  /** Checks every invariant of the current store. Changes nothing, unless `relinks`: then a store of several
+   *  keys first puts jobs back into sets that lost them, by their records. A job that is in any set stays
+   *  there. The embedded store has one file, and ignores it. */
+  startFsck(how?: 'relinks'): Promise<'started' | 'busy'>;
   fsck(): Promise<LongWork<Examination>>;
 }

@@ -85,6 +85,13 @@ it('fsck: counts the examined jobs and lists the problems', async () => {
   });
 });
 
+it('relink: is 409 no_shards for jobs in one file', async () => {
+  const dq = await startIntake();
+  const reply = await dq.api('POST', '/v1/fsck?relink=true');
+  expect(reply).toMatchObject({ status: 409, body: { code: 'no_shards' } });
+  expect((await dq.api('GET', '/v1/fsck')).body).toEqual({ state: 'none' });
+});
+
 it('one runs at a time: the second is 409', async () => {
   const dq = await startIntake({
     store: (store) => ({

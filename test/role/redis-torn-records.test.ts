@@ -3,7 +3,8 @@
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import type { ReservedJob } from '../../src/core/job.ts';
+import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
+import type { Examination } from '../../src/ports/job-store.ts';
 import { attemptOf, jobOf, owner, request, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
@@ -16,13 +17,18 @@ async function opened(): Promise<{ under: OpenedRedis; trial: Trial; raw: Redis 
   return { under, trial: new Trial(under), raw: under.raw };
 }
 
-async function problemsOf({ store }: OpenedRedis): Promise<readonly (readonly [string, number, string])[]> {
-  await store.admin.startFsck();
+async function examined({ store }: OpenedRedis, how?: 'relinks'): Promise<Examination> {
+  await store.admin.startFsck(how);
   const { result } = await until('it to be examined', async () => {
     const work = await store.admin.fsck();
     return work.kind === 'done' ? work : null;
   });
-  return result.problems.map(({ what, count, examples }) => [what, count, examples.join(' ')] as const);
+  return result;
+}
+
+async function problemsOf(under: OpenedRedis): Promise<readonly (readonly [string, number, string])[]> {
+  const { problems } = await examined(under);
+  return problems.map(({ what, count, examples }) => [what, count, examples.join(' ')] as const);
 }
 
 const asideOf = (count: number, examples: string) =>
@@ -243,6 +249,47 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
     expect(await trial.known('1')).toMatchObject({ state: 'delayed' });
     expect((await asidePartsOf(raw))['e']).toEqual(older);
     expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
+  });
+
+  it.each([...['d', 'd:1', 'a:0', 'a:1', 'r:0:1', 'r:1:1', 'l', 'k', 'x', 'x:1', 'y:1', 'T', 't', 'u']])(
+    'relink: jobs come back into the lost key %s, where they were',
+    async (key) => {
+      const { under, trial, raw } = await opened();
+      for (const topic of ['t', 'u']) {
+        await trial.push('later', { topic, when: { delayMs: 3_600_000 } });
+        await trial.push('tomorrow', { topic, when: { delayMs: 86_400_000 } });
+        await trial.buried('dead', { topic });
+        await trial.reserved('held', { topic });
+        await trial.reserved('pulled', { topic }, pullOwner);
+        await trial.push('high', { topic, priority: 'high' });
+        await trial.push('normal', { topic });
+      }
+      const seen = async () => {
+        const { jobs } = await trial.dump();
+        return jobs.map(({ lease, ...job }) => ({ ...job, isLeased: lease !== null }));
+      };
+      const before = await seen();
+      expect(await raw.del(`{dq:0}:${key}`)).toBe(1);
+      expect(await problemsOf(under)).not.toEqual([]);
+      const { relinked, problems } = await examined(under, 'relinks');
+      expect({ problems, any: (relinked ?? 0) > 0 }).toEqual({ problems: [], any: true });
+      expect(await seen()).toEqual(before);
+      expect((await examined(under, 'relinks')).relinked).toBe(0);
+      const ready = await trial.reserve(request(10));
+      expect(ready.map(({ topic, id }) => `${topic}/${id}`).sort()).toEqual([
+        ...['t/high', 't/normal', 'u/high', 'u/normal'],
+      ]);
+    },
+  );
+
+  it('relink: a head of a topic that has another first job goes', async () => {
+    const { under, trial, raw } = await opened();
+    await trial.push('a', { when: { delayMs: 3_600_000 } });
+    const [head] = await raw.zrangeBuffer('{dq:0}:d', '0', '0');
+    await trial.push('b', { when: { delayMs: 60_000 } });
+    await raw.zadd('{dq:0}:d', 1, head as Buffer);
+    expect(await examined(under, 'relinks')).toEqual({ jobs: 2, problems: [], relinked: 1 });
+    expect((await trial.promote()).waitMs).toBeGreaterThan(50_000);
   });
 
   it('a job whose member names another priority is leased, and its end leaves nothing', async () => {

@@ -50,6 +50,7 @@ const Fsck = closed(
   {
     ...work,
     jobs: Type.Optional(count('jobs examined', 4711)),
+    relinked: Type.Optional(count('entries that were put back into the keys that lost them; with relink', 3)),
     problems: Type.Optional(Type.Array(FsckProblem, { description: 'empty: all invariants hold' })),
   },
   { title: 'Fsck' },
@@ -71,7 +72,14 @@ const backupSchema = {
 const startFsckSchema = {
   operationId: 'startFsck',
   tags,
-  summary: "Check the store's invariants; changes nothing",
+  summary: "Check the store's invariants; changes nothing without relink",
+  querystring: closed({
+    relink: Type.Optional(
+      Type.Enum(['true'], {
+        description: 'Redis: before the check, put jobs back into keys that were lost, by their records',
+      }),
+    ),
+  }),
   response: { 202: reply('started', Fsck), ...problems(409, 413, 503) },
 };
 const fsckSchema = {
@@ -98,9 +106,12 @@ export function longWorkRoutes(api: Api, { role }: ApiContext, questions: Master
   api.post(
     '/v1/fsck',
     { schema: startFsckSchema, config: { access: { scope: 'admin', topics: 'every' } } },
-    async (_request, answer) => {
+    async (request, answer) => {
+      const relinks = request.query.relink === 'true';
+      if (relinks && role.shards === undefined)
+        throw new DqError('no_shards', 'relink: only Redis can lose single keys; the jobs are in jobs.db');
       if ((await fsckState()).kind === 'running') rejectBusy('busy');
-      rejectBusy(await admin.startFsck());
+      rejectBusy(await (relinks ? admin.startFsck('relinks') : admin.startFsck()));
       if (role.journal !== undefined) await questions.ask('journal_fsck', { starts: true });
       return answer.code(202).send(workJson(await fsckState()));
     },

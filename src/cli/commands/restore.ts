@@ -1,9 +1,12 @@
-// dq restore: puts jobs back that the journal has and Redis lacks. dq restore --now: healings wait no longer
+// dq restore: puts jobs back that the journal has and Redis lacks. dq restore --repair: puts jobs back into
+// the keys of Redis that lost them. dq restore --now: healings wait no longer
 // for instances that give no sign.
 
 import type { Command } from 'commander';
 import { formatDuration } from '../../core/duration.ts';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { type Examination, reportExamination } from '../daemon/examination.ts';
+import { doLongWork } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
 import { runOperation } from '../operation-progress.ts';
 import { agree, printData, say } from '../output/output.ts';
@@ -14,6 +17,7 @@ interface Flags extends DaemonOptions {
   readonly overdue?: string;
   readonly dryRun?: boolean;
   readonly now?: boolean;
+  readonly repair?: boolean;
   readonly yes?: boolean;
 }
 
@@ -34,14 +38,21 @@ export function register(program: Command): void {
     .option('--overdue <choice>', 'jobs whose due time has passed: fire, spread over 10 min, or skip', 'fire')
     .option('--dry-run', 'only count the jobs')
     .option('--now', 'restore nothing else: a healing goes on without instances that give no sign')
+    .option('--repair', 'restore nothing else: put jobs back into single Redis keys that were lost')
     .option('-y, --yes', 'do not ask');
   withDaemonOptions(command).action(restore);
 }
 
 async function restore(topic: string | undefined, id: string | undefined, flags: Flags): Promise<void> {
   const { since, until, overdue, dryRun, yes } = flags;
+  const isPlain = [topic, id, since, until, dryRun].every((given) => given === undefined);
+  if (flags.repair === true) {
+    if (!isPlain || overdue !== 'fire' || flags.now === true)
+      throw new Exit('usage', '--repair takes no topic, id, filter or --now: it looks at every job in Redis');
+    return repair(flags);
+  }
   if (flags.now === true) {
-    if ([topic, id, since, until, dryRun].some((given) => given !== undefined) || overdue !== 'fire')
+    if (!isPlain || overdue !== 'fire')
       throw new Exit('usage', '--now takes no topic, id or filter: it ends the wait of a healing');
     return goOn(flags);
   }
@@ -63,6 +74,19 @@ async function restore(topic: string | undefined, id: string | undefined, flags:
     ...(Object.keys(filter).length === 0 ? { all: true } : {}),
   };
   await runOperation(client, input, { done: 'restored', flags: flagNames, asJson: flags.json });
+}
+
+/** Needs no journal: each job that Redis has says where it belongs. */
+async function repair(flags: Flags): Promise<void> {
+  await agree('Put jobs back into the keys of Redis that lost them? They can be called at once.', flags.yes);
+  const start = { method: 'POST', path: ['v1', 'fsck'], query: { relink: 'true' } } as const;
+  const { text, json } = await doLongWork<Examination & { readonly relinked?: number }>(
+    clientOf(flags),
+    start,
+    'repairing',
+  );
+  say(`dq: ${json.relinked ?? 0} entries put back`);
+  reportExamination(json, text, flags.json);
 }
 
 interface GivenUp {

@@ -60,6 +60,9 @@ export const redisLimits = {
   /** How long the result of an examination is kept; how long a running one may go without a sign of life. */
   examinationKeptMs: 24 * 3_600_000,
   examinationBeatMs: 10_000,
+  /** Length of a lease whose set was lost, from then on: about an attempt and its settlement. The owner can
+   *  still finish its job. */
+  relinkedLeaseMs: 60_000,
   /** Pause between two pieces of an examination; each takes 1–2 ms of the server. */
   examinationPauseMs: 2,
   /** Pieces of surveys: jobs of a scan (1.6 ms), topics of a horizon (15 counts each), dead letters with

@@ -19,7 +19,7 @@ import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
 import { inSteps, reportChanged } from './calls.ts';
-import { examine } from './examination.ts';
+import { examine, relink } from './examination.ts';
 import { quarantineOf } from './quarantine.ts';
 
 type CountsReply = readonly [topic: Buffer, delayed: number, ready: number, reserved: number, dead: number];
@@ -81,10 +81,10 @@ export function adminCalls(
       const state = await registryBackup.backup();
       return state.kind === 'done' ? { ...state, result: { ...state.result, notCopied } } : state;
     },
-    async startFsck() {
+    async startFsck(how) {
       const all = records();
       if ((await readAll(all)).kind === 'running') return 'busy';
-      await Promise.all(all.map((record) => record.start()));
+      await Promise.all(all.map((record) => record.start(how === 'relinks')));
       return 'started';
     },
     fsck: () => readAll(records()),
@@ -214,6 +214,7 @@ async function readAll(records: readonly ExaminationRecord[]): Promise<LongWork<
   if (unfinished !== undefined) return unfinished;
   const done = all.filter((one) => one.kind === 'done');
   if (done.length === 0) return { kind: 'none' };
+  const relinked = done.flatMap(({ result }) => result.relinked ?? []);
   const problems = new Map<string, Problem>();
   for (const problem of done.flatMap(({ result }) => result.problems)) {
     const name = `${problem.invariant} ${problem.what}`;
@@ -228,6 +229,7 @@ async function readAll(records: readonly ExaminationRecord[]): Promise<LongWork<
     result: {
       jobs: done.reduce((sum, { result }) => sum + result.jobs, 0),
       problems: [...problems.values()],
+      ...(relinked.length === 0 ? {} : { relinked: relinked.reduce((sum, n) => sum + n, 0) }),
     },
   };
 }
@@ -242,10 +244,10 @@ class ExaminationRecord {
     this.#key = `${prefixOf(0)}:fsck`;
   }
 
-  async start(): Promise<void> {
+  async start(relinks: boolean): Promise<void> {
     const startedAt = Date.now();
     await this.#write({ kind: 'running', startedAt }, redisLimits.examinationBeatMs);
-    void this.#work(startedAt);
+    void this.#work(startedAt, relinks);
   }
 
   async read(): Promise<LongWork<Examination>> {
@@ -253,7 +255,7 @@ class ExaminationRecord {
     return text === null ? { kind: 'none' } : (JSON.parse(text) as LongWork<Examination>);
   }
 
-  async #work(startedAt: number): Promise<void> {
+  async #work(startedAt: number, relinks: boolean): Promise<void> {
     let beatAt = performance.now();
     const onPiece = async () => {
       if (performance.now() < beatAt + redisLimits.examinationBeatMs / 4) return;
@@ -262,7 +264,8 @@ class ExaminationRecord {
     };
     let ended: LongWork<Examination>;
     try {
-      const result = await examine(this.#shard, onPiece);
+      const relinked = relinks ? { relinked: await relink(this.#shard, onPiece) } : {};
+      const result = { ...(await examine(this.#shard, onPiece)), ...relinked };
       ended = { kind: 'done', startedAt, endedAt: Date.now(), result };
     } catch (error) {
       ended = { kind: 'failed', startedAt, endedAt: Date.now(), reason: reasonOf(error) };

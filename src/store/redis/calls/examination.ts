@@ -26,7 +26,28 @@ const problems: readonly Pick<Problem, 'invariant' | 'what'>[] = [
   { invariant: 'counts', what: 'heads or turns that differ from their queues' },
   { invariant: 'I1', what: 'unreadable records' },
   { invariant: 'I1', what: 'quarantined records or set members' },
+  { invariant: 'numbers', what: 'topics whose name leads to no number, or to another one' },
 ];
+
+/** Puts entries back that sets and hashes have lost (lua/relink.lua): names before jobs, jobs before the
+ *  heads of their queues. Returns how many. As examine. */
+export async function relink(shard: Shard, onPiece: () => Promise<void>): Promise<number> {
+  let count = 0;
+  for (const bucket of shard.buckets) {
+    for (const step of ['t', 'T', 'j', 'd', 'topics']) {
+      let cursor = '0';
+      do {
+        const args = [step, cursor, redisLimits.relinkedLeaseMs];
+        const [next, done] = (await shard.run('relink', bucket, args)) as [Buffer, number];
+        cursor = next.toString();
+        count += done;
+        await onPiece();
+        await sleep(redisLimits.examinationPauseMs);
+      } while (cursor !== '0');
+    }
+  }
+  return count;
+}
 
 /** `onPiece`: called after each piece. Rejects with StoreError. */
 export async function examine(shard: Shard, onPiece: () => Promise<void>): Promise<Examination> {

@@ -40,6 +40,7 @@ import recover from './lua/recover.lua';
 import recoverOwners from './lua/recover-owners.lua';
 import release from './lua/release.lua';
 import releaseUnheld from './lua/release-unheld.lua';
+import relink from './lua/relink.lua';
 import requeue from './lua/requeue.lua';
 import reschedule from './lua/reschedule.lua';
 import reserve from './lua/reserve.lua';
@@ -107,6 +108,7 @@ const files = {
   counts,
   purgeTopic,
   examine,
+  relink,
   raiseList,
   restTopics,
   countQuarantined,

@@ -108,8 +108,10 @@ local function judge_member(set, no, member)
   end
 end
 
--- Whether the head of the topic's delayed set and its rings match its sets.
+-- Whether the head of the topic's delayed set and its rings match its sets, and its name leads to it.
 local function judge_topic(no)
+  local name = topic_name(no)
+  if name ~= '?' and topic_number(name) ~= no then wrong(16, no, '') end
   local first = call('ZRANGE', P .. ':d:' .. no, 0, 0, 'WITHSCORES')
   if first[1] then
     local among = call('ZSCORE', P .. ':d', struct.pack('>I7I3', version_of(first[1]), no))
