@@ -11,6 +11,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { limits } from '../core/limits.ts';
 import type { CallOutcome, TransportReason } from '../core/verdict.ts';
+import { isTlsError } from './callback-client.ts';
 import { type Caller, KeptConnectionLost } from './caller.ts';
 import { type Dial, DialError, NotStartedError } from './connector.ts';
 import { notifierLimits } from './limits.ts';
@@ -203,6 +204,7 @@ const protocolCodes: ReadonlySet<unknown> = new Set([
 /** `status`: 0 without a complete head of a reply. */
 function reasonFor(error: Error, status: number): TransportReason {
   if (error instanceof DialError) return error.reason;
+  if (status === 0 && isTlsError(error)) return 'tls';
   // A body that ends too early is a broken connection, whatever the parser calls it.
   if (error.name === 'HTTPParserError') return error.message.includes('EOF') ? 'reset' : 'protocol';
   const code = codeOf(error);
@@ -219,6 +221,8 @@ function codeOf(error: Error): string | undefined {
 
 function detailOf(error: Error, reason: TransportReason): string {
   const code = codeOf(error);
+  // Its message is a line of OpenSSL's source.
+  if (code !== undefined && isTlsError(error)) return code;
   const words = reason === 'protocol' && code !== undefined ? protocolWords[code] : undefined;
   if (words !== undefined) return words;
   return code === undefined || error.message.includes(code) ? error.message : `${code}: ${error.message}`;

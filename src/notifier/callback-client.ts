@@ -50,11 +50,17 @@ export function dispatchWatched(over: Dispatcher, request: Dispatcher.DispatchOp
 class Line {
   #heads = new ReplyHeads();
   #replies = 0;
+  /** The first error of the connection. undici reports the close that follows. */
+  failure: Error | null = null;
 
   open(socket: Readable): void {
     const heads = new ReplyHeads();
     this.#heads = heads;
     this.#replies = 0;
+    this.failure = null;
+    socket.on('error', (error) => {
+      if (this.#heads === heads) this.failure ??= error;
+    });
     const read = socket.read.bind(socket);
     socket.read = (size?: number) => {
       // Node itself calls it with 0.
@@ -122,6 +128,11 @@ class WatchedCaller implements Events {
   }
 
   onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    const { failure = null } = this.#line ?? {};
+    if (isClose(error) && failure !== null && isTlsError(failure)) {
+      this.#caller.onResponseError(controller, failure);
+      return;
+    }
     const isLost = this.#isKept && this.#line?.hasReply !== true && isClose(error);
     this.#caller.onResponseError(controller, isLost ? new KeptConnectionLost(error, true) : error);
   }
@@ -132,4 +143,9 @@ function isClose(error: Error): boolean {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'UND_ERR_SOCKET') return error.message.endsWith('closed');
   return code === 'ECONNRESET' || code === 'EPIPE';
+}
+
+/** With TLS 1.3 a receiver rejects a missing client certificate after the handshake of the client. */
+export function isTlsError(error: Error): boolean {
+  return (error as NodeJS.ErrnoException).code?.startsWith('ERR_SSL_') === true;
 }

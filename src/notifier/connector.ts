@@ -158,7 +158,7 @@ class Opening implements Dial {
     endAt: number,
   ): void {
     // undici returns the socket, though its types do not say so.
-    const secured = secure({ ...target, httpSocket }, (error, socket) => {
+    const secured = secure({ ...target, ...serverName(target), httpSocket }, (error, socket) => {
       if (error === null) this.#note('secured');
       if (error === null) this.#end(null, socket);
       else this.#end(asDialError(error, 'tls'), null);
@@ -180,6 +180,11 @@ class Opening implements Dial {
   #note(moment: DialMoment): void {
     for (const listener of this.#listeners) listener(moment);
   }
+}
+
+/** The name in the TLS handshake has no dot at its end (RFC 6066 3), unlike one that searches no domain. */
+function serverName({ hostname }: buildConnector.Options): { readonly servername?: string } {
+  return hostname.endsWith('.') ? { servername: hostname.slice(0, -1) } : {};
 }
 
 function asDialError(error: Error, phase: DialReason): DialError | NotStartedError {

@@ -1,5 +1,5 @@
 // Receivers whose certificate or name is wrong.
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo, LookupFunction, Socket } from 'node:net';
 import nodeTls, { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { expect, it, onTestFinished } from 'vitest';
 import { startDnsServer } from '../support/dns-server.ts';
@@ -34,9 +34,37 @@ it('TLS: missing, too old, or with the certificate of another name', async () =>
     ['half a record', 'retry: timeout', { endpoint: https(replying(Buffer.from([0x16, 3, 3, 0, 200, 2]))) }],
     ['an alert', 'retry: tls', { endpoint: https(replying(Buffer.from([0x15, 3, 3, 0, 2, 2, 40]))) }],
     ['TLS under http', 'retry: reset', { endpoint: http(tls({})) }],
+    ...(['TLSv1.2', 'TLSv1.3'] as const).map(
+      (version) =>
+        [
+          `a client certificate under ${version}`,
+          'retry: tls (0 requests)',
+          { endpoint: tls({ requestCert: true, minVersion: version, maxVersion: version }), topic: skip },
+        ] as const,
+    ),
   ];
   const { rig } = await check(rows);
   expect(rig.notified().find(({ topic }) => topic === 't0')?.['detail']).toBe('DEPTH_ZERO_SELF_SIGNED_CERT');
+});
+
+it('a host name with a dot at its end: TLS names the host without it', async () => {
+  const names: unknown[] = [];
+  const SNICallback: TlsOptions['SNICallback'] = (name, done) => {
+    names.push(name);
+    done(null);
+  };
+  const { url } = await tls({ SNICallback })();
+  const rows: Rows = [
+    [
+      'localhost.',
+      'ack: 200',
+      { endpoint: at(url.replace('127.0.0.1', 'localhost.')), topic: { dangerouslySkipTlsVerify: true } },
+    ],
+  ];
+  const lookup: LookupFunction = (_name, _options, found) =>
+    found(null, [{ address: '127.0.0.1', family: 4 }]);
+  await check(rows, { lookup });
+  expect(names).toEqual(['localhost']);
 });
 
 const inScheme = (scheme: string) => (endpoint: () => Promise<Endpoint>) => async () => {

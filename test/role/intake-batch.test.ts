@@ -374,6 +374,8 @@ describe('a batch rejected as a whole stores nothing', () => {
       headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
     };
     expect(await dq.call('POST', '/v1/jobs', encoded)).toMatchObject({ status: 415 });
+    const identity = { ...encoded, headers: { ...encoded.headers, 'content-encoding': 'identity' } };
+    expect(await dq.call('POST', '/v1/jobs', identity)).toMatchObject({ status: 200 });
     expect((await send('[]', null)).status).toBe(200);
   });
 });

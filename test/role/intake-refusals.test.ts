@@ -165,8 +165,11 @@ describe('pushes', () => {
     expect((await dq.store.admin.counts()).topics).toEqual({});
   });
 
-  it('with a Content-Encoding are 415', async () => {
-    for (const encoding of ['gzip', 'identity', 'br'])
+  it('with a Content-Encoding but identity are 415', async () => {
+    const identity = { headers: { 'content-encoding': 'Identity' }, body: '1' };
+    for (const topic of ['t', '%74'])
+      expect(await dq.call('POST', `/v1/topics/${topic}/jobs`, identity)).toMatchObject({ status: 201 });
+    for (const encoding of ['gzip', 'identity, gzip', 'br'])
       expect(
         await dq.call('POST', '/v1/topics/t/jobs', { headers: { 'content-encoding': encoding }, body: '1' }),
       ).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });

@@ -26,6 +26,18 @@ function fieldsOf(json: unknown): readonly string[] | object {
 
 describe('callbackUrl', () => {
   it.each([
+    ['http://a.example/{id}', 'dq fills in no placeholder'],
+    ['http://unix:/run/app.sock', 'dq calls no Unix socket'],
+  ])('%s is rejected with the reason', (callbackUrl, reason) => {
+    const parsed = parse({ callbackUrl });
+    expect(parsed.ok ? '' : parsed.error.errors[0]?.message).toContain(reason);
+  });
+
+  it('a host with the name unix is kept', () => {
+    expect(fieldsOf({ callbackUrl: 'http://unix:80/' })).toEqual({ callbackUrl: 'http://unix/' });
+  });
+
+  it.each([
     ['http://a.example/x?y=1', 'http://a.example/x?y=1'],
     ['HTTP://A.example:80/%7e', 'http://a.example/%7e'],
     ['https://订单.example/路', 'https://xn--4kr132k.example/%E8%B7%AF'],
@@ -61,6 +73,11 @@ describe('callbackUrl', () => {
     'http://169.254.169.254/',
     'http://[::ffff:169.254.169.254]/',
     'http://0.0.0.0/',
+    'http://a.example/{id}',
+    'http://a.example/?id={{id}}',
+    'http://{tenant}.a.example/',
+    'http://unix:/run/app.sock',
+    'HTTP://unix:/run/app.sock:/path',
   ])('%s is rejected', (callbackUrl) => {
     expect(fieldsOf({ callbackUrl })).toEqual(['callbackUrl']);
   });

@@ -6,6 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
 import { apiLimits } from '../limits.ts';
 import type { BodyBudget } from './body-budget.ts';
+import { rejectEncoding } from './content-encoding.ts';
 import { readBody } from './read-body.ts';
 
 export const apiBodyLimit = { bytes: apiLimits.apiBodyBytesMax, option: null };
@@ -37,12 +38,8 @@ function parseBody(body: Buffer, request: FastifyRequest): unknown {
     if (body.length === 0) return undefined;
     throw new DqError('invalid', 'body: this call takes none; send it without a body');
   }
-  const { 'content-encoding': encoding, 'content-type': type } = request.headers;
-  if (encoding !== undefined)
-    throw new DqError(
-      'unsupported_media_type',
-      'content-encoding: not supported; send the body uncompressed',
-    );
+  rejectEncoding(request.headers, 'body');
+  const { 'content-type': type } = request.headers;
   if (type !== undefined && !/^application\/json *(;|$)/i.test(type))
     throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
   try {

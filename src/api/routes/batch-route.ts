@@ -16,6 +16,7 @@ import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../../use-cases/read-batch.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
+import { rejectEncoding } from '../http/content-encoding.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
 import { mayTouch, rightsOf, topicRejection } from '../http/route-access.ts';
@@ -167,12 +168,8 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
 }
 
 function formatOf(request: FastifyRequest): BatchFormat {
-  const { 'content-encoding': encoding, 'content-type': type } = request.headers;
-  if (encoding !== undefined)
-    throw new DqError(
-      'unsupported_media_type',
-      'content-encoding: not supported; send the batch uncompressed',
-    );
+  rejectEncoding(request.headers, 'batch');
+  const { 'content-type': type } = request.headers;
   const media = type?.split(';', 1)[0]?.trim().toLowerCase();
   if (media === undefined || media === 'application/json') return 'json';
   if (media === 'application/x-ndjson') return 'ndjson';

@@ -6,7 +6,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { DqError, invalidField } from '../../core/errors.ts';
+import { invalidField } from '../../core/errors.ts';
 import { backoffJson } from '../../core/topic/backoff.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { PushJob } from '../../ports/job-store.ts';
@@ -14,6 +14,7 @@ import { acceptJob } from '../../use-cases/accept-job.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
+import { rejectEncoding } from '../http/content-encoding.ts';
 import { parseQuery } from '../http/query.ts';
 import { type BodyLimit, bodyReader } from '../http/read-body.ts';
 import type { RouteAccess } from '../http/route-access.ts';
@@ -151,11 +152,7 @@ export function jobOfPush(
   body: Buffer,
   query: PushQuery,
 ): PushJob {
-  if (headers['content-encoding'] !== undefined)
-    throw new DqError(
-      'unsupported_media_type',
-      'content-encoding: not supported; send the body uncompressed',
-    );
+  rejectEncoding(headers, 'body');
   return acceptJob(
     {
       id: query.id,

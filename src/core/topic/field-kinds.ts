@@ -214,6 +214,11 @@ export function url(max: number, help: string, more: More = {}): TopicField<stri
 function urlProblem(value: string, max: number, policy: TopicPolicy): string | null {
   // The WHATWG parser drops blanks, tabs and line breaks silently.
   if (/[\s\p{Cc}\p{Cs}]/u.test(value)) return 'must not contain blanks; percent-encode them';
+  // Templates of other queues; the parser encodes them silently.
+  if (/[{}]/.test(value))
+    return 'must not contain { or }: dq fills in no placeholder and sends the id as the header dq-job-id; write %7B or %7D for a brace';
+  if (/^https?:\/\/unix:\//i.test(value))
+    return 'must name a host: dq calls no Unix socket; let the receiver listen on 127.0.0.1';
   if (!URL.canParse(value) || value.length > max)
     return `must be an http or https URL of at most ${max} characters, such as http://127.0.0.1:9000/close`;
   const parsed = new URL(value);
