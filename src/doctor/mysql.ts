@@ -39,14 +39,23 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
   const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
   try {
     const from = performance.now();
-    const { rows } = await sql<{ version: string; flush: number; packet: number }>`
+    const { rows } = await sql<{
+      version: string;
+      flush: number;
+      packet: number;
+      sent: string;
+      read: string;
+    }>`
       SELECT VERSION() AS version, @@innodb_flush_log_at_trx_commit AS flush,
-        @@max_allowed_packet AS packet`.execute(db);
+        @@max_allowed_packet AS packet, @@character_set_client AS sent,
+        @@character_set_results AS \`read\``.execute(db);
     const ms = Math.ceil(performance.now() - from);
     const reached = finding('ok', `${place} answers in ${ms} ms, version ${rows[0]?.version}`);
     const findings = [
       reached,
       ...flushOf(Number(rows[0]?.flush)),
+      ...charactersOf([rows[0]?.sent, rows[0]?.read]),
+      ...(await checkColumns(db)),
       ...(wantsJournal(config)
         ? [checkPacket(Number(rows[0]?.packet)), ...(await checkTime(db, place))]
         : []),
@@ -81,6 +90,33 @@ function flushOf(flush: number): Finding[] {
       `innodb_flush_log_at_trx_commit is ${flush}: a power cut of that machine loses changes of topics`,
     ),
   ];
+}
+
+/** `sets`: of the connection, after dq asked for utf8mb4 */
+function charactersOf(sets: readonly (string | undefined)[]): Finding[] {
+  const others = [...new Set(sets.filter((set) => set !== undefined && set !== 'utf8mb4'))];
+  if (others.length === 0) return [];
+  return [
+    finding(
+      'failed',
+      `the connection has the character set ${others.join(', ')} although dq asks for utf8mb4: a proxy changes it; set it to utf8mb4 there`,
+    ),
+  ];
+}
+
+/** Someone converted a table, or made it by hand. */
+async function checkColumns(db: Db): Promise<Finding[]> {
+  const { rows } = await sql<{ place: string; characters: string }>`
+    SELECT CONCAT(table_name, '.', column_name) AS place, character_set_name AS characters
+    FROM information_schema.columns
+    WHERE table_schema = DATABASE() AND table_name IN ('topic', 'token', 'schedule', 'audit', 'dq_job')
+      AND character_set_name NOT IN ('utf8mb4', 'ascii') LIMIT 1`.execute(db);
+  return rows.map(({ place, characters }) =>
+    finding(
+      'failed',
+      `${place} has the character set ${characters}, which lacks emoji and rare characters: change the column to utf8mb4, as in sql/mysql/dq.sql`,
+    ),
+  );
 }
 
 /** null also for an older schema without registry_id and for foreign tables; another check reports those. */

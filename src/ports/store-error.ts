@@ -19,15 +19,17 @@ export class StoreError extends Error {
   }
 }
 
+/** MySQL cannot store a value as it is: NULL, out of its range, too long, or of another character set. */
+export const valueFailures = [1048, 1264, 1265, 1292, 1366, 1367, 1406].map((errno) => `mysql_${errno}`);
+
 /** No repeat of the call ends these: the configuration, a right, the schema or the value must change. */
 const permanent: ReadonlySet<string> = new Set([
   'access_denied',
   'no_database',
   'no_table',
   'refused',
-  'bad_value',
+  ...valueFailures,
   'bad_schema',
-  'too_large',
   'redis_denied',
   'redis_no_database',
   'redis_set_up',

@@ -259,6 +259,21 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('doctor with a
   });
 });
 
+describe.skipIf(await lacks('mysql'))('doctor with MySQL', () => {
+  it('names a column whose character set lacks emoji', async () => {
+    const mysql = await owned('test', mariadb());
+    const config = { 'mysql.url': await mysql.createDatabase('doctor'), dataDir: temporary() };
+    const before = await doctor(temporary(), config);
+    expect(before.code).toBe(0);
+    await mysql.run('CREATE TABLE topic (title TEXT CHARACTER SET utf8mb3)', 'doctor');
+    const after = await doctor(temporary(), config);
+    expect(after.code).toBe(1);
+    expect(after.findings.filter(({ check }) => check === 'mysql').map(({ about }) => about)).toContainEqual(
+      expect.stringMatching(/^topic\.title has the character set utf8mb3, which lacks emoji/),
+    );
+  });
+});
+
 describe.skipIf(unmountable !== null)(`disks${unmountable === null ? '' : `: ${unmountable}`}`, () => {
   it('doctor: warns of a tmpfs, and fails on a full disk', async () => {
     const directory = mountTmpfs(8 * 1024 * 1024);

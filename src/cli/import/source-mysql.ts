@@ -1,4 +1,4 @@
-// Reads tables of another system in MySQL or MariaDB. Invariant: runs SELECT alone.
+// Reads tables of another system in MySQL or MariaDB. Invariant: runs SELECT alone, after SET NAMES.
 
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
 import { reasonOf } from '../../core/errors.ts';
@@ -50,6 +50,8 @@ export class SourceMysql {
     connection.on('error', () => {
       this.#connection = null;
     });
+    // Some servers ignore the character set that the client asked for when it connected.
+    await connection.query('SET NAMES utf8mb4');
     return connection;
   }
 

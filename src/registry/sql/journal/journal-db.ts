@@ -16,7 +16,7 @@ import type {
   ShippedBatch,
 } from '../../../ports/journal.ts';
 import type { StreamName, StreamPosition } from '../../../ports/spool.ts';
-import { StoreError } from '../../../ports/store-error.ts';
+import { StoreError, valueFailures } from '../../../ports/store-error.ts';
 import { sqlLimits } from '../limits.ts';
 import {
   jobRowOf,
@@ -338,11 +338,8 @@ async function mergeInto(query: Query, changes: readonly Change[]): Promise<void
 const bytesOfRow = ({ topic, id, pushed }: JobRow): number =>
   topic.length + 3 * id.length + (pushed?.contentType?.length ?? 0) + (pushed?.body.length ?? 0);
 
-/** Of bad, missing and too long values (mysql-failure.ts). */
-const rejections: ReadonlySet<string> = new Set(
-  [1048, 1153, 1264, 1265, 1292, 1366, 1367, 1406].map((errno) => `mysql_${errno}`),
-);
 const tooLarge = 'mysql_1153';
+const rejections: ReadonlySet<string> = new Set([...valueFailures, tooLarge]);
 
 /** At most, in one statement. */
 const packetBytesOf = (changes: readonly Change[]): number =>

@@ -10,7 +10,7 @@ import { limits } from '../../../core/limits.ts';
 import type { MysqlServer } from '../../../core/url/mysql-url.ts';
 import { DialedStream } from '../../../runtime/dialed-stream.ts';
 import { sqlLimits } from '../limits.ts';
-import { MysqlError, mysqlError } from './mysql-failure.ts';
+import { MysqlError, mysqlError, setUpError } from './mysql-failure.ts';
 
 /** Overrides server settings meant for interactive use: too long texts are rejected, not cut; transactions do
  *  not chain; updates without a key and results of any length are allowed. REPEATABLE READ: a change is read
@@ -18,6 +18,8 @@ import { MysqlError, mysqlError } from './mysql-failure.ts';
  *  MySQL syntax, each in a comment that the other skips): abandoned statements must not occupy the server's
  *  connections. UTC: in other zones an hour comes twice. */
 const sessionOf = (statementS: number) => [
+  // A server with skip-character-set-client-handshake ignores what the client asked for when it connected.
+  'SET NAMES utf8mb4',
   `SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
     time_zone = '+00:00', completion_type = 0, sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
     innodb_lock_wait_timeout = ${sqlLimits.mysqlLockWaitS}, lock_wait_timeout = ${sqlLimits.mysqlLockWaitS},
@@ -30,6 +32,8 @@ const sessionOf = (statementS: number) => [
 export class MysqlConnections {
   readonly #pool: Pool;
   readonly #open = new Set<PoolConnection>();
+  /** of connections whose set-up was rejected, for their first users */
+  readonly #rejected = new WeakMap<PoolConnection, MysqlError>();
 
   /** Connects on first use. `statementS`: how long the server works on one statement. `bytes`: columns of
    *  bytes are read as buffers, not as text. `most`: open connections. */
@@ -76,7 +80,9 @@ export class MysqlConnections {
       // These run before the statements of its first user.
       for (const statement of sessionOf(statementS))
         connection.query(statement, (error) => {
-          if (error !== null) hangUp(connection);
+          if (error === null) return;
+          if (!this.#rejected.has(connection)) this.#rejected.set(connection, setUpError(error));
+          hangUp(connection);
         });
     });
   }
@@ -121,7 +127,7 @@ export class MysqlConnections {
       clearTimeout(timer);
       if (isLate) connection?.release();
       else if (error !== null) callback(mysqlError(error), none);
-      else callback(null, new PooledConnection(connection, endAt));
+      else callback(null, new PooledConnection(connection, endAt, () => this.#rejected.get(connection)));
     });
   }
 }
@@ -130,11 +136,14 @@ export class MysqlConnections {
 class PooledConnection implements MysqlPoolConnection {
   readonly #connection: PoolConnection;
   readonly #endAt: number;
+  readonly #rejection: () => MysqlError | undefined;
   #isDead = false;
 
-  constructor(connection: PoolConnection, endAt: number) {
+  /** `rejection`: of the connection's set-up */
+  constructor(connection: PoolConnection, endAt: number, rejection: () => MysqlError | undefined) {
     this.#connection = connection;
     this.#endAt = endAt;
+    this.#rejection = rejection;
   }
 
   query(sql: string, parameters: readonly unknown[]): never;
@@ -166,8 +175,9 @@ class PooledConnection implements MysqlPoolConnection {
     this.#connection.query(options, (error, result) => {
       clearTimeout(timer);
       if (this.#isDead) return;
-      const failure = error === null ? null : mysqlError(error);
-      if (failure?.isFatal === true) this.#destroy();
+      const rejection = this.#rejection();
+      const failure = error === null ? null : (rejection ?? mysqlError(error));
+      if (failure?.isFatal === true || rejection !== undefined) this.#destroy();
       callback(failure, result);
     });
   }
