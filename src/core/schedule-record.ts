@@ -24,7 +24,7 @@ export interface StoredSchedule extends ScheduleRecord {
   readonly nextAt: number | null;
   /** replaced while an instant of them was due, the oldest first; at most limits.earlierTimesMax */
   readonly earlier: readonly EarlierTimes[];
-  /** of the last instant whose job was made; null: none was */
+  /** the latest instant whose job was made, in the future where the clock was ahead; null: none was */
   readonly madeAt: number | null;
   /** why the last job was not made; null: it was */
   readonly problem: string | null;

@@ -51,7 +51,8 @@ export function nextTick(
   after: number,
 ): number | null {
   if (everyMs === null) return cronAfter(cronOf(cron), timezone, after);
-  return createdAt + everyMs * Math.max(1, Math.floor((after - createdAt) / everyMs) + 1);
+  // Also before the creation: a clock that was ahead may have written its time.
+  return createdAt + everyMs * (Math.floor((after - createdAt) / everyMs) + 1);
 }
 
 /** The last instant at or before this one; null: none. Throws on times that dq cannot compute. */
@@ -60,8 +61,7 @@ export function lastTick(
   until: number,
 ): number | null {
   if (everyMs === null) return cronUntil(cronOf(cron), timezone, until);
-  const count = Math.floor((until - createdAt) / everyMs);
-  return count < 1 ? null : createdAt + everyMs * count;
+  return createdAt + everyMs * Math.floor((until - createdAt) / everyMs);
 }
 
 function cronOf(text: string | null): Cron {
@@ -94,6 +94,18 @@ export function planTick(times: TimesInForce, missed: MissedTicks, dueAt: number
   const last = Math.max(dueAt, lastOf(parts, now) ?? dueAt);
   const isMade = missed === 'last' || now - last <= limits.tickLateMs;
   return { make: isMade ? last : null, nextAt: nextOf(parts, last) };
+}
+
+/** The right next instant, where the stored one is further ahead than the times allow at `now`, by more than
+ *  limits.tickLateMs: a clock that was ahead computed it. null: the stored one is right, as is one that is
+ *  due. */
+export function misplacedTick(
+  times: TimesInForce & { readonly nextAt: number | null },
+  now: number,
+): { readonly nextAt: number | null } | null {
+  if (times.nextAt === null || times.nextAt <= now) return null;
+  const right = nextOf(partsOf(times, now), now);
+  return right !== null && times.nextAt <= right + limits.tickLateMs ? null : { nextAt: right };
 }
 
 /** Its instants are after `from` and at or before `until`. */

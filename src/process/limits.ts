@@ -6,6 +6,8 @@ export const processLimits = {
   statFilesMax: 100,
   /** How often a process reads the storage clock: clocks drift by less than 0.1 ms a second. */
   storeClockMs: 30_000,
+  /** A step of this machine's clock: in the embedded store it is the storage clock, which is read again. */
+  clockStepMs: 1_000,
   /** How long workers without a master drain; a new start does not wait for them. */
   orphanDrainMs: 10_000,
   /** A worker looks for an open debugger once more this long after it is ready. */

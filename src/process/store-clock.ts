@@ -19,6 +19,8 @@ export class StoreClock implements StorageClock {
   /** storage clock minus performance.now(); null: not known yet */
   #offset: number | null = null;
   #readAt = Number.NEGATIVE_INFINITY;
+  /** this machine's clock minus performance.now() at the last answer */
+  #machineOffset = machineOffset();
 
   /** `readStore`: resolves with epoch ms. */
   constructor(readStore: () => Promise<number>) {
@@ -26,7 +28,9 @@ export class StoreClock implements StorageClock {
   }
 
   now(): number {
-    if (performance.now() - this.#readAt >= processLimits.storeClockMs) void this.#renew();
+    const { clockStepMs, storeClockMs } = processLimits;
+    if (performance.now() - this.#readAt >= (this.#isStepped() ? clockStepMs : storeClockMs))
+      void this.#renew();
     return this.#offset === null ? Date.now() : Math.round(this.#offset + performance.now());
   }
 
@@ -36,7 +40,7 @@ export class StoreClock implements StorageClock {
   }
 
   async known(): Promise<number> {
-    if (this.#offset === null) await this.#follow();
+    if (this.#offset === null || this.#isStepped()) await this.#follow();
     return this.now();
   }
 
@@ -50,5 +54,12 @@ export class StoreClock implements StorageClock {
     this.#readAt = from;
     const now = await this.#readStore();
     this.#offset = now - (from + performance.now()) / 2;
+    this.#machineOffset = machineOffset();
+  }
+
+  #isStepped(): boolean {
+    return Math.abs(machineOffset() - this.#machineOffset) > processLimits.clockStepMs;
   }
 }
+
+const machineOffset = (): number => Date.now() - performance.now();

@@ -10,6 +10,10 @@ export const upkeepLimits = {
   /** The next instant of a cron expression takes 0.2 to 7 ms: other work of dq-upkeep gets its turn after
    *  this time. */
   tickSliceMs: 20,
+  /** How often a page of schedules is checked for next instants of a wrong clock, and its size: 10,000 take
+   *  50 minutes. At a start, and after the clock went back, all are checked at once. */
+  tickCheckEveryMs: 60_000,
+  tickCheckMax: 200,
   /** After it another process takes an instant whose end is missing: below limits.tickLateMs, or the instant
    *  of a process that died would count as missed. */
   tickClaimMs: 15_000,

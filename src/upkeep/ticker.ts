@@ -2,14 +2,17 @@
 // pushes the job under an id that names the instant, and ends the claim.
 // A crash between push and end: the next claim looks for the job by its id, stored or ended, before it pushes
 // again. The store keeps the ends of these jobs for limits.tickHistoryMs also without a history.
+// A clock that was ahead leaves instants that are too far in the future. At a start, after the clock went
+// back, and page by page from time to time, they are computed again. Repeated instants count as claimed.
 // A process that stands still after its claim pushes nothing when half of the claim's time has passed. By two
 // clocks: the monotonic one stops while the machine is suspended.
 
 import { setImmediate } from 'node:timers/promises';
+import { formatInstant } from '../core/duration.ts';
 import { DqError, reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { planTick, type TickPlan } from '../core/schedule.ts';
-import type { DueTick, TickEnd } from '../core/schedule-record.ts';
+import { misplacedTick, planTick, type TickPlan } from '../core/schedule.ts';
+import type { DueTick, StoredSchedule, TickEnd } from '../core/schedule-record.ts';
 import { tickId } from '../core/tick-id.ts';
 import type { PushJob } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -27,9 +30,17 @@ interface Made {
   readonly end: TickEnd;
 }
 
+const urgentCheck = { after: '', at: Number.NEGATIVE_INFINITY, isUrgent: true };
+const clockProblem =
+  'clock: the next time was too far ahead, because the clock was wrong; it is computed again';
+
 export class Ticker implements Service {
   readonly #ctx: RoleContext;
   readonly #loop: Loop;
+  /** of the next page, from `at` (performance.now()) on */
+  #check: { readonly after: string; readonly at: number; readonly isUrgent: boolean } = urgentCheck;
+  /** the storage clock minus performance.now() */
+  #clockOffset: number | null = null;
 
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
@@ -59,6 +70,7 @@ export class Ticker implements Service {
   async #step(): Promise<number> {
     const { clock, registry } = this.#ctx;
     const now = await clock.known();
+    await this.#checkPages(now);
     const [claimedAt, claimedDate] = [performance.now(), Date.now()];
     const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
     const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);
@@ -89,6 +101,51 @@ export class Ticker implements Service {
     await registry.endTicks(ends);
     // At once where an instant moved: the next one of it, or of a schedule beyond the batch, may be due.
     return ends.some(({ dueAt, nextAt }) => nextAt !== dueAt) ? 0 : tickEveryMs;
+  }
+
+  /** Computes instants again that are further ahead than their times allow. */
+  async #checkPages(now: number): Promise<void> {
+    const { log, registry } = this.#ctx;
+    const offset = now - performance.now();
+    if (this.#clockOffset !== null && offset < this.#clockOffset - limits.tickLateMs / 2)
+      this.#check = urgentCheck;
+    this.#clockOffset = offset;
+    while (performance.now() >= this.#check.at) {
+      const { after, isUrgent } = this.#check;
+      const page = await registry.schedules(after, upkeepLimits.tickCheckMax);
+      const ends = page.flatMap((schedule) => this.#misplaced(schedule, now));
+      if (ends.length > 0) {
+        await registry.endTicks(ends);
+        log.notice('schedules: next instants were too far ahead, and are computed again', {
+          count: ends.length,
+          schedules: ends
+            .slice(0, 10)
+            .map(({ name }) => name)
+            .join(' '),
+          furthest: formatInstant(Math.max(...ends.map(({ dueAt }) => dueAt))),
+        });
+      }
+      const isMore = page.length > 0;
+      const waitMs = isUrgent && isMore ? 0 : upkeepLimits.tickCheckEveryMs;
+      this.#check = {
+        ...{ after: page.at(-1)?.name ?? '', isUrgent: isUrgent && isMore },
+        at: performance.now() + waitMs,
+      };
+      await setImmediate();
+    }
+  }
+
+  #misplaced(schedule: StoredSchedule, now: number): readonly TickEnd[] {
+    const { name, revision, nextAt: dueAt } = schedule;
+    try {
+      const right = misplacedTick(schedule, now);
+      if (right === null || dueAt === null) return [];
+      const { nextAt } = right;
+      return [{ name, dueAt, revision, claimedUntil: null, nextAt, madeAt: null, problem: clockProblem }];
+    } catch {
+      // Its next claim reports that its times cannot be computed.
+      return [];
+    }
   }
 
   /** A topic may be younger than what this process knows. Rejects while the registry does not answer. */

@@ -682,6 +682,24 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.schedule('s')).toMatchObject({ nextAt: 350, earlier: [] });
     });
 
+    it('a claim by a clock that was ahead excludes nothing, and a repeated instant counts as claimed', async () => {
+      const registry = await stored(await open());
+      await registry.claimSchedules(90_000_000, 90_000_050, 10);
+      const [claimed] = await registry.claimSchedules(100, 150, 10);
+      expect(claimed).toMatchObject({ dueAt: 100, wasClaimed: true });
+      await registry.endTicks([
+        { ...end, revision: 1, claimedUntil: 150, nextAt: 90_000_000, madeAt: 89_999_900 },
+      ]);
+      await registry.endTicks([{ ...end, dueAt: 90_000_000, revision: 1, claimedUntil: null, madeAt: null }]);
+      await registry.claimSchedules(200, 250, 10);
+      const ended = { ...end, dueAt: 200, nextAt: 300, madeAt: 200, revision: 1, claimedUntil: 250 };
+      await registry.endTicks([ended]);
+      expect(await registry.schedule('s')).toMatchObject({ nextAt: 300, madeAt: 89_999_900 });
+      expect(await registry.claimSchedules(300, 350, 10)).toEqual([
+        expect.objectContaining({ dueAt: 300, wasClaimed: true }),
+      ]);
+    });
+
     it('after a claim: the end of the claim frees the instant, and does not move it', async () => {
       const registry = await stored(await open());
       await registry.claimSchedules(100, 150, 10);
@@ -1034,6 +1052,14 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       const taken = await there.claimOperation('2.1', 2_000, 3_000);
       expect(taken?.record.id).toBe('a');
       expect(taken?.token).toBeGreaterThan(first?.token ?? 0);
+    });
+
+    it('a lease by a clock that was ahead excludes nothing', async () => {
+      const registry = await open();
+      await registry.createOperation(record('a'.repeat(12), 1), work);
+      await registry.claimOperation('1.1', 90_000_000, 90_001_000);
+      expect(await registry.claimOperation('2.1', 1_000, 2_000)).toMatchObject({ wasReleased: false });
+      expect(await registry.claimOperation('3.1', 1_000, 2_000)).toBeNull();
     });
 
     it('a later process of its instance takes a lease at once; a closed operation is never claimed', async () => {

@@ -1,9 +1,10 @@
 // Tests clock jumps of the embedded store: nothing is removed during a hold, also after a restart. Notifier
 // and intake work with a storage clock that differs from their own.
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
+import { StoreClock } from '../../src/process/store-clock.ts';
 import { storeLimits } from '../../src/store/limits.ts';
 import { Link } from '../../src/store/sqlite/client/link.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
@@ -371,6 +372,15 @@ describe('a process whose clock differs from the storage clock', () => {
     expect(Math.abs(job.dueAt - storeTime() - 600_000)).toBeLessThan(60_000);
     expect(rig.notified()[0]?.['lateMs']).toBeGreaterThanOrEqual(0);
     expect(rig.notified()[0]?.['lateMs']).toBeLessThan(60_000);
+  });
+
+  it('reads the storage clock again after a step of its own', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + dayMs });
+    onTestFinished(() => void vi.useRealTimers());
+    const clock = new StoreClock(async () => Date.now());
+    await clock.known();
+    vi.setSystemTime(Date.now() - dayMs);
+    expect(Math.abs((await clock.known()) - Date.now())).toBeLessThan(60_000);
   });
 
   it('intake: accepts instants and rotates secrets by the storage clock', async () => {

@@ -258,8 +258,49 @@ describe('the instants of a schedule', () => {
     const at = (...minutes: number[]) => minutes.map((minute) => from + minute * 60 * second);
     const times = at(...[1, 2, 12.4, 3, 4, 12, 13, 14], ...[1, 2, 14, 15]);
     const made = await walk(rig, times);
-    const instants = at(1, 2, 12, 13, 14, 15).map(iso);
+    // 12 stands for 3 to 12. At 3 the clock is right again: the fourth minute is still to come.
+    const instants = at(1, 2, 12, 4, 13, 14, 15).map(iso);
     expect(made).toEqual({ skip: instants, last: instants });
+  });
+
+  it('are made at their times after the clock was 26 hours ahead', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    let ahead = 26 * 3_600 * second;
+    const now = () => Date.now() + ahead;
+    const clock = { now, read: async () => now(), known: async () => now() };
+    const [created, hour] = [Date.now() - 100 * second, 3_600 * second];
+    for (const [name, createdAt] of [
+      ['old', created],
+      ['new', now()],
+    ] as const)
+      await rig.registry.createSchedule(record(name, { createdAt }), createdAt + second);
+    for (const name of ['claimed', 'hourly'])
+      await rig.registry.createSchedule(record(name, { createdAt: created, everyMs: hour }), created + hour);
+    const all = () => rig.registry.schedules('', 10);
+    const ticker = new Ticker(rig.context({ clock }));
+    await ticker.start();
+    onTestFinished(() => ticker.drain(5_000));
+    await until('all are moved', async () =>
+      (await all()).every(({ nextAt }) => (nextAt ?? 0) > now() - 5 * second),
+    );
+    // By a process that dies.
+    await rig.registry.updateSchedule(record('claimed', { revision: 2 }), Date.now(), now());
+    await rig.registry.claimSchedules(now(), now() + upkeepLimits.tickClaimMs, 10);
+    ahead = 0;
+    const rightAt = Date.now();
+    for (const name of ['old', 'new', 'claimed'])
+      await until(`${name} has a job of the right time`, async () =>
+        (await idsOf(rig)).some((id) => {
+          const [, one, at = ''] = /^schedule:([^:]+):(.*)$/.exec(id) ?? [];
+          return one === name && Math.abs(Date.parse(at) - rightAt) < 60 * second;
+        }),
+      );
+    expect((await rig.registry.schedule('hourly'))?.nextAt).toBe(created + hour);
+    expect((await rig.registry.schedule('hourly'))?.problem).toMatch(/^clock: /);
+    expect(rig.lines).toContainEqual(
+      expect.objectContaining({ kind: 'notice', message: expect.stringContaining('too far ahead') }),
+    );
   });
 
   it('of one second fall no further behind than a turn, and one cause is logged once', async () => {

@@ -3,7 +3,15 @@
 import { Cron } from 'croner';
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { lastTick, nextTick, nextTicks, planTick, readCron, readZone } from '../../src/core/schedule.ts';
+import {
+  lastTick,
+  misplacedTick,
+  nextTick,
+  nextTicks,
+  planTick,
+  readCron,
+  readZone,
+} from '../../src/core/schedule.ts';
 import { tickId } from '../../src/core/tick-id.ts';
 
 const second = 1_000;
@@ -211,10 +219,10 @@ describe('every', () => {
   it('counts from the creation, in real time', () => {
     const times = { cron: null, everyMs: 10 * minute, timezone: 'UTC', createdAt: 7 };
     expect(nextTicks(times, 7, 2)).toEqual([7 + 10 * minute, 7 + 20 * minute]);
-    expect(nextTick(times, -5)).toBe(7 + 10 * minute);
+    expect(nextTick(times, 6)).toBe(7);
     expect(nextTick(times, 6 + 10 * minute)).toBe(7 + 10 * minute);
     expect([lastTick(times, 6 + 10 * minute), lastTick(times, 7 + 10 * minute)]).toEqual([
-      null,
+      7,
       7 + 10 * minute,
     ]);
   });
@@ -239,6 +247,23 @@ describe('an instant that is due', () => {
       make: at + 5 * hour,
       nextAt: at + 6 * hour,
     });
+  });
+
+  it('of a clock that was ahead is misplaced, and the right one follows from the times', () => {
+    const stored = (nextAt: number | null, more: object = {}) => ({ ...times, ...more, nextAt });
+    const now = at + 10 * minute;
+    for (const nextAt of [null, at - hour, now, at + hour, at + hour + limits.tickLateMs])
+      expect(misplacedTick(stored(nextAt), now)).toBeNull();
+    for (const nextAt of [at + 2 * hour, at + 26 * hour])
+      expect(misplacedTick(stored(nextAt), now)).toEqual({ nextAt: at + hour });
+    const every = { cron: null, everyMs: 5 * second, createdAt: now + 26 * hour };
+    expect(misplacedTick(stored(now + 26 * hour + 5 * second, every), now)).toEqual({
+      nextAt: now + 5 * second,
+    });
+    expect(misplacedTick(stored(null, { isPaused: true }), now)).toBeNull();
+    // A pause by that clock kept an instant as due.
+    const earlier = [{ ...times, topic: 't', until: at + 26 * hour }];
+    expect(misplacedTick(stored(at + 2 * hour, { isPaused: true, earlier }), now)).toEqual({ nextAt: null });
   });
 
   it('by a clock that went back is not made again', () => {

@@ -342,7 +342,7 @@ export class RegistryDb implements Registry {
   claimOperation(holder: string, now: number, leaseUntil: number): Promise<OperationLease | null> {
     return this.#attempt(async () => {
       // Every dq-upkeep asks each second: nearly always this read without a lock answers.
-      if (!(await hasClaimable(this.#db, holder, now))) return null;
+      if (!(await hasClaimable(this.#db, holder, now, leaseUntil))) return null;
       return this.#writing((trx) => claim(trx, holder, now, leaseUntil));
     });
   }
@@ -374,7 +374,7 @@ export class RegistryDb implements Registry {
   claimSchedules(now: number, until: number, max: number): Promise<readonly DueTick[]> {
     return this.#attempt(async () => {
       // Every dq-upkeep asks each second: nearly always this read without a lock answers.
-      if (!(await hasDue(this.#db, now))) return [];
+      if (!(await hasDue(this.#db, now, until))) return [];
       return this.#writing((trx) => claimDue(trx, now, until, max));
     });
   }

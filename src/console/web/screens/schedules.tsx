@@ -189,8 +189,10 @@ const At = ({ at }: { at: string | null }) =>
   at === null ? <span class="faint">–</span> : <Time at={at} text={relative} />;
 
 /** What dq reports, in the language of the page where it is a known sentence. */
-const problemText = (problem: string): string =>
-  problem.startsWith('missed: ') ? t('schedule_missed') : problem;
+function problemText(problem: string): string {
+  if (problem.startsWith('missed: ')) return t('schedule_missed');
+  return problem.startsWith('clock: ') ? t('schedule_clock') : problem;
+}
 
 function actions(schedule: ScheduleJson, done: () => void): readonly (readonly [Word, () => void])[] {
   const { name, topic, paused } = schedule;

@@ -1052,6 +1052,7 @@ export const en = {
   missed_times: 'Missed times',
   missed_skip: 'Push no job',
   missed_last: 'Push one job for the last one',
+  schedule_clock: 'The next time was too far ahead, because the clock was wrong. It is computed again.',
   schedule_missed: 'The time was missed: dq did not run, or could not store jobs.',
   last_not_made: 'The last time has no job:',
   no_time_follows: 'No time follows',

@@ -1053,6 +1053,7 @@ export const zh = {
   missed_times: '错过的时间',
   missed_skip: '不推送任务',
   missed_last: '为最后一次推送一个任务',
+  schedule_clock: '由于时钟错误，下一个时间过远；已重新计算。',
   schedule_missed: '错过了这个时间：dq 未运行，或无法存储任务。',
   last_not_made: '上一个时间没有任务：',
   no_time_follows: '没有后续时间',

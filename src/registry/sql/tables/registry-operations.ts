@@ -67,8 +67,13 @@ export async function readOperation(db: Db, id: string): Promise<OperationRecord
 }
 
 /** Whether a claim would find an operation: what nearly every call answers, without a write. */
-export async function hasClaimable(db: Db, holder: string, now: number): Promise<boolean> {
-  return (await claimableOf(db, holder, now)) !== null;
+export async function hasClaimable(
+  db: Db,
+  holder: string,
+  now: number,
+  leaseUntil: number,
+): Promise<boolean> {
+  return (await claimableOf(db, holder, now, leaseUntil)) !== null;
 }
 
 /** The oldest open operation without a valid lease. `holder`: `<instance>.<incarnation>`; a lease of another
@@ -79,7 +84,7 @@ export async function claim(
   now: number,
   leaseUntil: number,
 ): Promise<OperationLease | null> {
-  const id = await claimableOf(trx, holder, now);
+  const id = await claimableOf(trx, holder, now, leaseUntil);
   if (id === null) return null;
   const row = await trx.selectFrom('operation').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
   const token = row.token + 1;
@@ -143,7 +148,8 @@ export async function markStopped(trx: Db, id: string, now: number): Promise<Ope
   return stopped;
 }
 
-async function claimableOf(db: Db, holder: string, now: number): Promise<string | null> {
+/** `leaseUntil`: of a lease that begins at `now`. One that ends much later is of a clock that was ahead. */
+async function claimableOf(db: Db, holder: string, now: number, leaseUntil: number): Promise<string | null> {
   const rows = await db
     .selectFrom('operation')
     .select(['id', 'holder', 'lease_until'])
@@ -153,7 +159,10 @@ async function claimableOf(db: Db, holder: string, now: number): Promise<string 
     .execute();
   const instance = `${holder.split('.')[0]}.`;
   const free = rows.find(
-    (row) => row.lease_until <= now || (row.holder !== holder && row.holder?.startsWith(instance)),
+    (row) =>
+      row.lease_until <= now ||
+      row.lease_until > leaseUntil + (leaseUntil - now) ||
+      (row.holder !== holder && row.holder?.startsWith(instance)),
   );
   return free?.id ?? null;
 }

@@ -101,14 +101,14 @@ export async function deleteSchedule(trx: Db, name: string): Promise<'removed' |
 }
 
 /** Whether claimDue would find an instant: what nearly every call answers, without a write. */
-export async function hasDue(db: Db, now: number): Promise<boolean> {
-  return (await dueRows(db, now, 1)).length > 0;
+export async function hasDue(db: Db, now: number, until: number): Promise<boolean> {
+  return (await dueRows(db, now, until, 1)).length > 0;
 }
 
 /** The earliest first. A claim that ended before its instant was made is taken again. Long records make it
  *  fewer than `max`. */
 export async function claimDue(trx: Db, now: number, until: number, max: number): Promise<DueTick[]> {
-  const rows = fitting(await dueRows(trx, now, max));
+  const rows = fitting(await dueRows(trx, now, until, max));
   if (rows.length === 0) return [];
   await trx
     .updateTable('schedule')
@@ -122,7 +122,9 @@ export async function claimDue(trx: Db, now: number, until: number, max: number)
   return rows.map((row) => ({
     schedule: scheduleOf(row),
     dueAt: Number(row.next_at),
-    wasClaimed: Number(row.claims) > 0,
+    // A clock that went back repeats instants: their jobs may exist.
+    wasClaimed:
+      Number(row.claims) > 0 || Number(row.next_at) <= Number(row.made_at ?? Number.NEGATIVE_INFINITY),
     claimedUntil: until,
   }));
 }
@@ -145,11 +147,15 @@ export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void>
     const names = group.map(({ name }) => name);
     const { numUpdatedRows } = await trx
       .updateTable('schedule')
-      .set({
+      .set(({ eb, ref }) => ({
         next_at: nextAt,
-        ...{ claim_until: 0, claims: nextAt === dueAt ? 1 : 0, problem },
-        ...(madeAt === null ? {} : { made_at: madeAt }),
-      })
+        // An instant that does not follow may have been made, as one that stays.
+        ...{ claim_until: 0, claims: nextAt !== null && nextAt <= dueAt ? 1 : 0, problem },
+        // The latest one, also after the clock went back.
+        ...(madeAt === null
+          ? {}
+          : { made_at: eb.case().when('made_at', '>', madeAt).then(ref('made_at')).else(madeAt).end() }),
+      }))
       .where('name', 'in', names)
       .where('next_at', '=', dueAt)
       .where('revision', '=', revision)
@@ -166,12 +172,14 @@ export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void>
   }
 }
 
-const dueRows = (db: Db, now: number, max: number): Promise<Row[]> =>
+/** `until`: the end of a claim that begins at `now`. One that ends much later is of a clock that was
+ *  ahead. */
+const dueRows = (db: Db, now: number, until: number, max: number): Promise<Row[]> =>
   db
     .selectFrom('schedule')
     .selectAll()
     .where('next_at', '<=', now)
-    .where('claim_until', '<=', now)
+    .where((eb) => eb.or([eb('claim_until', '<=', now), eb('claim_until', '>', until + (until - now))]))
     .orderBy('next_at')
     .orderBy('name')
     .limit(max)
