@@ -62,6 +62,8 @@ export interface Problem {
   readonly count: number;
   /** some of them */
   readonly examples: readonly string[];
+  /** Instances whose changes are missing and may explain it: nothing is broken yet. Absent: nothing does. */
+  readonly awaits?: readonly string[];
 }
 
 export interface Examination {

@@ -58,7 +58,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('fsck of the j
       ...{ topic: 't', id, place, number, version: number, origin: number, dueAt: Date.now() + farOffMs },
     });
     const examine = (spool = one.spool) => examineJournal({ store: one.store, healing, journal, spool });
-    return { one, first, place, ship, change, examine };
+    return { one, first, place, journal, database, ship, change, examine };
   }
 
   const now = () => Date.now() * 1_000;
@@ -80,6 +80,23 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('fsck of the j
     const old = now() - 120e6;
     await ship([change('lost', 'accepted', old), change('new', 'accepted', now())]);
     expect(await examine()).toMatchObject([{ invariant: 'J2', count: 1, examples: ['t/lost'] }]);
+  });
+
+  it('J1 and J2 name an instance without a sign that has not shipped all, until it is given up', async () => {
+    const { one, journal, database, ship, change, examine } = await world();
+    await ship([change('lost', 'accepted', now() - 120e6)]);
+    // It died with changes in its spool: this job is one of them.
+    await one.under.store.jobs.push([jobOf('spooled', delayed)]);
+    await journal.seen({ instance: 9, host: 'far', barrier: 0, highest: 1, spoolBytes: 400 });
+    const connection = await createConnection({ uri: mysql.url(database) });
+    await connection.query('UPDATE dq_journal_instance SET seen_at = seen_at - 3600000 WHERE instance = 9');
+    await connection.end();
+    expect(await examine()).toMatchObject([
+      { invariant: 'J1', count: 1, examples: ['t/spooled'], awaits: ['instance 9 on far'] },
+      { invariant: 'J2', count: 1, examples: ['t/lost'], awaits: ['instance 9 on far'] },
+    ]);
+    await journal.giveUp(0, 9);
+    for (const problem of await examine()) expect(problem).not.toHaveProperty('awaits');
   });
 
   it('J3: a live job that has ended by the journal', async () => {

@@ -43,6 +43,13 @@ const FsckProblem = closed(
     what: text('what is wrong', 'jobs without a body'),
     count: count('how many', 1),
     examples: Type.Array(Type.String(), { description: 'some of them', examples: [['order.close 4711']] }),
+    awaits: Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          'J1, J2: silent instances whose changes the journal lacks. They may explain it, so nothing is broken yet',
+        examples: [['instance 5f3a on vm-2']],
+      }),
+    ),
   },
   { title: 'FsckProblem' },
 );

@@ -1,4 +1,5 @@
-// Prints the result of a check of the store, and ends with exit 1 where an invariant is broken.
+// Prints the result of a check of the store, and ends with exit 1 where an invariant is broken. A difference
+// from a journal that waits for an instance breaks none.
 
 import { Exit } from '../exit.ts';
 import { printData, printTable, say } from '../output/output.ts';
@@ -10,6 +11,7 @@ export interface Examination {
     readonly what: string;
     readonly count: number;
     readonly examples: readonly string[];
+    readonly awaits?: readonly string[];
   }[];
 }
 
@@ -25,6 +27,12 @@ export function reportExamination(
       ['INVARIANT', 'WHAT', 'COUNT', 'EXAMPLES'],
       problems.map((one) => [one.invariant, one.what, String(one.count), one.examples.join(' ')]),
     );
-  if (problems.length > 0) throw new Exit('failed', `${problems.length} invariants of the store are broken`);
-  say(`dq: ${jobs} jobs, no problem found`);
+  const broken = problems.filter(({ awaits }) => awaits === undefined);
+  if (broken.length > 0) throw new Exit('failed', `${broken.length} invariants of the store are broken`);
+  const awaited = new Set(problems.flatMap(({ awaits = [] }) => awaits));
+  if (awaited.size === 0) say(`dq: ${jobs} jobs, no problem found`);
+  else
+    say(
+      `dq: ${jobs} jobs, none broken; the journal lacks changes of ${[...awaited].join(', ')}: start it, or give it up (dq restore --now), then check again`,
+    );
 }

@@ -1,7 +1,8 @@
 // Checks whether the journal and the store agree: invariants J1 to J5 of dq fsck. Changes nothing.
 // Invariants: it holds a page of keys in memory, without bodies, and rests after each as long as it took. Job
 // and row are read at different moments, so a difference counts only if it is still there when the journal
-// has all that was written before.
+// has all that was written before. Changes of an instance that gives no sign may be in its spool alone: then
+// the differences that they would explain name it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../core/errors.ts';
@@ -9,7 +10,7 @@ import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/journal/job-row.ts';
 import type { Healing } from '../../ports/healing.ts';
 import type { LongWork, Problem, Store } from '../../ports/job-store.ts';
-import type { JournalDb } from '../../ports/journal.ts';
+import type { JournalDb, JournalInstance } from '../../ports/journal.ts';
 import type { SpooledStreams } from '../../ports/spool.ts';
 import { upkeepLimits } from '../limits.ts';
 import { shippedByAll } from './barrier.ts';
@@ -67,7 +68,11 @@ export async function examineJournal(options: JournalFsckOptions): Promise<reado
   await examineMarks(options, found);
   await examineJobs(options, barrier, found);
   for (const state of ['waiting', 'dead'] as const) await examineRows(options, state, barrier, found);
-  return found.problems;
+  const awaits = barrier.silent.map(({ instance, host }) => `instance ${instance.toString(16)} on ${host}`);
+  if (awaits.length === 0) return found.problems;
+  return found.problems.map((one) =>
+    one.invariant === 'J1' || one.invariant === 'J2' ? { ...one, awaits } : one,
+  );
 }
 
 class Findings {
@@ -92,6 +97,8 @@ class Barrier {
   readonly #journal: Pick<JournalDb, 'raiseBarrier' | 'instances'>;
   /** changes with lower numbers are in the journal */
   #covers: Version = 0;
+  /** those without a sign that have not shipped everything, at the last wait */
+  silent: readonly JournalInstance[] = [];
 
   constructor(journal: Pick<JournalDb, 'raiseBarrier' | 'instances'>) {
     this.#journal = journal;
@@ -103,12 +110,13 @@ class Barrier {
     // A process may be between the store and the spool.
     await sleep(upkeepLimits.fsckSpareMs);
     const began = Date.now();
-    const { behind } = await shippedByAll(this.#journal, {
+    const { barrier, behind } = await shippedByAll(this.#journal, {
       seenMs: upkeepLimits.restoreSeenMs,
       maxMs: upkeepLimits.restoreBarrierMs,
     });
     if (behind.length > 0)
       throw new Error(`the journal of ${behind.map(({ host }) => host).join(', ')} does not get into MySQL`);
+    this.silent = (await this.#journal.instances()).filter((each) => each.barrier < barrier);
     this.#covers = (began - upkeepLimits.fsckClockMs) * 1_000;
   }
 }
