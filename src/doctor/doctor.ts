@@ -10,7 +10,14 @@ import { checkDaemon, type ReadReady } from './daemon.ts';
 import { checkDataDirectory, checkLogDirectory, freeBytesAt } from './directories.ts';
 import { type Finding, of } from './finding.ts';
 import { checkSpoolSpace, wantsJournal } from './journal.ts';
-import { checkClock, checkLibrary, checkNode, checkOpenFiles, readLimits } from './machine.ts';
+import {
+  checkAuthorities,
+  checkClock,
+  checkLibrary,
+  checkNode,
+  checkOpenFiles,
+  readLimits,
+} from './machine.ts';
 import { checkMysql } from './mysql.ts';
 import { checkRedis } from './redis.ts';
 
@@ -37,6 +44,7 @@ export async function runDoctor(
   };
   const slots = checked.ok ? checked.config['notifier.slots'] : options['notifier.slots'].default;
   await check('node', () => checkNode(process.version));
+  await check('authorities', () => checkAuthorities());
   await check('sqlite', checkLibrary);
   await check('open files', () => checkOpenFiles(readLimits(), slots));
   await check('configuration', () => configurationOf(checked));

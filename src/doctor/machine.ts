@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { callAccounts, fullDescriptors, leastDescriptors } from '../core/call-accounts.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { readExtraAuthorities } from '../runtime/extra-authorities.ts';
 import { type Finding, of } from './finding.ts';
 import { doctorLimits } from './limits.ts';
 
@@ -19,6 +20,15 @@ export function checkNode(version: string): Finding {
   if (major === 20)
     return finding('warning', `${version} works but gets no security fixes any more; install the newest LTS`);
   return finding('ok', version);
+}
+
+/** None where the variable is not set. */
+export function checkAuthorities(env: NodeJS.ProcessEnv = process.env): readonly Finding[] {
+  const finding = of('authorities');
+  const read = readExtraAuthorities(env);
+  if (read === null) return [];
+  if ('fault' in read) return [finding('warning', read.fault)];
+  return [finding('ok', `NODE_EXTRA_CA_CERTS: ${read.file}, certificates: ${read.certificates}`)];
 }
 
 export async function checkLibrary(): Promise<Finding> {

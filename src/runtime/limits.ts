@@ -1,4 +1,4 @@
-// Fixed limits of connections that dq opens, each with its reason.
+// Fixed limits of the helpers, each with its reason.
 
 export const runtimeLimits = {
   /** An address that does not answer for so long gets company: RFC 8305, 5 ("Connection Attempt Delay"). */
@@ -10,4 +10,6 @@ export const runtimeLimits = {
   dialTriesShown: 4,
   /** ms of silence before TCP asks whether the peer is there; undici's default. */
   dialKeepAliveMs: 60_000,
+  /** Bytes of a file of authorities: that of a Linux distribution, with all public ones, has 0.3 MB. */
+  authoritiesBytesMax: 16 * 1024 * 1024,
 } as const;

@@ -17,9 +17,10 @@ import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
-import { checkNode, checkOpenFiles } from '../../src/doctor/machine.ts';
+import { checkAuthorities, checkNode, checkOpenFiles } from '../../src/doctor/machine.ts';
 import { CallBudget } from '../../src/notifier/call-budget.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
+import { createAuthority, noCertificates } from '../support/certificates.ts';
 import { launcher, startDaemon } from '../support/daemon.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
@@ -47,6 +48,33 @@ async function doctor(cwd: string, config: Record<string, unknown> = {}, launche
   const about = (check: string) => findings.find((one) => one.check === check)?.about;
   return { code, findings, stateOf, about };
 }
+
+it('start, doctor and /readyz report a file of authorities that cannot be read', async () => {
+  const cwd = temporary();
+  const absent = join(cwd, 'absent.pem');
+  const empty = join(cwd, 'empty.pem');
+  writeFileSync(empty, 'no certificate\n');
+  expect(checkAuthorities({})).toEqual([]);
+  expect(checkAuthorities({ NODE_EXTRA_CA_CERTS: absent })).toMatchObject([
+    { state: 'warning', about: expect.stringContaining(`cannot read ${absent} (ENOENT)`) },
+  ]);
+  expect(checkAuthorities({ NODE_EXTRA_CA_CERTS: cwd })).toMatchObject([
+    { state: 'warning', about: expect.stringContaining('is not a file') },
+  ]);
+  expect(checkAuthorities({ NODE_EXTRA_CA_CERTS: empty })).toMatchObject([
+    { state: 'warning', about: expect.stringContaining('has no certificate (PEM)') },
+  ]);
+  if (noCertificates === null) {
+    const { path } = createAuthority();
+    expect(checkAuthorities({ NODE_EXTRA_CA_CERTS: path })).toMatchObject([
+      { state: 'ok', about: expect.stringContaining('certificates: 1') },
+    ]);
+  }
+  const daemon = await startDaemon({ env: { NODE_EXTRA_CA_CERTS: absent } });
+  expect(daemon.output()).toContain(`dq: warning: NODE_EXTRA_CA_CERTS: cannot read ${absent} (ENOENT)`);
+  const { body } = await daemon.api('GET', '/readyz');
+  expect(body.warnings).toEqual([expect.stringContaining(`cannot read ${absent} (ENOENT)`)]);
+});
 
 it('doctor: finds no failure on a sound machine, and leaves no file', async () => {
   const cwd = temporary();

@@ -11,6 +11,7 @@ import type { LeaderRow } from '../../ports/leadership.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { type Incident, IncidentFiles, openIncidents } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { readExtraAuthorities } from '../../runtime/extra-authorities.ts';
 import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { seesDaemon } from '../http/route-access.ts';
@@ -44,6 +45,9 @@ const readySchema = {
   summary: 'Whether dq can work',
   response: { 200: reply('it can', Ready), ...problems(503) },
 };
+
+/** As this process, and the notifiers that start with it, have read them. */
+const authorities = readExtraAuthorities();
 
 export function healthRoutes(api: Api, { role }: ApiContext): void {
   const incidents = new IncidentFiles(role.config.dataDir);
@@ -83,10 +87,17 @@ export async function readiness(
     inTime('store', checkStore(role)),
     checkRegistry(role),
   ]);
+  const authorityWarnings = authorities !== null && 'fault' in authorities ? [authorities.fault] : [];
   const deliveries = role.config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : [];
   return {
     durability: health.durability,
-    warnings: [...deliveries, ...health.warnings, ...registryWarnings, ...brokerWarnings(role)],
+    warnings: [
+      ...deliveries,
+      ...authorityWarnings,
+      ...health.warnings,
+      ...registryWarnings,
+      ...brokerWarnings(role),
+    ],
   };
 }
 

@@ -19,6 +19,7 @@ import { type Restarting, runMaster } from '../../master/main.ts';
 import type { ReadConfig } from '../../master/reload.ts';
 import { compatLines } from '../../master/workers/compat-addresses.ts';
 import type { Outcome } from '../../master/workers/supervisor.ts';
+import { readExtraAuthorities } from '../../runtime/extra-authorities.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { StartRejected } from '../../runtime/start-rejected.ts';
 import { logCrashes } from '../../telemetry/log-crashes.ts';
@@ -75,9 +76,11 @@ async function start(flags: StartFlags): Promise<void> {
   const cwd = process.cwd();
   const loaded = load(flags, cwd);
   if (!loaded.ok) throw new Exit('badConfiguration', describeProblems(loaded.problems));
-  for (const warning of loaded.warnings) {
-    say(`dq: warning: ${formatProblem(warning)}`);
-    sendToParent({ kind: 'line', line: `dq: warning: ${formatProblem(warning)}` });
+  const authorities = readExtraAuthorities();
+  const faults = authorities !== null && 'fault' in authorities ? [authorities.fault] : [];
+  for (const warning of [...loaded.warnings.map(formatProblem), ...faults]) {
+    say(`dq: warning: ${warning}`);
+    sendToParent({ kind: 'line', line: `dq: warning: ${warning}` });
   }
   const { config } = loaded;
   makeLogDir(config.logDir);
