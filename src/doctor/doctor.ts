@@ -16,6 +16,7 @@ import {
   checkLibrary,
   checkNode,
   checkOpenFiles,
+  checkProxy,
   readLimits,
 } from './machine.ts';
 import { checkMysql } from './mysql.ts';
@@ -47,6 +48,7 @@ export async function runDoctor(
   await check('authorities', () => checkAuthorities());
   await check('sqlite', checkLibrary);
   await check('open files', () => checkOpenFiles(readLimits(), slots));
+  await check('proxy', () => checkProxy(process.env));
   await check('configuration', () => configurationOf(checked));
   await check('clock', () => checkClock(checked.ok ? checked.config.dataDir : null, Date.now()));
   if (!checked.ok) return true;

@@ -78,6 +78,21 @@ export function readLimits(): string | null {
   }
 }
 
+const proxyVariables = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name) => [
+  name,
+  name.toLowerCase(),
+]);
+
+/** None without a proxy in the environment. Prints no value: it may hold a password. */
+export function checkProxy(env: NodeJS.ProcessEnv): Finding[] {
+  const names = proxyVariables.filter((name) => (env[name] ?? '') !== '');
+  if (names.length === 0) return [];
+  const about =
+    `${names.join(', ')}: dq uses no outgoing proxy; callbacks, alert hooks and mails go out directly. ` +
+    'Receivers must be reachable from this machine without it';
+  return [of('proxy')('warning', about)];
+}
+
 /** A clock that jumps moves every due time. */
 export async function checkClock(dataDir: string | null, now: number): Promise<Finding> {
   const finding = of('clock');

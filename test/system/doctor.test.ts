@@ -17,7 +17,7 @@ import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
-import { checkAuthorities, checkNode, checkOpenFiles } from '../../src/doctor/machine.ts';
+import { checkAuthorities, checkNode, checkOpenFiles, checkProxy } from '../../src/doctor/machine.ts';
 import { CallBudget } from '../../src/notifier/call-budget.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { createAuthority, noCertificates } from '../support/certificates.ts';
@@ -320,4 +320,12 @@ describe.skipIf(unmountable !== null)(`disks${unmountable === null ? '' : `: ${u
     truncateSync(join(directory, 'filler'), 0);
     expect(readdirSync(dataDir)).toEqual([]);
   });
+});
+
+it('doctor: names the variables of a proxy, which dq does not use, without their values', () => {
+  expect(checkProxy({ HTTP_PROXY: '', NO_PROXY: '*' })).toEqual([]);
+  const [finding] = checkProxy({ https_proxy: 'http://u:s3cret@proxy:3128', ALL_PROXY: 'socks://p' });
+  expect(finding).toMatchObject({ check: 'proxy', state: 'warning' });
+  expect(finding?.about).toMatch(/^https_proxy, ALL_PROXY: dq uses no outgoing proxy/);
+  expect(finding?.about).not.toContain('s3cret');
 });

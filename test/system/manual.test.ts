@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
+import { signatureHeader } from '../../src/core/delivery.ts';
 import { environment, launcher, startDaemon } from '../support/daemon.ts';
 import { runDq, startDqSink } from '../support/run-dq.ts';
 import { startSink } from '../support/sink.ts';
@@ -140,7 +141,7 @@ describe('signatures.md', { timeout: 180_000 }, () => {
 
   it('Node: its function judges right', async () => {
     const file = join(directory(), 'check.mjs');
-    writeFileSync(file, code('js'));
+    writeFileSync(file, code('js', 'isFromDq'));
     const { isFromDq } = (await import(file)) as {
       isFromDq: (headers: object, body: Buffer, secret: string) => boolean;
     };
@@ -149,6 +150,47 @@ describe('signatures.md', { timeout: 180_000 }, () => {
       expect(isFromDq(headers, Buffer.from(body), secret)).toBe(right);
     }
     expect(isFromDq({}, Buffer.from(body), secret)).toBe(false);
+  });
+
+  it('libraries: the six lines judge every body, the npm library as the table says', async () => {
+    const file = join(directory(), 'lines.mjs');
+    const lines = code('js', 'const isValid');
+    expect(lines.trim().split('\n')).toHaveLength(6);
+    const [first = '', ...rest] = lines.split('\n');
+    writeFileSync(
+      file,
+      `${first}\nexport function check(headers, body, secret) {\n${rest.join('\n')}\nreturn isValid;\n}`,
+    );
+    const { check } = (await import(file)) as {
+      check: (headers: object, body: Buffer, secret: string) => boolean;
+    };
+    for (const { id, time, signature, right } of cases()) {
+      const headers = { 'webhook-id': id, 'webhook-timestamp': time, 'webhook-signature': signature };
+      expect(check(headers, Buffer.from(body), secret)).toBe(right);
+    }
+    expect(check({}, Buffer.from(body), secret)).toBe(false);
+    const time = Math.floor(Date.now() / 1_000);
+    const library = new Webhook(secret);
+    const gbk = Buffer.from([0xd6, 0xd8, 0xff]);
+    for (const [bytes, plain, unparsed] of [
+      [Buffer.from(body), true, true],
+      [Buffer.alloc(0), true, true],
+      [Buffer.from('order=1&a=b'), false, true],
+      [gbk, false, false],
+    ] as const) {
+      const signature = signatureHeader([secret], 'msg_1', time, bytes);
+      const headers = {
+        'webhook-id': 'msg_1',
+        'webhook-timestamp': `${time}`,
+        'webhook-signature': signature,
+      };
+      expect(check(headers, bytes, secret)).toBe(true);
+      const verifies = (options?: { jsonParse: boolean }) => () => library.verify(bytes, headers, options);
+      if (plain) verifies()();
+      else expect(verifies()).toThrow();
+      if (unparsed) verifies({ jsonParse: false })();
+      else expect(verifies({ jsonParse: false })).toThrow();
+    }
   });
 
   it('Python: its function judges right', ({ skip }) => {
