@@ -26,7 +26,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   spool: ['core', 'runtime', 'ports', 'telemetry'],
   sink: ['core'],
   // Checks by dq doctor and the console, which look at servers and files themselves
-  doctor: ['broker', 'core', 'runtime', 'config', 'process', 'registry/sql', 'store', 'master'],
+  doctor: ['broker', 'core', 'mail', 'runtime', 'config', 'process', 'registry/sql', 'store', 'master'],
   // Roles, which never import each other
   api: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
   intake: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],

@@ -6,7 +6,9 @@ import { Type } from 'typebox';
 import type { Api } from '../api/api-context.ts';
 import { closed, nullable, problems, reply, text } from '../api/http/schemas.ts';
 import type { MasterQuestions } from '../api/master-questions.ts';
-import { readiness } from '../api/routes/health-routes.ts';
+import { readyState } from '../api/routes/health-routes.ts';
+import { crossCheck, type Origins } from '../config/cross-checks.ts';
+import { openFilesMax } from '../config/open-files.ts';
 import { formatInstant } from '../core/duration.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { doctorLimits } from '../doctor/limits.ts';
@@ -105,11 +107,19 @@ class DoctorRun {
     const { runDoctor } = await import('../doctor/doctor.ts');
     const { config } = this.#role;
     const onDisk = await this.#questions.config();
+    const file = onDisk?.file ?? null;
+    // Those that dq doctor has after it has read the file, which may have changed since.
+    const known = new Map((onDisk?.items ?? []).map(({ name, origin }) => [name, origin]));
+    const origins = Object.fromEntries(
+      Object.keys(config).map((name) => [name, known.get(name) ?? 'default']),
+    );
+    const { warnings } = crossCheck(config, origins as Origins, { openFilesMax: openFilesMax() });
     const problem = onDisk?.problem ?? null;
-    const warnings = problem === null ? [] : [{ where: 'default', message: problem }];
+    const onReload =
+      problem === null ? [] : [{ where: file ?? 'environment', message: `a reload rejects it: ${problem}` }];
     await runDoctor(
-      { ok: true, config, file: onDisk?.file ?? null, warnings },
-      () => readiness(this.#role),
+      { ok: true, config, file, warnings: [...warnings, ...onReload] },
+      () => readyState(this.#role),
       (findings) => this.#findings.push(...findings),
     );
   }

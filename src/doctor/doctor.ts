@@ -5,6 +5,7 @@ import { formatProblem } from '../config/given.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { options } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
+import { checkHooks, checkMailServer } from './alert-receivers.ts';
 import { checkBrokers } from './brokers.ts';
 import { checkDaemon, type ReadReady } from './daemon.ts';
 import { checkDataDirectory, checkLogDirectory, freeBytesAt } from './directories.ts';
@@ -62,6 +63,10 @@ export async function runDoctor(
   const redis = await checkRedis(config, mysql.registryId);
   add(redis.findings);
   await check('broker', () => checkBrokers(config));
+  await Promise.all([
+    check('mail server', () => checkMailServer(config)),
+    check('hook', () => checkHooks(config)),
+  ]);
   await check('daemon', () => checkDaemon(config, readReady));
   return mysql.isReached && redis.isReached;
 }

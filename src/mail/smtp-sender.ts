@@ -42,26 +42,7 @@ export function openMailSender(
   times: MailTimes = mailLimits.mailTimes,
 ): MailSender | null {
   if (config['smtp.url'] === '') return null;
-  const server = parseSmtpUrl(config['smtp.url']);
-  if (!server.ok) throw new Error(`smtp.url ${server.message}`);
-  const { host, port, secure, requireTls, ignoreTls, verifyTls, login } = server.value;
-  const options = {
-    ...{ host, port, secure, requireTLS: requireTls, ignoreTLS: ignoreTls },
-    tls: { rejectUnauthorized: verifyTls },
-    ...(login === null ? {} : { auth: { user: login.user, pass: login.password } }),
-    getSocket: (_: unknown, done: GetSocket) => {
-      openSocket({ host, port, timeoutMs: times.connectMs }).then(
-        (connection) => done(null, { connection }),
-        (error) => done(error),
-      );
-    },
-    connectionTimeout: times.connectMs,
-    greetingTimeout: times.connectMs,
-    socketTimeout: times.idleMs,
-    maxResponseSize: mailLimits.mailReplyBytesMax,
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  };
+  const options = transportOf(config['smtp.url'], times);
   return {
     async send({ to, subject, text }, signal) {
       const invalid = to.find((address) => !isMailAddress(address));
@@ -108,4 +89,44 @@ function answersOf(to: readonly string[], rejected: readonly NodemailerError[] =
 function rejectionOf(error: NodemailerError): Answer {
   const isFinal = (error.responseCode ?? 0) >= 500;
   return { kind: isFinal ? 'refused' : 'deferred', reason: error.response ?? reasonOf(error) };
+}
+
+/** Connects as for a mail: greeting, STARTTLS and login; sends none. Returns why no mail would go out;
+ *  null: one would. Throws for an invalid URL. */
+export async function whyNoMail(url: string, times: MailTimes): Promise<string | null> {
+  const options = transportOf(url, times);
+  const { createTransport } = await import('nodemailer');
+  const transport = createTransport(options);
+  try {
+    await transport.verify();
+    return null;
+  } catch (error) {
+    return reasonOf(error);
+  } finally {
+    transport.close();
+  }
+}
+
+/** Throws for an invalid URL. */
+function transportOf(url: string, times: MailTimes) {
+  const server = parseSmtpUrl(url);
+  if (!server.ok) throw new Error(`smtp.url ${server.message}`);
+  const { host, port, secure, requireTls, ignoreTls, verifyTls, login } = server.value;
+  return {
+    ...{ host, port, secure, requireTLS: requireTls, ignoreTLS: ignoreTls },
+    tls: { rejectUnauthorized: verifyTls },
+    ...(login === null ? {} : { auth: { user: login.user, pass: login.password } }),
+    getSocket: (_: unknown, done: GetSocket) => {
+      openSocket({ host, port, timeoutMs: times.connectMs }).then(
+        (connection) => done(null, { connection }),
+        (error) => done(error),
+      );
+    },
+    connectionTimeout: times.connectMs,
+    greetingTimeout: times.connectMs,
+    socketTimeout: times.idleMs,
+    maxResponseSize: mailLimits.mailReplyBytesMax,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  };
 }

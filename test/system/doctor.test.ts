@@ -10,6 +10,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,6 +20,7 @@ import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
 import { checkAuthorities, checkNode, checkOpenFiles, checkProxy } from '../../src/doctor/machine.ts';
 import { CallBudget } from '../../src/notifier/call-budget.ts';
+import { IncidentFiles, newIncident } from '../../src/process/incident-files.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { createAuthority, noCertificates } from '../support/certificates.ts';
 import { launcher, startDaemon } from '../support/daemon.ts';
@@ -26,6 +28,8 @@ import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { dqWithClock } from '../support/shifted-clock.ts';
+import { startSmtpSink } from '../support/smtp-sink.ts';
+import { until } from '../support/until.ts';
 
 // A test runs up to ten commands, each a process.
 vi.setConfig({ testTimeout: 300_000 });
@@ -117,6 +121,86 @@ it('doctor: asks a running daemon; without one checks its files', async () => {
   rmSync(join(daemon.dataDir, 'jobs.db'));
   expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is missing/);
   expect(existsSync(join(daemon.dataDir, 'jobs.db'))).toBe(false);
+});
+
+it('doctor: finds beside a daemon what the console finds', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-doctor-'));
+  // Only an instance with a journal would end it.
+  const lost = { kind: 'went_back', about: 'a', state: 'begun', detail: 'a lost jobs' } as const;
+  await new IncidentFiles(join(directory, 'data')).write(newIncident(lost, []));
+  const logDir = join(directory, 'logs');
+  const config = {
+    egress: { policy: 'allowlist' },
+    alerts: { hooks: ['ops=slack+http://127.0.0.1:2/'] },
+    logDir,
+  };
+  const daemon = await startDaemon({ directory, config, console: true });
+  const cli = ['doctor', '--json', '-c', 'dq.yaml', '--data-dir', daemon.dataDir];
+  const env = { DQ_CONSOLE__ENABLED: 'true' };
+  const { stdout } = await runDq(cli, { cwd: directory, env });
+  const url = await daemon.consoleUrl();
+  const json = { 'content-type': 'application/json' };
+  const begun = await fetch(`${url}/v1/session`, { method: 'POST', headers: json, body: '{}' });
+  const { key } = (await begun.json()) as { key: string };
+  const headers = { cookie: begun.headers.get('set-cookie')?.split(';')[0] ?? '', 'x-dq-key': key };
+  await fetch(`${url}/v1/doctor`, { method: 'POST', headers });
+  const inConsole = await until('the checks have ended', async () => {
+    const run = (await (await fetch(`${url}/v1/doctor`, { headers })).json()) as {
+      state: string;
+      findings: readonly Finding[];
+    };
+    return run.state === 'done' ? run.findings : null;
+  });
+  // Times and free space differ, and the limits are those of the own process.
+  const comparable = (findings: readonly Finding[]) =>
+    findings
+      .filter(({ check }) => check !== 'open files')
+      .map(({ check, state, about }) => `${check} ${state} ${about.replace(/\d+(\.\d+)?/g, '#')}`);
+  const found = comparable(JSON.parse(stdout));
+  expect(comparable(inConsole)).toEqual(found);
+  expect(found.join('\n')).toMatch(/configuration warning .*egress\.allow: is empty/);
+  expect(found.join('\n')).toMatch(/store warning .*a Redis lost jobs/);
+});
+
+it('doctor: logs in to the mail server and connects to each hook, and sends neither anything', async () => {
+  const [user, password] = ['dq', 'pw-canary'];
+  const mails = await startSmtpSink({
+    allowInsecureAuth: true,
+    onAuth: ({ username, password: given }, _session, done) =>
+      given === password ? done(null, { user: username ?? '' }) : done(new Error('wrong password')),
+  });
+  let requests = 0;
+  let connections = 0;
+  const hook = createHttpServer(() => (requests += 1));
+  hook.on('connection', () => (connections += 1));
+  await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void hook.close());
+  const { port } = hook.address() as { port: number };
+  const of = (given: string) => ({
+    'smtp.url': `smtp://${user}:${given}@127.0.0.1:${mails.port}?ignoreTLS=true`,
+    'smtp.from': 'dq@example.org',
+    'alerts.hooks': [
+      `ops=slack+http://127.0.0.1:${port}/services/T0-canary`,
+      'gone=slack+http://127.0.0.1:2/services/T0-canary',
+      'nowhere=wecom+https://nowhere.invalid/send?key=T0-canary',
+    ],
+  });
+  const { code, findings, stateOf, about } = await doctor(temporary(), of(password));
+  expect(about('mail server')).toMatch(
+    new RegExp(`^127\\.0\\.0\\.1:${mails.port} accepts the login, in \\d+ ms$`),
+  );
+  expect(stateOf('hook')).toEqual(['ok', 'failed', 'failed']);
+  const hooks = findings.filter(({ check }) => check === 'hook').map((finding) => finding.about);
+  expect(hooks[0]).toMatch(/^ops at 127\.0\.0\.1:\d+ accepts the connection, in \d+ ms$/);
+  expect(hooks[1]).toMatch(/^gone at 127\.0\.0\.1:2: .*ECONNREFUSED.*; no alert reaches it: /);
+  expect(hooks[2]).toMatch(/^nowhere at nowhere\.invalid:443: /);
+  expect(JSON.stringify(findings)).not.toContain('canary');
+  expect(code).toBe(1);
+  expect([mails.mails.length, mails.asked.length, requests, connections]).toEqual([0, 0, 0, 1]);
+  const wrong = await doctor(temporary(), of('other-canary'));
+  expect(wrong.stateOf('mail server')).toEqual(['failed']);
+  expect(wrong.about('mail server')).toMatch(/wrong password.*; no alert by mail goes out/);
+  expect(JSON.stringify(wrong.findings)).not.toContain('canary');
 });
 
 it('doctor: fails for a used port and for files instead of directories', async () => {

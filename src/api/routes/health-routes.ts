@@ -56,13 +56,12 @@ export function healthRoutes(api: Api, { role }: ApiContext): void {
 
   api.get('/readyz', { schema: readySchema, config: { access: 'open' } }, async (request) => {
     const showsReasons = seesDaemon(request);
-    const health = await readiness(role).catch((error: unknown) => {
+    const health = await readyState(role, incidents).catch((error: unknown) => {
       throw showsReasons ? error : withoutReason(error);
     });
-    const { durability } = health;
+    const { durability, warnings } = health;
     const deliveries =
       showsReasons && role.leader !== undefined ? await leaderText(role, role.leader) : undefined;
-    const warnings = [...health.warnings, ...(await incidentWarnings(incidents))];
     const open = { ready: true, check: null, warningCount: warnings.length };
     return showsReasons ? { ...open, durability, deliveries, warnings } : open;
   });
@@ -77,6 +76,15 @@ async function leaderText({ owner }: RoleContext, row: LeaderRow): Promise<strin
   } catch (error) {
     return `unknown: ${reasonOf(error)}`;
   }
+}
+
+/** As readiness(), with the incidents: the same for /readyz and the checks of the console. */
+export async function readyState(
+  role: RoleContext,
+  incidents = new IncidentFiles(role.config.dataDir),
+): Promise<Awaited<ReturnType<typeof readiness>>> {
+  const { durability, warnings } = await readiness(role);
+  return { durability, warnings: [...warnings, ...(await incidentWarnings(incidents))] };
 }
 
 /** Rejects with DqError unavailable when dq cannot work. `warnings`: of the store and the registry. */

@@ -29,6 +29,7 @@ const Me = closed(
     version: text('version of the daemon', '1.0.0'),
     host: text('name of the machine', 'queue-1'),
     timezone: text('option timezone: the day of "today"', 'Asia/Shanghai'),
+    retryUnitMs: Type.Integer({ description: 'option retry.unit, ms', examples: [60_000] }),
     store: Type.Enum(['embedded', 'redis'], { description: 'where the jobs are', examples: ['embedded'] }),
     serverUrl: nullable('string', {
       description: 'address of the API on this machine; null: server.port is 0',
@@ -77,6 +78,7 @@ export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, toke
       version,
       host,
       timezone: config.timezone,
+      retryUnitMs: config['retry.unit'],
       store: config.redis.length === 0 ? 'embedded' : 'redis',
       // Port 0 is chosen at the start.
       serverUrl: port === 0 ? null : urlOfHost(config['server.host'], port),

@@ -18,6 +18,8 @@ export interface Me {
   readonly host: string;
   readonly timezone: string;
   readonly store: 'embedded' | 'redis';
+  /** option retry.unit. Absent: an older dq still runs */
+  readonly retryUnitMs?: number;
   /** address of the API on the daemon's machine; null: not known. Absent: an older dq still runs */
   readonly serverUrl?: string | null;
   /** that topics may name; empty without the scope admin. Absent: an older dq still runs */
@@ -51,6 +53,12 @@ export function may(scope: Scope): boolean {
   const { value } = session;
   if (value.kind !== 'signed_in') return false;
   return value.me.scopes.includes(scope) || value.me.scopes.includes('admin');
+}
+
+/** Unit of the waits 2n+1, ms. */
+export function retryUnitMs(): number {
+  const { value } = session;
+  return (value.kind === 'signed_in' ? value.me.retryUnitMs : undefined) ?? 60_000;
 }
 
 /** The brokers that a topic can name. */

@@ -8,6 +8,7 @@ import { CallError, call, get, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, serverUrl, session } from '../api/session.ts';
 import type { JobJson, TopicJson } from '../api/types.ts';
+import { durationMs } from '../backoff-waits.ts';
 import { curlOf } from '../curl.ts';
 import { bytes, clock, relative } from '../format.ts';
 import {
@@ -23,7 +24,7 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { href, place } from '../router.ts';
-import { durationMs, spoken } from '../waits.ts';
+import { spoken } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 import { dueOf } from './topic-actions.tsx';
 

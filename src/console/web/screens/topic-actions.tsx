@@ -2,12 +2,12 @@
 
 import { call, topicPath } from '../api/call.ts';
 import { daemonNow } from '../api/session.ts';
+import { durationMs } from '../backoff-waits.ts';
 import { clock, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { start } from '../parts/operations.tsx';
 import { toast } from '../parts/parts.tsx';
 import { go, href } from '../router.ts';
-import { durationMs } from '../waits.ts';
 import { t } from '../words/words.ts';
 
 const setState = async (topic: string, verb: 'pause' | 'resume' | 'offline', done: () => void) => {

@@ -4,15 +4,15 @@
 import { type ComponentChildren, Fragment } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
-import { brokers } from '../api/session.ts';
+import { brokers, retryUnitMs } from '../api/session.ts';
 import type { TopicJson, TopicPreview } from '../api/types.ts';
+import { waitsOf } from '../backoff-waits.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Card, errorText, Failure, Head, Pill, toast } from '../parts/parts.tsx';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { go, href, leaveCheck } from '../router.ts';
-import { waitsOf } from '../waits.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 import { TestCallCard } from './test-call.tsx';
 
@@ -300,7 +300,7 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
           </div>
         </form>
       </Card>
-      <Beside values={values} preview={preview}>
+      <Beside values={values}>
         {deliveryOf(values) === 'pull' ? null : (
           <TestCallCard
             topic={topic.topic}
@@ -490,7 +490,7 @@ export function NewTopic() {
             </div>
           </form>
         </Card>
-        <Beside values={values} preview={preview} />
+        <Beside values={values} />
       </div>
     </>
   );
@@ -629,32 +629,24 @@ function Input({
   );
 }
 
-function Beside({
-  values,
-  preview,
-  children,
-}: {
-  values: Values;
-  preview: TopicPreview | null;
-  children?: ComponentChildren;
-}) {
+function Beside({ values, children }: { values: Values; children?: ComponentChildren }) {
   const maxAttempts = Math.min(100, Math.max(1, Math.floor(Number(values['maxAttempts'])) || 1));
   const backoff = memberOf(
     { name: 'backoff', group: 'group_retry', kind: 'backoff' },
     values['backoff'] ?? '',
   );
-  // The preview knows the unit of 2n+1.
-  const waits = preview?.waitsMs ?? waitsOf({ maxAttempts, backoff: backoff as TopicJson['backoff'] });
-  const total = waits.reduce((sum, wait) => sum + wait, 0);
+  // Of the text as it is now: a preview may be of an earlier one.
+  const waits = waitsOf({ maxAttempts, backoff }, retryUnitMs());
+  const total = (waits ?? []).reduce((sum, wait) => sum + wait, 0);
   return (
     <div class="c5 stack">
       {deliveryOf(values) === 'push' ? <RuleTest rule={values['retryIf'] ?? ''} /> : null}
       <Card
         title={t('retry_schedule')}
-        note={t('schedule_note', { count: maxAttempts, time: duration(total) })}
+        note={waits === null ? undefined : t('schedule_note', { count: maxAttempts, time: duration(total) })}
       >
         <div class="body">
-          <Ladder waitsMs={waits} />
+          {waits === null ? <p class="faint">{t('schedule_wrong')}</p> : <Ladder waitsMs={waits} />}
         </div>
       </Card>
       {children}

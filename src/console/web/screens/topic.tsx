@@ -4,8 +4,9 @@
 import { useState } from 'preact/hooks';
 import { call, topicPath } from '../api/call.ts';
 import { type Polled, usePoll } from '../api/poll.ts';
-import { may } from '../api/session.ts';
+import { may, retryUnitMs } from '../api/session.ts';
 import type { Capacity, Series, TopicJson, TopicStats } from '../api/types.ts';
+import { waitsOf } from '../backoff-waits.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
 import { rangeOf } from '../charts/range.tsx';
@@ -27,7 +28,7 @@ import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { targetText } from '../topic-command.ts';
-import { spoken, waitsOf } from '../waits.ts';
+import { spoken } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
 import { EndpointCard } from './endpoints.tsx';
@@ -217,7 +218,7 @@ function Figures({
   // Of one topic dq keeps 30 days.
   const range = rangeOf('6h');
   const series = useSeries(range, name);
-  const waits = waitsOf(topic);
+  const waits = waitsOf(topic, retryUnitMs()) ?? [];
   const reasons = reasonsOf(capacity.data);
   return (
     <>

@@ -148,6 +148,7 @@ export const en = {
   sentence_attempts: 'Makes up to {count} attempts. Then the job becomes a dead letter',
   sentence_mail: 'and dq emails {addresses}.',
   retry_schedule: 'Retry schedule',
+  schedule_wrong: 'The backoff is not valid.',
   schedule_note: '{count} attempts over {time} if all fail',
   why_not_called: 'Why jobs wait',
   per_notifier: 'what each notifier says now',

@@ -149,6 +149,7 @@ export const zh = {
   sentence_attempts: '最多通知 {count} 次，之后任务成为死信',
   sentence_mail: 'dq 会给 {addresses} 发送邮件。',
   retry_schedule: '重试计划',
+  schedule_wrong: '退避规则无效。',
   schedule_note: '全部失败时共 {count} 次通知，历时 {time}',
   why_not_called: '任务等待的原因',
   per_notifier: '各通知进程的当前说明',
