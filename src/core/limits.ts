@@ -62,6 +62,10 @@ export const limits = {
   /** Planned attempts that the API names: the default of maxAttempts twice, and 1 KiB. */
   plannedMax: 20,
 
+  /** Levels of JSON that dq parses and writes again, such as the body of a schedule: JSON.stringify manages
+   *  some 5,000. */
+  jsonDepthMax: 1_000,
+
   // ── retry rules
 
   ruleCharsMax: 1024,

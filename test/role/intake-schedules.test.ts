@@ -122,6 +122,29 @@ it('a change leaves the next instant, unless it changes the times', async () => 
   expect((await dq.api('PATCH', '/v1/schedules/daily', { every: '2h' })).body.nextAt).not.toBe(nextAt);
 });
 
+it.each([
+  ['list', '[', ']'],
+  ['object', '{"a":', '}'],
+])('a %s nested in 30,000 levels is malformed wherever the API reads JSON', async (_, open, close) => {
+  const deep = `${open.repeat(30_000)}1${close.repeat(30_000)}`;
+  const headers = { 'content-type': 'application/json' };
+  const schedule = `{"name":"s","topic":"report","every":"1h","body":${deep}}`;
+  for (const [method, path, body] of [
+    ['POST', '/v1/schedules', schedule],
+    ['PATCH', '/v1/schedules/daily', `{"body":${deep}}`],
+    ['POST', '/v1/topics', `{"topic":"u","callbackUrl":"http://127.0.0.1:9/","headers":${deep}}`],
+    ['POST', '/v1/operations', deep],
+    ['POST', '/v1/rules/test', deep],
+  ] as const) {
+    const reply = await dq.call(method, path, { headers, body });
+    expect(reply, path).toMatchObject({ status: 400, body: { code: 'malformed_json' } });
+    expect(reply.body.detail).toBe('body: is nested deeper than 1000 levels; send less');
+  }
+  // Brackets in texts do not count; the body of a job is never written again.
+  expect((await add({ ...daily, body: { text: `"\\${open.repeat(2_000)}` } })).status).toBe(201);
+  expect((await dq.push('report', `{"deep":${deep}}`)).status).toBe(201);
+});
+
 it('a name is taken once', async () => {
   await add();
   expect(await add()).toMatchObject({ status: 409, body: { code: 'schedule_exists' } });

@@ -4,6 +4,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
+import { tooDeep } from '../../core/json-depth.ts';
 import { apiLimits } from '../limits.ts';
 import type { BodyBudget } from './body-budget.ts';
 import { rejectEncoding } from './content-encoding.ts';
@@ -42,9 +43,15 @@ function parseBody(body: Buffer, request: FastifyRequest): unknown {
   const { 'content-type': type } = request.headers;
   if (type !== undefined && !/^application\/json *(;|$)/i.test(type))
     throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
+  let text: string;
+  let value: unknown;
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    text = new TextDecoder('utf-8', { fatal: true }).decode(body);
+    value = JSON.parse(text);
   } catch (error) {
     throw new DqError('malformed_json', `body: not JSON: ${(error as Error).message}`);
   }
+  const mistake = tooDeep(text);
+  if (mistake !== null) throw new DqError('malformed_json', `body: ${mistake}`);
+  return value;
 }

@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander';
 import { createOffsetClock } from '../../core/calendar.ts';
+import { tooDeep } from '../../core/json-depth.ts';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -103,7 +104,10 @@ function bodyOf({ body, type }: Flags): unknown {
   if (body === undefined) return undefined;
   if (type !== undefined && !/^application\/json\b/i.test(type)) return body;
   try {
-    return JSON.parse(body);
+    const value: unknown = JSON.parse(body);
+    const mistake = tooDeep(body);
+    if (mistake === null) return value;
+    throw new Error(mistake);
   } catch (error) {
     throw new Exit(
       'usage',
