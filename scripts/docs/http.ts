@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import { createApi } from '../../src/api/api.ts';
 import type { ApiContext } from '../../src/api/api-context.ts';
-import type { HttpFront } from '../../src/api/http/http-front.ts';
+import type { Admit, HttpFront } from '../../src/api/http/http-front.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { type SessionRoutesOptions, sessionRoutes } from '../../src/console/session-routes.ts';
 import type { Trial } from '../../src/console/trial.ts';
@@ -123,7 +123,8 @@ async function describeApi(): Promise<OpenApi> {
   const api = await createApi(context, front, unused as TokenBook, (routes) => {
     sessionRoutes(routes, unused as SessionRoutesOptions);
     trialRoutes(routes, unused as Trial);
-    pullRoutes(routes, context, { puller: unused as Puller, leases: unused as PulledLeases });
+    const parts = { puller: unused as Puller, leases: unused as PulledLeases, admit: unused as Admit };
+    pullRoutes(routes, context, parts);
   });
   await api.ready();
   return api.swagger() as unknown as OpenApi;

@@ -3,7 +3,7 @@
 
 import { ApiServer } from '../api/api-server.ts';
 import { Access } from '../api/http/access.ts';
-import type { FrontTimes } from '../api/http/http-front.ts';
+import type { Admit, FrontTimes } from '../api/http/http-front.ts';
 import { listen, urlOf, whyNotListening } from '../api/http/listen.ts';
 import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
@@ -33,10 +33,11 @@ class Intake implements Role {
     const leases = new PulledLeases(role);
     this.#puller = new Puller(role, leases);
     const access = new Access({ adminToken, tokens, servesStrangers: servesStrangers(config) });
+    const admit: Admit = (request) => access.admit(request);
     this.#server = new ApiServer({
       role,
       tokens,
-      admit: (request) => access.admit(request),
+      admit,
       listen: (server) =>
         listen(server, host, port).catch((error: unknown) => {
           const flags = { hostFlag: '--host (server.host)', portFlag: '--port (server.port)' };
@@ -44,7 +45,8 @@ class Intake implements Role {
         }),
       // A server that replaces a dead one. Not in a reload, which may discard its servers again.
       opensFirst: role.restarts > 0,
-      addRoutes: (api, _questions, context) => pullRoutes(api, context, { puller: this.#puller, leases }),
+      addRoutes: (api, _questions, context) =>
+        pullRoutes(api, context, { puller: this.#puller, leases, admit }),
       services: [leases],
       times,
     });

@@ -10,7 +10,7 @@ import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { processLimits } from '../../src/process/limits.ts';
 import { bury } from '../support/handmade.ts';
-import { type IntakeOptions, startIntake, tokenFor } from '../support/intake.ts';
+import { type IntakeOptions, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
 import { plainHttp } from '../support/plain-http.ts';
 import { until } from '../support/until.ts';
 
@@ -415,6 +415,22 @@ describe('access', () => {
     expect(JSON.parse((await get()).text).data.id).toBe('a');
     const pop = await plainHttp(dq.ports.ouqiang, 'POST', '/finish', { body, headers });
     expect(pop.text).toBe(failed('the token lacks the scope pull; add it'));
+  });
+
+  it.each(['ouqiang', 'sdmq'] as const)('pop of %s: gets no job after its token was removed', async (port) => {
+    const dq = await start({ compatTimes: { ...times, popMs: 60_000 } });
+    const { headers } = await tokenFor(dq, ['order'], ['pull']);
+    const [method, path] = port === 'sdmq' ? ['GET', '/get/order?wait=1m'] : ['POST', '/pop'];
+    const body = port === 'sdmq' ? '' : '{"topic":"order"}';
+    const waiting = plainHttp(dq.ports[port], method as string, path as string, { body, headers });
+    await until('it waits', () =>
+      dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 1),
+    );
+    await removeTokens(dq, headers);
+    await dq.ask('/push', push);
+    await dq.pass(10_000);
+    expect((await waiting).text).toContain('unknown or expired token');
+    expect(await dq.ask('/pop', { topic: 'order' })).toContain('"id":"a"');
   });
 
   it('compat.autoTopics off: a push to an unknown topic is rejected', async () => {

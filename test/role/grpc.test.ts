@@ -11,7 +11,7 @@ import { optionsIn } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { framed, type GrpcAnswer, grpcClient, rawGrpc } from '../support/grpc-client.ts';
-import { type IntakeOptions, startIntake, tokenFor } from '../support/intake.ts';
+import { type IntakeOptions, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
 import { lacks } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
@@ -215,6 +215,22 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
     expect((await dq.push({ backoff: `{"type":"${'😀'.repeat(40)}"}` })).code).toBe('INVALID_ARGUMENT');
     expect((await dq.push({ backoff: `{"type":"x${'😀'.repeat(40)}"}` })).code).toBe('INVALID_ARGUMENT');
     expect(dq.errors).toEqual([]);
+  });
+
+  it('Pull: gets no job after its token was removed', async () => {
+    const dq = await start();
+    const { headers } = await tokenFor(dq.dq, ['order'], ['pull']);
+    const token = headers.authorization.slice(7);
+    const waiting = dq.queue('Pull', { topics: ['order'], wait: '60s' }, { token });
+    await until('it waits', () =>
+      dq.dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 1),
+    );
+    await removeTokens(dq.dq, headers);
+    const { headers: producer } = await tokenFor(dq.dq, ['order'], ['push', 'pull']);
+    await dq.dq.call('POST', '/v1/topics/order/jobs?id=a', { headers: producer, body: Buffer.from('1') });
+    expect((await waiting).code).toBe('UNAUTHENTICATED');
+    const next = { token: producer.authorization.slice(7) };
+    expect((await dq.queue('Pull', { topics: ['order'], wait: '10s' }, next)).reply.jobs).toHaveLength(1);
   });
 
   it('access: with tokens each call needs one, whose rights decide', async () => {

@@ -12,7 +12,7 @@ import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
-import { startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
+import { removeTokens, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
 let dq: TestIntake;
@@ -293,6 +293,18 @@ describe('a client that waits', () => {
     expect(await pull()).toMatchObject([{ id: 'b' }]);
   });
 
+  it('gets no job after its token was removed; the next client gets it', async () => {
+    const { headers } = await tokenFor(dq, ['report'], ['pull', 'push']);
+    const waiting = dq.call('POST', '/v1/topics/report/pull?wait=60s', { headers });
+    await aClientWaits();
+    await removeTokens(dq, headers);
+    const others = await tokenFor(dq, ['report'], ['pull', 'push', 'read']);
+    await dq.call('POST', '/v1/topics/report/jobs?id=a', { ...others, body: Buffer.from('secret') });
+    expect(await waiting).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
+    const next = await dq.call('POST', '/v1/topics/report/pull?wait=10s', others);
+    expect(next.body.items).toMatchObject([{ id: 'a', attempt: 1 }]);
+  });
+
   it('is answered at once when the server drains', async () => {
     const waiting = pull('?wait=60s');
     await aClientWaits();
@@ -317,7 +329,7 @@ describe('clients of one turn', () => {
     onTestFinished(() => puller.drain(0));
     return puller;
   };
-  const request = { max: 1, waitMs: 0, leaseMs: null };
+  const request = { max: 1, waitMs: 0, leaseMs: null, refusal: () => null };
   const ids = async (puller: Puller, requests: readonly PullRequest[]) => {
     const all = await Promise.all(requests.map((one) => puller.pull(one).jobs));
     return all.map((pulled) => pulled.map(({ job: { id } }) => id).join());

@@ -113,6 +113,15 @@ async function describe(url: string): Promise<OpenApi> {
   return dereferenced((await reply.json()) as OpenApi);
 }
 
+/** Ends every token, and waits until this server knows it. */
+export async function removeTokens(dq: TestIntake, headers: Record<string, string>): Promise<void> {
+  for (const { name } of (await dq.registry.tokens(-1)).tokens ?? []) await dq.registry.removeToken(name);
+  await until(
+    'the removal is known',
+    async () => (await dq.call('GET', '/v1/me', { headers })).status === 401,
+  );
+}
+
 /** Headers of a new token. */
 export async function tokenFor(
   dq: TestIntake,

@@ -62,6 +62,18 @@ export class CompatAccess {
     throw new DqError('unauthorized', 'authorization: is required; send Bearer dqk_…');
   }
 
+  /** Of a call that has waited; `admit`: its admission, again. null: it still has its rights. */
+  refusal(admit: () => Rights, scope: Scope, topics: readonly string[]): DqError | null {
+    try {
+      const rights = admit();
+      for (const topic of topics) this.require(scope, topic, rights);
+      return null;
+    } catch (error) {
+      if (error instanceof DqError) return error;
+      throw error;
+    }
+  }
+
   /** Throws DqError forbidden. */
   require(scope: Scope, topic: string, rights = this.rights): void {
     this.requireScope(scope, rights);

@@ -3,7 +3,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Api, ApiContext } from '../../api/api-context.ts';
-import { mayTouch, requireTopic } from '../../api/http/route-access.ts';
+import type { Admit } from '../../api/http/http-front.ts';
+import { mayTouch, permits, requireTopic } from '../../api/http/route-access.ts';
 import {
   closed,
   count,
@@ -199,7 +200,11 @@ interface Given {
 export function pullRoutes(
   api: Api,
   { role, suggestion }: ApiContext,
-  { puller, leases }: { readonly puller: Puller; readonly leases: PulledLeases },
+  {
+    puller,
+    leases,
+    admit,
+  }: { readonly puller: Puller; readonly leases: PulledLeases; readonly admit: Admit },
 ): void {
   const calls = new PullCalls(role, leases);
   const access = { scope: 'pull', topics: 'handler' } as const;
@@ -234,6 +239,7 @@ export function pullRoutes(
     const topics = await Promise.all(given.topics.map((name) => pullTopic(request, name)));
     const pulled = await pullForClient(puller, request.raw.socket, {
       ...{ topics: given.topics, max: given.max, waitMs, leaseMs },
+      refusal: () => refusalOf(request, given.topics),
     });
     const topicOf = new Map(topics.map((topic) => [topic.topic, topic]));
     answer.header('cache-control', 'no-store');
@@ -243,6 +249,15 @@ export function pullRoutes(
         ...bodyJson(one.job.body),
       })),
     };
+  }
+
+  /** null: the caller of this request may still pull. */
+  function refusalOf({ raw }: FastifyRequest, topics: readonly string[]): DqError | null {
+    const caller = admit(raw);
+    if (caller instanceof DqError) return caller;
+    const { scope } = access;
+    if (topics.every((topic) => permits(caller, { scope, topics: 'path' }, topic))) return null;
+    return new DqError('forbidden', 'the rights of the caller have changed during the wait; call again');
   }
 
   /** Throws DqError topic_not_found or topic_not_pull. */

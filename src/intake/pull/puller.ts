@@ -3,7 +3,7 @@
 // The clients of a topic are served first come, first served. A turn asks each partition for what the waiting
 // clients want, until it has nothing for them, some times at most. A turn begins with a new client,
 // a `ready` hint, a client whose time is up, or after pollCeiling.
-// Invariants: a job that the store reserved is in an answer, its release is sent, or, past its deadline, it
+// Invariants: no job leaves for a client whose rights have ended. A job that the store reserved is in an answer, its release is sent, or, past its deadline, it
 // is buried. A client gets an empty answer only after a turn that began after its arrival and that some
 // partition answered.
 
@@ -30,6 +30,8 @@ export interface PullRequest {
   readonly waitMs: number;
   /** for jobs without a lease of their own; null: that of the topic */
   readonly leaseMs: number | null;
+  /** Checks the rights of the client again, which may have ended while it waited. null: they still hold. */
+  readonly refusal: () => DqError | null;
 }
 
 export interface PulledJob {
@@ -192,6 +194,12 @@ export class Puller implements Service {
 
   #answer(waiter: Waiter): void {
     this.#remove(waiter);
+    const refusal = waiter.found.length > 0 ? waiter.refusal() : null;
+    if (refusal !== null) {
+      waiter.reject(refusal);
+      this.release(waiter.found);
+      return;
+    }
     this.#ctx.metrics.count('dq_pulls_total', 1, waiter.found.length > 0 ? 'jobs' : 'empty');
     waiter.resolve(waiter.found);
   }

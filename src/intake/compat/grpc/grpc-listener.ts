@@ -37,7 +37,7 @@ import { compatLimits } from '../limits.ts';
 import { HealthService } from './health-service.ts';
 import { grpcLimits } from './limits.ts';
 import { type ReadMessage, serviceOf } from './messages.ts';
-import type { GrpcMethod, GrpcMethods, GrpcVerb } from './method.ts';
+import type { GrpcCall, GrpcMethod, GrpcMethods, GrpcVerb } from './method.ts';
 import { MykitService } from './mykit-service.ts';
 import { QueueService } from './queue-service.ts';
 import { statusOf } from './status.ts';
@@ -151,13 +151,13 @@ export class GrpcListener implements CompatListener {
     answer: Answer,
   ): Promise<void> {
     const { request, metadata } = call;
-    const { rights, stream } = this.#calls.get(metadata) as AdmittedCall;
+    const { rights, admit, stream } = this.#calls.get(metadata) as AdmittedCall;
     // Until its end, also if the client leaves: a client that resets its calls would hold any number of them.
     const release = takeOverBody(stream);
     try {
       if (request instanceof DqError) throw request;
       const reply = await execute(request, {
-        ...{ rights, metadata, leftMs: Number(call.getDeadline()) - Date.now() },
+        ...{ rights, admit, metadata, leftMs: Number(call.getDeadline()) - Date.now() },
         onCancelled: (listener) => {
           if (call.cancelled) listener();
           else call.once('cancelled', listener);
@@ -209,7 +209,8 @@ export class GrpcListener implements CompatListener {
         next({
           onReceiveMetadata: (metadata, accept) => {
             try {
-              this.#calls.set(metadata, { rights: this.#admit(path, metadata, call), stream });
+              const admit = this.#admission(path, metadata, call);
+              this.#calls.set(metadata, { rights: admit(), admit, stream });
               if (incomingEncoding !== 'identity')
                 throw invalidField('grpc-encoding', 'not supported; send the messages uncompressed');
               accept(metadata);
@@ -226,15 +227,15 @@ export class GrpcListener implements CompatListener {
     });
   }
 
-  /** Throws DqError. */
-  #admit(path: string, metadata: Metadata, call: ServerInterceptingCallInterface): Rights {
+  /** Returns the admission of a call, which throws DqError; throws DqError. */
+  #admission(path: string, metadata: Metadata, call: ServerInterceptingCallInterface): () => Rights {
     const { remoteAddress = '', localAddress = '' } = call.getConnectionInfo();
     const refusal = this.#access.refuses({ remoteAddress, localAddress });
     if (refusal !== null) throw new DqError('forbidden', refusal);
-    if (path.startsWith(`/${healthName}/`)) return noRights;
+    if (path.startsWith(`/${healthName}/`)) return () => noRights;
     const [authorization, ...more] = metadata.get('authorization').map(String);
     if (more.length > 0) throw invalidField('authorization', 'given twice; give it once');
-    return this.#access.admit(authorization, path.startsWith(`/${queueName}/`));
+    return () => this.#access.admit(authorization, path.startsWith(`/${queueName}/`));
   }
 
   #know(session: ServerHttp2Session): void {
@@ -251,8 +252,7 @@ export class GrpcListener implements CompatListener {
 
 type Answer = (error: object | null, reply?: object) => void;
 
-interface AdmittedCall {
-  readonly rights: Rights;
+interface AdmittedCall extends Pick<GrpcCall, 'rights' | 'admit'> {
   readonly stream: ServerHttp2Stream;
 }
 

@@ -21,6 +21,8 @@ export type GrpcVerb =
 /** A call under way, as its method sees it. */
 export interface GrpcCall {
   readonly rights: Rights;
+  /** The rights now, after a wait. Throws DqError. */
+  readonly admit: () => Rights;
   readonly metadata: Metadata;
   /** until the deadline of the client; Infinity: it has none */
   readonly leftMs: number;

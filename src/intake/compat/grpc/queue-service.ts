@@ -172,7 +172,8 @@ export class QueueService {
         [...new Set(names)].map(async (name) => [name, await this.#pulls.topic(name)] as const),
       ),
     );
-    const pulled = await this.#pullFor(call, { topics: [...topics.keys()], max, waitMs, leaseMs });
+    const refusal = () => this.#access.refusal(call.admit, 'pull', names);
+    const pulled = await this.#pullFor(call, { topics: [...topics.keys()], max, waitMs, leaseMs, refusal });
     return {
       jobs: pulled.map((one) => ({
         ...this.#pulls.pulled(one, topics.get(one.job.topic)),

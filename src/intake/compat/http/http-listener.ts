@@ -3,7 +3,6 @@
 // Invariant: these protocols change state by GET, so no web page may send such a request.
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { isDirect, malformedHead } from '../../../api/http/access.ts';
 import { BodyBudget } from '../../../api/http/body-budget.ts';
 import { HttpFront } from '../../../api/http/http-front.ts';
@@ -16,11 +15,11 @@ import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
 import { compatLimits } from '../limits.ts';
 import { AutoTopics } from './auto-topics.ts';
-import { PoppedJobs } from './popped-jobs.ts';
+import { PoppedJobs, type PoppingCall } from './popped-jobs.ts';
 
 export type HttpVerb = 'push' | 'pop' | 'get' | 'del' | 'finish' | 'restore' | 'clear' | 'other';
 
-export interface HttpCall {
+export interface HttpCall extends PoppingCall {
   readonly verb: HttpVerb;
   readonly method: string;
   /** without its query, as sent */
@@ -28,9 +27,6 @@ export interface HttpCall {
   readonly query: URLSearchParams;
   readonly contentType: string | undefined;
   readonly body: Buffer;
-  readonly rights: Rights;
-  /** of a request that waits */
-  readonly socket: Socket;
 }
 
 export interface HttpReply {
@@ -148,7 +144,15 @@ export class HttpListener implements CompatListener {
     const verb = this.#dialect.verbOf(path);
     const reply = await this.#dialect
       .execute({
-        ...{ verb, path, rights, body, method: request.method ?? '', socket: request.socket },
+        ...{
+          verb,
+          path,
+          rights,
+          admit: () => this.#admit(request),
+          body,
+          method: request.method ?? '',
+          socket: request.socket,
+        },
         ...{ query: new URLSearchParams(query), contentType: request.headers['content-type'] },
       })
       .catch((thrown: unknown) => this.#dialect.failure(this.#jobs.errorOf(thrown)));

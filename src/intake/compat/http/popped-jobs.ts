@@ -35,6 +35,13 @@ interface Popped {
   readonly until: number;
 }
 
+export interface PoppingCall {
+  readonly socket: Socket;
+  readonly rights: Rights;
+  /** The rights now, after a wait. Throws DqError. */
+  readonly admit: () => Rights;
+}
+
 export class PoppedJobs {
   readonly #parts: PoppedJobsParts;
   /** by id, the oldest first */
@@ -47,7 +54,7 @@ export class PoppedJobs {
   /** Waits for topics that do not exist, too. null: no job in time, or the client has left. Rejects with
    *  DqError. */
   async pop(
-    { socket, rights }: { readonly socket: Socket; readonly rights: Rights },
+    { socket, rights, admit }: PoppingCall,
     topics: readonly string[],
     waitMs: number,
   ): Promise<PulledJob['job'] | null> {
@@ -56,7 +63,8 @@ export class PoppedJobs {
       const topic = this.#parts.topics.get(name);
       if (topic !== undefined) requirePull(topic);
     }
-    const request = { topics, max: 1, waitMs, leaseMs: null };
+    const refusal = () => this.#parts.access.refusal(admit, 'pull', topics);
+    const request = { topics, max: 1, waitMs, leaseMs: null, refusal };
     const [pulled] = await pullForClient(this.#parts.puller, socket, request);
     if (pulled === undefined) return null;
     const { job, pulledAt } = pulled;

@@ -98,7 +98,7 @@ export class OuqiangDialect implements HttpDialect {
     return result.kind === 'ok' ? done(null, '添加成功') : this.failure(result.error);
   }
 
-  async #pop(given: Given, { rights, socket }: HttpCall): Promise<HttpReply> {
+  async #pop(given: Given, call: HttpCall): Promise<HttpReply> {
     const names = trimmed(given, 'topic')
       .split(',')
       .map((name) => name.trim());
@@ -106,7 +106,7 @@ export class OuqiangDialect implements HttpDialect {
     if (topics.length === 0) return failed('topic不能为空');
     if (topics.length > compatLimits.popTopicsMax)
       return failed(`topic: at most ${compatLimits.popTopicsMax} names`);
-    const job = await this.#popped.pop({ socket, rights }, topics, this.#popMs);
+    const job = await this.#popped.pop(call, topics, this.#popMs);
     return done(job === null ? null : { id: job.id, ...bodyText(job.body) });
   }
 
