@@ -83,6 +83,12 @@ export function isSameDigest(given: Buffer, known: Buffer): boolean {
   return timingSafeEqual(given, known);
 }
 
+/** Names the client of a call, to count what it uses: its token, or its address. */
+export function clientOf(rights: Rights, address: string | undefined): string {
+  const { tokenId = null } = rights as Partial<Caller>;
+  return tokenId ?? address ?? '';
+}
+
 export function grants(rights: Rights, scope: Scope): boolean {
   return rights.scopes.includes(scope) || rights.scopes.includes('admin');
 }

@@ -305,6 +305,23 @@ describe('a client that waits', () => {
     expect(next.body.items).toMatchObject([{ id: 'a', attempt: 1 }]);
   });
 
+  it('waits once on a connection: what it sent behind takes no place', async () => {
+    const raw = dq.open();
+    const one =
+      'POST /v1/topics/report/pull?wait=60s HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n';
+    raw.send(one.repeat(90));
+    await aClientWaits();
+    for (const id of ['a', 'b', 'c']) await push(id);
+    await until('three are answered', () => raw.received().split('"id":').length === 4);
+    await until('the fourth waits', () => dq.role.inFlight() === 87);
+    expect(raw.received()).toMatch(/"id":"a".*"id":"b".*"id":"c"/s);
+    raw.socket.destroy();
+    await clientsWait(0);
+    // Its jobs go to others.
+    await push('d');
+    expect(await pull('?wait=10s')).toMatchObject([{ id: 'd' }]);
+  });
+
   it('is answered at once when the server drains', async () => {
     const waiting = pull('?wait=60s');
     await aClientWaits();
@@ -329,7 +346,7 @@ describe('clients of one turn', () => {
     onTestFinished(() => puller.drain(0));
     return puller;
   };
-  const request = { max: 1, waitMs: 0, leaseMs: null, refusal: () => null };
+  const request = { max: 1, waitMs: 0, leaseMs: null, client: 'c', refusal: () => null };
   const ids = async (puller: Puller, requests: readonly PullRequest[]) => {
     const all = await Promise.all(requests.map((one) => puller.pull(one).jobs));
     return all.map((pulled) => pulled.map(({ job: { id } }) => id).join());
@@ -344,6 +361,29 @@ describe('clients of one turn', () => {
     const pulled = pullForClient(pullerOn(), socket, { ...request, topics: ['report'], waitMs: 60_000 });
     await expect(pulled).rejects.toThrow('pull: 0 requests wait already; try again');
     expect(socket.timeout).toBe(7_000);
+  });
+
+  it('of one token or one topic take a share of the places', async () => {
+    const { waitersMax } = pullLimits;
+    onTestFinished(() => void Object.assign(pullLimits, { waitersMax }));
+    Object.assign(pullLimits, { waitersMax: 16 });
+    const puller = pullerOn();
+    const taken = (client: string, topic: string) => {
+      for (let n = 0; ; n += 1)
+        try {
+          puller.pull({ ...request, client, topics: [topic], waitMs: 60_000 }).jobs.catch(() => {});
+        } catch (error) {
+          return [n, (error as Error).message];
+        }
+    };
+    const share = (n: number) =>
+      `pull: ${n} requests of this client wait already, its share; try again later`;
+    expect(taken('a', 'report')).toEqual([8, share(8)]);
+    expect(taken('b', 'report')).toEqual([4, share(4)]);
+    const full = 'pull: the topic report has its share of waiting requests; try again later';
+    expect(taken('c', 'report')).toEqual([0, full]);
+    expect(taken('c', 'other')).toEqual([2, share(2)]);
+    expect(puller.waiting).toBe(14);
   });
 
   it('of several topics leave what they do not take', async () => {

@@ -3,6 +3,9 @@
 export const pullLimits = {
   /** Requests that wait, per server; further ones are answered 503. Each costs some KB and a connection. */
   waitersMax: 10_000,
+  /** Requests of one connection in line behind the one that waits; further ones are answered 503 in their
+   *  turn. Node stops reading at 64 KiB of answers that cannot be sent. */
+  pipelinedMax: 100,
   /** Topics of one request: each is a line of every reserve. */
   topicsMax: 100,
   /** Jobs of one request, and leases of one ack, nack or extend. */

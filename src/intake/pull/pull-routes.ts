@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Api, ApiContext } from '../../api/api-context.ts';
 import type { Admit } from '../../api/http/http-front.ts';
-import { mayTouch, permits, requireTopic } from '../../api/http/route-access.ts';
+import { mayTouch, permits, requireTopic, rightsOf } from '../../api/http/route-access.ts';
 import {
   closed,
   count,
@@ -22,6 +22,7 @@ import { bodyJson } from '../../api/routes/job-json.ts';
 import { formatDuration } from '../../core/duration.ts';
 import { catalogue, DqError, invalidField } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
+import { clientOf } from '../../core/token.ts';
 import { pullLimits } from './limits.ts';
 import {
   PullCalls,
@@ -239,6 +240,7 @@ export function pullRoutes(
     const topics = await Promise.all(given.topics.map((name) => pullTopic(request, name)));
     const pulled = await pullForClient(puller, request.raw.socket, {
       ...{ topics: given.topics, max: given.max, waitMs, leaseMs },
+      client: clientOf(rightsOf(request), request.raw.socket.remoteAddress),
       refusal: () => refusalOf(request, given.topics),
     });
     const topicOf = new Map(topics.map((topic) => [topic.topic, topic]));

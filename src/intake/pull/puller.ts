@@ -30,6 +30,8 @@ export interface PullRequest {
   readonly waitMs: number;
   /** for jobs without a lease of their own; null: that of the topic */
   readonly leaseMs: number | null;
+  /** its token; without one: its address */
+  readonly client: string;
   /** Checks the rights of the client again, which may have ended while it waited. null: they still hold. */
   readonly refusal: () => DqError | null;
 }
@@ -84,6 +86,8 @@ export class Puller implements Service {
   /** in the order of arrival */
   readonly #waiters = new Set<Waiter>();
   readonly #ofTopic = new Map<string, Set<Waiter>>();
+  /** requests that wait, by client */
+  readonly #ofClient = new Map<string, number>();
   /** jobs that the waiting clients can still get, in all */
   #room = 0;
   /** by topic with too many leases: performance.now() of its last log line */
@@ -119,8 +123,8 @@ export class Puller implements Service {
 
   pull(request: PullRequest): Pull {
     if (this.#isDraining) return { jobs: Promise.resolve([]), cancel: () => {} };
-    if (this.#waiters.size >= pullLimits.waitersMax)
-      throw new DqError('unavailable', `pull: ${pullLimits.waitersMax} requests wait already; try again`);
+    const full = this.#whyFull(request);
+    if (full !== null) throw new DqError('unavailable', `pull: ${full}`);
     this.#begin();
     let waiter: Waiter | null = null;
     const jobs = new Promise<readonly PulledJob[]>((resolve, reject) => {
@@ -133,6 +137,18 @@ export class Puller implements Service {
     });
     this.#loop.wake();
     return { jobs, cancel: () => waiter !== null && this.#cancel(waiter) };
+  }
+
+  /** Why no place is free for this request; null: there is one. A client takes places while it has fewer than
+   *  are left, a topic while it has fewer than three times as many: others find places at any time, also on
+   *  the topic of a client that takes all it can. */
+  #whyFull({ client, topics }: PullRequest): string | null {
+    const left = pullLimits.waitersMax - this.#waiters.size;
+    if (left <= 0) return `${pullLimits.waitersMax} requests wait already; try again`;
+    const own = this.#ofClient.get(client) ?? 0;
+    if (own >= left) return `${own} requests of this client wait already, its share; try again later`;
+    const full = topics.find((topic) => (this.#ofTopic.get(topic)?.size ?? 0) >= 3 * left);
+    return full === undefined ? null : `the topic ${full} has its share of waiting requests; try again later`;
   }
 
   /** Answers all with what they have, at once, and new ones with nothing. What the store still reserves is
@@ -166,6 +182,7 @@ export class Puller implements Service {
     this.#wants = undefined;
     this.#waiters.add(waiter);
     this.#room += waiter.max;
+    this.#ofClient.set(waiter.client, (this.#ofClient.get(waiter.client) ?? 0) + 1);
     this.#ctx.metrics.set('dq_pull_waiting', [[this.#waiters.size]]);
     for (const topic of waiter.topics) {
       const all = this.#ofTopic.get(topic) ?? new Set();
@@ -178,6 +195,9 @@ export class Puller implements Service {
     this.#wants = undefined;
     this.#waiters.delete(waiter);
     this.#room -= waiter.max - waiter.found.length;
+    const own = (this.#ofClient.get(waiter.client) ?? 1) - 1;
+    if (own > 0) this.#ofClient.set(waiter.client, own);
+    else this.#ofClient.delete(waiter.client);
     this.#ctx.metrics.set('dq_pull_waiting', [[this.#waiters.size]]);
     for (const topic of waiter.topics) {
       const all = this.#ofTopic.get(topic);

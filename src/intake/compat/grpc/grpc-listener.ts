@@ -24,7 +24,7 @@ import { budgetUsedUp } from '../../../api/http/read-body.ts';
 import { apiLimits } from '../../../api/limits.ts';
 import { DqError, invalidField } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
-import { noRights, type Rights } from '../../../core/token.ts';
+import { clientOf, noRights, type Rights } from '../../../core/token.ts';
 import type { RoleContext } from '../../../process/role.ts';
 import queueProto from '../../../proto/dq/v1/queue.proto';
 import healthProto from '../../../proto/grpc/health/v1/health.proto';
@@ -151,13 +151,13 @@ export class GrpcListener implements CompatListener {
     answer: Answer,
   ): Promise<void> {
     const { request, metadata } = call;
-    const { rights, admit, stream } = this.#calls.get(metadata) as AdmittedCall;
+    const { rights, admit, client, stream } = this.#calls.get(metadata) as AdmittedCall;
     // Until its end, also if the client leaves: a client that resets its calls would hold any number of them.
     const release = takeOverBody(stream);
     try {
       if (request instanceof DqError) throw request;
       const reply = await execute(request, {
-        ...{ rights, admit, metadata, leftMs: Number(call.getDeadline()) - Date.now() },
+        ...{ rights, admit, client, metadata, leftMs: Number(call.getDeadline()) - Date.now() },
         onCancelled: (listener) => {
           if (call.cancelled) listener();
           else call.once('cancelled', listener);
@@ -210,7 +210,9 @@ export class GrpcListener implements CompatListener {
           onReceiveMetadata: (metadata, accept) => {
             try {
               const admit = this.#admission(path, metadata, call);
-              this.#calls.set(metadata, { rights: admit(), admit, stream });
+              const rights = admit();
+              const client = clientOf(rights, call.getConnectionInfo().remoteAddress);
+              this.#calls.set(metadata, { rights, admit, client, stream });
               if (incomingEncoding !== 'identity')
                 throw invalidField('grpc-encoding', 'not supported; send the messages uncompressed');
               accept(metadata);
@@ -252,7 +254,7 @@ export class GrpcListener implements CompatListener {
 
 type Answer = (error: object | null, reply?: object) => void;
 
-interface AdmittedCall extends Pick<GrpcCall, 'rights' | 'admit'> {
+interface AdmittedCall extends Pick<GrpcCall, 'rights' | 'admit' | 'client'> {
   readonly stream: ServerHttp2Stream;
 }
 

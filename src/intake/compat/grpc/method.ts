@@ -23,6 +23,8 @@ export interface GrpcCall {
   readonly rights: Rights;
   /** The rights now, after a wait. Throws DqError. */
   readonly admit: () => Rights;
+  /** as of clientOf */
+  readonly client: string;
   readonly metadata: Metadata;
   /** until the deadline of the client; Infinity: it has none */
   readonly leftMs: number;

@@ -173,7 +173,9 @@ export class QueueService {
       ),
     );
     const refusal = () => this.#access.refusal(call.admit, 'pull', names);
-    const pulled = await this.#pullFor(call, { topics: [...topics.keys()], max, waitMs, leaseMs, refusal });
+    const pulled = await this.#pullFor(call, {
+      ...{ topics: [...topics.keys()], max, waitMs, leaseMs, client: call.client, refusal },
+    });
     return {
       jobs: pulled.map((one) => ({
         ...this.#pulls.pulled(one, topics.get(one.job.topic)),

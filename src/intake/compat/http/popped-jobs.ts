@@ -6,7 +6,7 @@
 import type { Socket } from 'node:net';
 import { DqError } from '../../../core/errors.ts';
 import type { PulledLease } from '../../../core/pull-lease.ts';
-import type { Rights } from '../../../core/token.ts';
+import { clientOf, type Rights } from '../../../core/token.ts';
 import { topicOfForeign } from '../../../core/topic/foreign-name.ts';
 import type { StorageClock } from '../../../process/store-clock.ts';
 import type { TopicBook } from '../../../registry/topic-book.ts';
@@ -64,7 +64,14 @@ export class PoppedJobs {
       if (topic !== undefined) requirePull(topic);
     }
     const refusal = () => this.#parts.access.refusal(admit, 'pull', topics);
-    const request = { topics, max: 1, waitMs, leaseMs: null, refusal };
+    const request = {
+      topics,
+      max: 1,
+      waitMs,
+      leaseMs: null,
+      client: clientOf(rights, socket.remoteAddress),
+      refusal,
+    };
     const [pulled] = await pullForClient(this.#parts.puller, socket, request);
     if (pulled === undefined) return null;
     const { job, pulledAt } = pulled;
