@@ -3,9 +3,9 @@
 // The clients of a topic are served first come, first served. A turn asks each partition for what the waiting
 // clients want, until it has nothing for them, some times at most. A turn begins with a new client,
 // a `ready` hint, a client whose time is up, or after pollCeiling.
-// Invariants: no job leaves for a client whose rights have ended. A job that the store reserved is in an answer, its release is sent, or, past its deadline, it
-// is buried. A client gets an empty answer only after a turn that began after its arrival and that some
-// partition answered.
+// Invariants: no job leaves for a client whose rights have ended. A job that the store reserved is in an
+// answer, its release is sent, or, past its deadline, it is buried. A client gets an empty answer only after
+// a turn that began after its arrival and that some partition answered.
 
 import { DqError } from '../../core/errors.ts';
 import { deadlineOf, optionsIn } from '../../core/extension.ts';
