@@ -295,8 +295,8 @@ export interface JobStore {
   search(filter: SearchFilter, limit: number, cursor: string | null): Promise<Page<FoundJob>>;
   /** Cancel, run, reschedule and requeue compare the version of a key that names one, in the same step as the
    *  change: a job that was pushed or moved since its caller read it stays as it is.
-   *  `as` done: the jobs end as delivered. While jobs are put back, an absent job of a named version may
-   *  come back: not_stored, code restoring. */
+   *  `as` done: the jobs end as delivered. While lost jobs are put back, a later version than the named one
+   *  may be among them: not_stored, code restoring. */
   cancel(keys: readonly VersionedKey[], as?: 'done'): Promise<readonly CancelOutcome[]>;
   /** Makes the job due now. A repeat returns `unchanged`. */
   run(keys: readonly VersionedKey[]): Promise<readonly RunOutcome[]>;

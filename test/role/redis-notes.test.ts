@@ -108,6 +108,20 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', ()
     expect(await jobs.run([lost, old])).toMatchObject([restoring, { kind: 'run' }]);
   });
 
+  it('verbs that name a version: restoring, because a later one may be lost', async () => {
+    const { jobs, under, old, lost } = await wentBack();
+    const both = [old, lost].map(({ version }, n) => ({ topic: 't', id: n === 0 ? 'old' : 'lost', version }));
+    const when = { delayMs: farOffMs };
+    for (const outcomes of [
+      await jobs.cancel(both),
+      await jobs.run(both),
+      await jobs.reschedule(both.map((key) => ({ ...key, when }))),
+      await jobs.requeue(both),
+    ])
+      expect(outcomes).toEqual([restoring, restoring]);
+    expect(await under.store.jobs.get({ topic: 't', id: 'old' })).toMatchObject({ version: old.version });
+  });
+
   it('push: keep and reject of an absent id are restoring; replace and generated ids are stored', async () => {
     const { jobs } = await wentBack();
     const outcomes = await jobs.push([

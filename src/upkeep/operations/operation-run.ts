@@ -173,6 +173,7 @@ export class OperationRun {
     if (this.#isStopped) return 'again';
     const keys = this.#work.step.slice(0, Math.min(allowed, upkeepLimits.operationStepMax));
     if (keys.length === 0) return 'again';
+    this.#requireHealed();
     // Until the results are counted, a failure or a stop has to examine the step.
     this.#isUnsure = true;
     const { done, skipped, failures, unsure } = await this.#options.jobs.move(started(this.#record), keys);
@@ -220,15 +221,20 @@ export class OperationRun {
 
   /** After a change of the shards a list begins again: moved jobs do not match. */
   async #list() {
-    const { jobs, isHealing } = this.#options;
-    if (isHealing() && endsJobs(this.#record))
-      throw new StoreError({ kind: 'not_stored', code: 'restoring' });
+    const { jobs } = this.#options;
+    if (endsJobs(this.#record)) this.#requireHealed();
     try {
       return await jobs.list(started(this.#record), this.#work);
     } catch (error) {
       if (!(error instanceof StoreError) || error.failure.code !== 'bad_cursor') throw error;
       return jobs.list(started(this.#record), { ...this.#work, cursor: null });
     }
+  }
+
+  /** Until lost jobs are back, a later version of a listed job may be among them. Throws StoreError. */
+  #requireHealed(): void {
+    if (this.#record.kind !== 'restore' && this.#options.isHealing())
+      throw new StoreError({ kind: 'not_stored', code: 'restoring' });
   }
 
   async #end(state: 'stopped' | 'finished' | 'failed', problem: string | null): Promise<'ended'> {

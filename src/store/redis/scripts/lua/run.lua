@@ -2,7 +2,7 @@
 -- run: makes delayed jobs due now, as new versions.
 -- @keys P
 -- @args per job: topic, tag+id, the version that it must have ('': any)
--- @returns per job: kind (0 absent, 1 run, 2 unchanged, 3 dead, 4 absent, but it may be lost,
+-- @returns per job: kind (0 absent, 1 run, 2 unchanged, 3 dead, 4 it or a later version may be lost,
 --   5 another version), version, due, state, change (run; journal)
 -- @writes its set, then record, its new set; numbers last
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing
@@ -10,7 +10,7 @@ local answers = {}
 for i = 4, #ARGV, 3 do
   local job = find(ARGV[i], ARGV[i + 1])
   local state = job and state_of(job)
-  local kind = not job and (note and 4 or 0) or names_other(ARGV[i + 2], job) and 5 or state == 3 and 3 or state == 0 and 1 or 2
+  local kind = must_wait(ARGV[i + 2]) and 4 or not job and (note and 4 or 0) or names_other(ARGV[i + 2], job) and 5 or state == 3 and 3 or state == 0 and 1 or 2
   -- An overdue job keeps its due time, and so its place before later ones.
   if kind == 1 then make_anew(job, math.min(job.due, now)) end
   answers[#answers + 1] = { kind, job and job.version or 0, job and job.due or 0, state or 0,
