@@ -92,6 +92,8 @@ export class Call implements Caller {
   }
 
   onResponseEnd(): void {
+    // The connection may be kept. All other ends close it; undici forbids resume() within a parser.
+    this.#endPause();
     const isCut = this.#bytes > limits.replyBytesMax;
     this.#end(new Reply(this.#status, this.#headers, this.#chunks, isCut), '');
   }
@@ -174,7 +176,7 @@ export class Call implements Caller {
     if (this.#ended) return false;
     this.#ended = true;
     clearTimeout(this.#timer);
-    this.#endPause();
+    if (this.#pauseTimer !== null) clearTimeout(this.#pauseTimer);
     return true;
   }
 
