@@ -7,6 +7,8 @@ export interface RunningTimer {
   /** Starts again; nothing once it has called or is cleared. */
   refresh(): void;
   clear(): void;
+  /** It does not keep the process alive. */
+  unref(): void;
 }
 
 /** Calls `late` once, after `ms` of running time. */
@@ -29,5 +31,6 @@ export function afterRunning(ms: number, late: () => void): RunningTimer {
       timer.refresh();
     },
     clear,
+    unref: () => void timer.unref(),
   };
 }

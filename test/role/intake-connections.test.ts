@@ -272,6 +272,29 @@ describe('slow clients', () => {
     }
   });
 
+  it('pauses that last longer than the limit leave a request its time while dq reads', async () => {
+    const slower = { ...short, headersTimeoutMs: 3_000, requestTimeoutMs: 3_000 };
+    const dq = await withTopic(await startIntake({ times: slower }));
+    // In the header, and in the body.
+    for (const [id, early] of [
+      ['header', 30],
+      ['body', 150],
+    ] as const) {
+      const text = push(id, `"${'x'.repeat(100)}"`);
+      const connection = dq.open();
+      connection.send(text.slice(0, early));
+      // dq reads the first bytes after the first pause, and Node's check names the request after the second.
+      for (const _ of ['first', 'second', 'third']) {
+        standStill(slower.headersTimeoutMs);
+        await new Promise((resolve) => setTimeout(resolve, 2 * slower.connectionsCheckMs));
+      }
+      connection.send(text.slice(early));
+      await until('a reply', () => statuses(connection.received()).length > 0);
+      expect(statuses(connection.received()), id).toEqual([201]);
+      connection.socket.destroy();
+    }
+  });
+
   it('after a pause longer than the idle time, a request on a kept connection is answered', async () => {
     const dq = await startIntake({ times });
     const connection = dq.open();

@@ -275,9 +275,9 @@ export class HttpFront {
     else this.#close(connection, socket, error.code);
   }
 
-  /** The second half of a limit: Node's check, which names a request once, has seen the first. A pause of
-   *  this process or of the machine ends one half at most. Then the bytes that have arrived are read before
-   *  the decision, and the client has time to send the rest. */
+  /** The second half of a limit: Node's check, which names a request once, has seen the first. Pauses of this
+   *  process or of the machine end the first half at most: only time in which dq reads counts for the
+   *  second. Then the client has time to send the rest, and it is read before the decision. */
   #onSlow(connection: Connection, socket: KnownSocket): void {
     const { headersTimeoutMs, requestTimeoutMs } = this.#times;
     const body = connection.pending.at(-1)?.req;
@@ -290,7 +290,9 @@ export class HttpFront {
       else if (connection.arrived === arrived + 1 && connection.pending.at(-1)?.req.complete === false)
         this.#onSlow(connection, socket);
     };
-    setTimeout(() => setImmediate(check), (isBody ? requestTimeoutMs : headersTimeoutMs) / 2).unref();
+    const halfMs = (isBody ? requestTimeoutMs : headersTimeoutMs) / 2;
+    // A turn of the event loop runs timers first, and then reads.
+    afterRunning(halfMs, () => setImmediate(check)).unref();
   }
 
   /** Answers when no answer is pending, and ends the connection. */

@@ -29,6 +29,7 @@ import type { RoleContext } from '../../../process/role.ts';
 import queueProto from '../../../proto/dq/v1/queue.proto';
 import healthProto from '../../../proto/grpc/health/v1/health.proto';
 import mykitProto from '../../../proto/io/mykit/delay/rpc/dubbo/mykit.proto';
+import { afterRunning } from '../../../runtime/running-time.ts';
 import { orAfter } from '../../../runtime/timeout.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
@@ -183,19 +184,21 @@ export class GrpcListener implements CompatListener {
     if (session !== undefined) this.#know(session as ServerHttp2Session);
     const reject = (error: DqError) => {
       call.sendStatus(statusOf(error));
-      clearTimeout(timer);
+      timer.clear();
       // Without it, a request without an end would be in flight for ever.
-      timer = setTimeout(() => stream.close(), this.#times.lingerMs);
+      timer = afterRunning(this.#times.lingerMs, () => stream.close());
     };
-    let timer = setTimeout(
-      () => reject(new DqError('unavailable', 'the request arrived too slowly; send it again')),
-      this.#times.requestTimeoutMs,
-    );
+    let isComplete = false;
+    const slow = new DqError('unavailable', 'the request arrived too slowly; send it again');
+    // Arrived bytes are read first.
+    const isSlow = () => setImmediate(() => !isComplete && timer === reading && reject(slow));
+    const reading = afterRunning(this.#times.requestTimeoutMs, isSlow);
+    let timer = reading;
     // A health check that waits has its answer.
     const weight = isStream ? 0 : 1;
     this.#inFlight += weight;
     stream.once('close', () => {
-      clearTimeout(timer);
+      timer.clear();
       releaseBody(stream);
       this.#inFlight -= weight;
     });
@@ -222,7 +225,8 @@ export class GrpcListener implements CompatListener {
             }
           },
           onReceiveHalfClose: (accept) => {
-            clearTimeout(timer);
+            isComplete = true;
+            timer.clear();
             accept();
           },
         }),

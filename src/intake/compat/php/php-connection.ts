@@ -4,6 +4,7 @@
 // not answered ends the connection.
 
 import type { Socket } from 'node:net';
+import { afterRunning, type RunningTimer } from '../../../runtime/running-time.ts';
 import { type CompatTimes, compatLimits } from '../limits.ts';
 import { FrameReader } from './frames.ts';
 import type { PhpDialect, PhpReply, PhpRequest } from './php-dialect.ts';
@@ -51,7 +52,7 @@ export class PhpConnection {
   #isLast = false;
   #hasEnded = false;
   #answerTimer: NodeJS.Timeout | undefined;
-  #frameTimer: NodeJS.Timeout | undefined;
+  #frameTimer: RunningTimer | undefined;
 
   constructor(socket: Socket, dialect: PhpDialect, events: PhpEvents, times: CompatTimes) {
     this.#socket = socket;
@@ -195,16 +196,26 @@ export class PhpConnection {
   #watchFrame(isLater: boolean): void {
     const isWithin = this.#frames.isWithin && !this.#isLast;
     if (isLater || !isWithin) {
-      clearTimeout(this.#frameTimer);
+      this.#frameTimer?.clear();
       this.#frameTimer = undefined;
     }
-    if (isWithin) this.#frameTimer ??= setTimeout(() => this.#onSlowFrame(), this.#times.frameMs);
+    if (isWithin) this.#frameTimer ??= this.#untilSlow();
+  }
+
+  /** Arrived bytes are read first. */
+  #untilSlow(): RunningTimer {
+    const timer = afterRunning(this.#times.frameMs, () =>
+      setImmediate(() => {
+        if (this.#frameTimer === timer) this.#onSlowFrame();
+      }),
+    );
+    return timer;
   }
 
   #onSlowFrame(): void {
     // dq itself does not read.
     if (this.#socket.isPaused()) {
-      this.#frameTimer?.refresh();
+      this.#frameTimer = this.#untilSlow();
       return;
     }
     this.#events.onMalformed('a frame is incomplete');
@@ -226,7 +237,8 @@ export class PhpConnection {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     clearTimeout(this.#answerTimer);
-    clearTimeout(this.#frameTimer);
+    this.#frameTimer?.clear();
+    this.#frameTimer = undefined;
     for (const { request } of this.#slots) this.#events.onAnswer(request.verb, 'closed');
     this.#slots = [];
     this.#held = 0;
