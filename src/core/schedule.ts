@@ -31,6 +31,8 @@ export interface EarlierTimes extends ScheduleTimes {
 export interface TimesInForce extends ScheduleTimes {
   readonly isPaused: boolean;
   readonly earlier: readonly EarlierTimes[];
+  /** the latest instant whose job was made; null: none was */
+  readonly madeAt: number | null;
 }
 
 export type MissedTicks = 'skip' | 'last';
@@ -83,6 +85,8 @@ export interface TickPlan {
   readonly make: number | null;
   /** the next one to wait for; null: none follows */
   readonly nextAt: number | null;
+  /** the instant was made long ago: none was missed */
+  readonly wasMade?: true;
 }
 
 /** What follows at `now` from `dueAt`, the instant that was waited for. An instant more than
@@ -91,6 +95,16 @@ export function planTick(times: TimesInForce, missed: MissedTicks, dueAt: number
   if (dueAt > now) return { make: null, nextAt: dueAt };
   const parts = partsOf(times, now);
   if (now - dueAt <= limits.tickLateMs) return { make: dueAt, nextAt: nextOf(parts, dueAt) };
+  // A clock that was behind led back to instants that are made, or older than the schedule. Their jobs may be
+  // forgotten by now.
+  const known = [times.madeAt, times.createdAt].filter((at) => at !== null && at <= now) as number[];
+  const settled = Math.max(...known, Number.NEGATIVE_INFINITY);
+  if (dueAt <= settled) {
+    const nextAt = nextOf(parts, settled);
+    return nextAt === null || nextAt > now
+      ? { make: null, nextAt, wasMade: true }
+      : planTick(times, missed, nextAt, now);
+  }
   const last = Math.max(dueAt, lastOf(parts, now) ?? dueAt);
   const isMade = missed === 'last' || now - last <= limits.tickLateMs;
   return { make: isMade ? last : null, nextAt: nextOf(parts, last) };

@@ -171,8 +171,9 @@ export class Ticker implements Service {
       this.#ctx.log.error('schedules: cannot compute the times of a schedule', error, { schedule: name });
       return null;
     }
-    const { make, nextAt } = plan;
+    const { make, nextAt, wasMade } = plan;
     const end = { name, dueAt, revision, claimedUntil, nextAt, madeAt: null, problem: null };
+    if (wasMade) return { ...end, problem: schedule.problem };
     if (make === null) {
       this.#ctx.log.notice('schedules: an instant was missed', { schedule: name, nextAt });
       return { ...end, problem: 'missed: dq did not run, or could not store jobs' };

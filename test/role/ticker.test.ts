@@ -303,6 +303,32 @@ describe('the instants of a schedule', () => {
     );
   });
 
+  it('are not made again after the clock was two days behind, also when their jobs are forgotten', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const [created, hour] = [Date.now() - 3_610 * second, 3_600 * second];
+    for (const name of ['used', 'unused'])
+      await rig.registry.createSchedule(
+        record(name, { everyMs: hour, createdAt: name === 'used' ? created : Date.now(), missed: 'last' }),
+        name === 'used' ? created + hour : Date.now() + hour,
+      );
+    const right = [Date.now(), Date.now() + second];
+    const history = { ...rig.store.history, get: async () => null };
+    const walked = async (at: number) => {
+      const clock = { now: () => at, read: async () => at, known: async () => at };
+      const ticker = new Ticker(rig.context({ clock, store: { ...rig.store, history } }));
+      await ticker.start();
+      await ticker.drain(5_000);
+    };
+    await walked(right[0] ?? 0);
+    await rig.store.jobs.cancel([{ topic: 't', id: tickId('used', created + hour) }]);
+    await walked(Date.now() - 48 * hour);
+    expect((await rig.registry.schedule('used'))?.nextAt).toBeLessThan(created);
+    await walked(right[1] ?? 0);
+    expect(await idsOf(rig)).toEqual([]);
+    expect((await rig.registry.schedule('used'))?.nextAt).toBe(created + 2 * hour);
+  });
+
   it('of one second fall no further behind than a turn, and one cause is logged once', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9');

@@ -20,7 +20,7 @@ const hour = 60 * minute;
 const day = 24 * hour;
 const cronTimes = (cron: string, timezone = 'UTC') => ({
   ...{ cron, everyMs: null, timezone, createdAt: 0 },
-  ...{ isPaused: false, earlier: [] },
+  ...{ isPaused: false, earlier: [], madeAt: null },
 });
 const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString().replace('.000Z', 'Z'));
 
@@ -264,6 +264,34 @@ describe('an instant that is due', () => {
     // A pause by that clock kept an instant as due.
     const earlier = [{ ...times, topic: 't', until: at + 26 * hour }];
     expect(misplacedTick(stored(at + 2 * hour, { isPaused: true, earlier }), now)).toEqual({ nextAt: null });
+  });
+
+  it('to which a clock that was behind led back is not made again', () => {
+    const now = at + 5 * hour + 30 * minute;
+    const stored = { ...times, madeAt: at + 5 * hour };
+    for (const missed of ['skip', 'last'] as const) {
+      expect(planTick(stored, missed, at - day, now)).toEqual({
+        make: null,
+        nextAt: at + 6 * hour,
+        wasMade: true,
+      });
+      const young = { ...times, createdAt: at + 5 * hour + minute };
+      expect(planTick(young, missed, at - day, now)).toEqual({
+        make: null,
+        nextAt: at + 6 * hour,
+        wasMade: true,
+      });
+    }
+    // One that followed and was missed.
+    expect(planTick({ ...times, madeAt: at }, 'last', at - day, now)).toEqual({
+      make: at + 5 * hour,
+      nextAt: at + 6 * hour,
+    });
+    // The clock was ahead: each instant counts at its time.
+    expect(planTick({ ...times, madeAt: now + day }, 'skip', at + 5 * hour, at + 5 * hour)).toEqual({
+      make: at + 5 * hour,
+      nextAt: at + 6 * hour,
+    });
   });
 
   it('by a clock that went back is not made again', () => {
