@@ -268,6 +268,22 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     },
   );
 
+  it('a healer that restarts in its wait for a silent instance waits again, from the first begin', async () => {
+    const { one, two, version } = await silentEnds(3_600_000);
+    await server.ask('FLUSHALL');
+    await until('the wait', () => one.waits.includes('host-2'));
+    const [work] = await one.journal.db.restores(1);
+    await one.restart();
+    const looks = one.waits.length;
+    await until('the next wait', () => one.waits.length > looks);
+    expect(await one.journal.db.restores(1)).toMatchObject([{ no: work?.no, begunAt: work?.begunAt }]);
+    expect(await isHealed(one)).toBe(false);
+    await two.restart();
+    await until('the end of the healing', () => isHealed(one));
+    expect(await reservedBy(one)).toEqual(['bystander']);
+    expect(await one.under.store.jobs.get({ topic: 't', id: 'replaced' })).toMatchObject({ version });
+  });
+
   it('a silent instance that is given up: the healing goes on at once', async () => {
     const { one } = await silentEnds(3_600_000);
     await server.ask('FLUSHALL');
