@@ -16,8 +16,8 @@ const budgets = {
   allScripts: 128 * 1024,
   styles: 15 * 1024,
   dictionary: 14 * 1024,
-  manual: 320 * 1024,
-  manualIndex: 80 * 1024,
+  manual: 352 * 1024,
+  manualIndex: 96 * 1024,
 };
 
 interface Served {
