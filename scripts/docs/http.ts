@@ -87,6 +87,7 @@ included. \`npx openapi-typescript $DQ/openapi.json\` makes types from it. This 
 - **Durations**: \`"500ms"\`, \`"30s"\`, \`"10m"\`, \`"1h30m"\`, \`"3d"\`, \`"PT30M"\`. A number without a unit is an error,
   except \`0\`.
 - **Times**: RFC 3339 with an offset, or epoch milliseconds. Replies have RFC 3339 in UTC.
+- **HEAD**: every GET route answers it, with the same headers and without a body.
 - **Pages**: \`limit\` and \`cursor\` → \`{items, nextCursor}\`; \`nextCursor\` is null on the last page.
 - **Access**: once a token exists, a call needs \`Authorization: Bearer dqk_…\` with the scope of the route;
   \`admin\` covers every scope. [Security](../security.md) has the details.
