@@ -266,7 +266,9 @@ describe('hostile payloads', () => {
 
   it('with non-finite numbers are rejected', () => {
     const w = new Writer();
-    w.list([Number.NaN], (_, delayMs) => messages.writeRetry(w, { ...lease, delayMs, attempt }));
+    w.list([0], () => messages.writeEndingLease(w, lease).f64(Number.NaN).json(attempt));
     expect(() => readWork(kinds.retry, new Reader(w.done()))).toThrow(/NaN/);
+    const retry = { ...lease, delayMs: Number.NaN, attempt };
+    expect(() => messages.writeRetry(new Writer(), retry)).toThrow(/NaN/);
   });
 });
