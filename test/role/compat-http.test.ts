@@ -280,6 +280,33 @@ describe('ouqiang/delay-queue', () => {
     expect(await dq.store.jobs.get({ topic: 'order', id: 'a' })).toBeNull();
   });
 
+  it('finish: without a known lease, ends the job whose lease has expired, and no later push', async () => {
+    const dq = await start();
+    const stored = () => dq.store.jobs.get({ topic: 'order', id: 'a' });
+    // As another server gives it, which this one does not know.
+    const expire = async () => {
+      await dq.pass(10_000);
+      expect((await dq.api('POST', '/v1/topics/order/pull')).body.items).toHaveLength(1);
+      await dq.pass(push.ttr * 1_000);
+      const { pulled = [] } = await dq.store.jobs.recover(0, 1);
+      const attempt: AttemptRecord = {
+        ...{ attempt: 1, startedAt: from, durationMs: 1, outcome: 'failed', reason: 'lease_expired' },
+        ...{ status: null, replyExcerpt: '', notifier: '', host: '' },
+      };
+      const retries = pulled.map(({ lease }) => ({ ...lease, delayMs: 9_000, attempt }));
+      expect(await dq.store.jobs.retry(retries)).toEqual([{ kind: 'retried' }]);
+    };
+    await dq.ask('/push', push);
+    await expire();
+    await dq.ask('/push', push);
+    expect(await dq.ask('/finish', { id: 'a' })).toBe(done);
+    expect((await stored())?.state).toBe('delayed');
+    await expire();
+    expect(await dq.ask('/finish', { id: 'a' })).toBe(done);
+    expect(await stored()).toBeNull();
+    expect(dq.counted.get('order delivered')).toBe(1);
+  });
+
   it('pop: 50 at once get 50 jobs; those that wait get a job that arrives', async () => {
     const dq = await start({ compatTimes: { ...times, popMs: 60_000 } });
     const pops = Array.from({ length: 50 }, () => dq.ask('/pop', { topic: 'order,new' }));
@@ -417,21 +444,24 @@ describe('access', () => {
     expect(pop.text).toBe(failed('the token lacks the scope pull; add it'));
   });
 
-  it.each(['ouqiang', 'sdmq'] as const)('pop of %s: gets no job after its token was removed', async (port) => {
-    const dq = await start({ compatTimes: { ...times, popMs: 60_000 } });
-    const { headers } = await tokenFor(dq, ['order'], ['pull']);
-    const [method, path] = port === 'sdmq' ? ['GET', '/get/order?wait=1m'] : ['POST', '/pop'];
-    const body = port === 'sdmq' ? '' : '{"topic":"order"}';
-    const waiting = plainHttp(dq.ports[port], method as string, path as string, { body, headers });
-    await until('it waits', () =>
-      dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 1),
-    );
-    await removeTokens(dq, headers);
-    await dq.ask('/push', push);
-    await dq.pass(10_000);
-    expect((await waiting).text).toContain('unknown or expired token');
-    expect(await dq.ask('/pop', { topic: 'order' })).toContain('"id":"a"');
-  });
+  it.each(['ouqiang', 'sdmq'] as const)(
+    'pop of %s: gets no job after its token was removed',
+    async (port) => {
+      const dq = await start({ compatTimes: { ...times, popMs: 60_000 } });
+      const { headers } = await tokenFor(dq, ['order'], ['pull']);
+      const [method, path] = port === 'sdmq' ? ['GET', '/get/order?wait=1m'] : ['POST', '/pop'];
+      const body = port === 'sdmq' ? '' : '{"topic":"order"}';
+      const waiting = plainHttp(dq.ports[port], method as string, path as string, { body, headers });
+      await until('it waits', () =>
+        dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 1),
+      );
+      await removeTokens(dq, headers);
+      await dq.ask('/push', push);
+      await dq.pass(10_000);
+      expect((await waiting).text).toContain('unknown or expired token');
+      expect(await dq.ask('/pop', { topic: 'order' })).toContain('"id":"a"');
+    },
+  );
 
   it('compat.autoTopics off: a push to an unknown topic is rejected', async () => {
     const dq = await start({ config: { 'compat.autoTopics': 'off' } });

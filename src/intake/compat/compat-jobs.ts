@@ -149,7 +149,7 @@ export class CompatJobs {
 
   /** Jobs with this id in the topics of the caller; `state`: absent: all but the ended ones. Rejects with
    *  DqError or StoreError. */
-  async find(id: string, rights: Rights, state?: EndState | 'reserved'): Promise<readonly FoundJob[]> {
+  async find(id: string, rights: Rights, state?: EndState): Promise<readonly FoundJob[]> {
     if (refusesId(id) !== null) return [];
     const { jobs } = this.#options.role.store;
     const filter = { id, ...(state === undefined ? {} : { state }) };
@@ -182,13 +182,26 @@ export class CompatJobs {
     return keys.length;
   }
 
-  /** Ends the jobs with this id that clients have pulled, as delivered. Rejects as `endAll`. */
+  /** Ends the jobs with this id that clients were given, as delivered. Rejects as `endAll`. */
   async finishPulled(id: string, rights: Rights): Promise<void> {
     const { topics } = this.#options.role;
     const since = performance.now();
-    const reserved = await this.find(id, rights, 'reserved');
-    const pulled = reserved.filter(({ topic }) => topics.get(topic)?.delivery === 'pull');
-    await this.#end(pulled, since, 'done');
+    const found = await this.find(id, rights);
+    const pulled = found.filter(({ topic }) => topics.get(topic)?.delivery === 'pull');
+    const isGiven = await Promise.all(pulled.map((job) => this.#isGiven(job)));
+    await this.#end(
+      pulled.filter((_, n) => isGiven[n]),
+      since,
+      'done',
+    );
+  }
+
+  /** A client has the job, or had it until its lease expired and was not given a newer push. */
+  async #isGiven(job: FoundJob): Promise<boolean> {
+    if (job.state === 'reserved') return true;
+    if (job.failures === 0) return false;
+    const stored = await this.#options.role.store.jobs.get(job);
+    return stored?.version === job.version && stored.attempts.at(-1)?.reason === 'lease_expired';
   }
 
   /** Ends this version of a job as delivered, in any state; a newer one stays. Rejects as `endAll`. */

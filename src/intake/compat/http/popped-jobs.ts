@@ -1,7 +1,7 @@
 // PoppedJobs pops jobs for clients that know an id and no lease, and finishes them by their id.
 // Invariant: finish ends only a job that a client was given, and never a later push of its id while the lease
 // is known. A server knows the leases of its own pops, until they end. Those that it has forgotten, and those
-// of other servers, finish by a search for pulled jobs.
+// of other servers, finish by a search for jobs that a client has, or had until its lease expired.
 
 import type { Socket } from 'node:net';
 import { DqError } from '../../../core/errors.ts';

@@ -2,8 +2,9 @@
 -- absent id may be a lost job, and a job may be one that was cancelled or replaced. So ends leave history
 -- entries also for absent ids: the put-back compares them.
 -- Invariant: the note is written by the first script that meets the loss, before its own work.
--- Whether a verb has to wait that names the version which its caller read: a later one may be lost, and the
--- number of the change would end it.
+
+-- Whether a verb that names a version has to wait: a later one may be lost, and the number of the change
+-- would end it.
 local function must_wait(version) return note and version ~= '' end
 
 local function note_text() return digits(note.from) .. ' ' .. digits(note.id) .. ' ' .. note.phase end
