@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Examination } from '../../src/ports/job-store.ts';
-import { attemptOf, jobOf, owner, request, Trial } from '../conformance/trial.ts';
+import { attemptOf, farOffMs, jobOf, owner, request, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -281,6 +281,38 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
       ]);
     },
   );
+
+  it('relink: the next job of a topic at rest is counted, and keeps the number of its topic', async () => {
+    const { under, trial, raw } = await opened();
+    await trial.push('1');
+    for (const job of await trial.reserve(request(10))) await trial.ack(job);
+    await trial.history.forget(farOffMs, 100);
+    expect(await raw.hget('{dq:0}:t', 't')).toBe('1 at rest');
+    await raw.del('{dq:0}:t');
+    expect(await examined(under, 'relinks')).toMatchObject({ problems: [], relinked: 1 });
+    await trial.push('2');
+    expect((await under.store.admin.counts()).topics).toMatchObject({ t: { ready: 1 } });
+    while ((await trial.history.forget(0, 100)).more);
+    await trial.push('1', { topic: 'u' });
+    expect(await trial.known('2')).toMatchObject({ topic: 't', state: 'ready' });
+    const jobs = await trial.reserve(request(10));
+    expect(jobs.map(({ topic, id }) => `${topic}/${id}`).sort()).toEqual(['t/2', 'u/1']);
+  });
+
+  it('push: finds the number of its topic when the key t was lost', async () => {
+    const { under, trial, raw } = await opened();
+    await trial.push('held');
+    const [held] = await trial.reserve(request(10));
+    await trial.push('1', { topic: 'u' });
+    await raw.del('{dq:0}:t');
+    await trial.push('2');
+    await trial.push('3', { topic: 'new' });
+    expect(await raw.hgetall('{dq:0}:T')).toEqual({ 1: 't', 2: 'u', 3: 'new' });
+    expect(await problemsOf(under)).toEqual([]);
+    expect((await trial.reserve(request(10))).map(({ id }) => id).sort()).toEqual(['1', '2', '3']);
+    await trial.ack(held ?? expect.fail('not leased'));
+    expect(await under.store.jobs.get({ topic: 't', id: 'held' })).toBeNull();
+  });
 
   it('relink: a head of a topic that has another first job goes', async () => {
     const { under, trial, raw } = await opened();

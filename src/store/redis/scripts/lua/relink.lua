@@ -12,10 +12,6 @@ local count = 0
 -- Counts an entry if the command has added or removed one.
 local function did(number) count = count + (number > 0 and 1 or 0) end
 
-local function put_if_absent(hash, field, value)
-  if call('HEXISTS', P .. hash, field) == 0 then did(call('HSET', P .. hash, field, value)) end
-end
-
 local function is_in_any_set(job)
   local entry = entry_of(job)
   if call('ZSCORE', P .. ':d:' .. job.no, entry) or call('ZSCORE', P .. ':x:' .. job.no, entry) then return true end
@@ -42,9 +38,13 @@ local function relink_job(f, record)
   end
 end
 
-local function relink_topic(no)
+local function put_head(no)
   local first = call('ZRANGE', P .. ':d:' .. no, 0, 0, 'WITHSCORES')
   if first[1] then did(call('ZADD', P .. ':d', 'NX', first[2], struct.pack('>I7I3', version_of(first[1]), no))) end
+end
+
+local function relink_topic(no)
+  put_head(no)
   for prio = 0, 2 do
     local is_rung, has_ready = call('ZSCORE', P .. ':a:' .. prio, no), call('EXISTS', P .. ':r:' .. prio .. ':' .. no) == 1
     if has_ready and not is_rung then
@@ -70,7 +70,10 @@ elseif step == 'd' then
     local head = found[2][i]
     local no = #head == 10 and struct.unpack('>I3', head, 8)
     local first = no and call('ZRANGE', P .. ':d:' .. no, 0, 0)[1]
-    if not first or version_of(first) ~= version_of(head) then did(call('ZREM', P .. ':d', head)) end
+    if not first or version_of(first) ~= version_of(head) then
+      did(call('ZREM', P .. ':d', head))
+      if no then put_head(no) end
+    end
   end
 else
   local found = call('HSCAN', P .. ':' .. step, cursor, 'COUNT', 200)
@@ -81,14 +84,17 @@ else
       relink_job(field, value)
     elseif step == 't' then
       local no = value:match('^%d+')
-      put_if_absent(':T', no, field)
+      did(call('HSETNX', P .. ':T', no, field))
       did(call('ZADD', P .. ':u', 'NX', 0, no))
       if tonumber(no) > topics then
         topics = tonumber(no)
         call('HSET', P .. ':n', 'topics', no)
       end
-    else
-      put_if_absent(':t', value, field)
+    elseif call('HEXISTS', P .. ':t', value) == 0 then
+      -- In use: whether it was at rest is lost, and rest-topics.lua finds it out again.
+      call('HSET', P .. ':t', value, field)
+      call('ZADD', P .. ':u', 0, field)
+      count = count + 1
     end
   end
 end

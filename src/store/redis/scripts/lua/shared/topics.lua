@@ -30,9 +30,25 @@ local function learn_numbers(names)
 end
 
 local topics = tonumber(head[6] or '0')
+
+-- All numbers of a lost :t, from the names. With another number a topic would not find the jobs that it has.
+local function remake_lost_numbers()
+  if topics == 0 or call('EXISTS', P .. ':t') == 1 then return end
+  local known = call('HGETALL', P .. ':T')
+  for i = 1, #known, 2 do
+    call('HSET', P .. ':t', known[i + 1], known[i])
+    -- Its mark is lost, too: rest-topics.lua puts it at rest again.
+    call('ZADD', P .. ':u', 0, known[i])
+  end
+end
+
 local function topic_number_made(name)
   local no = topic_number(name)
   if no and not at_rest[name] then return no end
+  if not no then
+    remake_lost_numbers()
+    no = topic_number(name)
+  end
   if not no then
     no = tonumber(call('ZRANGEBYSCORE', P .. ':u', -1, -1, 'LIMIT', 0, 1)[1])
     if not no then
