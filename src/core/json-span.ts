@@ -50,12 +50,35 @@ export function mistakeIn(text: Uint8Array): number | null {
   return end < text.length ? end : null;
 }
 
-/** The end of the value that begins at `from` (no white space before it), or ~position of a mistake in it. */
-function skipValue(text: Uint8Array, from: number): number {
-  let closers = fewLevels;
+/** A value whose scan paused at `at`: the containers that are open there. */
+interface OpenValue {
+  at: number;
+  closers: Uint8Array;
+  depth: number;
+}
+
+/** Behind every text. */
+const never = 0x3fffffff;
+/** what skipValue returns for a pause: no value ends at 0 */
+const paused = 0;
+
+/** The end of the value that begins at `from` (no white space before it), or ~position of a mistake in it.
+ *  With `open`: `paused` at the first value at or after `until`; the next call goes on from `open.at`. */
+function skipValue(text: Uint8Array, from: number, until = never, open: OpenValue | null = null): number {
+  let closers = open === null ? fewLevels : open.closers;
   let depth = 0;
+  if (open !== null) {
+    depth = open.depth;
+    open.depth = 0;
+  }
   let at = from;
   for (;;) {
+    if (at >= until && open !== null) {
+      open.at = at;
+      open.closers = closers;
+      open.depth = depth;
+      return paused;
+    }
     const first = text[at];
     if (first === openObject || first === openList) {
       const closer = first === openObject ? closeObject : closeList;
@@ -189,17 +212,35 @@ function isDigit(byte: number | undefined): boolean {
 /** The elements of a text that is one JSON list, with white space around it; null for any other value. Stops
  *  after element `max` + 1: a text of 16 MiB can hold eight million. */
 export function elementsOf(text: Uint8Array, max: number): readonly Span[] | Mistake | null {
-  const start = skipBlank(text, 0);
-  if (text[start] !== openList) {
-    const end = skipValue(text, start);
-    return mistakeOf(end < 0 ? end : ending(text, end));
-  }
-  const elements: Span[] = [];
-  let at = skipBlank(text, start + 1);
-  if (text[at] === closeList) return mistakeOf(ending(text, at + 1)) ?? elements;
+  const steps = elementSteps(text, max, never);
   for (;;) {
-    const to = skipValue(text, at);
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** The same in steps of about `stepBytes`. A string is never split. */
+export function* elementSteps(
+  text: Uint8Array,
+  max: number,
+  stepBytes: number,
+): Generator<void, readonly Span[] | Mistake | null> {
+  const open: OpenValue = { at: 0, closers: new Uint8Array(fewLevels.length), depth: 0 };
+  const elements: Span[] = [];
+  let until = stepBytes;
+  const start = skipBlank(text, 0);
+  const isList = text[start] === openList;
+  let at = isList ? skipBlank(text, start + 1) : start;
+  if (isList && text[at] === closeList) return mistakeOf(ending(text, at + 1)) ?? elements;
+  for (;;) {
+    let to = skipValue(text, at, until, open);
+    while (to === paused) {
+      yield;
+      until = open.at + stepBytes;
+      to = skipValue(text, open.at, until, open);
+    }
     if (to < 0) return { mistakeAt: ~to };
+    if (!isList) return mistakeOf(ending(text, to));
     if (elements.push({ from: at, to }) > max) return elements;
     at = skipBlank(text, to);
     if (text[at] === closeList) return mistakeOf(ending(text, at + 1)) ?? elements;

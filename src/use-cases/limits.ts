@@ -9,6 +9,13 @@ export const useCaseLimits = {
    *  at most this, one transaction, never behind whole batches. With small bodies it is one batch. */
   batchFeedItemsMax: 1_000,
   batchFeedBytesMax: 4 * 1024 * 1024,
+  /** Bytes of a batch that dq parses in one turn of the event loop: 5 ms of the slowest JSON, lists in
+   *  lists. */
+  batchStepBytes: 256 * 1024,
+  /** Bytes of an item beside its body: ten times the longest values, with every character escaped. */
+  itemBytesMore: 64 * 1024,
+  /** Bytes of an escape in JSON that stands for one byte of a body. */
+  escapeBytes: 6,
   /** Jobs per transaction while dq purges a topic. SQLite visits every page of a body that it frees: 3,000
    *  bodies of 256 KiB took 1.1 s from memory, and every other call waits meanwhile. */
   purgeStepMax: 250,

@@ -1,15 +1,18 @@
 // read-batch.ts parses the bytes of a batch into one push, or one error, per item. Knows no topic and stores
 // nothing.
 // Invariants: a body is a slice of the request, never a re-serialized value. A mistake in an item affects
-// only that item; an unparsable batch is rejected as a whole.
+// only that item; an unparsable batch is rejected as a whole. The event loop turns after every
+// batchStepBytes, and no value is made of an item that is larger than any job.
 
 import { isUtf8 } from 'node:buffer';
+import { setImmediate as turn } from 'node:timers/promises';
 import { withoutByteOrderMark } from '../core/byte-order-mark.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { FieldErrors } from '../core/field-errors.ts';
-import { elementsOf, type MemberSpan, membersOf, skipBlank } from '../core/json-span.ts';
+import { elementSteps, type MemberSpan, membersOf, skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
 import { isJson, type PushRequest } from './accept-job.ts';
+import { useCaseLimits } from './limits.ts';
 
 export type BatchFormat = 'json' | 'ndjson';
 
@@ -19,17 +22,28 @@ export interface BatchPush {
   readonly request: PushRequest;
 }
 
-/** A push or an error per item, in order. Skips a byte order mark. Throws DqError for an unparsable batch. */
-export function readBatch(
+/** A push or an error per item, in order. Skips a byte order mark. Rejects with DqError for an unparsable
+ *  batch. */
+export async function readBatch(
   bytes: Buffer,
   format: BatchFormat,
   bodyBytesMax: number,
-): readonly (BatchPush | DqError)[] {
+): Promise<readonly (BatchPush | DqError)[]> {
   const text = withoutByteOrderMark(bytes);
-  const texts = format === 'json' ? listItems(text) : lines(text);
+  const texts = format === 'json' ? await listItems(text) : lines(text);
   if (texts.length > limits.batchItemsMax)
     throw invalidField('items', `must be at most ${limits.batchItemsMax}; send several batches`);
-  return texts.map((item, index) => readItem(item, index, bodyBytesMax));
+  const items: (BatchPush | DqError)[] = [];
+  let read = 0;
+  for (const item of texts) {
+    if (read > useCaseLimits.batchStepBytes) {
+      await turn();
+      read = 0;
+    }
+    read += item.length;
+    items.push(readItem(item, items.length, bodyBytesMax));
+  }
+  return items;
 }
 
 /** The error of an item with its place in the batch: `delay` becomes `items[3].delay`. */
@@ -44,9 +58,12 @@ export function ofItem(error: DqError, index: number): DqError {
   return new DqError(error.code, detail, { errors, extra: { ...error.extra }, cause: error.cause });
 }
 
-function listItems(bytes: Buffer): readonly Buffer[] {
+async function listItems(bytes: Buffer): Promise<readonly Buffer[]> {
   if (!isUtf8(bytes)) throw new DqError('malformed_json', 'body: not valid UTF-8');
-  const spans = elementsOf(bytes, limits.batchItemsMax);
+  const steps = elementSteps(bytes, limits.batchItemsMax, useCaseLimits.batchStepBytes);
+  let step = steps.next();
+  for (; step.done !== true; step = steps.next()) await turn();
+  const spans = step.value;
   if (spans === null) throw invalidField('body', 'must be a JSON list of jobs');
   if ('mistakeAt' in spans) throw malformed('body', bytes, spans.mistakeAt);
   return spans.map(({ from, to }) => bytes.subarray(from, to));
@@ -67,6 +84,13 @@ function lines(bytes: Buffer): readonly Buffer[] {
 
 function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush | DqError {
   const field = `items[${index}]`;
+  const { itemBytesMore, escapeBytes } = useCaseLimits;
+  const most = bodyBytesMax * escapeBytes + itemBytesMore;
+  if (text.length > most)
+    return new DqError(
+      'body_too_large',
+      `${field}: has ${text.length} bytes, and an item has at most ${most}, because its body has at most ${bodyBytesMax} (limits.bodyBytes); send less, or raise the option`,
+    );
   // A list was checked as a whole; of lines, only this one is wrong.
   if (!isUtf8(text))
     return new DqError('malformed_json', `${field}: not valid UTF-8`, {
@@ -75,6 +99,12 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
   const members = membersOf(text, memberNames.size);
   if (members === null) return invalidField(field, 'must be a JSON object');
   if ('mistakeAt' in members) return malformed(field, text, members.mistakeAt);
+  const more = bytesBesideBody(text, members);
+  if (more > itemBytesMore)
+    return invalidField(
+      field,
+      `has ${more} bytes beside its body; at most ${itemBytesMore} are allowed: send shorter values`,
+    );
   const errors = new FieldErrors();
   const item = new Item(text, members, errors);
   const push = readPush(item, errors);
@@ -88,6 +118,17 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
     );
   return push;
 }
+
+function bytesBesideBody(text: Buffer, members: readonly MemberSpan[]): number {
+  // A repeated body is a mistake.
+  const body = members.find(
+    ({ name: { from, to } }) => to - from <= bodyNameBytesMax && decode(text.subarray(from, to)) === 'body',
+  );
+  return text.length - (body === undefined ? 0 : body.value.to - body.value.from);
+}
+
+/** with its quotes, and every character escaped */
+const bodyNameBytesMax = 2 + 4 * useCaseLimits.escapeBytes;
 
 const memberNames = new Set([
   ...['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType'],

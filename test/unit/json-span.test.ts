@@ -1,7 +1,14 @@
 // JSON.parse is the reference: text that it accepts has spans of its values, other text has a mistake.
 import { describe, expect, it } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
-import { elementsOf, type MemberSpan, membersOf, mistakeIn, type Span } from '../../src/core/json-span.ts';
+import {
+  elementSteps,
+  elementsOf,
+  type MemberSpan,
+  membersOf,
+  mistakeIn,
+  type Span,
+} from '../../src/core/json-span.ts';
 
 /** more than in any text here */
 const many = 1_000;
@@ -94,6 +101,21 @@ describe('json spans', () => {
       expect(members(bytes), text).toEqual(object);
     }
     for (const text of mistakes) expect(judge(Buffer.from(text)).members, text).toBe('a mistake');
+  });
+
+  it('elements: are the same in steps of any size', () => {
+    const deep = `${'[{"a":'.repeat(300)}1${'}]'.repeat(300)}`;
+    for (const value of [...values, ...mistakes, deep, deep.slice(1)])
+      for (const text of [value, `[${value},{"b":[1,${value}]}, ${value} ]`]) {
+        const bytes = Buffer.from(text);
+        const whole = elementsOf(bytes, many);
+        for (const stepBytes of [1, 2, 7, 1_000]) {
+          const steps = elementSteps(bytes, many, stepBytes);
+          let step = steps.next();
+          while (step.done !== true) step = steps.next();
+          expect(step.value, `${text} ${stepBytes}`).toEqual(whole);
+        }
+      }
   });
 
   it('spans: exclude white space; members keep order and repeats', () => {

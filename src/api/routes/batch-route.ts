@@ -147,7 +147,7 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
       try {
         const format = formatOf(request);
         const bytes = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
-        const items = readBatch(bytes, format, config['limits.bodyBytes']);
+        const items = await readBatch(bytes, format, config['limits.bodyBytes']);
         const lookUpError = await lookUpTopics(context.role.topics, items);
         const batch = new PushBatch<string>({
           ...{ role: context.role, items },
