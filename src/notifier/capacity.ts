@@ -129,7 +129,7 @@ export class Capacity {
   /** A topic, or everything, runs as many calls as it may, so the end of a call makes capacity. */
   get isFull(): boolean {
     if (this.#budget.openSlots <= 0) return true;
-    for (const target of this.#reduced) if (this.#freeCalls(target) === 0) return true;
+    for (const target of this.#reduced) if (target.capacity > 0 && this.#freeCalls(target) === 0) return true;
     return false;
   }
 
@@ -341,7 +341,7 @@ export class Capacity {
       () => {
         // A later reply asked for more time, or the topic has changed.
         if (target.slowDown !== slowDown || !this.#targets.isCurrent(target)) return;
-        target.probeSlowDown();
+        target.probeSlowDown(this.#budget.runningOf(target.topic.topic));
         this.#options.onGain('topics');
       },
       Math.ceil(slowDown.until - performance.now()),

@@ -104,9 +104,10 @@ export const notifierLimits = {
   /** The pause without a Retry-After: doubled for each probe in a row that gets such a reply again. */
   slowDownMsMin: 1_000,
   slowDownMsMax: 30_000,
-  /** A Retry-After is obeyed for the whole topic up to this long: jobs of other tenants may wait behind it,
-   *  and one probe an hour costs nothing. The job of the reply waits longer by itself (retryAfterMsMax). */
-  slowDownAskedMsMax: 3_600_000,
+  /** A Retry-After is obeyed for the whole topic up to this long. The reply may be about single jobs, such as
+   *  those of a customer without quota: the others wait behind each of them for one pause. A probe a minute
+   *  costs a receiver nothing. The job of the reply waits longer by itself (retryAfterMsMax). */
+  slowDownAskedMsMax: 60_000,
   /** An origin is ailing after ailingAttempts as well; then its restricted topics hold this many probes in
    *  total. */
   ailingOriginCallsMax: 8,

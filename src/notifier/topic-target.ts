@@ -57,6 +57,8 @@ export interface SlowDown {
   readonly inRow: number;
   /** no call */
   readonly isHeld: boolean;
+  /** calls from before its end that run beside the probe */
+  late: number;
 }
 
 /** An attempt that has ended. */
@@ -178,7 +180,10 @@ export class TopicTarget {
   get capacity(): number {
     // Calls of one name share one look-up.
     if (this.#isQueued) return this.isPaused ? 0 : Math.min(this.share, 1);
-    if (this.#slowDown !== null) return this.#slowDown.isHeld ? 0 : Math.min(this.share, 1);
+    if (this.#slowDown !== null) {
+      const { isHeld, late } = this.#slowDown;
+      return isHeld ? 0 : Math.min(this.share, late + 1);
+    }
     if (this.#isAiling) return Math.min(this.share, notifierLimits.ailingCallsMax);
     return this.#ramp === null ? this.share : Math.ceil(this.share * this.#ramp.part);
   }
@@ -212,14 +217,17 @@ export class TopicTarget {
     this.#ramp = next >= 1 ? null : { part: next, startedAt, isSlowed, ended: 0, missed: 0 };
   }
 
-  /** Must be called at the time until which the topic gets no call. */
-  probeSlowDown(): void {
-    if (this.#slowDown !== null) this.#slowDown = { ...this.#slowDown, isHeld: false };
+  /** Must be called at the time until which the topic gets no call. `running`: calls of the topic, which the
+   *  probe does not wait for: they may take as long as their timeout. */
+  probeSlowDown(running: number): void {
+    if (this.#slowDown !== null) this.#slowDown = { ...this.#slowDown, isHeld: false, late: running };
   }
 
   /** false: the attempt does not count. */
   judged(end: Judged): boolean {
     const { slowDownMs = null, startedAt, endedAt } = end;
+    const slowDown = this.#slowDown;
+    if (slowDown !== null && startedAt < slowDown.until) slowDown.late = Math.max(0, slowDown.late - 1);
     const counts = slowDownMs === null || this.#slowedDown(slowDownMs, startedAt, endedAt);
     this.#judged(end);
     // Not by a call from before the pause, nor by one that did not reach the receiver.
@@ -245,7 +253,7 @@ export class TopicTarget {
     const inRow = (current?.inRow ?? 0) + 1;
     const ownMs = Math.min(slowDownMsMin * 2 ** Math.min(inRow - 1, 30), slowDownMsMax);
     const waitMs = askedMs > 0 ? Math.min(askedMs, slowDownAskedMsMax) : ownMs;
-    this.#slowDown = { until: endedAt + waitMs, inRow, isHeld: true };
+    this.#slowDown = { until: endedAt + waitMs, inRow, isHeld: true, late: 0 };
     this.#ramp = null;
     return true;
   }

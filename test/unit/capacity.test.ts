@@ -450,6 +450,49 @@ describe('explain', () => {
       expect(capacity.explain('t')).toEqual([]);
     });
 
+    it('a long time that rejected jobs ask for stops the others for a short time only', () => {
+      const { start, end, room, slow } = startTrial();
+      const hourMs = 3_600_000;
+      slow(hourMs);
+      // One customer without quota: his jobs are the next ones, too.
+      for (let n = 0; n < 3; n += 1) {
+        vi.advanceTimersByTime(notifierLimits.slowDownAskedMsMax);
+        expect(room()).toBe(1);
+        expect(end(start(), 429, hourMs)).toBe(true);
+        expect(room()).toBe(0);
+      }
+      expect(notifierLimits.slowDownAskedMsMax).toBeLessThanOrEqual(60_000);
+    });
+
+    it('calls from before the pause that still run delay no probe', () => {
+      const { capacity, start, end, room, slow } = startTrial();
+      const [first, second] = [start(), start()];
+      slow(1_000);
+      expect(room()).toBe(0);
+      vi.advanceTimersByTime(1_000);
+      expect(room()).toBe(1);
+      end(first, 429, 1_000);
+      expect(room()).toBe(1);
+      const probe = start();
+      expect(room()).toBe(0);
+      // Nor do their ends make another one.
+      end(second, 200);
+      expect(room()).toBe(0);
+      end(probe, 200);
+      expect(capacity.explain('t')).toMatchObject([{ code: 'ramping' }]);
+    });
+
+    it('a topic in its pause is not full: the end of a call gives it no capacity', () => {
+      const { capacity, start, slow } = startTrial();
+      start();
+      slow(100);
+      expect(capacity.isFull).toBe(false);
+      vi.advanceTimersByTime(100);
+      expect(capacity.isFull).toBe(false);
+      start();
+      expect(capacity.isFull).toBe(true);
+    });
+
     it('an unreachable receiver after a pause is probed as one', () => {
       const { capacity, start, slow, room } = startTrial();
       slow(1_000);
