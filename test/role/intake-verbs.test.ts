@@ -76,7 +76,8 @@ describe('If-Match', () => {
     const read = (await get()).version;
     await seed();
     const newer = await get();
-    expect(await when(method, path, read)).toMatchObject({ status: 412, body: { code: 'job_changed' } });
+    for (const other of [read, '0'])
+      expect(await when(method, path, other)).toMatchObject({ status: 412, body: { code: 'job_changed' } });
     expect(await get()).toMatchObject({ version: newer.version, state: newer.state, dueAt: newer.dueAt });
     expect((await when(method, path, 'W/"1"')).status).toBe(400);
     expect((await when(method, path, `"${newer.version}"`)).status).toBe(200);

@@ -144,7 +144,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
         name,
         input,
         now,
-        readIfMatch(request, 'revision of the topic'),
+        readIfMatch(request, 'ETag or the revision of the topic'),
       );
       const { topic, created } = changed;
       noteTopicChange(request, changed);
@@ -170,7 +170,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
         name,
         input,
         now,
-        readIfMatch(request, 'revision of the topic'),
+        readIfMatch(request, 'ETag or the revision of the topic'),
       );
       noteTopicChange(request, changed);
       await refreshTopics();

@@ -75,18 +75,18 @@ export function readKey(r: Reader): JobKey {
   return { topic: r.text(), id: r.text() };
 }
 
-/** Follows a list of keys of which some name a version: per key, 0 without one. An owner of an earlier build
+/** Follows a list of keys of which some name a version: per key, -1 without one. An owner of an earlier build
  *  ends the connection because of it, which is better than a verb that ignores the version. */
 export function writeVersions(w: Writer, keys: readonly VersionedKey[]): void {
   if (keys.every(({ version }) => version === undefined)) return;
-  for (const { version = 0 } of keys) w.f64(version);
+  for (const { version = -1 } of keys) w.f64(version);
 }
 
 export function readVersions<I extends VersionedKey>(r: Reader, keys: readonly I[]): readonly I[] {
   if (r.isAtEnd) return keys;
   return keys.map((key) => {
     const version = r.f64();
-    return version === 0 ? key : { ...key, version };
+    return version < 0 ? key : { ...key, version };
   });
 }
 
