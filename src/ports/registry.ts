@@ -221,8 +221,8 @@ export interface Registry {
   /** `full`: limits.schedulesMax exist. Not idempotent: a repeat finds its own name. */
   createSchedule(record: ScheduleRecord, nextAt: number | null): Promise<'created' | 'exists' | 'full'>;
   /** Compare-and-set: changes nothing when the stored revision is not the one before that of `record`. An
-   *  instant that is due at `now`, or whose times are unchanged, stays the next one, with its claim (see
-   *  changedTimes). `nextAt`: of the new times, at `now`. `full`: limits.earlierTimesMax. */
+   *  instant that is due at `now` or claimed, or whose times are unchanged, stays the next one with its claim
+   *  (see changedTimes). `nextAt`: of the new times, at `now`. `full`: limits.earlierTimesMax. */
   updateSchedule(
     record: ScheduleRecord,
     nextAt: number | null,

@@ -659,6 +659,16 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.schedule('s')).toMatchObject({ nextAt: 150, earlier: [] });
     });
 
+    it('leaves an instant that was claimed after the change read the clock, with the replaced topic', async () => {
+      const registry = await stored(await open());
+      await registry.claimSchedules(101, 150, 10);
+      await registry.updateSchedule({ ...first, topic: 'u', everyMs: 70, revision: 2 }, 140, 99);
+      const before = { cron: null, everyMs: 100, timezone: 'UTC', createdAt: 0, isPaused: false };
+      const earlier = [{ ...before, topic: 't', until: 100 }];
+      expect(await registry.schedule('s')).toMatchObject({ topic: 'u', nextAt: 100, earlier });
+      expect(await registry.claimSchedules(149, 199, 10)).toEqual([]);
+    });
+
     it('leaves an instant that is due, with the replaced times and topic', async () => {
       const registry = await stored(await open());
       await registry.updateSchedule({ ...first, everyMs: 70, revision: 2 }, 210, 180);

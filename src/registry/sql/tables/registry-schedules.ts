@@ -78,10 +78,15 @@ export async function updateSchedule(
   nextAt: number | null,
   now: number,
 ): Promise<'updated' | 'changed' | 'absent' | 'full'> {
-  const row = await readSchedule(trx, record.name);
-  if (row === null) return 'absent';
-  if (row.revision !== record.revision - 1) return 'changed';
-  const times = changedTimes(row, record, nextAt, now);
+  const row = await trx.selectFrom('schedule').selectAll().where('name', '=', record.name).executeTakeFirst();
+  if (row === undefined) return 'absent';
+  const old = scheduleOf(row);
+  if (old.revision !== record.revision - 1) return 'changed';
+  // Claimed after the caller read the clock: its job may be made in the earlier topic.
+  const claimedAt = Number(row.claim_until) > 0 ? (old.nextAt ?? now) : now;
+  // One that is further ahead was claimed by a clock that was wrong.
+  const dueUntil = claimedAt <= now + limits.tickLateMs ? Math.max(now, claimedAt) : now;
+  const times = changedTimes(old, record, nextAt, dueUntil);
   if (times === null) return 'full';
   await trx
     .updateTable('schedule')
