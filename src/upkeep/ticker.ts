@@ -70,23 +70,19 @@ export class Ticker implements Service {
   async #step(): Promise<number> {
     const { clock, registry } = this.#ctx;
     const now = await clock.known();
-    await this.#checkPages(now);
+    await this.#checkPage(now);
     const [claimedAt, claimedDate] = [performance.now(), Date.now()];
     const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
     const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);
-    if (due.length === 0) return tickEveryMs;
+    if (due.length === 0) return this.#check.isUrgent ? 0 : tickEveryMs;
     await this.#knowTopics(due);
     const ends: TickEnd[] = [];
     const made: Made[] = [];
-    let sliceFrom = performance.now();
-    for (const tick of due) {
+    for await (const tick of inSlices(due)) {
       const planned = this.#plan(tick, now);
       if (planned === null) continue;
       if ('job' in planned) made.push(planned);
       else ends.push(planned);
-      if (performance.now() - sliceFrom < upkeepLimits.tickSliceMs) continue;
-      await setImmediate();
-      sliceFrom = performance.now();
     }
     const repeated = new Set(due.filter(({ wasClaimed }) => wasClaimed).map(({ schedule }) => schedule.name));
     const found = await Promise.all(
@@ -103,36 +99,36 @@ export class Ticker implements Service {
     return ends.some(({ dueAt, nextAt }) => nextAt !== dueAt) ? 0 : tickEveryMs;
   }
 
-  /** Computes instants again that are further ahead than their times allow. */
-  async #checkPages(now: number): Promise<void> {
+  /** Computes instants again that are further ahead than their times allow. One page, because instants that
+   *  are due do not wait for the others. */
+  async #checkPage(now: number): Promise<void> {
     const { log, registry } = this.#ctx;
     const offset = now - performance.now();
     if (this.#clockOffset !== null && offset < this.#clockOffset - limits.tickLateMs / 2)
       this.#check = urgentCheck;
     this.#clockOffset = offset;
-    while (performance.now() >= this.#check.at) {
-      const { after, isUrgent } = this.#check;
-      const page = await registry.schedules(after, upkeepLimits.tickCheckMax);
-      const ends = page.flatMap((schedule) => this.#misplaced(schedule, now));
-      if (ends.length > 0) {
-        await registry.endTicks(ends);
-        log.notice('schedules: next instants were too far ahead, and are computed again', {
-          count: ends.length,
-          schedules: ends
-            .slice(0, 10)
-            .map(({ name }) => name)
-            .join(' '),
-          furthest: formatInstant(Math.max(...ends.map(({ dueAt }) => dueAt))),
-        });
-      }
-      const isMore = page.length > 0;
-      const waitMs = isUrgent && isMore ? 0 : upkeepLimits.tickCheckEveryMs;
-      this.#check = {
-        ...{ after: page.at(-1)?.name ?? '', isUrgent: isUrgent && isMore },
-        at: performance.now() + waitMs,
-      };
-      await setImmediate();
+    if (performance.now() < this.#check.at) return;
+    const { after, isUrgent } = this.#check;
+    const page = await registry.schedules(after, upkeepLimits.tickCheckMax);
+    const ends: TickEnd[] = [];
+    for await (const schedule of inSlices(page)) ends.push(...this.#misplaced(schedule, now));
+    if (ends.length > 0) {
+      await registry.endTicks(ends);
+      log.notice('schedules: next instants were too far ahead, and are computed again', {
+        count: ends.length,
+        schedules: ends
+          .slice(0, 10)
+          .map(({ name }) => name)
+          .join(' '),
+        furthest: formatInstant(Math.max(...ends.map(({ dueAt }) => dueAt))),
+      });
     }
+    const isMore = page.length > 0;
+    const waitMs = isUrgent && isMore ? 0 : upkeepLimits.tickCheckEveryMs;
+    this.#check = {
+      ...{ after: page.at(-1)?.name ?? '', isUrgent: isUrgent && isMore },
+      at: performance.now() + waitMs,
+    };
   }
 
   #misplaced(schedule: StoredSchedule, now: number): readonly TickEnd[] {
@@ -233,4 +229,15 @@ export class Ticker implements Service {
 function unanswered(error: unknown): null {
   if (error instanceof StoreError) return null;
   throw error;
+}
+
+/** The items one after the other, with a turn for other work after each tickSliceMs. */
+async function* inSlices<T>(items: readonly T[]): AsyncIterable<T> {
+  let from = performance.now();
+  for (const item of items) {
+    yield item;
+    if (performance.now() - from < upkeepLimits.tickSliceMs) continue;
+    await setImmediate();
+    from = performance.now();
+  }
 }

@@ -67,6 +67,31 @@ describe('the instants of a schedule', () => {
     expect(rig.counted('t', 'pushed')).toBe(ids.length);
   });
 
+  it('that are due wait for one page of the check for a wrong clock, not for all', async () => {
+    const rig = await startRig();
+    const now = Date.now();
+    for (let n = 0; n <= 2 * upkeepLimits.tickCheckMax; n++)
+      await rig.registry.createSchedule(
+        record(`s${n}`, { everyMs: 3_600 * second, createdAt: now }),
+        now + 3_600 * second,
+      );
+    const { registry } = rig;
+    const calls: string[] = [];
+    await ticking(rig, {
+      ...registry,
+      schedules: (after, limit) => {
+        calls.push('page');
+        return registry.schedules(after, limit);
+      },
+      claimSchedules: (...args) => {
+        calls.push('claim');
+        return registry.claimSchedules(...args);
+      },
+    });
+    await until('all are checked', () => calls.filter((one) => one === 'page').length === 4);
+    expect(calls.join(' ')).toMatch(/^page claim page claim page claim page/);
+  });
+
   it.each([true, false])('whose end was lost is not made again (history: %s)', async (keepHistory) => {
     const rig = await startRig({ keepHistory });
     await rig.topic('t', 'http://127.0.0.1:9');
