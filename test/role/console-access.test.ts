@@ -365,6 +365,17 @@ describe('failed sign-ins', () => {
     expect(valid.map(({ status }) => status)).toEqual([200, 200]);
     expect(new Set((await Promise.all(flood)).map(({ status }) => status))).toEqual(new Set([429]));
   });
+
+  it('more than wait at once keep no known token out', async () => {
+    const { token } = await makeRegistryToken(['read']);
+    expect((await console.signIn({ token })).status).toBe(200);
+    const flood = Array.from({ length: 300 }, () => console.signIn({ token: makeToken().token }));
+    const valid = await Promise.all(Array.from({ length: 5 }, () => console.signIn({ token })));
+    expect(valid.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    expect(new Set((await Promise.all(flood)).map(({ json }) => json?.code))).toEqual(
+      new Set(['unauthorized', 'too_many_sign_ins']),
+    );
+  });
 });
 
 describe('every route', () => {
