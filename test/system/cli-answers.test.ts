@@ -239,6 +239,19 @@ describe('dq topic rm --purge', () => {
   });
 });
 
+describe('dq push of one job', () => {
+  it.each([
+    ['text', 'name;price\n', '\ufeffname;price\n', 'dq: due now\n'],
+    ['JSON', '[1]', '[1]', 'dq: skipped the byte order mark at the beginning of the file\ndq: due now\n'],
+  ])('skips no byte order mark but that of JSON: %s', async (_, rest, sent, stderr) => {
+    const json = { id: 'x', state: 'ready', dueAt: '2030-01-01T00:00:00.000Z' };
+    const api = await scriptedApi(() => ({ status: 201, json }));
+    const run = await runDq(['push', 't', '-', '--url', api.url], { input: `\ufeff${rest}` });
+    expect(run).toMatchObject({ code: 0, stderr });
+    expect(api.calls.map(({ text }) => text)).toEqual([sent]);
+  });
+});
+
 describe('dq push --batch', () => {
   /** Rejects items with the body 0. */
   const answer = ({ text }: Call) => {

@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
+import { withoutByteOrderMark } from '../../core/byte-order-mark.ts';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { readTraceContext } from '../../core/trace-context.ts';
@@ -96,9 +97,10 @@ async function push(topic: string | undefined, words: readonly string[], flags: 
 async function pushOne(topic: string, body: string | undefined, flags: PushFlags): Promise<void> {
   const client = clientOf(flags);
   const given = await bytesOf(topic, body, flags.empty === true);
-  // With --type the file is the body, byte for byte.
-  const bytes = flags.type === undefined ? withoutMark(given) : given;
-  const contentType = flags.type ?? contentTypeOf(topic, bytes, body);
+  const contentType = flags.type ?? contentTypeOf(topic, withoutByteOrderMark(given), body);
+  // Only JSON does not allow the mark. Any other file, and one with --type, is the body, byte for byte.
+  const isGuessedJson = flags.type === undefined && contentType === 'application/json';
+  const bytes = isGuessedJson ? withoutMark(given) : given;
   let reply: ApiReply<Pushed>;
   try {
     reply = await client.call<Pushed>({
