@@ -11,6 +11,7 @@ import type { RoleContext } from '../process/role.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { Service } from '../runtime/service.ts';
 import { PushQueue } from '../use-cases/push-queue.ts';
+import { PushTurns } from '../use-cases/push-turns.ts';
 import type { Api, ApiContext } from './api-context.ts';
 import { AuditTrail } from './audit-trail.ts';
 import { observerOf } from './http/front-observer.ts';
@@ -83,6 +84,7 @@ export class ApiServer {
       {
         role,
         pushes: this.pushes,
+        turns: new PushTurns(this.pushes),
         audit: this.#audit,
         suggestion: new TopicSuggestion(topics),
         egress: {

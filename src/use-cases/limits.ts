@@ -9,6 +9,10 @@ export const useCaseLimits = {
    *  at most this, one transaction, never behind whole batches. With small bodies it is one batch. */
   batchFeedItemsMax: 1_000,
   batchFeedBytesMax: 4 * 1024 * 1024,
+  /** Pushes of one connection that wait for their turn: a line of the size of a batch. Each counts its body
+   *  and what dq holds beside it. */
+  lineBytesMax: 16 * 1024 * 1024,
+  linePushBytes: 1024,
   /** Bytes of a batch that dq parses in one turn of the event loop: 5 ms of the slowest JSON, lists in
    *  lists. */
   batchStepBytes: 256 * 1024,

@@ -51,7 +51,7 @@ export function directPush(context: ApiContext, budget: BodyBudget, toRoutes: Ha
       if (body !== undefined) {
         try {
           const job = jobOfPush(context, topic, headers, body, query);
-          context.pushes.add(new PendingPush(context, job, response));
+          context.turns.add(request.socket, new PendingPush(context, job, response));
           return;
         } catch {
           // The route finds the same error, and answers, counts and logs it.

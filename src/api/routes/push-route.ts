@@ -141,7 +141,7 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
   const body = (request.body as Buffer | undefined) ?? empty;
   const job = jobOfPush(context, topic, request.headers, body, request.query as PushQuery);
   answer.hijack();
-  context.pushes.add(new PendingPush(context, job, answer.raw));
+  context.turns.add(request.raw.socket, new PendingPush(context, job, answer.raw));
 }
 
 /** The job of a push on either way. Throws DqError. */
