@@ -6,10 +6,10 @@
 //
 // Rejected: autoSelectFamily of Node, which gives each address but the last 250 ms and closes it then. With
 // two addresses a receiver with a longer round trip is never reached, and one lost SYN costs the attempt.
-// Rejected: ADDRCONFIG, which Node sets for its own look-ups. It hides 127.0.0.1 on machines that have IPv6
-// addresses only, and ::1 on the others. An address without a route fails at once and costs no time.
+// Rejected: ADDRCONFIG alone, which Node sets for its own look-ups. It hides 127.0.0.1 on machines that have
+// IPv6 addresses only, and ::1 on the others. An address without a route fails at once and costs no time.
 
-import { type LookupAddress, lookup as lookupBySystem } from 'node:dns';
+import { ADDRCONFIG, type LookupAddress, lookup as lookupBySystem } from 'node:dns';
 import { connect as connectTcp, isIP, isIPv6, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { runtimeLimits } from './limits.ts';
@@ -18,6 +18,13 @@ import { runtimeLimits } from './limits.ts';
 export type FindAddresses = (
   name: string,
   found: (error: Error | null, addresses: readonly LookupAddress[]) => void,
+) => void;
+
+/** That of node:dns. */
+type Lookup = (
+  name: string,
+  options: { readonly all: true; readonly hints?: number },
+  found: (error: Error | null, addresses: LookupAddress[]) => void,
 ) => void;
 
 export interface DialOptions {
@@ -151,8 +158,19 @@ function secure(
   });
 }
 
-const findBySystem: FindAddresses = (name, found) =>
-  lookupBySystem(name, { all: true }, (error, addresses) => found(error, error === null ? addresses : []));
+/** Asks for the families of this machine first: some DNS servers never answer the question for the other one,
+ *  and the system waits 5 to 15 s for that, longer than a dial. Then for both, where a name has a loopback
+ *  address, or none of these families. */
+export function findBy(lookup: Lookup): FindAddresses {
+  return (name, found) =>
+    lookup(name, { all: true, hints: ADDRCONFIG }, (error, addresses) => {
+      if (error === null && !addresses.some(({ address }) => loopback.test(address))) found(null, addresses);
+      else lookup(name, { all: true }, (failure, all) => found(failure, failure === null ? all : []));
+    });
+}
+
+const findBySystem = findBy(lookupBySystem);
+const loopback = /^(127\.|::1$)/;
 
 /** RFC 8305, 4: the families take turns, the resolver's first one first; within one the resolver's order. */
 export function inTurns(addresses: readonly string[]): readonly string[] {

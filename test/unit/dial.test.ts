@@ -1,4 +1,5 @@
 // Dials with addresses whose answers the test gives, and with real sockets where the system decides.
+import { ADDRCONFIG } from 'node:dns';
 import { once } from 'node:events';
 import { type AddressInfo, connect as connectTcp, createServer, Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -7,6 +8,7 @@ import {
   type DialFailure,
   type DialOptions,
   dial,
+  findBy,
   inTurns,
   openSocket,
 } from '../../src/runtime/dial.ts';
@@ -51,6 +53,35 @@ function startTrial(addresses: readonly string[], more: Partial<DialOptions> = {
   };
 }
 const found = () => new Promise<void>((resolve) => process.nextTick(() => process.nextTick(resolve)));
+
+describe('a look-up by the system', () => {
+  /** `own`: with the families of this machine; `all`: with both; null: no answer */
+  const ask = (own: readonly string[] | Error, all: readonly string[] | Error | null) =>
+    new Promise<readonly string[] | Error>((resolve) => {
+      const find = findBy((_name, { hints }, found) => {
+        const answer = hints === ADDRCONFIG ? own : all;
+        if (answer instanceof Error) found(answer, []);
+        else if (answer !== null)
+          found(
+            null,
+            answer.map((address) => ({ address, family: familyOf(address) })),
+          );
+      });
+      find('name.test', (error, addresses) => resolve(error ?? addresses.map(({ address }) => address)));
+    });
+
+  it('waits for no answer about a family that the machine lacks', async () => {
+    expect(await ask(['192.0.2.1'], null)).toEqual(['192.0.2.1']);
+  });
+
+  it('asks for both families where a name is local, or has no address of those of the machine', async () => {
+    const both = ['127.0.0.1', '::1'];
+    expect(await ask(['127.0.0.1'], both)).toEqual(both);
+    expect(await ask(['::1'], both)).toEqual(both);
+    expect(await ask(new Error('EAI_AGAIN'), both)).toEqual(both);
+    expect(await ask(new Error('first'), new Error('ENOTFOUND'))).toEqual(new Error('ENOTFOUND'));
+  });
+});
 
 describe('dial', () => {
   beforeEach(() => {
