@@ -71,8 +71,8 @@ export const notifierLimits = {
    *  handshake a minute costs little. */
   connectionAgeMsMax: 60_000,
   /** Idle callback connections are kept this long, or as long as the receiver says, up to the second
-   *  number. Short, because a request that meets a closing connection fails as `reset`; a busy endpoint
-   *  still never dials. */
+   *  number. Short, because a request that meets a closing connection is sent again over a new one, and
+   *  the receiver may get it twice; a busy endpoint still never dials. */
   callbackKeepAliveMs: 3_000,
   callbackKeepAliveMsMax: 10_000,
   /** A connection is kept so much shorter than the receiver says, as undici does: its close takes time to
