@@ -7,8 +7,8 @@ import { readFileSync, statSync } from 'node:fs';
 import { runtimeLimits } from './limits.ts';
 
 const variable = 'NODE_EXTRA_CA_CERTS';
-const certificate =
-  /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[\s\S]*?-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g;
+/** Node skips a `TRUSTED CERTIFICATE`, without a warning. */
+const beginning = /(?=-----BEGIN (?:X509 )?CERTIFICATE-----)/;
 
 export type ExtraAuthorities =
   /** not set */
@@ -29,7 +29,10 @@ export function readExtraAuthorities(env: NodeJS.ProcessEnv = process.env): Extr
     const stat = statSync(file);
     if (!stat.isFile()) return fault(`${file} is not a file`);
     if (stat.size > runtimeLimits.authoritiesBytesMax) return fault(`${file} is too large`);
-    const blocks = readFileSync(file, 'latin1').match(certificate) ?? [];
+    // Before the first one there may be other text. A block that is cut off has no end.
+    const blocks = readFileSync(file, 'latin1')
+      .split(beginning)
+      .filter((piece) => piece.search(beginning) === 0);
     if (blocks.length === 0) return fault(`${file} has no certificate (PEM)`);
     for (const [n, block] of blocks.entries())
       if (!isValid(block)) return fault(`certificate ${n + 1} of ${file} is invalid`);

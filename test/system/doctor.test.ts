@@ -5,6 +5,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   truncateSync,
   utimesSync,
@@ -73,6 +74,19 @@ it('start, doctor and /readyz report a file of authorities that cannot be read',
     expect(checkAuthorities({ NODE_EXTRA_CA_CERTS: path })).toMatchObject([
       { state: 'ok', about: expect.stringContaining('certificates: 1') },
     ]);
+    const pem = readFileSync(path, 'latin1');
+    // Node reads no certificate of the first one, and one of the second.
+    const trusted = pem.replaceAll(' CERTIFICATE-', ' TRUSTED CERTIFICATE-');
+    for (const [text, about] of [
+      [trusted, 'has no certificate (PEM)'],
+      [pem + pem.slice(0, 200), 'certificate 2 of'],
+    ] as const) {
+      const file = join(cwd, 'odd.pem');
+      writeFileSync(file, text);
+      expect(checkAuthorities({ NODE_EXTRA_CA_CERTS: file })).toMatchObject([
+        { state: 'warning', about: expect.stringContaining(about) },
+      ]);
+    }
   }
   const daemon = await startDaemon({ env: { NODE_EXTRA_CA_CERTS: absent } });
   expect(daemon.output()).toContain(`dq: warning: NODE_EXTRA_CA_CERTS: cannot read ${absent} (ENOENT)`);
