@@ -18,7 +18,7 @@ export class SignInFailures {
     this.#now = now;
   }
 
-  /** Counts a sign-in as failed until succeeded() takes it back: many at once count too. Returns whether its
+  /** Counts a sign-in as failed until takeBack(): many at once count too. Returns whether its
    *  address has too many. */
   begin(address: string): boolean {
     this.#turn();

@@ -39,9 +39,12 @@ function fitting(rows: readonly Row[]): readonly Row[] {
 }
 
 export async function readSchedule(db: Db, name: string): Promise<StoredSchedule | null> {
-  const row = await db.selectFrom('schedule').selectAll().where('name', '=', name).executeTakeFirst();
+  const row = await rowOf(db, name);
   return row === undefined ? null : scheduleOf(row);
 }
+
+const rowOf = (db: Db, name: string): Promise<Row | undefined> =>
+  db.selectFrom('schedule').selectAll().where('name', '=', name).executeTakeFirst();
 
 /** In the caller's transaction, as all writes here. Its first instant counts as claimed before: an earlier
  *  schedule of this name may have made it. */
@@ -78,7 +81,7 @@ export async function updateSchedule(
   nextAt: number | null,
   now: number,
 ): Promise<'updated' | 'changed' | 'absent' | 'full'> {
-  const row = await trx.selectFrom('schedule').selectAll().where('name', '=', record.name).executeTakeFirst();
+  const row = await rowOf(trx, record.name);
   if (row === undefined) return 'absent';
   const old = scheduleOf(row);
   if (old.revision !== record.revision - 1) return 'changed';
