@@ -330,6 +330,24 @@ describe('frames', () => {
   });
 });
 
+describe('silent connections', () => {
+  it('end when a new one leaves few places; the others stay', async () => {
+    const silentMs = 2_000;
+    const times = { frameMs: 60_000, idleMs: 60_000, drainIdleMs: 100, silentMs, connectionsMax: 4 };
+    const dq = await start({ compatTimes: times });
+    const [silent, busy, later] = [dq.client(), dq.client(), dq.client()];
+    for (const php of [silent, busy, later]) expect(await php.ask({})).toBe(fail);
+    const from = performance.now();
+    await until('they are silent for so long', () => performance.now() - from > silentMs);
+    expect(await busy.ask({})).toBe(fail);
+    const next = dq.client();
+    expect(await next.ask({})).toBe(fail);
+    expect(await Promise.all([silent.closed(), later.closed()])).toEqual([fail, fail]);
+    expect(await busy.ask({})).toBe(fail);
+    expect(await next.ask({})).toBe(fail);
+  });
+});
+
 describe('unknown outcomes', () => {
   const add = { cmd: 'add', topic: 't', id: 'a', body: {} };
 

@@ -8,6 +8,9 @@ export const compatLimits = {
   /** A connection without a byte for this long is closed. Clients of php-delayqueue never reconnect, so it is
    *  long, and no age closes one. */
   idleMs: 3_600_000,
+  /** While fewer than a quarter of the places are left, a new connection ends those without a byte for this
+   *  long: as long as a connection of the HTTP API without traffic. */
+  silentMs: 60_000,
   /** In a drain a connection is closed after this time without a byte: as long as an idle connection of the
    *  HTTP API. */
   drainIdleMs: 5_000,
@@ -59,4 +62,6 @@ export interface CompatTimes {
   readonly drainIdleMs: number;
   readonly popMs?: number;
   readonly answerMs?: number;
+  readonly silentMs?: number;
+  readonly connectionsMax?: number;
 }

@@ -46,6 +46,8 @@ export class PhpConnection {
   #isAdvancing = false;
   /** performance.now() of the moment that dq stopped reading; null: it reads */
   #pausedAt: number | null = null;
+  /** performance.now() */
+  #lastReadAt = performance.now();
   /** the next reply is the last one, unless a further request has begun to arrive */
   #isLeaving = false;
   /** no further request is read: malformed bytes followed, or the client has ended its side */
@@ -87,7 +89,14 @@ export class PhpConnection {
     this.#isLeaving = true;
   }
 
+  /** Ends the connection if its client has sent nothing for so long, and waits for nothing. */
+  endIfSilent(silentMs: number): void {
+    const isWaiting = this.#slots.length > 0 || this.#frames.isWithin;
+    if (!isWaiting && performance.now() - this.#lastReadAt >= silentMs) this.#end();
+  }
+
   #read(chunk: Buffer): void {
+    this.#lastReadAt = performance.now();
     if (this.#isLast || this.#hasEnded) return;
     const since = this.#pausedAt ?? this.#events.unreadSince();
     this.#pausedAt = null;

@@ -22,6 +22,7 @@ export class PhpListener implements CompatListener {
   readonly #late: FailureLog;
   readonly #loop = new LoopWatch();
   readonly #times: CompatTimes;
+  readonly #connectionsMax: number;
   readonly #connections = new Map<Socket, PhpConnection>();
   #drained: Promise<void> | null = null;
 
@@ -30,6 +31,7 @@ export class PhpListener implements CompatListener {
     this.#role = role;
     this.#access = access;
     this.#times = times;
+    this.#connectionsMax = times.connectionsMax ?? compatLimits.connectionsMax;
     this.#dialect = new PhpDialect(
       new CompatJobs({ role, pushes, access, via: 'php' }),
       log,
@@ -46,11 +48,12 @@ export class PhpListener implements CompatListener {
       { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs },
       (socket) => this.#onConnection(socket),
     );
-    this.server.maxConnections = compatLimits.connectionsMax;
+    this.server.maxConnections = this.#connectionsMax;
     this.server.on('listening', () => this.#loop.begin());
-    this.server.on('drop', () =>
-      this.#reject('unavailable', `more than ${compatLimits.connectionsMax} connections`),
-    );
+    this.server.on('drop', () => {
+      this.#endSilent();
+      this.#reject('unavailable', `more than ${this.#connectionsMax} connections`);
+    });
   }
 
   inFlight(): number {
@@ -91,7 +94,14 @@ export class PhpListener implements CompatListener {
     const connection = new PhpConnection(socket, this.#dialect, this.#events, this.#times);
     this.#connections.set(socket, connection);
     socket.on('close', () => this.#connections.delete(socket));
+    if (this.#connections.size > this.#connectionsMax * 0.75) this.#endSilent();
     if (this.#drained !== null) connection.drain();
+  }
+
+  /** Clients keep their connections: some that are silent must not hold every place. */
+  #endSilent(): void {
+    const { silentMs = compatLimits.silentMs } = this.#times;
+    for (const connection of this.#connections.values()) connection.endIfSilent(silentMs);
   }
 
   readonly #events: PhpEvents = {
