@@ -75,7 +75,7 @@ describe.skipIf(await lacks('redis'))('the set-up of a connection', () => {
 
   it.each([
     ['has no password', 'ERR Client sent AUTH, but no password is set', 'redis_denied'],
-    ['is too old for users', "ERR wrong number of arguments for 'auth' command", 'redis_set_up'],
+    ['is too old for users', "ERR wrong number of arguments for 'auth' command", 'redis_unsupported'],
   ])('a login for a server that %s fails', async (_, words, code) => {
     const server = await owned('test', startRedis());
     const scripted = await startScriptedRedis(server.port);
