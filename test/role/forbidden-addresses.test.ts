@@ -329,10 +329,20 @@ describe('dialling', () => {
     ['127.0.0.1', 'not an address'],
     ['127.0.0.1', 'localhost'],
     ['127.0.0.1', ''],
-  ])('a name with %s and %s is rejected for the forbidden one', async (...addresses) => {
+  ])('a name with %s and %s: only the allowed address is dialled', async (...addresses) => {
     const rig = await startRig();
     const listeners = await listen();
     await rig.run(createNotifier(rig.context(), { lookup: resolvingTo(...addresses) }));
+    const url = `http://two.example:${listeners.port}/`;
+    expect(await attempts(rig, [url])).toEqual({ [url]: 'delivered' });
+    expect(listeners.connections()).toBe(1);
+  });
+
+  it('a name with forbidden addresses only is rejected', async () => {
+    const rig = await startRig();
+    const listeners = await listen();
+    const lookup = resolvingTo('169.254.169.254', 'fe80::1', '64:ff9b::a9fe:a9fe', 'localhost', '');
+    await rig.run(createNotifier(rig.context(), { lookup }));
     const url = `http://two.example:${listeners.port}/`;
     expect(await attempts(rig, [url])).toEqual({ [url]: 'blocked_address' });
     expect(listeners.connections()).toBe(0);

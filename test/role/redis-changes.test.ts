@@ -58,7 +58,7 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', () => {
     const { dueAt } = await trial.known('a');
     follow(changeOf(retried), { version, origin, dueAt, failures: 1 });
 
-    const [run] = await jobs.run([first]);
+    const [run] = await jobs.run([{ topic: 't', id: 'a' }]);
     const renewed = await trial.known('a');
     expect(renewed.version).toBeGreaterThan(version);
     follow(changeOf(run), { number: renewed.version, version: renewed.version, origin, failures: 1 });
@@ -67,7 +67,7 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', () => {
     const [buried] = await jobs.bury([{ ...second, reason: 'no_retry', attempt }]);
     follow(changeOf(buried), { version: renewed.version, origin, dueAt: renewed.dueAt, failures: 2 });
 
-    const [requeued] = await jobs.requeue([first]);
+    const [requeued] = await jobs.requeue([{ topic: 't', id: 'a' }]);
     const again = await trial.known('a');
     follow(changeOf(requeued), { version: again.version, origin, dueAt: again.dueAt, failures: 0 });
 
@@ -75,7 +75,7 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', () => {
     const [moved] = await jobs.reschedule([{ topic: 't', id: 'a', when }]);
     follow(changeOf(moved), { origin, dueAt: when.at, failures: 0 });
 
-    const [cancelled] = await jobs.cancel([first]);
+    const [cancelled] = await jobs.cancel([{ topic: 't', id: 'a' }]);
     const last = changeOf(cancelled);
     follow(last, { version: changeOf(moved).version, origin, dueAt: when.at });
 

@@ -37,7 +37,7 @@ held = math.min(held, now + hold_ms)
 call('HSET', P .. ':n', 'recover-asked', digits(now), 'recover-held', digits(held))
 -- A lease that ends further ahead than any may was taken while the clock was wrong: its time begins now. In
 -- pieces, because the reply of one call is bounded; the rest follows with the next call.
-local too_far = call('ZREVRANGEBYSCORE', P .. ':k', '+inf', '(' .. digits(now + limits.pullLeaseMsMax), 'WITHSCORES', 'LIMIT', 0, max)
+local too_far = call('ZRANGEBYSCORE', P .. ':k', '(' .. digits(now + limits.pullLeaseMsMax), '+inf', 'WITHSCORES', 'LIMIT', 0, max)
 for i = 1, #too_far, 2 do
   -- Tokens are the clock in µs.
   local length = #too_far[i] >= 7 and tonumber(too_far[i + 1]) - math.floor(struct.unpack('>I7', too_far[i]) / 1000) or 0

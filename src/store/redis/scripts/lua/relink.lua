@@ -84,7 +84,7 @@ else
       relink_job(field, value)
     elseif step == 't' then
       local no = value:match('^%d+')
-      did(call('HSETNX', P .. ':T', no, field))
+      if call('HEXISTS', P .. ':T', no) == 0 then did(call('HSET', P .. ':T', no, field)) end
       did(call('ZADD', P .. ':u', 'NX', 0, no))
       if tonumber(no) > topics then
         topics = tonumber(no)
