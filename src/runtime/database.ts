@@ -71,6 +71,12 @@ const codesByMessage: Readonly<Record<string, number>> = {
   'file is not a database': sqliteCodes.notADatabase,
 };
 
+/** SQLite found content that it did not write. */
+export function isDamage(error: unknown): boolean {
+  const code = sqliteCode(error);
+  return code === sqliteCodes.corrupt || code === sqliteCodes.notADatabase;
+}
+
 /** The primary result code of an error that SQLite raised; null for any other error. */
 export function sqliteCode(error: unknown): number | null {
   if (!(error instanceof Error)) return null;

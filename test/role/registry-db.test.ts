@@ -169,6 +169,34 @@ describe('the file', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
+  it('a closed file beside a foreign WAL: is rejected and unchanged', async () => {
+    const other = join(directory, 'other.db');
+    const left = await openRegistryDb(other, { keyPath: join(directory, 'secret.key') });
+    await left.create(draft('foreign'));
+    const log = readFileSync(`${other}-wal`);
+    await left.close();
+    await (await openRegistryDb(path)).close();
+    expect(readdirSync(directory)).not.toContain('registry.db-wal');
+    const before = readFileSync(path);
+    writeFileSync(`${path}-wal`, log);
+    await expect(openRegistryDb(path)).rejects.toThrow(
+      /^the registry .*registry\.db was closed, but .*registry\.db-wal belongs to another file: move it away/,
+    );
+    expect(readFileSync(path).equals(before)).toBe(true);
+    rmSync(`${path}-wal`);
+    await (await openRegistryDb(path)).close();
+  });
+
+  it('a file that was not closed: is opened with its WAL', async () => {
+    const registry = await open();
+    await registry.create(draft('a'));
+    const copy = join(directory, 'copy.db');
+    for (const end of ['', '-wal']) writeFileSync(`${copy}${end}`, readFileSync(`${path}${end}`));
+    const copied = await openRegistryDb(copy, { keyPath: join(directory, 'secret.key') });
+    expect((await copied.get('a'))?.topic).toBe('a');
+    await copied.close();
+  });
+
   it('a directory, or a missing parent: is rejected with one sentence', async () => {
     await expect(openRegistryDb(directory)).rejects.toThrow(/^cannot open the registry .*: /);
     await expect(openRegistryDb(join(directory, 'absent/registry.db'))).rejects.toThrow(

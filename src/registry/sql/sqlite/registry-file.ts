@@ -5,7 +5,15 @@ import { closeSync, openSync, statSync } from 'node:fs';
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Database } from '../../../runtime/database.ts';
-import { askAndForget, openDatabase, pragma, sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
+import {
+  askAndForget,
+  isDamage,
+  openDatabase,
+  pragma,
+  sqliteCode,
+  sqliteCodes,
+} from '../../../runtime/database.ts';
+import { foreignLogText, readHeader } from '../../../runtime/database-header.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import type { KeyOptions } from '../keys/registry-key.ts';
 import { existingCipher, holdsPlainSecrets, openCipher } from '../keys/registry-key.ts';
@@ -37,10 +45,11 @@ export async function openRegistryFile(
   try {
     if (options.rejectEmpty === true && statSync(path, { throwIfNoEntry: false })?.size === 0)
       throw damaged(what, 'it is empty');
-    createPrivate(path);
+    if (!createPrivate(path)) checkLog(path);
     database = openDatabase(path);
+    count(path, 1);
     const opened = database;
-    const db = kyselyOver<RegistrySchema>(opened);
+    const db = kyselyOver<RegistrySchema>(opened, () => count(path, -1));
     const engine: RegistryEngine = {
       db,
       // The dialect takes the lock at BEGIN.
@@ -69,6 +78,7 @@ export async function openRegistryFile(
     });
     return { engine, cipher, id };
   } catch (error) {
+    if (database !== undefined) count(path, -1);
     database?.close();
     if (error instanceof DqError) throw error;
     if (isDamage(error)) throw damaged(what, reasonOf(error), error);
@@ -102,25 +112,37 @@ function rewriteFile(database: Database, what: string, { warn }: KeyOptions): vo
   }
 }
 
-/** Only a new file: opening and closing an existing one would drop the locks of this process. */
-function createPrivate(path: string): void {
+/** Connections of this process, by path: reading such a file by other means would drop their locks. */
+const connections = new Map<string, number>();
+
+function count(path: string, change: 1 | -1): void {
+  const now = (connections.get(path) ?? 0) + change;
+  if (now > 0) connections.set(path, now);
+  else connections.delete(path);
+}
+
+/** Returns whether it is new. Opening and closing an existing one would drop the locks of this process. */
+function createPrivate(path: string): boolean {
   try {
     closeSync(openSync(path, 'wx', 0o600));
+    return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    return false;
   }
+}
+
+/** Runs before SQLite opens the file: opening replays a WAL that may be foreign. */
+function checkLog(path: string): void {
+  if (connections.has(path)) return;
+  const foreignLog = foreignLogText(path, readHeader(path));
+  if (foreignLog !== null) throw new DqError('unavailable', `the registry ${foreignLog}`);
 }
 
 function checkWhole(database: Database, what: string): void {
   const verdict = pragma(database, 'quick_check(1)');
   if (verdict !== 'ok') throw damaged(what, String(verdict).replaceAll(/\s+/g, ' '));
 }
-
-function isDamage(error: unknown): boolean {
-  const code = sqliteCode(error);
-  return code === sqliteCodes.notADatabase || code === corrupt;
-}
-const corrupt = 11;
 
 function damaged(what: string, detail: string, cause?: unknown): DqError {
   return new DqError('unavailable', `${what} is damaged (${detail}); restore it from a backup`, { cause });

@@ -15,8 +15,8 @@ import { CommitError } from '../registry-engine.ts';
 /** The registry has few queries; those with lists have several lengths. */
 const statementsKept = 200;
 
-export function kyselyOver<Schema>(database: Database): Kysely<Schema> {
-  return new Kysely<Schema>({ dialect: new Dialect({ database: new Adapter(database) }) });
+export function kyselyOver<Schema>(database: Database, onClosed: () => void = () => {}): Kysely<Schema> {
+  return new Kysely<Schema>({ dialect: new Dialect({ database: new Adapter(database, onClosed) }) });
 }
 
 class Dialect extends SqliteDialect {
@@ -60,11 +60,13 @@ class ImmediateDriver extends SqliteDriver {
 
 class Adapter implements SqliteDatabase {
   readonly #database: Database;
+  readonly #onClosed: () => void;
   /** Only the garbage collector frees statements, and it does not see their memory: prepare each once. */
   readonly #statements = new Map<string, SqliteStatement>();
 
-  constructor(database: Database) {
+  constructor(database: Database, onClosed: () => void) {
     this.#database = database;
+    this.#onClosed = onClosed;
   }
 
   prepare(sql: string): SqliteStatement {
@@ -86,13 +88,16 @@ class Adapter implements SqliteDatabase {
 
   close(): void {
     this.#statements.clear();
-    try {
-      // close() alone leaves the connection to the garbage collector, and the process ends first: a copy of
-      // the file without its WAL would be nearly empty.
-      this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-    } catch {
-      // A full disk, or another connection: the WAL stays, and the next start reads both files.
-    }
+    // close() alone leaves the connection to the garbage collector, and the process ends first: a copy of
+    // the file without its WAL would be nearly empty. Without WAL mode the header says that the file was
+    // closed: a WAL that lies beside it later is foreign.
+    for (const step of ['journal_mode = DELETE', 'wal_checkpoint(TRUNCATE)'])
+      try {
+        this.#database.exec(`PRAGMA ${step}`);
+      } catch {
+        // A full disk, or another connection: the WAL stays, and the next start reads both files.
+      }
     this.#database.close();
+    this.#onClosed();
   }
 }
