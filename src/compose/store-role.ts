@@ -134,6 +134,8 @@ export class StoreRole implements Role {
       ...(mysql === null ? { registry, registryPath: this.#registryPath } : {}),
       copiesJobs: init.config.redis.length === 0,
       metrics,
+      // A start ends with the reason. A running daemon keeps it as a state: a restart would meet it again.
+      servesRejected: init.isRunning === true,
       keepHistory: init.config['history.retention'] > 0,
       shortestRetentionMs: shortestRetentionOf(init.config),
       onFatal: (error) =>

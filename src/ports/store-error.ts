@@ -30,6 +30,7 @@ const permanent: ReadonlySet<string> = new Set([
   'refused',
   ...valueFailures,
   'bad_schema',
+  'store_damaged',
   'redis_denied',
   'redis_no_database',
   'redis_set_up',

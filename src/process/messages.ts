@@ -40,6 +40,9 @@ export type ToWorker =
       /** One of the first workers of a reload: if it cannot start, the older ones go on. Absent: an older
        *  master. */
       readonly isOnTrial?: boolean;
+      /** The daemon has been ready: a failure that a restart does not mend is a state, and no end. Absent: an
+       *  older master. */
+      readonly isRunning?: boolean;
     }
   /** To a worker with `takesOver`: the older process has exited. To a notifier: the old ones take no new
    *  jobs. */

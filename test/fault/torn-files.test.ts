@@ -20,6 +20,7 @@ import { openDatabase } from '../../src/runtime/database.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, numbers } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
+import { until } from '../support/until.ts';
 
 /** Data directories to copy: of a stopped daemon, and of one whose processes were all killed. */
 let originals: string;
@@ -61,6 +62,20 @@ function copyOf(original: string): string {
   return data;
 }
 
+/** Header fields that opening in WAL mode and closing change: the mode, and the counters of changes. */
+const ofOpening = [
+  [18, 20],
+  [24, 28],
+  [92, 100],
+] as const;
+
+function bytesOf(path: string): Buffer {
+  const bytes = readFileSync(path);
+  // A start opens an intact registry before it rejects jobs.db.
+  if (path.endsWith('registry.db')) for (const [from, to] of ofOpening) bytes.subarray(from, to).fill(0);
+  return bytes;
+}
+
 /** Files of the store and the registry. An index of a WAL (-shm) is only memory; an empty WAL holds
  *  nothing. */
 function contents(data: string): Record<string, string> {
@@ -74,7 +89,7 @@ function contents(data: string): Record<string, string> {
     names.map((name) => [
       name,
       createHash('sha256')
-        .update(readFileSync(join(data, name)))
+        .update(bytesOf(join(data, name)))
         .digest('hex'),
     ]),
   );
@@ -194,6 +209,12 @@ const cases: readonly Torn[] = [
     sentence: /^dq: the registry .*registry\.db is damaged \(it is empty\); restore it from a backup/,
   },
   {
+    what: 'a foreign log beside registry.db',
+    of: stopped,
+    tear: (data) => copyFileSync(join(killed(), 'registry.db-wal'), join(data, 'registry.db-wal')),
+    sentence: /^dq: the registry .*registry\.db was closed, but .*registry\.db-wal belongs to another file/,
+  },
+  {
     what: "another program's registry.db",
     of: stopped,
     tear: (data) => {
@@ -217,5 +238,64 @@ describe('dq start continues', () => {
     const data = copyOf(killed());
     const daemon = await startDaemon({ directory: join(data, '..') });
     expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
+  });
+});
+
+/** Damages the later half of the pages that hold bodies: a start reads none of them. */
+function damageBodies(path: string): void {
+  const bytes = readFileSync(path);
+  const body = Buffer.alloc(200, 1);
+  const pages = numbers(bytes.length / 4_096).map((n) => n * 4_096);
+  const ofBodies = pages.filter((at) => bytes.subarray(at, at + 4_096).includes(body));
+  for (const at of ofBodies.slice(ofBodies.length / 2)) bytes.fill(0xa5, at, at + 4_096);
+  writeFileSync(path, bytes);
+}
+
+describe('a damaged page that dq-store meets while it runs', () => {
+  it('is a state with its remedy; the repaired file works after dq restart', async () => {
+    const data = copyOf(stopped());
+    const path = join(data, 'jobs.db');
+    const whole = readFileSync(path);
+    damageBodies(path);
+    const daemon = await startDaemon({ directory: join(data, '..') });
+    const restarts = async () => {
+      const { stdout } = await runDq(['status', '--json', '--data-dir', data]);
+      const { processes } = JSON.parse(stdout) as { processes: { title: string; restarts: number }[] };
+      return processes.find(({ title }) => title === 'dq-store')?.restarts;
+    };
+    await forAll(numbers(50), (n) => daemon.api('POST', `/v1/topics/t/jobs/${n}/run`));
+    const unready = await until('the damage to be named', async () => {
+      const reply = await daemon.api('GET', '/readyz');
+      return String(reply.body.detail).includes('is damaged') ? reply : null;
+    });
+    expect(unready).toMatchObject({ status: 503, body: { check: 'store' } });
+    expect(unready.body.detail).toMatch(
+      /^store: .*jobs\.db is damaged \(.+\) and stays unchanged: restore a backup/,
+    );
+    // One death, after which the whole file was checked; more of them would find the same.
+    expect(await restarts()).toBe(1);
+    const pid = daemon.pidOf('dq-store');
+    for (const id of ['new1', 'new2', 'new3']) {
+      const push = await daemon.push('t', Buffer.from('x'), { id }, 'text/plain');
+      expect(push).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+      expect(push.body.detail).toMatch(/store_damaged.*`dq doctor` names the cause/);
+    }
+    expect((await daemon.api('GET', '/v1/topics/t')).status).toBe(200);
+    const status = await runDq(['status', '--data-dir', data]);
+    expect(status.stdout + status.stderr).toContain('jobs.db is damaged (');
+    const doctor = await runDq(['doctor', '--data-dir', data]);
+    expect(doctor.stdout).toMatch(/store +failed +.*jobs\.db is damaged \(/);
+    expect(
+      daemon.log('error').some(({ message }) => /serves no jobs: .* is damaged/.test(String(message))),
+    ).toBe(true);
+    expect(daemon.pidOf('dq-store')).toBe(pid);
+    expect(await daemon.stop()).toBe(0);
+
+    // Still damaged: the next start says so, and ends.
+    await expectRefused(data, /^dq: .*jobs\.db is damaged \(.+\) and stays unchanged: restore a backup/);
+    for (const end of ['-wal', '.boot']) rmSync(`${path}${end}`, { force: true });
+    writeFileSync(path, whole);
+    const repaired = await startDaemon({ directory: join(data, '..') });
+    expect((await repaired.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
   });
 });

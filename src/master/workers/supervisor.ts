@@ -234,6 +234,7 @@ export class Supervisor implements SlotHost {
         ...(role === 'console' && generation.consolePort !== null ? { port: generation.consolePort } : {}),
         takesOver: fleet.takesOver(slot),
         isOnTrial: this.#isOnTrial(slot),
+        isRunning: this.#phase !== 'starting',
       },
       onMessage: (from, message) => this.#receive(slot, from, message),
       onEnd: (from, ending) => this.#ended(slot, from, ending),

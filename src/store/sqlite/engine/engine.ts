@@ -15,7 +15,13 @@ import type {
 import { type Database, sqliteCode } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { DiskReserve, diskReserveBytesFor } from '../file/disk-reserve.ts';
-import { closeStoreFile, type OpenedStoreFile, openStoreFile, requireFileCheck } from '../file/store-file.ts';
+import {
+  closeStoreFile,
+  type OpenedStoreFile,
+  openStoreFile,
+  requireFileCheck,
+  toStoreFileRefused,
+} from '../file/store-file.ts';
 import { WalSpace } from '../file/wal-space.ts';
 import { sqliteLimits } from '../limits.ts';
 import { Alerts } from './alerts.ts';
@@ -328,7 +334,11 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
       diskReserveBytes,
     });
   } catch (error) {
-    closeStoreFile(opened.db);
-    throw error;
+    try {
+      closeStoreFile(opened.db);
+    } catch {
+      // Of a damaged file: its WAL stays. The first error names the cause.
+    }
+    throw toStoreFileRefused(path, error);
   }
 }

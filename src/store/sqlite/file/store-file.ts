@@ -5,16 +5,18 @@
 // Hazard: while the file is open, this process must not open and close it by other means (fs.readFile): that
 // drops the POSIX locks of the whole process.
 
-import { closeSync, fsyncSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import {
   askAndForget,
   type Database,
+  isDamage,
   openDatabase,
   pragma,
   sqliteCode,
   sqliteCodes,
 } from '../../../runtime/database.ts';
+import { foreignLogText, readHeader } from '../../../runtime/database-header.ts';
 import { sqliteLimits } from '../limits.ts';
 import { forgetBoot, noteBoot, wasLeftOpen, wasOpenInThisBoot } from './boot-note.ts';
 import { applicationId, layoutVersion, schema, upgrades } from './schema.ts';
@@ -27,6 +29,11 @@ export class StoreFileRefused extends Error {
     this.name = 'StoreFileRefused';
     this.why = why;
   }
+
+  /** Every further open is rejected, too, until an operator has changed the files. */
+  get isPermanent(): boolean {
+    return this.why !== 'in_use' && this.why !== 'unwritable';
+  }
 }
 
 /** Layout of a file that another process may have open; null: missing, or too short. Not for a file that this
@@ -34,7 +41,7 @@ export class StoreFileRefused extends Error {
 export function layoutOnDisk(path: string): number | null {
   if (openFiles.has(path)) throw new Error(`${path} is already open in this process`);
   if ((sizeOf(path) ?? 0) < 100) return null;
-  const header = headerOf(path);
+  const header = readHeader(path);
   return header.readUInt32BE(60);
 }
 
@@ -96,7 +103,7 @@ export function openStoreFile(path: string): OpenedStoreFile {
     rmSync(`${path}-shm`, { force: true });
     return { db, wasUnclean, wasChecked: needsCheck };
   } catch (error) {
-    throw toRefusal(path, error);
+    throw toStoreFileRefused(path, error);
   }
 }
 
@@ -169,27 +176,11 @@ function upgrade(db: Database, from: number): void {
     db.exec(`BEGIN IMMEDIATE; ${upgrades[layout] ?? ''} PRAGMA user_version = ${layout + 1}; COMMIT`);
 }
 
-/** The first 100 bytes, padded with zeros. */
-function headerOf(path: string): Buffer {
-  const header = Buffer.alloc(100);
-  const fd = openSync(path, 'r');
-  try {
-    readSync(fd, header, 0, header.length, 0);
-  } finally {
-    closeSync(fd);
-  }
-  return header;
-}
-
 /** Runs before SQLite opens the file: opening replays a WAL that may be foreign. */
 function checkHeader(path: string, size: number, logSize: number | null): void {
   const header = checkKind(path, size);
-  // The header says 2 from before the WAL exists until after it is removed (closeStoreFile).
-  if (header[18] === 1 && (logSize ?? 0) > 0)
-    throw new StoreFileRefused(
-      'foreign',
-      `${path} was closed, but ${path}-wal belongs to another file: move it away, or restore the file that it belongs to`,
-    );
+  const foreignLog = foreignLogText(path, header);
+  if (foreignLog !== null) throw new StoreFileRefused('foreign', foreignLog);
   // 1 means 65536. With a WAL the file may be shorter: the WAL has the rest.
   const pageBytes = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
   const whole = header.readUInt32BE(28) * pageBytes;
@@ -199,7 +190,7 @@ function checkHeader(path: string, size: number, logSize: number | null): void {
 
 /** Returns the header. */
 function checkKind(path: string, size: number): Buffer {
-  const header = headerOf(path);
+  const header = readHeader(path);
   if (size < header.length || header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
     throw new StoreFileRefused('foreign', `${path} is not a SQLite file`);
   if (header.readUInt32BE(68) !== applicationId)
@@ -234,7 +225,8 @@ function checkLog(path: string, needsCheck: boolean): void {
   }
 }
 
-function toRefusal(path: string, error: unknown): unknown {
+/** Errors of SQLite as a sentence with a remedy, others unchanged. */
+export function toStoreFileRefused(path: string, error: unknown): unknown {
   if (error instanceof StoreFileRefused) return error;
   const code = sqliteCode(error);
   if (code === null) return error;
@@ -247,15 +239,15 @@ function toRefusal(path: string, error: unknown): unknown {
     return new StoreFileRefused('unwritable', `${path} cannot be opened: its disk is full; free some space`, {
       cause: error,
     });
-  if (code === sqliteCodes.corrupt || code === sqliteCodes.notADatabase)
-    return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
+  if (isDamage(error)) return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
   return error;
 }
 
-function damagedText(path: string, reason: string): string {
+/** `reason`: the words of SQLite. */
+export function damagedText(path: string, reason: string): string {
   // Up to 100 lines below a heading; the first is enough.
   const found = reason.replace(/^\*.*\n/, '').split('\n', 1)[0];
-  return `${path} is damaged (${found}) and stays unchanged: restore a backup, or move it away with its -wal file`;
+  return `${path} is damaged (${found}) and stays unchanged: restore a backup while dq is stopped (manual: A damaged store)`;
 }
 
 function sizeOf(path: string): number | null {

@@ -8,9 +8,10 @@
 //   every group would cost a copy of each page that they touch.
 // - I/O error in COMMIT: recovery may apply its frames (seen). All answers are `unknown`, the process ends.
 // - I/O error before COMMIT: nothing was applied. The process ends: SQLite's memory is uncertain.
+// - damage of the file: as an I/O error; a read that meets it fails alone.
 
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
-import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
+import { isDamage, sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import type { Engine, Hints } from '../engine/engine.ts';
 import { DiskFailed, NoDiskSpace } from '../file/wal-space.ts';
 import type { Writer } from '../wire/protocol.ts';
@@ -53,6 +54,8 @@ const diskFull: StoreFailure = { kind: 'not_stored', code: 'disk_full' };
 const busy: StoreFailure = { kind: 'not_stored', code: 'busy' };
 const failed: StoreFailure = { kind: 'not_stored', code: 'store_failed' };
 const broken: StoreFailure = { kind: 'not_stored', code: 'io_error' };
+/** Of a damaged page. */
+export const damaged: StoreFailure = { kind: 'not_stored', code: 'store_damaged' };
 const inDoubt: StoreFailure = { kind: 'unknown', code: 'io_error' };
 
 export function runGroup(engine: Engine, works: readonly Work[], options: GroupOptions): GroupResult {
@@ -132,7 +135,7 @@ class Group {
       onFailure(error);
       if (why === 'failed') return;
       this.#fatal = error;
-      this.#rejectAll(why === 'commit_broken' ? inDoubt : broken);
+      this.#rejectAll(why === 'commit_broken' ? inDoubt : brokenBy(error));
     }
   }
 
@@ -184,7 +187,7 @@ class Group {
 
   /** One step as one transaction. */
   #inTransaction<T>({ needs }: Work, step: () => T): T | StoreFailure {
-    if (this.#fatal !== undefined) return broken;
+    if (this.#fatal !== undefined) return brokenBy(this.#fatal);
     try {
       this.#engine.begin(needs === 'full' ? 'full' : 'normal');
       const result = step();
@@ -199,7 +202,7 @@ class Group {
       this.#options.onFailure(cause);
       if (why === 'failed') return failed;
       this.#fatal = cause;
-      return why === 'commit_broken' ? inDoubt : broken;
+      return why === 'commit_broken' ? inDoubt : brokenBy(cause);
     }
   }
 
@@ -220,7 +223,7 @@ class Group {
 
   #runOutside(i: number): Ending {
     // The transaction may still be open: a read would see unstored rows.
-    if (this.#fatal !== undefined) return broken;
+    if (this.#fatal !== undefined) return brokenBy(this.#fatal);
     try {
       return this.#work(i).run(this.#engine, (items, one) => items.map(one));
     } catch (error) {
@@ -231,9 +234,11 @@ class Group {
   #failureOf(error: unknown): StoreFailure {
     if (error instanceof StoreError) return error.failure;
     this.#options.onFailure(error);
-    return failed;
+    return isDamage(error) ? damaged : failed;
   }
 }
+
+const brokenBy = (error: unknown): StoreFailure => (isDamage(error) ? damaged : broken);
 
 /** What an error means for the transaction. */
 function whyOf(error: unknown): Why {

@@ -2,19 +2,23 @@
 // socket. Owns the engine, the socket, the connections and the order of work: requests of one turn of the
 // event loop become one transaction and one fsync, without a timer; during a COMMIT the next ones gather.
 // Invariants: no answer leaves before its COMMIT; after a failed COMMIT nothing is served; only the holder of
-// the store's lock removes the socket file.
+// the store's lock, or of a file that every start rejects, removes the socket file.
+// A damaged file is a state: another start would find it damaged, too. The owner then serves the registry,
+// and health with the reason; every other call is not stored. The file stays unchanged.
 
 import { unlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
+import { reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { Registry } from '../../../ports/registry.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
-import type { Database } from '../../../runtime/database.ts';
+import { type Database, isDamage } from '../../../runtime/database.ts';
 import type { Service } from '../../../runtime/service.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { type Metrics, noMetrics } from '../../../telemetry/metrics.ts';
 import { type Engine, type EngineOptions, type Hints, openEngine } from '../engine/engine.ts';
+import { damagedText, StoreFileRefused, toStoreFileRefused } from '../file/store-file.ts';
 import { sqliteLimits } from '../limits.ts';
 import { writeFailure } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
@@ -22,7 +26,7 @@ import { serveRegistry } from '../wire/registry-calls.ts';
 import { CommitTimes } from './commit-times.ts';
 import { Connection } from './connection.ts';
 import { DiskReserveKeeper, diskFull } from './disk-reserve-keeper.ts';
-import { type Ending, runGroup } from './group.ts';
+import { damaged, type Ending, runGroup } from './group.ts';
 import { readWork, type Work } from './operations.ts';
 import { RegistryPages } from './registry-pages.ts';
 import { StoreMaintenance } from './store-maintenance.ts';
@@ -42,6 +46,8 @@ export interface StoreOwnerOptions extends EngineOptions {
   readonly frozenWalBytesMax?: number;
   /** served to the clients too; not closed by the owner */
   readonly registry?: Registry;
+  /** true: a file that every start rejects does not fail the start, but is a state of this owner */
+  readonly servesRejected?: boolean;
   /** This process must end now, with a failure: its state is uncertain. The next owner repairs the store. */
   readonly onFatal: (error: unknown) => void;
 }
@@ -67,7 +73,9 @@ export class StoreOwner implements Service {
   #server: Server | null = null;
   #queue: Request[] = [];
   #nextTurn: NodeJS.Immediate | null = null;
-  #state: 'closed' | 'serving' | 'handing_over' | 'broken' = 'closed';
+  #state: 'closed' | 'serving' | 'handing_over' | 'broken' | 'damaged' = 'closed';
+  /** one sentence with the remedy: why `damaged`, or what a read has met */
+  #damage: string | null = null;
   readonly #pages = new RegistryPages();
   readonly #commits = new CommitTimes();
   #registryCalls = 0;
@@ -106,8 +114,21 @@ export class StoreOwner implements Service {
 
   /** Opens the file (throws StoreFileRefused), then listens. */
   async start(): Promise<void> {
+    const { path, servesRejected = false } = this.#options;
+    try {
+      await this.#open();
+      this.#state = 'serving';
+    } catch (error) {
+      const failure = toStoreFileRefused(path, error);
+      if (!servesRejected || !(failure instanceof StoreFileRefused) || !failure.isPermanent) throw failure;
+      await this.#listen();
+      this.#becomeDamaged(failure.message);
+    }
+  }
+
+  async #open(): Promise<void> {
     const { path, log } = this.#options;
-    this.#engine = openEngine(path, { onDamage: (what) => this.#options.log.error(what), ...this.#options });
+    this.#engine = openEngine(path, { onDamage: (what) => log.error(what), ...this.#options });
     try {
       const { wasUnclean, wasChecked } = this.#engine.found;
       if (wasUnclean) log.notice('store: jobs.db was not closed; its WAL was replayed', { wasChecked });
@@ -118,11 +139,15 @@ export class StoreOwner implements Service {
       await this.#listen();
     } catch (error) {
       this.#diskReserve?.close();
-      this.#engine.close();
+      try {
+        this.#engine.close();
+      } catch (failure) {
+        // Of a damaged file: its WAL stays. The first error names the cause.
+        if (!isDamage(error)) log.error('store: cannot close jobs.db cleanly', failure);
+      }
       this.#engine = null;
       throw error;
     }
-    this.#state = 'serving';
   }
 
   /** Stops listening, finishes what has arrived, tells every client to reconnect to the next
@@ -137,8 +162,9 @@ export class StoreOwner implements Service {
     return read(this.#opened().db);
   }
 
-  /** Number of jobs, live and dead. */
+  /** Number of jobs, live and dead; 0 for a damaged file. */
   get jobs(): number {
+    if (this.#engine === null) return 0;
     const { topics } = this.#opened().jobCounts.counts();
     return Object.values(topics).reduce((sum, of) => sum + of.delayed + of.ready + of.reserved + of.dead, 0);
   }
@@ -188,7 +214,7 @@ export class StoreOwner implements Service {
 
   /** Requests answered outside groups: from memory, or later. */
   readonly #unqueued: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
-    [kinds.health]: () => ({ ...this.#health(), now: this.#opened().readClock(), surveys: true }),
+    [kinds.health]: () => ({ ...this.#health(), now: this.#now(), surveys: true }),
     [kinds.startBackup]: ([directory]) => this.#maintenance.startBackup(directory),
     [kinds.backup]: () => this.#maintenance.backup,
     [kinds.startFsck]: () => this.#maintenance.startFsck(),
@@ -208,8 +234,9 @@ export class StoreOwner implements Service {
 
   #receive(from: Connection, frame: Frame): void {
     const { requestId: id, kind, payload } = frame;
-    if (this.#state !== 'serving') {
-      const code = this.#state === 'broken' ? 'io_error' : 'handover';
+    const isServed = this.#state === 'damaged' && (kind === kinds.health || kind === kinds.registry);
+    if (this.#state !== 'serving' && !isServed) {
+      const code = rejections[this.#state] ?? 'handover';
       from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code }));
       from.flush();
       return;
@@ -256,7 +283,7 @@ export class StoreOwner implements Service {
       {
         rejectPushes: engine.isDiskFull,
         onFull: (error) => this.#diskReserve?.free(error),
-        onFailure: (error) => this.#options.log.error('store: request failed', error),
+        onFailure: (error) => this.#reportFailure('store: request failed', error),
       },
     );
     if (result.commitMs !== null) {
@@ -275,7 +302,25 @@ export class StoreOwner implements Service {
     if (result.fatal !== undefined) this.#break(result.fatal);
   }
 
+  #now(): number {
+    return this.#engine?.readClock() ?? Date.now();
+  }
+
+  #reportFailure(what: string, error: unknown): void {
+    this.#options.log.error(what, error);
+    if (isDamage(error)) this.#damage ??= damagedText(this.#options.path, reasonOf(error));
+  }
+
+  /** The state lasts until this process ends. */
+  #becomeDamaged(why: string): void {
+    this.#damage = why;
+    this.#state = 'damaged';
+    this.#options.log.error(`store: serves no jobs: ${why}`);
+  }
+
   #break(error: unknown): void {
+    // The check at the open of this process did not see it, and the next one would not see it either.
+    const lasts = isDamage(error) && this.#engine?.found.wasChecked === true;
     this.#state = 'broken';
     this.#diskReserve?.close();
     try {
@@ -284,9 +329,14 @@ export class StoreOwner implements Service {
       // The disk rejects even this: the next start fails before it could skip the check.
       this.#options.log.error('store: cannot mark jobs.db for a check', failure);
     }
+    const code = lasts ? damaged.code : 'io_error';
     for (const { from, id } of this.#queue.splice(0))
-      from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code: 'io_error' }));
+      from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code }));
     for (const connection of this.#connections) connection.flush();
+    if (lasts) {
+      this.#becomeDamaged(damagedText(this.#options.path, reasonOf(error)));
+      return;
+    }
     // The kernel has the answers; let it send them.
     setImmediate(() => this.#options.onFatal(error));
   }
@@ -301,9 +351,11 @@ export class StoreOwner implements Service {
   }
 
   #health(): StoreHealth {
+    const damage = this.#damage === null ? [] : [this.#damage];
+    if (this.#state === 'damaged') return { ok: false, durability, warnings: damage };
     const ok = this.#engine?.isDiskFull === false;
     const clockWarning = this.#engine?.clockWarning ?? null;
-    const warnings = [...(ok ? [] : [diskFull]), ...(clockWarning === null ? [] : [clockWarning])];
+    const warnings = [...(ok ? [] : [diskFull]), ...damage, ...(clockWarning === null ? [] : [clockWarning])];
     const isClockHeld = (this.#engine?.clockHold ?? null) !== null;
     const p99 = this.#commits.p99();
     return {
@@ -323,8 +375,10 @@ export class StoreOwner implements Service {
       .then(
         (result) => from.answer(id, kinds.survey, (w) => w.json(result)),
         (error: unknown) => {
-          if (!(error instanceof StoreError)) this.#options.log.error('store: survey failed', error);
-          const failed: StoreFailure = { kind: 'not_stored', code: 'store_failed' };
+          if (!(error instanceof StoreError)) this.#reportFailure('store: survey failed', error);
+          const failed: StoreFailure = isDamage(error)
+            ? damaged
+            : { kind: 'not_stored', code: 'store_failed' };
           const failure = error instanceof StoreError ? error.failure : failed;
           from.answer(id, kinds.failed, (w) => writeFailure(w, failure));
         },
@@ -361,7 +415,7 @@ export class StoreOwner implements Service {
   // Handover
 
   async #handOver(deadlineMs: number): Promise<void> {
-    if (this.#engine === null) return;
+    if (this.#server === null) return;
     const closed = new Promise<void>((resolve) => this.#server?.close(() => resolve()) ?? resolve());
     // A failing COMMIT empties the queue.
     while (this.#queue.length > 0) this.#serve(this.#nextGroup());
@@ -375,9 +429,9 @@ export class StoreOwner implements Service {
     clearTimeout(timer);
     this.#diskReserve?.close();
     // A broken store stays as it is until its process ends: closing would write to the file.
-    if (this.#state === 'broken') return;
+    if (this.#state === 'broken' || this.#state === 'damaged') return;
     try {
-      this.#engine.close();
+      this.#engine?.close();
     } catch (error) {
       // Nothing is lost: the WAL stays, and the next owner replays it.
       this.#options.log.error('store: cannot close jobs.db cleanly', error);
@@ -386,6 +440,9 @@ export class StoreOwner implements Service {
     this.#state = 'closed';
   }
 }
+
+/** Codes of calls by the state of the owner; `handover`: the client asks the next owner. */
+const rejections: Readonly<Record<string, string>> = { broken: 'io_error', damaged: damaged.code };
 
 /** Bytes have the same encoding in a frame as text. */
 function writeResult(w: Writer, served: { readonly result: unknown } | { readonly text: Buffer }): void {
