@@ -1,5 +1,6 @@
 // Reads the header of a SQLite file without SQLite, which replays a WAL as soon as it opens the file.
-// Hazard: not for a file that this process has open. Closing it here would drop the POSIX locks of the process.
+// Hazard: not for a file that this process has open. Closing it here would drop the POSIX locks of the
+// process.
 
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 
