@@ -49,6 +49,8 @@ export class ApiServer {
   readonly #audit: AuditTrail;
   /** shared with other listeners of the role: their pushes go in the same store calls */
   readonly pushes: PushQueue;
+  /** of their connections */
+  readonly turns: PushTurns;
   #api: Api | null = null;
   #drained: Promise<void> | null = null;
 
@@ -58,6 +60,7 @@ export class ApiServer {
     this.pushes = new PushQueue(role.store.jobs, (error) =>
       role.log.error('api: the store broke off a call; its pushes are answered as unknown', error),
     );
+    this.turns = new PushTurns(this.pushes);
     this.#audit = new AuditTrail(role.registry, role.log);
     this.#rejections = new RejectionLines(role.log);
     this.#front = new HttpFront({
@@ -84,7 +87,7 @@ export class ApiServer {
       {
         role,
         pushes: this.pushes,
-        turns: new PushTurns(this.pushes),
+        turns: this.turns,
         audit: this.#audit,
         suggestion: new TopicSuggestion(topics),
         egress: {

@@ -53,6 +53,7 @@ class Intake implements Role {
     this.#compat = new CompatListeners({
       ...{ role, tokens, leases, puller: this.#puller },
       pushes: this.#server.pushes,
+      turns: this.#server.turns,
       times: compatTimes,
       frontTimes: times,
     });

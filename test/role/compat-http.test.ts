@@ -1,14 +1,17 @@
 // Tests the ports for HTTP clients of ouqiang/delay-queue, sdmq and mykit-delay: a real intake on a real
 // embedded store, whose clock the test moves instead of waiting.
 
+import { connect } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { apiLimits } from '../../src/api/limits.ts';
 import { extensionOf } from '../../src/core/extension.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import type { Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { processLimits } from '../../src/process/limits.ts';
+import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import { bury } from '../support/handmade.ts';
 import { type IntakeOptions, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
 import { plainHttp } from '../support/plain-http.ts';
@@ -404,6 +407,40 @@ describe('access', () => {
     const url = `http://127.0.0.1:${dq.ports.ouqiang}/push`;
     const reply = await fetch(url, { method: 'POST', body: JSON.stringify(push) });
     expect(await reply.text()).toBe(added);
+  });
+
+  it('push: waits behind a share of another connection, not behind all that it has sent', async () => {
+    const order: string[] = [];
+    const held: (() => void)[] = [];
+    let isHeld = true;
+    const dq = await start({
+      store: (store) => {
+        const push: Store['jobs']['push'] = async (items) => {
+          if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
+          order.push(...items.map(({ id }) => id));
+          return store.jobs.push(items);
+        };
+        return { ...store, jobs: { ...store.jobs, push } };
+      },
+    });
+    await dq.api('POST', '/v1/topics', { topic: 't', delivery: 'pull' });
+    const pushOf = (id: string) => {
+      const body = JSON.stringify({ topic: 't', id, delay: 60, ttr: 60, body: 'x' });
+      return `POST /push HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+    };
+    const send = (ids: readonly string[]) => {
+      const socket = connect(dq.ports.ouqiang, '127.0.0.1').resume();
+      onTestFinished(() => void socket.destroy());
+      socket.write(ids.map(pushOf).join(''));
+    };
+    send(Array.from({ length: 3_000 }, (_, n) => `deep${n}`));
+    await until('all have arrived', () => dq.role.inFlight() === 3_000);
+    send(['other']);
+    await until('the other one has arrived', () => dq.role.inFlight() === 3_001);
+    isHeld = false;
+    for (const release of held) release();
+    await until('all are stored', () => order.length === 3_001);
+    expect(order.indexOf('other')).toBeLessThan(useCaseLimits.batchFeedItemsMax + 3 * limits.pushBatchMax);
   });
 
   it('push: accepts each delay that its server accepts', async () => {

@@ -17,7 +17,8 @@ import type { RoleContext } from '../../process/role.ts';
 import { acceptJob, type PushRequest } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { cancelJob } from '../../use-cases/move-job.ts';
-import type { PushQueue } from '../../use-cases/push-queue.ts';
+import type { PushQueue, PushTicket } from '../../use-cases/push-queue.ts';
+import type { PushTurns } from '../../use-cases/push-turns.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { CompatAccess } from './compat-access.ts';
 import { compatLimits } from './limits.ts';
@@ -36,9 +37,16 @@ export type ReadPush = (
 /** JSON members of the reply of the HTTP API, without braces. */
 type PushMembers = string;
 
+export interface Producer {
+  readonly rights: Rights;
+  /** Its pushes take turns with those of other connections; absent: its protocol bounds how many are open. */
+  readonly socket?: object;
+}
+
 export interface CompatJobsOptions {
   readonly role: RoleContext;
-  readonly pushes: PushQueue;
+  readonly pushes: Pick<PushQueue, 'add'>;
+  readonly turns: Pick<PushTurns, 'add'>;
   readonly access: CompatAccess;
   readonly via: CompatProtocol;
   /** of a push, where this process does not know the name; default: only those that exist */
@@ -59,7 +67,7 @@ export class CompatJobs {
     id: string | null,
     read: ReadPush,
     done: (result: CompatResult<PushMembers>) => void,
-    rights?: Rights,
+    producer?: Producer,
   ): void {
     const { role, access, findTopic = (wanted) => topicOfPush(role.topics, wanted) } = this.#options;
     const since = performance.now();
@@ -70,41 +78,48 @@ export class CompatJobs {
       done(failure(error));
     };
     try {
-      access.require('push', name, rights);
+      access.require('push', name, producer?.rights);
       const topic = role.topics.get(name);
-      if (topic !== undefined) this.#store(topic, read, since, done);
+      const add = this.#entryOf(producer?.socket);
+      if (topic !== undefined) this.#store(topic, read, since, add, done);
       else
         findTopic(name)
-          .then((found) => this.#store(found, read, since, done))
+          .then((found) => this.#store(found, read, since, add, done))
           .catch(reject);
     } catch (error) {
       reject(error);
     }
   }
 
-  /** `push` as a promise, with the rights of a caller. Never rejects. */
+  /** `push` as a promise, for a producer with rights. Never rejects. */
   pushed(
     name: string,
     id: string | null,
     read: ReadPush,
-    rights: Rights,
+    producer: Producer,
   ): Promise<CompatResult<PushMembers>> {
-    return new Promise((resolve) => this.push(name, id, read, resolve, rights));
+    return new Promise((resolve) => this.push(name, id, read, resolve, producer));
+  }
+
+  #entryOf(socket: object | undefined): (ticket: PushTicket) => void {
+    const { pushes, turns } = this.#options;
+    return (ticket) => (socket === undefined ? pushes.add(ticket) : turns.add(socket, ticket));
   }
 
   #store(
     topic: PlainTopic,
     read: ReadPush,
     since: number,
+    add: (ticket: PushTicket) => void,
     done: (result: CompatResult<PushMembers>) => void,
   ): void {
-    const { role, pushes, via } = this.#options;
+    const { role, via } = this.#options;
     const request = { mode: 'replace', inQuery: false, isLiteral: true, ...read(topic) } as const;
     const most = role.config['limits.bodyBytes'];
     if (request.body.length > most)
       throw new DqError('body_too_large', `body: larger than ${most} bytes (limits.bodyBytes)`);
     const job = acceptJob(request, topic, role.clock.now());
-    pushes.add({
+    add({
       job,
       settle(outcome: PushOutcome) {
         const reply = finishPush({ role }, job, outcome, since, via);

@@ -5,6 +5,7 @@ import type { Server } from 'node:net';
 import type { FrontTimes } from '../../api/http/http-front.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { PushQueue } from '../../use-cases/push-queue.ts';
+import type { PushTurns } from '../../use-cases/push-turns.ts';
 import type { PulledLeases } from '../pull/pulled-leases.ts';
 import type { Puller } from '../pull/puller.ts';
 import type { CompatAccess } from './compat-access.ts';
@@ -23,6 +24,7 @@ export interface CompatListener {
 export interface CompatParts {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
+  readonly turns: PushTurns;
   readonly access: CompatAccess;
   readonly puller: Puller;
   readonly leases: PulledLeases;

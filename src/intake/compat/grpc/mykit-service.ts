@@ -15,10 +15,10 @@ export class MykitService {
   readonly #jobs: CompatJobs;
   readonly #sdmq: SdmqJobs;
 
-  constructor({ role, pushes, access, puller, leases }: CompatParts) {
+  constructor({ role, pushes, turns, access, puller, leases }: CompatParts) {
     const topics = new AutoTopics(role);
     const jobs = new CompatJobs({
-      ...{ role, pushes, access, via: 'grpc' },
+      ...{ role, pushes, turns, access, via: 'grpc' },
       findTopic: (name) => topics.find(name),
     });
     this.#jobs = jobs;
@@ -52,7 +52,7 @@ export class MykitService {
     );
     const result = await this.#sdmq.push(
       Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
-      rights,
+      { rights },
     );
     if (result.error !== undefined && leavesOpen(result.error) && hasId(message)) throw result.error;
     return result;

@@ -40,10 +40,10 @@ export class QueueService {
   readonly #puller: Puller;
   readonly #feeder: BatchFeeder;
 
-  constructor({ role, pushes, access, puller, leases }: CompatParts) {
+  constructor({ role, pushes, turns, access, puller, leases }: CompatParts) {
     this.#role = role;
     this.#access = access;
-    this.#jobs = new CompatJobs({ role, pushes, access, via: 'grpc' });
+    this.#jobs = new CompatJobs({ role, pushes, turns, access, via: 'grpc' });
     this.#pulls = new PullCalls(role, leases);
     this.#puller = puller;
     this.#feeder = new BatchFeeder(pushes);
@@ -81,7 +81,9 @@ export class QueueService {
 
   async #push(request: Message, call: GrpcCall): Promise<object> {
     const { topic, request: push } = readPush(request, call);
-    const result = await this.#jobs.pushed(topic, push.id ?? null, () => withBackoff(push), call.rights);
+    const result = await this.#jobs.pushed(topic, push.id ?? null, () => withBackoff(push), {
+      rights: call.rights,
+    });
     if (result.kind === 'ok') return JSON.parse(`{${result.value}}`);
     throw result.error;
   }

@@ -82,7 +82,7 @@ export class OuqiangDialect implements HttpDialect {
     }
   }
 
-  async #push(given: Given, { rights }: HttpCall): Promise<HttpReply> {
+  async #push(given: Given, call: HttpCall): Promise<HttpReply> {
     const [id, topic, text] = [trimmed(given, 'id'), trimmed(given, 'topic'), trimmed(given, 'body')];
     const [delay, ttr] = [Number(given.get('delay') ?? 0), Number(given.get('ttr') ?? 0)];
     if (id === '') return failed('job id不能为空');
@@ -94,7 +94,7 @@ export class OuqiangDialect implements HttpDialect {
       ...{ id, delay: `${delay}s`, at: undefined, delayMsMax: secondsMax * 1_000, ...textBody(text) },
       lease: delivery === 'pull' ? `${ttr}s` : undefined,
     });
-    const result = await this.#jobs.pushed(topicOf(topic), id, read, rights);
+    const result = await this.#jobs.pushed(topicOf(topic), id, read, call);
     return result.kind === 'ok' ? done(null, '添加成功') : this.failure(result.error);
   }
 

@@ -75,7 +75,8 @@ export class SdmqDialect implements HttpDialect {
     }
   }
 
-  async #push({ contentType = '', body, rights }: HttpCall): Promise<HttpReply> {
+  async #push(call: HttpCall): Promise<HttpReply> {
+    const { contentType = '', body } = call;
     if (!/^application\/json *(;|$)/i.test(contentType))
       return { ...replyOf(failed('content-type: must be application/json')), status: 415 };
     let message: Message;
@@ -85,7 +86,7 @@ export class SdmqDialect implements HttpDialect {
       if (!(error instanceof DqError)) throw error;
       return this.failure(error, 400);
     }
-    return replyOf(await this.#jobs.push(message, rights));
+    return replyOf(await this.#jobs.push(message, call));
   }
 
   async #get(name: string, call: HttpCall): Promise<HttpReply> {

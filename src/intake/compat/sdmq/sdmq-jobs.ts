@@ -10,7 +10,7 @@ import type { RoleContext } from '../../../process/role.ts';
 import { useCaseLimits } from '../../../use-cases/limits.ts';
 import { requeueJob } from '../../../use-cases/move-job.ts';
 import type { CompatAccess } from '../compat-access.ts';
-import type { CompatJobs } from '../compat-jobs.ts';
+import type { CompatJobs, Producer } from '../compat-jobs.ts';
 import { textBody } from '../http/json-members.ts';
 import { type PoppedJobs, topicOf } from '../http/popped-jobs.ts';
 import { compatLimits } from '../limits.ts';
@@ -43,7 +43,7 @@ export class SdmqJobs {
     this.#parts = parts;
   }
 
-  async push(message: Message, rights: Rights): Promise<SdmqResult> {
+  async push(message: Message, producer: Producer): Promise<SdmqResult> {
     const { topic = '', bizKey = '', createTime, delay = '0', status = '0' } = message;
     if (topic === '') return failed('参数topic错误');
     const id = message.id || [topic, ...(bizKey === '' ? [] : [bizKey]), v7()].join(':');
@@ -53,7 +53,7 @@ export class SdmqJobs {
         ? { delay: `${Math.max(0, Number(delay))}ms`, at: undefined }
         : { delay: undefined, at: instantOf(Number(createTime) + Number(delay)) };
     const read = (of: PlainTopic) => ({ id, ...when, ...stored({ ...message, id }, of.format) });
-    const result = await this.#parts.jobs.pushed(topicOf(topic), id, read, rights);
+    const result = await this.#parts.jobs.pushed(topicOf(topic), id, read, producer);
     if (result.kind === 'ok') return done(id);
     return { ...failed(result.error.message, id), error: result.error };
   }
