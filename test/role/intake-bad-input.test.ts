@@ -158,6 +158,7 @@ describe('JSON bodies', () => {
       '"\\x"',
       '01',
       'NaN',
+      deep,
       deep.slice(1),
     ];
     const notUtf8 = [
@@ -165,7 +166,7 @@ describe('JSON bodies', () => {
       [0x7b, 0x22, 0xc0, 0x80, 0x22, 0x3a, 0x31, 0x7d],
       [0x22, 0xed, 0xa0, 0x80, 0x22],
     ];
-    const others = ['null', 'true', '5', '1e999', '-0', '"x"', '[]', '[{}]', deep];
+    const others = ['null', 'true', '5', '1e999', '-0', '"x"', '[]', '[{}]'];
     const all = routes().filter(({ members }) => members !== null);
     expect(all.length).toBeGreaterThan(5);
     for (const route of all) {
@@ -193,12 +194,11 @@ describe('JSON bodies', () => {
           if (route.members === null || isPreview(route)) continue;
           const good = JSON.stringify(route.needed).slice(1, -1);
           const body = `{${good}${good === '' ? '' : ','}${JSON.stringify(name)}:${value}}`;
-          const { status, errors } = await send(route, route.path, body);
+          const { status, code, errors } = await send(route, route.path, body);
           expect(status).toBe(400);
-          expect(
-            errors.map(({ field }) => field),
-            `${route.method} ${route.path}`,
-          ).toContain(name);
+          const fields = errors.map(({ field }) => field);
+          if (value === deep) expect(code).toBe('malformed_json');
+          else expect(fields, `${route.method} ${route.path}`).toContain(name);
         }
     expect(Reflect.ownKeys(Object.prototype)).not.toContain('nope');
     expect(dq.errors).toEqual([]);
