@@ -1,7 +1,7 @@
 // Tests the gRPC port: a real intake on a real embedded store, called by the C implementation of gRPC and by
 // the bytes that a consumer of Dubbo 3 sends.
 
-import { connect as connectHttp2, constants } from 'node:http2';
+import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
 import { connect, createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
@@ -706,7 +706,82 @@ describe.skipIf(isMissing)('the gRPC port', () => {
     expect(dq.counted.get('order pushed')).toBeUndefined();
     expect(goaways.every((code) => code === constants.NGHTTP2_NO_ERROR) && goaways.length > 0).toBe(true);
   });
+
+  it('drain: waits for no connection without a call', async () => {
+    const dq = await start();
+    await Promise.all([settled(connectHttp2(`http://127.0.0.1:${dq.port}`)), stubborn(dq.port)]);
+    await dq.role.drain(600_000);
+  });
+
+  const silentMs = 2_000;
+  const few = { frameMs: 60_000, idleMs: 60_000, drainIdleMs: 100, silentMs, connectionsMax: 4 };
+  const silence = async () => {
+    const since = performance.now();
+    await until('they are silent for so long', () => performance.now() - since > silentMs);
+  };
+  // GetRequest {topic: order, id: a}
+  const get = framed(Buffer.from('0a056f72646572120161', 'hex'));
+
+  it('connections without a call give way while places are short', async () => {
+    const dq = await start({ compatTimes: few, times: { ...limits, ...apiLimits, lingerMs: 100 } });
+    const pull = dq.begin('Pull', { topics: ['order'], wait: '1m' });
+    await dq.waits();
+    const idle = connectHttp2(`http://127.0.0.1:${dq.port}`);
+    const goaways: number[] = [];
+    idle.on('goaway', (code) => goaways.push(code));
+    await Promise.all([settled(idle), stubborn(dq.port)]);
+    await silence();
+    expect((await rawGrpc(dq.port, '/dq.v1.Queue/Get', get)).headers['grpc-status']).toBe('5');
+    await until('the silent client knows', () => idle.destroyed);
+    expect(new Set(goaways)).toEqual(new Set([constants.NGHTTP2_NO_ERROR]));
+    // The client that does not close its side holds no place either.
+    await until('there are three places', async () => {
+      const sessions = [1, 2, 3].map(() => connectHttp2(`http://127.0.0.1:${dq.port}`));
+      const outcome = await Promise.allSettled(sessions.map(settled));
+      for (const session of sessions) session.destroy();
+      return outcome.every(({ status }) => status === 'fulfilled');
+    });
+    expect((await dq.push({ id: 'a' })).code).toBe('OK');
+    expect((await pull.answer).reply.jobs).toMatchObject([{ id: 'a' }]);
+  });
+
+  it('a call that begins while its connection gives way is disclaimed', async () => {
+    const dq = await start({ compatTimes: few, times: { ...limits, ...apiLimits, lingerMs: 60_000 } });
+    const line = await heldLine(dq.port);
+    const session = connectHttp2(`http://127.0.0.1:${line.port}`);
+    await Promise.all([settled(session), ...[1, 2].map(() => stubborn(dq.port))]);
+    await silence();
+    line.hold();
+    expect((await rawGrpc(dq.port, '/dq.v1.Queue/Get', get)).headers['grpc-status']).toBe('5');
+    const sent = line.sent();
+    const late = session.request(headersOf('/dq.v1.Queue/Push'));
+    late.on('error', () => {}).end(framed(push));
+    await until('the late call is sent', () => line.sent() > sent);
+    for (let n = 0; n < 10; n++) await dq.job('any');
+    expect(line.isClosed()).toBe(false);
+    line.release();
+    await until('the client knows', () => late.closed);
+    expect(late.rstCode).toBe(constants.NGHTTP2_REFUSED_STREAM);
+    await until('the connection is closed', () => session.destroyed);
+    expect(dq.counted.get('order pushed')).toBeUndefined();
+  });
 });
+
+/** dq serves the connection. */
+function settled(session: ClientHttp2Session): Promise<void> {
+  return new Promise((served, fail) => {
+    session.once('remoteSettings', () => served());
+    session.on('error', fail).once('close', () => fail(new Error('closed')));
+    onTestFinished(() => session.destroy());
+  });
+}
+
+/** A client that sends nothing, and never closes its side. */
+async function stubborn(port: number): Promise<void> {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  onTestFinished(() => void socket.destroy());
+  await new Promise((served, fail) => socket.once('data', served).once('error', fail));
+}
 
 /** A connection whose bytes to the client wait between hold() and release(). */
 async function heldLine(to: number) {
@@ -714,13 +789,17 @@ async function heldLine(to: number) {
   let isHeld = false;
   let sent = 0;
   let isClosed = false;
-  const server = createServer((client) => {
-    const other = connect(to, '127.0.0.1');
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    const other = connect({ port: to, host: '127.0.0.1', allowHalfOpen: true });
     for (const [one, end] of [
       [client, other],
       [other, client],
     ] as const)
       one.on('error', () => end.destroy()).on('close', () => end.destroySoon());
+    const toClient = (act: () => void) => {
+      if (isHeld) held.push(act);
+      else act();
+    };
     other.on('close', () => {
       isClosed = true;
     });
@@ -728,10 +807,9 @@ async function heldLine(to: number) {
       sent += bytes.length;
       other.write(bytes);
     });
-    other.on('data', (bytes) => {
-      if (isHeld) held.push(() => client.write(bytes));
-      else client.write(bytes);
-    });
+    client.on('end', () => other.end());
+    other.on('data', (bytes) => toClient(() => client.write(bytes)));
+    other.on('end', () => toClient(() => client.end()));
   });
   const { port } = await listen(server, '127.0.0.1', 0);
   onTestFinished(() => void server.close());

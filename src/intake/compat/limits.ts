@@ -8,8 +8,9 @@ export const compatLimits = {
   /** A connection without a byte for this long is closed. Clients of php-delayqueue never reconnect, so it is
    *  long, and no age closes one. */
   idleMs: 3_600_000,
-  /** While fewer than a quarter of the places are left, a new connection ends those without a byte for this
-   *  long: as long as a connection of the HTTP API without traffic. */
+  /** While more than this part of them is open, a new connection ends those without a request for silentMs: a
+   *  quarter of the places is for new ones. As long as a connection of the HTTP API without traffic. */
+  crowdedPart: 0.75,
   silentMs: 60_000,
   /** In a drain a connection is closed after this time without a byte: as long as an idle connection of the
    *  HTTP API. */

@@ -1,18 +1,14 @@
-// GrpcListener serves gRPC over cleartext HTTP/2: admission, memory of requests, draining. The services know
-// messages and methods.
-// Invariants: a call that dq has begun is answered, also in a drain. A call that arrives after the GOAWAY has
-// no effect, and its client knows that. dq closes a connection only after its client has confirmed the
-// GOAWAY: the reset of a connection with unread bytes could overtake it.
+// GrpcListener serves gRPC over cleartext HTTP/2: admission, memory of requests, number of connections,
+// draining. The services know messages and methods.
+// Invariant: a call that dq has begun is answered, also in a drain.
 // No check against web pages: browsers speak HTTP/2 only over TLS.
 
-import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import { constants, type ServerHttp2Stream } from 'node:http2';
 import { createServer, type Server, type Socket } from 'node:net';
 import {
-  type ConnectionInjector,
   Server as GrpcServer,
   logVerbosity,
   type Metadata,
-  ServerCredentials,
   ServerInterceptingCall,
   type ServerInterceptingCallInterface,
   type ServerUnaryCall,
@@ -30,11 +26,11 @@ import queueProto from '../../../proto/dq/v1/queue.proto';
 import healthProto from '../../../proto/grpc/health/v1/health.proto';
 import mykitProto from '../../../proto/io/mykit/delay/rpc/dubbo/mykit.proto';
 import { afterRunning } from '../../../runtime/running-time.ts';
-import { orAfter } from '../../../runtime/timeout.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
 import { compatLimits } from '../limits.ts';
+import { GrpcConnections } from './grpc-connections.ts';
 import { HealthService } from './health-service.ts';
 import { grpcLimits } from './limits.ts';
 import { type ReadMessage, serviceOf } from './messages.ts';
@@ -53,22 +49,20 @@ export class GrpcListener implements CompatListener {
   readonly #access: CompatAccess;
   readonly #jobs: CompatJobs;
   readonly #grpc: GrpcServer;
-  readonly #injector: ConnectionInjector;
+  readonly #connections: GrpcConnections;
+  readonly #connectionsMax: number;
+  readonly #silentMs: number;
   readonly #health = new HealthService([queueName, mykitName]);
   readonly #bodies: BodyBudget;
   readonly #times: Pick<FrontTimes, 'requestTimeoutMs' | 'connectionTimeoutMs' | 'lingerMs'>;
   /** the calls that were admitted */
   readonly #calls = new WeakMap<Metadata, AdmittedCall>();
-  /** of connections with a call, now or earlier */
-  readonly #sessions = new Set<ServerHttp2Session>();
-  /** connections before begin(); null afterwards */
-  #early: Socket[] | null = [];
+  #hasBegun = false;
   #inFlight = 0;
-  #isDraining = false;
   #drained: Promise<void> | null = null;
 
   constructor(parts: CompatParts) {
-    const { role, pushes, turns, access, frontTimes } = parts;
+    const { role, pushes, turns, access, times, frontTimes } = parts;
     this.#role = role;
     this.#access = access;
     this.#jobs = new CompatJobs({ role, pushes, turns, access, via: 'grpc' });
@@ -92,25 +86,28 @@ export class GrpcListener implements CompatListener {
     this.#add(queueProto, queueName, new QueueService(parts).methods);
     this.#add(mykitProto, mykitName, new MykitService(parts).methods);
     this.#grpc.addService(serviceOf(healthProto, healthName), this.#health.implementation);
-    this.#injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
+    this.#connections = new GrpcConnections(this.#grpc, this.#times.lingerMs);
+    this.#connectionsMax = times?.connectionsMax ?? compatLimits.connectionsMax;
+    this.#silentMs = times?.silentMs ?? compatLimits.silentMs;
     // Not the library's own port: this one is opened as the other ports are, and counts its connections.
-    this.server = createServer({ noDelay: true, pauseOnConnect: true }, (socket) => {
-      if (this.#early === null) this.#serve(socket);
-      else this.#early.push(socket);
-    });
-    this.server.maxConnections = compatLimits.connectionsMax;
+    this.server = createServer({ noDelay: true, pauseOnConnect: true }, (socket) =>
+      this.#onConnection(socket),
+    );
+    this.server.maxConnections = this.#connectionsMax;
+    this.server.on('drop', () => this.#connections.endSilent(this.#silentMs));
   }
 
   begin(): void {
-    const early = this.#early ?? [];
-    this.#early = null;
-    for (const socket of early) this.#serve(socket);
+    this.#hasBegun = true;
+    this.#connections.serveAll();
   }
 
-  #serve(socket: Socket): void {
-    this.#injector.injectConnection(socket);
-    // Until now dq has read nothing, so a client that left has caused no error event, which had no listener.
-    socket.resume();
+  #onConnection(socket: Socket): void {
+    this.#connections.add(socket);
+    if (this.#hasBegun) this.#connections.serve(socket);
+    // Clients keep their connections: some that are silent must not hold every place.
+    if (this.#connections.size > this.#connectionsMax * compatLimits.crowdedPart)
+      this.#connections.endSilent(this.#silentMs);
   }
 
   inFlight(): number {
@@ -124,12 +121,11 @@ export class GrpcListener implements CompatListener {
 
   async #end(deadlineMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
-    this.#isDraining = true;
     this.#health.drain();
-    const told = [...this.#sessions].map((session) => announceEnd(session));
-    await orAfter(deadlineMs / 2, Promise.all(told), undefined);
-    this.#injector.drain(deadlineMs / 2);
+    this.#connections.end();
+    const deadline = afterRunning(deadlineMs, () => this.#connections.destroy());
     await closed;
+    deadline.clear();
     this.#grpc.forceShutdown();
   }
 
@@ -180,8 +176,6 @@ export class GrpcListener implements CompatListener {
   /** Before dq reads the message. */
   #onCall(path: string, isStream: boolean, call: ServerInterceptingCallInterface): ServerInterceptingCall {
     const { stream, incomingEncoding } = call as unknown as InnerCall;
-    const { session } = stream;
-    if (session !== undefined) this.#know(session as ServerHttp2Session);
     const reject = (error: DqError) => {
       call.sendStatus(statusOf(error));
       timer.clear();
@@ -244,13 +238,6 @@ export class GrpcListener implements CompatListener {
     return () => this.#access.admit(authorization, path.startsWith(`/${queueName}/`));
   }
 
-  #know(session: ServerHttp2Session): void {
-    if (this.#sessions.has(session)) return;
-    this.#sessions.add(session);
-    session.once('close', () => this.#sessions.delete(session));
-    if (this.#isDraining) void announceEnd(session);
-  }
-
   #count(verb: GrpcVerb | 'other', isOk: boolean): void {
     this.#role.metrics.count('dq_compat_requests_total', 1, 'grpc', verb, isOk ? 'ok' : 'fail');
   }
@@ -267,22 +254,4 @@ interface AdmittedCall extends Pick<GrpcCall, 'rights' | 'admit' | 'client'> {
 interface InnerCall {
   readonly stream: ServerHttp2Stream;
   readonly incomingEncoding: string;
-}
-
-/** Names the last call that dq takes: clients open the others on another connection. The reply to the ping
- *  comes after all that the client sent before it knew, which HTTP/2 discards; then dq ends the connection
- *  with the last call. Never rejects. */
-function announceEnd(session: ServerHttp2Session): Promise<void> {
-  return new Promise((resolve) => {
-    session.once('close', resolve);
-    if (session.destroyed || session.closed) {
-      resolve();
-      return;
-    }
-    session.goaway();
-    session.ping(() => {
-      session.close();
-      resolve();
-    });
-  });
 }

@@ -94,7 +94,7 @@ export class PhpListener implements CompatListener {
     const connection = new PhpConnection(socket, this.#dialect, this.#events, this.#times);
     this.#connections.set(socket, connection);
     socket.on('close', () => this.#connections.delete(socket));
-    if (this.#connections.size > this.#connectionsMax * 0.75) this.#endSilent();
+    if (this.#connections.size > this.#connectionsMax * compatLimits.crowdedPart) this.#endSilent();
     if (this.#drained !== null) connection.drain();
   }
 
