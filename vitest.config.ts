@@ -63,7 +63,7 @@ export default defineConfig(({ mode }) => {
       globalSetup: ['./test/support/services-setup.ts'],
       // More than the cores of a small machine: tests mostly wait for processes, sockets and leases. Kills and
       // broken networks need the processor more.
-      maxWorkers: mode === 'main' ? 5 : 4,
+      maxWorkers: mode === 'main' ? 5 : 3,
       reporters: ['default', './test/support/summary-reporter.ts'],
       projects: (mode === 'slow' ? [processes] : [unit, processes]).map((test) => ({ ...common, test })),
     },

@@ -306,7 +306,7 @@ export class HttpFront {
       socket.destroy();
       return;
     }
-    socket.end(rawReply(problemOf(...clientProblem(code))));
+    socket.end(rawReply(problemOf(...clientProblem(code, socket.bytesRead))));
     setTimeout(() => socket.destroy(), this.#times.lingerMs).unref();
   }
 }
@@ -330,11 +330,15 @@ function connectionOf(request: IncomingMessage): Connection | undefined {
   return (request.socket as KnownSocket)[connectionKey];
 }
 
-function clientProblem(code: string | undefined): Parameters<typeof problemOf> {
+/** @param bytesRead - of the connection, all its requests */
+function clientProblem(code: string | undefined, bytesRead: number): Parameters<typeof problemOf> {
   switch (code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return [
-        new DqError('invalid', 'the request arrived too slowly; send it again'),
+        new DqError(
+          'invalid',
+          `the request arrived too slowly, ${bytesRead} bytes of this connection were read; send it again`,
+        ),
         { status: 408, title: 'Request Timeout' },
       ];
     case 'HPE_HEADER_OVERFLOW':
