@@ -17,6 +17,9 @@ export const apiLimits = {
   /** Bodies of single jobs that arrive in pieces, held per server: four of the largest that
    *  limits.bodyBytes allows. */
   jobBodiesHeldBytesMax: 64 * 1024 * 1024,
+  /** The same for bodies of at most socketReadBytes beyond that, of any kind: many more than are slow at a
+   *  time. */
+  smallBodiesHeldBytesMax: 4 * 1024 * 1024,
   /** Batches and JSON bodies of the API, held per server until they are answered: this many of the
    *  largest. */
   batchesHeldMax: 4,

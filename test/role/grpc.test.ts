@@ -1,7 +1,12 @@
 // Tests the gRPC port: a real intake on a real embedded store, called by the C implementation of gRPC and by
 // the bytes that a consumer of Dubbo 3 sends.
 
-import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
+import {
+  type ClientHttp2Session,
+  connect as connectHttp2,
+  constants,
+  type IncomingHttpHeaders,
+} from 'node:http2';
 import { connect, createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
@@ -613,6 +618,36 @@ describe.skipIf(isMissing)('the gRPC port', () => {
     await until('dq has ended both', () => endless.closed && unread.closed);
     expect(dq.role.inFlight()).toBe(0);
     session.destroy();
+  });
+
+  it('a client that holds most of the memory of requests gives way to others', async () => {
+    const dq = await start();
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(15 * mib, 1);
+    const hog = connectHttp2(`http://127.0.0.1:${dq.port}`);
+    const statuses: string[] = [];
+    let sent = 0;
+    for (let n = 0; n < 4; n++) {
+      const stream = hog.request(headersOf('/dq.v1.Queue/PushBatch'));
+      stream.on('response', (received) => statuses.push(String(received['grpc-status'])));
+      stream.on('error', () => {});
+      stream.write(Buffer.concat([prefix, Buffer.alloc(14 * mib)]), () => {
+        sent += 1;
+      });
+    }
+    await until('dq holds the most', () => sent === 4);
+    const local = connect({ port: dq.port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+    const other = connectHttp2(`http://127.0.0.1:${dq.port}`, { createConnection: () => local });
+    const batch = other.request(headersOf('/dq.v1.Queue/PushBatch'));
+    const answer = new Promise<IncomingHttpHeaders>((resolve) => batch.once('response', resolve));
+    // The message is not a batch: dq has read it.
+    batch.end(framed(Buffer.alloc(14 * mib)));
+    expect((await answer)['grpc-status']).toBe('3');
+    await until('the hog knows', () => statuses.length > 0);
+    expect(statuses).toEqual(['14']);
+    hog.destroy();
+    other.destroy();
+    await until('nothing is in flight', () => dq.role.inFlight() === 0);
   });
 
   it('bytes after the status are not held', async () => {

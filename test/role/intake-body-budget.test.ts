@@ -1,5 +1,6 @@
 // Tests the body budget: unfinished bodies are bounded in sum, and batches never use up the budget of pushes.
-import { beforeEach, expect, it } from 'vitest';
+import { connect } from 'node:net';
+import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { type RawConnection, startIntake, type TestIntake } from '../support/intake.ts';
@@ -49,12 +50,15 @@ function almost(): RawConnection {
   return connection;
 }
 
-/** Waits until the budget has less than 16 free bytes: dq has read everything. Sends chunks, because only
- *  an unfinished body uses the budget. */
+const probeBytes = apiLimits.socketReadBytes + 1;
+
+/** Waits until no body can be taken but small ones: dq has read everything. Sends chunks, because only an
+ *  unfinished body uses the budget. */
 async function untilFull(): Promise<string> {
   return until('there is no room', async () => {
     const probe = dq.open();
-    probe.send(`${head('/v1/jobs', 'chunked')}10\r\n${' '.repeat(16)}\r\n0\r\n\r\n`);
+    probe.send(head('/v1/jobs', 'chunked'));
+    probe.send(`${probeBytes.toString(16)}\r\n${' '.repeat(probeBytes)}\r\n0\r\n\r\n`);
     await until('it is answered', () => statusesOf(probe).length > 0);
     probe.socket.destroy();
     return statusesOf(probe)[0] === 503 ? probe.received() : null;
@@ -88,6 +92,40 @@ it('batches over the body budget are 503, and accepted when bytes are released',
     headers: { 'content-type': 'application/json' },
   });
   expect(large).toMatchObject({ status: 200, body: { accepted: 0, failed: 0 } });
+});
+
+it('a client that holds most of the body budget gives way to others', async () => {
+  const held = Array.from({ length: fits }, almost);
+  await untilFull();
+  const other = connect({ port: dq.port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+  onTestFinished(() => void other.destroy());
+  let reply = '';
+  other.on('data', (bytes) => {
+    reply += String(bytes);
+  });
+  other.write(head('/v1/jobs', batchBytes));
+  other.write('[');
+  other.write(blank);
+  other.write(']');
+  await until('the other client is answered', () => reply.includes('\r\n\r\n'));
+  expect(reply).toMatch(/^HTTP\/1\.1 200 /);
+  const rejected = await until('one gives way', () => held.find(({ received }) => received() !== ''));
+  expect(await rejected.closed).toMatch(/^HTTP\/1\.1 503 [\s\S]*"code":"not_stored"/);
+  for (const connection of held)
+    if (connection !== rejected) {
+      connection.send(']');
+      await until('it is answered', () => statusesOf(connection)[0] === 200);
+    }
+});
+
+it('small bodies that arrive in pieces fit beside large ones', async () => {
+  for (let n = 0; n < fits; n++) almost();
+  await untilFull();
+  const connection = dq.open();
+  connection.send(`${head('/v1/jobs', 'chunked')}b\r\n[          \r\n`);
+  connection.send('b\r\n          ]\r\n0\r\n\r\n');
+  await until('it is answered', () => statusesOf(connection).length > 0);
+  expect(statusesOf(connection)).toEqual([200]);
 });
 
 it('a broken connection releases its bytes', async () => {

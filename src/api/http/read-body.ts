@@ -5,8 +5,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
+import { clientOf } from '../../core/token.ts';
 import { apiLimits } from '../limits.ts';
-import { type BodyBudget, releaseBody } from './body-budget.ts';
+import { type BodyBudget, finishBody, releaseBody } from './body-budget.ts';
+import { callerOf } from './route-access.ts';
 
 export interface BodyLimit {
   readonly bytes: number;
@@ -49,7 +51,8 @@ export function readBody(
     return;
   }
   // A body that arrives in one piece needs no budget.
-  if (length > apiLimits.socketReadBytes && length > budget.free) {
+  const client = clientOf(callerOf(request), request.socket.remoteAddress);
+  if (length > apiLimits.socketReadBytes && !budget.fits(length, client)) {
     done(budgetUsedUp());
     return;
   }
@@ -60,6 +63,7 @@ export function readBody(
     stream.off('end', onEnd);
     stream.off('error', onError);
     if (error === null) {
+      finishBody(request);
       // Always a copy: a chunk may be a view of a far larger buffer.
       done(null, Buffer.concat(chunks, received));
       return;
@@ -67,10 +71,11 @@ export function readBody(
     releaseBody(request);
     done(error);
   };
+  const owner = { client, giveWay: () => end(budgetUsedUp()) };
   const onData = (chunk: Buffer) => {
     received += chunk.length;
     if (received > limit.bytes) end(tooLarge(limit));
-    else if (chunk.length !== length && !budget.take(request, chunk.length)) end(budgetUsedUp());
+    else if (chunk.length !== length && !budget.take(request, chunk.length, owner)) end(budgetUsedUp());
     else chunks.push(chunk);
   };
   const onEnd = () => end(null);

@@ -14,7 +14,7 @@ import {
   type ServerUnaryCall,
   setLogVerbosity,
 } from '@grpc/grpc-js';
-import { BodyBudget, releaseBody, takeOverBody } from '../../../api/http/body-budget.ts';
+import { BodyBudget, finishBody, releaseBody, takeOverBody } from '../../../api/http/body-budget.ts';
 import type { FrontTimes } from '../../../api/http/http-front.ts';
 import { budgetUsedUp } from '../../../api/http/read-body.ts';
 import { apiLimits } from '../../../api/limits.ts';
@@ -196,10 +196,18 @@ export class GrpcListener implements CompatListener {
       releaseBody(stream);
       this.#inFlight -= weight;
     });
+    const owner = {
+      client: clientOf(noRights, call.getConnectionInfo().remoteAddress),
+      giveWay: () => {
+        reject(budgetUsedUp());
+        // Without lingering: until then the library keeps what has arrived.
+        stream.close();
+      },
+    };
     stream.on('data', ({ length }: Buffer) => {
       // What arrives after the status is discarded.
       if (stream.closed || stream.headersSent) releaseBody(stream);
-      else if (!this.#bodies.take(stream, length)) reject(budgetUsedUp());
+      else if (!this.#bodies.take(stream, length, owner)) reject(budgetUsedUp());
     });
     return new ServerInterceptingCall(call, {
       start: (next) =>
@@ -209,6 +217,7 @@ export class GrpcListener implements CompatListener {
               const admit = this.#admission(path, metadata, call);
               const rights = admit();
               const client = clientOf(rights, call.getConnectionInfo().remoteAddress);
+              owner.client = client;
               this.#calls.set(metadata, { rights, admit, client, stream });
               if (incomingEncoding !== 'identity')
                 throw invalidField('grpc-encoding', 'not supported; send the messages uncompressed');
@@ -220,6 +229,7 @@ export class GrpcListener implements CompatListener {
           },
           onReceiveHalfClose: (accept) => {
             isComplete = true;
+            finishBody(stream);
             timer.clear();
             accept();
           },
