@@ -7,7 +7,7 @@
 PRAGMA application_id = 1685154402;
 PRAGMA user_version = 2;
 
--- seq: last version or token drawn; wheel: next ticket; clock: last trusted time
+-- seq: last number drawn; wheel: next ticket; clock: last trusted time
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 
@@ -18,6 +18,7 @@ CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at IN
 -- id is a BLOB: compared byte by byte, and never cut at a NUL.
 -- ctype: content type of the body; in an ended job whose only attempt delivered it, that attempt.
 -- extension: options of the job (src/core/extension.ts). owner_instance 0: the lease of a pulled job.
+-- token: of the lease; of a dead letter the number that its death drew.
 CREATE TABLE job(
   n INTEGER PRIMARY KEY,
   topic INTEGER NOT NULL,

@@ -23,6 +23,10 @@ export interface JobKey {
 export type Version = number;
 /** Fencing token of one lease, from the same counter as Version. */
 export type Token = number;
+/** Between what the store did before and what it does later, whatever its clocks do: by partition, under a
+ *  name that no process changes, a number that the partition drew for it from the same counter. A partition
+ *  without a number was added later. */
+export type Moment = Readonly<Record<string, number>>;
 
 /** A job of which the caller read this version; without one, whatever version the id has. */
 export interface VersionedKey extends JobKey {

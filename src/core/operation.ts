@@ -2,7 +2,7 @@
 // so that it survives its process, a reload and a closed browser. Plain JSON, because it passes the socket of
 // the embedded registry.
 
-import type { BuryReason, JobState, Version } from './job.ts';
+import type { BuryReason, JobState, Moment, Version } from './job.ts';
 
 /** requeue, purge: dead letters · cancel: live jobs · run: delayed jobs · reschedule: delayed or ready
  *  jobs · clear: jobs in any state · restore: jobs that the journal has and the store lacks */
@@ -73,8 +73,11 @@ export interface OperationRecord {
   readonly actor: string;
   readonly state: OperationState;
   readonly createdAt: number;
-  /** The storage clock at the start: jobs that died, or got their version, later do not match. So a job that
-   *  dies again is not requeued in a loop. */
+  /** The request: jobs that died, or got their version, later do not match. So a job that dies again is not
+   *  requeued in a loop. No time tells that: numbers run ahead of a clock that was set back. Empty for a
+   *  restore, whose jobs are not in the store. */
+  readonly moment: Moment;
+  /** the storage clock when its work began */
   readonly startedAt: number | null;
   /** when the first job could be moved: the start, or the end of the count before it */
   readonly movingAt: number | null;

@@ -1,6 +1,6 @@
 // The ports of dead letters and of the history of ended jobs. The rules of jobs.ts hold here too.
 
-import type { EndedJob, JobKey, JobSnapshot } from '../core/job.ts';
+import type { EndedJob, JobKey, JobSnapshot, Moment } from '../core/job.ts';
 import type { OnChanged, Page } from './jobs.ts';
 
 export interface DeadFilter {
@@ -10,19 +10,22 @@ export interface DeadFilter {
   readonly until?: number;
   /** requires topic */
   readonly ids?: readonly string[];
+  /** the job died before: deadAt would not tell, because a clock can be set back */
+  readonly before?: Moment;
 }
 
 /** A dead letter in a list: without its body, which would dominate the cost of a page. */
 export type DeadLetter = Omit<JobSnapshot, 'body' | 'extension'>;
 
 export interface DeadLetters {
-  /** Newest death first; equal deaths by version, as in the other methods. */
+  /** Newest death first; equal deaths by version, as in the other methods. With `before` a page with a next
+   *  one can be short or empty. */
   list(filter: DeadFilter, limit: number, cursor: string | null): Promise<Page<DeadLetter>>;
   /** dead → ready as a new version of the same origin, due now; failures and strikes 0, no attempts, the
    *  rest unchanged. At most max (≤ limits.bulkMax), oldest death first. Works in steps, between which the
    *  store serves other callers. A call that ends early returns its count and `more` true; purge and
-   *  purgeTopic do the same. After its first step in a partition, a requeue or purge skips versions made
-   *  since then: a job that dies again during the call is requeued once. */
+   *  purgeTopic do the same. After its first step in a partition, a requeue or purge skips deaths since then:
+   *  a job that dies again during the call is requeued once. */
   requeue(
     filter: DeadFilter,
     max: number,

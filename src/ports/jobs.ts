@@ -21,6 +21,7 @@ import type {
   JobSnapshot,
   JobState,
   Lease,
+  Moment,
   Owner,
   Priority,
   ReservedJob,
@@ -272,6 +273,8 @@ export interface SearchFilter {
   /** dueAt, epoch ms: since ≤ dueAt < until */
   readonly since?: number;
   readonly until?: number;
+  /** the job got its version before */
+  readonly before?: Moment;
 }
 
 /** Reports stored jobs of a push by their index, before the others have an outcome: a stuck server delays
@@ -291,7 +294,8 @@ export interface JobStore {
   push(jobs: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]>;
   get(key: JobKey): Promise<JobSnapshot | null>;
   /** Earliest due first, equal ones by version; ended jobs latest end first. A call reads at most
-   *  storeLimits.searchRowsMax jobs, so a page with a next one can be short or empty. */
+   *  storeLimits.searchRowsMax jobs, so a page with a next one can be short or empty. So it can with
+   *  `before`. */
   search(filter: SearchFilter, limit: number, cursor: string | null): Promise<Page<FoundJob>>;
   /** Cancel, run, reschedule and requeue compare the version of a key that names one, in the same step as the
    *  change: a job that was pushed or moved since its caller read it stays as it is.

@@ -1,6 +1,6 @@
 // The port of counts, health, backup and fsck. The rules of jobs.ts hold here too.
 
-import type { JobState } from '../core/job.ts';
+import type { JobState, Moment } from '../core/job.ts';
 import type { OnChanged } from './jobs.ts';
 
 export type StateCounts = Readonly<Record<JobState, number>>;
@@ -95,6 +95,9 @@ export interface StoreAdmin {
   health(): Promise<StoreHealth>;
   /** The storage clock, epoch ms; of several servers, the clock of one that answers. */
   clock(): Promise<number>;
+  /** The moment of the call, for filters. Every partition draws a number and stores it, also while it rejects
+   *  pushes. Rejects unless all do: the jobs of the others would match nothing. */
+  moment(): Promise<Moment>;
   /** Copies the current store and registry into a new directory (an absolute path on the store's machine).
    *  At most one long work runs at a time, else `busy`. */
   startBackup(directory: string): Promise<'started' | 'busy'>;

@@ -1,6 +1,7 @@
 // Splits long lists of items into calls of bounded size, in order. Keeps items that cannot be encoded away
 // from the others of a call.
 
+import type { Moment } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import type { DeadFilter, PushJob } from '../ports/job-store.ts';
 import type { StoreFailure } from '../ports/store-error.ts';
@@ -42,10 +43,21 @@ function succeeds(act: () => unknown): boolean {
   }
 }
 
-/** The filter of one step of bulk work. */
-export interface StepFilter extends DeadFilter {
-  /** the last version drawn before the first step of the call; absent in that step */
-  readonly versionMax?: number | undefined;
+/** The filter of one step of bulk work in one partition. */
+export interface StepFilter extends Omit<DeadFilter, 'before'> {
+  /** Deaths draw a number: only lower ones match. In later steps of a call without
+   *  such a bound it is the next number at its first step. */
+  readonly below?: number | undefined;
+}
+
+/** The number of a partition in a moment; undefined: every number is lower. */
+export function numberOf(moment: Moment | undefined, partition: string): number | undefined {
+  return moment === undefined ? undefined : (moment[partition] ?? 0);
+}
+
+/** The step of a filter in one partition. */
+export function stepOf({ before, ...filter }: DeadFilter, partition: string): StepFilter {
+  return before === undefined ? filter : { ...filter, below: numberOf(before, partition) };
 }
 
 /** Bounded in items and in bytes of their bodies; a larger item gets its own batch. */

@@ -9,6 +9,7 @@ import {
   type EndState,
   isPulled,
   type JobKey,
+  type Moment,
   type Priority,
   type Token,
   type Version,
@@ -23,6 +24,8 @@ export class ModelState {
   /** by topic and id: the last ended job, until the id is pushed again */
   readonly ended = new Map<string, EndedJob>();
   readonly alerts = new Map<Version, ModelAlert>();
+  /** by version of a dead letter: the number that its death drew */
+  readonly deaths = new Map<Version, number>();
   /** when an alert of a topic was last sent */
   readonly toldAt = new Map<string, number>();
   /** Called once per hint. */
@@ -55,6 +58,10 @@ export class ModelState {
   draw(): number {
     this.counter = Math.max(this.counter + 1, this.now() * 1000);
     return this.counter;
+  }
+
+  moment(): Moment {
+    return { model: this.draw() };
   }
 
   drawToken(): Token {
@@ -138,6 +145,7 @@ export class ModelState {
     job.state = 'dead';
     job.lease = null;
     job.deadAt = this.now();
+    this.deaths.set(job.version, this.draw());
     job.buryReason = reason;
     this.oweAlert(job, job.deadAt, reason);
   }

@@ -73,6 +73,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       startFsck: async () => 'started',
       fsck: () => step(() => model.fsck()),
       clock: () => step(() => model.clock()),
+      moment: () => step(() => model.moment()),
       health: async () => ({ ok: true, durability: 'in memory: survives nothing', warnings: [] }),
     },
     surveys: {

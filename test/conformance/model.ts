@@ -14,6 +14,7 @@ import type {
   JobSnapshot,
   JobState,
   Lease,
+  Moment,
   Owner,
   Priority,
   ReservedJob,
@@ -106,8 +107,13 @@ export class Model extends ModelState {
     return latestFirst.map(({ attempts, ...job }) => ({ ...job, deadAt: null }));
   }
 
+  isBefore(moment: Moment | undefined, number: number | undefined): boolean {
+    return moment === undefined || (number ?? 0) < (moment['model'] ?? 0);
+  }
+
   isFound(filter: port.SearchFilter, job: FoundJob): boolean {
     return (
+      this.isBefore(filter.before, job.version) &&
       (filter.topic === undefined || job.topic === filter.topic) &&
       (filter.state === undefined || job.state === filter.state) &&
       (filter.id === undefined || job.id === filter.id) &&
@@ -361,6 +367,7 @@ export class Model extends ModelState {
           (filter.since === undefined || filter.since <= deadAt) &&
           (filter.until === undefined || deadAt < filter.until),
       )
+      .filter(({ version }) => this.isBefore(filter.before, this.deaths.get(version)))
       .sort(byDeath);
   }
 

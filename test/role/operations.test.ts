@@ -2,10 +2,11 @@
 // process dies between a step and its checkpoint.
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { JobState } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { OperationRecord, OperationWork } from '../../src/core/operation.ts';
+import { withShard } from '../../src/core/shard-list.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -13,8 +14,9 @@ import type { RoleContext } from '../../src/process/role.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { Operations } from '../../src/upkeep/operations/operations.ts';
 import { failedAttempt } from '../support/handmade.ts';
-import { openEmpty } from '../support/redis-store.ts';
+import { clockKey, type OneShardOptions, openEmpty, steppedClock } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
+import { listOf, openShards, shardOf } from '../support/shards.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
@@ -27,10 +29,35 @@ interface Bench {
 async function openBench(kind: 'sqlite' | 'redis'): Promise<Bench> {
   const rig = await startRig();
   if (kind === 'sqlite') return { rig, store: rig.store, registry: rig.registry };
+  const { store } = await openRedis();
+  return { rig, store, registry: rig.registry };
+}
+
+async function openRedis(more: OneShardOptions = {}) {
   const server = await owned('test', startRedis({}));
-  const under = await openEmpty(server);
+  const under = await openEmpty(server, more);
   await owned('test', Promise.resolve({ stop: () => under.close() }));
-  return { rig, store: under.store, registry: rig.registry };
+  return under;
+}
+
+const hour = 3_600_000;
+
+interface SteppedBench extends Bench {
+  /** Moves the storage clock, which is one hour ahead. */
+  step(ms: number): Promise<void>;
+}
+
+async function openStepped(kind: 'sqlite' | 'redis'): Promise<SteppedBench> {
+  let shift = hour;
+  const rig = await startRig({ clock: () => Date.now() + shift });
+  const { registry } = rig;
+  const step = async (ms: number) => {
+    shift += ms;
+  };
+  if (kind === 'sqlite') return { rig, store: rig.store, registry, step };
+  const { store, raw } = await openRedis({ scriptParts: { clock: steppedClock } });
+  await raw.set(clockKey, Date.now() + shift);
+  return { rig, store, registry, step: async (ms) => void (await raw.incrby(clockKey, ms)) };
 }
 
 async function push(store: Store, topic: string, names: readonly string[], delayMs = 0): Promise<void> {
@@ -75,7 +102,14 @@ async function begin({ registry, store }: Bench, { ids: named, versions, ...wish
     id: randomBytes(6).toString('hex'),
     ...{ kind: 'requeue', filter: { topic: 't' }, topics: ['*'], spreadMs: null, rate: null, at: null },
     ...{ dryRun: false, actor: 'test', state: 'not_started', createdAt: now, updatedAt: now },
-    ...{ startedAt: null, movingAt: null, endedAt: null, matched: null, problem: null },
+    ...{
+      moment: await store.admin.moment(),
+      startedAt: null,
+      movingAt: null,
+      endedAt: null,
+      matched: null,
+      problem: null,
+    },
     ...{ done: 0, skipped: 0, failed: 0, failures: [] },
     ...wish,
   };
@@ -308,6 +342,62 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'delayed' });
   });
 
+  it.each([
+    ['cancel', {}],
+    ['cancel', { ids: [...ids('a', 20), ...ids('b', 5), ...ids('c', 5)] }],
+    ['clear', {}],
+    ['run', {}],
+    ['reschedule', { at: 4_000_000_000_000 }],
+  ] as const)(
+    '%s %o: after the clock was set back, the jobs of its request and no others',
+    async (verb, wish) => {
+      const bench = await openStepped(kind);
+      const { store, step } = bench;
+      await push(store, 't', ids('a', 20), 9 * hour);
+      await push(store, 't', ids('b', 5), 9 * hour);
+      await step(-hour);
+      const id = await begin(bench, { kind: verb, ...wish });
+      // Before upkeep sees the request: five of the ids get a new job, five are new.
+      await push(store, 't', [...ids('b', 5), ...ids('c', 5)], 9 * hour);
+      await step(-hour);
+      await push(store, 't', ids('d', 5), 9 * hour);
+      const left = async () =>
+        Promise.all(
+          [...ids('b', 5), ...ids('c', 5), ...ids('d', 5)].map((name) =>
+            store.jobs.get({ topic: 't', id: name }),
+          ),
+        );
+      const before = await left();
+      await work(bench);
+      expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 20, skipped: 0, failed: 0 });
+      expect(await left()).toEqual(before);
+    },
+  );
+
+  it.each([
+    ['requeue', {}],
+    ['requeue', { ids: [...ids('a', 20), ...ids('b', 5), ...ids('c', 5)] }],
+    ['purge', {}],
+  ] as const)(
+    '%s %o: after the clock was set back, those dead at its request and no others',
+    async (verb, wish) => {
+      const bench = await openStepped(kind);
+      const { store, step } = bench;
+      await die(store, 't', ids('a', 20));
+      await step(-hour);
+      await die(store, 't', ids('b', 5));
+      await push(store, 't', ids('c', 5));
+      const id = await begin(bench, { kind: verb, ...wish });
+      // They were live at the request, with the version that they still have.
+      expect(await buryReady(store)).toBe(5);
+      await work(bench);
+      expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 25, skipped: 0, failed: 0 });
+      for (const name of ids('c', 5))
+        expect(await store.jobs.get({ topic: 't', id: name })).toMatchObject({ state: 'dead' });
+      expect(await count(store, 't', 'dead')).toBe(5);
+    },
+  );
+
   it('spread: moves the jobs evenly over the time', async () => {
     const bench = await openBench(kind);
     await die(bench.store, 't', ids('a', 20));
@@ -393,6 +483,34 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await count(store, 't', 'delayed')).toBe(8);
     expect(skipped).toBeGreaterThan(0);
     expect(done + skipped).toBe(8);
+  });
+});
+
+describe.skipIf(await lacks('redis'))('operations on several Redis', () => {
+  it('take the jobs of their request from each, also where clocks and shard lists differ', async () => {
+    const rig = await startRig();
+    const servers = await Promise.all(['a', 'b', 'c'].map(() => owned('test', startRedis({}))));
+    const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
+    await b.ask('HSET', '{dq:0}:n', 'seq', String((Date.now() + hour) * 1_000));
+    const listed = { list: listOf([a, b]) };
+    const view = async () => {
+      const shards = await openShards(listed);
+      await owned('test', Promise.resolve({ stop: () => shards.close() }));
+      return shards;
+    };
+    const [intake, upkeep] = [await view(), await view()];
+    await push(intake.store, 't', ids('a', 60), 9 * hour);
+    // A producer knows the new list before the intake and upkeep do.
+    listed.list = withShard(listed.list, shardOf(c, 'c'));
+    const producer = await view();
+    await push(producer.store, 't', ids('m', 60), 9 * hour);
+    const bench = { rig, store: intake.store, registry: rig.registry };
+    const id = await begin(bench, { kind: 'cancel' });
+    await push(producer.store, 't', ids('n', 60), 9 * hour);
+    await work({ ...bench, store: upkeep.store });
+    expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 120, skipped: 0, failed: 0 });
+    expect(await count(producer.store, 't', 'delayed')).toBe(60);
+    for (const server of servers) expect(Number(await server.ask('HLEN', '{dq:0}:j'))).toBeGreaterThan(0);
   });
 });
 

@@ -1042,7 +1042,14 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
     const record = (id: string, createdAt: number): OperationRecord => ({
       ...{ id, kind: 'requeue', filter: { topic: 'T 主题' }, topics: ['*'], spreadMs: null, rate: null },
       ...{ at: null, dryRun: false, actor: 'Li', state: 'not_started', createdAt, updatedAt: createdAt },
-      ...{ startedAt: null, movingAt: null, endedAt: null, matched: null, problem: null },
+      ...{
+        moment: { 'jobs.db': createdAt },
+        startedAt: null,
+        movingAt: null,
+        endedAt: null,
+        matched: null,
+        problem: null,
+      },
       ...{ done: 0, skipped: 0, failed: 0, failures: [] },
     });
     const work = { ids: ['a', '😀'], cursor: null, isListed: false, isCounting: false, step: [] };

@@ -118,7 +118,9 @@ function jobOf(row: Row): DumpedJob {
     strikes: row['strikes'] ?? 0,
     priority: priorityCodes[row['prio'] ?? 0] ?? 'low',
     lease:
-      row['token'] === null ? null : { token: row['token'] ?? 0, owner, untilMs: row['lease_until'] ?? 0 },
+      row['owner_instance'] === null
+        ? null
+        : { token: row['token'] ?? 0, owner, untilMs: row['lease_until'] ?? 0 },
     contentType: row['ctype'] ?? null,
     body: Buffer.from(row['bytes'] ?? []),
     attempts: JSON.parse(row['list'] ?? '[]') as AttemptRecord[],

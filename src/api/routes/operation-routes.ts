@@ -169,8 +169,8 @@ const Operation = closed(
     }),
     perSecond: nullable('number', { description: 'jobs per second since its start', examples: [90.5] }),
     leftMs: nullable('integer', { description: 'estimated time until its end', examples: [5000] }),
-    createdAt: instant('when it was requested'),
-    startedAt: maybeInstant('when it started: jobs that died, or were pushed or moved, later do not match'),
+    createdAt: instant('when it was requested: jobs that die, or are pushed or moved, later do not match'),
+    startedAt: maybeInstant('when its work began'),
     endedAt: maybeInstant('when it ended'),
   },
   { title: 'Operation' },
@@ -207,7 +207,7 @@ const stopSchema = {
 };
 
 export function operationRoutes(api: Api, { role }: ApiContext): void {
-  const { registry, clock, topics } = role;
+  const { registry, clock, store, topics } = role;
   const read = { access: { scope: 'read', topics: 'handler' } } as const;
   const operate = { access: { scope: 'operate', topics: 'handler' } } as const;
 
@@ -233,6 +233,8 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       requireConfirmed(input, role.config['console.label']);
     if (input.kind === 'restore') await requireRestorable(role, filter.topic, ids);
     const now = await clock.read();
+    // Before the answer: what its caller does after it is not part of the operation.
+    const moment = input.kind === 'restore' ? {} : await store.admin.moment();
     const record: OperationRecord = {
       id: randomBytes(limits.tokenIdBytes).toString('hex'),
       kind: input.kind,
@@ -245,6 +247,7 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       actor: rights.name,
       state: 'not_started',
       createdAt: now,
+      moment,
       startedAt: null,
       movingAt: null,
       updatedAt: now,

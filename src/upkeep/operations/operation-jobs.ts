@@ -1,9 +1,9 @@
 // Finds the jobs of an operation, moves them and examines jobs whose move has an unknown result. Keeps no
-// state. Invariant: moving the same keys twice moves each job once: dead letters that died after the start do
+// state. Invariant: moving the same keys twice moves each job once: dead letters that died after the request do
 // not match, and the store compares the listed version of a live job in the step that moves it. So a job that
 // was pushed or moved after it was listed stays as it is, however late a step runs.
 
-import type { FoundJob, JobKey } from '../../core/job.ts';
+import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type {
   OperationFailure,
@@ -12,7 +12,7 @@ import type {
   OperationWork,
   StepKey,
 } from '../../core/operation.ts';
-import type { DeadLetter, Page, Store } from '../../ports/job-store.ts';
+import type { DeadFilter, DeadLetter, Page, SearchFilter, Store } from '../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
 import type { Counters, JournalParts } from '../../process/role.ts';
 import { upkeepLimits } from '../limits.ts';
@@ -95,7 +95,7 @@ export class OperationJobs {
     return keys.filter((key, n) => found[n]?.version === key[2]);
   }
 
-  /** Dead letters by filter, so that the store compares the time of death: a late call of a process that
+  /** Dead letters by filter, so that the store compares the moment of death: a late call of a process that
    *  lost its lease moves nothing twice. */
   async #moveDead(record: Started, keys: readonly StepKey[]): Promise<Moved> {
     const byTopic = new Map<string, string[]>();
@@ -106,7 +106,7 @@ export class OperationJobs {
     }
     let done = 0;
     for (const [topic, ids] of byTopic) {
-      const filter = { topic, ids, until: record.startedAt };
+      const filter = { topic, ids, before: record.moment };
       for (let more = true; more; ) {
         if (record.kind === 'requeue') {
           const step = await this.#store.dead.requeue(filter, limits.bulkMax);
@@ -123,27 +123,13 @@ export class OperationJobs {
   }
 
   async #dead(record: Started, cursor: string | null): Promise<Page<DeadLetter>> {
-    const { topic, since, until = record.startedAt } = record.filter;
-    const filter = {
-      ...(topic === undefined ? {} : { topic }),
-      ...(since === undefined ? {} : { since }),
-      until: Math.min(until, record.startedAt),
-    };
-    const page = await this.#store.dead.list(filter, upkeepLimits.operationPage, cursor);
+    const page = await this.#store.dead.list(deadFilter(record), upkeepLimits.operationPage, cursor);
     return { ...complete(page), items: page.items.filter((job) => matchesDead(record, job)) };
   }
 
   async #live(record: Started, cursor: string | null): Promise<Page<FoundJob>> {
-    const { topic, since, until } = record.filter;
-    const state = stateOf(record);
-    const filter = {
-      ...(topic === undefined ? {} : { topic }),
-      ...(since === undefined ? {} : { since }),
-      ...(until === undefined ? {} : { until }),
-      ...(state === undefined ? {} : { state }),
-    };
-    const page = await this.#store.jobs.search(filter, upkeepLimits.operationPage, cursor);
-    return { ...complete(page), items: page.items.filter((job) => matchesLive(record, job)) };
+    const page = await this.#store.jobs.search(liveFilter(record), upkeepLimits.operationPage, cursor);
+    return { ...complete(page), items: page.items.filter((job) => isCovered(record, job)) };
   }
 
   async #find(
@@ -151,35 +137,63 @@ export class OperationJobs {
     keys: readonly JobKey[],
     { versions = {} }: OperationWork,
   ): Promise<readonly StepKey[]> {
-    const found = await this.#versions(keys);
-    const { since = 0, until = Number.POSITIVE_INFINITY } = record.filter;
-    const state = stateOf(record);
-    const matches = found.filter((job) => {
-      if (job === null) return false;
-      if (Object.hasOwn(versions, job.id) && versions[job.id] !== job.version) return false;
-      if (isAboutDead(record)) {
-        const died = job.deadAt ?? Number.POSITIVE_INFINITY;
-        return died >= since && died < Math.min(until, record.startedAt) && matchesDead(record, job);
-      }
-      const isIn = job.dueAt >= since && job.dueAt < until;
-      return isIn && (state === undefined || job.state === state) && matchesLive(record, job);
-    });
-    return matches.filter((job) => job !== null).map(keyOf);
+    const found = isAboutDead(record)
+      ? await this.#deadOf(record, keys)
+      : (await inParts(keys, (key) => this.#liveOf(record, key))).flat();
+    return found
+      .filter(({ id, version }) => !Object.hasOwn(versions, id) || versions[id] === version)
+      .map(keyOf);
   }
 
-  /** Some at a time: each answer holds the body of its job. */
-  async #versions(keys: readonly JobKey[]): Promise<readonly (DeadLetter | null)[]> {
-    const found: (DeadLetter | null)[] = [];
-    for (let at = 0; at < keys.length; at += upkeepLimits.operationReads) {
-      const some = keys.slice(at, at + upkeepLimits.operationReads);
-      const jobs = await Promise.all(some.map((key) => this.#store.jobs.get(key)));
-      for (const job of jobs) {
-        const { body, ...letter } = job ?? { body: null };
-        found.push(job === null ? null : (letter as DeadLetter));
-      }
-    }
+  async #deadOf(record: Started, keys: readonly JobKey[]): Promise<readonly DeadLetter[]> {
+    const found: DeadLetter[] = [];
+    const filter = { ...deadFilter(record), ids: keys.map(({ id }) => id) };
+    let cursor: string | null = null;
+    do {
+      const page: Page<DeadLetter> = complete(
+        await this.#store.dead.list(filter, upkeepLimits.operationPage, cursor),
+      );
+      found.push(...page.items.filter((job) => matchesDead(record, job)));
+      cursor = page.nextCursor;
+    } while (cursor !== null);
     return found;
   }
+
+  async #liveOf(record: Started, { id }: JobKey): Promise<readonly FoundJob[]> {
+    const filter = { ...liveFilter(record), id };
+    const page = complete(await this.#store.jobs.search(filter, upkeepLimits.operationPage, null));
+    return page.items.filter((job) => isCovered(record, job));
+  }
+
+  #versions(keys: readonly JobKey[]): Promise<readonly ({ readonly version: Version } | null)[]> {
+    return inParts(keys, async (key) => {
+      const job = await this.#store.jobs.get(key);
+      // Each answer holds the body of its job.
+      return job === null ? null : { version: job.version };
+    });
+  }
+}
+
+/** Asks about some keys at a time. */
+async function inParts<T>(keys: readonly JobKey[], ask: (key: JobKey) => Promise<T>): Promise<readonly T[]> {
+  const found: T[] = [];
+  for (let at = 0; at < keys.length; at += upkeepLimits.operationReads)
+    found.push(...(await Promise.all(keys.slice(at, at + upkeepLimits.operationReads).map(ask))));
+  return found;
+}
+
+function deadFilter({ filter: { topic, since, until }, moment }: OperationRecord): DeadFilter {
+  return {
+    ...(topic === undefined ? {} : { topic }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+    before: moment,
+  };
+}
+
+function liveFilter(record: OperationRecord): SearchFilter {
+  const state = stateOf(record);
+  return { ...deadFilter(record), ...(state === undefined ? {} : { state }) };
 }
 
 /** The state of the jobs that match; undefined: every live state. */
@@ -201,11 +215,6 @@ function matchesDead(record: OperationRecord, job: DeadLetter): boolean {
     (lastReason === undefined || last?.reason === lastReason) &&
     (status === undefined || isStatus(status, last?.status ?? null))
   );
-}
-
-/** A version of after the start is the result of a move, or a new push. */
-function matchesLive(record: Started, job: FoundJob | DeadLetter): boolean {
-  return isCovered(record, job) && job.version < record.startedAt * 1000;
 }
 
 /** `wanted`: 500, 5xx or none */

@@ -104,7 +104,7 @@ export class OperationRun {
     return this.#options.inTurn(() => this.#move(allowed));
   }
 
-  /** The start: fixes the time of the operation, and the number of its jobs where a tally has it. */
+  /** The start: fixes the time that its pace counts from, and the number of its jobs where a tally has it. */
   async #begin(): Promise<void> {
     const { ctx } = this.#options;
     const { dryRun, spreadMs } = this.#record;

@@ -121,6 +121,16 @@ export const adminCases: readonly Case[] = [
     expect(now).toEqual(at({ from, to: Date.now() }));
   }),
 
+  fact('moment: lies above all numbers from before it and below all later ones', async (trial) => {
+    const { version } = await trial.push('1');
+    const [first, second] = [await trial.admin.moment(), await trial.admin.moment()];
+    expect(Object.values(first).some((number) => number > version)).toBe(true);
+    expect(Object.keys(second)).toEqual(Object.keys(first));
+    for (const [name, number] of Object.entries(first)) expect(second[name]).toBeGreaterThan(number);
+    const later = await trial.push('1');
+    expect(Object.values(second).some((number) => number < later.version)).toBe(true);
+  }),
+
   fact('health: returns ok and the durability', async (trial) => {
     const health = await trial.admin.health();
     expect(health.ok).toBe(true);

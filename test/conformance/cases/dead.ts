@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import { limits } from '../../../src/core/limits.ts';
-import type { DeadFilter, DeadLetter } from '../../../src/ports/job-store.ts';
+import type { DeadFilter, DeadLetter, Page } from '../../../src/ports/job-store.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
 import {
   at,
@@ -39,6 +39,33 @@ async function listed(trial: Trial, filter: DeadFilter): Promise<string[]> {
   const page = await trial.dead.list(filter, 10, null);
   expect(page.nextCursor).toBeNull();
   return names(page.items);
+}
+
+/** All pages of one. */
+async function allListed(trial: Trial, filter: DeadFilter): Promise<string[]> {
+  const all: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const page: Page<DeadLetter> = await trial.dead.list(filter, 1, cursor);
+    all.push(...names(page.items));
+    cursor = page.nextCursor;
+  } while (cursor !== null);
+  return all;
+}
+
+/** 1 and 2 die before the moment. 3, which was reserved, and 4, which was ready, die after it. */
+async function deathsAround(trial: Trial) {
+  await trial.buried('1');
+  await trial.tick();
+  await trial.buried('2');
+  const third = await trial.reserved('3');
+  await trial.push('4');
+  const before = await trial.admin.moment();
+  await trial.tick();
+  await trial.bury(third);
+  await trial.tick();
+  await trial.bury(await trial.lease());
+  return { before, all: ['1', '2', '3', '4'] };
 }
 
 /** More than one step of any store. */
@@ -109,6 +136,27 @@ export const deadCases: readonly Case[] = [
     const exact = await trial.dead.list({ topic: 'a', ids: ['a0', 'a1', 'a2'] }, 3, null);
     expect([exact.items.length, exact.nextCursor]).toEqual([3, null]);
   }),
+
+  fact('dead list: before a moment, only deaths from before it', async (trial) => {
+    const { before, all } = await deathsAround(trial);
+    for (const filter of [{}, { topic: 't' }, { topic: 't', ids: all }]) {
+      expect(await allListed(trial, { ...filter, before })).toEqual(['t/2', 't/1']);
+      expect(await allListed(trial, { ...filter, before: await trial.admin.moment() })).toHaveLength(4);
+      expect(await allListed(trial, { ...filter, before: {} })).toEqual([]);
+    }
+  }),
+
+  ...(['requeue', 'purge'] as const).flatMap((verb) =>
+    (['all', 'topic', 'ids'] as const).map((which) =>
+      fact(`dead ${verb}: before a moment, only deaths from before it (${which})`, async (trial) => {
+        const { before, all } = await deathsAround(trial);
+        const filter = { all: {}, topic: { topic: 't' }, ids: { topic: 't', ids: all } }[which];
+        const done = verb === 'requeue' ? { requeued: 2, more: false } : { purged: 2, more: false };
+        expect(await trial.dead[verb]({ ...filter, before }, 10)).toEqual(done);
+        expect(await allListed(trial, {})).toEqual(['t/4', 't/3']);
+      }),
+    ),
+  ),
 
   fact('dead requeue: makes the job ready with a new version and its origin', async (trial) => {
     await trial.bystanders();

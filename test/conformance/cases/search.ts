@@ -94,6 +94,22 @@ export const searchCases: readonly Case[] = [
     expect(await ids((second ?? 0) + 1, third)).toEqual([]);
   }),
 
+  fact('search: before a moment, only versions from before it, by list and by id', async (trial) => {
+    const when = { delayMs: farOffMs };
+    for (const id of ['1', '2', '3']) await trial.push(id, { when });
+    const before = await trial.admin.moment();
+    await trial.push('2', { when });
+    await trial.jobs.run([{ topic: 't', id: '3' }]);
+    await trial.push('4', { when });
+    for (const filter of [{}, { topic: 't' }])
+      expect(names(await found(trial, { ...filter, before }, 1))).toEqual(['t/1']);
+    for (const id of ['1', '2', '3', '4'])
+      expect(names(await found(trial, { topic: 't', id, before }))).toEqual(id === '1' ? ['t/1'] : []);
+    expect(await found(trial, { before: await trial.admin.moment() })).toHaveLength(4);
+    // Its partitions were all added later.
+    expect(await found(trial, { before: {} })).toEqual([]);
+  }),
+
   fact('search: pages skip and repeat nothing while others come or go', async (trial) => {
     const due = Date.now() + farOffMs;
     for (const n of [1, 2, 3, 4, 5]) await trial.push(`${n}`, { when: { at: due } });

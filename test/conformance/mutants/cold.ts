@@ -13,6 +13,20 @@ const deadMutants: readonly Mutant[] = [
       job.failures = failures;
     }),
   ),
+  mutant(
+    'a moment is compared with versions instead of deaths',
+    'dead list: before a moment, only deaths from before it',
+    (m) =>
+      change(m, 'makeDead', (right) => (job, reason) => {
+        right(job, reason);
+        m.deaths.set(job.version, job.version);
+      }),
+  ),
+  mutant(
+    'a moment draws no number',
+    'moment: lies above all numbers from before it and below all later ones',
+    (m) => change(m, 'moment', () => () => ({ model: m.counter })),
+  ),
   mutant('requeue keeps the attempts', requeued, (m) =>
     change(m, 'revive', (right) => (job) => {
       const { attempts } = job;

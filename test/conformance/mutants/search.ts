@@ -24,6 +24,18 @@ export const searchMutants: readonly Mutant[] = [
       ),
     ),
   ),
+  mutant(
+    'search ignores the moment',
+    'search: before a moment, only versions from before it, by list and by id',
+    (m) =>
+      change(
+        m,
+        'isFound',
+        (right) =>
+          ({ before: _, ...rest }, job) =>
+            right(rest, job),
+      ),
+  ),
   mutant('search matches the beginning of an id', asked({ id: 'delaye' }), (m) =>
     change(m, 'isFound', (right) => (filter, job) => {
       const { id, ...rest } = filter;

@@ -75,6 +75,17 @@ export function adminCalls(
       const [seconds, micros] = (await shard.command('TIME')) as [string, string];
       return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
     },
+    async moment() {
+      // The list may have a shard more, which others push to.
+      await shards.refresh();
+      const { answers, missing } = await askAll(
+        shards,
+        async (partition) =>
+          [shards.lastingNameOf(partition), Number(await shards.run('moment', partition, []))] as const,
+      );
+      if (missing.length > 0) throw new StoreError({ kind: 'not_stored', code: 'shards_missing' });
+      return Object.fromEntries(answers);
+    },
     startBackup: async (directory) => registryBackup?.startBackup(directory) ?? 'started',
     async backup() {
       if (registryBackup === null) return { kind: 'failed', startedAt: 0, endedAt: 0, reason: noBackup };

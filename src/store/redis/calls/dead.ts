@@ -2,13 +2,13 @@
 
 import { limits } from '../../../core/limits.ts';
 import type { DeadFilter, DeadLetter, DeadLetters, OnChanged, Partition } from '../../../ports/job-store.ts';
-import { inBatches, type StepFilter } from '../../batches.ts';
+import { inBatches, numberOf, type StepFilter, stepOf } from '../../batches.ts';
 import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';
-import { readWhole, type WholeReply } from '../scripts/records.ts';
+import { readStateRecord, readWhole, type WholeReply } from '../scripts/records.ts';
 import { wholeMs } from '../scripts/times.ts';
-import { type Arg, askAll, namingMissing, type Shards } from '../shard/shards.ts';
+import { type Arg, askAll, knowAllOf, namingMissing, type Shards } from '../shard/shards.ts';
 import { byDeath, inSteps, reportChanged } from './calls.ts';
 
 export function deadCalls(shards: Shards): DeadLetters {
@@ -18,28 +18,35 @@ export function deadCalls(shards: Shards): DeadLetters {
     max: number,
     onChanged: OnChanged | undefined,
   ) => {
-    // By partition, the newest version at the first step. A job that dies again between two steps has a newer
-    // version, and no later step takes it.
-    const versionMax = new Map<Partition, number>();
+    // By partition, the bound of the first step. A job that dies again between two steps has a higher number,
+    // and no later step takes it.
+    const bounds = new Map<Partition, number>();
     return inSteps(piecesOf(shards, filter, max), Math.min(max, limits.bulkMax), async ([place, its], n) => {
-      const args = [n, ...filterArgs({ ...its, versionMax: versionMax.get(place) })];
+      const step = stepOf(its, shards.lastingNameOf(place));
+      const args = [n, ...filterArgs({ ...step, below: bounds.get(place) ?? step.below })];
       const reply = await shards.run(script, place, args);
-      const [done, more, last, changed] = reply as [number, number, number, Buffer[]];
-      if (!versionMax.has(place)) versionMax.set(place, last);
+      const [done, more, below, changed] = reply as [number, number, number, Buffer[]];
+      bounds.set(place, below);
       await reportChanged(shards, place, changed, onChanged);
       return [done, more];
     });
   };
   return {
-    async list(filter, limit, cursor) {
+    async list({ before, ...filter }, limit, cursor) {
       const from = placeOf(cursor, newest);
+      await knowAllOf(shards, before);
       const { answers, missing } = await askAll(shards, async (partition) => {
         const args = [limit, limits.reserveBytesMax, from.at, from.version, ...filterArgs(filter)];
         const reply = await shards.run('deadList', partition, args);
         const [more, ...found] = reply as [number, ...WholeReply[]];
-        const items = found.map(readWhole).map(({ body, extension, ...letter }) => letter);
-        const last = items.at(-1);
-        return { items, edge: more === 1 && last !== undefined ? byDeath(last) : null };
+        const last = found.at(-1);
+        // Left out of their page, because there may be many later deaths.
+        const below = numberOf(before, shards.lastingNameOf(partition)) ?? Number.POSITIVE_INFINITY;
+        const items = found
+          .filter(([, , , , stateRecord]) => readStateRecord(stateRecord).token < below)
+          .map(readWhole)
+          .map(({ body, extension, ...letter }) => letter);
+        return { items, edge: more === 1 && last !== undefined ? byDeath(readWhole(last)) : null };
       });
       return {
         ...mergedPage<DeadLetter>(answers, byDeath, isEarlier, limit),
@@ -91,8 +98,8 @@ function piecesOf(
 }
 
 function filterArgs(filter: StepFilter): readonly Arg[] {
-  const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids, versionMax = -1 } = filter;
+  const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids, below = -1 } = filter;
   if (ids !== undefined && topic === undefined) throw new Error('a filter with ids needs a topic');
-  const range = [topic ?? '', Math.max(0, since), until, versionMax];
+  const range = [topic ?? '', Math.max(0, since), until, below];
   return ids === undefined ? [...range, -1] : [...range, ids.length, ...ids.map(tidOf)];
 }

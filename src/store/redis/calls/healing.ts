@@ -37,7 +37,7 @@ import { changeBytes, readChange } from './changes.ts';
 /** state 0 of a script's row: waiting; 3: dead; from here on 4 + code of the end */
 const endedFrom = 4;
 /** bytes of a row without its key and tail */
-const fixedBytes = 40;
+const fixedBytes = 47;
 
 export function healingCalls(shards: Shards): Healing {
   const look = async (partition: Partition, shipped: ShippedNumbers): Promise<LossState> => {
@@ -208,6 +208,7 @@ function writeRow(text: Buffer, start: number, { item: row }: Placed<JobRow>, ho
   at = text.writeUInt16BE(row.failures, at);
   at = text.writeUIntBE(row.pushed?.acceptedAt ?? 0, at, 6);
   at = text.writeUIntBE(row.state === 'dead' ? row.orderAt : 0, at, 6);
+  at = writeSafe(text, at, row.number);
   at = text.writeUInt8(row.reason === null ? 0 : reasonCodes.indexOf(row.reason), at);
   at = text.writeUInt8(row.alertTold >= row.version ? 1 : 0, at);
   at = text.writeUInt8(flagsOf(tail), at);

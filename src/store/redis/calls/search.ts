@@ -1,14 +1,15 @@
 // Searches for jobs: asks each partition and merges the pages. An id is looked up in every topic of the
-// partition.
+// partition; an id of one topic only where it may be.
 
 import type { EndState, FoundJob, JobState } from '../../../core/job.ts';
 import { endCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { Page, Partition, SearchFilter } from '../../../ports/job-store.ts';
+import { numberOf } from '../../batches.ts';
 import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, mergedPage, type Order, type Part, type Place, placeOf } from '../../pages.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
 import { type FoundReply, readEnded, readFound } from '../scripts/records.ts';
-import { type Arg, askAll, namingMissing, type Shards } from '../shard/shards.ts';
+import { type Arg, askAll, knowAllOf, namingMissing, type Shards } from '../shard/shards.ts';
 
 export async function search(
   shards: Shards,
@@ -19,9 +20,16 @@ export async function search(
   const order = isEnd(filter.state) ? byEnd : byDue;
   const from = placeOf(cursor, order.start);
   const part = filter.id !== undefined ? lookUp : isEnd(filter.state) ? walkEnded : walkLive;
-  const { answers, missing } = await askAll(shards, (partition) =>
-    part(shards, partition, filter, order, from, limit),
-  );
+  const { topic, id, before } = filter;
+  await knowAllOf(shards, before);
+  const partitions =
+    topic === undefined || id === undefined ? shards.partitions : shards.everywhere({ topic, id });
+  const asked = { partitions, nameOf: (partition: Partition) => shards.nameOf(partition) };
+  const { answers, missing } = await askAll(asked, async (partition) => {
+    const { items, edge } = await part(shards, partition, filter, order, from, limit);
+    const below = numberOf(before, shards.lastingNameOf(partition)) ?? Number.POSITIVE_INFINITY;
+    return { items: items.filter(({ version }) => version < below), edge };
+  });
   return { ...mergedPage(answers, order.place, order.isAfter, limit), ...namingMissing(missing) };
 }
 

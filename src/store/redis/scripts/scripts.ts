@@ -31,6 +31,7 @@ import lacks from './lua/lacks.lua';
 import look from './lua/look.lua';
 import mark from './lua/mark.lua';
 import marks from './lua/marks.lua';
+import moment from './lua/moment.lua';
 import position from './lua/position.lua';
 import promote from './lua/promote.lua';
 import purgeTopic from './lua/purge-topic.lua';
@@ -113,6 +114,7 @@ const files = {
   restTopics,
   countQuarantined,
   ids,
+  moment,
   position,
   scan,
   horizon,

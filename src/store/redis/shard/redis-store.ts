@@ -55,6 +55,8 @@ interface OpenShard {
   isStarted: boolean;
 }
 
+const lastingName = (shardId: string, bucket: Bucket): string => `${shardId}:${bucket}`;
+
 export class RedisStore implements Shards {
   readonly #options: RedisStoreOptions;
   readonly recoverHoldMs: number;
@@ -184,7 +186,7 @@ export class RedisStore implements Shards {
     const { capacitiesMax, writer } = this.#options;
     if (writer !== undefined)
       for (let bucket = 0; bucket < buckets; bucket += 1)
-        this.#places.set(base + bucket, `${shardId}:${bucket}`);
+        this.#places.set(base + bucket, lastingName(shardId, bucket));
     const shard = new Shard({
       isListed: true,
       ...this.#options,
@@ -252,6 +254,11 @@ export class RedisStore implements Shards {
 
   nameOf(partition: Partition): string {
     return this.#byPartition.get(partition)?.shard.name ?? '';
+  }
+
+  lastingNameOf(partition: Partition): string {
+    const one = this.#byPartition.get(partition);
+    return one === undefined ? '' : lastingName(one.record.id, partition - one.base);
   }
 
   placeOf(partition: Partition): string | null {

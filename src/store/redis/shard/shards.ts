@@ -1,7 +1,7 @@
 // What the calls of the port see of the shards: partitions to run scripts on, and where among them a job may
 // live. Defines what a question to all partitions answers when some do not reply. Knows no script.
 
-import type { JobKey, Lease } from '../../../core/job.ts';
+import type { JobKey, Lease, Moment } from '../../../core/job.ts';
 import type { Partition, PushJob } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
@@ -32,7 +32,9 @@ export interface Shards {
   has(partition: Partition, ...keys: readonly string[]): Promise<boolean>;
   /** address of the partition's shard, without secrets */
   nameOf(partition: Partition): string;
-  /** `<shard id>:<bucket>`, where changes are named for a journal; null: they are not */
+  /** `<shard id>:<bucket>`: its name in moments; empty: its shard left the list */
+  lastingNameOf(partition: Partition): string;
+  /** the same, where changes are named for a journal; null: they are not */
   placeOf(partition: Partition): string | null;
   /** its shard is nearly full: see memory-watch.ts */
   isNearlyFull(partition: Partition): boolean;
@@ -73,6 +75,14 @@ export async function askAll<T>(
   }
   if (answers.length === 0 && first !== undefined) throw first;
   return { answers, missing: [...missing] };
+}
+
+/** Reads the shard list again if it lacks a partition of the moment: the list was changed before, or the shard
+ *  was removed since. */
+export async function knowAllOf(shards: Shards, moment: Moment | undefined): Promise<void> {
+  if (moment === undefined) return;
+  const known = new Set(shards.partitions.map((partition) => shards.lastingNameOf(partition)));
+  if (Object.keys(moment).some((name) => !known.has(name))) await shards.refresh();
 }
 
 /** As a member of an answer: absent when no shard is missing. */

@@ -29,8 +29,9 @@ import type {
 import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import { StoreError } from '../../../ports/store-error.ts';
-import { inBatches, pushBatches, type StepFilter, withoutBadItems } from '../../batches.ts';
+import { inBatches, pushBatches, type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
+import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
 import {
@@ -248,31 +249,29 @@ async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Pr
 }
 
 interface FilterStep extends Stepped {
-  /** absent in answers of an owner of an earlier version */
-  readonly versionMax?: number | undefined;
+  readonly below: number;
 }
 
 /** Runs filtered bulk work in steps. Ids are sent step by step, unless fewer than all of them are wanted:
- *  which are oldest is only known over all ids. A job that dies again between two steps has a new version and
- *  is not moved again. */
+ *  which are oldest is only known over all ids. A job that dies again between two steps is not moved again. */
 async function inFilteredSteps(
   filter: DeadFilter,
   max: number,
   step: (filter: StepFilter, max: number) => Promise<FilterStep>,
 ): Promise<Stepped> {
   const bound = Math.min(max, limits.bulkMax);
-  let versionMax: number | undefined;
-  const next = async (its: DeadFilter, most: number) => {
-    const answer = await step(versionMax === undefined ? its : { ...its, versionMax }, most);
-    versionMax ??= answer.versionMax;
+  const { ids, ...its } = stepOf(filter, partitionName);
+  let { below } = its;
+  const next = async (some: readonly string[] | undefined, most: number) => {
+    const answer = await step({ ...its, ...(some === undefined ? {} : { ids: some }), below }, most);
+    below = answer.below;
     return answer;
   };
-  const { ids } = filter;
   if (ids === undefined || ids.length > bound || ids.length <= sqliteLimits.bulkStepMax)
-    return inSteps(bound, (most) => next(filter, most));
+    return inSteps(bound, (most) => next(ids, most));
   const batches = [...inBatches(ids, sqliteLimits.bulkStepMax)];
   return inSteps(bound, async (most) => {
-    const { done, more } = await next({ ...filter, ids: batches[0] ?? [] }, most);
+    const { done, more } = await next(batches[0] ?? [], most);
     if (!more) batches.shift();
     return { done, more: batches.length > 0 };
   });
@@ -369,6 +368,7 @@ function adminCalls(link: Link): StoreAdmin {
     },
     // An owner of an earlier version sends no clock; its clock is the clock of this machine.
     clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now ?? Date.now(),
+    moment: () => cold(link, kinds.moment, [], true),
     // A repeat would find the task of the first call and return `busy`.
     startBackup: (directory) => cold(link, kinds.startBackup, [directory], false),
     backup: () => cold(link, kinds.backup, [], true),

@@ -4,9 +4,9 @@
 import { limits } from '../../../core/limits.ts';
 import type { DeadFilter, DeadLetter, Page } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
-import type { StepFilter } from '../../batches.ts';
+import { numberOf, type StepFilter } from '../../batches.ts';
 import { cursorOf, newest, type Place, placeOf } from '../../pages.ts';
-import { dead } from '../file/schema.ts';
+import { dead, partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { requeueRow } from './operator-moves.ts';
@@ -17,7 +17,7 @@ type Order = 'newest' | 'oldest';
 
 interface Step {
   readonly more: boolean;
-  readonly versionMax: number;
+  readonly below: number;
 }
 
 export class DeadPages {
@@ -44,33 +44,38 @@ export class DeadPages {
     };
   }
 
-  list(filter: DeadFilter, limit: number, cursor: string | null): Page<DeadLetter> {
+  /** Deaths since the moment of the filter are left out of their page: there may be many of them. */
+  list({ before, ...filter }: DeadFilter, limit: number, cursor: string | null): Page<DeadLetter> {
+    const below = numberOf(before, partitionName) ?? Number.MAX_SAFE_INTEGER;
     const found = this.#find(filter, 'newest', limit + 1, placeOf(cursor, newest));
     const items: DeadLetter[] = [];
-    let bytes = 0;
+    let [bytes, read] = [0, 0];
     for (const row of found.slice(0, limit)) {
-      const job = this.#snapshots.readRow(row.n);
-      bytes += Buffer.byteLength(JSON.stringify(job.attempts));
-      if (items.length > 0 && bytes > limits.reserveBytesMax) break;
-      items.push(job);
+      if (diedBelow(row, below)) {
+        const job = this.#snapshots.readRow(row.n);
+        bytes += Buffer.byteLength(JSON.stringify(job.attempts));
+        if (items.length > 0 && bytes > limits.reserveBytesMax) break;
+        items.push(job);
+      }
+      read += 1;
     }
-    const last = found[items.length - 1];
-    const more = last !== undefined && found.length > items.length;
+    const last = found[read - 1];
+    const more = last !== undefined && found.length > read;
     return { items, nextCursor: more ? cursorOf(placeOfRow(last)) : null };
   }
 
-  /** One step: may move fewer than max and set `more`, so that other callers do not wait. `versionMax`: pass
-   *  it to the next steps of the call. The same holds for purge. */
+  /** One step: may move fewer than max and set `more`, so that other callers do not wait. `below`: pass it to
+   *  the next steps of the call. The same holds for purge. */
   requeue(filter: StepFilter, max: number): Step & { readonly requeued: number } {
-    const { tx, found, more, versionMax } = this.#oldest(filter, max);
+    const { tx, found, more, below } = this.#oldest(filter, max);
     const requeued = bulkStep(found, (row) => requeueRow(tx, row));
-    return { requeued, more: more || requeued < found.length, versionMax };
+    return { requeued, more: more || requeued < found.length, below };
   }
 
   purge(filter: StepFilter, max: number): Step & { readonly purged: number } {
-    const { tx, found, more, versionMax } = this.#oldest(filter, max);
+    const { tx, found, more, below } = this.#oldest(filter, max);
     const purged = bulkStep(found, (row) => tx.rows.end(row, { state: 'purged', at: tx.now }));
-    return { purged, more: more || purged < found.length, versionMax };
+    return { purged, more: more || purged < found.length, below };
   }
 
   /** Reads settled alerts, not dead letters: each dead letter has one, and dead letters whose alert stays
@@ -83,10 +88,10 @@ export class DeadPages {
   }
 
   #oldest(filter: StepFilter, max: number) {
-    const versionMax = filter.versionMax ?? this.#tx.counters.lastNumber;
+    const below = filter.below ?? this.#tx.counters.lastNumber + 1;
     const bound = stepMax(this.#tx, Math.min(max, sqliteLimits.bulkStepMax));
     const found = this.#find(filter, 'oldest', bound + 1, newest);
-    return { tx: this.#tx, found: found.slice(0, bound), more: found.length > bound, versionMax };
+    return { tx: this.#tx, found: found.slice(0, bound), more: found.length > bound, below };
   }
 
   #find(filter: StepFilter, order: Order, limit: number, before: Place): JobRow[] {
@@ -95,10 +100,10 @@ export class DeadPages {
       since = 0,
       until = Number.MAX_SAFE_INTEGER,
       ids,
-      versionMax = Number.MAX_SAFE_INTEGER,
+      below = Number.MAX_SAFE_INTEGER,
     } = filter;
     if (ids !== undefined) return this.#findIds(filter, order, limit, before);
-    const bounds = [since, until, versionMax, before.at, before.version, limit];
+    const bounds = [since, until, below, before.at, before.version, limit];
     if (topic === undefined) return jobRows(this.#ofAll[order].all(...bounds));
     const no = this.#tx.counters.topicNumber(topic);
     return no === undefined ? [] : jobRows(this.#ofTopic[order].all(no, ...bounds));
@@ -110,13 +115,13 @@ export class DeadPages {
       since = 0,
       until = Number.MAX_SAFE_INTEGER,
       ids = [],
-      versionMax = Number.MAX_SAFE_INTEGER,
+      below = Number.MAX_SAFE_INTEGER,
     } = filter;
     if (topic === undefined) throw new Error('a filter by ids needs a topic');
     const inRange = (row: JobRow) => {
       const { at, version } = placeOfRow(row);
       const after = at < before.at || (at === before.at && version < before.version);
-      return row.state === dead && at >= since && at < until && version <= versionMax && after;
+      return row.state === dead && at >= since && at < until && diedBelow(row, below) && after;
     };
     const rows = [...new Set(ids)]
       .map((id) => this.#tx.rows.find(topic, id))
@@ -129,7 +134,7 @@ export class DeadPages {
 
 function select(db: Database, where: string, direction: 'ASC' | 'DESC'): Statement {
   return db.prepare(
-    `SELECT ${jobColumns} FROM job WHERE ${where} state = 3 AND dead_at >= ? AND dead_at < ? AND version <= ?
+    `SELECT ${jobColumns} FROM job WHERE ${where} state = 3 AND dead_at >= ? AND dead_at < ? AND token < ?
        AND (dead_at, version) < (?, ?)
      ORDER BY dead_at ${direction}, version ${direction} LIMIT ?`,
     { returnArrays: true },
@@ -138,6 +143,10 @@ function select(db: Database, where: string, direction: 'ASC' | 'DESC'): Stateme
 
 function jobRows(rows: unknown[]): JobRow[] {
   return (rows as unknown[][]).map(jobRowOf);
+}
+
+function diedBelow({ token }: JobRow, number: number): boolean {
+  return (token ?? 0) < number;
 }
 
 function placeOfRow(row: JobRow): Place {

@@ -3,7 +3,7 @@
 // transactions).
 // Invariant: outside a transaction the counters in memory equal the file.
 
-import type { VersionedKey } from '../../../core/job.ts';
+import type { Moment, VersionedKey } from '../../../core/job.ts';
 import type {
   BuryItem,
   EndingLease,
@@ -15,6 +15,7 @@ import type {
 import { type Database, sqliteCode } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { DiskReserve, diskReserveBytesFor } from '../file/disk-reserve.ts';
+import { partitionName } from '../file/schema.ts';
 import {
   closeStoreFile,
   type OpenedStoreFile,
@@ -224,6 +225,10 @@ export class Engine {
   readClock(): number {
     this.#tx.now = this.#clock();
     return this.#tx.now;
+  }
+
+  moment(): Moment {
+    return { [partitionName]: this.#tx.counters.nextNumber(this.#tx.now) };
   }
 
   /** Ms until the earliest delayed job is due; null: no delayed job. */

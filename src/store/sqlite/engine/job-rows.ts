@@ -30,6 +30,7 @@ export interface JobRow {
   readonly origin: number;
   readonly failures: number;
   readonly strikes: number;
+  /** of the lease; of a dead letter: the number of its death */
   readonly token: number | null;
   readonly deadAt: number | null;
 }
@@ -73,7 +74,8 @@ export interface End {
  *  it. */
 export type LastAttempt = AttemptRecord | string | null;
 
-const noLease = 'token = NULL, owner_instance = NULL, owner_incarnation = NULL, lease_until = NULL';
+const noOwner = 'owner_instance = NULL, owner_incarnation = NULL, lease_until = NULL';
+const noLease = `token = NULL, ${noOwner}`;
 export const jobColumns =
   'job.n, job.topic, job.id, job.state, job.prio, job.due, job.version, job.origin, job.failures, job.strikes, job.token, job.dead_at';
 
@@ -181,7 +183,7 @@ export class JobRows {
     this.#leaseUntil = db.prepare('SELECT lease_until FROM job WHERE n = ?', { returnArrays: true });
     this.#leaseOwner = db.prepare('SELECT owner_instance FROM job WHERE n = ?', { returnArrays: true });
     this.#toDead = db.prepare(
-      `UPDATE job SET state = 3, failures = ?, strikes = ?, ${noLease}, dead_at = ?, reason = ? WHERE n = ?`,
+      `UPDATE job SET state = 3, failures = ?, strikes = ?, token = ?, ${noOwner}, dead_at = ?, reason = ? WHERE n = ?`,
     );
     this.#toEnded = db.prepare(
       `UPDATE job SET state = ${ended}, ctype = ?, extension = NULL, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
@@ -339,7 +341,8 @@ export class JobRows {
     row: JobRow,
     how: { failures: number; strikes: number; at: number; reason: number; attempt: AttemptRecord | null },
   ): void {
-    this.#toDead.get(how.failures, how.strikes, how.at, how.reason, row.n);
+    const death = this.#counters.nextNumber(how.at);
+    this.#toDead.get(how.failures, how.strikes, death, how.at, how.reason, row.n);
     this.#leaves(row);
     this.#counters.count(row.topic, row.prio, dead, 1);
     const attempt = how.attempt === null ? null : JSON.stringify(how.attempt);

@@ -6,8 +6,10 @@ import type { EndState, FoundJob } from '../../../core/job.ts';
 import { endCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { Page, SearchFilter } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
+import { numberOf } from '../../batches.ts';
 import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, cursorOf, type Order, type Place, placeOf } from '../../pages.ts';
+import { partitionName } from '../file/schema.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
@@ -61,9 +63,14 @@ export class Search {
 
   #walk(filter: SearchFilter, topic: number | null, order: Order, from: Place, limit: number) {
     const { state, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
+    const below = belowOf(filter);
     const path = isEnd(state) ? this.#ended : topic === null ? this.#live : this.#liveOfTopic;
     const range = { ...from, since, until, topic, rows: storeLimits.searchRowsMax };
-    const wanted = { state: stateNumber(state), endedAs: isEnd(state) ? endCodes.indexOf(state) : null };
+    const wanted = {
+      state: stateNumber(state),
+      endedAs: isEnd(state) ? endCodes.indexOf(state) : null,
+      below,
+    };
     const found = this.#read(path.found.all({ ...range, ...wanted, limit: limit + 1 }));
     if (found.length > limit) return pageOf(found, order, limit);
     const edge = path.edge.get(range) as [number, number] | undefined;
@@ -122,13 +129,18 @@ function pageOf(found: readonly FoundJob[], order: Order, limit: number): Page<F
   return { items, nextCursor: more ? cursorOf(order.place(last)) : null };
 }
 
-function matches({ state, since = 0, until = Infinity }: SearchFilter, job: FoundJob): boolean {
+function matches(filter: SearchFilter, job: FoundJob): boolean {
+  const { state, since = 0, until = Infinity } = filter;
   const isWanted = state === undefined ? job.endedAt === null : job.state === state;
-  return isWanted && job.dueAt >= since && job.dueAt < until;
+  return isWanted && job.dueAt >= since && job.dueAt < until && job.version < belowOf(filter);
 }
 
 function isEnd(state: SearchFilter['state']): state is EndState {
   return (endCodes as readonly unknown[]).includes(state);
+}
+
+function belowOf({ before }: SearchFilter): number {
+  return numberOf(before, partitionName) ?? Number.MAX_SAFE_INTEGER;
 }
 
 /** null: any */
@@ -143,7 +155,7 @@ function pathOf(db: Database, at: 'due' | 'ended_at', where: string): Path {
   const options = { returnArrays: true } as const;
   const found = `SELECT ${foundColumns} FROM (SELECT ${foundColumns} FROM job ${where} LIMIT :rows)
     WHERE (:state IS NULL OR state = :state) AND (:endedAs IS NULL OR ended_as = :endedAs)
-    AND (:topic IS NULL OR topic = :topic) AND due >= :since AND due < :until LIMIT :limit`;
+    AND (:topic IS NULL OR topic = :topic) AND due >= :since AND due < :until AND version < :below LIMIT :limit`;
   const edge = db.prepare(`SELECT ${at}, version FROM job ${where} LIMIT 1 OFFSET :rows - 1`, options);
   // It uses only some of the other statement's parameters.
   edge.setAllowUnknownNamedParameters(true);

@@ -104,9 +104,9 @@ export class TopicCounters {
     this.#tallies[no] = new Array<number>(slots).fill(0);
   }
 
-  // Versions and tokens
+  // Versions, tokens, deaths, moments
 
-  /** The next version or token; nowMs by the storage clock. Never repeats a number, whatever the clock
+  /** The next number; nowMs by the storage clock. Never repeats a number, whatever the clock
    *  does. */
   nextNumber(nowMs: number): number {
     this.#seq = Math.max(this.#seq + 1, nowMs * 1_000);
@@ -114,7 +114,7 @@ export class TopicCounters {
     return this.#seq;
   }
 
-  /** The last version or token; later ones are higher. */
+  /** The last one; later ones are higher. */
   get lastNumber(): number {
     return this.#seq;
   }

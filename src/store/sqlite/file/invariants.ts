@@ -49,10 +49,15 @@ export const invariants: readonly Invariant[] = [
     invariant: 'I4',
     what: 'leases on unreserved jobs, or reserved jobs without a lease',
     sql: jobs(
-      ['token', 'owner_instance', 'owner_incarnation', 'lease_until']
+      ['owner_instance', 'owner_incarnation', 'lease_until']
         .map((column) => `(${column} IS NULL) = (state = 2)`)
         .join(' OR '),
     ),
+  },
+  {
+    invariant: 'I4',
+    what: 'tokens on waiting or ended jobs, or missing on reserved or dead ones',
+    sql: jobs('(token IS NULL) = (state IN (2, 3))'),
   },
   {
     invariant: 'I1',

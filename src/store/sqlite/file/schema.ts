@@ -16,6 +16,9 @@ export type StateCode = typeof delayed | typeof ready | typeof reserved | typeof
 /** Not a job state: the row is a history entry. */
 export const ended = 4;
 
+/** The name of the only partition in a moment (core/job.ts). */
+export const partitionName = 'jobs.db';
+
 /** Two, so that expired leases of processes are found without reading those of pulled jobs. */
 const leaseIndexes = `\
 CREATE INDEX job_leased ON job(lease_until) WHERE state = 2 AND owner_instance > 0;
@@ -24,7 +27,8 @@ CREATE INDEX job_pulled ON job(lease_until) WHERE state = 2 AND owner_instance =
 
 /** By layout: changes a file of this layout into one of the next. */
 export const upgrades: Readonly<Record<number, string>> = {
-  1: `ALTER TABLE job ADD COLUMN extension BLOB; DROP INDEX job_leased; ${leaseIndexes}`,
+  1: `ALTER TABLE job ADD COLUMN extension BLOB; DROP INDEX job_leased; ${leaseIndexes}
+    UPDATE job SET token = version WHERE state = 3`,
 };
 
 export const schema = `\
@@ -37,7 +41,7 @@ export const schema = `\
 PRAGMA application_id = ${applicationId};
 PRAGMA user_version = ${layoutVersion};
 
--- seq: last version or token drawn; wheel: next ticket; clock: last trusted time
+-- seq: last number drawn; wheel: next ticket; clock: last trusted time
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 
@@ -48,6 +52,7 @@ CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at IN
 -- id is a BLOB: compared byte by byte, and never cut at a NUL.
 -- ctype: content type of the body; in an ended job whose only attempt delivered it, that attempt.
 -- extension: options of the job (src/core/extension.ts). owner_instance 0: the lease of a pulled job.
+-- token: of the lease; of a dead letter the number that its death drew.
 CREATE TABLE job(
   n INTEGER PRIMARY KEY,
   topic INTEGER NOT NULL,

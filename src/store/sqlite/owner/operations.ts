@@ -288,6 +288,11 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'read',
     read: cold((engine, ...args: Args<Engine['jobCounts']['counts']>) => engine.jobCounts.counts(...args)),
   },
+  // Synced: after a power cut its number would be drawn again.
+  [kinds.moment]: {
+    needs: 'full',
+    read: cold((engine) => engine.moment()),
+  },
   [kinds.position]: {
     needs: 'read',
     read: cold((engine, ...args: Args<Engine['survey']['position']>) => engine.survey.position(...args)),

@@ -50,6 +50,7 @@ export const kinds = {
   position: 55,
   survey: 56,
   alertState: 57,
+  moment: 58,
   registry: 64,
   hintDue: 200,
   hintReady: 201,

@@ -47,7 +47,7 @@ local function judge_job(f, record)
   local job = job_of(no, tid, record, more)
   if not judge_place(job) then wrong(0, no, tid) end
   if job.apart and call('HEXISTS', P .. ':b', f) == 0 then wrong(1, no, tid) end
-  if job.version > seq or (job.state == 2 and job.token > seq) then wrong(3, no, tid) end
+  if job.version > seq or (job.state >= 2 and job.token > seq) then wrong(3, no, tid) end
   if job.state == 3 and not find_alert(job.version) then wrong(4, no, tid) end
   if call('HEXISTS', P .. ':h', f) == 1 then wrong(5, no, tid) end
 end

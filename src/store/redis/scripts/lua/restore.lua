@@ -6,7 +6,7 @@
 --   topic, length (2) and tag+id, state (0 waiting, 3 dead, 4 + code of the end), 1 = an open row only
 --   replaces an older version, 2 = not that either, + 4 = the open row names another place than this one,
 --   + 8 = and this one is not its home, version, origin (7 each), due (6), failures (2), acceptedAt (6),
---   deadAt (6), reason, 1 = its alert is settled, flags as in push, length (2) and tail
+--   deadAt (6), number of its last change (7), reason, 1 = its alert is settled, flags as in push, length (2) and tail
 -- @returns one text, per row: kind (0 absent, and not put here, 1 put, 2 removed, 3 kept, 4 ended here,
 --   5 not a note of the caller, 6 an older version is here, for a 2 in the row, 7 kept, and the row names
 --   another place); after a 1 or 7 its change, after a 4 code of the end, version (7), endedAt (6), after a 5
@@ -22,7 +22,10 @@ if note then is_allowed = note.id == tonumber(ARGV[4]) else is_allowed = healed 
 -- → waiting or dead, as the row says. The job is in no set.
 local function place(job, row)
   job.state, job.strikes, job.failures, job.due = 0, 0, row.failures, row.due
-  if row.state == 3 then job.state, job.dead_at, job.reason = 3, row.dead_at, row.reason end
+  if row.state == 3 then
+    rise_above(row.number)
+    job.state, job.dead_at, job.reason, job.token = 3, row.dead_at, row.reason, row.number
+  end
   write_record(job)
   write_more(job)
   if row.state ~= 3 then return put_waiting(job) end
@@ -94,8 +97,8 @@ local answers, at, apart = {}, 1, 6
 while at <= #ARGV[6] do
   local row, only, told = {}, 0, 0
   row.topic, row.tid, row.state, only, row.version, row.origin, row.due, row.failures, row.accepted, row.dead_at,
-    row.reason, told, row.flags, row.tail, at =
-    struct.unpack('>Bc0 I2c0 BB I7I7 I6I2 I6I6 BBB I2c0', ARGV[6], at)
+    row.number, row.reason, told, row.flags, row.tail, at =
+    struct.unpack('>Bc0 I2c0 BB I7I7 I6I2 I6I6 I7 BBB I2c0', ARGV[6], at)
   row.only, row.is_asked, row.is_told = only % 4 > 0, only % 4 == 2, told == 1
   row.is_elsewhere, row.is_onward = only % 8 >= 4, only >= 8
   if row.flags % 64 >= 32 then

@@ -47,9 +47,10 @@ local function back_in_place(job)
   put_ready(job)
 end
 
--- → dead, with an owed alert.
+-- → dead, with an owed alert. The number of its death takes the place of the token.
 local function bury(job, reason, attempt)
   leave_place(job)
+  job.token = draw()
   job.state, job.dead_at, job.reason = 3, now, reason
   write_more(job)
   call('ZADD', P .. ':x', now, struct.pack('>I7', job.version) .. field_of(job.no, job.tid))
