@@ -58,6 +58,17 @@ describe('operations', () => {
     });
   });
 
+  it('are about the jobs from before the reply', async () => {
+    const push = async (id: string) =>
+      expect((await dq.push('a.x', '1', `?id=${id}&delay=1h`)).body).toMatchObject({ id });
+    for (const id of ['1', '2']) await push(id);
+    const { body } = await begin({ kind: 'cancel', filter: { topic: 'a.x' } });
+    for (const id of ['2', '3']) await push(id);
+    const before = (await dq.registry.operation(body.id))?.moment ?? {};
+    const { items } = await dq.store.jobs.search({ topic: 'a.x', before }, 10, null);
+    expect(items.map(({ id }) => id)).toEqual(['1']);
+  });
+
   it('that make no sense are rejected, with the name of the field', async () => {
     const all = { all: true };
     const bad: readonly (readonly [body: object, field: string])[] = [

@@ -283,6 +283,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       partitions: redis.partitions,
       everywhere: (key: JobKey) => redis.everywhere(key),
       placeOf: () => null,
+      lastingNameOf: () => '',
       run: (script: ScriptName, partition: Partition, args: readonly Arg[]) => {
         argsOfCalls.push(args.length);
         return redis.run(script, partition, args);

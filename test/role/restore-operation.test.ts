@@ -73,7 +73,14 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('restore opera
       id: randomBytes(6).toString('hex'),
       ...{ kind: 'restore', filter: {}, topics: ['*'], spreadMs: null, rate: null, at: null },
       ...{ dryRun: false, actor: 'test', state: 'not_started', createdAt: now, updatedAt: now },
-      ...{ moment: {}, startedAt: null, movingAt: null, endedAt: null, matched: null, problem: null },
+      ...{
+        moment: wish.kind === undefined ? {} : await one.store.admin.moment(),
+        startedAt: null,
+        movingAt: null,
+        endedAt: null,
+        matched: null,
+        problem: null,
+      },
       ...{ done: 0, skipped: 0, failed: 0, failures: [], overdue: 'fire' },
       ...wish,
     };

@@ -28,7 +28,7 @@ CREATE INDEX job_pulled ON job(lease_until) WHERE state = 2 AND owner_instance =
 /** By layout: changes a file of this layout into one of the next. */
 export const upgrades: Readonly<Record<number, string>> = {
   1: `ALTER TABLE job ADD COLUMN extension BLOB; DROP INDEX job_leased; ${leaseIndexes}
-    UPDATE job SET token = version WHERE state = 3`,
+    UPDATE job SET token = version WHERE state = 3;`,
 };
 
 export const schema = `\
