@@ -1,7 +1,7 @@
 // Finds the jobs of an operation, moves them and examines jobs whose move has an unknown result. Keeps no
-// state. Invariant: moving the same keys twice moves each job once: dead letters that died after the request do
-// not match, and the store compares the listed version of a live job in the step that moves it. So a job that
-// was pushed or moved after it was listed stays as it is, however late a step runs.
+// state. Invariant: moving the same keys twice moves each job once: dead letters that died after the request
+// do not match, and the store compares the listed version of a live job in the step that moves it. So a job
+// that was pushed or moved after it was listed stays as it is, however late a step runs.
 
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';

@@ -77,8 +77,8 @@ export async function askAll<T>(
   return { answers, missing: [...missing] };
 }
 
-/** Reads the shard list again if it lacks a partition of the moment: the list was changed before, or the shard
- *  was removed since. */
+/** Reads the shard list again if it lacks a partition of the moment: the list was changed before it, or the
+ *  shard was removed since. */
 export async function knowAllOf(shards: Shards, moment: Moment | undefined): Promise<void> {
   if (moment === undefined) return;
   const known = new Set(shards.partitions.map((partition) => shards.lastingNameOf(partition)));

@@ -253,7 +253,8 @@ interface FilterStep extends Stepped {
 }
 
 /** Runs filtered bulk work in steps. Ids are sent step by step, unless fewer than all of them are wanted:
- *  which are oldest is only known over all ids. A job that dies again between two steps is not moved again. */
+ *  which are oldest is only known over all ids. A job that dies again between two steps is not moved
+ *  again. */
 async function inFilteredSteps(
   filter: DeadFilter,
   max: number,

@@ -6,7 +6,8 @@
 --   topic, length (2) and tag+id, state (0 waiting, 3 dead, 4 + code of the end), 1 = an open row only
 --   replaces an older version, 2 = not that either, + 4 = the open row names another place than this one,
 --   + 8 = and this one is not its home, version, origin (7 each), due (6), failures (2), acceptedAt (6),
---   deadAt (6), number of its last change (7), reason, 1 = its alert is settled, flags as in push, length (2) and tail
+--   deadAt (6), number of its last change (7), reason, 1 = its alert is settled, flags as in push, length
+--   (2) and tail
 -- @returns one text, per row: kind (0 absent, and not put here, 1 put, 2 removed, 3 kept, 4 ended here,
 --   5 not a note of the caller, 6 an older version is here, for a 2 in the row, 7 kept, and the row names
 --   another place); after a 1 or 7 its change, after a 4 code of the end, version (7), endedAt (6), after a 5

@@ -1,6 +1,6 @@
 -- dead: finds dead letters by topic, deadAt and id, at most `max`.
--- filter: topic ('' = all), since, until (ms), below (deaths with lower numbers; huge = any), ids (tag+id; nil =
--- all)
+-- filter: topic ('' = all), since, until (ms), below (deaths with lower numbers; huge = any), ids (tag+id;
+-- nil = all)
 local function dead_keys(filter)
   if filter.topic == '' then return P .. ':x', nil end
   local no = topic_number(filter.topic)
