@@ -65,6 +65,9 @@ export const limits = {
   /** Levels of JSON that dq parses and writes again, such as the body of a schedule: JSON.stringify manages
    *  some 5,000. */
   jsonDepthMax: 1_000,
+  /** Commas, colons, lists and objects of such JSON: no call needs more than bulkMax ids have, or a body of
+   *  scheduleBodyBytesMax. JSON.parse takes 20 ms for them. */
+  jsonValuesMax: 50_000,
 
   // ── retry rules
 

@@ -71,6 +71,7 @@ const asksOthers = ({ template }: Route): boolean =>
 
 const prototypes = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
 const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+const many = `[${'[],'.repeat(1_000_000)}1]`;
 
 describe('paths', () => {
   it('an invalid name is 404 or 400 on every route, and creates nothing', async () => {
@@ -160,6 +161,7 @@ describe('JSON bodies', () => {
       'NaN',
       deep,
       deep.slice(1),
+      many,
     ];
     const notUtf8 = [
       [0xff],

@@ -4,7 +4,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
-import { tooDeep } from '../../core/json-depth.ts';
+import { beyondBounds } from '../../core/json-bounds.ts';
 import { apiLimits } from '../limits.ts';
 import type { BodyBudget } from './body-budget.ts';
 import { rejectEncoding } from './content-encoding.ts';
@@ -44,14 +44,20 @@ function parseBody(body: Buffer, request: FastifyRequest): unknown {
   if (type !== undefined && !/^application\/json *(;|$)/i.test(type))
     throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
   let text: string;
-  let value: unknown;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(body);
-    value = JSON.parse(text);
   } catch (error) {
-    throw new DqError('malformed_json', `body: not JSON: ${(error as Error).message}`);
+    throw notJson(error as Error);
   }
-  const mistake = tooDeep(text);
+  const mistake = beyondBounds(text);
   if (mistake !== null) throw new DqError('malformed_json', `body: ${mistake}`);
-  return value;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw notJson(error as Error);
+  }
+}
+
+function notJson({ message }: Error): DqError {
+  return new DqError('malformed_json', `body: not JSON: ${message}`);
 }

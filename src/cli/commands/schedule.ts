@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { createOffsetClock } from '../../core/calendar.ts';
-import { tooDeep } from '../../core/json-depth.ts';
+import { beyondBounds } from '../../core/json-bounds.ts';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -105,7 +105,7 @@ function bodyOf({ body, type }: Flags): unknown {
   if (type !== undefined && !/^application\/json\b/i.test(type)) return body;
   try {
     const value: unknown = JSON.parse(body);
-    const mistake = tooDeep(body);
+    const mistake = beyondBounds(body);
     if (mistake === null) return value;
     throw new Error(mistake);
   } catch (error) {
