@@ -9,7 +9,7 @@ import { isSamePlace } from '../core/url/redis-url.ts';
 import type { Store } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { ShardServers } from '../ports/shard-servers.ts';
-import { StoreError } from '../ports/store-error.ts';
+import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import { type KeptShards, ShardBook } from '../registry/shard-book.ts';
 import type { WatchedStore } from '../store/redis/client/durability-watch.ts';
 import { RedisStore, type RedisStoreOptions } from '../store/redis/shard/redis-store.ts';
@@ -24,7 +24,7 @@ export interface RedisJobs extends WatchedStore {
   warnings(): readonly string[];
 }
 
-export interface RedisJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'whyNone'> {
+export interface RedisJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'whyUnknown'> {
   readonly registry: Registry;
   /** reads the copy of the shard list on disk, of a registry in MySQL */
   readonly kept?: (() => Promise<KeptShards | null>) | undefined;
@@ -37,11 +37,11 @@ export interface RedisJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'w
 export function openRedisJobs(given: RedisJobsOptions): RedisJobs {
   const { registry, kept, urls, takesLogins, ...options } = given;
   const { log } = options;
-  let waiting: string | null = 'the shard list has not been read from the registry yet';
+  let waiting = noList('the shard list has not been read from the registry yet');
   const redis = new RedisStore({
     ...options,
     refresh: () => book.refresh(),
-    whyNone: () => (book.failure === null ? waiting : unreadSentence(book.failure)),
+    whyUnknown: () => (book.failure === null ? waiting : noList(unreadSentence(book.failure))),
   });
   const servers = shardServers(redis, options);
   let foreign: string | null = null;
@@ -55,20 +55,18 @@ export function openRedisJobs(given: RedisJobsOptions): RedisJobs {
     whileEmpty: async () => {
       const missing = await fillShards({ registry, servers }, urls);
       foreign = null;
-      waiting = null;
+      waiting = noList('the shard list has been written to the registry and is read now');
       if (missing === null) return;
       const { url, why } = missing;
-      waiting = `${servers.nameOf(url)}: ${why.reason}`;
-      if (why.kind === 'refused') foreign = `${servers.nameOf(url)}: ${why.reason}`;
+      const redis = servers.nameOf(url);
+      const remedy = remedies[why.code] ?? otherwise;
+      waiting = { kind: 'not_stored', code: why.code, why: `${redis}: ${why.reason}; ${remedy}` };
+      if (why.kind === 'refused') foreign = `${redis}: ${why.reason}`;
       if (!isReported)
-        log.error(
-          'shards: cannot write the first shard list',
-          new StoreError({ kind: 'not_stored', code: 'redis_away' }),
-          {
-            redis: servers.nameOf(url),
-            reason: why.reason,
-          },
-        );
+        log.error('shards: cannot write the first shard list', new StoreError(waiting), {
+          redis,
+          reason: `${why.reason}; ${remedy}`,
+        });
       isReported = true;
     },
   });
@@ -123,6 +121,17 @@ function differenceOf(servers: ShardServers, urls: readonly string[]): readonly 
     `warning: \`redis\` names ${names(urls)}, the shard list names ${names(listed)}; change the list with \`dq shard add\`, \`drain\`, \`rm\``,
   ];
 }
+
+const noList = (why: string): StoreFailure => ({ kind: 'not_stored', code: 'no_shard_list', why });
+
+/** by the code of the failure */
+const remedies: Readonly<Record<string, string>> = {
+  redis_no_database: 'correct the number of the database in `redis`, then dq restart',
+  redis_denied: 'correct its user and password in `redis`, then dq restart, or the rights of the user',
+  foreign_marker: 'see dq help redis, One Redis, one registry',
+  redis_unsupported: 'use Redis 7.0 or newer, or Valkey',
+};
+const otherwise = 'start that server, or correct `redis`, then dq restart';
 
 function unreadSentence(failure: unknown): string {
   const cause = failure instanceof StoreError ? (failure.cause ?? failure) : failure;

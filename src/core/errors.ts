@@ -71,17 +71,25 @@ export class DqError extends Error {
   readonly errors: readonly FieldError[];
   /** further members of the problem document, such as the generated id of an unknown push */
   readonly extra: Readonly<Record<string, unknown>>;
+  /** The detail for callers that may see the servers: names the one that failed, its error and the remedy. */
+  readonly namingServer: string | undefined;
 
   constructor(
     code: ErrorCode,
     detail: string,
-    options: { errors?: readonly FieldError[]; extra?: Record<string, unknown>; cause?: unknown } = {},
+    options: {
+      errors?: readonly FieldError[];
+      extra?: Record<string, unknown>;
+      namingServer?: string | undefined;
+      cause?: unknown;
+    } = {},
   ) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'DqError';
     this.code = code;
     this.errors = options.errors ?? [];
     this.extra = options.extra ?? {};
+    this.namingServer = options.namingServer;
   }
 }
 

@@ -286,8 +286,11 @@ export type OnStored = (at: number, outcome: PushOutcome) => void;
 export type OnChanged = (jobs: readonly ChangedJob[]) => Promise<void>;
 
 export interface JobStore {
-  /** The number of partitions can change: read it each time. */
+  /** The number of partitions can change: read it each time. Empty while none is known. */
   partitions(): readonly Partition[];
+  /** Why no partition is known: then each call with items, and each read, fails with it. Absent, null: they
+   *  are known. */
+  whyUnknown?(): StoreFailure | null;
 
   /** In order, each job atomic by itself; equal ids in one call replace one another. A repeat after
    *  `unknown` with mode replace makes one more version, which replaces the first. */

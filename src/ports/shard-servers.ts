@@ -5,9 +5,14 @@ import type { ShardList, ShardRecord } from '../core/shard-list.ts';
 export type Identified =
   /** It belongs to this registry, perhaps since this call. */
   | ({ readonly kind: 'ours'; readonly id: string } & Pick<ShardHolds, 'jobs' | 'list'>)
-  /** reason: why it cannot be a shard, the end of a sentence about it */
-  | { readonly kind: 'refused'; readonly reason: string }
-  | { readonly kind: 'away'; readonly reason: string };
+  /** refused: it cannot be a shard; away: it does not work. reason: the end of a sentence about it */
+  | NotOurs;
+
+/** code: as StoreFailure has it */
+export type NotOurs = ({ readonly kind: 'refused' } | { readonly kind: 'away' }) & {
+  readonly code: string;
+  readonly reason: string;
+};
 
 export interface ShardHolds {
   /** in any state, dead ones included */
@@ -51,7 +56,7 @@ export interface ShardServers {
   whyNotAt(
     shard: Pick<ShardRecord, 'id' | 'buckets'>,
     url: string,
-  ): Promise<Exclude<Identified, { kind: 'ours' }> | null>;
+  ): Promise<Pick<NotOurs, 'kind' | 'reason'> | null>;
   /** Sends the number of this process's shard list to every partition of the shard: from then on it rejects
    *  pushes placed by an earlier list. Returns its contents at that moment. Rejects with StoreError when the
    *  shard does not answer. */

@@ -2,9 +2,22 @@
 
 export type StoreFailure =
   /** surely not applied: full, read-only, unavailable, rejected */
-  | { readonly kind: 'not_stored'; readonly code: string }
+  | ({ readonly kind: 'not_stored' } & Cause)
   /** perhaps applied: no reply, broken connection, death of the file's owner */
-  | { readonly kind: 'unknown'; readonly code: string };
+  | ({ readonly kind: 'unknown' } & Cause);
+
+interface Cause {
+  readonly code: string;
+  /** The server, its error and the remedy, as a health check names them; absent: only the code is known. For
+   *  callers that may see the servers. */
+  readonly why?: string;
+}
+
+/** A read of all jobs lacks those of these shards. */
+export const shardsAway = (missing: readonly string[]): StoreFailure => ({
+  ...{ kind: 'not_stored', code: 'shard_away' },
+  why: `no answer of ${missing.join(', ')}; \`dq shard ls\` names the cause`,
+});
 
 export class StoreError extends Error {
   readonly failure: StoreFailure;

@@ -20,8 +20,8 @@ import { refuseNoPause } from '../core/topic/settings.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import { readTraceContext } from '../core/trace-context.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../ports/job-store.ts';
-import { remedyOf } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
+import { storeFailed } from './store-failed.ts';
 
 /** A push as the request wrote it. */
 export interface PushRequest {
@@ -306,10 +306,7 @@ export function pushRejection(
       );
     case 'not_stored':
       if (outcome.code === 'restoring') return restoring();
-      return new DqError(
-        'not_stored',
-        `the job was not stored (${outcome.code}); ${remedyOf(outcome.code, 'push it again')}`,
-      );
+      return storeFailed('not_stored', 'the job was not stored', outcome, 'push it again');
     case 'unknown':
       return new DqError(
         'unknown',

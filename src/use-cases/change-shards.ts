@@ -21,7 +21,7 @@ import {
 import { isSameLogin, isSamePlace } from '../core/url/redis-url.ts';
 import type { JournalDb } from '../ports/journal.ts';
 import type { Registry } from '../ports/registry.ts';
-import type { Identified, ShardHolds, ShardServers } from '../ports/shard-servers.ts';
+import type { NotOurs, ShardHolds, ShardServers } from '../ports/shard-servers.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
@@ -39,7 +39,7 @@ export interface Shards {
 export async function fillShards(
   { registry, servers }: Omit<Shards, 'refresh'>,
   urls: readonly string[],
-): Promise<{ readonly url: string; readonly why: Exclude<Identified, { kind: 'ours' }> } | null> {
+): Promise<{ readonly url: string; readonly why: NotOurs } | null> {
   const { revision, list } = await registry.shards(-1);
   if (list === null || list.number > 0) return null;
   const found: NewShard[] = [];

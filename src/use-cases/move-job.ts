@@ -6,7 +6,8 @@
 import { DqError, restoring } from '../core/errors.ts';
 import type { JobState, VersionedKey } from '../core/job.ts';
 import type { JobStore, OtherVersion, Reversioned, When } from '../ports/job-store.ts';
-import { remedyOf, type StoreFailure } from '../ports/store-error.ts';
+import type { StoreFailure } from '../ports/store-error.ts';
+import { storeFailed } from './store-failed.ts';
 
 export interface MovedJob extends Reversioned {
   readonly state: JobState;
@@ -98,6 +99,6 @@ function failed(outcome: StoreFailure | OtherVersion, done: string): DqError {
   const { kind, code } = outcome;
   if (code === 'restoring') return restoring();
   return kind === 'not_stored'
-    ? new DqError('not_stored', `the job was not ${done} (${code}); ${remedyOf(code, 'try again')}`)
+    ? storeFailed('not_stored', `the job was not ${done}`, outcome, 'try again')
     : new DqError('unknown', `the job may or may not be ${done} (${code}); trying again is safe`);
 }

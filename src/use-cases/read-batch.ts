@@ -55,7 +55,8 @@ export function ofItem(error: DqError, index: number): DqError {
   }));
   const [first] = errors;
   const detail = first === undefined ? error.message : `${first.field}: ${first.message}`;
-  return new DqError(error.code, detail, { errors, extra: { ...error.extra }, cause: error.cause });
+  const { code, extra, namingServer, cause } = error;
+  return new DqError(code, detail, { errors, extra: { ...extra }, namingServer, cause });
 }
 
 async function listItems(bytes: Buffer): Promise<readonly Buffer[]> {

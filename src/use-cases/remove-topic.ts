@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DqError } from '../core/errors.ts';
 import type { StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
-import { StoreError } from '../ports/store-error.ts';
+import { StoreError, shardsAway } from '../ports/store-error.ts';
 import {
   beginRemoval,
   endRemoval,
@@ -67,6 +67,8 @@ async function removeWithJobs(
   purgeMs: number,
   turn: typeof setOffline,
 ): Promise<number> {
+  // The removal of a topic whose jobs cannot be counted changes nothing.
+  await jobsOf(admin, name);
   const revision = await turn(registry, name);
   await sleep(useCaseLimits.topicChangeMs);
   const purged = await purgeAll(admin, name, purgeMs);
@@ -114,7 +116,7 @@ async function purgeAll(admin: StoreAdmin, name: string, purgeMs: number): Promi
 async function jobsOf(admin: StoreAdmin, name: string): Promise<number> {
   const { topics, missing = [] } = await admin.counts();
   // A shard without an answer may hold jobs of the topic.
-  if (missing.length > 0) throw new StoreError({ kind: 'not_stored', code: 'shard_away' });
+  if (missing.length > 0) throw new StoreError(shardsAway(missing));
   const counts = topics[name];
   // Not an inherited member: a topic can be called `constructor`.
   if (counts === undefined || !Object.hasOwn(topics, name)) return 0;

@@ -54,6 +54,42 @@ async function expectNamed(daemon: Daemon, words: RegExp, env: Record<string, st
   }
 }
 
+/** Each command that needs the jobs fails with the words, and `dq explain TOPIC` names them as the reason. */
+async function expectNoJobs(daemon: Daemon, words: RegExp): Promise<void> {
+  const dq = (...args: string[]) => runDq([...args, '--data-dir', daemon.dataDir]);
+  expect(await dq('topic', 'add', 't', '--callback', 'http://127.0.0.1:9/')).toMatchObject({ code: 0 });
+  expect(await dq('topic', 'add', 'pulled', '--pull')).toMatchObject({ code: 0 });
+  const explained = await dq('explain', 't');
+  expect(explained.stdout + explained.stderr).toMatch(words);
+  expect(explained.stdout).not.toContain('no job of the topic is ready');
+  const { adminToken } = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8'));
+  const store = await fetch(`${daemon.url}/v1/store`, { headers: { authorization: `Bearer ${adminToken}` } });
+  expect(await store.json()).toMatchObject({
+    ...{ kind: 'redis', ok: false, shards: [], warnings: [expect.stringMatching(words)] },
+  });
+  for (const args of [
+    ['ls'],
+    ['ls', '--state', 'done'],
+    ['get', 't', 'a'],
+    ['explain', 't', 'a'],
+    ['dead', 'ls'],
+    ['dead', 'requeue', 't'],
+    ['alerts'],
+    ['pull', 'pulled'],
+    ['push', 't', '{}'],
+    ['cancel', 't', 'a'],
+    ['run', 't', 'a'],
+    ['fsck'],
+    ['topic', 'rm', 't', '-y'],
+    ['topic', 'rm', 't', '--purge', '-y'],
+  ]) {
+    const { code, stdout, stderr } = await dq(...args);
+    expect({ args, isDone: code === 0, stdout, stderr }).toEqual({
+      ...{ args, isDone: false, stdout: '', stderr: expect.stringMatching(words) },
+    });
+  }
+}
+
 function errorLines(daemon: Daemon): { process: string; message: string; stack?: string }[] {
   return readdirSync(daemon.logDir)
     .filter((name) => name.startsWith('error-'))
@@ -77,6 +113,7 @@ it(
     const kinds = ofOutage.map((line) => line.process.replace(/-\d+$/, ''));
     expect(kinds.length).toBeGreaterThan(0);
     expect(kinds.sort()).toEqual([...new Set(kinds)]);
+    await expectNoJobs(daemon, /redis:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1/);
   },
 );
 
@@ -89,7 +126,9 @@ describe.skipIf(await lacks('redis'))('a Redis with a password', patience, () =>
     const redis = await owned('test', startRedis({ config: ['requirepass right'] }));
     const { port } = new URL(redis.url);
     const env = { DQ_REDIS: `redis://${login}127.0.0.1:${port}${path}` };
-    await expectNamed(await startDaemon({ env }), words, env);
+    const daemon = await startDaemon({ env });
+    await expectNamed(daemon, words, env);
+    await expectNoJobs(daemon, words);
   });
 });
 

@@ -13,7 +13,7 @@ import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { unreadable } from './query.ts';
 import { isRead } from './read-methods.ts';
 import { logRequest } from './request-log.ts';
-import { mayTouch } from './route-access.ts';
+import { errorFor, mayTouch } from './route-access.ts';
 
 export function errorHandler(context: ApiContext, front: HttpFront) {
   return (thrown: unknown, request: FastifyRequest, answer: FastifyReply): void => {
@@ -22,7 +22,7 @@ export function errorHandler(context: ApiContext, front: HttpFront) {
       error === null
         ? unhandled(context, thrown, request)
         : context.suggestion.added(error, (topic) => mayTouch(request, topic));
-    const problem = problemOf(known);
+    const problem = problemOf(errorFor(request.raw, known));
     auditNote(request, { code: known.code });
     if (request.routeOptions.config?.requestLog === true)
       recordRejection(context, request, known, problem.status);

@@ -2,7 +2,8 @@
 // Invariant: it adds nothing to the error's own text, so no stack and no path of this machine can leave.
 
 import { catalogue, DqError, type FieldError, invalidField, restoring } from '../../core/errors.ts';
-import { remedyOf, type StoreError } from '../../ports/store-error.ts';
+import type { StoreError } from '../../ports/store-error.ts';
+import { storeFailed } from '../../use-cases/store-failed.ts';
 import { incompleteBody } from './read-body.ts';
 
 export interface Problem {
@@ -39,11 +40,9 @@ export function storeProblem(error: StoreError, isRead: boolean): DqError {
   const { where, failure } = error;
   const { kind, code } = failure;
   if (code === 'restoring') return restoring();
-  const remedy = remedyOf(code, 'try again');
-  if (isRead)
-    return new DqError('unavailable', `${where}: unavailable (${code}); ${remedy}`, { cause: error });
+  if (isRead) return storeFailed('unavailable', `${where}: unavailable`, failure, 'try again', error);
   return kind === 'not_stored'
-    ? new DqError('not_stored', `${where}: nothing was changed (${code}); ${remedy}`, { cause: error })
+    ? storeFailed('not_stored', `${where}: nothing was changed`, failure, 'try again', error)
     : new DqError('unknown', `${where}: the change may or may not have been made (${code})`, {
         cause: error,
       });

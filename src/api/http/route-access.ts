@@ -88,8 +88,16 @@ function checkAccess(request: FastifyRequest, { scope, topics, ownerOnly }: Rout
 
 /** Whether the caller may see details of the whole daemon: topic names, job ids, server addresses. */
 export function seesDaemon(request: FastifyRequest): boolean {
-  const rights = rightsOf(request);
-  return grants(rights, 'read') && reachesEveryTopic(rights);
+  return showsDaemon(rightsOf(request));
+}
+
+const showsDaemon = (rights: Caller): boolean => grants(rights, 'read') && reachesEveryTopic(rights);
+
+/** The error for the caller of this request: DqError.namingServer only where the caller may see servers. */
+export function errorFor(request: IncomingMessage, error: DqError): DqError {
+  const { code, errors, extra, namingServer } = error;
+  if (namingServer === undefined || !showsDaemon(callerOf(request))) return error;
+  return new DqError(code, namingServer, { errors, extra: { ...extra }, cause: error });
 }
 
 /** Whether the caller may see the values of a topic's headers, which can be credentials. */

@@ -19,7 +19,7 @@ import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
 import { rejectEncoding } from '../http/content-encoding.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
-import { mayTouch, rightsOf, topicRejection } from '../http/route-access.ts';
+import { errorFor, mayTouch, rightsOf, topicRejection } from '../http/route-access.ts';
 import { closed, count, Problem, problems, reply, TopicName, text } from '../http/schemas.ts';
 import { traceOf } from '../http/trace-headers.ts';
 import { PushBatch } from './push-batch.ts';
@@ -153,7 +153,7 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
           ...{ role: context.role, items },
           jobOf: (item) => jobOf(context, request, item, lookUpError),
           accepted: ({ status, members }) => `{"status":${status},${members}}`,
-          rejected: (error) => problemOf(error).bytes.toString(),
+          rejected: (error) => problemOf(errorFor(request.raw, error)).bytes.toString(),
           placed: ofItem,
         });
         feeder.add(() => batch.next());

@@ -6,6 +6,7 @@ import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import type { PushTicket } from '../../use-cases/push-queue.ts';
 import type { ApiContext } from '../api-context.ts';
 import { problemOf } from '../http/problem.ts';
+import { errorFor } from '../http/route-access.ts';
 import { sendJson } from '../http/send-json.ts';
 import { finishPush } from './push-result.ts';
 
@@ -27,7 +28,7 @@ export class PendingPush implements PushTicket {
       sendJson(this.#response, result.status, `{${result.members}}`);
       return;
     }
-    const { status, headers, bytes } = problemOf(result.error);
+    const { status, headers, bytes } = problemOf(errorFor(this.#response.req, result.error));
     this.#response.writeHead(status, { ...headers, 'content-length': bytes.length });
     this.#response.end(bytes);
   }

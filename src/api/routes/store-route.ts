@@ -156,16 +156,20 @@ async function stateOf(role: RoleContext, infos: Map<string, KeptInfo>): Promise
   const states = await Promise.all(
     list.shards.map((shard) => shardState(shards.servers, shard, infos, common.journal)),
   );
+  const unknown = store.jobs.whyUnknown?.() ?? null;
   const answering = states.flatMap(({ info, trouble }) => (info === null || trouble !== null ? [] : [info]));
   return {
     kind: 'redis',
     ok: answering.length > 0,
     durability: [...new Set(answering.map((info) => info.durability))].join('; ') || null,
-    warnings: states.flatMap(({ url, trouble, info }) =>
-      trouble === null
-        ? (info?.warnings ?? []).map((text) => `${url}: ${text}`)
-        : [`Redis at ${url} ${trouble}`],
-    ),
+    warnings: [
+      ...(unknown === null ? [] : [unknown.why ?? unknown.code]),
+      ...states.flatMap(({ url, trouble, info }) =>
+        trouble === null
+          ? (info?.warnings ?? []).map((text) => `${url}: ${text}`)
+          : [`Redis at ${url} ${trouble}`],
+      ),
+    ],
     quarantined: answering.reduce((sum, one) => sum + one.quarantined, 0),
     embedded: null,
     list: list.number,

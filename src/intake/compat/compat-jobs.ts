@@ -12,7 +12,7 @@ import { type Rights, reaches } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { Page, PushOutcome } from '../../ports/job-store.ts';
-import { StoreError } from '../../ports/store-error.ts';
+import { remedyOf, StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { acceptJob, type PushRequest } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
@@ -249,10 +249,14 @@ export class CompatJobs {
 
   errorOf(thrown: unknown): DqError {
     if (thrown instanceof DqError) return thrown;
-    if (thrown instanceof StoreError)
-      return new DqError('unavailable', 'the job store does not answer; send the request again', {
-        cause: thrown,
-      });
+    if (thrown instanceof StoreError) {
+      const { code } = thrown.failure;
+      return new DqError(
+        'unavailable',
+        `the job store does not answer (${code}); ${remedyOf(code, 'send the request again')}`,
+        { cause: thrown },
+      );
+    }
     this.#options.role.log.error(`${this.#options.via}: unhandled error in a request`, thrown);
     return new DqError('unknown', 'dq failed; its error log has the cause');
   }

@@ -13,11 +13,13 @@ import { pullOwner, type ReservedJob } from '../../core/job.ts';
 import { LayeredCapacities, type TopicCapacity } from '../../core/layered-capacities.ts';
 import { limits } from '../../core/limits.ts';
 import type { Partition } from '../../ports/job-store.ts';
+import type { StoreFailure } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import { orAfter } from '../../runtime/timeout.ts';
+import { storeFailed } from '../../use-cases/store-failed.ts';
 import { pullLimits } from './limits.ts';
 import type { PulledLeases } from './pulled-leases.ts';
 
@@ -362,7 +364,8 @@ export class Puller implements Service {
     if (isKnown) this.#answer(waiter);
     else {
       this.#remove(waiter);
-      waiter.reject(new DqError('unavailable', 'pull: the store does not answer; try again'));
+      const failure = this.#ctx.store.jobs.whyUnknown?.() ?? noAnswer;
+      waiter.reject(storeFailed('unavailable', 'pull: the store does not answer', failure, 'try again'));
     }
   }
 
@@ -399,3 +402,4 @@ export class Puller implements Service {
 }
 
 const nothing: Given = { isMore: false, asksAgain: false };
+const noAnswer: StoreFailure = { kind: 'not_stored', code: 'no_answer' };

@@ -150,7 +150,9 @@ export class Restorer implements Service {
   }
 
   async #heal(work: RestoreWork): Promise<void> {
-    const { looker, journal, instance, isListed, log, watch } = this.#options;
+    const { looker, journal, instance, refresh, isListed, log, watch } = this.#options;
+    // While the list is unknown, a listed shard would pass for a removed one.
+    await refresh();
     await looker.lookAt(work.about);
     const notes = byShard(looker.notes).get(work.about) ?? [];
     let at: RestoreWork = work;

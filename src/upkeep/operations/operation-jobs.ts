@@ -13,7 +13,7 @@ import type {
   StepKey,
 } from '../../core/operation.ts';
 import type { DeadFilter, DeadLetter, Page, SearchFilter, Store } from '../../ports/job-store.ts';
-import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
+import { StoreError, type StoreFailure, shardsAway } from '../../ports/store-error.ts';
 import type { Counters, JournalParts } from '../../process/role.ts';
 import { upkeepLimits } from '../limits.ts';
 import { isCovered, type Listed, type Moved, type Started } from './operation-step.ts';
@@ -226,7 +226,7 @@ function isStatus(wanted: NonNullable<OperationFilter['status']>, status: number
 
 function complete<T>(page: Page<T>): Page<T> {
   if (page.missing === undefined) return page;
-  throw new StoreError({ kind: 'not_stored', code: 'shards_missing' });
+  throw new StoreError(shardsAway(page.missing));
 }
 
 function keyOf({ topic, id, version }: DeadLetter | FoundJob): StepKey {

@@ -9,6 +9,7 @@ import type { StateCounts } from '../../../ports/job-store.ts';
 import type { AnswerOf } from '../../../process/questions.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
+import { seesDaemon } from '../../http/route-access.ts';
 import { closed, count, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
 import type { MasterQuestions } from '../../master-questions.ts';
 import { noJobs } from '../stats-table.ts';
@@ -71,12 +72,13 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     async (request) => {
       const topic = nameToFind(request.params.topic);
       const [answers, states] = await Promise.all([questions.ask('capacity', { topic }), statesOf(topic)]);
+      const why = seesDaemon(request) ? store.jobs.whyUnknown?.()?.why : undefined;
       const isKnown = topics.get(topic) !== undefined || topics.isUnreadable(topic);
       if (!isKnown && states !== null && !hasJobs(states) && (answers ?? []).every(isUnknownTo))
         throw topicNotFound(topic);
       if (answers === null) throw new DqError('unavailable', 'master: no answer; try again');
       const notifiers = answers.map(({ process, answer }) => ({ notifier: process, reasons: answer }));
-      return { topic, states, reasons: reasonsOf(states, notifiers.length), notifiers };
+      return { topic, states, reasons: reasonsOf(states, notifiers.length, why), notifiers };
     },
   );
 
@@ -94,7 +96,12 @@ const hasJobs = (states: StateCounts) => Object.values(states).some((jobs) => jo
 const isUnknownTo = ({ answer }: AnswerOf<readonly CapacityReason[]>) =>
   answer?.some(({ code }) => code === 'unknown_topic') ?? true;
 
-function reasonsOf(states: StateCounts | null, notifiers: number): readonly CapacityReason[] {
+/** `why`: why the store does not answer, where it is known and the caller may see it */
+function reasonsOf(
+  states: StateCounts | null,
+  notifiers: number,
+  why: string | undefined,
+): readonly CapacityReason[] {
   const reasons: CapacityReason[] = [];
   if (notifiers === 0)
     reasons.push({
@@ -106,7 +113,7 @@ function reasonsOf(states: StateCounts | null, notifiers: number): readonly Capa
   if (states === null)
     reasons.push({
       code: 'store_unavailable',
-      message: 'the store does not answer',
+      message: why === undefined ? 'the store does not answer' : `the store does not answer: ${why}`,
       remedy: 'check the store: dq doctor, GET /readyz',
       values: {},
     });

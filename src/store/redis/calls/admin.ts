@@ -11,7 +11,7 @@ import type {
   StoreAdmin,
   StoreHealth,
 } from '../../../ports/job-store.ts';
-import { StoreError } from '../../../ports/store-error.ts';
+import { StoreError, type StoreFailure, shardsAway } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
 import { readSettings, redisDurabilityOf, settingNames } from '../client/durability.ts';
 import { redisLimits } from '../limits.ts';
@@ -27,7 +27,8 @@ type CountsReply = readonly [topic: Buffer, delayed: number, ready: number, rese
 /** Copies registry.db, which dq-store owns. */
 export type RegistryBackup = Pick<StoreAdmin, 'startBackup' | 'backup'>;
 
-/** All but health, which also depends on the shard list. `members`: the open shards at this moment */
+/** All but health, which also depends on the shard list. `members`: the open shards at this moment; throws
+ *  StoreError while no shard is known */
 export function adminCalls(
   shards: Shards,
   members: () => readonly Shard[],
@@ -70,8 +71,7 @@ export function adminCalls(
     },
     async clock() {
       const shards = members();
-      const shard = shards.find(({ isReady }) => isReady) ?? shards[0];
-      if (shard === undefined) throw new StoreError({ kind: 'not_stored', code: 'no_such_shard' });
+      const shard = shards.find(({ isReady }) => isReady) ?? (shards[0] as Shard);
       const [seconds, micros] = (await shard.command('TIME')) as [string, string];
       return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
     },
@@ -83,7 +83,7 @@ export function adminCalls(
         async (partition) =>
           [shards.lastingNameOf(partition), Number(await shards.run('moment', partition, []))] as const,
       );
-      if (missing.length > 0) throw new StoreError({ kind: 'not_stored', code: 'shards_missing' });
+      if (missing.length > 0) throw new StoreError(shardsAway(missing));
       return Object.fromEntries(answers);
     },
     startBackup: async (directory) => registryBackup?.startBackup(directory) ?? 'started',
@@ -98,7 +98,7 @@ export function adminCalls(
       await Promise.all(all.map((record) => record.start(how === 'relinks')));
       return 'started';
     },
-    fsck: () => readAll(records()),
+    fsck: async () => readAll(records()),
   };
 }
 
@@ -112,19 +112,15 @@ const notCopied =
   'dump.rdb) before the registry: see dq help backup-restore';
 
 /** Ok while one shard works: jobs on the others wait, and each of those is named in the warnings.
- *  `whyNone`: what the first shard list waits for */
+ *  `whyUnknown`: why there are no members */
 export async function healthOfAll(
   members: readonly Shard[],
-  whyNone: () => string | null = () => null,
+  whyUnknown: StoreFailure | null,
 ): Promise<StoreHealth> {
+  if (whyUnknown !== null)
+    return { ok: false, ...redisDurabilityOf(null), warnings: [whyUnknown.why ?? whyUnknown.code] };
   const healths = await Promise.all(members.map(healthOf));
-  const [first] = healths;
-  if (first === undefined)
-    return {
-      ok: false,
-      ...redisDurabilityOf(null),
-      warnings: [whyNone() ?? 'the shard list is not known yet'],
-    };
+  const first = healths[0] as StoreHealth;
   if (healths.length === 1) return first;
   const sentences = [...new Set(healths.filter(({ ok }) => ok).map(({ durability }) => durability))];
   return {

@@ -19,7 +19,7 @@ export function alertCalls(shards: Shards): AlertOutbox {
   /** undefined: not claimed here, or its partition is gone because the shard got another address. */
   const claimedIn = (version: Version): Partition | undefined => {
     const partition = claims.get(version);
-    return partition !== undefined && shards.partitions.includes(partition) ? partition : undefined;
+    return partition !== undefined && shards.openPartitions.includes(partition) ? partition : undefined;
   };
   const settleIn = async (partition: Partition, versions: readonly Version[], code: number) => {
     for (let at = 0; at < versions.length; at += redisLimits.stepMax)

@@ -59,6 +59,8 @@ export async function callItems<I extends JobKey, O>(
   items: readonly I[],
   call: ItemCall<I, O>,
 ): Promise<readonly (O | StoreFailure)[]> {
+  const { whyUnknown } = shards;
+  if (whyUnknown !== null) return items.map(() => whyUnknown);
   const outcomes = new Array<O | StoreFailure>(items.length);
   const routeOf = call.routeOf ?? ((item: I) => shards.routeOf(item));
   let open = items.map((item, at) => ({ item, at }));
@@ -151,7 +153,10 @@ function placeOf<I, O>({ route, step }: Visit<I, O>): Partition | null {
   return route.earlier[step] ?? route.home;
 }
 
-export const noActiveShard: StoreFailure = { kind: 'not_stored', code: 'no_active_shard' };
+export const noActiveShard: StoreFailure = {
+  ...{ kind: 'not_stored', code: 'no_active_shard' },
+  why: 'every shard drains, and a draining shard takes no new ids; end a drain or add a shard with `dq shard add`',
+};
 
 const aboveOf = (answer: unknown): number | null =>
   typeof answer === 'object' && answer !== null && 'above' in answer ? Number(answer.above) : null;

@@ -87,7 +87,8 @@ export function jobCalls(
       },
     });
   return {
-    partitions: () => shards.partitions,
+    partitions: () => shards.openPartitions,
+    whyUnknown: () => shards.whyUnknown,
     ...hints,
     push: (jobs, onStored) => pushAnywhere(shards, jobs, push, onStored),
     get: (job) =>

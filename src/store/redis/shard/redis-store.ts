@@ -7,7 +7,7 @@ import type { JobKey, Lease } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { noShards, placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
 import type { Hint, Partition, PushJob, Store, StoreHealth } from '../../../ports/job-store.ts';
-import { StoreError } from '../../../ports/store-error.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
 import { adminCalls, healthOfAll, type RegistryBackup } from '../calls/admin.ts';
 import { alertCalls } from '../calls/alerts.ts';
@@ -28,8 +28,8 @@ import type { Arg, Route, Shards } from './shards.ts';
 export interface RedisStoreOptions extends Omit<ShardOptions, 'url' | 'buckets' | 'shardId' | 'listNumber'> {
   /** Reads the shard list again and has it applied. Rejects when the registry does not answer. */
   readonly refresh: () => Promise<void>;
-  /** what the first shard list waits for; null = unknown */
-  readonly whyNone?: () => string | null;
+  /** why no shard is known: what the first shard list waits for */
+  readonly whyUnknown?: () => StoreFailure;
   /** null: the registry is in MySQL */
   readonly registryBackup?: RegistryBackup | null;
   /** whether this process listens to hints from the start, or from its first listener on: one more
@@ -66,7 +66,7 @@ export class RedisStore implements Shards {
   /** by id, in the order of the list */
   #open: ReadonlyMap<string, OpenShard> = new Map();
   #list: ShardList = noShards;
-  partitions: readonly Partition[] = [];
+  openPartitions: readonly Partition[] = [];
   #byPartition: ReadonlyMap<Partition, OpenShard> = new Map();
   /** Base of the next shard to open. Never reused: a late hint or lease must not match another shard's
    *  partition. */
@@ -98,7 +98,7 @@ export class RedisStore implements Shards {
       history: historyCalls(this),
       alerts: alertCalls(this),
       admin: {
-        ...adminCalls(this, () => this.#shards, options.registryBackup),
+        ...adminCalls(this, () => this.#knownShards, options.registryBackup),
         health: () => this.#health(),
       },
       surveys: surveyCalls(this),
@@ -145,6 +145,12 @@ export class RedisStore implements Shards {
     return [...this.#open.values()].map(({ shard }) => shard);
   }
 
+  /** Throws StoreError while no shard is known. */
+  get #knownShards(): readonly Shard[] {
+    this.#requireKnown();
+    return this.#shards;
+  }
+
   /** The first shard that was reached and belongs to another store, with the reason; null = there is none. */
   get foreign(): string | null {
     const first = this.#shards.find(({ foreign }) => foreign !== null);
@@ -175,7 +181,7 @@ export class RedisStore implements Shards {
     const placed = [...open.values()].flatMap((one) =>
       one.shard.buckets.map((bucket) => [one.base + bucket, one] as const),
     );
-    this.partitions = placed.map(([partition]) => partition);
+    this.openPartitions = placed.map(([partition]) => partition);
     this.#byPartition = new Map(placed);
   }
 
@@ -228,6 +234,21 @@ export class RedisStore implements Shards {
 
   // ── Shards
 
+  get partitions(): readonly Partition[] {
+    this.#requireKnown();
+    return this.openPartitions;
+  }
+
+  get whyUnknown(): StoreFailure | null {
+    if (this.#open.size > 0) return null;
+    return this.#options.whyUnknown?.() ?? { kind: 'not_stored', code: 'no_shard_list', why: listUnknown };
+  }
+
+  #requireKnown(): void {
+    const why = this.whyUnknown;
+    if (why !== null) throw new StoreError(why);
+  }
+
   async run(script: ScriptName, partition: Partition, args: readonly Arg[], list = 0): Promise<unknown> {
     const one = await this.#startedAt(partition);
     return one.shard.run(script, partition - one.base, args, list);
@@ -279,6 +300,7 @@ export class RedisStore implements Shards {
   }
 
   routeOf(key: JobKey): Route {
+    this.#requireKnown();
     const { home, earlier } = placesOf(this.#list, key);
     return {
       list: this.#list.number,
@@ -288,6 +310,7 @@ export class RedisStore implements Shards {
   }
 
   everywhere(key: JobKey): readonly Partition[] {
+    this.#requireKnown();
     return [...this.#open.keys()].flatMap((id) => this.#placeOn(id, key) ?? []);
   }
 
@@ -348,7 +371,7 @@ export class RedisStore implements Shards {
 
   /** Not ok while a shard knows a newer list than the registry has: that shard rejects every push. */
   async #health(): Promise<StoreHealth> {
-    const health = await healthOfAll(this.#shards, this.#options.whyNone);
+    const health = await healthOfAll(this.#shards, this.whyUnknown);
     const newest = await newestListNumber(this.#shards);
     // Our list may only be a moment old.
     if (newest > this.#list.number)
@@ -365,5 +388,7 @@ export class RedisStore implements Shards {
 async function closeShard({ shard, hints }: OpenShard): Promise<void> {
   await Promise.all([hints?.close(limits.redisCloseMs), shard.close(limits.redisCloseMs)]);
 }
+
+const listUnknown = 'the shard list is not known yet';
 
 const leaseName = ({ topic, id, token }: Lease) => `${topic}\0${id}\0${token}`;

@@ -66,14 +66,15 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
 async function identified(shard: Shard): Promise<Identified> {
   try {
     await shard.start();
-    if (shard.foreign !== null) return { kind: 'refused', reason: shard.foreign };
+    if (shard.foreign !== null) return { kind: 'refused', code: 'foreign_marker', reason: shard.foreign };
     const tooOld = whyTooOld(String(await shard.command('INFO', 'server')));
-    if (tooOld !== null) return { kind: 'refused', reason: tooOld };
+    if (tooOld !== null) return { kind: 'refused', code: 'redis_unsupported', reason: tooOld };
     const { jobs, list } = await holdsOf(shard, 0);
     return { kind: 'ours', id: shard.id, jobs, list };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    return { kind: 'away', reason: shard.errorText ?? error.failure.code };
+    const { code } = error.failure;
+    return { kind: 'away', code, reason: shard.errorText ?? code };
   }
 }
 

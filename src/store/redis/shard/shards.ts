@@ -3,7 +3,7 @@
 
 import type { JobKey, Lease, Moment } from '../../../core/job.ts';
 import type { Partition, PushJob } from '../../../ports/job-store.ts';
-import { StoreError } from '../../../ports/store-error.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 
 export type Arg = string | number | Buffer;
@@ -19,8 +19,13 @@ export interface Route {
 }
 
 export interface Shards {
-  /** of every shard, unavailable ones included, in the same order in every process */
+  /** Of every shard, unavailable ones included, in the same order in every process. Throws StoreError while
+   *  no shard is known: an answer of none would say that there are no jobs. */
   readonly partitions: readonly Partition[];
+  /** The same, and empty while no shard is known: for loops that work on each partition by itself. */
+  readonly openPartitions: readonly Partition[];
+  /** Why no shard is known; null = some are. */
+  readonly whyUnknown: StoreFailure | null;
   /** ms */
   readonly recoverHoldMs: number;
   /** The raw reply: binary strings as buffers. Rejects with StoreError. */
@@ -40,10 +45,12 @@ export interface Shards {
   isNearlyFull(partition: Partition): boolean;
   /** Changes after each moment in which the shard may have lost data: cached content is then invalid. */
   lossesOf(partition: Partition): number;
+  /** Throws StoreError while no shard is known. */
   routeOf(key: JobKey): Route;
-  /** one per shard: where the id would live on it, by no list */
+  /** One per shard: where the id would live on it, by no list. Throws StoreError while no shard is known. */
   everywhere(key: JobKey): readonly Partition[];
-  /** To the shard that gave out the lease, if remembered: the list alone could miss the job. */
+  /** To the shard that gave out the lease, if remembered: the list alone could miss the job. Throws as
+   *  routeOf. */
   routeOfLease(lease: Lease): Route;
   /** The partition gave out these leases. */
   leased(partition: Partition, leases: readonly Lease[]): void;
