@@ -15,8 +15,8 @@ import type { MasterChannel } from '../process/master-channel.ts';
 import type { Role } from '../process/role.ts';
 import type { Init } from '../process/worker-life.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
-import { openRegistryDb } from '../registry/sql/registry-db.ts';
-import { isOfThisSchema } from '../registry/sql/sqlite/registry-file.ts';
+import { openServedRegistry, type ServedRegistry } from '../registry/sql/registry-db.ts';
+import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
 import type { DurabilityWatch } from '../store/redis/client/durability-watch.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
@@ -103,35 +103,42 @@ export class StoreRole implements Role {
     const { init, mysql } = this.#options;
     // A wrong key or schema ends a first start. Later it is an error in the log.
     const isFirst = init.restarts === 0 && !init.takesOver;
-    const registry = mysql ?? (await this.#onUsableDisk(() => this.#openRegistry()));
+    const file = mysql === null ? await this.#onUsableDisk(() => this.#openRegistry()) : null;
+    const registry = mysql ?? (file as ServedRegistry).registry;
     if (isFirst) {
       await mysql?.prove();
       // Not after a crash: if the last token was removed meanwhile, the servers reject all callers.
       await this.#checkExposure(registry);
     }
-    const owner = this.#ownerOf(registry);
+    const owner = this.#ownerOf(registry, () => file?.damage() ?? null);
     this.#opened = { owner, registry };
     await this.#onUsableDisk(() => owner.start());
     this.#note = owner.durability;
     if (init.config.redis.length > 0) await this.#watchRedis(owner, registry, isFirst);
   }
 
-  #openRegistry(): ReturnType<typeof openRegistryDb> {
-    const { init, log } = this.#options;
-    return openRegistryDb(this.#registryPath, {
+  #openRegistry(): Promise<ServedRegistry> {
+    const { init, log, channel } = this.#options;
+    return openServedRegistry(this.#registryPath, {
       keyPath: keyPathOf(init.config),
       warn: (sentence) => log.notice(`warning: ${sentence}`),
-      rejectEmpty: existsSync(this.#jobsPath),
+      mustExist: existsSync(this.#jobsPath),
+      servesRejected: init.isRunning === true,
+      onDamage: (why) => log.error(`dq-store: serves no registry: ${why}`),
+      onRepaired: () => {
+        log.notice(`dq-store: ${this.#registryPath} has changed; the next dq-store opens it`);
+        channel.deliver({ kind: 'drain', deadlineMs: init.config.shutdownTimeout, why: 'reload' });
+      },
     });
   }
 
-  #ownerOf(registry: Registry): StoreOwner {
+  #ownerOf(registry: Registry, registryDamage: () => string | null): StoreOwner {
     const { init, log, channel, metrics, mysql } = this.#options;
     return new StoreOwner({
       path: this.#jobsPath,
       socketPath: init.socketPath,
       log,
-      ...(mysql === null ? { registry, registryPath: this.#registryPath } : {}),
+      ...(mysql === null ? { registry, registryPath: this.#registryPath, registryDamage } : {}),
       copiesJobs: init.config.redis.length === 0,
       metrics,
       // A start ends with the reason. A running daemon keeps it as a state: a restart would meet it again.
@@ -165,8 +172,12 @@ export class StoreRole implements Role {
   async #checkHandover(): Promise<void> {
     const { init, log, mysql } = this.#options;
     if (mysql !== null) await mysql.prove();
-    else if (!isOfThisSchema(this.#registryPath))
-      throw new Error(`${this.#registryPath} has another schema than this version: needs \`dq restart\``);
+    else {
+      const damage = whyDamaged(this.#registryPath, true);
+      if (damage !== null) throw new Error(damage);
+      if (!isOfThisSchema(this.#registryPath))
+        throw new Error(`${this.#registryPath} has another schema than this version: needs \`dq restart\``);
+    }
     const { connectStore } = await import('../store/sqlite/client/client.ts');
     const serving = connectStore({ socketPath: init.socketPath, title: 'the next dq-store', log });
     const why = await whyNoHandover(serving, this.#jobsPath);

@@ -126,13 +126,12 @@ function checkFiles(config: Config): Finding[] {
   return [finding('ok', `${mebibytes} MiB; dq fsck checks it while dq runs`)];
 }
 
-/** An empty file is a valid database. */
 function isSqlite(path: string): boolean {
   const head = Buffer.alloc(16);
   const fd = openSync(path, 'r');
   try {
-    const bytes = readSync(fd, head, 0, head.length, 0);
-    return bytes === 0 || head.toString('latin1') === 'SQLite format 3\0';
+    readSync(fd, head, 0, head.length, 0);
+    return head.toString('latin1') === 'SQLite format 3\0';
   } finally {
     closeSync(fd);
   }

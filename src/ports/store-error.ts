@@ -44,6 +44,7 @@ const permanent: ReadonlySet<string> = new Set([
   ...valueFailures,
   'bad_schema',
   'store_damaged',
+  'registry_damaged',
   'redis_denied',
   'redis_no_database',
   'redis_set_up',

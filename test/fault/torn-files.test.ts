@@ -2,24 +2,30 @@
 
 import { createHash } from 'node:crypto';
 import {
+  closeSync,
   copyFileSync,
   cpSync,
   existsSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { openDatabase } from '../../src/runtime/database.ts';
-import { startDaemon } from '../support/daemon.ts';
+import { askAndForget, openDatabase } from '../../src/runtime/database.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, numbers } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
+import { type Sink, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
 /** Data directories to copy: of a stopped daemon, and of one whose processes were all killed. */
@@ -209,6 +215,18 @@ const cases: readonly Torn[] = [
     sentence: /^dq: the registry .*registry\.db is damaged \(it is empty\); restore it from a backup/,
   },
   {
+    what: 'jobs without their registry.db',
+    of: stopped,
+    tear: (data) => rmSync(join(data, 'registry.db')),
+    sentence: /^dq: the registry .*registry\.db is missing; put it back, or restore it from a backup/,
+  },
+  {
+    what: 'a log that lost its registry.db',
+    of: killed,
+    tear: (data) => rmSync(join(data, 'registry.db')),
+    sentence: /^dq: the registry .*registry\.db is missing; put it back, or restore it from a backup/,
+  },
+  {
     what: 'a foreign log beside registry.db',
     of: stopped,
     tear: (data) => copyFileSync(join(killed(), 'registry.db-wal'), join(data, 'registry.db-wal')),
@@ -285,6 +303,9 @@ describe('a damaged page that dq-store meets while it runs', () => {
     expect(status.stdout + status.stderr).toContain('jobs.db is damaged (');
     const doctor = await runDq(['doctor', '--data-dir', data]);
     expect(doctor.stdout).toMatch(/store +failed +.*jobs\.db is damaged \(/);
+    const fsck = await runDq(['fsck', '--data-dir', data]);
+    expect(fsck.code).toBe(1);
+    expect(fsck.stderr).toMatch(/store_damaged.*`dq doctor` names the cause/);
     expect(
       daemon.log('error').some(({ message }) => /serves no jobs: .* is damaged/.test(String(message))),
     ).toBe(true);
@@ -297,5 +318,192 @@ describe('a damaged page that dq-store meets while it runs', () => {
     writeFileSync(path, whole);
     const repaired = await startDaemon({ directory: join(data, '..') });
     expect((await repaired.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
+  });
+});
+
+/** Rebuilds a registry from its readable pages, with the steps of the manual and the library of dq. */
+function rebuild(path: string): void {
+  const damaged = openDatabase(path, { readOnly: true });
+  const rebuilt = openDatabase(`${path}.rebuilt`);
+  const schema = damaged.prepare('SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL').all();
+  for (const { type, name, sql } of schema as { type: string; name: string; sql: string }[]) {
+    rebuilt.exec(sql);
+    if (type !== 'table') continue;
+    try {
+      for (const row of damaged.prepare(`SELECT * FROM "${name}"`).all() as Record<string, never>[]) {
+        const columns = Object.keys(row);
+        const places = columns.map(() => '?').join(', ');
+        rebuilt
+          .prepare(`INSERT INTO "${name}" ("${columns.join('", "')}") VALUES (${places})`)
+          .run(...Object.values(row));
+      }
+    } catch {
+      // The rows of damaged pages are missing.
+    }
+  }
+  damaged.close();
+  rebuilt.close();
+  renameSync(`${path}.rebuilt`, path);
+}
+
+/** Damages the pages of the table of series only, which no start and no poll reads. */
+function damageSeries(path: string): void {
+  const db = openDatabase(path, { readOnly: true });
+  const root = Number(askAndForget(db, 'rootpage', "sqlite_master WHERE name = 'series'"));
+  db.close();
+  // In place: a write of the whole file empties it first, which dq would notice.
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.alloc(4_096, 0xa5), 0, 4_096, (root - 1) * 4_096);
+  closeSync(file);
+}
+
+interface Running {
+  readonly daemon: Daemon;
+  readonly data: string;
+  readonly path: string;
+  readonly sink: Sink;
+}
+
+async function startWithRegistry(): Promise<Running> {
+  const data = copyOf(stopped());
+  const daemon = await startDaemon({ directory: join(data, '..') });
+  const sink = await startSink();
+  await addTopic(daemon, 'called', sink.url);
+  return { daemon, data, path: join(data, 'registry.db'), sink };
+}
+
+async function killStore(daemon: Daemon): Promise<void> {
+  const pid = daemon.pidOf('dq-store');
+  process.kill(pid, 'SIGKILL');
+  await until('the next dq-store', () =>
+    daemon.workers().some((worker) => worker.title === 'dq-store' && worker.pid !== pid),
+  );
+}
+
+/** The registry is unusable with this reason, and the jobs of the known topics go on. */
+async function expectUnusable({ daemon, data, path, sink }: Running, reason: RegExp): Promise<void> {
+  const unready = await until('the damage to be named', async () => {
+    const reply = await daemon.api('GET', '/readyz');
+    return reply.body.check === 'registry' ? reply : null;
+  });
+  expect(unready.status).toBe(503);
+  expect(unready.body.detail).toMatch(reason);
+  expect(unready.body.detail).toContain(path);
+  const pid = daemon.pidOf('dq-store');
+  for (const n of numbers(3)) {
+    const id = `${pid}-${n}`;
+    expect(await daemon.push('called', Buffer.from('x'), { id }, 'text/plain')).toMatchObject({
+      status: 201,
+    });
+    await until('the call', () => sink.arrivals.some((arrival) => arrival.id === id));
+    expect(sink.arrivals.filter((arrival) => arrival.id === id)).toHaveLength(1);
+    const change = await daemon.api('PUT', '/v1/topics/new', { callbackUrl: sink.url });
+    expect(change).toMatchObject({ status: 503 });
+    expect(change.body.detail).toContain('registry_damaged');
+    expect(change.body.detail).toMatch(reason);
+  }
+  const status = await runDq(['status', '--data-dir', data]);
+  expect(status.stdout + status.stderr).toMatch(reason);
+  const doctor = await runDq(['doctor', '--data-dir', data]);
+  expect(doctor.stdout).toMatch(new RegExp(`store +failed .*${reason.source}`));
+  const fsck = await runDq(['fsck', '--data-dir', data]);
+  expect(fsck).toMatchObject({ code: 1, stdout: expect.stringMatching(reason) });
+  for (const command of ['reload', 'restart']) {
+    const rejected = await runDq([command, '--data-dir', data]);
+    expect(rejected).toMatchObject({ code: 1, stderr: expect.stringMatching(reason) });
+  }
+  expect(daemon.pidOf('dq-store')).toBe(pid);
+  // Of one process, not one for each poll.
+  const lines = daemon.log('error').filter((line) => String(line['reason']).includes('registry_damaged'));
+  const kinds = lines.map(({ pid, message }) => `${pid} ${message}`);
+  expect(kinds).toEqual([...new Set(kinds)]);
+}
+
+const errorLines = (daemon: Daemon, text: RegExp) =>
+  daemon.log('error').filter(({ message }) => text.test(String(message)));
+
+/** A descriptor may be closed meanwhile. */
+function linkOf(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
+  }
+}
+
+async function expectGoesOn({ daemon }: Running): Promise<void> {
+  await until('the registry to be read', async () => (await daemon.api('GET', '/readyz')).status === 200);
+  expect(
+    (await daemon.api('GET', '/v1/topics')).body.items.map(({ topic }: { topic: string }) => topic),
+  ).toEqual(['called', 't']);
+  expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
+}
+
+describe('registry.db that becomes unusable while dq runs', () => {
+  it('damaged before a crash of dq-store: is a state; the rebuilt file is opened without a restart', async () => {
+    const running = await startWithRegistry();
+    const { daemon, path } = running;
+    const wal = readFileSync(`${path}-wal`);
+    damageSeries(path);
+    const before = readFileSync(path);
+    await killStore(daemon);
+    await expectUnusable(running, /registry\.db is damaged \(.+\); restore it from a backup/);
+    expect(errorLines(daemon, /serves no registry/)).toHaveLength(1);
+    expect(readFileSync(path).equals(before)).toBe(true);
+    expect(readFileSync(`${path}-wal`).subarray(0, wal.length).equals(wal)).toBe(true);
+    rebuild(path);
+    for (const end of ['-wal', '-shm']) rmSync(`${path}${end}`, { force: true });
+    await expectGoesOn(running);
+    expect((await runDq(['reload', '--data-dir', running.data])).code).toBe(0);
+    expect(await daemon.stop()).toBe(0);
+  });
+
+  it('damage that a statement meets: is a state of the same dq-store', async () => {
+    const running = await startWithRegistry();
+    const { daemon, data, path } = running;
+    const pid = daemon.pidOf('dq-store');
+    const whole = readFileSync(path);
+    damageSeries(path);
+    const before = readFileSync(path);
+    const fsck = await runDq(['fsck', '--data-dir', data]);
+    expect(fsck.stdout).toMatch(/^registry +damage of registry\.db /m);
+    expect(fsck.code).toBe(1);
+    await until(
+      'a read of the page',
+      async () => (await daemon.api('GET', '/v1/series?topic=t')).status === 503,
+    );
+    await expectUnusable(running, /registry\.db is damaged \(.+\); restore it from a backup/);
+    expect(daemon.pidOf('dq-store')).toBe(pid);
+    expect(readFileSync(path).equals(before)).toBe(true);
+    writeFileSync(path, whole);
+    await expectGoesOn(running);
+  });
+
+  it('emptied: is a state, and stays empty; the file that is put back is opened', async () => {
+    const running = await startWithRegistry();
+    const { daemon, path } = running;
+    const whole = readFileSync(path);
+    truncateSync(path, 0);
+    await expectUnusable(running, /registry\.db is damaged \(it is empty\); restore it from a backup/);
+    await killStore(daemon);
+    await expectUnusable(running, /registry\.db is damaged \(it is empty\); restore it from a backup/);
+    expect(statSync(path).size).toBe(0);
+    writeFileSync(path, whole);
+    await expectGoesOn(running);
+  });
+
+  it('removed: is a state, and no new one is made; the file that is put back is opened', async () => {
+    const running = await startWithRegistry();
+    const { daemon, path } = running;
+    rmSync(path);
+    await expectUnusable(running, /registry\.db is missing; put it back, or restore it from a backup/);
+    const open = `/proc/${daemon.pidOf('dq-store')}/fd`;
+    const fd = readdirSync(open).find((name) => linkOf(join(open, name)) === `${path} (deleted)`);
+    copyFileSync(join(open, fd ?? ''), `${path}.away`);
+    await killStore(daemon);
+    await expectUnusable(running, /registry\.db is missing; put it back, or restore it from a backup/);
+    expect(existsSync(path)).toBe(false);
+    renameSync(`${path}.away`, path);
+    await expectGoesOn(running);
   });
 });

@@ -1,12 +1,22 @@
 // Tests the registry file: locks, damaged and foreign files, migrations, failures.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { Registry } from '../../src/ports/registry.ts';
-import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
+import { openRegistryDb, openServedRegistry } from '../../src/registry/sql/registry-db.ts';
 import { CommitError } from '../../src/registry/sql/registry-engine.ts';
 import { registrySchema, registrySchemaScript } from '../../src/registry/sql/schema/registry-schema.ts';
 import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-dialect.ts';
@@ -223,6 +233,95 @@ describe('the file', () => {
     beside().exec(script);
     expect(schemaOf(beside())).toEqual(migrated);
     expect((await (await open()).create(draft('a'))).kind).toBe('created');
+  });
+});
+
+describe('the file of a process that serves it', () => {
+  const served = async (servesRejected: boolean) => {
+    const damages: string[] = [];
+    let repairs = 0;
+    const { registry, damage } = await openServedRegistry(path, {
+      mustExist: true,
+      servesRejected,
+      onDamage: (why) => damages.push(why),
+      onRepaired: () => {
+        repairs += 1;
+      },
+    });
+    opened.push(registry);
+    return { registry, damage, damages, repairs: () => repairs };
+  };
+  type Served = Awaited<ReturnType<typeof served>>;
+  /** Every call is rejected with this reason, which was reported once. */
+  const expectRejecting = async ({ registry, damage, damages }: Served, why: RegExp) => {
+    const calls = [
+      () => registry.tokens(-1),
+      () => registry.get('a'),
+      () => registry.create(draft('b')),
+      () => registry.id(),
+    ];
+    for (const call of calls)
+      await expect(call()).rejects.toMatchObject({
+        failure: { kind: 'not_stored', code: 'registry_damaged', why: expect.stringMatching(why) },
+      });
+    expect(damage()).toMatch(why);
+    expect(damages).toEqual([damage()]);
+  };
+  /** A registry with one topic in its file, and one in its WAL. */
+  const make = async () => {
+    const before = await openRegistryDb(path);
+    await before.create(draft('a'));
+    await before.close();
+    const serving = await served(false);
+    await serving.registry.create(draft('c'));
+    expect(serving.damage()).toBeNull();
+    return serving;
+  };
+  const sizes = () => ['', '-wal'].map((end) => statSync(`${path}${end}`).size);
+
+  it('cut off: every call is rejected, and close leaves both files as they are', async () => {
+    const serving = await make();
+    truncateSync(path, statSync(path).size / 2);
+    await expectRejecting(serving, /registry\.db is damaged \(\d+ of \d+ bytes\); restore it from a backup/);
+    const before = sizes();
+    await serving.registry.close();
+    expect(sizes()).toEqual(before);
+    expect(serving.repairs()).toBe(0);
+  });
+
+  it('replaced: every call is rejected, and another process opens the file', async () => {
+    const serving = await make();
+    copyFileSync(path, `${path}.new`);
+    renameSync(`${path}.new`, path);
+    await expectRejecting(serving, /registry\.db was replaced while dq runs/);
+    await until('the end of the process', async () => {
+      await failureOf(serving.registry.get('a'));
+      return serving.repairs() > 0;
+    });
+    expect(await failureOf(serving.registry.get('a'))).toMatchObject({ code: 'registry_damaged' });
+    expect(serving.repairs()).toBe(1);
+  });
+
+  it('removed: close makes no new file', async () => {
+    const serving = await make();
+    rmSync(path);
+    await expectRejecting(serving, /registry\.db is missing; put it back/);
+    await serving.registry.close();
+    expect(readdirSync(directory)).not.toContain('registry.db');
+  });
+
+  it.each([
+    ['missing', () => rmSync(path), /registry\.db is missing; put it back/],
+    ['empty', () => writeFileSync(path, ''), /registry\.db is damaged \(it is empty\)/],
+    ['no database', () => writeFileSync(path, 'x'.repeat(8192)), /registry\.db is damaged \(file is not/],
+  ])('%s at the open: ends a start; in a running daemon every call is rejected', async (_, tear, why) => {
+    await (await openRegistryDb(path)).close();
+    tear();
+    await expect(served(false)).rejects.toThrow(why);
+    const serving = await served(true);
+    await expectRejecting(serving, why);
+    await serving.registry.close();
+    await expect(served(false)).rejects.toThrow(why);
   });
 });
 

@@ -90,6 +90,7 @@ it('start checks: name a foreign jobs.db and a newer layout', async () => {
   const path = join(root, 'data/jobs.db');
   mkdirSync(join(root, 'data'));
   closeStoreFile(openStoreFile(path).db);
+  await (await openRegistryDb(join(root, 'data/registry.db'))).close();
   expect(await why(join(root, 'data'))).toBeNull();
   const bytes = readFileSync(path);
   bytes.writeUInt32BE(99, 60);
@@ -97,6 +98,20 @@ it('start checks: name a foreign jobs.db and a newer layout', async () => {
   expect(await why(join(root, 'data'))).toMatch(/jobs\.db has layout 99, this dq knows \d+/);
   writeFileSync(path, 'text');
   expect(await why(join(root, 'data'))).toBe(`${path} is not a SQLite file`);
+});
+
+it('start checks: name a missing, an empty and a damaged registry.db', async () => {
+  const path = join(root, 'data/registry.db');
+  mkdirSync(join(root, 'data'));
+  await (await openRegistryDb(path)).close();
+  closeStoreFile(openStoreFile(join(root, 'data/jobs.db')).db);
+  const bytes = readFileSync(path);
+  rmSync(path);
+  expect(await why(join(root, 'data'))).toMatch(/^the registry .*registry\.db is missing; put it back/);
+  writeFileSync(path, '');
+  expect(await why(join(root, 'data'))).toMatch(/^the registry .*registry\.db is damaged \(it is empty\)/);
+  writeFileSync(path, bytes.fill(0xa5, bytes.length / 2));
+  expect(await why(join(root, 'data'))).toMatch(/^the registry .*registry\.db is damaged \(.+\); restore/);
 });
 
 describe('start checks: the port', () => {

@@ -1,6 +1,7 @@
 // Tests the registry through the store's socket: the same answers as from the file, and a message to all
 // after a change.
 
+import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -8,7 +9,7 @@ import { filled } from '../../src/core/shard-list.ts';
 import { makeToken } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
-import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
+import { openRegistryDb, openServedRegistry } from '../../src/registry/sql/registry-db.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
 import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/wire/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -150,6 +151,22 @@ describe('registry through the socket', () => {
     await expect(store.client.registry.get('t')).rejects.toMatchObject({
       failure: { kind: 'not_stored', code: 'closed' },
     });
+    rmSync(join(beside.path, 'registry.db'));
+    const { registry: lost } = await openServedRegistry(join(beside.path, 'registry.db'), {
+      mustExist: true,
+      servesRejected: true,
+      onDamage: () => {},
+      onRepaired: () => {},
+    });
+    const damaged = await openSqliteStore({ registry: lost });
+    await expect(damaged.client.registry.get('t')).rejects.toMatchObject({
+      failure: {
+        kind: 'not_stored',
+        code: 'registry_damaged',
+        why: expect.stringMatching(/registry\.db is missing; put it back/),
+      },
+    });
+    await damaged.close();
     const bare = await openSqliteStore();
     await expect(bare.client.registry.get('t')).rejects.toMatchObject({
       failure: { kind: 'not_stored', code: 'no_registry' },

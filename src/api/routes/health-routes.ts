@@ -175,9 +175,11 @@ async function incidentWarnings(incidents: IncidentFiles): Promise<readonly stri
   }
 }
 
-/** MySQL's own message, or the wrong key or schema; the failure's code has neither. */
+/** The sentence on registry.db, MySQL's own message, or the wrong key or schema; the failure's code has none
+ *  of them. */
 function registryFailure(config: RoleContext['config'], error: unknown): string {
   const server = parseMysqlUrl(config['mysql.url']);
+  if (error instanceof StoreError && error.failure.why !== undefined) return error.failure.why;
   if (!(error instanceof StoreError) || !(error.cause instanceof Error) || !server.ok)
     return failureText(error);
   if (error.cause instanceof DqError) return error.cause.message;

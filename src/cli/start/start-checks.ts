@@ -30,6 +30,7 @@ import {
   type RegistrySchema,
   registrySchema,
 } from '../../registry/sql/schema/registry-schema.ts';
+import { whyDamaged } from '../../registry/sql/sqlite/registry-file.ts';
 import { kyselyOver } from '../../registry/sql/sqlite/sqlite-dialect.ts';
 import { findRegistryId } from '../../registry/sql/tables/registry-id.ts';
 import { readShards } from '../../registry/sql/tables/registry-shards.ts';
@@ -192,6 +193,8 @@ async function checkRegistry(config: Config): Promise<string | null> {
     return null;
   }
   const path = join(config.dataDir, 'registry.db');
+  const damage = whyDamaged(path, existsSync(join(config.dataDir, 'jobs.db')));
+  if (damage !== null) return damage;
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) {
     await checkExposure(config, { tokens: async () => ({ revision: 0, tokens: [] }) });
     return checkRedis(config, { registryId: '', list: noShards });

@@ -141,7 +141,7 @@ async function openRegistry(config: Config): Promise<Registry> {
     return openRegistryDb(join(dataDir, 'registry.db'), {
       keyPath,
       warn,
-      rejectEmpty: existsSync(join(dataDir, 'jobs.db')),
+      mustExist: existsSync(join(dataDir, 'jobs.db')),
     });
   const registry = new MysqlRegistry({
     server: server.value,

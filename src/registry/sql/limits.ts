@@ -5,6 +5,8 @@ export const sqlLimits = {
    *  takes 600 bytes, at most 40 KB; a single row may exceed a page. */
   registryPageRows: 500,
   registryPageBytes: 512 * 1024,
+  /** A changed registry.db is opened again when it has not changed for this time: a copy may be running. */
+  registrySettledMs: 1_000,
   /** Topics of one read of series: those on one page of the console. */
   seriesTopicsMax: 51,
   /** Rows of one topic that a read of series returns: the points of an answer (apiLimits.seriesPointsMax), of

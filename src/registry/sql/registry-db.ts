@@ -40,7 +40,8 @@ import { StoreError } from '../../ports/store-error.ts';
 import type { SecretCipher } from './keys/encryption.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
-import { openRegistryFile, type RegistryFileOptions } from './sqlite/registry-file.ts';
+import { openRegistryFile, type RegistryFileOptions, RegistryRejected } from './sqlite/registry-file.ts';
+import { type RegistryEvents, RegistryGuard } from './sqlite/registry-guard.ts';
 import { deleteAudit, insertAudit, readAudit } from './tables/registry-audit.ts';
 import { findRegistryId } from './tables/registry-id.ts';
 import {
@@ -83,9 +84,36 @@ export async function openRegistryDb(
   path: string,
   options: Partial<RegistryFileOptions & { readonly page: Partial<PageSize> }> = {},
 ): Promise<Registry> {
-  const { keyPath = join(dirname(path), 'secret.key'), warn = () => {}, rejectEmpty = false } = options;
-  const { engine, cipher, id } = await openRegistryFile(path, { keyPath, warn, rejectEmpty });
+  const { engine, cipher, id } = await openRegistryFile(path, withDefaults(path, options));
   return new RegistryDb(engine, cipher, id, options.page);
+}
+
+export interface ServedRegistry {
+  readonly registry: Registry;
+  /** Why the registry rejects every call, with the remedy; null: it does not. */
+  damage(): string | null;
+}
+
+/** As openRegistryDb, for the process that serves the file: damage that it meets later is a state.
+ *  `servesRejected`: a file that every start rejects is this state, too. */
+export async function openServedRegistry(
+  path: string,
+  options: Partial<RegistryFileOptions> & RegistryEvents & { readonly servesRejected: boolean },
+): Promise<ServedRegistry> {
+  const guard = new RegistryGuard(path, options);
+  const damage = () => guard.damage;
+  try {
+    const { engine, cipher, id } = await openRegistryFile(path, withDefaults(path, options));
+    return { registry: new RegistryDb(guard.over(engine), cipher, id), damage };
+  } catch (error) {
+    if (!options.servesRejected || !(error instanceof RegistryRejected)) throw error;
+    return { registry: new RegistryDb(guard.overNone(error.message), null, ''), damage };
+  }
+}
+
+function withDefaults(path: string, options: Partial<RegistryFileOptions>): RegistryFileOptions {
+  const { keyPath = join(dirname(path), 'secret.key'), warn = () => {}, mustExist = false } = options;
+  return { keyPath, warn, mustExist };
 }
 
 type Db = Kysely<RegistrySchema>;
@@ -93,8 +121,7 @@ type Trx = Transaction<RegistrySchema>;
 
 export class RegistryDb implements Registry {
   readonly #engine: RegistryEngine;
-  readonly #db: Db;
-  readonly #cipher: SecretCipher;
+  readonly #openedCipher: SecretCipher | null;
   readonly #id: string;
   readonly #pages: TopicPages;
   readonly #pageRows: number;
@@ -102,19 +129,27 @@ export class RegistryDb implements Registry {
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | null = null;
 
-  /** `size`: of a page; tests pass less */
-  constructor(engine: RegistryEngine, cipher: SecretCipher, id: string, size: Partial<PageSize> = {}) {
+  /** `cipher`: null = the engine rejects every call. `size`: of a page; tests pass less */
+  constructor(engine: RegistryEngine, cipher: SecretCipher | null, id: string, size: Partial<PageSize> = {}) {
     const page = pageSize(size);
     this.#pages = new TopicPages(page);
     this.#pageRows = page.rows;
     this.#engine = engine;
-    this.#db = engine.db;
-    this.#cipher = cipher;
+    this.#openedCipher = cipher;
     this.#id = id;
   }
 
-  async id(): Promise<string> {
-    return this.#id;
+  get #db(): Db {
+    return this.#engine.db;
+  }
+
+  get #cipher(): SecretCipher {
+    if (this.#openedCipher === null) throw new Error('the registry is not open');
+    return this.#openedCipher;
+  }
+
+  id(): Promise<string> {
+    return this.#attempt(async () => this.#id);
   }
 
   changes(after: ChangePlace): Promise<TopicChanges> {
@@ -430,7 +465,7 @@ export class RegistryDb implements Registry {
 
   /** Rejects new calls, waits for running ones. */
   close(): Promise<void> {
-    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#db.destroy());
+    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#engine.close());
     return this.#closing;
   }
 

@@ -18,6 +18,8 @@ export interface RegistryEngine {
   attempt<T>(work: () => Promise<T>): Promise<T>;
   /** The StoreError of a database failure; returns other errors (bugs) unchanged. */
   failureOf(error: unknown): unknown;
+  /** Called once, after the last call. */
+  close(): Promise<void>;
 }
 
 /** COMMIT failed: the cause tells whether the transaction took place. */

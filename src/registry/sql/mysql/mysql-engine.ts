@@ -24,6 +24,7 @@ export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
     putSeries: putRowsAtOnce,
     attempt,
     failureOf: toMysqlStoreError,
+    close: () => db.destroy(),
   };
 }
 

@@ -30,12 +30,15 @@ import { kyselyOver } from './sqlite-dialect.ts';
 import { toStoreError, untilFree } from './sqlite-failure.ts';
 
 export interface RegistryFileOptions extends KeyOptions {
-  /** An interrupted first start leaves an empty file, which counts as new; beside jobs it counts as
-   *  damage. */
-  readonly rejectEmpty?: boolean;
+  /** jobs.db exists: an empty or missing registry is a loss. An interrupted first start leaves an empty file
+   *  without jobs.db, which counts as new. */
+  readonly mustExist?: boolean;
 }
 
-/** Rejects with a one-sentence DqError for the user. */
+/** Every further open is rejected, too, until an operator has changed the files. */
+export class RegistryRejected extends DqError {}
+
+/** Rejects with a one-sentence DqError for the user: RegistryRejected where a repeat does not help. */
 export async function openRegistryFile(
   path: string,
   options: RegistryFileOptions,
@@ -43,9 +46,9 @@ export async function openRegistryFile(
   const what = `the registry ${path}`;
   let database: Database | undefined;
   try {
-    if (options.rejectEmpty === true && statSync(path, { throwIfNoEntry: false })?.size === 0)
-      throw damaged(what, 'it is empty');
-    if (!createPrivate(path)) checkLog(path);
+    const lost = whyLost(path, options.mustExist === true);
+    if (lost !== null) throw new RegistryRejected('unavailable', lost);
+    if (!createPrivate(path)) await untilFree(async () => checkFile(path));
     database = openDatabase(path);
     count(path, 1);
     const opened = database;
@@ -58,9 +61,9 @@ export async function openRegistryFile(
       putSeries: putRowsOneByOne,
       attempt: untilFree,
       failureOf: toStoreError,
+      close: () => db.destroy(),
     };
     const { cipher, id } = await untilFree(async () => {
-      checkWhole(opened, what);
       const step = await checkSchema(db, registrySchema, what);
       if (step >= encryptedSince) await existingCipher(db, what, options);
       // WAL: readers never wait for the writer. FULL: an acknowledged topic survives a power cut.
@@ -80,19 +83,44 @@ export async function openRegistryFile(
   } catch (error) {
     if (database !== undefined) count(path, -1);
     database?.close();
-    if (error instanceof DqError) throw error;
-    if (isDamage(error)) throw damaged(what, reasonOf(error), error);
+    if (error instanceof DqError) throw new RegistryRejected('unavailable', error.message, { cause: error });
+    if (isDamage(error)) throw damaged(path, error);
     throw new DqError('unavailable', `cannot open ${what}: ${reasonOf(error)}`, { cause: error });
   }
 }
 
 /** Whether a registry that another process has open has exactly this version's schema. Read only. */
 export function isOfThisSchema(path: string): boolean {
-  const db = openDatabase(path, { readOnly: true, waitMs: limits.registryBusyMs });
-  try {
+  return readOnly(path, limits.registryBusyMs, (db) => {
     return Number(askAndForget(db, 'max(number)', 'migration')) === registrySchema.migrations.at(-1)?.number;
-  } finally {
-    db.close();
+  });
+}
+
+/** Why a start rejects this file, which another process may have open: missing, empty or damaged; null: no
+ *  such reason, or a new file. Reads all of it. */
+export function whyDamaged(path: string, mustExist: boolean): string | null {
+  const lost = whyLost(path, mustExist);
+  if (lost !== null || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return lost;
+  try {
+    readOnly(path, limits.registryBusyMs, (db) => checkWhole(db, path));
+    return null;
+  } catch (error) {
+    if (error instanceof RegistryRejected) return error.message;
+    throw error;
+  }
+}
+
+/** A read-only connection leaves the WAL as it is, also when it is the last one that closes. */
+function readOnly<T>(path: string, waitMs: number, work: (db: Database) => T): T {
+  try {
+    const db = openDatabase(path, { readOnly: true, waitMs });
+    try {
+      return work(db);
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    throw isDamage(error) ? damaged(path, error) : error;
   }
 }
 
@@ -132,18 +160,43 @@ function createPrivate(path: string): boolean {
   }
 }
 
-/** Runs before SQLite opens the file: opening replays a WAL that may be foreign. */
-function checkLog(path: string): void {
-  if (connections.has(path)) return;
-  const foreignLog = foreignLogText(path, readHeader(path));
-  if (foreignLog !== null) throw new DqError('unavailable', `the registry ${foreignLog}`);
+/** Runs before a connection that writes: opening one replays a WAL that may be foreign, and closing one
+ *  writes the WAL into the file. */
+function checkFile(path: string): void {
+  if (!connections.has(path)) {
+    const foreignLog = foreignLogText(path, readHeader(path));
+    if (foreignLog !== null) throw new RegistryRejected('unavailable', `the registry ${foreignLog}`);
+  }
+  readOnly(path, 0, (db) => checkWhole(db, path));
 }
 
-function checkWhole(database: Database, what: string): void {
-  const verdict = pragma(database, 'quick_check(1)');
-  if (verdict !== 'ok') throw damaged(what, String(verdict).replaceAll(/\s+/g, ' '));
+/** Throws RegistryRejected, or SQLite's error. Leaves no statement in the connection. */
+function checkWhole(database: Database, path: string): void {
+  const verdict = String(askAndForget(database, 'quick_check', 'pragma_quick_check'));
+  if (verdict !== 'ok') throw new RegistryRejected('unavailable', damagedText(path, verdict));
 }
 
-function damaged(what: string, detail: string, cause?: unknown): DqError {
-  return new DqError('unavailable', `${what} is damaged (${detail}); restore it from a backup`, { cause });
+/** Why a file without content is a loss; null: it has content, or is new. SQLite would remove a WAL that
+ *  lies beside it. */
+function whyLost(path: string, mustExist: boolean): string | null {
+  const size = statSync(path, { throwIfNoEntry: false })?.size;
+  const log = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  if ((size ?? 0) > 0 || !(mustExist || log > 0)) return null;
+  return size === undefined ? missingText(path) : damagedText(path, emptyText);
+}
+
+function damaged(path: string, error: unknown): RegistryRejected {
+  return new RegistryRejected('unavailable', damagedText(path, reasonOf(error)), { cause: error });
+}
+
+export const emptyText = 'it is empty';
+
+/** `reason`: the words of SQLite. */
+export function damagedText(path: string, reason: string): string {
+  const found = reason.replaceAll(/\s+/g, ' ');
+  return `the registry ${path} is damaged (${found}); restore it from a backup (manual: A damaged registry)`;
+}
+
+export function missingText(path: string): string {
+  return `the registry ${path} is missing; put it back, or restore it from a backup (manual: A damaged registry)`;
 }

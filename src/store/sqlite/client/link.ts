@@ -5,12 +5,13 @@
 // otherwise it is unknown, and never sent twice. Pending calls are bounded in number and bytes.
 
 import { connect, type Socket } from 'node:net';
+import { DqError } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
-import { readFailure } from '../wire/messages.ts';
+import { readFailedCall, readFailure } from '../wire/messages.ts';
 import {
   type Frame,
   FrameCutter,
@@ -254,11 +255,12 @@ export class Link {
       call.resolve(payload);
       return;
     }
-    const failure = readFailure(payload);
+    const failure = readFailedCall(payload);
     if (failure.code === 'handover') this.#requeue(call);
     else {
       this.#ended(call);
-      call.reject(new StoreError(failure));
+      const cause = failure.why === undefined ? undefined : new DqError('unavailable', failure.why);
+      call.reject(new StoreError(failure, { cause }));
     }
   }
 

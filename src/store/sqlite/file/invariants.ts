@@ -109,6 +109,13 @@ export const wholeFile: Invariant = {
   sql: `SELECT integrity_check AS example FROM pragma_integrity_check WHERE integrity_check <> 'ok'`,
 };
 
+/** The same of registry.db. */
+export const wholeRegistry: Invariant = {
+  ...wholeFile,
+  invariant: 'registry',
+  what: 'damage of registry.db',
+};
+
 export const countJobs = 'SELECT count(*) AS count FROM job WHERE state < 4';
 
 /** Columns count and example, one row per example; no rows without a violation. */

@@ -20,7 +20,7 @@ import { type Metrics, noMetrics } from '../../../telemetry/metrics.ts';
 import { type Engine, type EngineOptions, type Hints, openEngine } from '../engine/engine.ts';
 import { damagedText, StoreFileRefused, toStoreFileRefused } from '../file/store-file.ts';
 import { sqliteLimits } from '../limits.ts';
-import { writeFailure } from '../wire/messages.ts';
+import { writeFailedCall, writeFailure } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
 import { serveRegistry } from '../wire/registry-calls.ts';
 import { CommitTimes } from './commit-times.ts';
@@ -46,6 +46,8 @@ export interface StoreOwnerOptions extends EngineOptions {
   readonly frozenWalBytesMax?: number;
   /** served to the clients too; not closed by the owner */
   readonly registry?: Registry;
+  /** Why the registry rejects every call, one sentence; null: it does not. */
+  readonly registryDamage?: () => string | null;
   /** true: a file that every start rejects does not fail the start, but is a state of this owner */
   readonly servesRejected?: boolean;
   /** This process must end now, with a failure: its state is uncertain. The next owner repairs the store. */
@@ -87,12 +89,13 @@ export class StoreOwner implements Service {
     const {
       path,
       registryPath = null,
+      registryDamage = () => null,
       copiesJobs = true,
       frozenWalBytesMax = sqliteLimits.frozenWalBytesMax,
       clock = Date.now,
     } = options;
     this.#maintenance = new StoreMaintenance(
-      { path, registryPath, copiesJobs, frozenWalBytesMax, clock },
+      { path, registryPath, registryDamage, copiesJobs, frozenWalBytesMax, clock },
       () => this.#opened(),
     );
   }
@@ -351,7 +354,7 @@ export class StoreOwner implements Service {
   }
 
   #health(): StoreHealth {
-    const damage = this.#damage === null ? [] : [this.#damage];
+    const damage = [this.#damage, this.#options.registryDamage?.() ?? null].filter((why) => why !== null);
     if (this.#state === 'damaged') return { ok: false, durability, warnings: damage };
     const ok = this.#engine?.isDiskFull === false;
     const clockWarning = this.#engine?.clockWarning ?? null;
@@ -400,7 +403,7 @@ export class StoreOwner implements Service {
     const done = serveRegistry(this.#options.registry, call, this.#pages).then((served) => {
       if ('failure' in served) {
         if (served.cause !== undefined) this.#options.log.error('store: registry call failed', served.cause);
-        from.answer(id, kinds.failed, (w) => writeFailure(w, served.failure));
+        from.answer(id, kinds.failed, (w) => writeFailedCall(w, served.failure));
       } else from.answer(id, kinds.registry, (w) => writeResult(w, served));
       const changed = 'changed' in served && served.changed;
       for (const connection of changed ? this.#connections : []) connection.send(kinds.registryChanged);

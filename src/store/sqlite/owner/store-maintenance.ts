@@ -9,9 +9,16 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { reasonOf } from '../../../core/errors.ts';
 import type { Backup, Examination, LongWork, Problem } from '../../../ports/job-store.ts';
-import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
+import { isDamage } from '../../../runtime/database.ts';
 import type { Engine } from '../engine/engine.ts';
-import { countJobs, examplesOf, type Invariant, invariants, wholeFile } from '../file/invariants.ts';
+import {
+  countJobs,
+  examplesOf,
+  type Invariant,
+  invariants,
+  wholeFile,
+  wholeRegistry,
+} from '../file/invariants.ts';
 import { type Reading, readInThread } from '../file/reading-thread.ts';
 import { walBytes } from '../file/store-file.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -20,6 +27,8 @@ export interface MaintenanceOptions {
   /** jobs.db */
   readonly path: string;
   readonly registryPath: string | null;
+  /** why the registry rejects every call, one sentence; null: it does not */
+  readonly registryDamage: () => string | null;
   /** false: jobs are on Redis, and a backup contains no jobs.db */
   readonly copiesJobs: boolean;
   readonly frozenWalBytesMax: number;
@@ -116,23 +125,25 @@ export class StoreMaintenance {
   async #examine(read: Read): Promise<Examination> {
     const url = frozen(this.#options.path);
     const ask = (statements: readonly string[]) => read(statements.map((sql) => ({ url, sql })));
+    const ofRegistry = await this.#registryDamages(read);
     // In a damaged file the other checks mean nothing.
-    const damages = await this.#damages(ask);
-    if (damages.length > 0) return { jobs: 0, problems: damages };
+    const damages = await damagesOf(wholeFile, ask);
+    if (damages.length > 0) return { jobs: 0, problems: [...damages, ...ofRegistry] };
     const [counts, ...found] = await ask([countJobs, ...invariants.map(examplesOf)]);
     const problems = invariants.flatMap((invariant, n) => problemOf(invariant, found[n]));
-    return { jobs: (counts as { count: number }[])[0]?.count ?? 0, problems };
+    return {
+      jobs: (counts as { count: number }[])[0]?.count ?? 0,
+      problems: [...problems, ...ofRegistry],
+    };
   }
 
-  async #damages(ask: (statements: readonly string[]) => Promise<readonly unknown[][]>): Promise<Problem[]> {
-    try {
-      const [rows] = await ask([examplesOf(wholeFile)]);
-      return problemOf(wholeFile, rows);
-    } catch (error) {
-      const code = sqliteCode(error);
-      if (code !== sqliteCodes.corrupt && code !== sqliteCodes.notADatabase) throw error;
-      return problemOf(wholeFile, [{ count: 1, example: reasonOf(error) }]);
-    }
+  async #registryDamages(read: Read): Promise<Problem[]> {
+    const { registryPath, registryDamage } = this.#options;
+    if (registryPath === null) return [];
+    const known = registryDamage();
+    if (known !== null) return problemOf(wholeRegistry, [{ count: 1, example: known }]);
+    const url = pathToFileURL(registryPath).href;
+    return damagesOf(wholeRegistry, (statements) => read(statements.map((sql) => ({ url, sql }))));
   }
 
   // Backup
@@ -141,6 +152,8 @@ export class StoreMaintenance {
   async #copy(directory: string, read: Read): Promise<Backup> {
     const { path, registryPath, copiesJobs } = this.#options;
     if (!isAbsolute(directory)) throw new Error(`${directory} is not an absolute path`);
+    const damage = this.#options.registryDamage();
+    if (damage !== null) throw new Error(damage);
     if (await exists(directory)) throw new Error(`${directory} already exists`);
     const fresh = `${directory}.part`;
     const [jobsCopy, registryCopy] = [join(fresh, 'jobs.db'), join(fresh, 'registry.db')];
@@ -164,6 +177,20 @@ export class StoreMaintenance {
       await removeCopy(fresh, copies);
       throw error;
     }
+  }
+}
+
+/** Of a check that reads a whole file, which damage can end. */
+async function damagesOf(
+  invariant: Invariant,
+  ask: (statements: readonly string[]) => Promise<readonly unknown[][]>,
+): Promise<Problem[]> {
+  try {
+    const [rows] = await ask([examplesOf(invariant)]);
+    return problemOf(invariant, rows);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return problemOf(invariant, [{ count: 1, example: reasonOf(error) }]);
   }
 }
 

@@ -62,6 +62,18 @@ export function readFailure(r: Reader): StoreFailure {
   return { kind: oneOf(failureKinds, r.u8()), code: r.text() };
 }
 
+/** The answer of a failed call, with StoreFailure.why. A client of an earlier version does not read that. */
+export function writeFailedCall(w: Writer, failure: StoreFailure): void {
+  writeFailure(w, failure);
+  if (failure.why !== undefined) w.text(failure.why);
+}
+
+export function readFailedCall(r: Reader): StoreFailure {
+  const failure = readFailure(r);
+  const why = r.isAtEnd ? null : r.textOrNull();
+  return why === null ? failure : { ...failure, why };
+}
+
 /** In place of an outcome's code: a failure follows. */
 const failedItem = 255;
 

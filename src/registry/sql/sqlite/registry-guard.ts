@@ -1,0 +1,171 @@
+// Watches registry.db for the process that serves it. Once the file is damaged, missing or not the one that
+// was opened, every call is rejected with one sentence and its remedy: half a list of tokens must not come
+// into force, and a write would spread the damage, or be lost with the file.
+// Invariants: the guard never writes, and from the rejection on nothing else does. One rejection is one call
+// of onDamage. A file that was changed afterwards, and stays so for a moment, is a call of onRepaired: this
+// process must end, because a close of its connection would write, and the next one opens the file.
+
+import { statSync } from 'node:fs';
+import { DqError, reasonOf } from '../../../core/errors.ts';
+import { StoreError } from '../../../ports/store-error.ts';
+import { isDamage } from '../../../runtime/database.ts';
+import { sqlLimits } from '../limits.ts';
+import { CommitError, type RegistryEngine } from '../registry-engine.ts';
+import { damagedText, emptyText, missingText } from './registry-file.ts';
+import { toStoreError } from './sqlite-failure.ts';
+
+export interface RegistryEvents {
+  /** `why`: one sentence with the remedy */
+  readonly onDamage: (why: string) => void;
+  readonly onRepaired: () => void;
+}
+
+/** What identifies the content of the file and of its WAL, as far as a stat shows it. */
+interface Seen {
+  readonly inode: number;
+  readonly bytes: number;
+  readonly changedAt: number;
+  readonly walBytes: number;
+}
+
+export class RegistryGuard {
+  readonly #path: string;
+  readonly #events: RegistryEvents;
+  /** the file that is open; null: none */
+  #opened: { readonly inode: number; bytes: number } | null = null;
+  #why: string | null = null;
+  /** the file when the calls began to be rejected; null: it was missing, or another file */
+  #rejected: Seen | null = null;
+  #changed: { readonly seen: Seen; readonly since: number } | null = null;
+  #isRepaired = false;
+
+  constructor(path: string, events: RegistryEvents) {
+    this.#path = path;
+    this.#events = events;
+  }
+
+  /** Why calls are rejected; null: they are not. */
+  get damage(): string | null {
+    this.#look();
+    return this.#why;
+  }
+
+  /** Guards the calls of an engine whose file was just opened. */
+  over(engine: RegistryEngine): RegistryEngine {
+    const seen = this.#stat();
+    if (seen !== null && seen !== undefined) this.#opened = { inode: seen.inode, bytes: seen.bytes };
+    return {
+      ...engine,
+      attempt: (work) => this.#attempt(() => engine.attempt(work)),
+      close: async () => {
+        // A close would write the WAL into the file, and remove the one that lies beside it.
+        if (this.damage === null) await engine.close();
+      },
+    };
+  }
+
+  /** The engine of a file that every open rejects. */
+  overNone(why: string): RegistryEngine {
+    this.#reject(why, this.#stat() ?? null);
+    const attempt = <T>(): Promise<T> => this.#attempt(() => Promise.reject(this.#failure()));
+    return {
+      get db(): never {
+        throw new Error('the registry is not open');
+      },
+      lock: attempt,
+      addStats: attempt,
+      putSeries: attempt,
+      attempt,
+      failureOf: (error) => error,
+      close: async () => {},
+    };
+  }
+
+  async #attempt<T>(work: () => Promise<T>): Promise<T> {
+    this.#look();
+    if (this.#why !== null) throw this.#failure();
+    try {
+      return await work();
+    } catch (error) {
+      const cause = error instanceof CommitError ? error.cause : error;
+      if (!isDamage(cause)) throw error;
+      // A file that was emptied or cut off meanwhile is a better reason than the words of SQLite.
+      this.#look();
+      this.#reject(damagedText(this.#path, reasonOf(cause)), this.#stat() ?? null);
+      const known = toStoreError(error);
+      throw this.#failure(known instanceof StoreError ? known.failure.kind : 'unknown');
+    }
+  }
+
+  #failure(kind: 'not_stored' | 'unknown' = 'not_stored'): StoreError {
+    const why = this.#why ?? '';
+    // The cause is for the log.
+    const cause = new DqError('unavailable', why);
+    return new StoreError({ kind, code: 'registry_damaged', why }, { cause });
+  }
+
+  #reject(why: string, seen: Seen | null): void {
+    if (this.#why !== null) return;
+    this.#why = why;
+    this.#rejected = seen;
+    this.#events.onDamage(why);
+  }
+
+  #look(): void {
+    const seen = this.#stat();
+    if (seen === undefined) return;
+    if (this.#why !== null) this.#lookForRepair(seen);
+    else if (this.#opened !== null) this.#compare(seen, this.#opened);
+  }
+
+  #compare(seen: Seen | null, opened: { readonly inode: number; bytes: number }): void {
+    if (seen === null) this.#reject(missingText(this.#path), null);
+    else if (seen.inode !== opened.inode)
+      this.#reject(
+        `the registry ${this.#path} was replaced while dq runs; dq-store starts again with it`,
+        null,
+      );
+    // It never shrinks: only a VACUUM before the first call makes it smaller.
+    else if (seen.bytes < opened.bytes)
+      this.#reject(
+        damagedText(this.#path, seen.bytes === 0 ? emptyText : `${seen.bytes} of ${opened.bytes} bytes`),
+        seen,
+      );
+    else opened.bytes = seen.bytes;
+  }
+
+  #lookForRepair(seen: Seen | null): void {
+    if (this.#isRepaired || seen === null || seen.bytes === 0 || isSame(seen, this.#rejected)) {
+      this.#changed = null;
+      return;
+    }
+    if (this.#changed === null || !isSame(seen, this.#changed.seen))
+      this.#changed = { seen, since: performance.now() };
+    else if (performance.now() - this.#changed.since >= sqlLimits.registrySettledMs) {
+      this.#isRepaired = true;
+      this.#events.onRepaired();
+    }
+  }
+
+  /** null: missing; undefined: the disk does not answer, which the next statement reports. */
+  #stat(): Seen | null | undefined {
+    try {
+      const file = statSync(this.#path, { throwIfNoEntry: false });
+      if (file === undefined) return null;
+      const wal = statSync(`${this.#path}-wal`, { throwIfNoEntry: false });
+      return { inode: file.ino, bytes: file.size, changedAt: file.mtimeMs, walBytes: wal?.size ?? 0 };
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+function isSame(one: Seen, other: Seen | null): boolean {
+  return (
+    other !== null &&
+    one.inode === other.inode &&
+    one.bytes === other.bytes &&
+    one.changedAt === other.changedAt &&
+    one.walBytes === other.walBytes
+  );
+}
