@@ -21,10 +21,12 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
 import { askAndForget, openDatabase } from '../../src/runtime/database.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, numbers } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
+import { lacks, owned } from '../support/services.ts';
 import { type Sink, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
@@ -505,5 +507,29 @@ describe('registry.db that becomes unusable while dq runs', () => {
     expect(existsSync(path)).toBe(false);
     renameSync(`${path}.away`, path);
     await expectGoesOn(running);
+  });
+});
+
+describe.skipIf(await lacks('redis'))('registry.db that is removed while dq runs on Redis', () => {
+  it('is a state after a crash of dq-store, and jobs go on', async () => {
+    const redis = await owned('test', startRedis());
+    const daemon = await startDaemon({ args: ['--redis', redis.url] });
+    const sink = await startSink();
+    await addTopic(daemon, 'called', sink.url);
+    const path = join(daemon.dataDir, 'registry.db');
+    renameSync(path, `${path}.away`);
+    await killStore(daemon);
+    await until('the loss to be named', async () =>
+      String((await daemon.api('GET', '/readyz')).body.detail).includes(`${path} is missing`),
+    );
+    const pid = daemon.pidOf('dq-store');
+    for (const id of ['a', 'b', 'c']) {
+      expect((await daemon.push('called', 'x', { id }, 'text/plain')).status).toBe(201);
+      await until('the call', () => sink.arrivals.some((arrival) => arrival.id === id));
+    }
+    expect(daemon.pidOf('dq-store')).toBe(pid);
+    expect(existsSync(path)).toBe(false);
+    renameSync(`${path}.away`, path);
+    await until('the file to be opened', async () => (await daemon.api('GET', '/readyz')).status === 200);
   });
 });
