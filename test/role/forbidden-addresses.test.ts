@@ -373,7 +373,10 @@ describe('dialling', () => {
     await attempts(rig, [`http://127.0.0.1:${listeners.port}/`, 'http://127.0.0.1:9/']);
     const recorded = await Promise.all(
       ['t0', 't1'].map(async (topic) => {
-        const job = await until('burial', () => rig.store.jobs.get({ topic, id: 'a' }));
+        const job = await until('burial', async () => {
+          const found = await rig.store.jobs.get({ topic, id: 'a' });
+          return found?.state === 'dead' ? found : null;
+        });
         return job.attempts.map(({ outcome, reason, status, replyExcerpt }) => ({
           outcome,
           reason,
