@@ -46,9 +46,9 @@ export const cliLimits = {
   apiReplyBytesMax: 64 * 1024 * 1024,
   /** Longest standard input of a push: the maximum of limits.bodyBytes. */
   pushInputBytesMax: 16 * 1024 * 1024,
-  /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its
-   *  own. */
-  reloadAnswerMs: 300_000,
+  /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its own.
+   *  With MySQL each has 80 s for its first workers, and as much for the others. */
+  reloadAnswerMs: 600_000,
   /** Longest --wait of dq pull, as of the API. */
   pullWaitMsMax: 180_000,
   /** dq pull --exec: one wait for a job; below the usual idle limits of proxies. */

@@ -19,8 +19,6 @@ export const masterLimits = {
    *  depends on it. */
   consoleReadyMs: 10_000,
   storeCheckBytesPerMs: 4 * 1024,
-  /** Time until the first worker of every role of a reload is ready; otherwise the reload changes nothing. */
-  reloadReadyMs: 15_000,
   /** Time of a previous notifier for its callbacks: the longest timeout of a topic and the settle after
    *  it. */
   reloadCallbacksMs: 62_000,

@@ -13,6 +13,7 @@ import { masterLimits } from './limits.ts';
 import type { ReloadOutcome, Report } from './reload-queue.ts';
 import type { Fleet } from './workers/fleet.ts';
 import type { Generation } from './workers/generation.ts';
+import { readyMsOf } from './workers/ready-time.ts';
 
 export type ReadConfig = () =>
   | {
@@ -37,6 +38,9 @@ export interface ReloadOptions {
 
 export class Reload {
   readonly #options: ReloadOptions;
+  /** How long the workers have to become ready: as at a start, where they read as many topics. For dq-store,
+   *  too: before its handover it reads no file of jobs. */
+  #readyMs = 0;
   #failure: string | null = null;
   #deadline: RunningTimer | null = null;
 
@@ -66,6 +70,7 @@ export class Reload {
     const change = needsRestart(fleet.current.config, read.config);
     if (change !== null) return refused(`${change}: needs \`dq restart\``);
 
+    this.#readyMs = readyMsOf('server', read.config);
     const next = makeGeneration(read.config);
     fleet.begin(next);
     report('starting one new process of every role');
@@ -73,7 +78,8 @@ export class Reload {
     await this.#within(() => next.isReady('first'));
     if (fleet.isStopping) return stopping;
     if (next.isReady('first') && this.#failure === null) return this.#changeOver(next);
-    const reason = this.#failure ?? `${unready(next, 'first')} not ready within ${seconds} s`;
+    const reason =
+      this.#failure ?? `${unready(next, 'first')} not ready within ${Math.round(this.#readyMs / 1_000)} s`;
     report('ending the new processes');
     const failed = fleet.abandon();
     // A worker that is not ready may hang for good. It holds no work, except a server and a console, which
@@ -115,7 +121,7 @@ export class Reload {
   async #within(condition: () => boolean): Promise<void> {
     const { fleet } = this.#options;
     let isLate = false;
-    this.#deadline = afterRunning(masterLimits.reloadReadyMs, () => {
+    this.#deadline = afterRunning(this.#readyMs, () => {
       isLate = true;
       fleet.changed();
     });
@@ -125,7 +131,6 @@ export class Reload {
   }
 }
 
-const seconds = masterLimits.reloadReadyMs / 1_000;
 const refused = (reason: string): ReloadOutcome => ({ kind: 'refused', reason });
 const stopping = refused('the daemon is being stopped');
 

@@ -1,23 +1,27 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Origins } from '../../src/config/cross-checks.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { masterLimits } from '../../src/master/limits.ts';
 import { Reload } from '../../src/master/reload.ts';
 import { Fleet } from '../../src/master/workers/fleet.ts';
 import type { Generation } from '../../src/master/workers/generation.ts';
+import { readyMsOf } from '../../src/master/workers/ready-time.ts';
 
 const loaded = loadConfig({ flags: {}, env: {}, cwd: '/' });
 if (!loaded.ok) throw new Error('the defaults are valid');
-const { config } = loaded;
+const { config: defaults } = loaded;
+/** of the roles that read the topics */
+const readyMs = readyMsOf('server', defaults);
+/** running-time.ts counts ten slices of whole ms. */
+const slackMs = 10;
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 /** A generation whose workers never become ready, and of which no process is made. */
-const silentGeneration = (number: number): Generation =>
+const silentGeneration = (number: number, config = defaults): Generation =>
   ({
     number,
-    config: config,
+    config,
     slots: [],
     startFirst: () => {},
     isReady: () => false,
@@ -25,12 +29,12 @@ const silentGeneration = (number: number): Generation =>
     release: () => {},
   }) as unknown as Generation;
 
-function startReload() {
-  const fleet = new Fleet(silentGeneration(1));
+function startReload(config = defaults) {
+  const fleet = new Fleet(silentGeneration(1, config));
   const reload = new Reload({
     fleet,
     readConfig: () => ({ ok: true, config, origins: {} as Origins, file: null, warnings: [] }),
-    makeGeneration: () => silentGeneration(2),
+    makeGeneration: () => silentGeneration(2, config),
     onChanged: () => {},
     report: () => {},
   });
@@ -40,19 +44,23 @@ function startReload() {
 }
 
 describe('the time of a new worker to become ready', () => {
-  it('ends the reload', async () => {
-    const { ended } = startReload();
-    await vi.advanceTimersByTimeAsync(masterLimits.reloadReadyMs - 1);
+  it.each([
+    ['the embedded store', ''],
+    ['MySQL, where the topics may take longer to read', 'mysql://127.0.0.1/dq'],
+  ])('ends the reload with %s, and is that of a start', async (_, mysql) => {
+    const config = { ...defaults, 'mysql.url': mysql };
+    const { ended } = startReload(config);
+    await vi.advanceTimersByTimeAsync(readyMsOf('server', config) - slackMs);
     expect(ended).not.toHaveBeenCalled();
-    await vi.advanceTimersByTimeAsync(1);
+    await vi.advanceTimersByTimeAsync(slackMs);
     expect(ended).toHaveBeenCalledWith({ kind: 'refused', reason: expect.stringMatching(/not ready/) });
   });
 
   it('starts again with a worker that replaces one killed by a signal to the process group', async () => {
     const { reload, ended } = startReload();
-    await vi.advanceTimersByTimeAsync(masterLimits.reloadReadyMs - 1);
+    await vi.advanceTimersByTimeAsync(readyMs - 1);
     reload.forked();
-    await vi.advanceTimersByTimeAsync(masterLimits.reloadReadyMs - 1);
+    await vi.advanceTimersByTimeAsync(readyMs - 1);
     expect(ended).not.toHaveBeenCalled();
     await vi.advanceTimersByTimeAsync(1);
     expect(ended).toHaveBeenCalled();
