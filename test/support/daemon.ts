@@ -134,11 +134,11 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   const send = async (method: string, path: string, init: RequestInit): Promise<ApiReply> => {
     // stop and reload would wait 5 s for an idle connection.
     const headers = { connection: 'close', ...init.headers };
-    const response = await fetch(url + path, {
-      ...init,
-      headers,
-      method,
-      signal: AbortSignal.timeout(60_000),
+    const signal = AbortSignal.timeout(60_000);
+    const response = await fetch(url + path, { ...init, headers, method, signal }).catch((error: Error) => {
+      // The message of fetch is "fetch failed": the reason is in its cause.
+      const cause = error.cause instanceof Error ? `: ${causeOf(error.cause)}` : '';
+      throw new Error(`${method} ${path}: ${error.message}${cause}`, { cause: error });
     });
     const text = await response.text();
     return { status: response.status, body: text === '' ? null : JSON.parse(text) };
@@ -188,6 +188,8 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
     },
   };
 }
+
+const causeOf = ({ code = '', message }: NodeJS.ErrnoException): string => `${code} ${message}`.trim();
 
 /** Processes whose parent is `pid`, zombies left out, with their titles as `ps` shows them. */
 export function childrenOf(pid: number): { title: string; pid: number }[] {
