@@ -77,6 +77,19 @@ describe.skipIf(isMissing)('several instances', async () => {
     // A timeout on a busy machine is a further attempt; no attempt arrives twice.
     const attempts = new Set(sink.arrivals.map(({ id, attempt }) => `${id} ${attempt}`));
     expect(new Set(sink.arrivals.map(({ id }) => id)).size).toBe(pushed);
+    // Of one that did, the arrivals show whether its connection broke.
+    const twice = [...groupBy(sink.arrivals, ({ id, attempt }) => `${id} ${attempt}`).values()]
+      .filter(({ length }) => length > 1)
+      .flatMap((arrivals) =>
+        arrivals.map(({ id, attempt, arrivedAt, endedAt, broken }) => ({
+          id,
+          attempt,
+          arrivedAt,
+          endedAt,
+          broken,
+        })),
+      );
+    expect(twice).toEqual([]);
     expect(sink.arrivals).toHaveLength(attempts.size);
     const retried = attempts.size - pushed;
     for (const daemon of [one, two])
