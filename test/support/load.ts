@@ -46,6 +46,10 @@ export interface Load {
  *  answers. */
 const inFlightMax = 1_000;
 const tickMs = 10;
+/** dq keeps a connection for 5 s after its reply. A pause of this process may hide that time, and the next push
+ *  would meet the end of the connection. After a pause this long none is kept that was idle in it, or whose
+ *  reply is read after it. */
+const pauseMs = 1_000;
 
 export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }: LoadOptions): Load {
   // In turn, so that no connection is idle until its advertised time ends.
@@ -54,6 +58,8 @@ export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }
   const failures: LoadFailure[] = [];
   const from = performance.now();
   let [pushed, inFlight, slowestMs] = [0, 0, 0];
+  /** performance.now() of the last tick, and of the last one after a pause */
+  let [tickedAt, pausedAt] = [from, Number.NEGATIVE_INFINITY];
 
   const push = (n: number) => {
     const id = `${ids}${n}`;
@@ -73,10 +79,12 @@ export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }
       `${url()}/v1/topics/${topic}/jobs?id=${id}&delay=${(n * 7_919) % Math.max(delayMs, 1)}ms`,
       { method: 'POST', agent: isKept ? kept : false, headers: { 'content-type': 'application/json' } },
       (response: IncomingMessage) => {
+        const { socket } = response;
         let text = '';
         response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
         response.on('end', () => {
           const { statusCode = 0 } = response;
+          if (performance.now() - pausedAt < pauseMs) socket.destroy();
           end(statusCode >= 200 && statusCode < 300 ? null : `status ${statusCode} ${text}`);
         });
         response.on('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
@@ -86,6 +94,12 @@ export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }
     sent.end(`{"n":${n}}`);
   };
   const timer = setInterval(() => {
+    const now = performance.now();
+    if (now - tickedAt > pauseMs) {
+      pausedAt = now;
+      for (const idle of Object.values(kept.freeSockets)) for (const socket of idle ?? []) socket.destroy();
+    }
+    tickedAt = now;
     const due = Math.floor(((performance.now() - from) * perSecond) / 1000);
     for (; pushed < due && inFlight < inFlightMax; pushed += 1) push(pushed);
   }, tickMs);
