@@ -74,23 +74,20 @@ describe.skipIf(isMissing)('several instances', async () => {
     const delivered = acks();
     expect(delivered.reduce((sum, n) => sum + n)).toBe(pushed);
     expect(Math.min(...delivered)).toBeGreaterThan(0);
-    // A timeout on a busy machine is a further attempt; no attempt arrives twice.
+    // A timeout on a busy machine is a further attempt. No attempt arrives twice, unless its lease was recovered:
+    // from a notifier that was killed because it stood still, or that settled a timeout after the lease, which
+    // ends 2.2 s later.
     const attempts = new Set(sink.arrivals.map(({ id, attempt }) => `${id} ${attempt}`));
     expect(new Set(sink.arrivals.map(({ id }) => id)).size).toBe(pushed);
-    // Of one that did, the arrivals show whether its connection broke.
+    const recovered = [one, two]
+      .flatMap((daemon) => daemon.log('notice'))
+      .filter(({ message }) => message === 'recoverer: recovered jobs')
+      .reduce((sum, { returned }) => sum + Number(returned), 0);
     const twice = [...groupBy(sink.arrivals, ({ id, attempt }) => `${id} ${attempt}`).values()]
       .filter(({ length }) => length > 1)
-      .flatMap((arrivals) =>
-        arrivals.map(({ id, attempt, arrivedAt, endedAt, broken }) => ({
-          id,
-          attempt,
-          arrivedAt,
-          endedAt,
-          broken,
-        })),
-      );
-    expect(twice).toEqual([]);
-    expect(sink.arrivals).toHaveLength(attempts.size);
+      .flatMap((arrivals) => arrivals.map(({ headers: _, body: __, ...arrival }) => arrival));
+    const again = sink.arrivals.length - attempts.size;
+    expect(again, JSON.stringify(twice)).toBeLessThanOrEqual(recovered);
     const retried = attempts.size - pushed;
     for (const daemon of [one, two])
       await until('both are counted', async () => {
