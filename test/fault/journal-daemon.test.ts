@@ -174,8 +174,8 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
     return { urls: [cluster.url], servers: cluster.masters };
   }
 
-  /** Arrivals that the answer to the cancel of their job rules out. The receiver may read a call long after dq
-   *  has sent it, so the order of the answers and of the starts of calls decides, not the time of arrival.
+  /** Arrivals that the answer to the cancel of their job rules out. The receiver may read a call long after
+   *  dq has sent it, so the order of the answers and of the starts of calls decides, not the time of arrival.
    *  `overAt`: end of the disaster; a call that began before may be under way without Redis knowing it. */
   function ruledOut(cancelled: World['cancelled'], arrivals: readonly Arrival[], overAt: number): unknown[] {
     const later = groupBy(

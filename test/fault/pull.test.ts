@@ -159,8 +159,8 @@ async function expectOwnLeasesOnly(daemons: readonly Daemon[], kill: () => Promi
   const pushed = (topic: string, id: string) =>
     until(`push ${id}`, async () => (await first.push(topic, '{}', { id })).status < 300);
   await forAll(numbers(20), (n) => pushed('t', `j${n}`));
-  // A notifier that has not read the new topic yet reserves its jobs, and releases them at once: a pull in this
-  // moment finds none.
+  // A notifier that has not read the new topic yet reserves its jobs, and releases them at once: a pull in
+  // this moment finds none.
   const items: Pulled[] = [];
   await until('all are pulled', async () => {
     items.push(...((await first.api('POST', '/v1/topics/t/pull?max=20')).body.items as Pulled[]));

@@ -46,9 +46,9 @@ export interface Load {
  *  answers. */
 const inFlightMax = 1_000;
 const tickMs = 10;
-/** dq keeps a connection for 5 s after its reply. A pause of this process may hide that time, and the next push
- *  would meet the end of the connection. After a pause this long none is kept that was idle in it, or whose
- *  reply is read after it. */
+/** dq keeps a connection for 5 s after its reply. A pause of this process may hide that time, and the next
+ *  push would meet the end of the connection. After a pause this long none is kept that was idle in it, or
+ *  whose reply is read after it. */
 const pauseMs = 1_000;
 
 export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }: LoadOptions): Load {

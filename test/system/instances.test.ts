@@ -74,9 +74,9 @@ describe.skipIf(isMissing)('several instances', async () => {
     const delivered = acks();
     expect(delivered.reduce((sum, n) => sum + n)).toBe(pushed);
     expect(Math.min(...delivered)).toBeGreaterThan(0);
-    // A timeout on a busy machine is a further attempt. No attempt arrives twice, unless its lease was recovered:
-    // from a notifier that was killed because it stood still, or that settled a timeout after the lease, which
-    // ends 2.2 s later.
+    // A timeout on a busy machine is a further attempt. No attempt arrives twice, unless its lease was
+    // recovered: from a notifier that was killed because it stood still, or that settled a timeout after the
+    // lease, which ends 2.2 s later.
     const attempts = new Set(sink.arrivals.map(({ id, attempt }) => `${id} ${attempt}`));
     expect(new Set(sink.arrivals.map(({ id }) => id)).size).toBe(pushed);
     const recovered = [one, two]

@@ -224,8 +224,8 @@ describe('reload signals', { timeout: 400_000 }, () => {
         resolve();
       }, 100);
     });
-    // Between two reloads everything looks as after the last one. This request joins the one that waits, or is
-    // the last one itself: after its answer none runs and none waits.
+    // Between two reloads everything looks as after the last one. This request joins the one that waits, or
+    // is the last one itself: after its answer none runs and none waits.
     const { code, stderr } = await reload(daemon);
     expect({ code, stderr }).toMatchObject({ code: 0 });
     const linesWith = (text: string) =>
