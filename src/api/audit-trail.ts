@@ -11,6 +11,7 @@ import type { Registry } from '../ports/registry.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { wallNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { auditNoteOf } from './http/audit-note.ts';
 import { rightsOf } from './http/route-access.ts';
@@ -55,7 +56,7 @@ export class AuditTrail implements Service {
     // Other rejections changed nothing. A 409 may follow a part of the change (topic_has_jobs).
     if (status >= 400 && status < 500 && status !== 409 && note.always === undefined) return;
     const filter = shownFilter({ ...(topic === undefined ? named : {}), ...(request.query as object) });
-    const at = Date.now();
+    const at = wallNow();
     const entry: AuditEntry = {
       id: makeAuditId(at),
       at,

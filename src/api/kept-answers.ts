@@ -3,6 +3,7 @@
 // Without an answer in time the result is null; the answer serves the next reader.
 
 import type { AnswerOf } from '../process/questions.ts';
+import { monotonicNow, setTimeout } from '../runtime/time.ts';
 import { apiLimits } from './limits.ts';
 
 export type Answers<T> = readonly AnswerOf<T>[] | null;
@@ -16,7 +17,7 @@ export class KeptAnswers<T> {
   }
 
   #answersAbout(about: string, ask: () => Promise<Answers<T>>): Promise<Answers<T>> {
-    const now = performance.now();
+    const now = monotonicNow();
     // In the order of the questions, so the first ones are the oldest.
     for (const [old, { at }] of this.#kept)
       if (now - at >= apiLimits.whyKeptMs) this.#kept.delete(old);
@@ -31,5 +32,5 @@ export class KeptAnswers<T> {
 }
 
 function nothingAfter(ms: number): Promise<null> {
-  return new Promise((resolve) => void setTimeout(resolve, ms, null).unref());
+  return new Promise((resolve) => void setTimeout(() => resolve(null), ms).unref());
 }

@@ -6,6 +6,7 @@
 import type { ConfigState, ProcessInfo, ReloadState, ToMaster, ToWorker } from '../process/messages.ts';
 import type { AnswerOf, QuestionName, Questions } from '../process/questions.ts';
 import type { MasterLink } from '../process/role.ts';
+import { clearTimeout, setTimeout } from '../runtime/time.ts';
 import { apiLimits } from './limits.ts';
 
 type Asked = Extract<ToMaster, { readonly call: number }>;

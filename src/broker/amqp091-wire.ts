@@ -9,6 +9,7 @@ import type { Socket } from 'node:net';
 import { type ConfirmChannel, type Connection, connect } from 'amqplib/callback_api';
 import type { Broker, Target } from '../core/broker.ts';
 import { answeringAddress } from '../runtime/dial.ts';
+import { clearTimeout, setTimeout } from '../runtime/time.ts';
 import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';

@@ -8,6 +8,7 @@
 import type { Socket } from 'node:net';
 import rhea, { type Connection, type Delivery, type EventContext, type Sender, type Session } from 'rhea';
 import type { Broker } from '../core/broker.ts';
+import { clearTimeout, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';
@@ -43,7 +44,7 @@ class Amqp10Wire implements Wire {
   readonly #connection: Connection;
   readonly #events: WireEvents;
   readonly #links = new Map<string, AddressLink>();
-  readonly #openTimer: NodeJS.Timeout;
+  readonly #openTimer: Timer;
   readonly #socket: Socket;
   #isOpen = false;
   #isLost = false;

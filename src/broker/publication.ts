@@ -6,6 +6,7 @@
 
 import type { Target } from '../core/broker.ts';
 import type { CallOutcome } from '../core/verdict.ts';
+import { clearTimeout, monotonicNow, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 
 /** Properties and body of a message, as all protocols send them. */
 export interface BrokerMessage {
@@ -37,8 +38,8 @@ export class Publication {
   waitsFor = 'a connection';
   /** null: it has ended */
   #options: PublicationOptions | null;
-  readonly #startedAt = performance.now();
-  readonly #timer: NodeJS.Timeout;
+  readonly #startedAt = monotonicNow();
+  readonly #timer: Timer;
   #onOver: (() => void) | null = null;
 
   constructor(options: PublicationOptions) {
@@ -66,7 +67,7 @@ export class Publication {
 
   /** Later ends have no effect. */
   end(end: PublishEnd, detail: string): void {
-    this.#close()?.onEnd(end, performance.now() - this.#startedAt, detail);
+    this.#close()?.onEnd(end, monotonicNow() - this.#startedAt, detail);
   }
 
   /** Ends it without an outcome: onEnd is not called. The broker may have got the message. */

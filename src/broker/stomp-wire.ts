@@ -7,6 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Socket } from 'node:net';
 import { Client, type IStompSocket, StompSocketState, Versions } from '@stomp/stompjs';
 import type { Broker } from '../core/broker.ts';
+import { clearTimeout, setTimeout, type Timer } from '../runtime/time.ts';
 import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
 import { openFailure } from './open-failure.ts';
@@ -35,7 +36,7 @@ interface WireEvents {
 class StompWire implements Wire {
   readonly #client: Client;
   readonly #events: WireEvents;
-  readonly #openTimer: NodeJS.Timeout;
+  readonly #openTimer: Timer;
   readonly #waiting = new Set<Publication>();
   readonly #sent = new Set<Publication>();
   readonly #stream: StompStream;

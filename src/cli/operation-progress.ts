@@ -1,7 +1,7 @@
 // Begins an operation of the daemon and shows its progress until it ends. The operation goes on when this
 // program is interrupted.
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { sleep } from '../runtime/time.ts';
 import type { ApiClient, FlagNames } from './daemon/api-client.ts';
 import { Exit } from './exit.ts';
 import { cliLimits } from './limits.ts';

@@ -3,8 +3,8 @@
 // Invariant: a job that was received is answered, or its lease ends; its command is never ended from here.
 
 import { spawn } from 'node:child_process';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../core/errors.ts';
+import { sleep, timeoutSignal, wallNow } from '../runtime/time.ts';
 import { type LeaseResults, leaseCall } from './answer-leases.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from './daemon/api-client.ts';
 import { Exit, exitCodes } from './exit.ts';
@@ -109,9 +109,7 @@ class CommandPuller {
     const json = { leases: [lease], for: `${Math.max(leaseMs, 1_000)}ms` };
     const call: ApiCall = { ...leaseCall('extend', json), signal: ended };
     for (;;) {
-      await sleep(Math.max(leaseMs / 2, cliLimits.pullExtendMsMin), undefined, { signal: ended }).catch(
-        () => undefined,
-      );
+      await sleep(Math.max(leaseMs / 2, cliLimits.pullExtendMsMin), { signal: ended }).catch(() => undefined);
       if (ended.aborted) return;
       const reply = await this.#answered<LeaseResults>(call, ended).catch((error: unknown) => {
         say(`dq: ${nameOf(item)}: cannot extend the lease: ${reasonOf(error)}`);
@@ -125,7 +123,7 @@ class CommandPuller {
   }
 
   async #settle(item: PulledItem, verb: 'ack' | 'nack', json: object): Promise<void> {
-    const over = AbortSignal.timeout(cliLimits.pullSettleMs);
+    const over = timeoutSignal(cliLimits.pullSettleMs);
     while (!over.aborted) {
       const reply = await this.#answered<LeaseResults>(leaseCall(verb, json), over).catch(
         (error: unknown) => {
@@ -173,14 +171,14 @@ function mayPass(error: unknown): boolean {
 }
 
 async function pause(over: AbortSignal): Promise<void> {
-  await sleep(cliLimits.pullAgainMs, undefined, { signal: over }).catch(() => undefined);
+  await sleep(cliLimits.pullAgainMs, { signal: over }).catch(() => undefined);
 }
 
 const nameOf = ({ topic, id }: Pick<PulledItem, 'topic' | 'id'>): string => `${topic} ${escapeControls(id)}`;
 
 /** By the daemon's clock, which a reply has in whole seconds: the result is whole seconds, too. */
 function leaseMsOf(leaseUntil: string, reply: ApiReply | null): number {
-  const now = reply?.at ?? Date.now();
+  const now = reply?.at ?? wallNow();
   return Math.floor((Date.parse(leaseUntil) - now) / 1_000) * 1_000;
 }
 

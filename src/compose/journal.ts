@@ -15,6 +15,7 @@ import type { Init } from '../process/worker-life.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { wallNow } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import { DroppedChanges } from '../spool/dropped-changes.ts';
 import { realFiles } from '../spool/segment.ts';
@@ -114,7 +115,7 @@ export async function openWithoutJournal(
   const loop = new Loop({
     step: onceIn(limits.unrecordedEveryMs, async () => {
       // Ends until the next note are covered, also when this process dies before.
-      await db.raiseSince(Date.now() + 2 * limits.unrecordedEveryMs);
+      await db.raiseSince(wallNow() + 2 * limits.unrecordedEveryMs);
       failures.succeeded();
     }),
     onFailure: (error) => failures.failed(error),

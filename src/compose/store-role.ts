@@ -5,7 +5,6 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, journalModeOf } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import type { Registry } from '../ports/registry.ts';
@@ -17,6 +16,7 @@ import type { Init } from '../process/worker-life.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { openServedRegistry, type ServedRegistry } from '../registry/sql/registry-db.ts';
 import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
+import { monotonicNow, sleep } from '../runtime/time.ts';
 import type { DurabilityWatch } from '../store/redis/client/durability-watch.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
@@ -89,8 +89,8 @@ export class StoreRole implements Role {
   /** Waits at most deadlineMs until the other workers, which have lost their master too, have released their
    *  jobs. */
   async awaitUsers(deadlineMs: number): Promise<void> {
-    const end = performance.now() + deadlineMs;
-    while ((this.#opened?.owner.clients ?? 0) > 0 && performance.now() < end) await sleep(20);
+    const end = monotonicNow() + deadlineMs;
+    while ((this.#opened?.owner.clients ?? 0) > 0 && monotonicNow() < end) await sleep(20);
   }
 
   async drain(deadlineMs: number): Promise<void> {

@@ -17,6 +17,7 @@ import type { Role, RoleContext } from '../process/role.ts';
 import { SessionBook } from '../registry/session-book.ts';
 import { TokenBook } from '../registry/token-book.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
+import { wallNow } from '../runtime/time.ts';
 import { Assets } from './assets.ts';
 import { doctorRoutes } from './doctor-routes.ts';
 import { consoleLimits } from './limits.ts';
@@ -45,7 +46,7 @@ class Console implements Role {
   readonly #server: ApiServer;
   #url: string | null = null;
 
-  constructor(role: RoleContext, { assets: directory, now = Date.now, times }: ConsoleOptions) {
+  constructor(role: RoleContext, { assets: directory, now = wallNow, times }: ConsoleOptions) {
     const { config, registry, log } = role;
     const publicUrl = parsePublicUrl(config['console.publicUrl']);
     const assets = new Assets(

@@ -13,6 +13,7 @@ import { formatInstant } from '../core/duration.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { doctorLimits } from '../doctor/limits.ts';
 import type { RoleContext } from '../process/role.ts';
+import { clearTimeout, setTimeout, wallNow } from '../runtime/time.ts';
 
 const tags = ['operation'];
 const access = { access: { scope: 'admin', topics: 'every' } } as const;
@@ -80,7 +81,7 @@ class DoctorRun {
     if (this.#isBusy) return;
     this.#isBusy = true;
     this.#state = 'running';
-    this.#startedAt = Date.now();
+    this.#startedAt = wallNow();
     this.#endedAt = null;
     this.#findings = [];
     const late = setTimeout(() => this.#end('late'), doctorLimits.runMs);
@@ -131,6 +132,6 @@ class DoctorRun {
       return;
     }
     this.#state = state;
-    this.#endedAt = Date.now();
+    this.#endedAt = wallNow();
   }
 }

@@ -2,6 +2,7 @@
 // share its address, so a valid secret signs in whatever the count is. The count bounds what failures cost:
 // above it, secrets are checked one after the other.
 
+import { monotonicNow } from '../runtime/time.ts';
 import { consoleLimits } from './limits.ts';
 
 export class SignInFailures {
@@ -14,7 +15,7 @@ export class SignInFailures {
   #last: Promise<unknown> = Promise.resolve();
 
   /** `now`: ms of a monotonic clock */
-  constructor(now: () => number = () => performance.now()) {
+  constructor(now: () => number = () => monotonicNow()) {
     this.#now = now;
   }
 

@@ -3,7 +3,6 @@
 // Invariant: it removes what it made after its time, at the end of the process and, after a kill, at the
 // next start. It touches no topic that it has not made: its own have its owner and a callback to a receiver.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { urlOfHost } from '../api/http/listen.ts';
 import { catalogue, DqError, type ErrorCode } from '../core/errors.ts';
 import { makeSecret } from '../core/topic/secrets.ts';
@@ -12,6 +11,15 @@ import type { Topic } from '../core/topic/topic.ts';
 import { trial, trialOrigin } from '../core/trial.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { Service } from '../runtime/service.ts';
+import {
+  clearTimeout,
+  monotonicNow,
+  setTimeout,
+  sleep,
+  type Timer,
+  timeoutSignal,
+  wallNow,
+} from '../runtime/time.ts';
 import { SinkKeys } from '../sink/sink-keys.ts';
 import { openSink, type Sink, type SinkReport } from '../sink/sink-server.ts';
 import { createTopic, findTopic } from '../use-cases/change-topic.ts';
@@ -58,7 +66,7 @@ export interface ReceivedRequest {
 interface Running {
   readonly sink: Sink;
   readonly callbackUrl: string;
-  readonly timer: NodeJS.Timeout;
+  readonly timer: Timer;
   readonly endsAt: number;
   job: PushedJob | null;
   received: ReceivedRequest | null;
@@ -96,7 +104,7 @@ export class Trial implements Service {
     // Without the wait of removeTopic for pushes in other processes, which the deadline does not allow. What
     // is left, the next start removes.
     const removal = this.#removeNow(running.callbackUrl).catch(() => undefined);
-    await Promise.race([removal, sleep(deadlineMs, undefined, { ref: false })]);
+    await Promise.race([removal, sleep(deadlineMs, { ref: false })]);
   }
 
   /** Begins a trial, or pushes one more job to the one that runs. Rejects with topic_exists,
@@ -170,7 +178,7 @@ export class Trial implements Service {
       sink,
       callbackUrl: trialOrigin(port) + path,
       timer,
-      endsAt: Date.now() + consoleLimits.trialMs,
+      endsAt: wallNow() + consoleLimits.trialMs,
       job: null,
       received: null,
     };
@@ -187,7 +195,7 @@ export class Trial implements Service {
   /** Through the port of the API, as a producer does. */
   async #push(): Promise<PushedJob> {
     const acceptedAt = new Date(this.#role.clock.now()).toISOString();
-    const since = performance.now();
+    const since = monotonicNow();
     let reply: Response;
     let body: { readonly id?: string; readonly dueAt?: string; readonly code?: string; detail?: string };
     try {
@@ -198,13 +206,13 @@ export class Trial implements Service {
           authorization: `Bearer ${this.#role.adminToken}`,
         },
         body: jobBody,
-        signal: AbortSignal.timeout(consoleLimits.trialPushMs),
+        signal: timeoutSignal(consoleLimits.trialPushMs),
       });
       body = (await reply.json()) as typeof body;
     } catch (error) {
       throw new DqError('unavailable', `the API at ${this.#serverUrl} does not answer`, { cause: error });
     }
-    const answeredMs = Math.round((performance.now() - since) * 10) / 10;
+    const answeredMs = Math.round((monotonicNow() - since) * 10) / 10;
     if (body.id !== undefined && body.dueAt !== undefined && reply.ok)
       return { id: body.id, acceptedAt, dueAt: body.dueAt, answeredMs };
     const code = body.code !== undefined && Object.hasOwn(catalogue, body.code) ? body.code : 'unavailable';
@@ -249,7 +257,7 @@ export class Trial implements Service {
       } catch (error) {
         if (waitMs === 1_000) this.#role.log.error('console: cannot remove what a trial left', error);
       }
-      await sleep(waitMs, undefined, { signal, ref: false }).catch(() => undefined);
+      await sleep(waitMs, { signal, ref: false }).catch(() => undefined);
     }
   }
 

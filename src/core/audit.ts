@@ -1,7 +1,7 @@
 // An entry of the audit log: one change by a call, and the difference that it made. Pure but for the random
 // digits. No entry holds a secret, a password or the value of a header: texts of topics pass difference().
 
-import { randomBytes } from 'node:crypto';
+import { randomBytes } from '../runtime/time.ts';
 import { limits } from './limits.ts';
 
 /** null = absent */

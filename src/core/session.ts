@@ -2,7 +2,7 @@
 // bytes. A session has two halves, a cookie and a key, because all ports of a host share cookies: neither
 // half is of use alone. dq keeps digests only.
 
-import { randomBytes } from 'node:crypto';
+import { randomBytes } from '../runtime/time.ts';
 import { limits } from './limits.ts';
 import { digestOf, type Rights } from './token.ts';
 

@@ -1,7 +1,8 @@
 // Access tokens: making, recognising, and checking rights. Pure but for the random bytes.
 // dq keeps the digest of a token only and writes the token nowhere.
 
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { randomBytes } from '../runtime/time.ts';
 import { limits } from './limits.ts';
 
 /** push: pushes, cancel · pull: pulling, ack, nack, extend · read: every GET · operate: pause, run, requeue,

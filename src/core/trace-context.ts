@@ -3,7 +3,7 @@
 // Source: https://www.w3.org/TR/trace-context/ (level 1; of later versions the fields of level 1 are read).
 // Invariant: a context that is not valid is as if it were absent. It never rejects a push.
 
-import { randomBytes } from 'node:crypto';
+import { randomBytes } from '../runtime/time.ts';
 
 export interface TraceContext {
   /** 32 lower-case hexadecimal digits, not all 0 */

@@ -8,6 +8,7 @@ import type { Config } from '../config/options.ts';
 import { type Broker, brokersOf, placeOfBroker } from '../core/broker.ts';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import { egressPolicyOf } from '../process/egress.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import { type Finding, of } from './finding.ts';
 
 const finding = of('broker');
@@ -20,10 +21,10 @@ export function checkBrokers(config: Config): Promise<Finding[]> {
 
 async function checkBroker(broker: Broker, egress: EgressPolicy): Promise<Finding> {
   const shown = `${broker.name} at ${placeOfBroker(broker)}`;
-  const from = performance.now();
+  const from = monotonicNow();
   try {
     const wire = await openWire(broker, dialingBy(egress, broker.port), 'dq-doctor', () => undefined);
-    const ms = Math.ceil(performance.now() - from);
+    const ms = Math.ceil(monotonicNow() - from);
     await wire.close();
     return finding('ok', `${shown} accepts the connection and the login, in ${ms} ms`);
   } catch (error) {

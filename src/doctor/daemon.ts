@@ -10,6 +10,7 @@ import { reasonOf } from '../core/errors.ts';
 import { askMaster } from '../master/control/control-client.ts';
 import type { DaemonStatus } from '../master/control/control-protocol.ts';
 import { keyFileWarning, readKeyFile } from '../registry/sql/keys/key-file.ts';
+import { timeoutSignal } from '../runtime/time.ts';
 import { type Finding, of } from './finding.ts';
 import { doctorLimits } from './limits.ts';
 
@@ -93,7 +94,7 @@ async function isDq(host: string, port: number): Promise<boolean> {
     const reply = await fetch(`http://${address.includes(':') ? `[${address}]` : address}:${port}/livez`, {
       headers: { connection: 'close' },
       redirect: 'manual',
-      signal: AbortSignal.timeout(doctorLimits.toolMs),
+      signal: timeoutSignal(doctorLimits.toolMs),
     });
     return (await reply.text()).slice(0, 20) === '{"live":true}';
   } catch {

@@ -7,6 +7,7 @@ import { open, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import { type Finding, of } from './finding.ts';
 import { doctorLimits } from './limits.ts';
 
@@ -85,9 +86,9 @@ async function checkSync(at: string): Promise<Finding> {
     try {
       for (let n = 0; n < doctorLimits.syncs; n += 1) {
         await file.write(page);
-        const from = performance.now();
+        const from = monotonicNow();
         await file.datasync();
-        times.push(performance.now() - from);
+        times.push(monotonicNow() - from);
       }
     } finally {
       await file.close();

@@ -5,6 +5,7 @@ import { formatProblem } from '../config/given.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { options } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
+import { wallNow } from '../runtime/time.ts';
 import { checkHooks, checkMailServer } from './alert-receivers.ts';
 import { checkBrokers } from './brokers.ts';
 import { checkDaemon, type ReadReady } from './daemon.ts';
@@ -51,7 +52,7 @@ export async function runDoctor(
   await check('open files', () => checkOpenFiles(readLimits(), slots));
   await check('proxy', () => checkProxy(process.env));
   await check('configuration', () => configurationOf(checked));
-  await check('clock', () => checkClock(checked.ok ? checked.config.dataDir : null, Date.now()));
+  await check('clock', () => checkClock(checked.ok ? checked.config.dataDir : null, wallNow()));
   if (!checked.ok) return true;
   const { config } = checked;
   await check('data directory', () => checkDataDirectory(config.dataDir));

@@ -16,6 +16,7 @@ import { checkSchema } from '../registry/sql/schema/migrate.ts';
 import { mysqlSchema } from '../registry/sql/schema/mysql-schema.ts';
 import type { RegistrySchema } from '../registry/sql/schema/registry-schema.ts';
 import { findRegistryId } from '../registry/sql/tables/registry-id.ts';
+import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { type Finding, of } from './finding.ts';
 import { checkClockOf, checkPacket, wantsJournal } from './journal.ts';
 
@@ -38,7 +39,7 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
   const connections = new MysqlConnections(server.value);
   const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
   try {
-    const from = performance.now();
+    const from = monotonicNow();
     const { rows } = await sql<{
       version: string;
       flush: number;
@@ -49,7 +50,7 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
       SELECT VERSION() AS version, @@innodb_flush_log_at_trx_commit AS flush,
         @@max_allowed_packet AS packet, @@character_set_client AS sent,
         @@character_set_results AS \`read\``.execute(db);
-    const ms = Math.ceil(performance.now() - from);
+    const ms = Math.ceil(monotonicNow() - from);
     const reached = finding('ok', `${place} answers in ${ms} ms, version ${rows[0]?.version}`);
     const findings = [
       reached,
@@ -75,9 +76,9 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
 
 /** The second answer: the first call also connects. */
 async function checkTime(db: Db, place: string): Promise<Finding[]> {
-  const [wallFrom, from] = [Date.now(), performance.now()];
+  const [wallFrom, from] = [wallNow(), monotonicNow()];
   const { rows } = await sql<{ now: string }>`SELECT UNIX_TIMESTAMP(NOW(3)) * 1000 AS now`.execute(db);
-  const halfMs = (performance.now() - from) / 2;
+  const halfMs = (monotonicNow() - from) / 2;
   const aheadMs = Number(rows[0]?.now) - (wallFrom + halfMs);
   return checkClockOf(`MySQL ${place}`, Math.sign(aheadMs) * Math.max(0, Math.abs(aheadMs) - halfMs));
 }

@@ -9,6 +9,7 @@ import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
 import { askAndForget, openDatabase } from '../runtime/database.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import { within } from '../runtime/timeout.ts';
 import { ClockWarnings, clocksOf } from '../store/redis/client/clocks.ts';
 import { type Client, closeClient, createClient } from '../store/redis/client/connection.ts';
@@ -49,10 +50,10 @@ async function checkServer(url: string, ours: string | null, journal: JournalMod
       },
       onEnd: () => {},
     });
-    const from = performance.now();
+    const from = monotonicNow();
     await inTime(client.connect());
     const info = String(await inTime(client.call('INFO', 'server')));
-    const ms = Math.ceil(performance.now() - from);
+    const ms = Math.ceil(monotonicNow() - from);
     const tooOld = whyTooOld(info);
     const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
     const findings = [

@@ -7,6 +7,7 @@ import type { Agent } from 'undici';
 import { type AlertHook, parseAlertHook } from '../core/alert-hook.ts';
 import { reasonOf } from '../core/errors.ts';
 import { openSocket } from '../runtime/dial.ts';
+import { monotonicNow, timeoutSignal, wallNow } from '../runtime/time.ts';
 import { hookAnswer, hookRequest } from './hook-request.ts';
 import { mailLimits } from './limits.ts';
 import type { BackoffTimes } from './mail-circuit-breaker.ts';
@@ -15,7 +16,7 @@ import type { Answer } from './smtp-sender.ts';
 
 interface Pause {
   readonly failures: number;
-  /** performance.now() */
+  /** monotonicNow() */
   readonly until: number;
 }
 
@@ -44,7 +45,7 @@ export class HookSender {
   }
 
   isPaused(name: string): boolean {
-    return performance.now() < (this.#pauses.get(name)?.until ?? 0);
+    return monotonicNow() < (this.#pauses.get(name)?.until ?? 0);
   }
 
   async send(name: string, mail: MailText, signal?: AbortSignal): Promise<Answer> {
@@ -55,16 +56,16 @@ export class HookSender {
     else if (signal?.aborted !== true) {
       const failures = (this.#pauses.get(name)?.failures ?? 0) + 1;
       const waitMs = Math.min(this.#times.min * 2 ** Math.min(failures - 1, 30), this.#times.max);
-      this.#pauses.set(name, { failures, until: performance.now() + waitMs });
+      this.#pauses.set(name, { failures, until: monotonicNow() + waitMs });
     }
     return answer;
   }
 }
 
 async function exchange(hook: AlertHook, mail: MailText, signal?: AbortSignal): Promise<Answer> {
-  const timeout = AbortSignal.timeout(mailLimits.hookMs);
+  const timeout = timeoutSignal(mailLimits.hookMs);
   try {
-    const { url, headers, body } = hookRequest(hook, mail, Date.now());
+    const { url, headers, body } = hookRequest(hook, mail, wallNow());
     // Not at the start: most processes never send an alert.
     const { request } = (await import('undici')).default;
     const reply = await request(url, {

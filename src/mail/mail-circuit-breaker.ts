@@ -2,6 +2,7 @@
 // the way to it.
 // Owns the backoff: each failure in a row doubles the pause, from `min` to `max` ms.
 
+import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Answers, Mail, MailSender } from './smtp-sender.ts';
 
@@ -16,7 +17,7 @@ export class MailCircuitBreaker {
   readonly #log: Log;
   readonly #times: BackoffTimes;
   #failures = 0;
-  /** performance.now() */
+  /** monotonicNow() */
   #openUntil = 0;
 
   constructor(sender: MailSender | null, log: Log, times: BackoffTimes) {
@@ -32,7 +33,7 @@ export class MailCircuitBreaker {
 
   /** true = no mail is sent now */
   isOpen(): boolean {
-    return performance.now() < this.#openUntil;
+    return monotonicNow() < this.#openUntil;
   }
 
   /** ms to wait after `failures` (1 or more) in a row */
@@ -50,7 +51,7 @@ export class MailCircuitBreaker {
     } else if (!signal.aborted) {
       this.#failures += 1;
       const retryMs = this.backoffMs(this.#failures);
-      this.#openUntil = performance.now() + retryMs;
+      this.#openUntil = monotonicNow() + retryMs;
       this.#log.error('mailer: cannot send mails', undefined, { reason: failed.reason, retryMs });
     }
     return answers;

@@ -8,6 +8,7 @@ import { reasonOf } from '../core/errors.ts';
 import { isMailAddress } from '../core/mail-address.ts';
 import { parseSmtpUrl } from '../core/url/smtp-url.ts';
 import { openSocket } from '../runtime/dial.ts';
+import { timeoutSignal } from '../runtime/time.ts';
 import { mailLimits } from './limits.ts';
 import type { MailText } from './mail-text.ts';
 
@@ -47,7 +48,7 @@ export function openMailSender(
     async send({ to, subject, text }, signal) {
       const invalid = to.find((address) => !isMailAddress(address));
       if (invalid !== undefined) throw new Error(`invalid mail address: ${JSON.stringify(invalid)}`);
-      const timeout = AbortSignal.timeout(times.wholeMs);
+      const timeout = timeoutSignal(times.wholeMs);
       try {
         // Not at the start: most processes never send a mail.
         const { createTransport } = await import('nodemailer');

@@ -2,13 +2,13 @@
 // the control socket, and releases the directory when every worker has ended.
 // It delivers no jobs: everything that can hang or crash runs in a worker.
 
-import { randomBytes } from 'node:crypto';
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { portOf } from '../core/url/server-url.ts';
 import { version } from '../core/version.ts';
 import { closeDebugger } from '../runtime/close-debugger.ts';
 import { ticker } from '../runtime/second-ticker.ts';
+import { randomBytes } from '../runtime/time.ts';
 import { loadExposition } from '../telemetry/exposition.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 import { SwitchedLog } from '../telemetry/switched-log.ts';
@@ -122,7 +122,7 @@ class Master {
     this.#supervisor = new Supervisor({
       config,
       log,
-      ticker,
+      ticker: ticker(),
       instance: data.instance,
       storeSocket: data.storeSocket,
       adminToken: this.#adminToken,
@@ -130,7 +130,7 @@ class Master {
       workerPath: options.workerPath,
       onFork: (pid, title) => data.forked(pid, title),
       onExit: (pid) => data.exited(pid),
-      self: selfInfo(data.startedAt, ticker, () => this.#supervisor),
+      self: selfInfo(data.startedAt, ticker(), () => this.#supervisor),
       readConfig: () => {
         const read = options.readConfig();
         if (read.ok) this.#read = read;

@@ -6,6 +6,7 @@
 import type { AttemptRecord } from '../core/job.ts';
 import type { AttemptSample } from '../process/attempt-sample.ts';
 import type { MasterLink } from '../process/role.ts';
+import { clearTimeout, setTimeout, type Timer } from '../runtime/time.ts';
 import { notifierLimits } from './limits.ts';
 
 type Outcome = AttemptRecord['outcome'];
@@ -16,7 +17,7 @@ export class AttemptFeed {
   /** of this second */
   readonly #taken = new Map<string, Record<Outcome, number>>();
   #samples: AttemptSample[] = [];
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #sending: Promise<void> | null = null;
 
   /** `notifiers`: they share the samples of a topic */

@@ -11,6 +11,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { limits } from '../core/limits.ts';
 import type { CallOutcome, TransportReason } from '../core/verdict.ts';
+import { clearTimeout, monotonicNow, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 import { isTlsError } from './callback-client.ts';
 import { type Caller, KeptConnectionLost } from './caller.ts';
 import { type Dial, DialError, NotStartedError } from './connector.ts';
@@ -35,8 +36,8 @@ export class Call implements Caller {
   readonly #pools: Pick<Pools, 'dispatch' | 'dispatchAlone'>;
   readonly #request: CallRequest;
   readonly #onEnd: OnEnd;
-  readonly #startedAt = performance.now();
-  readonly #timer: NodeJS.Timeout;
+  readonly #startedAt = monotonicNow();
+  readonly #timer: Timer;
   #dial: Dial | null = null;
   /** set immediately before the first byte is written */
   #controller: Dispatcher.DispatchController | null = null;
@@ -49,7 +50,7 @@ export class Call implements Caller {
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
   /** while the rest of a long reply waits for its turn */
-  #pauseTimer: NodeJS.Timeout | null = null;
+  #pauseTimer: Timer | null = null;
 
   /** Starts at once. A request that cannot be sent ends within the constructor. */
   constructor(pools: Pick<Pools, 'dispatch' | 'dispatchAlone'>, request: CallRequest, onEnd: OnEnd) {
@@ -169,7 +170,7 @@ export class Call implements Caller {
   }
 
   #end(end: CallEnd, detail: string): void {
-    if (this.#close()) this.#onEnd(end, performance.now() - this.#startedAt, detail);
+    if (this.#close()) this.#onEnd(end, monotonicNow() - this.#startedAt, detail);
   }
 
   #close(): boolean {

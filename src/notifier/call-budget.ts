@@ -6,12 +6,13 @@
 // Invariant: at most slots + slowMax + probesMax calls run at once, so sockets and memory are bounded.
 
 import { callAccounts } from '../core/call-accounts.ts';
+import { monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import { notifierLimits } from './limits.ts';
 import type { TopicTarget } from './topic-target.ts';
 
 export interface RunningCall {
   readonly target: TopicTarget;
-  /** performance.now() */
+  /** monotonicNow() */
   readonly startedAt: number;
   readonly isProbe: boolean;
   /** Its topic had no result when the call started. */
@@ -43,7 +44,7 @@ export class CallBudget {
   #slow = 0;
   #probes = 0;
   #untried = 0;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
 
   constructor({ slots, openFilesMax, onSlow }: CallBudgetOptions) {
     this.slots = slots;
@@ -138,7 +139,7 @@ export class CallBudget {
     this.#timer = setTimeout(
       () => {
         this.#timer = null;
-        this.sweep(performance.now());
+        this.sweep(monotonicNow());
       },
       Math.max(waitMs, notifierLimits.slowCallStepMs),
     );

@@ -24,7 +24,7 @@ export interface CapacityGrant extends FreeCapacity {
   readonly isDivided: boolean;
   /** other grants hold capacity that this reserve could have used */
   readonly isShort: boolean;
-  /** performance.now() from which on its capacity is free for others */
+  /** monotonicNow() from which on its capacity is free for others */
   readonly keptUntil: number;
 }
 

@@ -16,6 +16,7 @@ import { limits } from '../core/limits.ts';
 import { isCalled } from '../core/topic/topic.ts';
 import type { Partition } from '../ports/job-store.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
+import { monotonicNow, setTimeout } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CallBudget, type RunningCall } from './call-budget.ts';
 import { type CapacityGrant, CapacityGrants, type FreeCapacity } from './capacity-grants.ts';
@@ -107,7 +108,7 @@ export class Capacity {
     return this.#grant(partition, () => {
       const { freeSlots, openSlots, slots } = this.#budget;
       if (openSlots <= 0 || freeSlots > slots * notifierLimits.calmShare) return null;
-      const free = this.#keptFree(this.#skipped(), performance.now());
+      const free = this.#keptFree(this.#skipped(), monotonicNow());
       return free.topics.size === 0 ? null : free;
     });
   }
@@ -115,7 +116,7 @@ export class Capacity {
   /** Ends a request with the jobs that it brought, or none where it failed. Returns the jobs that there is
    *  capacity for; null: all. */
   endRequest(grant: CapacityGrant, jobs: readonly ReservedJob[]): ReadonlySet<ReservedJob> | null {
-    const fitting = this.#grants.fitting(grant, jobs, () => this.#free(), performance.now());
+    const fitting = this.#grants.fitting(grant, jobs, () => this.#free(), monotonicNow());
     this.#grants.end(grant);
     this.#options.onGain('grants');
     return fitting;
@@ -136,7 +137,7 @@ export class Capacity {
   /** ms until the next request, unless something wakes the partition before. */
   sleepMs(): number {
     const { isolation, pollCeilingMs } = this.#options;
-    const now = performance.now();
+    const now = monotonicNow();
     const pauseMs = isolation.pauseMs(now);
     const ceilingMs = pauseMs > 0 ? Math.min(pollCeilingMs, pauseMs) : pollCeilingMs;
     if (this.#budget.openSlots <= 0) return ceilingMs;
@@ -145,7 +146,7 @@ export class Capacity {
 
   /** Why this notifier reserves no job of the topic, or few; [] where nothing keeps it. */
   explain(topic: string): readonly CapacityReason[] {
-    return explainCapacity(this.#view, topic, performance.now());
+    return explainCapacity(this.#view, topic, monotonicNow());
   }
 
   /** Whether the topic gets few calls until one succeeds. */
@@ -189,7 +190,7 @@ export class Capacity {
   // ── calls
 
   started(target: TopicTarget): RunningCall {
-    const now = performance.now();
+    const now = monotonicNow();
     target.started();
     const call = this.#budget.start(target, target.isRestricted, now);
     if (call.isProbe) this.#probes.started(target);
@@ -209,7 +210,7 @@ export class Capacity {
   /** The call ended without a request: the look-up of the host name got no turn. The topic gets no call
    *  before that. */
   notStarted({ target }: RunningCall): void {
-    const now = performance.now();
+    const now = monotonicNow();
     this.#rates.callNotStarted(target.topic.topic, now);
     if (!this.#targets.isCurrent(target)) return;
     target.notStarted();
@@ -230,7 +231,7 @@ export class Capacity {
     const wasRestricted = target.isRestricted;
     const { ramp, slowDown } = target;
     this.#queued.resume(target);
-    const end = { reason, status, startedAt, endedAt: performance.now(), isCounted: isSlow, slowDownMs };
+    const end = { reason, status, startedAt, endedAt: monotonicNow(), isCounted: isSlow, slowDownMs };
     const counts = target.judged(end);
     if (target.slowDown !== null && target.slowDown !== slowDown) this.#slowDown(target);
     if (target.ramp !== null && target.ramp !== ramp) this.#ramp(target);
@@ -257,15 +258,15 @@ export class Capacity {
     const free = freeNow();
     if (free === null) return null;
     const most = isolation.isActive ? notifierLimits.isolationReserveMax : limits.reserveMax;
-    return this.#grants.grant(free, most, partitions().length > 1, performance.now());
+    return this.#grants.grant(free, most, partitions().length > 1, monotonicNow());
   }
 
   #skipped(): ReadonlySet<string> {
-    return this.#options.isolation.skipped(performance.now());
+    return this.#options.isolation.skipped(monotonicNow());
   }
 
   #free(): FreeCapacity {
-    const now = performance.now();
+    const now = monotonicNow();
     const skipped = this.#skipped();
     this.#rates.startReserve(now);
     const { openSlots } = this.#budget;
@@ -325,7 +326,7 @@ export class Capacity {
     if (hasEnded || !this.#targets.isCurrent(target) || target.isRestricted) return;
     const leftMs = startedAt + target.patienceMs - nowMs;
     if (leftMs > 0) {
-      setTimeout(() => this.#restrictSlow(call, performance.now()), leftMs + 1).unref();
+      setTimeout(() => this.#restrictSlow(call, monotonicNow()), leftMs + 1).unref();
       return;
     }
     target.becameSlow(startedAt);
@@ -344,14 +345,14 @@ export class Capacity {
         target.probeSlowDown(this.#budget.runningOf(target.topic.topic));
         this.#options.onGain('topics');
       },
-      Math.ceil(slowDown.until - performance.now()),
+      Math.ceil(slowDown.until - monotonicNow()),
     ).unref();
   }
 
   /** Applies the part of its limits that the target has after an outage, and the next parts. */
   #ramp(target: TopicTarget): void {
     const { ramp, topic } = target;
-    this.#rates.scale(topic, ramp?.part ?? 1, performance.now());
+    this.#rates.scale(topic, ramp?.part ?? 1, monotonicNow());
     this.#update(target);
     if (ramp === null) return;
     setTimeout(() => {

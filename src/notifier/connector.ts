@@ -6,6 +6,7 @@ import type { Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import { DialFailure, type DialOptions, dial } from '../runtime/dial.ts';
+import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import { notifierLimits } from './limits.ts';
 import { LookupNotStarted, type NameLookups, type PendingLookup } from './name-lookups.ts';
 
@@ -107,7 +108,7 @@ class Opening implements Dial {
   readonly #listeners: ((moment: DialMoment) => void)[] = [];
   #lookup: () => PendingLookup | null = () => null;
   #destroy: (error: Error) => void = () => {};
-  #late: NodeJS.Timeout | undefined;
+  #late: Timer | undefined;
 
   constructor(callback: buildConnector.Callback) {
     this.#callback = callback;
@@ -120,7 +121,7 @@ class Opening implements Dial {
   ): void {
     const port = Number(target.port) || (target.protocol === 'https:' ? 443 : 80);
     const timeoutMs = notifierLimits.connectMsMax;
-    const endAt = performance.now() + timeoutMs;
+    const endAt = monotonicNow() + timeoutMs;
     const { lookup, find, judge } = dialingTo(port);
     this.#lookup = lookup;
     const onFound = () => this.#note('found');
@@ -166,7 +167,7 @@ class Opening implements Dial {
     this.#destroy = (reason) => void secured.destroy(reason);
     this.#late = setTimeout(
       () => secured.destroy(new DialError('tls', `no handshake within ${notifierLimits.connectMsMax} ms`)),
-      Math.max(0, endAt - performance.now()),
+      Math.max(0, endAt - monotonicNow()),
     );
   }
 

@@ -13,6 +13,7 @@ import { type CallOutcome, judge, slowDownOf } from '../core/verdict.ts';
 import type { CallFacts } from '../process/call-facts.ts';
 import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
+import { monotonicNow, random, setImmediate } from '../runtime/time.ts';
 import { beforeDeadline, type Settlement, settle } from '../use-cases/settle-delivery.ts';
 import { failureDetail, waitAfter } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
@@ -63,7 +64,7 @@ const host = hostname();
 /** The storage clock now, epoch ms: sent to receivers and compared with due times. Counted from the
  *  reserve, so that a wrong clock of this machine does not matter. */
 function storageNow({ clockOffset }: Held): number {
-  return Math.round(clockOffset + performance.now());
+  return Math.round(clockOffset + monotonicNow());
 }
 
 const excerptMaxOf = {
@@ -203,7 +204,7 @@ export class Deliverer {
     const status = outcome.kind === 'replied' ? outcome.status : null;
     const counts = capacity.judged(running, reason, status, slowDownOf(verdict, outcome));
     const settlement = beforeDeadline(
-      settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random),
+      settle(topic, job.failures, verdict, ctx.config['retry.unit'], random),
       deadlineOf(options, job) - call.nowMs,
     );
     const attempt: AttemptRecord = {

@@ -31,7 +31,7 @@ export interface CapacityView {
   readonly probes: Probes;
 }
 
-/** `nowMs`: performance.now() */
+/** `nowMs`: monotonicNow() */
 export function explainCapacity(view: CapacityView, name: string, nowMs: number): readonly CapacityReason[] {
   const topic = view.topics.get(name);
   const target = view.targets.get(name);

@@ -9,6 +9,7 @@ import { limits } from '../core/limits.ts';
 import { isCalled } from '../core/topic/topic.ts';
 import type { Partition, Reserved } from '../ports/job-store.ts';
 import type { RoleContext } from '../process/role.ts';
+import { monotonicNow, wallNow } from '../runtime/time.ts';
 import type { Capacity } from './capacity.ts';
 import type { CapacityGrant } from './capacity-grants.ts';
 import type { Deliverer } from './deliverer.ts';
@@ -35,7 +36,7 @@ export class JobStarter {
   }
 
   /** Ends a request with its answer, and starts every call of it in this tick. `leaseFrom`:
-   *  performance.now() from before the reserve was sent. `hasKept`: a job is called, or waits to be called
+   *  monotonicNow() from before the reserve was sent. `hasKept`: a job is called, or waits to be called
    *  alone; `hasBuried`: a job was past its deadline, and leaves its capacity to the next one. */
   start(
     partition: Partition,
@@ -44,8 +45,8 @@ export class JobStarter {
     leaseFrom: number,
   ): { readonly hasKept: boolean; readonly hasBuried: boolean } {
     const { capacity, settler, isolation, deliverer } = this.#options;
-    const now = performance.now();
-    const clockOffset = (reserved.now ?? Date.now()) - now;
+    const now = monotonicNow();
+    const clockOffset = (reserved.now ?? wallNow()) - now;
     const fitting = capacity.endRequest(grant, reserved.jobs);
     const batch: { held: Held; target: TopicTarget }[] = [];
     let hasBuried = false;
@@ -81,7 +82,7 @@ export class JobStarter {
     const target = this.#callable(held);
     if (target === null) this.#releaseIsolated();
     else if (settler.leased === 1 && capacity.openRequests === 0) {
-      isolation.called(performance.now());
+      isolation.called(monotonicNow());
       ctx.metrics.count('dq_strikes_alone_total', 1);
       deliverer.call(held, target);
     }
@@ -120,7 +121,7 @@ export class JobStarter {
       if (capacity.hold(topic)) void this.#lookUp(topic);
       return null;
     }
-    const leftMs = held.leaseFrom + held.job.leaseMs - performance.now();
+    const leftMs = held.leaseFrom + held.job.leaseMs - monotonicNow();
     const isEnough = leftMs >= target.topic.timeoutMs + limits.leaseReserveMs;
     const mayCall = this.#options.leadership.leads && !this.#isDraining;
     return isEnough && isCalled(target.topic) && mayCall ? target : null;

@@ -11,6 +11,7 @@ import type { Leader, LeaderRow } from '../ports/leadership.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { wallNow } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { notifierLimits } from './limits.ts';
@@ -21,7 +22,7 @@ export interface LeadershipOptions {
   /** of this process */
   readonly owner: Owner;
   readonly log: Log;
-  /** performance.now() */
+  /** monotonicNow() */
   readonly now: () => number;
   /** `text`: for people */
   readonly onChange: (leads: boolean, text: string) => void;
@@ -102,7 +103,7 @@ export class Leadership implements Service {
   }
 
   get #hasRow(): boolean {
-    return this.#options.now() < this.#leadsUntil && Date.now() < this.#leadsUntilDate;
+    return this.#options.now() < this.#leadsUntil && wallNow() < this.#leadsUntilDate;
   }
 
   /** Without the registry no instance can take over, so each goes on by itself. */
@@ -126,7 +127,7 @@ export class Leadership implements Service {
   async #renew(row: LeaderRow): Promise<void> {
     const { owner, now } = this.#options;
     // From before the call: the time of the row begins later than this.
-    const [askedAt, askedDate] = [now(), Date.now()];
+    const [askedAt, askedDate] = [now(), wallNow()];
     this.#askedAt = askedAt;
     const leader = await row.lead(owner, notifierLimits.leaderMs);
     this.#leader = leader;

@@ -23,6 +23,7 @@
 
 import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
+import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import { notifierLimits } from './limits.ts';
 import type { NameProbe } from './name-probe.ts';
 
@@ -63,11 +64,11 @@ const silenceCode = 'ETIMEOUT';
 interface Name {
   readonly name: string;
   addresses: readonly LookupAddress[];
-  /** performance.now() */
+  /** monotonicNow() */
   foundAt: number;
   failure: NodeJS.ErrnoException | null;
   failedUntil: number;
-  /** performance.now() of the last call that used it */
+  /** monotonicNow() of the last call that used it */
   usedAt: number;
   /** the system's last look-up took, or takes, longer than notifierLimits.lookupSlowMs */
   isSlow: boolean;
@@ -82,9 +83,9 @@ interface Pending extends PendingLookup {
   readonly name: Name;
   readonly waiting: Caller[];
   /** of the waiting callers */
-  readonly timers: NodeJS.Timeout[];
+  readonly timers: Timer[];
   /** uses the addresses of the probe */
-  probeTimer: NodeJS.Timeout | null;
+  probeTimer: Timer | null;
   cancelProbe: (() => void) | null;
   /** the queue that holds it: one at most */
   queue: Rank | null;
@@ -116,7 +117,7 @@ export class NameLookups {
 
   /** Calls `found` once, never within this call. */
   find(host: string, found: Found): PendingLookup {
-    const now = performance.now();
+    const now = monotonicNow();
     const name = this.#nameOf(host);
     name.usedAt = now;
     if (name.addresses.length > 0 && now < name.foundAt + this.#freshMs) return answered(name, null, found);
@@ -143,7 +144,7 @@ export class NameLookups {
   isQueued(host: string): boolean {
     const name = this.#names.get(host);
     if (name === undefined || name.pending === null || name.pending.hasStarted) return false;
-    const now = performance.now();
+    const now = monotonicNow();
     if (isUsable(name, now) || now < name.failedUntil) return false;
     this.#nameOf(host).usedAt = now;
     return true;
@@ -235,7 +236,7 @@ export class NameLookups {
   }
 
   #startNext(): void {
-    const now = performance.now();
+    const now = monotonicNow();
     for (const rank of [...ranks].reverse())
       for (const pending of this.#queues[rank]) {
         if (this.#running >= notifierLimits.lookupThreads[rank]) break;
@@ -268,12 +269,12 @@ export class NameLookups {
   }
 
   #found(name: Name, addresses: readonly LookupAddress[]): void {
-    Object.assign(name, { addresses, foundAt: performance.now(), failure: null, failedUntil: 0 });
+    Object.assign(name, { addresses, foundAt: monotonicNow(), failure: null, failedUntil: 0 });
     if (name.pending !== null) this.#end(name.pending, null);
   }
 
   #failed(name: Name, failure: NodeJS.ErrnoException): void {
-    const now = performance.now();
+    const now = monotonicNow();
     // ENOTFOUND: the name does not exist. Other errors may be resolver failures.
     if (failure.code === 'ENOTFOUND') name.addresses = [];
     name.failure = failure;
@@ -284,7 +285,7 @@ export class NameLookups {
   /** The callers leave; the look-up keeps its place. */
   #onLate(pending: Pending, deadlineMs: number): void {
     const { name } = pending;
-    const now = performance.now();
+    const now = monotonicNow();
     const failure = pending.hasStarted ? silence(deadlineMs) : new LookupNotStarted();
     if (pending.hasStarted) {
       name.failure = failure;
@@ -298,7 +299,7 @@ export class NameLookups {
   /** Calls leave after a while: the look-up keeps its place without them. */
   #awaitTurn(pending: Pending): void {
     const leave = () => {
-      if (pending.hasStarted || isUsable(pending.name, performance.now())) return;
+      if (pending.hasStarted || isUsable(pending.name, monotonicNow())) return;
       clearTimers(pending);
       answerCallers(pending, new LookupNotStarted());
     };
@@ -394,7 +395,7 @@ function silence(ms: number): NodeJS.ErrnoException {
   return Object.assign(new Error(`no answer within ${ms} ms`), { code: silenceCode });
 }
 
-function later(ms: number, run: () => void): NodeJS.Timeout {
+function later(ms: number, run: () => void): Timer {
   const timer = setTimeout(run, ms);
   timer.unref();
   return timer;

@@ -6,6 +6,7 @@
 import { type LookupAddress, Resolver } from 'node:dns';
 import { readFileSync, statSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
+import { clearTimeout, monotonicNow, setTimeout } from '../runtime/time.ts';
 import { notifierLimits } from './limits.ts';
 
 export type ProbeResult =
@@ -51,7 +52,7 @@ function probeOnce(
   // resolver. 0.2 ms.
   const resolver = new Resolver({ timeout: notifierLimits.lookupPacketMs, tries: 2 });
   if (servers !== undefined) resolver.setServers(servers);
-  const startedAt = performance.now();
+  const startedAt = monotonicNow();
   const addresses: LookupAddress[] = [];
   const families = hasIpv6() ? ([4, 6] as const) : ([4] as const);
   let open: number = families.length;
@@ -70,7 +71,7 @@ function probeOnce(
   const take = (family: 4 | 6, error: NodeJS.ErrnoException | null, found: readonly string[]) => {
     if (open <= 0) return;
     if (error === null) addresses.push(...found.map((address) => ({ address, family })));
-    else if (!isAnswer(error.code, performance.now() - startedAt)) isCertain = false;
+    else if (!isAnswer(error.code, monotonicNow() - startedAt)) isCertain = false;
     open -= 1;
     if (open > 0) return;
     const isFirstForSystem = dotsIn(name) >= ndots();
@@ -134,7 +135,7 @@ class WatchedFile {
   }
 
   text(): string {
-    const now = performance.now();
+    const now = monotonicNow();
     if (now < this.#checkAt) return this.#text;
     this.#checkAt = now + notifierLimits.lookupFileMs;
     try {

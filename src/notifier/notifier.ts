@@ -20,6 +20,7 @@ import type { Questions } from '../process/questions.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import type { TestCall, TestCallResult } from '../process/test-call.ts';
 import { Loop } from '../runtime/loop.ts';
+import { clearTimeout, monotonicNow, setTimeout } from '../runtime/time.ts';
 import { AttemptFeed } from './attempt-feed.ts';
 import { brokerDialing } from './broker-dialing.ts';
 import { Capacity, type Gain } from './capacity.ts';
@@ -64,7 +65,7 @@ class Notifier implements Role {
   #unsubscribe: (() => void)[] = [];
   #isStandby: boolean;
   #draining: Promise<void> | null = null;
-  /** performance.now() when running calls are cut short */
+  /** monotonicNow() when running calls are cut short */
   #deadlineAt = Number.POSITIVE_INFINITY;
   /** Ends the wait of a drain for its next condition. */
   #onChanged: (() => void) | null = null;
@@ -116,7 +117,7 @@ class Notifier implements Role {
       onEnded: () => this.#onEnded(),
     });
     this.#leadership = new Leadership({
-      ...{ row: ctx.leader, owner: ctx.owner, log, now: () => performance.now() },
+      ...{ row: ctx.leader, owner: ctx.owner, log, now: () => monotonicNow() },
       onChange: (leads, text) => this.#leaderChanged(leads, text),
     });
     const leadership = this.#leadership;
@@ -176,7 +177,7 @@ class Notifier implements Role {
 
   /** A stop may come while a reload drains, and leave less time for the calls. */
   drain(deadlineMs: number): Promise<void> {
-    this.#deadlineAt = Math.min(this.#deadlineAt, performance.now() + deadlineMs);
+    this.#deadlineAt = Math.min(this.#deadlineAt, monotonicNow() + deadlineMs);
     this.#onChanged?.();
     this.#draining ??= this.#drain(deadlineMs);
     return this.#draining;
@@ -201,7 +202,7 @@ class Notifier implements Role {
       log.notice('notifier: callbacks were cut short and their jobs released', { interrupted });
     // Without calls, and beside the last finishing writes: their jobs stay leased.
     const givenUp = this.#leadership.giveUp();
-    const lastFinishAt = performance.now() + notifierLimits.lastFinishMs;
+    const lastFinishAt = monotonicNow() + notifierLimits.lastFinishMs;
     await this.#until(
       () => Math.max(this.#deadlineAt, lastFinishAt),
       () => this.#settler.size === 0,
@@ -221,7 +222,7 @@ class Notifier implements Role {
    *  answer. */
   async #until(atMs: () => number, condition: () => boolean): Promise<void> {
     while (!condition()) {
-      const leftMs = atMs() - performance.now();
+      const leftMs = atMs() - monotonicNow();
       if (leftMs <= 0) return;
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, Math.min(leftMs, limits.loopSleepMsMax));
@@ -329,7 +330,7 @@ class Notifier implements Role {
     this.#onChanged?.();
     // Wakes all where this ends an isolation: no hint announces the jobs that waited for it.
     const wasIsolated = this.#isolation.isActive;
-    if (this.#settler.leased === 0) this.#isolation.settled(performance.now());
+    if (this.#settler.leased === 0) this.#isolation.settled(monotonicNow());
     this.#starter.callIsolated();
     this.#wake(({ isHungry }) => isHungry || wasIsolated);
   }

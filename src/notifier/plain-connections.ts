@@ -11,6 +11,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { type buildConnector, type Client, type Dispatcher, errors } from 'undici';
 import { ticker } from '../runtime/second-ticker.ts';
+import { monotonicNow, setImmediate } from '../runtime/time.ts';
 import { CallbackClient, dispatchWatched } from './callback-client.ts';
 import { type Caller, KeptConnectionLost } from './caller.ts';
 import { HandedOver } from './handed-over.ts';
@@ -135,7 +136,7 @@ export class PlainConnections {
       return;
     }
     this.#idle.push(connection);
-    this.#stopSweep ??= ticker.each(() => this.#closeOld());
+    this.#stopSweep ??= ticker().each(() => this.#closeOld());
   }
 
   closed(connection: PlainConnection): void {
@@ -149,7 +150,7 @@ export class PlainConnections {
   }
 
   #takeIdle(): PlainConnection | null {
-    const now = performance.now();
+    const now = monotonicNow();
     for (;;) {
       const connection = this.#idle.pop();
       if (connection === undefined) return null;
@@ -169,7 +170,7 @@ export class PlainConnections {
   }
 
   #closeOld(): void {
-    const now = performance.now();
+    const now = monotonicNow();
     for (const connection of [...this.#idle]) if (now >= connection.keptUntil) connection.destroy();
     if (this.#idle.length === 0) this.#endSweep();
   }
@@ -198,7 +199,7 @@ class PlainConnection implements Dispatcher.DispatchController {
   #isHandedOver = false;
   /** undici's, after an unusual reply */
   #successor: Dispatcher.DispatchController | null = null;
-  /** performance.now() from which on a kept connection takes no request */
+  /** monotonicNow() from which on a kept connection takes no request */
   keptUntil = 0;
   aborted = false;
   reason: Error | null = null;
@@ -328,7 +329,7 @@ class PlainConnection implements Dispatcher.DispatchController {
       socket.destroy();
       return;
     }
-    this.keptUntil = performance.now() + keptMs;
+    this.keptUntil = monotonicNow() + keptMs;
     this.#group.keep(this);
   }
 

@@ -21,6 +21,7 @@ import type { LookupFunction } from 'node:net';
 import { type Client, type Dispatcher, errors, Pool } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { Topic } from '../core/topic/topic.ts';
+import { clearInterval, monotonicNow, random, setInterval, type Timer } from '../runtime/time.ts';
 import { CallbackClient, dispatchWatched } from './callback-client.ts';
 import type { Caller } from './caller.ts';
 import { createConnector, type Dial } from './connector.ts';
@@ -55,7 +56,7 @@ interface AgedPool {
   readonly pool: Pool;
   /** null: for TLS */
   readonly plain: PlainConnections | null;
-  /** performance.now() from which on the pool takes no request */
+  /** monotonicNow() from which on the pool takes no request */
   readonly usedUntil: number;
   /** A connection takes one request. */
   readonly isSingleUse: boolean;
@@ -75,7 +76,7 @@ export class Pools {
   readonly #pools = new Map<string, AgedPool>();
   /** Pools that are too old, with running requests. */
   readonly #closing = new Set<AgedPool>();
-  readonly #sweep: NodeJS.Timeout;
+  readonly #sweep: Timer;
   #isClosed = false;
   /** undici dials inside dispatch, so a socket that appears in it belongs to this caller. */
   #dispatching: Caller | null = null;
@@ -154,12 +155,12 @@ export class Pools {
 
   #poolFor(origin: string, check: Check): AgedPool {
     const key = `${check} ${origin}`;
-    const now = performance.now();
+    const now = monotonicNow();
     const known = this.#pools.get(key);
     if (known !== undefined && now < known.usedUntil) return known;
     if (known !== undefined) this.#closeAfterUse(known);
     // At random: pools that started together would all dial again at the same time.
-    const usedUntil = now + this.#ageMsMax * (1 - Math.random() / 4);
+    const usedUntil = now + this.#ageMsMax * (1 - random() / 4);
     const aged = this.#makePool(origin, check, { usedUntil, isSingleUse: false });
     this.#pools.set(key, aged);
     return aged;
@@ -206,7 +207,7 @@ export class Pools {
   }
 
   #closeOld(): void {
-    const now = performance.now();
+    const now = monotonicNow();
     for (const [key, aged] of this.#pools) {
       if (now < aged.usedUntil) continue;
       this.#pools.delete(key);

@@ -1,6 +1,7 @@
 // Pauses the topics whose host name look-up got no turn for a call, until it has had one.
 // One look-up is enough for all calls of a name, so calls before its turn would only be released again.
 
+import { monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { notifierLimits } from './limits.ts';
 import type { TopicTarget } from './topic-target.ts';
@@ -14,11 +15,11 @@ export interface QueuedTargetsOptions {
 
 export class QueuedTargets {
   readonly #options: QueuedTargetsOptions;
-  /** By the time of the next check (performance.now()), the earliest first. */
+  /** By the time of the next check (monotonicNow()), the earliest first. */
   readonly #paused = new Map<TopicTarget, number>();
   /** Topics whose queued look-up is in the log. */
   readonly #logged = new Set<string>();
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
 
   constructor(options: QueuedTargetsOptions) {
     this.#options = options;
@@ -60,7 +61,7 @@ export class QueuedTargets {
     this.#timer = setTimeout(
       () => {
         this.#timer = null;
-        this.#check(performance.now());
+        this.#check(monotonicNow());
       },
       Math.max(firstAt - nowMs, notifierLimits.lookupPauseStepMs),
     );

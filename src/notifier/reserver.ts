@@ -16,6 +16,7 @@ import type { Partition, Reserved } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import type { Capacity } from './capacity.ts';
 import { type CapacityGrant, isUsedUp } from './capacity-grants.ts';
 import type { JobStarter } from './job-starter.ts';
@@ -37,10 +38,10 @@ export interface ReserverOptions {
 export class Reserver {
   readonly #options: ReserverOptions;
   readonly #loop: Loop;
-  /** performance.now() from which on topics without a running call may go first again */
+  /** monotonicNow() from which on topics without a running call may go first again */
   #keptFirstAt = 0;
-  #unheldAt = performance.now() + notifierLimits.releaseUnheldMs;
-  /** performance.now() of the last failed round: the store may have reserved jobs in it, or may later */
+  #unheldAt = monotonicNow() + notifierLimits.releaseUnheldMs;
+  /** monotonicNow() of the last failed round: the store may have reserved jobs in it, or may later */
   #failedAt = Number.NEGATIVE_INFINITY;
   /** The last answer may have left jobs behind for want of capacity; the end of a call makes some. */
   #isHungry = false;
@@ -54,7 +55,7 @@ export class Reserver {
     this.#loop = new Loop({
       step: () => this.#step(),
       onFailure: (error) => {
-        this.#failedAt = performance.now();
+        this.#failedAt = monotonicNow();
         this.#unheldAt = Math.min(this.#unheldAt, this.#failedAt + notifierLimits.releaseUnheldMs);
         options.failures.failed(options.partition, error);
       },
@@ -89,12 +90,12 @@ export class Reserver {
   /** One round: releases leases that nothing holds, then reserves. Returns how long to sleep, in ms. */
   async #step(): Promise<number> {
     const { capacity, starter, failures, partition } = this.#options;
-    if (performance.now() >= this.#unheldAt) await this.#releaseUnheld();
+    if (monotonicNow() >= this.#unheldAt) await this.#releaseUnheld();
     starter.callIsolated();
     if (!this.#options.leadership.leads) return this.#options.ctx.config.pollCeiling;
-    const kept = performance.now() >= this.#keptFirstAt ? capacity.requestKept(partition) : null;
+    const kept = monotonicNow() >= this.#keptFirstAt ? capacity.requestKept(partition) : null;
     if (kept !== null) {
-      this.#keptFirstAt = performance.now() + notifierLimits.keptFirstMs;
+      this.#keptFirstAt = monotonicNow() + notifierLimits.keptFirstMs;
       await this.#reserve(kept);
     }
     const grant = capacity.request(partition);
@@ -115,7 +116,7 @@ export class Reserver {
     const { slots: max, others, topics } = grant;
     const wasFull = capacity.isFull;
     this.#hasGained = false;
-    const leaseFrom = performance.now();
+    const leaseFrom = monotonicNow();
     let reserved: Reserved;
     try {
       reserved = await store.jobs.reserve(partition, { owner, max, others, topics });
@@ -140,7 +141,7 @@ export class Reserver {
     const { store, owner, log } = ctx;
     const released = await store.jobs.releaseUnheld(partition, owner, settler.tokens());
     if (released > 0) log.notice('notifier: leases without a holder were released', { released });
-    const now = performance.now();
+    const now = monotonicNow();
     const isSoon = now - this.#failedAt < notifierLimits.unheldAfterMs;
     this.#unheldAt = now + (isSoon ? notifierLimits.releaseUnheldMs : notifierLimits.releaseUnheldRarelyMs);
   }

@@ -11,6 +11,15 @@ import { limits } from '../core/limits.ts';
 import type { AckItem, BuryItem, FinishOutcome, JobStore, Partition, RetryItem } from '../ports/job-store.ts';
 import type { StatName } from '../ports/registry.ts';
 import type { Counters } from '../process/role.ts';
+import {
+  clearImmediate,
+  clearTimeout,
+  type Immediate,
+  monotonicNow,
+  setImmediate,
+  setTimeout,
+  type Timer,
+} from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { notifierLimits } from './limits.ts';
@@ -20,11 +29,11 @@ export interface Held {
   readonly job: ReservedJob;
   /** where it was reserved */
   readonly partition: Partition;
-  /** performance.now() from before the reserve was sent: the lease did not start earlier */
+  /** monotonicNow() from before the reserve was sent: the lease did not start earlier */
   readonly leaseFrom: number;
-  /** performance.now() from which on the lease has ended on the store's clock as well */
+  /** monotonicNow() from which on the lease has ended on the store's clock as well */
   readonly surelyEndsAt: number;
-  /** the storage clock of the partition minus performance.now(), as of the reserve */
+  /** the storage clock of the partition minus monotonicNow(), as of the reserve */
   readonly clockOffset: number;
 }
 
@@ -76,8 +85,8 @@ export class Settler {
   #late = 0;
   /** By partition: finishing writes without an answer that are not late; no entry for 0. */
   readonly #awaited = new Map<Partition, number>();
-  #flush: NodeJS.Immediate | null = null;
-  #again: NodeJS.Timeout | null = null;
+  #flush: Immediate | null = null;
+  #again: Timer | null = null;
   #abandoned = false;
 
   constructor(options: SettlerOptions) {
@@ -204,7 +213,7 @@ export class Settler {
     if (this.#abandoned) return;
     if (!finish.isRepeated) outbox.repeated += 1;
     finish.isRepeated = true;
-    if (!finish.isLate && performance.now() >= finish.held.surelyEndsAt) {
+    if (!finish.isLate && monotonicNow() >= finish.held.surelyEndsAt) {
       if (this.#late >= this.#options.lateMax) {
         this.#giveUp(outbox, finish);
         return;

@@ -13,6 +13,7 @@ import type { Topic } from '../core/topic/topic.ts';
 import { judge } from '../core/verdict.ts';
 import type { TestCall, TestCallResult } from '../process/test-call.ts';
 import { printable, printableExcerpt } from '../runtime/printable-text.ts';
+import { monotonicNow, setImmediate } from '../runtime/time.ts';
 import { settle } from '../use-cases/settle-delivery.ts';
 import { headerLines, ruleTexts } from './attempt-detail.ts';
 import { brokerMessageOf } from './broker-message.ts';
@@ -147,7 +148,7 @@ function callOnce(pools: Dispatching, request: CallRequest): Promise<Ended> {
       };
     const seen: Dispatching = { dispatch: timedBy('dispatch'), dispatchAlone: timedBy('dispatchAlone') };
     const onEnd = (end: CallEnd, durationMs: number, detail: string) => {
-      const phases = (timed as TimedCaller).phases(performance.now(), durationMs);
+      const phases = (timed as TimedCaller).phases(monotonicNow(), durationMs);
       // Outside the HTTP client: an exception there would count as an error of the connection.
       setImmediate(() => resolve({ end, detail, phases }));
     };

@@ -4,6 +4,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { TestCallResult } from '../process/test-call.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import type { Caller } from './caller.ts';
 import type { Dial, DialMoment } from './connector.ts';
 
@@ -11,14 +12,14 @@ type Moment = 'dial' | DialMoment | 'request' | 'head';
 
 export class TimedCaller implements Caller {
   readonly #caller: Caller;
-  /** performance.now() */
+  /** monotonicNow() */
   readonly #at: Partial<Record<Moment, number>> = {};
 
   constructor(caller: Caller) {
     this.#caller = caller;
   }
 
-  /** `endedAt`: performance.now() */
+  /** `endedAt`: monotonicNow() */
   phases(endedAt: number, totalMs: number): TestCallResult['phases'] {
     const { dial, found, connected, secured, request, head } = this.#at;
     const since = (from: number | undefined, to: number | undefined) =>
@@ -67,6 +68,6 @@ export class TimedCaller implements Caller {
   }
 
   #note(moment: Moment): void {
-    this.#at[moment] = performance.now();
+    this.#at[moment] = monotonicNow();
   }
 }

@@ -43,7 +43,7 @@ export class TokenBucket {
     return missing <= 0 ? 0 : (missing * 1_000) / this.perSecond;
   }
 
-  /** When the next reserve pays: one for half a bucket, not one for every token. performance.now() */
+  /** When the next reserve pays: one for half a bucket, not one for every token. monotonicNow() */
   worthAt(nowMs: number): number {
     const missing = Math.max(1, this.capacity / 2) - this.tokens(nowMs);
     return missing <= 0 ? nowMs : nowMs + (missing * 1_000) / this.perSecond;

@@ -2,6 +2,7 @@
 // Invariant: a token bucket outlives the target of its topic, so a change of the topic adds no tokens.
 
 import type { TopicBook } from '../registry/topic-book.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import type { NotifierShare } from './notifier-share.ts';
 import { TokenBucket } from './token-bucket.ts';
 
@@ -16,7 +17,7 @@ export class TopicRates {
   readonly #share: NotifierShare;
   /** Of topics with a rate that were called. */
   readonly #buckets = new Map<string, TokenBucket>();
-  /** performance.now() when a topic that was short of tokens is worth a reserve again */
+  /** monotonicNow() when a topic that was short of tokens is worth a reserve again */
   #worthAt = Number.POSITIVE_INFINITY;
 
   constructor(topics: Pick<TopicBook, 'get'>, share: NotifierShare) {
@@ -76,7 +77,7 @@ export class TopicRates {
     const old = this.#buckets.get(name);
     if (old === undefined) return;
     const rate = this.#topics.get(name)?.rate ?? 0;
-    const now = performance.now();
+    const now = monotonicNow();
     if (rate === 0) this.#buckets.delete(name);
     else this.#buckets.set(name, new TokenBucket(this.#share.of(rate), now, old.tokens(now)));
   }
@@ -86,7 +87,7 @@ export class TopicRates {
     if (rate === 0) return null;
     const known = this.#buckets.get(topic);
     if (known !== undefined) return known;
-    const bucket = new TokenBucket(this.#share.of(rate), performance.now());
+    const bucket = new TokenBucket(this.#share.of(rate), monotonicNow());
     this.#buckets.set(topic, bucket);
     return bucket;
   }

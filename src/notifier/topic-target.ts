@@ -40,7 +40,7 @@ const gatewayStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 export interface Ramp {
   /** above 0, below 1 */
   readonly part: number;
-  /** performance.now(): calls from before tell nothing about the endpoint that came back */
+  /** monotonicNow(): calls from before tell nothing about the endpoint that came back */
   readonly startedAt: number;
   /** after the receiver asked to slow down: the next such reply counts at once */
   readonly isSlowed: boolean;
@@ -51,7 +51,7 @@ export interface Ramp {
 
 /** The receiver asks to slow down. */
 export interface SlowDown {
-  /** performance.now() of its end; then the topic gets one call at once */
+  /** monotonicNow() of its end; then the topic gets one call at once */
   readonly until: number;
   /** such replies to probes in a row, the first reply included */
   readonly inRow: number;
@@ -67,7 +67,7 @@ export interface Judged {
   readonly reason: AttemptReason | null;
   /** HTTP status; null without a reply */
   readonly status: number | null;
-  /** performance.now() */
+  /** monotonicNow() */
   readonly startedAt: number;
   readonly endedAt: number;
   /** The origin counted the call when it became slow. */

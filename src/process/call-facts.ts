@@ -28,7 +28,7 @@ export class CallFacts {
   }
 
   start(): void {
-    this.#stop = ticker.each(() => this.send());
+    this.#stop = ticker().each(() => this.send());
   }
 
   close(): void {

@@ -6,6 +6,7 @@
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeDurably } from '../runtime/durable-file.ts';
+import { wallNow } from '../runtime/time.ts';
 
 export const incidentKinds = [
   'crash_loop',
@@ -43,7 +44,7 @@ export function newIncident(
   facts: Pick<Incident, 'kind' | 'about' | 'state' | 'detail'>,
   known: Iterable<number>,
 ): Incident {
-  const at = Date.now();
+  const at = wallNow();
   const id = Math.max(at * 1_000, ...[...known].map((used) => used + 1));
   return { ...facts, id, at, alert: 'owed', sentAt: null };
 }

@@ -1,14 +1,15 @@
 // Reports the cost and the running work of a worker to the master at every tick.
 
+import { monotonicNow } from '../runtime/time.ts';
 import type { MasterLink } from './role.ts';
 
 /** Returns the function for each tick. */
 export function reporter(link: MasterLink, inFlight: () => number): () => void {
   let cpu = process.cpuUsage();
-  let at = performance.now();
+  let at = monotonicNow();
   return () => {
     const used = process.cpuUsage(cpu);
-    const now = performance.now();
+    const now = monotonicNow();
     const cpuMs = (used.user + used.system) / 1_000;
     const cpuPercent = Math.round((cpuMs * 1_000) / (now - at)) / 10;
     cpu = process.cpuUsage();

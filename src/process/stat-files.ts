@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { type StatDelta, statNames } from '../ports/registry.ts';
 import { writeDurably } from '../runtime/durable-file.ts';
 import { placeOf } from '../runtime/place.ts';
+import { wallNow } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
 
 /** time, process, inode of the directory; earlier versions of dq wrote no inode */
@@ -32,7 +33,7 @@ export class StatFiles {
     if ((await this.#names()).length >= processLimits.statFilesMax)
       throw new Error(`${this.#directory} holds ${processLimits.statFilesMax} files already`);
     const { inode } = placeOf(this.#directory);
-    const name = `${String(Date.now()).padStart(16, '0')}-${process.pid}-${inode}.json`;
+    const name = `${String(wallNow()).padStart(16, '0')}-${process.pid}-${inode}.json`;
     await writeDurably(join(this.#directory, name), `${JSON.stringify(deltas)}\n`);
   }
 

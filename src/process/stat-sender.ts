@@ -33,7 +33,7 @@ export class StatSender implements Counters {
     this.#send = send;
     this.#log = log;
     this.#calendar = createCalendar(timezone);
-    this.#stop = ticker.each(() => void this.#sendHeld());
+    this.#stop = ticker().each(() => void this.#sendHeld());
   }
 
   add(topic: string, name: StatName, n = 1): void {

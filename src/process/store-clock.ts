@@ -1,6 +1,7 @@
 // Follows the storage clock: reads it from time to time, and adds the monotonic clock in between. So a
 // wrong clock of this machine does not matter. Before the first answer it returns the clock of this machine.
 
+import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
 
 /** Epoch ms. */
@@ -16,10 +17,10 @@ export interface StorageClock {
 
 export class StoreClock implements StorageClock {
   readonly #readStore: () => Promise<number>;
-  /** storage clock minus performance.now(); null: not known yet */
+  /** storage clock minus monotonicNow(); null: not known yet */
   #offset: number | null = null;
   #readAt = Number.NEGATIVE_INFINITY;
-  /** this machine's clock minus performance.now() at the last answer */
+  /** this machine's clock minus monotonicNow() at the last answer */
   #machineOffset = machineOffset();
 
   /** `readStore`: resolves with epoch ms. */
@@ -29,9 +30,8 @@ export class StoreClock implements StorageClock {
 
   now(): number {
     const { clockStepMs, storeClockMs } = processLimits;
-    if (performance.now() - this.#readAt >= (this.#isStepped() ? clockStepMs : storeClockMs))
-      void this.#renew();
-    return this.#offset === null ? Date.now() : Math.round(this.#offset + performance.now());
+    if (monotonicNow() - this.#readAt >= (this.#isStepped() ? clockStepMs : storeClockMs)) void this.#renew();
+    return this.#offset === null ? wallNow() : Math.round(this.#offset + monotonicNow());
   }
 
   async read(): Promise<number> {
@@ -50,10 +50,10 @@ export class StoreClock implements StorageClock {
   }
 
   async #follow(): Promise<void> {
-    const from = performance.now();
+    const from = monotonicNow();
     this.#readAt = from;
     const now = await this.#readStore();
-    this.#offset = now - (from + performance.now()) / 2;
+    this.#offset = now - (from + monotonicNow()) / 2;
     this.#machineOffset = machineOffset();
   }
 
@@ -62,4 +62,4 @@ export class StoreClock implements StorageClock {
   }
 }
 
-const machineOffset = (): number => Date.now() - performance.now();
+const machineOffset = (): number => wallNow() - monotonicNow();

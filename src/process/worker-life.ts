@@ -11,6 +11,7 @@ import { closeDebugger } from '../runtime/close-debugger.ts';
 import { afterRunning } from '../runtime/running-time.ts';
 import { ticker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
+import { setTimeout } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
 import { MasterChannel } from './master-channel.ts';
 import type { DrainCause, ToWorker } from './messages.ts';
@@ -98,8 +99,8 @@ class WorkerLife {
     await this.#begin(() => this.#start(init));
     if (init.takesOver) void this.#takeOver();
     this.#attachSignals(init);
-    ticker.each(reporter(this.#channel, () => this.#composed?.inFlight() ?? 0));
-    ticker.each(() => this.#composed?.beat());
+    ticker().each(reporter(this.#channel, () => this.#composed?.inFlight() ?? 0));
+    ticker().each(() => this.#composed?.beat());
     // Once more: on a busy machine Node opens its debugger some time after SIGUSR1.
     setTimeout(() => void closeDebugger(), processLimits.debuggerCloseMs).unref();
   }
@@ -177,7 +178,7 @@ class WorkerLife {
     process.on('disconnect', listener);
     const master = process.ppid;
     // The event is not always emitted for a broken channel.
-    ticker.each(() => {
+    ticker().each(() => {
       if (process.ppid !== master || !process.connected) listener();
     });
   }

@@ -6,6 +6,7 @@ import type { Registry } from '../ports/registry.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
 
@@ -24,7 +25,7 @@ export class RegistryPoll implements Service {
   readonly #options: RegistryPollOptions;
   readonly #loop: Loop;
   #failure: unknown = null;
-  /** performance.now() of the next refresh */
+  /** monotonicNow() of the next refresh */
   #nextAt = 0;
   #unsubscribe: (() => void) | null = null;
 
@@ -38,7 +39,7 @@ export class RegistryPoll implements Service {
     });
     this.#loop = new Loop({
       step: async () => {
-        if (!isDue(this.#nextAt, pollMs)) return this.#nextAt - performance.now();
+        if (!isDue(this.#nextAt, pollMs)) return this.#nextAt - monotonicNow();
         // Before the call: a hint during it asks for the next one.
         this.#nextAt = turnAfter(pollMs);
         await refresh();

@@ -7,6 +7,7 @@ import type { SessionRecord } from '../core/session.ts';
 import { isSameDigest } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Service } from '../runtime/service.ts';
+import { wallNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
 import { RegistryPoll } from './registry-poll.ts';
@@ -48,7 +49,7 @@ export class SessionBook implements Service {
   constructor(options: SessionBookOptions) {
     const { registry, log } = options;
     this.#options = options;
-    this.#now = options.now ?? Date.now;
+    this.#now = options.now ?? wallNow;
     this.#poll = new RegistryPoll({ registry, log, what: 'sessions', refresh: () => this.refresh() });
   }
 

@@ -7,6 +7,7 @@
 import { type Caller, isSameDigest, type TokenRecord, tokenIdOf } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Service } from '../runtime/service.ts';
+import { wallNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
 import { RegistryPoll } from './registry-poll.ts';
@@ -28,7 +29,7 @@ export class TokenBook implements Service {
   #known: ReadonlyMap<string, Known> | null = null;
   #revision = -1;
 
-  constructor(registry: Registry, log: Log, now: () => number = Date.now) {
+  constructor(registry: Registry, log: Log, now: () => number = wallNow) {
     this.#registry = registry;
     this.#now = now;
     this.#poll = new RegistryPoll({

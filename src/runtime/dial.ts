@@ -13,6 +13,7 @@ import { ADDRCONFIG, type LookupAddress, lookup as lookupBySystem } from 'node:d
 import { connect as connectTcp, isIP, isIPv6, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { runtimeLimits } from './limits.ts';
+import { clearTimeout, monotonicNow, setTimeout, type Timer } from './time.ts';
 
 /** Calls `found` once, never within this call. */
 export type FindAddresses = (
@@ -77,7 +78,7 @@ export function openSocket(
   tls: ConnectionOptions | null = null,
   signal?: AbortSignal,
 ): Promise<Socket> {
-  const endAt = performance.now() + options.timeoutMs;
+  const endAt = monotonicNow() + options.timeoutMs;
   return new Promise((resolve, reject) => {
     const aborted = () => dialing.cancel(signal?.reason as Error);
     const dialing = dial(options, (error, socket) => {
@@ -85,10 +86,7 @@ export function openSocket(
       if (error !== null) reject(error);
       else if (tls === null) resolve(socket);
       else
-        secure(socket, { ...options, timeoutMs: endAt - performance.now() }, tls, signal).then(
-          resolve,
-          reject,
-        );
+        secure(socket, { ...options, timeoutMs: endAt - monotonicNow() }, tls, signal).then(resolve, reject);
     });
     if (signal?.aborted === true) aborted();
     else signal?.addEventListener('abort', aborted, { once: true });
@@ -198,8 +196,8 @@ class Race implements OpenDial {
   #waiting: string[] = [];
   readonly #open = new Map<Socket, string>();
   readonly #failed: { readonly code: string; readonly address: string }[] = [];
-  readonly #late: NodeJS.Timeout;
-  #next: NodeJS.Timeout | undefined;
+  readonly #late: Timer;
+  #next: Timer | undefined;
   #hasEnded = false;
 
   constructor(options: DialOptions, onDialed: OnDialed) {

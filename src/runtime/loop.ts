@@ -6,6 +6,7 @@
 import { limits } from '../core/limits.ts';
 import { ticker } from './second-ticker.ts';
 import type { Service } from './service.ts';
+import { clearTimeout, monotonicNow, setImmediate, setTimeout } from './time.ts';
 import { orAfter } from './timeout.ts';
 
 export interface LoopOptions {
@@ -77,21 +78,21 @@ export class Loop implements Service {
 /** Work that is due within this time (ms) of a beat runs with it. */
 const beatSlackMs = 50;
 
-/** Whether work that begins once per `everyMs` begins now. `nextAt`: performance.now(); up to beatSlackMs
+/** Whether work that begins once per `everyMs` begins now. `nextAt`: monotonicNow(); up to beatSlackMs
  *  early, and never by more than a tenth. */
 export function isDue(nextAt: number, everyMs: number): boolean {
-  return performance.now() >= nextAt - Math.min(beatSlackMs, everyMs / 10);
+  return monotonicNow() >= nextAt - Math.min(beatSlackMs, everyMs / 10);
 }
 
-/** When such work begins again (performance.now()): after everyMs, or up to a second earlier, with a beat. */
+/** When such work begins again (monotonicNow()): after everyMs, or up to a second earlier, with a beat. */
 export function turnAfter(everyMs: number): number {
   const { tickMs } = limits;
-  return performance.now() + (everyMs < tickMs ? everyMs : everyMs - tickMs + ticker.leftMs);
+  return monotonicNow() + (everyMs < tickMs ? everyMs : everyMs - tickMs + ticker().leftMs);
 }
 
 /** Calls `done` after waitMs, or earlier: at the next beat of a long sleep. Returns how to cancel. */
 function sleepAtMost(waitMs: number, done: () => void): () => void {
-  if (waitMs >= limits.loopSleepMsMax - beatSlackMs && ticker.leftMs <= waitMs) return ticker.once(done);
+  if (waitMs >= limits.loopSleepMsMax - beatSlackMs && ticker().leftMs <= waitMs) return ticker().once(done);
   const timer = setTimeout(done, Math.min(Math.max(waitMs, 0), limits.loopSleepMsMax));
   return () => clearTimeout(timer);
 }
@@ -105,8 +106,8 @@ export function onceIn(
 ): () => Promise<number> {
   let nextAt: number | null = null;
   return async () => {
-    nextAt ??= performance.now() + (first === 'later' ? everyMs : 0);
-    if (!isDue(nextAt, everyMs)) return nextAt - performance.now();
+    nextAt ??= monotonicNow() + (first === 'later' ? everyMs : 0);
+    if (!isDue(nextAt, everyMs)) return nextAt - monotonicNow();
     nextAt = turnAfter(everyMs);
     await work();
     return everyMs;

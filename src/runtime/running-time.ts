@@ -1,6 +1,8 @@
 // running-time.ts waits for time in which this process runs. Of a pause of the process or of the machine one
 // slice counts, so a deadline that others must meet does not end with the pause that held them up, too.
 
+import { clearInterval, setInterval } from './time.ts';
+
 const slices = 10;
 
 export interface RunningTimer {

@@ -6,6 +6,7 @@
 // for `once`.
 
 import { limits } from '../core/limits.ts';
+import { clearTimeout, monotonicNow, processLocal, setTimeout, type Timer, timeOrigin } from './time.ts';
 
 /** After each full second. Many jobs are due at a full second, and do not meet the work of the beat. So
  *  are the instants of schedules, which this beat finds, not the next one. */
@@ -17,8 +18,8 @@ const earlyMsMax = 5;
 export class SecondTicker {
   readonly #beats = new Set<() => void>();
   readonly #waiting = new Set<() => void>();
-  #timer: NodeJS.Timeout | null = null;
-  /** performance.now() of the next beat */
+  #timer: Timer | null = null;
+  /** monotonicNow() of the next beat */
   #nextAt = 0;
 
   /** Calls `beat` once a second from now on, until the returned function is called; it must not throw. */
@@ -33,17 +34,17 @@ export class SecondTicker {
 
   /** ms until the next beat, at most limits.tickMs. */
   get leftMs(): number {
-    return Math.min(this.#next() - performance.now(), limits.tickMs);
+    return Math.min(this.#next() - monotonicNow(), limits.tickMs);
   }
 
-  /** performance.now() of the next beat: beatAtMs after the next full second of this machine's clock, as it
+  /** monotonicNow() of the next beat: beatAtMs after the next full second of this machine's clock, as it
    *  was when the process started. A step of the clock only sets processes apart. */
   #next(): number {
-    const now = performance.now();
+    const now = monotonicNow();
     const leftMs = this.#nextAt - now;
     // After a beat whose timer was early, the second of that beat is over.
     if (leftMs > 0 && leftMs <= limits.tickMs + earlyMsMax) return this.#nextAt;
-    return now + limits.tickMs - ((performance.timeOrigin + now - beatAtMs) % limits.tickMs);
+    return now + limits.tickMs - ((timeOrigin() + now - beatAtMs) % limits.tickMs);
   }
 
   /** Calls `beat` at the next beat, unless the returned function is called before. */
@@ -60,7 +61,7 @@ export class SecondTicker {
   #arm(): void {
     if (this.#timer !== null) return;
     this.#nextAt = this.#next();
-    this.#timer = setTimeout(() => this.#beat(), this.#nextAt - performance.now()).unref();
+    this.#timer = setTimeout(() => this.#beat(), this.#nextAt - monotonicNow()).unref();
   }
 
   #disarm(): void {
@@ -83,4 +84,4 @@ export class SecondTicker {
 }
 
 /** of this process */
-export const ticker = new SecondTicker();
+export const ticker = processLocal(() => new SecondTicker());

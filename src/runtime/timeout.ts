@@ -1,6 +1,7 @@
 // timeout.ts bounds the time that a caller waits for a promise. The work itself goes on; a late rejection of
 // it is ignored.
 
+import { clearTimeout, setTimeout, type Timer as TimerHandle } from './time.ts';
 /** Settles as `work` does, or rejects with `late()` after `ms`. The timer ends with `work`. */
 export async function within<T>(ms: number, work: Promise<T>, late: () => Error): Promise<T> {
   const timer = new Timer(ms);
@@ -28,7 +29,7 @@ export async function orAfter<T, U>(ms: number, work: Promise<T>, otherwise: U):
 
 class Timer {
   readonly over: Promise<void>;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: TimerHandle | undefined;
 
   constructor(ms: number) {
     this.over = new Promise((resolve) => {

@@ -6,6 +6,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { limits } from '../core/limits.ts';
+import { setTimeout, wallNow } from '../runtime/time.ts';
 import { sinkLimits } from './limits.ts';
 import { checkSignature } from './signature-check.ts';
 import type { SinkKeys } from './sink-keys.ts';
@@ -91,7 +92,7 @@ function answer(response: ServerResponse, { status, text, contentType }: SinkAns
 }
 
 function reportOf(request: IncomingMessage, body: Buffer, keys: SinkKeys): SinkReport {
-  const at = Date.now();
+  const at = wallNow();
   const header = (name: string): string | undefined => {
     const value = request.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;

@@ -2,6 +2,7 @@
 // Invariant: a mark is written after each of them; one that fails is written again. One write and one line a
 // second cover many.
 
+import { clearTimeout, setTimeout, type Timer } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { spoolLimits } from './limits.ts';
@@ -12,7 +13,7 @@ export class DroppedChanges {
   readonly #log: Pick<Log, 'error'>;
   /** since the last line */
   #changes = 0;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #isMarked = true;
   #marking: Promise<void> | null = null;
   #isFailing = false;

@@ -4,11 +4,11 @@
 // · segment (4) · salt (8) · CRC-32 of these (4).
 // Invariant: no process writes into a segment of another one. Mode 0600: records hold bodies in clear.
 
-import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { StreamName } from '../ports/spool.ts';
+import { randomBytes } from '../runtime/time.ts';
 import { spoolLimits } from './limits.ts';
 import type { SyncThread } from './sync-thread.ts';
 

@@ -3,7 +3,6 @@
 
 import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Version } from '../core/job.ts';
 import type {
   FoundSegment,
@@ -16,6 +15,7 @@ import type {
 } from '../ports/spool.ts';
 import { writeDurably } from '../runtime/durable-file.ts';
 import { makeDirectory } from '../runtime/make-directory.ts';
+import { sleep } from '../runtime/time.ts';
 import { spoolLimits } from './limits.ts';
 import { fileNameOf, segmentNameOf, syncDirectory } from './segment.ts';
 import { examineSegment, isUsed, keepDamaged, StreamReader } from './stream-reader.ts';

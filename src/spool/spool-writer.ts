@@ -11,6 +11,7 @@ import { limits } from '../core/limits.ts';
 import type { Spool, StreamName } from '../ports/spool.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
+import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import { orAfter, within } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Metrics, noMetrics } from '../telemetry/metrics.ts';
@@ -81,7 +82,7 @@ export class SpoolWriter implements Spool {
   /** written to #current since its last fdatasync */
   #unsynced: Change[] = [];
   #unsyncedBytes = 0;
-  #syncTimer: NodeJS.Timeout | null = null;
+  #syncTimer: Timer | null = null;
   #isSyncDue = false;
   #running: Promise<void> | null = null;
   #closing = false;
@@ -113,7 +114,7 @@ export class SpoolWriter implements Spool {
 
   admits(bytes: number): boolean {
     if (this.#closing || this.#failures.isFailing) return false;
-    if (performance.now() - this.#lookedAt >= spoolLimits.sizesMs) void this.#look();
+    if (monotonicNow() - this.#lookedAt >= spoolLimits.sizesMs) void this.#look();
     return this.#hasSpace(bytes);
   }
 
@@ -300,9 +301,9 @@ export class SpoolWriter implements Spool {
   }
 
   async #timed(sync: Promise<void>): Promise<void> {
-    const began = performance.now();
+    const began = monotonicNow();
     await sync;
-    this.#metrics.observe('dq_journal_sync_seconds', (performance.now() - began) / 1_000);
+    this.#metrics.observe('dq_journal_sync_seconds', (monotonicNow() - began) / 1_000);
   }
 
   #syncLater(): void {
@@ -370,7 +371,7 @@ export class SpoolWriter implements Spool {
   }
 
   #look(): Promise<void> {
-    this.#lookedAt = performance.now();
+    this.#lookedAt = monotonicNow();
     this.#looking ??= this.#options
       .sizes()
       .then((bytes) => {

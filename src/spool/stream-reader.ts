@@ -6,10 +6,10 @@
 
 import { type FileHandle, link, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Change } from '../core/journal/change.ts';
 import type { ReadLimits, StreamName, StreamPart, StreamPosition } from '../ports/spool.ts';
 import { makeDirectory } from '../runtime/make-directory.ts';
+import { turn as nextTurn } from '../runtime/time.ts';
 import { spoolLimits } from './limits.ts';
 import { endOfRecord, frameBytes, mayBeRecord, type Payload, readPayload } from './record.ts';
 import { fileNameOf, headerBytes, readHeader, segmentNameOf } from './segment.ts';

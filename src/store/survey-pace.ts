@@ -1,7 +1,7 @@
 // Keeps surveys from delaying other calls: one at a time, few waiting, and a rest after each step.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../ports/store-error.ts';
+import { monotonicNow, sleep } from '../runtime/time.ts';
 import { storeLimits } from './limits.ts';
 
 /** Runs surveys one after the other. */
@@ -29,23 +29,23 @@ export class SurveyQueue {
 export class SurveyPace {
   readonly #end: number;
   readonly #lately: number[] = [];
-  #stepAt = performance.now();
+  #stepAt = monotonicNow();
 
   /** @param budgetMs the survey should end by then */
   constructor(budgetMs: number = storeLimits.surveyMsMax) {
-    this.#end = performance.now() + Math.min(budgetMs, storeLimits.surveyMsMax);
+    this.#end = monotonicNow() + Math.min(budgetMs, storeLimits.surveyMsMax);
   }
 
   get isOver(): boolean {
-    return performance.now() >= this.#end;
+    return monotonicNow() >= this.#end;
   }
 
   /** Call after each piece of work: rests when the pieces since the last rest make a step. */
   async rest(): Promise<void> {
-    const took = performance.now() - this.#stepAt;
+    const took = monotonicNow() - this.#stepAt;
     if (took < storeLimits.surveyStepMs) return;
     await sleep(this.restMsAfter(took));
-    this.#stepAt = performance.now();
+    this.#stepAt = monotonicNow();
   }
 
   /** By the shortest of the last steps: a longer one mostly waited, for other calls or for the processor. */

@@ -9,6 +9,7 @@
 import { join } from 'node:path';
 import type { Calendar } from '../core/calendar.ts';
 import { reasonOf } from '../core/errors.ts';
+import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import { telemetryLimits } from './limits.ts';
 import { AppendError, LogFile } from './log-file.ts';
@@ -34,7 +35,7 @@ export class LineAppender {
   readonly #options: LineAppenderOptions;
   #lines: string[] = [];
   #chars = 0;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #writing: Promise<void> | null = null;
   #closing: Promise<void> | null = null;
   #file: LogFile | null = null;
@@ -176,14 +177,14 @@ export class LineAppender {
       this.#file = await LogFile.open(path);
       // The lines of a file that was rotated since are counted already.
       this.#bytesToday ??= this.#file.sizeBefore;
-      this.#checkedAt = performance.now();
+      this.#checkedAt = monotonicNow();
     }
     return this.#file;
   }
 
   async #hasMoved(): Promise<boolean> {
-    if (performance.now() - this.#checkedAt < telemetryLimits.logCheckMs) return false;
-    this.#checkedAt = performance.now();
+    if (monotonicNow() - this.#checkedAt < telemetryLimits.logCheckMs) return false;
+    this.#checkedAt = monotonicNow();
     return this.#file !== null && (await this.#file.hasMoved());
   }
 

@@ -4,6 +4,7 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createCalendar } from '../core/calendar.ts';
+import { wallNow } from '../runtime/time.ts';
 import { formatLine } from './log-line.ts';
 import { errorFields, fileNameOf, type LogOptions } from './open-log.ts';
 
@@ -13,7 +14,7 @@ export function logCrashes(where: () => Pick<LogOptions, 'config' | 'role' | 'in
   process.on('uncaughtExceptionMonitor', (error) => {
     try {
       const { config, role, index, title } = where();
-      const now = Date.now();
+      const now = wallNow();
       const day = createCalendar(config.timezone).dayOf(now);
       const line = formatLine({
         time: new Date(now).toISOString(),

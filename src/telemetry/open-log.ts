@@ -5,6 +5,7 @@
 import type { Config } from '../config/options.ts';
 import { createCalendar } from '../core/calendar.ts';
 import { reasonOf, wordsOf } from '../core/errors.ts';
+import { wallNow } from '../runtime/time.ts';
 import { telemetryLimits } from './limits.ts';
 import { LineAppender } from './line-appender.ts';
 import type { Log, LogFields } from './log.ts';
@@ -44,7 +45,7 @@ export function fileNameOf(kind: Kind, role: string, index: number, day: number)
 }
 
 export function openLog(options: LogOptions): OpenLog {
-  const { config, role, index, title, echo, now = Date.now, closeMs = telemetryLimits.logCloseMs } = options;
+  const { config, role, index, title, echo, now = wallNow, closeMs = telemetryLimits.logCloseMs } = options;
   const calendar = createCalendar(config.timezone);
   const head = { process: title, pid: process.pid };
   const appenderOf = (kind: Kind) =>

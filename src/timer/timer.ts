@@ -8,6 +8,7 @@ import type { Partition } from '../ports/job-store.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
+import { monotonicNow } from '../runtime/time.ts';
 
 export function createTimer(ctx: RoleContext): Role {
   return new Timer(ctx);
@@ -78,7 +79,7 @@ class PartitionWatch {
   readonly partition: Partition;
   readonly loop: Loop;
   readonly #ctx: RoleContext;
-  /** performance.now() of the next promote */
+  /** monotonicNow() of the next promote */
   #nextAt = 0;
   readonly #failures: FailureLog;
 
@@ -102,7 +103,7 @@ class PartitionWatch {
 
   /** A hint; ignored unless it is earlier than the next promote. */
   dueIn(waitMs: number): void {
-    if (performance.now() + waitMs < this.#nextAt) this.loop.wake();
+    if (monotonicNow() + waitMs < this.#nextAt) this.loop.wake();
   }
 
   /** Promotes due jobs; returns ms until the next promote. */
@@ -114,7 +115,7 @@ class PartitionWatch {
     this.#failures.succeeded();
     const ceilingMs = this.#ctx.config.pollCeiling;
     const sleepMs = waitMs === null ? ceilingMs : Math.min(Math.ceil(waitMs), ceilingMs);
-    this.#nextAt = performance.now() + sleepMs;
+    this.#nextAt = monotonicNow() + sleepMs;
     return sleepMs;
   }
 }

@@ -7,6 +7,7 @@ import type { AttemptRecord, Lease } from '../core/job.ts';
 import type { BuryItem, EndingLease, ExpiredPull, RetryItem } from '../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
+import { random } from '../runtime/time.ts';
 import { beforeDeadline, settle } from '../use-cases/settle-delivery.ts';
 
 const verdict = {
@@ -39,7 +40,7 @@ export class ExpiredPulls {
         const unitMs = this.#ctx.config['retry.unit'];
         const own = withOptions(topic, pull.options);
         const settlement = beforeDeadline(
-          settle(own, pull.failures, verdict, unitMs, Math.random),
+          settle(own, pull.failures, verdict, unitMs, random),
           deadlineOf(pull.options, { dueAt: pull.dueAt }) - this.#ctx.clock.now(),
         );
         const attempt = this.#attemptOf(pull);

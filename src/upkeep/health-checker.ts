@@ -12,6 +12,7 @@ import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Incidents } from './alerts/incidents.ts';
 import { upkeepLimits } from './limits.ts';
@@ -48,14 +49,14 @@ interface Lateness {
   readonly incident: { readonly kind: 'late'; readonly about: '' | 'pull' };
   readonly begun: string;
   readonly ended: string;
-  /** performance.now() of the first check in a row that found them late; null: the last one did not */
+  /** monotonicNow() of the first check in a row that found them late; null: the last one did not */
   since: number | null;
 }
 
 export class HealthChecker implements Service {
   readonly #options: HealthCheckerOptions;
   readonly #loop: Loop;
-  /** performance.now() of the first failure in a row; null = the last check succeeded */
+  /** monotonicNow() of the first failure in a row; null = the last check succeeded */
   #unavailableSince: number | null = null;
   readonly #delivered: Lateness = {
     incident: { kind: 'late', about: '' },
@@ -69,17 +70,17 @@ export class HealthChecker implements Service {
     ended: 'jobs of pull topics wait no longer than alerts.pullLate',
     since: null,
   };
-  /** performance.now() of the next check of the lateness */
+  /** monotonicNow() of the next check of the lateness */
   #latenessAt = 0;
   /** topics whose jobs dq did not deliver at the last check: pulled, paused, offline and unknown ones */
   #held: readonly string[] = [];
-  /** server → performance.now() of its first failure in a row */
+  /** server → monotonicNow() of its first failure in a row */
   readonly #downSince = new Map<string, number>();
   /** logged and still in effect */
   #warnings: ReadonlySet<string> = new Set();
-  /** role → performance.now() of the last report of its crash loop */
+  /** role → monotonicNow() of the last report of its crash loop */
   readonly #crashes = new Map<string, number>();
-  /** performance.now() of this start, if the daemon gave up before it; null = it did not */
+  /** monotonicNow() of this start, if the daemon gave up before it; null = it did not */
   #aliveSince: number | null = null;
 
   constructor(options: HealthCheckerOptions) {
@@ -93,7 +94,7 @@ export class HealthChecker implements Service {
 
   /** Called at every further death of a role in a crash loop. */
   crashed(role: RoleName, how: string, reason: string): void {
-    this.#crashes.set(role, performance.now());
+    this.#crashes.set(role, monotonicNow());
     const detail = `dq-${role} ${how} and is started again and again; the last time: ${reason}`;
     // begin() never rejects: it logs a file that cannot be written.
     void this.#options.incidents.begin(crashLoop(role), detail);
@@ -106,7 +107,7 @@ export class HealthChecker implements Service {
   }
 
   async start(): Promise<void> {
-    const now = performance.now();
+    const now = monotonicNow();
     for (const { kind, about } of this.#options.incidents.open()) {
       if (kind === 'crash_loop') this.#crashes.set(about, now);
       else if (kind === 'given_up') this.#aliveSince = now;
@@ -120,7 +121,7 @@ export class HealthChecker implements Service {
 
   async #check(): Promise<void> {
     await this.#endCrashLoops();
-    if ((await this.#checkStore()) && performance.now() >= this.#latenessAt)
+    if ((await this.#checkStore()) && monotonicNow() >= this.#latenessAt)
       await this.#checkLateness().catch((error: unknown) => {
         // #checkStore reports a store that does not answer.
         if (!(error instanceof StoreError)) throw error;
@@ -129,12 +130,12 @@ export class HealthChecker implements Service {
 
   async #endCrashLoops(): Promise<void> {
     for (const [role, at] of this.#crashes) {
-      if (performance.now() - at < this.#options.times.crashWindowMs) continue;
+      if (monotonicNow() - at < this.#options.times.crashWindowMs) continue;
       this.#crashes.delete(role);
       await this.#options.incidents.end(crashLoop(role), `dq-${role} stays up again`);
     }
     if (this.#aliveSince === null) return;
-    if (performance.now() - this.#aliveSince < this.#options.times.crashWindowMs) return;
+    if (monotonicNow() - this.#aliveSince < this.#options.times.crashWindowMs) return;
     this.#aliveSince = null;
     await this.#options.incidents.end(givenUp, 'the daemon stays up again');
   }
@@ -147,8 +148,8 @@ export class HealthChecker implements Service {
       health = await admin.health();
     } catch (error) {
       metrics.judged(null);
-      this.#unavailableSince ??= performance.now();
-      if (performance.now() - this.#unavailableSince >= times.afterMs)
+      this.#unavailableSince ??= monotonicNow();
+      if (monotonicNow() - this.#unavailableSince >= times.afterMs)
         await incidents.begin(store, `the job store does not answer: ${reasonOf(error)}`);
       return false;
     }
@@ -164,7 +165,7 @@ export class HealthChecker implements Service {
   /** Each server has its own incident: the other shards work on. */
   async #checkServers(servers: readonly StoreServer[]): Promise<void> {
     const { incidents, times } = this.#options;
-    const now = performance.now();
+    const now = monotonicNow();
     for (const { name, trouble } of servers) {
       if (trouble === null) {
         this.#downSince.delete(name);
@@ -205,7 +206,7 @@ export class HealthChecker implements Service {
       this.#held.length === previous.length && this.#held.every((name) => previous.includes(name));
     if (!isSame) counts = await admin.counts(this.#held);
     // Half a round less: rounds begin a little early or late.
-    this.#latenessAt = performance.now() + (rounds - 0.5) * times.everyMs;
+    this.#latenessAt = monotonicNow() + (rounds - 0.5) * times.everyMs;
     metrics.stored(counts.topics, counts.oldestOverdueMs);
     // Without the jobs of a silent shard the sums would fall.
     if (counts.missing === undefined) series.stored(counts.topics, counts.oldestOverdueMs);
@@ -236,8 +237,8 @@ export class HealthChecker implements Service {
       if (lateMs < limitMs / 2) await incidents.end(jobs.incident, jobs.ended);
       return;
     }
-    jobs.since ??= performance.now();
-    if (performance.now() - jobs.since < times.afterMs) return;
+    jobs.since ??= monotonicNow();
+    if (monotonicNow() - jobs.since < times.afterMs) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
     await incidents.begin(jobs.incident, `${jobs.begun}: the oldest was due ${text} ago`);
   }

@@ -11,6 +11,7 @@ import type { JournalParts, RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -47,7 +48,7 @@ export class Janitor implements Service {
     const failures = new FailureLog(this.#ctx.log, { failure: `janitor: cannot remove ${what}` });
     return new Loop({
       step: async () => {
-        if (!isDue(nextAt, waitMs)) return nextAt - performance.now();
+        if (!isDue(nextAt, waitMs)) return nextAt - monotonicNow();
         waitMs = await round();
         nextAt = turnAfter(waitMs);
         failures.succeeded();
@@ -101,10 +102,10 @@ export class Janitor implements Service {
    *  removed too early outranks no lost row. */
   async #trimJournal({ db }: JournalParts): Promise<number> {
     const { config, clock } = this.#ctx;
-    const began = performance.now();
-    const now = Math.min(await clock.read(), Date.now());
+    const began = monotonicNow();
+    const now = Math.min(await clock.read(), wallNow());
     const more = await db.trim(now - config['journal.retention'], upkeepLimits.journalTrimMax);
-    return more ? performance.now() - began : upkeepLimits.journalTrimMs;
+    return more ? monotonicNow() - began : upkeepLimits.journalTrimMs;
   }
 
   #waitMs(more: boolean): number {

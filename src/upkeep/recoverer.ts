@@ -12,6 +12,7 @@ import type { RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import { ExpiredPulls } from './expired-pulls.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -21,9 +22,9 @@ export class Recoverer implements Service {
   /** incarnations whose leases are still to be recovered */
   readonly #dead = new Set<number>();
   #living: readonly number[] | null = null;
-  /** performance.now() of the last `who_lives` */
+  /** monotonicNow() of the last `who_lives` */
   #askedAt = Number.NEGATIVE_INFINITY;
-  /** performance.now() of the next check for expired leases */
+  /** monotonicNow() of the next check for expired leases */
   #nextAt = 0;
   readonly #failures: FailureLog;
   readonly #expiredPulls: ExpiredPulls;
@@ -90,7 +91,7 @@ export class Recoverer implements Service {
     }
     if (failures.length > 0) throw failures[0];
     this.#failures.succeeded();
-    return Math.max(this.#nextAt - performance.now(), 0);
+    return Math.max(this.#nextAt - monotonicNow(), 0);
   }
 
   /** The master's answer to `who_lives`, used once; null = none, or too old. Asked
@@ -98,11 +99,11 @@ export class Recoverer implements Service {
    *  exist yet or the notifier belonged to an earlier master. */
   #freshLiving(): readonly number[] | null {
     const living = this.#living;
-    const ageMs = performance.now() - this.#askedAt;
+    const ageMs = monotonicNow() - this.#askedAt;
     this.#living = null;
     if (living !== null && ageMs <= upkeepLimits.livingFreshMs) return living;
     if (living !== null || ageMs >= upkeepLimits.whoLivesEveryMs) {
-      this.#askedAt = performance.now();
+      this.#askedAt = monotonicNow();
       // Without a master no answer comes, and this process drains.
       this.#ctx.link.send({ kind: 'who_lives' });
     }

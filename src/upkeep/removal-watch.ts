@@ -7,6 +7,7 @@ import type { TopicBook } from '../registry/topic-book.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { endRemoval } from '../use-cases/change-topic.ts';
 import { upkeepLimits } from './limits.ts';
@@ -28,7 +29,7 @@ export class RemovalWatch implements Service {
   readonly #options: RemovalWatchOptions;
   readonly #times: RemovalTimes;
   readonly #loop: Loop;
-  /** topic → the removal in progress, and performance.now() of its first sight */
+  /** topic → the removal in progress, and monotonicNow() of its first sight */
   #seen = new Map<string, { readonly revision: number; readonly sinceMs: number }>();
   readonly #failures: FailureLog;
 
@@ -57,7 +58,7 @@ export class RemovalWatch implements Service {
 
   async #look(): Promise<void> {
     const { registry, topics, log } = this.#options;
-    const now = performance.now();
+    const now = monotonicNow();
     const seen = new Map<string, { readonly revision: number; readonly sinceMs: number }>();
     for (const { topic, removal, revision } of topics.all()) {
       if (removal === undefined) continue;

@@ -21,6 +21,7 @@ import type { RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import { FirstTopics } from './first-topics.ts';
 import { upkeepLimits } from './limits.ts';
@@ -104,12 +105,12 @@ export class SeriesRecorder implements Service {
   }
 
   async #finish(deadlineMs: number): Promise<void> {
-    const end = performance.now() + deadlineMs;
+    const end = monotonicNow() + deadlineMs;
     await this.#loop.drain(deadlineMs);
     this.#close();
     if (this.#failures.isFailing) return;
     const written = this.#write().catch((error: unknown) => this.#failures.failed(error));
-    await orAfter(Math.max(0, end - performance.now()), written, undefined);
+    await orAfter(Math.max(0, end - monotonicNow()), written, undefined);
   }
 
   async #turn(): Promise<void> {

@@ -13,6 +13,7 @@ import type { StatFiles } from '../process/stat-files.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import { within } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { upkeepLimits } from './limits.ts';
@@ -73,15 +74,14 @@ export class StatsRecorder implements Service {
   }
 
   async #finish(deadlineMs: number): Promise<void> {
-    const end = performance.now() + deadlineMs;
+    const end = monotonicNow() + deadlineMs;
     await this.#loop.drain(deadlineMs);
     try {
       // No further attempt after a failure: counters of a call that is cut off may have been written and
       // would be lost.
-      if (this.#failures.isFailing || performance.now() >= end)
-        throw new Error('the registry does not answer');
+      if (this.#failures.isFailing || monotonicNow() >= end) throw new Error('the registry does not answer');
       await within(
-        end - performance.now(),
+        end - monotonicNow(),
         this.#record(),
         () => new Error('the registry did not answer in time'),
       );

@@ -7,7 +7,6 @@
 // A process that stands still after its claim pushes nothing when half of the claim's time has passed. By two
 // clocks: the monotonic one stops while the machine is suspended.
 
-import { setImmediate } from 'node:timers/promises';
 import { formatInstant } from '../core/duration.ts';
 import { DqError, reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
@@ -20,6 +19,7 @@ import type { RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow, turn as setImmediate, wallNow } from '../runtime/time.ts';
 import { acceptJob } from '../use-cases/accept-job.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -37,9 +37,9 @@ const clockProblem =
 export class Ticker implements Service {
   readonly #ctx: RoleContext;
   readonly #loop: Loop;
-  /** of the next page, from `at` (performance.now()) on */
+  /** of the next page, from `at` (monotonicNow()) on */
   #check: { readonly after: string; readonly at: number; readonly isUrgent: boolean } = urgentCheck;
-  /** the storage clock minus performance.now() */
+  /** the storage clock minus monotonicNow() */
   #clockOffset: number | null = null;
 
   constructor(ctx: RoleContext) {
@@ -71,7 +71,7 @@ export class Ticker implements Service {
     const { clock, registry } = this.#ctx;
     const now = await clock.known();
     await this.#checkPage(now);
-    const [claimedAt, claimedDate] = [performance.now(), Date.now()];
+    const [claimedAt, claimedDate] = [monotonicNow(), wallNow()];
     const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
     const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);
     if (due.length === 0) return this.#check.isUrgent ? 0 : tickEveryMs;
@@ -91,7 +91,7 @@ export class Ticker implements Service {
     const fresh = made.filter((_, n) => found[n] === false);
     for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);
     for (let from = 0; from < fresh.length; from += limits.pushBatchMax) {
-      if (Math.max(performance.now() - claimedAt, Date.now() - claimedDate) > tickClaimMs / 2) break;
+      if (Math.max(monotonicNow() - claimedAt, wallNow() - claimedDate) > tickClaimMs / 2) break;
       ends.push(...(await this.#push(fresh.slice(from, from + limits.pushBatchMax))));
     }
     await registry.endTicks(ends);
@@ -103,11 +103,11 @@ export class Ticker implements Service {
    *  are due do not wait for the others. */
   async #checkPage(now: number): Promise<void> {
     const { log, registry } = this.#ctx;
-    const offset = now - performance.now();
+    const offset = now - monotonicNow();
     if (this.#clockOffset !== null && offset < this.#clockOffset - limits.tickLateMs / 2)
       this.#check = urgentCheck;
     this.#clockOffset = offset;
-    if (performance.now() < this.#check.at) return;
+    if (monotonicNow() < this.#check.at) return;
     const { after, isUrgent } = this.#check;
     const page = await registry.schedules(after, upkeepLimits.tickCheckMax);
     const ends: TickEnd[] = [];
@@ -127,7 +127,7 @@ export class Ticker implements Service {
     const waitMs = isUrgent && isMore ? 0 : upkeepLimits.tickCheckEveryMs;
     this.#check = {
       ...{ after: page.at(-1)?.name ?? '', isUrgent: isUrgent && isMore },
-      at: performance.now() + waitMs,
+      at: monotonicNow() + waitMs,
     };
   }
 
@@ -233,11 +233,11 @@ function unanswered(error: unknown): null {
 
 /** The items one after the other, with a turn for other work after each tickSliceMs. */
 async function* inSlices<T>(items: readonly T[]): AsyncIterable<T> {
-  let from = performance.now();
+  let from = monotonicNow();
   for (const item of items) {
     yield item;
-    if (performance.now() - from < upkeepLimits.tickSliceMs) continue;
+    if (monotonicNow() - from < upkeepLimits.tickSliceMs) continue;
     await setImmediate();
-    from = performance.now();
+    from = monotonicNow();
   }
 }

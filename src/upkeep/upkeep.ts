@@ -4,7 +4,6 @@
 // because two would record and mail each of them twice.
 
 import { hostname } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../core/limits.ts';
 import { AlertChannels } from '../mail/alert-channels.ts';
 import { HookSender } from '../mail/hook-sender.ts';
@@ -18,6 +17,7 @@ import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';
 import type { Service } from '../runtime/service.ts';
+import { monotonicNow, sleep, wallNow } from '../runtime/time.ts';
 import { Incidents } from './alerts/incidents.ts';
 import { type Alert, Mailer } from './alerts/mailer.ts';
 import { AttemptRing } from './attempt-ring.ts';
@@ -150,7 +150,7 @@ class Upkeep implements Role {
       new RemovalWatch({ registry, topics, log }),
     ];
     const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
-    this.#ring = new AttemptRing(Date.now());
+    this.#ring = new AttemptRing(wallNow());
     answerQuestions(ctx.link, log, {
       attempts: (asked) => this.#ring.list(asked),
       journal_lag: () => this.#journal?.recorder.state.lagMs ?? null,
@@ -191,11 +191,11 @@ class Upkeep implements Role {
   }
 
   async drain(deadlineMs: number, isLast = false): Promise<void> {
-    const end = performance.now() + deadlineMs;
+    const end = monotonicNow() + deadlineMs;
     if (this.#gaveUp !== null) await this.#mailGivenUp(this.#gaveUp, deadlineMs / 2);
     await Promise.all([...this.#agents, ...this.#soleAgents].map((agent) => agent.drain(deadlineMs)));
     if (isLast && this.#isSole)
-      await this.#journal?.recorder.sayEnded(this.#ctx.owner.incarnation, end - performance.now());
+      await this.#journal?.recorder.sayEnded(this.#ctx.owner.incarnation, end - monotonicNow());
     // From here on the next dq-upkeep reads the incidents; the master reports a crash loop again at the next
     // death.
     this.#isSole = false;
@@ -238,10 +238,10 @@ class Upkeep implements Role {
   /** Waits at most deadlineMs for the mail about the end of the daemon: a next start that would mail it may
    *  never come. */
   async #mailGivenUp(recorded: Promise<void>, deadlineMs: number): Promise<void> {
-    const end = performance.now() + deadlineMs;
+    const end = monotonicNow() + deadlineMs;
     await recorded;
     if (this.#ctx.config.noDeliveries) return;
     this.#incidentMailer.wake();
-    while (this.#incidents.isOwed(givenUp) && performance.now() < end) await sleep(20);
+    while (this.#incidents.isOwed(givenUp) && monotonicNow() < end) await sleep(20);
   }
 }

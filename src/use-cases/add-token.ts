@@ -5,6 +5,7 @@ import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { makeToken, type TokenRecord } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
+import { wallNow } from '../runtime/time.ts';
 
 /** Throws DqError when a token of this name exists, or too many tokens. */
 export async function addToken(
@@ -16,7 +17,7 @@ export async function addToken(
 ): Promise<{ readonly token: string; readonly record: TokenRecord }> {
   const { token, id, digest } = makeToken();
   const { name, scopes, topics, expiresInMs } = wanted;
-  const createdAt = Date.now();
+  const createdAt = wallNow();
   const expiresAt = expiresInMs === null ? null : createdAt + expiresInMs;
   const record: TokenRecord = { name, id, digest, scopes, topics, createdAt, expiresAt, usedAt: null };
   const outcome = await registry.createToken(record);

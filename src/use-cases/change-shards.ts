@@ -23,6 +23,7 @@ import type { JournalDb } from '../ports/journal.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { NotOurs, ShardHolds, ShardServers } from '../ports/shard-servers.ts';
 import { StoreError } from '../ports/store-error.ts';
+import { wallNow } from '../runtime/time.ts';
 import { useCaseLimits } from './limits.ts';
 
 export interface Shards {
@@ -50,7 +51,7 @@ export async function fillShards(
     const identified = await servers.identify(url, buckets);
     if (identified.kind !== 'ours') return { url, why: identified };
     const { id, jobs, list: seen } = identified;
-    if (!found.some((shard) => shard.id === id)) found.push({ id, url, buckets, addedAt: Date.now() });
+    if (!found.some((shard) => shard.id === id)) found.push({ id, url, buckets, addedAt: wallNow() });
     if (jobs > 0) holding.push(id);
     number = Math.max(number, seen);
   }
@@ -82,7 +83,7 @@ export async function addShard(
     if (list.earlier.length >= useCaseLimits.earlierListsMax)
       throw new DqError('shard_refused', 'too many earlier lists still have jobs; remove draining shards');
     const all = { number: Math.max(reports.number, seen), holding: jobs > 0 ? [id] : [] };
-    return withShard(list, { id, url, buckets, addedAt: Date.now() }, all);
+    return withShard(list, { id, url, buckets, addedAt: wallNow() }, all);
   });
   return { id };
 }
@@ -162,7 +163,7 @@ export async function removeShard(
     );
   // First: a process that dies between the two leaves work that waits for the removal, not lost jobs. Its
   // note, the time, tells it from an earlier removal of the shard.
-  if (held === null) await shards.journal?.beginRestore({ kind: 'lost_shard', about: id, note: Date.now() });
+  if (held === null) await shards.journal?.beginRestore({ kind: 'lost_shard', about: id, note: wallNow() });
   await change(shards, (list) => {
     if (known(list, id).active) throw new DqError('shard_in_use', 'it takes new jobs again; drain it first');
     return without(list, id);

@@ -1,9 +1,9 @@
 // Finds topics among those that this process knows, by name. A search can visit every topic, so other work
 // runs between its slices.
 
-import { setImmediate as turn } from 'node:timers/promises';
 import type { KnownTopic, TopicState } from '../core/topic/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
+import { turn } from '../runtime/time.ts';
 import { useCaseLimits } from './limits.ts';
 
 export interface TopicFilter {

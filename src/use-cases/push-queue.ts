@@ -7,6 +7,7 @@
 
 import { limits } from '../core/limits.ts';
 import type { JobStore, PushJob, PushOutcome } from '../ports/job-store.ts';
+import { clearTimeout, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 import { useCaseLimits } from './limits.ts';
 
 /** A push that waits for its outcome. An object with a method, not a promise: dq settles thousands per
@@ -23,7 +24,7 @@ export class PushQueue {
   #bytes = 0;
   /** store calls without an answer yet */
   #inFlight = 0;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
 
   /** `onFailure`: called when the store breaks its contract by rejecting; the outcome of those pushes is
    *  `unknown`. */

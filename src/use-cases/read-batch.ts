@@ -5,12 +5,12 @@
 // batchStepBytes, and no value is made of an item that is larger than any job.
 
 import { isUtf8 } from 'node:buffer';
-import { setImmediate as turn } from 'node:timers/promises';
 import { withoutByteOrderMark } from '../core/byte-order-mark.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { FieldErrors } from '../core/field-errors.ts';
 import { elementSteps, type MemberSpan, membersOf, skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
+import { turn } from '../runtime/time.ts';
 import { isJson, type PushRequest } from './accept-job.ts';
 import { useCaseLimits } from './limits.ts';
 

@@ -3,11 +3,11 @@
 // its job would be an orphan. A topic with jobs stays unchanged. Jobs that arrive during the removal end it,
 // and the topic gets its former state back.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { DqError } from '../core/errors.ts';
 import type { StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import { StoreError, shardsAway } from '../ports/store-error.ts';
+import { monotonicNow, sleep } from '../runtime/time.ts';
 import {
   beginRemoval,
   endRemoval,
@@ -104,12 +104,12 @@ async function remove(registry: Registry, name: string, revision: number): Promi
 
 /** In steps, so the store serves other calls in between. Returns the number of purged jobs. */
 async function purgeAll(admin: StoreAdmin, name: string, purgeMs: number): Promise<number> {
-  const end = performance.now() + purgeMs;
+  const end = monotonicNow() + purgeMs;
   let total = 0;
   for (;;) {
     const { purged, more } = await admin.purgeTopic(name, useCaseLimits.purgeStepMax);
     total += purged;
-    if (!more || performance.now() >= end) return total;
+    if (!more || monotonicNow() >= end) return total;
   }
 }
 

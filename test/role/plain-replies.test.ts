@@ -400,7 +400,7 @@ it('a receiver that keeps connections for 2 s gets no second request over one', 
   });
   const { origin } = new URL(server.url);
   // Without the sweep, which closes it later.
-  const each = vi.spyOn(ticker, 'each').mockReturnValue(() => {});
+  const each = vi.spyOn(ticker(), 'each').mockReturnValue(() => {});
   onTestFinished(() => each.mockRestore());
   await callOnce(origin);
   await until('the connection is closed', () => server.open.size === 0);
@@ -420,7 +420,7 @@ it('a kept connection without a further request closes when its time is over', a
 it('a connection of a pool that became too old closes with its reply', async () => {
   const ageMs = 40;
   // Without the sweep, which closes it later.
-  const each = vi.spyOn(ticker, 'each').mockReturnValue(() => {});
+  const each = vi.spyOn(ticker(), 'each').mockReturnValue(() => {});
   onTestFinished(() => each.mockRestore());
   const pools = new Pools({ egress, trial, slots: 10, seams: { connectionAgeMsMax: ageMs } });
   onTestFinished(() => pools.close());

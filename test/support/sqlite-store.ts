@@ -44,6 +44,9 @@ export async function openSqliteStore(
   const owner = new StoreOwner({
     ...ownerPaths(directory.path),
     log: silentLog,
+    // The owner is another process in the daemon: a test that replaces Date.now later replaces the clock of
+    // the client only.
+    clock: Date.now,
     recoverHoldMs: 0,
     clockHoldMs: 0,
     // Of the default of 16 MiB, 48 MiB would be written per store: the WAL, the reserve, its checkpoint.

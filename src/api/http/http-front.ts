@@ -17,6 +17,7 @@ import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Caller } from '../../core/token.ts';
 import { afterRunning } from '../../runtime/running-time.ts';
+import { clearTimeout, setImmediate, setTimeout } from '../../runtime/time.ts';
 import { apiLimits } from '../limits.ts';
 import { releaseBody } from './body-budget.ts';
 import { type Problem, problemOf } from './problem.ts';

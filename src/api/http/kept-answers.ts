@@ -1,6 +1,7 @@
 // KeptAnswers keeps answers that many viewers poll: for a second or as given, and for longer where making
 // them takes long, so that polls use at most a tenth of one core. Callers of one key share its answer.
 
+import { monotonicNow } from '../../runtime/time.ts';
 import { apiLimits } from '../limits.ts';
 
 export class KeptAnswers<T> {
@@ -14,7 +15,7 @@ export class KeptAnswers<T> {
 
   /** `key`: all that the answer depends on, and the rights of the caller. A failure is not kept. */
   of(key: string, make: () => Promise<T>): Promise<T> {
-    const from = performance.now();
+    const from = monotonicNow();
     const known = this.#kept.get(key);
     if (known !== undefined && from < known.until) return known.answer;
     this.#kept.delete(key);
@@ -25,7 +26,7 @@ export class KeptAnswers<T> {
     this.#kept.set(key, entry);
     answer.then(
       (made) => {
-        const now = performance.now();
+        const now = monotonicNow();
         entry.until = now + Math.max(this.#keepMs(made), 10 * (now - from));
       },
       () => {

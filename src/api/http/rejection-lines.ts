@@ -2,13 +2,14 @@
 // there are, so each status and code gets a few lines per second; one more line counts the suppressed ones.
 // Invariant: lines written + lines suppressed = rejections.
 
+import { clearTimeout, setTimeout, type Timer } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { apiLimits } from '../limits.ts';
 import { logRequest, type RequestLine } from './request-log.ts';
 
 interface Second {
   readonly kind: Pick<RequestLine, 'status' | 'code'>;
-  readonly timer: NodeJS.Timeout;
+  readonly timer: Timer;
   written: number;
   suppressed: number;
 }

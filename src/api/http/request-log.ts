@@ -1,6 +1,7 @@
 // request-log.ts defines the line of the request log for a push or cancel. The log's own configuration
 // selects the lines. A line never holds a body or a token.
 
+import { monotonicNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 
 /** A type alias, because an interface is not assignable to LogFields. */
@@ -34,5 +35,5 @@ export function logRequest(log: Log, line: RequestLine): void {
 
 /** Milliseconds since `since`, rounded to whole microseconds. */
 export function elapsedMs(since: number): number {
-  return Math.round((performance.now() - since) * 1000) / 1000;
+  return Math.round((monotonicNow() - since) * 1000) / 1000;
 }

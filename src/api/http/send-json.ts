@@ -7,6 +7,7 @@
 
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { wallNow } from '../../runtime/time.ts';
 
 /** What Node keeps in a ServerResponse, beyond its types. */
 interface Internals {
@@ -77,7 +78,7 @@ let date = '';
 
 /** As Node writes it: the current second. */
 function dateText(): string {
-  const second = Math.floor(Date.now() / 1_000);
+  const second = Math.floor(wallNow() / 1_000);
   if (second !== dateOf) {
     dateOf = second;
     date = new Date(second * 1_000).toUTCString();

@@ -11,6 +11,7 @@ import type { MailText } from '../../mail/mail-text.ts';
 import { type MailSender, openMailSender } from '../../mail/smtp-sender.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
 import { type Incident, IncidentFiles, incidentKinds } from '../../process/incident-files.ts';
+import { wallNow } from '../../runtime/time.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { Missing, NextCursor, pagingParams, readLimit, rejectBadCursor } from '../http/paging.ts';
 import {
@@ -168,7 +169,7 @@ async function sendTest(sender: MailSender, to: string, version: string): Promis
 }
 
 async function testHook(hooks: HookSender, name: string, version: string): Promise<void> {
-  const data = { type: 'dq.test', host: hostname(), version, at: formatInstant(Date.now()) };
+  const data = { type: 'dq.test', host: hostname(), version, at: formatInstant(wallNow()) };
   const text = testText('Test message from dq: alerts reach this hook.', version);
   const answer = await hooks.send(name, { ...text, data });
   if (answer.kind !== 'accepted')

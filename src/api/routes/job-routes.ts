@@ -15,6 +15,7 @@ import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/planned-attempts.ts';
 import { placesOf } from '../../core/shard-list.ts';
 import { maskedValue } from '../../core/topic/settings.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { getTopic, requireDelivery } from '../../use-cases/change-topic.ts';
 import { cancelJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
@@ -136,7 +137,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     url,
     { schema: cancelSchema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true } },
     async (request, answer) => {
-      const since = performance.now();
+      const since = monotonicNow();
       const key = readVersionedKey(request);
       const { topic, id } = key;
       const cancelled = await cancelJob(store.jobs, key);

@@ -1,7 +1,6 @@
 // /v1/operations: starts, lists and stops bulk work that dq-upkeep does. The rights of the caller are stored
 // with an operation and bound it; it goes on after the end of the caller's session or token.
 
-import { randomBytes } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { shownFilter } from '../../core/audit.ts';
@@ -21,6 +20,7 @@ import {
 } from '../../core/operation.ts';
 import { coversGlob, grants, type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { randomBytes } from '../../runtime/time.ts';
 import { readWhen } from '../../use-cases/accept-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';

@@ -3,6 +3,7 @@
 
 import type { ServerResponse } from 'node:http';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import type { PushTicket } from '../../use-cases/push-queue.ts';
 import type { ApiContext } from '../api-context.ts';
 import { problemOf } from '../http/problem.ts';
@@ -14,7 +15,7 @@ export class PendingPush implements PushTicket {
   readonly job: PushJob;
   readonly #context: ApiContext;
   readonly #response: ServerResponse;
-  readonly #since = performance.now();
+  readonly #since = monotonicNow();
 
   constructor(context: ApiContext, job: PushJob, response: ServerResponse) {
     this.#context = context;

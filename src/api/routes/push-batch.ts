@@ -4,6 +4,7 @@
 
 import { catalogue, DqError } from '../../core/errors.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import type { PushTicket } from '../../use-cases/push-queue.ts';
 import type { BatchPush } from '../../use-cases/read-batch.ts';
 import type { ApiContext } from '../api-context.ts';
@@ -36,7 +37,7 @@ export class PushBatch<R> {
   readonly settled: Promise<BatchResults<R>>;
   readonly #options: PushBatchOptions<R>;
   readonly #results: R[];
-  readonly #since = performance.now();
+  readonly #since = monotonicNow();
   #at = 0;
   #open: number;
   #accepted = 0;

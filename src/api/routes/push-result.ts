@@ -42,7 +42,7 @@ export function rejectionOf(code: DqError['code']): 'refused' | 'not_stored' | '
   return code === 'not_stored' || code === 'unknown' ? code : 'refused';
 }
 
-/** Counts and logs the push, and returns its reply. `since`: performance.now() after the request was read.
+/** Counts and logs the push, and returns its reply. `since`: monotonicNow() after the request was read.
  *  `via`: protocol of another queue; absent: the HTTP API. */
 export function finishPush(
   context: Pick<ApiContext, 'role'>,

@@ -16,6 +16,7 @@ import { coversGlob, grants } from '../../core/token.ts';
 import { servesThisMachine } from '../../process/exposure.ts';
 import { endOf, hasEnded } from '../../registry/session-book.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
+import { wallNow } from '../../runtime/time.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 import { rightsOf } from '../http/route-access.ts';
@@ -137,7 +138,7 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
       if (scopes.length === 0 || topics.length === 0) throw invalidField('scopes', 'needs at least one');
       auditNote(request, { detail: { changes: difference(null, { name, scopes, topics }) } });
       const link = makeSignInLink();
-      const now = Date.now();
+      const now = wallNow();
       const endsAt = now + limits.signInLinkMs;
       const digest = linkDigestOf(link) as string;
       await registry.createSignInLink({ digest, name, scopes, topics, tokenId: caller.tokenId, endsAt }, now);
@@ -154,7 +155,7 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
 
   api.get('/v1/sessions', { schema: listSchema, config: admin }, async () => {
     const { sessions } = await registry.sessions(-1);
-    const now = Date.now();
+    const now = wallNow();
     const living = (sessions ?? []).filter((session) => !hasEnded(session, session.usedAt, rules, now));
     return { items: living.map((session) => sessionJson(session, rules.idleMs)) };
   });

@@ -2,12 +2,12 @@
 // built as one text it would stop this process for a second. Topics are read by name in slices; other
 // requests run between the slices.
 
-import { setImmediate as turn } from 'node:timers/promises';
 import { type JobState, jobStates } from '../../core/job.ts';
 import type { StateCounts, StoreAdmin } from '../../ports/job-store.ts';
 import type { Registry, StatPage, TopicStats } from '../../ports/registry.ts';
 import { statNames } from '../../ports/registry.ts';
 import type { TopicBook } from '../../registry/topic-book.ts';
+import { turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
 
 export interface StatsTable {

@@ -14,6 +14,7 @@ import type { StoreHealth } from '../../ports/job-store.ts';
 import type { ShardInfo, ShardServers } from '../../ports/shard-servers.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { closed, count, instant, nullable, problems, reply, text } from '../http/schemas.ts';
@@ -119,7 +120,7 @@ export function storeRoute(api: Api, { role }: ApiContext): void {
   const infos = new Map<string, KeptInfo>();
   let kept: { readonly at: number; readonly state: Promise<object> } | null = null;
   api.get('/v1/store', { schema, config: { access: { scope: 'read', topics: 'every' } } }, () => {
-    const now = performance.now();
+    const now = monotonicNow();
     if (kept === null || now - kept.at >= apiLimits.storeFactsMs)
       kept = { at: now, state: stateOf(role, infos) };
     return kept.state;
@@ -226,7 +227,7 @@ async function shardState(
   const [facts, info] = await Promise.all([inTime(shardJson({ servers }, shard)), inTime(servers.info(id))]);
   if (info !== null) {
     const durability = durabilityOf(info.durability, journal);
-    infos.set(id, { ...info, durability, readAt: formatInstant(Date.now()) });
+    infos.set(id, { ...info, durability, readAt: formatInstant(wallNow()) });
   }
   const silent: ShardFacts = {
     id,

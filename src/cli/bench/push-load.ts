@@ -3,8 +3,8 @@
 // daemon that stops for a second would show one slow push.
 
 import { setMaxListeners } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import type { Daemon } from '../daemon/find-daemon.ts';
 import { Latencies } from './latencies.ts';
 
@@ -40,7 +40,7 @@ export async function pushLoad(options: PushLoadOptions): Promise<PushLoadResult
   const refused = new Map<string, number>();
   let accepted = 0;
   let turn = 0;
-  const from = performance.now();
+  const from = monotonicNow();
   const end = from + durationMs;
 
   const pushOnce = async (since: number): Promise<void> => {
@@ -52,22 +52,22 @@ export async function pushLoad(options: PushLoadOptions): Promise<PushLoadResult
     } catch (error) {
       outcome = (error as NodeJS.ErrnoException).code ?? 'error';
     }
-    latencies.add(performance.now() - since);
+    latencies.add(monotonicNow() - since);
     if (outcome === '201' || outcome === '200') accepted += 1;
     else refused.set(outcome, (refused.get(outcome) ?? 0) + 1);
   };
   const connection = async (): Promise<void> => {
     while (!signal.aborted) {
-      const at = rate === null ? performance.now() : from + (turn++ * 1_000) / rate;
+      const at = rate === null ? monotonicNow() : from + (turn++ * 1_000) / rate;
       if (at >= end) return;
-      const waitMs = at - performance.now();
-      if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+      const waitMs = at - monotonicNow();
+      if (waitMs > 0) await sleep(waitMs, { signal }).catch(() => undefined);
       if (!signal.aborted) await pushOnce(at);
-      if (performance.now() >= end) return;
+      if (monotonicNow() >= end) return;
     }
   };
   await Promise.all(Array.from({ length: connections }, connection));
-  const elapsedMs = performance.now() - from;
+  const elapsedMs = monotonicNow() - from;
   await pool.close();
   return { latencies, accepted, refused, elapsedMs };
 }

@@ -2,14 +2,13 @@
 // Works on a topic of its own and deletes it with its jobs at the end, also after Ctrl-C. Slows the other
 // jobs of that daemon meanwhile.
 
-import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { isLoopback } from '../../config/cross-checks.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
+import { monotonicNow, randomBytes, sleep, wallNow } from '../../runtime/time.ts';
 import { Latencies, type Percentiles } from '../bench/latencies.ts';
 import { pushLoad } from '../bench/push-load.ts';
 import { ApiClient, ApiRefusal } from '../daemon/api-client.ts';
@@ -157,7 +156,7 @@ async function openReceiver(): Promise<Receiver> {
     request.resume();
     const dueAt = Date.parse(String(request.headers['dq-due-at']));
     // A retry is late by its backoff.
-    if (request.headers['dq-attempt'] === '1') lateness.add(Date.now() - dueAt);
+    if (request.headers['dq-attempt'] === '1') lateness.add(wallNow() - dueAt);
     response.writeHead(204).end();
   });
   await new Promise<void>((resolve, reject) => {
@@ -168,10 +167,10 @@ async function openReceiver(): Promise<Receiver> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     lateness,
     async until(count, signal) {
-      let [seen, at] = [lateness.count, performance.now()];
+      let [seen, at] = [lateness.count, monotonicNow()];
       while (lateness.count < count && !signal.aborted) {
-        if (lateness.count > seen) [seen, at] = [lateness.count, performance.now()];
-        if (performance.now() - at > cliLimits.benchSilenceMs) return;
+        if (lateness.count > seen) [seen, at] = [lateness.count, monotonicNow()];
+        if (monotonicNow() - at > cliLimits.benchSilenceMs) return;
         await sleep(cliLimits.workPollMs / 10);
       }
     },

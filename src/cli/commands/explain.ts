@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import { formatDuration } from '../../core/duration.ts';
 import type { WhyCode } from '../../core/job-why.ts';
+import { wallNow } from '../../runtime/time.ts';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
 import {
   type Capacity,
@@ -82,7 +83,7 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
   });
   const { state, why, nextAttempts = [] } = job;
   if (flags.json) printData(JSON.stringify({ topic, id, state, why, nextAttempts }));
-  else printRecord([['topic', topic], ['id', id], ['state', state], ...linesOf(job, at ?? Date.now())]);
+  else printRecord([['topic', topic], ['id', id], ['state', state], ...linesOf(job, at ?? wallNow())]);
 }
 
 /** Of a topic that has no job to call, but dead ones. */

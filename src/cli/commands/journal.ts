@@ -18,6 +18,7 @@ import { WorkerRecord } from '../../master/workers/worker-record.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { MysqlJournal } from '../../registry/sql/journal/journal-db.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
+import { wallNow } from '../../runtime/time.ts';
 import { SpoolDirectory } from '../../spool/spool-directory.ts';
 import { silentLog } from '../../telemetry/log.ts';
 import { type Shipment, shipLate, shipSpool } from '../../upkeep/journal/ship-spool.ts';
@@ -121,7 +122,7 @@ function print(journal: Journal): void {
       ...[`${formatDuration(seenMs)} ago`, mebibytes(spoolBytes)],
     ]),
   );
-  const told = restores.filter((one) => hasNews(one, Date.now()));
+  const told = restores.filter((one) => hasNews(one, wallNow()));
   const open = told.filter(({ state }) => state === 'open');
   const shown = open.length > 0 ? open : told.slice(0, 1);
   if (shown.length === 0) return;

@@ -1,10 +1,10 @@
 // dq restart: ends the daemon, master included, and waits for the next one. A daemon in the background starts
 // again with its first arguments; its supervisor starts one in the foreground.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { options } from '../../config/options.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
 import type { DaemonFlags } from '../daemon/find-daemon.ts';
 import { dataDirOf } from '../daemon/find-daemon.ts';
@@ -35,14 +35,14 @@ async function restart(flags: DaemonFlags): Promise<void> {
   if (answered.exit !== exitCodes.ok && answered.exit !== exitCodes.startAgain)
     throw new Exit('failed', `the daemon ended with code ${answered.exit}`);
   say('dq: the daemon has ended; waiting for the next one');
-  const end = performance.now() + cliLimits.restartWaitMs;
+  const end = monotonicNow() + cliLimits.restartWaitMs;
   for (;;) {
     const record = readRunRecord(dataDir);
     if (record !== null && record.startedAt !== answered.master.startedAt) {
       say(`dq: restarted: version ${record.version} (pid ${record.pid}) on ${record.url}`);
       return;
     }
-    if (performance.now() > end) break;
+    if (monotonicNow() > end) break;
     await sleep(cliLimits.workPollMs);
   }
   const where =

@@ -22,6 +22,7 @@ import type { Outcome } from '../../master/workers/supervisor.ts';
 import { readExtraAuthorities } from '../../runtime/extra-authorities.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { StartRejected } from '../../runtime/start-rejected.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { logCrashes } from '../../telemetry/log-crashes.ts';
 import { openLog } from '../../telemetry/open-log.ts';
 import { watchReadiness } from '../daemon/readiness.ts';
@@ -40,7 +41,7 @@ interface Run {
   readonly readAgain: (makes: boolean) => ReturnType<ReadConfig>;
   readonly restarting: Restarting;
   readonly flags: StartFlags;
-  /** performance.now() at the start of this process */
+  /** monotonicNow() at the start of this process */
   readonly from: number;
 }
 
@@ -71,7 +72,7 @@ export function register(program: Command): void {
 }
 
 async function start(flags: StartFlags): Promise<void> {
-  const from = performance.now() - process.uptime() * 1000;
+  const from = monotonicNow() - process.uptime() * 1000;
   // Read now: a directory that is replaced while the daemon runs loses its name.
   const cwd = process.cwd();
   const loaded = load(flags, cwd);
@@ -176,7 +177,7 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
           url,
           ...(console === null ? [] : [`console ${console}`]),
           ...compatLines(compat),
-          `ready in ${Math.round(performance.now() - from)} ms`,
+          `ready in ${Math.round(monotonicNow() - from)} ms`,
         ];
         for (const line of facts) {
           if (inBackground) sendToParent({ kind: 'line', line });

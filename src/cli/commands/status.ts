@@ -1,12 +1,12 @@
 // dq status: shows the processes as the master sees them; works without the HTTP API. --watch repeats until
 // Ctrl-C or the end of the daemon.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { noDeliveriesText } from '../../config/options.ts';
 import { formatDuration } from '../../core/duration.ts';
 import type { DaemonStatus } from '../../master/control/control-protocol.ts';
 import { compatLines } from '../../master/workers/compat-addresses.ts';
+import { sleep, wallNow } from '../../runtime/time.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
 import type { DaemonFlags } from '../daemon/find-daemon.ts';
 import { dataDirOf } from '../daemon/find-daemon.ts';
@@ -59,7 +59,7 @@ async function watch(dataDir: string, flags: StatusFlags): Promise<void> {
       else printData(lines.join('\n'));
     }
     // A signal ends the sleep and the loop.
-    await sleep(cliLimits.statusWatchMs, undefined, { signal: ending.signal }).catch(() => undefined);
+    await sleep(cliLimits.statusWatchMs, { signal: ending.signal }).catch(() => undefined);
   }
 }
 
@@ -118,6 +118,6 @@ function tableOf(daemon: DaemonStatus): string {
 
 /** A duration in its two largest units. */
 function since(at: number): string {
-  const text = formatDuration(Math.max(0, Math.floor((Date.now() - at) / 1000)) * 1000);
+  const text = formatDuration(Math.max(0, Math.floor((wallNow() - at) / 1000)) * 1000);
   return /^(?:\d+[a-z]+){1,2}/.exec(text)?.[0] ?? text;
 }

@@ -6,6 +6,7 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { FieldError } from '../../core/errors.ts';
 import { wordsOf } from '../../core/errors.ts';
+import { timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import type { Daemon } from './find-daemon.ts';
@@ -159,7 +160,7 @@ function exchange(
 ): Promise<Exchanged> {
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
-    const late = AbortSignal.timeout(cliLimits.apiCallMs + waitMs);
+    const late = timeoutSignal(cliLimits.apiCallMs + waitMs);
     const signal = given === undefined ? late : AbortSignal.any([late, given]);
     const request = send(url, { method, headers, agent: false, signal }, (response) => {
       const chunks: Buffer[] = [];

@@ -1,7 +1,7 @@
 // Starts long work of the daemon and waits for its end. The work goes on when the command is interrupted; the
 // API still reports its result.
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { clearInterval, monotonicNow, setInterval, sleep } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
@@ -15,9 +15,9 @@ interface Work {
 /** `doing`: "copying". Returns the reply with state done; throws Exit when the work failed or was lost. */
 export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: string): Promise<ApiReply<R>> {
   await client.call(start);
-  const since = performance.now();
+  const since = monotonicNow();
   const timer = setInterval(() => {
-    say(`dq: ${doing} for ${Math.round((performance.now() - since) / 1_000)} s`);
+    say(`dq: ${doing} for ${Math.round((monotonicNow() - since) / 1_000)} s`);
   }, cliLimits.progressEveryMs);
   try {
     for (;;) {

@@ -1,8 +1,8 @@
 // Reads /readyz of a local daemon: running processes do not prove that Redis or MySQL answers.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../core/errors.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
+import { monotonicNow, sleep, timeoutSignal } from '../../runtime/time.ts';
 import { cliLimits } from '../limits.ts';
 
 /** Reason in one line; null = ready. Never rejects. `url`: of the daemon on `dataDir`. */
@@ -12,7 +12,7 @@ export async function whyNotReady(url: string, dataDir: string): Promise<string 
     const token = readRunRecord(dataDir)?.adminToken;
     const reply = await fetch(`${url}/readyz`, {
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
-      signal: AbortSignal.timeout(cliLimits.readyAskMs),
+      signal: timeoutSignal(cliLimits.readyAskMs),
     });
     if (reply.ok) return null;
     const { detail } = (await reply.json()) as { detail?: unknown };
@@ -33,7 +33,7 @@ export async function watchReadiness(
   report: (why: string | null) => void,
 ): Promise<void> {
   const reasons = new Set<string | null>();
-  const end = performance.now() + cliLimits.readyWatchMs;
+  const end = monotonicNow() + cliLimits.readyWatchMs;
   do {
     const why = await whyNotReady(url, dataDir);
     // Later it may be ending: no reason to report.
@@ -41,6 +41,6 @@ export async function watchReadiness(
     if (!isReported && !reasons.has(why)) report(why);
     reasons.add(why);
     if (why === null) return;
-    await sleep(cliLimits.readyLookMs, undefined, { ref: false });
-  } while (performance.now() < end);
+    await sleep(cliLimits.readyLookMs, { ref: false });
+  } while (monotonicNow() < end);
 }

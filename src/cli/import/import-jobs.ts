@@ -7,6 +7,7 @@ import { smallestEpochMs } from '../../core/duration.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { limits } from '../../core/limits.ts';
 import { topicOfForeign } from '../../core/topic/foreign-name.ts';
+import { wallNow } from '../../runtime/time.ts';
 import { type ApiClient, ApiRefusal, type Problem, sentenceOf } from '../daemon/api-client.ts';
 import { cliLimits } from '../limits.ts';
 import type { Progress } from '../output/progress.ts';
@@ -157,7 +158,7 @@ class JobImport {
   }
 
   async #push(jobs: readonly Push[]): Promise<void> {
-    const now = Date.now();
+    const now = wallNow();
     const sent = jobs.map((job) => ({ ...job, sentAt: this.#sentAtOf(job, now) }));
     this.#parts.state.begin(sent);
     // The source has a newer push of an id that this import pushed before.
@@ -291,7 +292,7 @@ class JobImport {
 function isContent(present: Present | null, job: Push & JobPush): boolean {
   const isSameTime = present?.createdAt === job.sentAt;
   if (present?.body == null) return isSameTime;
-  const isSoon = present.dueAt <= Math.max(job.dueAt ?? 0, Date.now());
+  const isSoon = present.dueAt <= Math.max(job.dueAt ?? 0, wallNow());
   return present.body.equals(job.body.bytes) && (isSameTime || isSoon);
 }
 

@@ -1,6 +1,7 @@
 // Reads sdmq and mykit-delay: jobs in a hash of Redis and in a table of MySQL. A job in both is read from
 // Redis: these systems deliver from there.
 
+import { wallNow } from '../../runtime/time.ts';
 import { bodyOfText, digestOf, type Found, type Source, textOf, unreadable } from './source.ts';
 import { type Row, SourceMysql, textIn } from './source-mysql.ts';
 import { SourceRedis } from './source-redis.ts';
@@ -92,7 +93,7 @@ function jobOf(id: string, topic: string, createTime: unknown, delay: unknown, b
       topic,
       id,
       dueAt,
-      place: dueAt <= Date.now() ? 'due' : 'delayed',
+      place: dueAt <= wallNow() ? 'due' : 'delayed',
       acceptedAt: created,
       failures: 0,
       leaseMs: null,

@@ -2,6 +2,7 @@
 // Writes to stderr alone. Its timer does not keep the process alive.
 
 import cliProgress from 'cli-progress';
+import { clearInterval, setInterval } from '../../runtime/time.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from './output.ts';
 

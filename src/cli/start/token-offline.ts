@@ -5,7 +5,6 @@
 import { existsSync, type Stats, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
@@ -20,6 +19,7 @@ import { StoreError } from '../../ports/store-error.ts';
 import { MysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
 import { openRegistryDb } from '../../registry/sql/registry-db.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { addToken, readLife } from '../../use-cases/add-token.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
@@ -112,13 +112,13 @@ function becomeOwner({ uid, gid }: Stats, path: string): void {
 
 /** Waits: a rejected start holds the lock for a moment, repeatedly under a service manager. */
 async function lockOf(dataDir: string): Promise<DirectoryLock> {
-  const end = performance.now() + cliLimits.tokenLockMs;
+  const end = monotonicNow() + cliLimits.tokenLockMs;
   try {
     makeDirectory(runDirOf(dataDir), 0o700);
     for (;;) {
       const lock = takeDirectoryLock(runDirOf(dataDir));
       if (lock !== null) return lock;
-      if (performance.now() > end) break;
+      if (monotonicNow() > end) break;
       await sleep(100);
     }
   } catch (error) {

@@ -1,6 +1,6 @@
 // The signing secrets of a topic: making, reading, rotation. Messages never repeat a secret.
 
-import { randomBytes } from 'node:crypto';
+import { randomBytes } from '../../runtime/time.ts';
 import type { Parsed } from '../duration.ts';
 import { limits } from '../limits.ts';
 

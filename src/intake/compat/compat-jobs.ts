@@ -14,6 +14,7 @@ import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { Page, PushOutcome } from '../../ports/job-store.ts';
 import { remedyOf, StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { acceptJob, type PushRequest } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { cancelJob } from '../../use-cases/move-job.ts';
@@ -70,7 +71,7 @@ export class CompatJobs {
     producer?: Producer,
   ): void {
     const { role, access, findTopic = (wanted) => topicOfPush(role.topics, wanted) } = this.#options;
-    const since = performance.now();
+    const since = monotonicNow();
     const reject = (thrown: unknown): void => {
       const error = this.errorOf(thrown);
       role.metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
@@ -134,7 +135,7 @@ export class CompatJobs {
     rights?: Rights,
   ): Promise<CompatResult<{ readonly inFlight: boolean } | null>> {
     const { role, access } = this.#options;
-    const since = performance.now();
+    const since = monotonicNow();
     try {
       checkKey({ topic, id });
       access.require('push', topic, rights);
@@ -190,7 +191,7 @@ export class CompatJobs {
   /** Cancels the job in every topic of the caller. Returns how many there were. Rejects as `find`; unknown:
    *  some may have ended. */
   async endAll(id: string, rights: Rights): Promise<number> {
-    const since = performance.now();
+    const since = monotonicNow();
     // Without a version: the id ends whatever it holds, as a DELETE of it does.
     const keys = (await this.find(id, rights)).map(({ topic }) => ({ topic, id }));
     await this.#end(keys, since);
@@ -200,7 +201,7 @@ export class CompatJobs {
   /** Ends the jobs with this id that clients were given, as delivered. Rejects as `endAll`. */
   async finishPulled(id: string, rights: Rights): Promise<void> {
     const { topics } = this.#options.role;
-    const since = performance.now();
+    const since = monotonicNow();
     const found = await this.find(id, rights);
     const pulled = found.filter(({ topic }) => topics.get(topic)?.delivery === 'pull');
     const isGiven = await Promise.all(pulled.map((job) => this.#isGiven(job)));
@@ -221,7 +222,7 @@ export class CompatJobs {
 
   /** Ends this version of a job as delivered, in any state; a newer one stays. Rejects as `endAll`. */
   finishVersion(job: Required<VersionedKey>): Promise<void> {
-    return this.#end([job], performance.now(), 'done');
+    return this.#end([job], monotonicNow(), 'done');
   }
 
   async #end(found: readonly VersionedKey[], since: number, as?: 'done'): Promise<void> {

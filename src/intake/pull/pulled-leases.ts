@@ -10,6 +10,7 @@ import type { StatName } from '../../ports/registry.ts';
 import { CallFacts } from '../../process/call-facts.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
+import { random } from '../../runtime/time.ts';
 import { beforeDeadline, type Settlement, settle } from '../../use-cases/settle-delivery.ts';
 
 /** How the client ends an attempt that failed. */
@@ -140,7 +141,7 @@ export class PulledLeases implements Service {
     const verdict = { outcome: 'failed', reason: 'nacked', noMoreAttempts: null, retryAfterMs: 0 } as const;
     const options = optionsIn(extension);
     const own = withOptions(policy, options);
-    const settlement = settle(own, failures, verdict, config['retry.unit'], Math.random);
+    const settlement = settle(own, failures, verdict, config['retry.unit'], random);
     return beforeDeadline(
       settlement.kind === 'retry' && delayMs !== null ? { kind: 'retry', delayMs } : settlement,
       deadlineOf(options, { dueAt }) - clock.now(),

@@ -18,6 +18,7 @@ import type { RoleContext } from '../../process/role.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
+import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../../runtime/time.ts';
 import { orAfter } from '../../runtime/timeout.ts';
 import { storeFailed } from '../../use-cases/store-failed.ts';
 import { pullLimits } from './limits.ts';
@@ -56,7 +57,7 @@ interface Waiter extends PullRequest {
   readonly found: PulledJob[];
   /** the last turn that began before it arrived */
   readonly since: number;
-  readonly timer: NodeJS.Timeout;
+  readonly timer: Timer;
   isDue: boolean;
   resolve: (jobs: readonly PulledJob[]) => void;
   reject: (error: DqError) => void;
@@ -92,7 +93,7 @@ export class Puller implements Service {
   readonly #ofClient = new Map<string, number>();
   /** jobs that the waiting clients can still get, in all */
   #room = 0;
-  /** by topic with too many leases: performance.now() of its last log line */
+  /** by topic with too many leases: monotonicNow() of its last log line */
   readonly #loggedAt = new Map<string, number>();
   /** partitions with a reserve that is not answered */
   readonly #asked = new Set<Partition>();
@@ -323,7 +324,7 @@ export class Puller implements Service {
 
   /** Otherwise a client would only see that its topic has no jobs. */
   #logLeaseLimit(topics: readonly string[]): void {
-    const now = performance.now();
+    const now = monotonicNow();
     for (const [topic, at] of this.#loggedAt)
       if (now - at >= pullLimits.leaseLimitLogMs) this.#loggedAt.delete(topic);
     for (const topic of topics) {

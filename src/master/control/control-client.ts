@@ -3,6 +3,7 @@
 
 import type { Socket } from 'node:net';
 import { connect } from 'node:net';
+import { clearTimeout, setTimeout } from '../../runtime/time.ts';
 import type { MasterRecord } from '../data/run-record.ts';
 import { readMasterRecord } from '../data/run-record.ts';
 import { masterLimits } from '../limits.ts';

@@ -28,6 +28,7 @@ export class ServiceManager {
 
   reloading(): void {
     // systemd compares this time with its own clock to distinguish this reload from an earlier one.
+    // biome-ignore lint/plugin: the clock of systemd starts with the machine, and a simulation has no systemd
     const now = process.hrtime.bigint() / 1_000n;
     this.#send('RELOADING=1', `MONOTONIC_USEC=${now}`, 'STATUS=reloading');
   }

@@ -3,12 +3,12 @@
 
 import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../core/errors.ts';
 import { version } from '../../core/version.ts';
 import { writeWhole } from '../../runtime/durable-file.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { StartRejected } from '../../runtime/start-rejected.ts';
+import { sleep, wallNow } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 import { identityOf, isAlive } from '../workers/process-table.ts';
 import { WorkerRecord } from '../workers/worker-record.ts';
@@ -31,7 +31,7 @@ export class DataDirectory {
   /** of dq-store, and of the control socket */
   readonly storeSocket: string;
   readonly controlSocket: string;
-  readonly startedAt = Date.now();
+  readonly startedAt = wallNow();
   /** Called when a record cannot be written (a full disk). The daemon goes on: the
    *  next change writes it again, and a start that reads the older record draws
    *  incarnations by the clock and kills the leftovers in it. */
@@ -105,7 +105,7 @@ export class DataDirectory {
 
   /** Never given twice, not after a restart of the master nor a clock that was set back. */
   nextIncarnation(): number {
-    const incarnation = Math.max(this.#identity.incarnation + 1, Date.now());
+    const incarnation = Math.max(this.#identity.incarnation + 1, wallNow());
     const identity = { ...this.#identity, incarnation };
     this.#identity = identity;
     this.#record(() => writeWhole(identityPath(this.path), `${JSON.stringify(identity)}\n`));

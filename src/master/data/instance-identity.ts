@@ -2,11 +2,12 @@
 // directory. Invariant: two instances on one Redis have different numbers, even if a machine or a directory
 // was copied. Otherwise each would take the processes of the other for dead and recover their leases.
 
-import { createHash, randomInt } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { readFileSync, realpathSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { placeOf } from '../../runtime/place.ts';
+import { randomInt } from '../../runtime/time.ts';
 
 export interface InstanceIdentity {
   /** 32 random bits */

@@ -5,6 +5,7 @@
 
 import type { ToMaster, ToWorker } from '../../process/messages.ts';
 import type { AnswerOf } from '../../process/questions.ts';
+import { clearTimeout, setTimeout, type Timer } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
@@ -14,7 +15,7 @@ type Answer = Extract<ToMaster, { readonly kind: 'answer' }>;
 interface OpenAsk {
   /** null: no answer yet */
   readonly answers: Map<WorkerProcess, AnswerOf<unknown> | null>;
-  readonly timer: NodeJS.Timeout;
+  readonly timer: Timer;
   readonly from: WorkerProcess;
   readonly call: number;
 }

@@ -8,6 +8,7 @@ import { version } from '../../core/version.ts';
 import type { ConfigState, ProcessInfo, ReloadState, RoleName, ToMaster } from '../../process/messages.ts';
 import { titleOf } from '../../process/process-title.ts';
 import type { SecondTicker } from '../../runtime/second-ticker.ts';
+import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import type { OpenLog } from '../../telemetry/open-log.ts';
 import type { ServiceManager } from '../control/service-manager.ts';
 import { MetricsHub } from '../metrics-hub.ts';
@@ -124,7 +125,7 @@ export class Supervisor implements SlotHost {
     const fleet = this.#fleet;
     await fleet.until(() => this.#phase !== 'starting');
     service.reloading();
-    this.#history.begin(Date.now());
+    this.#history.begin(wallNow());
     this.#reloading = new Reload({
       fleet,
       readConfig,
@@ -138,7 +139,7 @@ export class Supervisor implements SlotHost {
     });
     const outcome = await this.#reloading.run();
     this.#reloading = null;
-    this.#history.end(outcome, fleet.current.number, Date.now());
+    this.#history.end(outcome, fleet.current.number, wallNow());
     this.#metrics.metrics.count('dq_reloads_total', 1, outcome.kind);
     if (outcome.kind === 'refused') log.error(`reload: rejected, nothing has changed: ${outcome.reason}`);
     else log.notice('reloaded', { generation: fleet.current.number });
@@ -292,7 +293,7 @@ export class Supervisor implements SlotHost {
     // After the start a worker that hangs may wait for a server that will be available again. Without a
     // console the daemon works.
     const hopeless = role !== 'console' && (isStarting || (noneAlive && !hung));
-    const verdict = this.#crashLoop.died(role, performance.now(), hopeless, hung);
+    const verdict = this.#crashLoop.died(role, monotonicNow(), hopeless, hung);
     const how = this.#crashLoop.how(role);
     if (verdict === 'restart_and_report') this.#relay.crashLoop(role, how, sentence);
     if (verdict !== 'give_up') return true;

@@ -14,6 +14,7 @@ import type {
   WorkerReport,
 } from '../../process/messages.ts';
 import { afterRunning, type RunningTimer } from '../../runtime/running-time.ts';
+import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
 import { smallYoungSpace } from '../limits.ts';
 import { readyMsOf } from './ready-time.ts';
 import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
@@ -53,7 +54,7 @@ export interface SpawnOptions {
 
 export class WorkerProcess {
   readonly #options: SpawnOptions;
-  readonly startedAt = Date.now();
+  readonly startedAt = wallNow();
   readonly pid: number;
   state: ProcessInfo['state'] = 'starting';
   url: string | null = null;
@@ -187,7 +188,7 @@ export class WorkerProcess {
           this.#killTimer?.clear();
           if (this.#hasTakenOver === 'asked') this.#killLate('did not take over');
         }
-        this.#readySince = performance.now();
+        this.#readySince = monotonicNow();
         this.#version = message.version;
         this.url = message.url;
         this.note ??= message.note;
@@ -267,7 +268,7 @@ const isSmall = ({ role, config }: Init): boolean => role === 'console' || confi
 
 /** ms; 0 = never */
 function since(at: number | null): number {
-  return at === null ? 0 : performance.now() - at;
+  return at === null ? 0 : monotonicNow() - at;
 }
 
 /** The environment of workers. Their configuration comes in the first message, so that /proc/PID/environ does

@@ -5,9 +5,9 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { writeWhole } from '../../runtime/durable-file.ts';
 import { isSameFile, type Place, placeOf } from '../../runtime/place.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 import type { ProcessIdentity } from './process-table.ts';
 import { hasLivingMaster, identityOf, isAlive } from './process-table.ts';
@@ -46,10 +46,10 @@ export class WorkerRecord {
       (worker) => this.#isOurs(worker) && isAlive(worker) && !hasLivingMaster(worker.pid),
     );
     for (const worker of alive) kill(worker.pid);
-    const end = performance.now() + masterLimits.leftoverEndMs;
+    const end = monotonicNow() + masterLimits.leftoverEndMs;
     for (const worker of alive) {
       while (isAlive(worker)) {
-        if (performance.now() > end)
+        if (monotonicNow() > end)
           throw new Error(`${worker.title} (pid ${worker.pid}) of an earlier start does not exit`);
         await sleep(10);
       }

@@ -4,6 +4,7 @@
 // Invariant: at most one live process per slot; none is started after release().
 
 import type { RoleName } from '../../process/messages.ts';
+import { clearTimeout, setTimeout, type Timer } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 import { restartDelayMs } from './crash-loop.ts';
 import type { Ending, WorkerProcess } from './worker-process.ts';
@@ -39,7 +40,7 @@ export class WorkerSlot {
   readonly #drawIncarnation: () => number;
   #earlyDeaths = 0;
   #released = false;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
 
   constructor(
     place: { readonly role: RoleName; readonly index: number; readonly count: number },

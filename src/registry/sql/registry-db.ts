@@ -37,6 +37,7 @@ import type {
   TurnOutcome,
 } from '../../ports/registry.ts';
 import { StoreError } from '../../ports/store-error.ts';
+import { wallNow } from '../../runtime/time.ts';
 import type { SecretCipher } from './keys/encryption.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
@@ -195,7 +196,7 @@ export class RegistryDb implements Registry {
       const kind = judge(await find(trx, topic), expectedRevision);
       if (kind !== null) return { kind };
       const revision = await nextRevision(trx);
-      const row = { state, revision, updated_at: Date.now() };
+      const row = { state, revision, updated_at: wallNow() };
       await trx.updateTable('topic').set(row).where('name', '=', topic).execute();
       return { kind: 'updated' as const, revision };
     });
@@ -207,7 +208,7 @@ export class RegistryDb implements Registry {
     return this.#change(async (trx) => {
       if ((await find(trx, draft.topic)) !== null) return { kind: 'exists' };
       const revision = await nextRevision(trx);
-      const now = Date.now();
+      const now = wallNow();
       const row = {
         name: draft.topic,
         ...toColumns(draft, this.#cipher),
@@ -234,7 +235,7 @@ export class RegistryDb implements Registry {
       if (old === null) return { kind: 'absent' };
       if (old.revision !== expectedRevision) return { kind: 'changed' };
       const revision = await nextRevision(trx);
-      const row = { ...toColumns(draft, this.#cipher), revision, updated_at: Date.now() };
+      const row = { ...toColumns(draft, this.#cipher), revision, updated_at: wallNow() };
       await trx.updateTable('topic').set(row).where('name', '=', draft.topic).execute();
       return {
         kind: 'updated',

@@ -6,7 +6,7 @@
 
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { setImmediate as turn } from 'node:timers/promises';
+import { turn } from '../../runtime/time.ts';
 import { sqlLimits } from './limits.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import type { TokenRow } from './tables/registry-tokens.ts';

@@ -12,6 +12,7 @@ import {
   openIncidents,
 } from '../../process/incident-files.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
+import { wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import type { Alert, Outbox } from './mailer.ts';
@@ -89,7 +90,7 @@ export class Incidents implements Outbox<Incident & Alert> {
 
   async due(windowMs: number): Promise<readonly string[]> {
     await this.flush();
-    const now = Date.now();
+    const now = wallNow();
     // A mail from the future: the clock was set back.
     const mailed = [...this.#known.values()].filter(
       ({ sentAt }) => sentAt !== null && sentAt <= now && now - sentAt < windowMs,
@@ -106,7 +107,7 @@ export class Incidents implements Outbox<Incident & Alert> {
 
   async settle(ids: readonly number[], as: 'sent' | 'nobody' | 'owed'): Promise<void> {
     if (as === 'owed') return;
-    const sentAt = as === 'sent' ? Date.now() : null;
+    const sentAt = as === 'sent' ? wallNow() : null;
     for (const id of ids) {
       const incident = this.#known.get(id);
       if (incident?.alert === 'owed') this.#known.set(id, { ...incident, alert: as, sentAt });

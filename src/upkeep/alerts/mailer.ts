@@ -15,6 +15,7 @@ import type { AlertOutbox } from '../../ports/job-store.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { isDue, Loop, turnAfter } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
+import { clearTimeout, monotonicNow, setTimeout } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { upkeepLimits } from '../limits.ts';
@@ -55,13 +56,13 @@ export interface MailerOptions<A extends Alert> {
 export class Mailer<A extends Alert> implements Service {
   readonly #options: MailerOptions<A>;
   readonly #recipients: RecipientState;
-  /** Keys without recipients → performance.now() of their next log line; bounded by the keys of one
+  /** Keys without recipients → monotonicNow() of their next log line; bounded by the keys of one
    *  window. */
   readonly #nextLineAt = new Map<string, number>();
   readonly #loop: Loop;
   readonly #ending = new AbortController();
   readonly #failures: FailureLog;
-  /** performance.now() */
+  /** monotonicNow() */
   #lastRoundAt = Number.NEGATIVE_INFINITY;
   #nextRoundAt = 0;
 
@@ -107,9 +108,9 @@ export class Mailer<A extends Alert> implements Service {
   /** The loop turns at least once a second; a round begins every pollMs. */
   async #step(): Promise<number> {
     const { channels, pollMs } = this.#options;
-    if (!isDue(this.#nextRoundAt, pollMs)) return this.#nextRoundAt - performance.now();
+    if (!isDue(this.#nextRoundAt, pollMs)) return this.#nextRoundAt - monotonicNow();
     // Before the round: a wake-up during it asks for the next one.
-    this.#lastRoundAt = performance.now();
+    this.#lastRoundAt = monotonicNow();
     this.#nextRoundAt = turnAfter(pollMs);
     // While no mail can be sent the store is not asked.
     if (channels.areOpen) await this.#round();
@@ -118,7 +119,7 @@ export class Mailer<A extends Alert> implements Service {
 
   async #round(): Promise<void> {
     const { channels, config, outbox } = this.#options;
-    for (const [key, at] of this.#nextLineAt) if (at <= performance.now()) this.#nextLineAt.delete(key);
+    for (const [key, at] of this.#nextLineAt) if (at <= monotonicNow()) this.#nextLineAt.delete(key);
     for (const key of this.#recipients.inOrder(await outbox.due(config['alerts.window']))) {
       if (this.#ending.signal.aborted || !channels.areOpen) break;
       try {
@@ -139,7 +140,7 @@ export class Mailer<A extends Alert> implements Service {
     const addresses = wanted.filter((recipient) => channels.canReach(recipient));
     const open = addresses.filter((recipient) => !channels.isPaused(recipient));
     const canMail = addresses.length > 0;
-    if (canMail && (open.length === 0 || this.#recipients.nextAt(key, open) > performance.now())) return;
+    if (canMail && (open.length === 0 || this.#recipients.nextAt(key, open) > monotonicNow())) return;
     if (!canMail && this.#nextLineAt.has(key)) return;
     const alerts = await this.#claim(key);
     // Another process was faster.
@@ -155,18 +156,18 @@ export class Mailer<A extends Alert> implements Service {
     const { channels, log, mailAbout, perMail } = this.#options;
     const recipients = this.#recipients;
     const versions = alerts.map(({ version }) => version);
-    const claimedAt = performance.now();
+    const claimedAt = monotonicNow();
     const open = addresses.filter((recipient) => !channels.isPaused(recipient));
     for (const batch of recipients.plan(key, open, versions, claimedAt)) {
       // A further mail could outlast the claim.
-      if (performance.now() - claimedAt > limits.mailMs) break;
+      if (monotonicNow() - claimedAt > limits.mailMs) break;
       const to = batch.addresses.filter((recipient) => !channels.isPaused(recipient));
       if (to.length === 0) continue;
       const about = alerts.filter(({ version }) => batch.ids.has(version));
       const mail = { to, ...mailAbout(key, about) };
       const answers = await channels.send(mail, this.#ending.signal);
       this.#report(key, about.length, answers);
-      recipients.answered(key, batch.ids, answers, addresses, performance.now());
+      recipients.answered(key, batch.ids, answers, addresses, monotonicNow());
     }
     // Behind a mailbox that stays full, alerts younger than a full claim would never be mailed.
     const awaited = alerts.length < perMail ? addresses : recipients.patient(key, addresses);
@@ -209,7 +210,7 @@ export class Mailer<A extends Alert> implements Service {
     log.error(`${mailAbout(key, alerts).subject}; not mailed: ${why}`, undefined, fields);
     await this.#settle(alerts, 'nobody');
     // One line per window, as with mails. After a full claim or a failed settle the rest does not wait.
-    if (alerts.length < perMail) this.#nextLineAt.set(key, performance.now() + config['alerts.window']);
+    if (alerts.length < perMail) this.#nextLineAt.set(key, monotonicNow() + config['alerts.window']);
   }
 
   async #claim(key: string): Promise<readonly A[]> {

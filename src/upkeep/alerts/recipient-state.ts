@@ -7,7 +7,7 @@
 //   capped       it got its mails of the hour, about all keys: half of them at once, the rest spread over it
 //
 // Invariant: a recipient gets each alert once (a restart may repeat one) and never delays another recipient.
-// Pure: the caller passes the time, performance.now().
+// Pure: the caller passes the time, monotonicNow().
 
 import type { Answers } from '../../mail/smtp-sender.ts';
 import { upkeepLimits } from '../limits.ts';

@@ -13,6 +13,7 @@ import type { JournalDb, KeyPage, RestoreCounts } from '../../ports/journal.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop, onceIn } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
+import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import { shippedByAll } from './barrier.ts';
@@ -123,13 +124,13 @@ export class Auditor implements Service {
     let cursor: string | null = null;
     do {
       this.#checkDrain();
-      const began = performance.now();
-      const filter = { until: Date.now() - overdueMs, acceptedFrom: since, isRestorable: true };
+      const began = monotonicNow();
+      const filter = { until: wallNow() - overdueMs, acceptedFrom: since, isRestorable: true };
       const page: KeyPage = await journal.openKeys('waiting', filter, cursor);
       const answers = await healing.lacks(page.keys);
       lacking.push(...page.keys.filter((_, i) => answers[i] === true));
       cursor = page.nextCursor;
-      await new Promise((resolve) => setTimeout(resolve, performance.now() - began));
+      await new Promise((resolve) => setTimeout(resolve, monotonicNow() - began));
     } while (cursor !== null && lacking.length < upkeepLimits.auditMax);
     return lacking;
   }

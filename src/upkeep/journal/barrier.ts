@@ -4,6 +4,7 @@
 // older than its last change, so an old sign does not show that its spool is empty.
 
 import type { JournalDb, JournalInstance } from '../../ports/journal.ts';
+import { monotonicNow, setTimeout } from '../../runtime/time.ts';
 import { upkeepLimits } from '../limits.ts';
 
 export interface BarrierOptions {
@@ -39,12 +40,12 @@ export async function shippedByAll(
   { self, seenMs, maxMs, silent, meanwhile }: BarrierOptions,
 ): Promise<Passed> {
   const barrier = await journal.raiseBarrier();
-  const began = performance.now();
+  const began = monotonicNow();
   /** by instance: the first look at which it lived. One that returns has its own time to ship. */
   const livingSince = new Map<number, number>();
   for (;;) {
     const instances = await journal.instances();
-    const now = performance.now();
+    const now = monotonicNow();
     const isLiving = (each: JournalInstance) => each.instance === self || each.ageMs < seenMs;
     const behind = instances.filter(
       (each) =>

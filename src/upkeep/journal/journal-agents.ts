@@ -4,6 +4,7 @@
 import { hostname } from 'node:os';
 import type { JournalParts, RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
+import { wallNow } from '../../runtime/time.ts';
 import type { Incidents } from '../alerts/incidents.ts';
 import { Auditor } from './auditor.ts';
 import { JournalFsck } from './journal-fsck.ts';
@@ -76,7 +77,7 @@ export function journalAgents(
     titleOf: (incarnation) => living.titleOf(incarnation),
     async onWentBack() {
       // Rows that have ended since may be open again: the audit leaves them out.
-      await db.raiseSince(Date.now());
+      await db.raiseSince(wallNow());
       log.error('recorder: MySQL went back to an older state; the spool of the last hour is shipped again');
       surveyor.again();
     },

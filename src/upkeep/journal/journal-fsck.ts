@@ -4,7 +4,6 @@
 // has all that was written before. Changes of an instance that gives no sign may be in its spool alone: then
 // the differences that they would explain name it.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../core/errors.ts';
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/journal/job-row.ts';
@@ -12,6 +11,7 @@ import type { Healing } from '../../ports/healing.ts';
 import type { LongWork, Problem, Store } from '../../ports/job-store.ts';
 import type { JournalDb, JournalInstance } from '../../ports/journal.ts';
 import type { SpooledStreams } from '../../ports/spool.ts';
+import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
 import { upkeepLimits } from '../limits.ts';
 import { shippedByAll } from './barrier.ts';
 
@@ -47,14 +47,14 @@ export class JournalFsck {
   /** Does nothing while one runs. */
   start(): void {
     if (this.#state.kind === 'running') return;
-    const startedAt = Date.now();
+    const startedAt = wallNow();
     this.#state = { kind: 'running', startedAt };
     examineJournal(this.#options).then(
       (result) => {
-        this.#state = { kind: 'done', startedAt, endedAt: Date.now(), result };
+        this.#state = { kind: 'done', startedAt, endedAt: wallNow(), result };
       },
       (error: unknown) => {
-        this.#state = { kind: 'failed', startedAt, endedAt: Date.now(), reason: reasonOf(error) };
+        this.#state = { kind: 'failed', startedAt, endedAt: wallNow(), reason: reasonOf(error) };
       },
     );
   }
@@ -109,7 +109,7 @@ class Barrier {
     if (versions.every((version) => version < this.#covers)) return;
     // A process may be between the store and the spool.
     await sleep(upkeepLimits.fsckSpareMs);
-    const began = Date.now();
+    const began = wallNow();
     const { barrier, behind } = await shippedByAll(this.#journal, {
       seenMs: upkeepLimits.restoreSeenMs,
       maxMs: upkeepLimits.restoreBarrierMs,
@@ -178,7 +178,7 @@ async function examineRows(
   barrier: Barrier,
   found: Findings,
 ): Promise<void> {
-  const newest = (Date.now() - upkeepLimits.fsckRowAgeMs) * 1_000;
+  const newest = (wallNow() - upkeepLimits.fsckRowAgeMs) * 1_000;
   const lacks = async ({ version, ...key }: JobKey & { readonly version: Version }) => {
     const [job, ended] = await Promise.all([store.jobs.get(key), store.history.get(key)]);
     // An end whose record was lost with its process: dq writes it again.
@@ -186,7 +186,7 @@ async function examineRows(
   };
   let cursor: string | null = null;
   do {
-    const began = performance.now();
+    const began = monotonicNow();
     const page = await journal.openKeys(state, {}, cursor);
     cursor = page.nextCursor;
     const suspects: (JobKey & { readonly version: Version })[] = [];
@@ -206,7 +206,7 @@ async function examineRows(
         if (isOpen && (await lacks(suspect))) found.add('J2', nameOf(suspect));
       }
     }
-    await sleep(performance.now() - began);
+    await sleep(monotonicNow() - began);
   } while (cursor !== null);
 }
 

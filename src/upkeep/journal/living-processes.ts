@@ -6,6 +6,7 @@
 import { limits } from '../../core/limits.ts';
 import { processLimits } from '../../process/limits.ts';
 import type { ToWorker } from '../../process/messages.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 
 type Living = Extract<ToWorker, { readonly kind: 'living' }>;
 
@@ -16,14 +17,14 @@ export class LivingProcesses {
   /** null: unknown, or the master does not name all roles */
   #titles: ReadonlyMap<number, string> | null = null;
   #highest = 0;
-  /** of the last list, and performance.now() since when it has been the lowest */
+  /** of the last list, and monotonicNow() since when it has been the lowest */
   #lowest: number | null = null;
   #lowestSince = 0;
-  /** performance.now() of the first question about a missing process, by incarnation */
+  /** monotonicNow() of the first question about a missing process, by incarnation */
   readonly #missingSince = new Map<number, number>();
 
   /** The master's answer to who_lives. */
-  receive({ processes }: Living, now = performance.now()): void {
+  receive({ processes }: Living, now = monotonicNow()): void {
     const lowest =
       processes === undefined ? null : Math.min(...processes.map(([incarnation]) => incarnation));
     if (lowest !== this.#lowest) [this.#lowest, this.#lowestSince] = [lowest, now];
@@ -32,12 +33,12 @@ export class LivingProcesses {
   }
 
   /** Every process with a lower incarnation has been missing for long enough; null: unknown. */
-  lowest(now = performance.now()): number | null {
+  lowest(now = monotonicNow()): number | null {
     return now - this.#lowestSince < missingMs ? null : this.#lowest;
   }
 
   /** The title of a process that may live; empty if it is unknown. null: it is dead. */
-  titleOf(incarnation: number, now = performance.now()): string | null {
+  titleOf(incarnation: number, now = monotonicNow()): string | null {
     const title = this.#titles?.get(incarnation);
     if (title !== undefined || this.#titles === null || incarnation > this.#highest) {
       this.#missingSince.delete(incarnation);

@@ -13,6 +13,7 @@ import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 
@@ -34,7 +35,7 @@ export class Looker implements Service {
   readonly #states = new Map<string, LossState>();
   /** by place and writer: the highest number that was shipped */
   readonly #shipped = new Map<string, Map<string, Version>>();
-  /** by place: performance.now() of the last look that forgot dead writers */
+  /** by place: monotonicNow() of the last look that forgot dead writers */
   readonly #forgotAt = new Map<string, number>();
   /** by place and instance: the mark in the journal; null: unread */
   #marks: Map<string, Map<number, Version>> | null = null;
@@ -149,7 +150,7 @@ export class Looker implements Service {
     const partitions = this.#options.partitions();
     this.#forgetRemoved(new Set(partitions));
     const isFirst = this.#marks === null;
-    if (performance.now() - this.#readAt >= upkeepLimits.marksEveryMs) await this.#readMarks();
+    if (monotonicNow() - this.#readAt >= upkeepLimits.marksEveryMs) await this.#readMarks();
     const turns = upkeepLimits.lookAllMs / upkeepLimits.lookEveryMs;
     const count = isFirst ? partitions.length : Math.ceil(partitions.length / turns);
     let failed: StoreError | null = null;
@@ -180,7 +181,7 @@ export class Looker implements Service {
     for (const { instance, place, number } of await this.#options.journal.marks())
       marksAt(marks, place)?.set(instance, number);
     this.#marks = marks;
-    this.#readAt = performance.now();
+    this.#readAt = monotonicNow();
   }
 
   /** `next`: a number of this instance that is about to be shipped. */
@@ -188,7 +189,7 @@ export class Looker implements Service {
     const known = [...this.#partitions].find(([, its]) => its === partition)?.[0];
     const numbers = this.#numbersOf(known, next);
     const state = await this.#options.healing.look(partition, numbers);
-    if (numbers.forget !== null) this.#forgotAt.set(state.place, performance.now());
+    if (numbers.forget !== null) this.#forgotAt.set(state.place, monotonicNow());
     this.#partitions.set(state.place, partition);
     this.#states.set(state.place, state);
     // Its numbers could only be compared now that its place is known.
@@ -201,7 +202,7 @@ export class Looker implements Service {
     for (const [its, known] of this.#marks?.get(place ?? '') ?? []) marks.set(its, { known, next: known });
     if (next > 0) marks.set(instance, { known: marks.get(instance)?.known ?? 0, next });
     const below = this.#options.deadBelow();
-    const isDue = performance.now() - (this.#forgotAt.get(place ?? '') ?? 0) >= upkeepLimits.marksEveryMs;
+    const isDue = monotonicNow() - (this.#forgotAt.get(place ?? '') ?? 0) >= upkeepLimits.marksEveryMs;
     const forget = place === undefined || below === null || !isDue ? null : { instance, below };
     const writers = this.#shipped.get(place ?? '') ?? new Map<string, Version>();
     // Before the call, whose reply may be lost: a forgotten writer compared again looks like a loss.

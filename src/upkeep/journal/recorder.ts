@@ -13,6 +13,7 @@ import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
+import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import type { Looker } from './looker.ts';
@@ -69,13 +70,13 @@ export class Recorder implements Service {
   #barrier = 0;
   /** number; null: not compared with that of the database */
   #highest: number | null = null;
-  /** what the spool knows of it, and performance.now() of that */
+  /** what the spool knows of it, and monotonicNow() of that */
   #noted = { number: 0, at: Number.NEGATIVE_INFINITY };
   /** incarnations of streams that are shipped to their end */
   readonly #ended = new Set<number>();
   #spoolBytes = 0;
   #lowestOpen: number | null = null;
-  /** performance.now() of the last sign to the other instances */
+  /** monotonicNow() of the last sign to the other instances */
   #seenAt = 0;
   /** instant of the last change that was shipped while more waited */
   #behindSince: number | null = null;
@@ -99,7 +100,7 @@ export class Recorder implements Service {
       onFailure: (error) => {
         this.#positions = null;
         this.#lowestOpen = null;
-        this.#behindSince ??= Date.now();
+        this.#behindSince ??= wallNow();
         this.#failures.failed(error);
       },
       failureWaitMs: limits.loopSleepMsMax,
@@ -107,7 +108,7 @@ export class Recorder implements Service {
   }
 
   get state(): RecorderState {
-    const lagMs = this.#behindSince === null ? 0 : Date.now() - this.#behindSince;
+    const lagMs = this.#behindSince === null ? 0 : wallNow() - this.#behindSince;
     return { lagMs, spoolBytes: this.#spoolBytes };
   }
 
@@ -141,7 +142,7 @@ export class Recorder implements Service {
 
   /** `number`: the database has it. */
   async #noteHighest(number: number): Promise<void> {
-    const at = performance.now();
+    const at = monotonicNow();
     if (number <= this.#noted.number || at - this.#noted.at < upkeepLimits.shippedNoteMs) return;
     const { spool, log } = this.#options;
     this.#noted = { number, at };
@@ -161,11 +162,11 @@ export class Recorder implements Service {
    *  Without MySQL the sign is missing, and healings wait. `own`: the incarnation of this process. */
   async sayEnded(own: number, deadlineMs: number): Promise<void> {
     const { journal, instance, host, log } = this.#options;
-    const end = performance.now() + deadlineMs;
+    const end = monotonicNow() + deadlineMs;
     this.#titleOf = (incarnation) => (incarnation === own ? '' : null);
     try {
       for (let isDone = false; !isDone; ) {
-        if (performance.now() >= end) return;
+        if (monotonicNow() >= end) return;
         const { error, isBehind, open } = await this.#round();
         if (error !== null) throw error;
         isDone = !isBehind && open.every((incarnation) => incarnation === own);
@@ -182,10 +183,10 @@ export class Recorder implements Service {
   /** One batch of each stream. */
   async #round(): Promise<Round> {
     const { journal, spool, instance, host, spoolBytes } = this.#options;
-    const began = performance.now();
+    const began = monotonicNow();
     const highest = this.#highest ?? 0;
     const self = { instance, host, barrier: this.#barrier, highest };
-    this.#seenAt = performance.now();
+    this.#seenAt = monotonicNow();
     const barrier = await journal.seen({ ...self, spoolBytes: this.#spoolBytes });
     if (this.#highest !== null) await this.#noteHighest(highest);
     await this.#noteDropped();
@@ -208,7 +209,7 @@ export class Recorder implements Service {
     const bytes = await spool.bytes();
     this.#spoolBytes = bytes;
     if (failed !== null) {
-      this.#behindSince ??= Date.now();
+      this.#behindSince ??= wallNow();
       return { waitMs: isBehind ? 0 : limits.loopSleepMsMax, error: failed, isBehind, open };
     }
     if (!isBehind) {
@@ -219,14 +220,14 @@ export class Recorder implements Service {
       return { waitMs: isNew ? 0 : upkeepLimits.journalEveryMs, error: null, isBehind, open };
     }
     const isFilling = bytes > spoolBytes / 4;
-    return { waitMs: isFilling ? 0 : performance.now() - began, error: null, isBehind, open };
+    return { waitMs: isFilling ? 0 : monotonicNow() - began, error: null, isBehind, open };
   }
 
   /** Ends that a process could not record: jobs accepted before now may have ended without a change. */
   async #noteDropped(): Promise<void> {
     const { journal, spool, log } = this.#options;
     if (!(await spool.takeDropped())) return;
-    await journal.raiseSince(Date.now());
+    await journal.raiseSince(wallNow());
     await spool.forgetDropped();
     log.error('recorder: ends of jobs were not recorded, because the spool was full or its disk failed');
   }
@@ -258,7 +259,7 @@ export class Recorder implements Service {
     if (changes.length > 0 || next.segment !== from.segment || next.offset !== from.offset) {
       const marks = await looker.report(changes);
       // A healing waits no longer for an instance without a sign. The COMMIT may take as long again.
-      const isStale = () => performance.now() - this.#seenAt > upkeepLimits.restoreSeenMs / 2;
+      const isStale = () => monotonicNow() - this.#seenAt > upkeepLimits.restoreSeenMs / 2;
       const late = () => looker.lateOf(changes, isStale() ? null : marks);
       const batch = { instance, incarnation, from, next, changes, host, marks, late };
       const outcome = await this.#shipBatch(stream, { ...batch, process: title ?? '' });
@@ -273,7 +274,7 @@ export class Recorder implements Service {
         this.#highest = Math.max(this.#highest, ...changes.map(({ number }) => number));
       looker.shipped(`${instance}.${incarnation}`, changes, marks);
       // The process stood still between the last look at the clock and the COMMIT.
-      if (performance.now() - this.#seenAt > upkeepLimits.restoreSeenMs)
+      if (monotonicNow() - this.#seenAt > upkeepLimits.restoreSeenMs)
         await journal.beginShipped(looker.lateOf(changes, null));
     }
     if (part.state === 'ended') this.#ended.add(incarnation);
@@ -317,7 +318,7 @@ export class Recorder implements Service {
       for (const segment of segments)
         if (segment.segment >= from.segment && segment.segment <= next.segment)
           await spool.keepDamaged(segment);
-      if (rejected.some(({ change }) => change.kind === 'ended')) await journal.raiseSince(Date.now());
+      if (rejected.some(({ change }) => change.kind === 'ended')) await journal.raiseSince(wallNow());
       const { topic, id, kind } = example.change;
       log.error('recorder: MySQL rejects changes; they are left out, and damaged/ keeps them', undefined, {
         ...{ changes: rejected.length, code: example.code, topic, id, kind, incarnation },
@@ -338,7 +339,7 @@ export class Recorder implements Service {
     isLiving: boolean,
   ): Promise<boolean> {
     const { retentionMs, spool, log } = this.#options;
-    const oldest = Date.now() - retentionMs + Math.min(upkeepLimits.journalLateMs, retentionMs / 2);
+    const oldest = wallNow() - retentionMs + Math.min(upkeepLimits.journalLateMs, retentionMs / 2);
     const candidates = isLiving ? stream.segments.slice(0, -2) : stream.segments;
     const old = changes.findIndex(({ isOwn, number }) => isOwn && instantOf(number) < oldest);
     const isFound = changes.length > 0 && !changes.some(({ isOwn }) => isOwn);
@@ -379,7 +380,7 @@ export class Recorder implements Service {
       const at = positions.get(incarnation) ?? start;
       return this.#ended.has(incarnation) ? segments : segments.filter(({ segment }) => segment < at.segment);
     });
-    const removed = await spool.clean(shipped, spoolBytes, Date.now());
+    const removed = await spool.clean(shipped, spoolBytes, wallNow());
     if (removed > 0)
       this.#options.log.error(
         'recorder: removed the oldest segments of damaged/, to leave space',

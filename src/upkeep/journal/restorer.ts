@@ -15,6 +15,7 @@ import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
+import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import { shippedByAll } from './barrier.ts';
@@ -68,9 +69,9 @@ export class Restorer implements Service {
   #passed: { readonly work: number; readonly losses: Losses } | null = null;
   /** the last loss that a row met and its barrier does not cover */
   #met = '';
-  /** by instance: performance.now() of the end of a wait that was in vain */
+  /** by instance: monotonicNow() of the end of a wait that was in vain */
   readonly #givenUpAt = new Map<number, number>();
-  /** performance.now() of the last hold */
+  /** monotonicNow() of the last hold */
   #heldAt = Number.NEGATIVE_INFINITY;
   #isDraining = false;
 
@@ -136,7 +137,7 @@ export class Restorer implements Service {
     for (;;) {
       // A healing comes first; one of another shard, only for its own rows.
       if (byShard(looker.notes).has(shardOf(work.about))) return;
-      const began = performance.now();
+      const began = monotonicNow();
       const allowed = looker.allowedNow();
       const { rows, nextCursor } = await journal.changedAbove(0, [work.about], at.cursor, { upTo: highest });
       const wanted = rows.filter(isPut);
@@ -144,7 +145,7 @@ export class Restorer implements Service {
       at = { ...at, counts, cursor: nextCursor };
       if (nextCursor === null) break;
       await this.#save(at);
-      await this.#sleep(performance.now() - began);
+      await this.#sleep(monotonicNow() - began);
     }
     await journal.endRestore(at, instance, 'done');
   }
@@ -186,7 +187,7 @@ export class Restorer implements Service {
     await refresh();
     if (isListed(work.about)) {
       // The process that removes it writes the work first. It may have died before the removal.
-      if (Date.now() - work.note > upkeepLimits.restoreListedMs)
+      if (wallNow() - work.note > upkeepLimits.restoreListedMs)
         await journal.endRestore(work, instance, 'failed');
       return;
     }
@@ -240,13 +241,13 @@ export class Restorer implements Service {
 
   #isGivenUp({ instance, ageMs }: JournalInstance): boolean {
     const at = this.#givenUpAt.get(instance);
-    return at !== undefined && performance.now() - ageMs < at;
+    return at !== undefined && monotonicNow() - ageMs < at;
   }
 
   /** The next healing does not wait for them again, unless they have given a sign. */
   #giveUp(behind: readonly JournalInstance[]): void {
     if (behind.length === 0) return;
-    for (const { instance } of behind) this.#givenUpAt.set(instance, performance.now());
+    for (const { instance } of behind) this.#givenUpAt.set(instance, monotonicNow());
     const hosts = behind.map(({ host }) => host).join(', ');
     this.#options.log.error(
       'restorer: goes on without the latest changes of instances that do not ship theirs',
@@ -258,9 +259,9 @@ export class Restorer implements Service {
   /** Jobs that came back stay where they are until their ends are compared, also on shards whose healing
    *  follows this one. */
   async #hold(): Promise<void> {
-    if (performance.now() - this.#heldAt < upkeepLimits.restoreHoldMs / 6) return;
+    if (monotonicNow() - this.#heldAt < upkeepLimits.restoreHoldMs / 6) return;
     const { healing, looker } = this.#options;
-    this.#heldAt = performance.now();
+    this.#heldAt = monotonicNow();
     for (const note of looker.notes)
       if (note.phase === 'ends')
         await healing.hold(note, upkeepLimits.restoreHoldMs).catch((error: unknown) => {
@@ -328,7 +329,7 @@ export class Restorer implements Service {
     let at = work;
     let ahead = read((cursorOf(at) as Cursor).page);
     for (;;) {
-      const began = performance.now();
+      const began = monotonicNow();
       const cursor = cursorOf(at) as Cursor;
       const { rows, nextCursor } = await ahead;
       if (nextCursor !== null) {
@@ -342,7 +343,7 @@ export class Restorer implements Service {
       this.#options.watch?.compared(counts);
       at = await this.#saveAt({ ...at, counts: sumOf(at.counts, counts) }, { ...cursor, page: nextCursor });
       if (nextCursor === null) return at;
-      await this.#sleep(performance.now() - began);
+      await this.#sleep(monotonicNow() - began);
     }
   }
 

@@ -6,6 +6,7 @@
 import type { Change } from '../../core/journal/change.ts';
 import type { JournalDb, ShippedRange } from '../../ports/journal.ts';
 import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
+import { wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import { Recorder } from './recorder.ts';
@@ -92,7 +93,7 @@ export async function shipLate({
   }
   await ranges.announce(journal);
   const segments = segmentsOf(streams);
-  await spool.clean(segments, 0, Date.now());
+  await spool.clean(segments, 0, wallNow());
   return { streams: streams.length, segments: segments.length, changes: shipped };
 }
 

@@ -11,6 +11,7 @@ import type { JournalDb, RestoreWork } from '../../ports/journal.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
+import { monotonicNow, setTimeout } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import { type Looker, shardOf } from './looker.ts';
@@ -114,10 +115,10 @@ export class Surveyor implements Service {
     /** Saves the position now and then, and waits while it must. */
     const goOn = async (cursor: Cursor): Promise<void> => {
       for (;;) {
-        if (this.#mustEnd || performance.now() - savedAt >= upkeepLimits.surveySaveMs) {
+        if (this.#mustEnd || monotonicNow() - savedAt >= upkeepLimits.surveySaveMs) {
           const now = { ...work, cursor: JSON.stringify(cursor), counts: { ...noCounts, done } };
           if (!(await this.#save(now)) || this.#mustEnd) throw new SurveyEnded();
-          savedAt = performance.now();
+          savedAt = monotonicNow();
         }
         if (!this.#mustWait(work.about)) return;
         await sleep(upkeepLimits.restoreWaitMs);
@@ -129,12 +130,12 @@ export class Surveyor implements Service {
         const cursor = { place: name, at };
         await goOn(cursor);
         at = await healing.walk(partition, at, async (jobs) => {
-          const began = performance.now();
+          const began = monotonicNow();
           // From before the journal: MySQL may not take a larger one.
           const some = jobs.filter(({ body }) => body.length <= limits.journalBodyBytesMax);
           await record(some.flatMap(changesOf));
           done += jobs.length;
-          await sleep(costOf(jobs) - (performance.now() - began));
+          await sleep(costOf(jobs) - (monotonicNow() - began));
           await goOn(cursor);
         });
       } while (at !== null);

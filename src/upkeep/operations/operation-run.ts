@@ -4,7 +4,6 @@
 // jobs: each job is moved once, and `done` has no gap. (A job of that step that someone else moved meanwhile
 // counts as done.) No job is moved while the registry is unavailable and new keys would have to be stored.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import {
@@ -17,6 +16,7 @@ import {
 import { reaches } from '../../core/token.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { upkeepLimits } from '../limits.ts';
 import { type OperationJobs, stateOf } from './operation-jobs.ts';
 import type { Started } from './operation-step.ts';
@@ -47,7 +47,7 @@ export class OperationRun {
   #isLost = false;
   /** examinations of the step without an end, for jobs that the store does not move */
   #tries = 0;
-  #storedAt = performance.now();
+  #storedAt = monotonicNow();
   readonly #drained = new AbortController();
 
   constructor(lease: OperationLease, options: OperationRunOptions) {
@@ -269,7 +269,7 @@ export class OperationRun {
 
   /** New keys are stored at once, results each second. */
   async #checkpoint(): Promise<void> {
-    const isDue = performance.now() - this.#storedAt >= upkeepLimits.operationCheckpointMs;
+    const isDue = monotonicNow() - this.#storedAt >= upkeepLimits.operationCheckpointMs;
     if (!this.#isNew && !isDue) return;
     await this.#write(this.#kept());
   }
@@ -294,12 +294,12 @@ export class OperationRun {
       throw new Error('another process has the operation');
     }
     this.#isNew = false;
-    this.#storedAt = performance.now();
+    this.#storedAt = monotonicNow();
     if (outcome === 'stopped') this.#isStopped = true;
   }
 
   async #sleep(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#drained.signal }).catch(() => undefined);
+    await sleep(ms, { signal: this.#drained.signal }).catch(() => undefined);
   }
 }
 

@@ -1,12 +1,12 @@
 // Claims the open operations of the registry and works on them: all of this process together use at most half
 // of the time, because each step is followed by a pause of the same length.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../core/limits.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { orAfter } from '../../runtime/timeout.ts';
 import { upkeepLimits } from '../limits.ts';
 import { OperationJobs } from './operation-jobs.ts';
@@ -71,10 +71,10 @@ export class Operations implements Service {
   #inTurn<T>(step: () => Promise<T>): Promise<T> {
     let from = 0;
     const result = this.#last.then(() => {
-      from = performance.now();
+      from = monotonicNow();
       return step();
     });
-    const pause = () => sleep(Math.min(performance.now() - from, limits.loopSleepMsMax));
+    const pause = () => sleep(Math.min(monotonicNow() - from, limits.loopSleepMsMax));
     this.#last = result.then(pause, pause);
     return result;
   }

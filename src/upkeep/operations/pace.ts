@@ -4,11 +4,12 @@
 // at once with delays. A stop could not keep the rest.
 
 import { type OperationRecord, processedOf } from '../../core/operation.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { upkeepLimits } from '../limits.ts';
 
 export class Pace {
   #allowance = 1;
-  #at = performance.now();
+  #at = monotonicNow();
 
   /** Jobs that may be moved now. `now`: storage clock. */
   allowed(record: OperationRecord, now: number): number {
@@ -16,7 +17,7 @@ export class Pace {
     const rate = highestRate(record);
     if (rate === null) return Number.POSITIVE_INFINITY;
     const from = this.#at;
-    this.#at = performance.now();
+    this.#at = monotonicNow();
     // At most one second's jobs at once, so that a pause is not made up for.
     this.#allowance = Math.min(Math.max(1, rate), this.#allowance + (rate * (this.#at - from)) / 1000);
     const allowed = Math.floor(this.#allowance);

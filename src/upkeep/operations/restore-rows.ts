@@ -10,6 +10,7 @@ import type { OperationWork, StepKey } from '../../core/operation.ts';
 import type { Store } from '../../ports/job-store.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { JournalParts } from '../../process/role.ts';
+import { random } from '../../runtime/time.ts';
 import { changeOf } from '../journal/put-outcomes.ts';
 import { upkeepLimits } from '../limits.ts';
 import { isCovered, type Listed, type Moved, type Started } from './operation-step.ts';
@@ -140,5 +141,5 @@ export class RestoreRows {
 }
 
 function spread(row: JobRow, { startedAt }: Started): JobRow {
-  return { ...row, dueAt: Math.ceil(startedAt + Math.random() * limits.restoreSpreadMs) };
+  return { ...row, dueAt: Math.ceil(startedAt + random() * limits.restoreSpreadMs) };
 }

@@ -8,6 +8,7 @@ import { DqError } from '../../../core/errors.ts';
 import { backoffMs } from '../../../core/retry-policy.ts';
 import { parseTopicInput } from '../../../core/topic/settings.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { orAfter } from '../../../runtime/timeout.ts';
 import { draftTopic, getTopic } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
@@ -105,7 +106,7 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
   /** Addresses, or why there are none. One lookup at a time: a hanging resolver blocks a thread of the
    *  process for as long as it likes. */
   async function resolve(host: string): Promise<readonly string[] | string> {
-    const now = performance.now();
+    const now = monotonicNow();
     if (isResolving || now < nextAt) return 'not resolved now; ask again in a second';
     isResolving = true;
     nextAt = now + apiLimits.previewEveryMs;

@@ -9,6 +9,7 @@ import { maskedValue, parseTopicInput } from '../../../core/topic/settings.ts';
 import { unknownBroker } from '../../../core/topic/target.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
 import type { TestCallResult } from '../../../process/test-call.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { checkContent } from '../../../use-cases/accept-job.ts';
 import {
   checkNamed,
@@ -154,7 +155,7 @@ export function testCallRoute(api: Api, { role, egress }: ApiContext, questions:
       checkContent({ contentType, body: Buffer.from(body), isLiteral: true }, topic, clock.now());
       if (config.noDeliveries)
         throw new DqError('unavailable', 'dq was started with --no-deliveries; start it without');
-      recent.add(performance.now());
+      recent.add(monotonicNow());
       const asked = { topic, body, contentType };
       const wait = { waitMs: apiLimits.testCallMs, toOne: true };
       const [called] = (await questions.ask('test_call', asked, wait)) ?? [];
@@ -190,7 +191,7 @@ function masked(result: TestCallResult, { headers }: Topic): TestCallResult {
 class RecentCalls {
   #at: number[] = [];
 
-  /** `nowMs`: performance.now(). Throws DqError too_many_test_calls. */
+  /** `nowMs`: monotonicNow(). Throws DqError too_many_test_calls. */
   add(nowMs: number): void {
     this.#at = this.#at.filter((at) => at > nowMs - 60_000);
     if (this.#at.length >= apiLimits.testCallsPerMinute)

@@ -7,6 +7,7 @@ import { editDistance } from '../../../core/edit-distance.ts';
 import { DqError } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { TopicBook } from '../../../registry/topic-book.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { TopicNotFound } from '../../../use-cases/change-topic.ts';
 import { apiLimits } from '../../limits.ts';
 
@@ -16,7 +17,7 @@ export class TopicSuggestion {
   #second = 0;
   #made = 0;
 
-  constructor(topics: Pick<TopicBook, 'all'>, now: () => number = () => performance.now()) {
+  constructor(topics: Pick<TopicBook, 'all'>, now: () => number = () => monotonicNow()) {
     this.#topics = topics;
     this.#now = now;
   }

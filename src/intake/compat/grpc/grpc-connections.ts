@@ -10,6 +10,7 @@ import type { Http2Server, ServerHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import { type ConnectionInjector, type Server as GrpcServer, ServerCredentials } from '@grpc/grpc-js';
 import { afterRunning, type RunningTimer } from '../../../runtime/running-time.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 
 export class GrpcConnections {
   readonly #injector: ConnectionInjector;
@@ -71,8 +72,8 @@ class GrpcConnection {
   /** null: dq does not serve the connection yet */
   #session: ServerHttp2Session | null = null;
   #calls = 0;
-  /** performance.now() of the start of the connection, or of the end of its last call */
-  #silentSince = performance.now();
+  /** monotonicNow() of the start of the connection, or of the end of its last call */
+  #silentSince = monotonicNow();
 
   constructor(socket: Socket, lingerMs: number) {
     this.#socket = socket;
@@ -90,13 +91,13 @@ class GrpcConnection {
       this.#calls += 1;
       stream.once('close', () => {
         this.#calls -= 1;
-        this.#silentSince = performance.now();
+        this.#silentSince = monotonicNow();
       });
     });
   }
 
   endIfSilent(silentMs: number): void {
-    if (this.#calls === 0 && performance.now() - this.#silentSince >= silentMs) this.end();
+    if (this.#calls === 0 && monotonicNow() - this.#silentSince >= silentMs) this.end();
   }
 
   end(): void {

@@ -26,6 +26,7 @@ import queueProto from '../../../proto/dq/v1/queue.proto';
 import healthProto from '../../../proto/grpc/health/v1/health.proto';
 import mykitProto from '../../../proto/io/mykit/delay/rpc/dubbo/mykit.proto';
 import { afterRunning } from '../../../runtime/running-time.ts';
+import { setImmediate, wallNow } from '../../../runtime/time.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
@@ -154,7 +155,7 @@ export class GrpcListener implements CompatListener {
     try {
       if (request instanceof DqError) throw request;
       const reply = await execute(request, {
-        ...{ rights, admit, client, metadata, leftMs: Number(call.getDeadline()) - Date.now() },
+        ...{ rights, admit, client, metadata, leftMs: Number(call.getDeadline()) - wallNow() },
         onCancelled: (listener) => {
           if (call.cancelled) listener();
           else call.once('cancelled', listener);

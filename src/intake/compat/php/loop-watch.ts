@@ -1,19 +1,21 @@
 // LoopWatch finds out how long the event loop has not read its sockets, for example while it parsed a large
 // body. Bytes that it reads now can have waited in the kernel since then.
 
+import { clearInterval, monotonicNow, setImmediate, setInterval, type Timer } from '../../../runtime/time.ts';
+
 /** With the half more that a tick may be late, a wait that stays unnoticed ends 25 ms before the client's
  *  patience. */
 const tickMs = 50;
 const stallMs = 75;
 
 export class LoopWatch {
-  #tickAt = performance.now();
+  #tickAt = monotonicNow();
   /** of a stall that ended in this turn of the loop: its sockets are read next */
   #stalledAt: number | null = null;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
 
   begin(): void {
-    this.#tickAt = performance.now();
+    this.#tickAt = monotonicNow();
     this.#timer ??= setInterval(() => this.#tick(), tickMs).unref();
   }
 
@@ -21,14 +23,14 @@ export class LoopWatch {
     clearInterval(this.#timer);
   }
 
-  /** performance.now() of the earliest arrival of bytes that are read now. */
+  /** monotonicNow() of the earliest arrival of bytes that are read now. */
   unreadSince(): number {
-    const now = performance.now();
+    const now = monotonicNow();
     return this.#stalledAt ?? (now - this.#tickAt > stallMs ? this.#tickAt : now);
   }
 
   #tick(): void {
-    const now = performance.now();
+    const now = monotonicNow();
     if (now - this.#tickAt > stallMs) {
       this.#stalledAt = this.#tickAt;
       // Runs after the sockets.

@@ -5,6 +5,7 @@
 
 import type { Socket } from 'node:net';
 import { afterRunning, type RunningTimer } from '../../../runtime/running-time.ts';
+import { clearTimeout, monotonicNow, setImmediate, setTimeout, type Timer } from '../../../runtime/time.ts';
 import { type CompatTimes, compatLimits } from '../limits.ts';
 import { FrameReader } from './frames.ts';
 import type { PhpDialect, PhpReply, PhpRequest } from './php-dialect.ts';
@@ -13,7 +14,7 @@ import { readRequest } from './php-dialect.ts';
 interface Slot {
   readonly request: PhpRequest;
   readonly bytes: number;
-  /** performance.now() */
+  /** monotonicNow() */
   readonly deadline: number;
   /** undefined: not yet */
   reply: PhpReply | undefined;
@@ -25,7 +26,7 @@ export interface PhpEvents {
   onMalformed(reason: string): void;
   /** The deadline of a request passed without a reply. */
   onLate(): void;
-  /** performance.now(): bytes that are read now have arrived since then */
+  /** monotonicNow(): bytes that are read now have arrived since then */
   unreadSince(): number;
 }
 
@@ -44,16 +45,16 @@ export class PhpConnection {
   /** bytes of #slots */
   #held = 0;
   #isAdvancing = false;
-  /** performance.now() of the moment that dq stopped reading; null: it reads */
+  /** monotonicNow() of the moment that dq stopped reading; null: it reads */
   #pausedAt: number | null = null;
-  /** performance.now() */
-  #lastReadAt = performance.now();
+  /** monotonicNow() */
+  #lastReadAt = monotonicNow();
   /** the next reply is the last one, unless a further request has begun to arrive */
   #isLeaving = false;
   /** no further request is read: malformed bytes followed, or the client has ended its side */
   #isLast = false;
   #hasEnded = false;
-  #answerTimer: NodeJS.Timeout | undefined;
+  #answerTimer: Timer | undefined;
   #frameTimer: RunningTimer | undefined;
 
   constructor(socket: Socket, dialect: PhpDialect, events: PhpEvents, times: CompatTimes) {
@@ -92,11 +93,11 @@ export class PhpConnection {
   /** Ends the connection if its client has sent nothing for so long, and waits for nothing. */
   endIfSilent(silentMs: number): void {
     const isWaiting = this.#slots.length > 0 || this.#frames.isWithin;
-    if (!isWaiting && performance.now() - this.#lastReadAt >= silentMs) this.#end();
+    if (!isWaiting && monotonicNow() - this.#lastReadAt >= silentMs) this.#end();
   }
 
   #read(chunk: Buffer): void {
-    this.#lastReadAt = performance.now();
+    this.#lastReadAt = monotonicNow();
     if (this.#isLast || this.#hasEnded) return;
     const since = this.#pausedAt ?? this.#events.unreadSince();
     this.#pausedAt = null;
@@ -180,7 +181,7 @@ export class PhpConnection {
   #readOn(): void {
     const isFull = this.#held >= compatLimits.heldBytesMax || this.#socket.writableNeedDrain;
     if (isFull && !this.#hasEnded) {
-      this.#pausedAt ??= performance.now();
+      this.#pausedAt ??= monotonicNow();
       this.#socket.pause();
     } else if (this.#socket.isPaused()) {
       this.#socket.resume();
@@ -198,7 +199,7 @@ export class PhpConnection {
     clearTimeout(this.#answerTimer);
     const [first] = this.#slots;
     if (first === undefined) return;
-    this.#answerTimer = setTimeout(() => this.#send(), first.deadline - performance.now());
+    this.#answerTimer = setTimeout(() => this.#send(), first.deadline - monotonicNow());
   }
 
   /** `isLater`: another frame than before is incomplete now, or none. */
@@ -255,5 +256,5 @@ export class PhpConnection {
 }
 
 function isLate({ deadline }: Slot): boolean {
-  return performance.now() >= deadline;
+  return monotonicNow() >= deadline;
 }

@@ -5,6 +5,7 @@ import { RejectionLines } from '../../../api/http/rejection-lines.ts';
 import { catalogue, type DqError } from '../../../core/errors.ts';
 import type { RoleContext } from '../../../process/role.ts';
 import { FailureLog } from '../../../runtime/failure-log.ts';
+import { clearTimeout, setTimeout } from '../../../runtime/time.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';

@@ -1,12 +1,13 @@
 // SdmqJobs executes the requests of clients of sdmq and mykit-delay, with the results of their servers. Knows
 // no transport.
 
-import { v7 } from 'uuid';
 import { formatInstant, largestEpochMs } from '../../../core/duration.ts';
 import { DqError, invalidField } from '../../../core/errors.ts';
 import { type Rights, reaches } from '../../../core/token.ts';
 import type { PlainTopic } from '../../../core/topic/topic.ts';
 import type { RoleContext } from '../../../process/role.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
+import { newJobId } from '../../../use-cases/accept-job.ts';
 import { useCaseLimits } from '../../../use-cases/limits.ts';
 import { requeueJob } from '../../../use-cases/move-job.ts';
 import type { CompatAccess } from '../compat-access.ts';
@@ -46,7 +47,7 @@ export class SdmqJobs {
   async push(message: Message, producer: Producer): Promise<SdmqResult> {
     const { topic = '', bizKey = '', createTime, delay = '0', status = '0' } = message;
     if (topic === '') return failed('参数topic错误');
-    const id = message.id || [topic, ...(bizKey === '' ? [] : [bizKey]), v7()].join(':');
+    const id = message.id || [topic, ...(bizKey === '' ? [] : [bizKey]), newJobId()].join(':');
     if (!pushed.has(String(BigInt(status)))) return failed(`任务${id}状态异常`);
     const when =
       createTime === undefined
@@ -98,8 +99,8 @@ export class SdmqJobs {
     const { access, role } = this.#parts;
     access.requireScope('operate', rights);
     const { admin } = role.store;
-    const since = performance.now();
-    const ms = () => Math.round(performance.now() - since);
+    const since = monotonicNow();
+    const ms = () => Math.round(monotonicNow() - since);
     const { topics, missing = [] } = await admin.counts();
     if (missing.length > 0) throw new DqError('unavailable', 'a store does not answer; nothing was removed');
     let purged = 0;

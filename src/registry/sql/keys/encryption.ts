@@ -1,7 +1,8 @@
 // Encrypts secrets at rest: AES-256-GCM, each text bound to its owner, so that a secret moved to another row
 // is invalid. Owns no file and no table.
 
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv } from 'node:crypto';
+import { randomBytes } from '../../../runtime/time.ts';
 
 /** Prefix of every encrypted text. Another algorithm gets another prefix, and both stay readable. */
 const version = 'v1:';

@@ -1,7 +1,6 @@
 // Creates and reads the file with the key of the encrypted secrets. Created once, atomically, and never
 // overwritten: a second key would lose what the first one encrypted.
 
-import { randomBytes } from 'node:crypto';
 import {
   closeSync,
   fsyncSync,
@@ -14,6 +13,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { DqError, reasonOf } from '../../../core/errors.ts';
+import { randomBytes } from '../../../runtime/time.ts';
 import { secretKeyBytes } from './encryption.ts';
 
 const pattern = /^v1:([A-Za-z0-9+/]{43}=)\n?$/;

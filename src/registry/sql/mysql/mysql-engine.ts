@@ -1,10 +1,10 @@
 // Adapts the registry to MySQL: a row lock for all writers, and repetition of transactions where it is
 // harmless.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
 import { limits } from '../../../core/limits.ts';
+import { monotonicNow, random, sleep } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
@@ -29,14 +29,14 @@ export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
 }
 
 async function attempt<T>(work: () => Promise<T>): Promise<T> {
-  const end = performance.now() + limits.registryBusyMs;
+  const end = monotonicNow() + limits.registryBusyMs;
   for (let isFirst = true; ; isFirst = false) {
     try {
       return await work();
     } catch (error) {
       const repetition = repetitionOf(error);
-      if (repetition === null || (repetition === 'once' && !isFirst) || performance.now() >= end) throw error;
-      if (repetition === 'wait') await sleep(sqlLimits.registryBusyStepMs * (1 + Math.random()));
+      if (repetition === null || (repetition === 'once' && !isFirst) || monotonicNow() >= end) throw error;
+      if (repetition === 'wait') await sleep(sqlLimits.registryBusyStepMs * (1 + random()));
     }
   }
 }

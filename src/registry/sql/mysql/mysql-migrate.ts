@@ -5,6 +5,7 @@ import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
 import type { MysqlServer } from '../../../core/url/mysql-url.ts';
+import { wallNow } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
 import { checkSchema, migrate } from '../schema/migrate.ts';
 import { mysqlSchema } from '../schema/mysql-schema.ts';
@@ -51,7 +52,7 @@ async function migrateAlone(db: Kysely<RegistrySchema>, what: string): Promise<v
     if (rows[0]?.got !== 1)
       throw new DqError('unavailable', `${what}: another process is still migrating its schema`);
     try {
-      await migrate(alone, mysqlSchema, Date.now);
+      await migrate(alone, mysqlSchema, wallNow);
     } finally {
       // A lost connection has released the lock.
       await sql`SELECT RELEASE_LOCK(${name})`.execute(alone).catch(() => undefined);

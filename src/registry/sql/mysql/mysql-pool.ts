@@ -9,6 +9,7 @@ import { createPool, format, type Pool, type PoolConnection, type TypeCastField 
 import { limits } from '../../../core/limits.ts';
 import type { MysqlServer } from '../../../core/url/mysql-url.ts';
 import { DialedStream } from '../../../runtime/dialed-stream.ts';
+import { clearTimeout, monotonicNow, setTimeout } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
 import { MysqlError, mysqlError, setUpError } from './mysql-failure.ts';
 
@@ -95,7 +96,7 @@ export class MysqlConnections {
   /** The pool for Kysely. `callMs`: from the request for a connection to the last answer on it. */
   within(callMs: number): MysqlPool {
     return {
-      getConnection: (callback) => this.#acquire(performance.now() + callMs, callback),
+      getConnection: (callback) => this.#acquire(monotonicNow() + callMs, callback),
       // Others may share the connections.
       end: (callback) => callback(undefined),
     };
@@ -122,7 +123,7 @@ export class MysqlConnections {
     const timer = setTimeout(() => {
       isLate = true;
       callback(timedOut(), none);
-    }, endAt - performance.now());
+    }, endAt - monotonicNow());
     this.#pool.getConnection((error, connection) => {
       clearTimeout(timer);
       if (isLate) connection?.release();
@@ -160,7 +161,7 @@ class PooledConnection implements MysqlPoolConnection {
     if (callback === undefined) throw new Error('the registry does not stream');
     const broken = parameters.findIndex((value) => !isPlain(value));
     if (broken >= 0) throw new TypeError(`parameter ${broken} is ${typeof parameters[broken]}`);
-    const leftMs = this.#endAt - performance.now();
+    const leftMs = this.#endAt - monotonicNow();
     if (this.#isDead || leftMs <= 0) {
       this.#destroy();
       callback(timedOut(), null);

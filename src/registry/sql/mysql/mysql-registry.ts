@@ -28,6 +28,7 @@ import type {
   TopicRecord,
 } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { within } from '../../../runtime/timeout.ts';
 import type { KeptShards } from '../../shard-book.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
@@ -420,10 +421,10 @@ export class MysqlRegistry implements Registry, LeaderRow {
     answer.catch(() => {
       // The caller may have answered from the copy by then.
     });
-    this.#startUntil ??= performance.now() + sqlLimits.mysqlStartMs;
+    this.#startUntil ??= monotonicNow() + sqlLimits.mysqlStartMs;
     this.#copyState ??= this.#readCopy();
     const copy = await this.#copyState;
-    const leftMs = this.#startUntil - performance.now();
+    const leftMs = this.#startUntil - monotonicNow();
     try {
       const waitMs = leftMs > 0 ? leftMs : copy === null ? limits.mysqlCallMs : 0;
       return await within(waitMs, answer, noAnswer);

@@ -14,6 +14,7 @@ import {
   sqliteCodes,
 } from '../../../runtime/database.ts';
 import { foreignLogText, readHeader } from '../../../runtime/database-header.ts';
+import { wallNow } from '../../../runtime/time.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import type { KeyOptions } from '../keys/registry-key.ts';
 import { existingCipher, holdsPlainSecrets, openCipher } from '../keys/registry-key.ts';
@@ -70,7 +71,7 @@ export async function openRegistryFile(
       opened.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
       opened.exec(`PRAGMA journal_size_limit = ${sqlLimits.registryWalBytesMax};
         PRAGMA wal_autocheckpoint = ${sqlLimits.registryLogPagesMax}`);
-      await migrate(db, registrySchema, Date.now);
+      await migrate(db, registrySchema, wallNow);
       // Set before encrypting: if the process dies before the rewrite, the next start does it.
       if ((await holdsPlainSecrets(db)) || (await holdsPlainHeaders(db)))
         opened.exec(`PRAGMA user_version = ${mayHoldPlain}`);

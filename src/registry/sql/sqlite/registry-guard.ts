@@ -9,6 +9,7 @@ import { statSync } from 'node:fs';
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { isDamage } from '../../../runtime/database.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
 import { CommitError, type RegistryEngine } from '../registry-engine.ts';
 import { damagedText, emptyText, missingText } from './registry-file.ts';
@@ -140,8 +141,8 @@ export class RegistryGuard {
       return;
     }
     if (this.#changed === null || !isSame(seen, this.#changed.seen))
-      this.#changed = { seen, since: performance.now() };
-    else if (performance.now() - this.#changed.since >= sqlLimits.registrySettledMs) {
+      this.#changed = { seen, since: monotonicNow() };
+    else if (monotonicNow() - this.#changed.since >= sqlLimits.registrySettledMs) {
       this.#isRepaired = true;
       this.#events.onRepaired();
     }

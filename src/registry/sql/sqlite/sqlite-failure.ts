@@ -2,10 +2,10 @@
 // each failure: surely not applied, or unknown. Only a failed COMMIT can be unknown; everything before it is
 // rolled back.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../core/limits.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
+import { monotonicNow, sleep } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
 import { CommitError } from '../registry-engine.ts';
 
@@ -36,12 +36,12 @@ export function toStoreError(error: unknown): unknown {
  *  nothing. Does not block: SQLite's busy handler would delay every push, because this process also serves
  *  the job store. */
 export async function untilFree<T>(work: () => Promise<T>): Promise<T> {
-  const end = performance.now() + limits.registryBusyMs;
+  const end = monotonicNow() + limits.registryBusyMs;
   for (;;) {
     try {
       return await work();
     } catch (error) {
-      if (!isBusy(error) || performance.now() >= end) throw error;
+      if (!isBusy(error) || monotonicNow() >= end) throw error;
       await sleep(sqlLimits.registryBusyStepMs);
     }
   }

@@ -1,9 +1,9 @@
 // Identifies the registry by a random id, which the ownership marker of each of its Redis servers repeats.
 // Drawn here, not by a schema statement: a replica might draw another value.
 
-import { randomBytes } from 'node:crypto';
 import type { Kysely } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
+import { randomBytes } from '../../../runtime/time.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 

@@ -12,6 +12,7 @@ import type {
   StoreHealth,
 } from '../../../ports/job-store.ts';
 import { StoreError, type StoreFailure, shardsAway } from '../../../ports/store-error.ts';
+import { monotonicNow, wallNow } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
 import { readSettings, redisDurabilityOf, settingNames } from '../client/durability.ts';
 import { redisLimits } from '../limits.ts';
@@ -252,7 +253,7 @@ class ExaminationRecord {
   }
 
   async start(relinks: boolean): Promise<void> {
-    const startedAt = Date.now();
+    const startedAt = wallNow();
     await this.#write({ kind: 'running', startedAt }, redisLimits.examinationBeatMs);
     void this.#work(startedAt, relinks);
   }
@@ -263,19 +264,19 @@ class ExaminationRecord {
   }
 
   async #work(startedAt: number, relinks: boolean): Promise<void> {
-    let beatAt = performance.now();
+    let beatAt = monotonicNow();
     const onPiece = async () => {
-      if (performance.now() < beatAt + redisLimits.examinationBeatMs / 4) return;
-      beatAt = performance.now();
+      if (monotonicNow() < beatAt + redisLimits.examinationBeatMs / 4) return;
+      beatAt = monotonicNow();
       await this.#write({ kind: 'running', startedAt }, redisLimits.examinationBeatMs);
     };
     let ended: LongWork<Examination>;
     try {
       const relinked = relinks ? { relinked: await relink(this.#shard, onPiece) } : {};
       const result = { ...(await examine(this.#shard, onPiece)), ...relinked };
-      ended = { kind: 'done', startedAt, endedAt: Date.now(), result };
+      ended = { kind: 'done', startedAt, endedAt: wallNow(), result };
     } catch (error) {
-      ended = { kind: 'failed', startedAt, endedAt: Date.now(), reason: reasonOf(error) };
+      ended = { kind: 'failed', startedAt, endedAt: wallNow(), reason: reasonOf(error) };
     }
     try {
       await this.#write(ended, redisLimits.examinationKeptMs);

@@ -1,8 +1,8 @@
 // Examines whether the buckets of a shard keep every invariant, in bounded pieces (lua/examine.lua) between
 // other calls. Each piece judges whole jobs in one step, so a job that moves meanwhile is never reported.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Examination, Problem } from '../../../ports/job-store.ts';
+import { sleep } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
 import { redisLimits } from '../limits.ts';
 import { type Bucket, idOf } from '../scripts/keys.ts';

@@ -9,6 +9,7 @@
 import { type CapacityBase, LayeredCapacities } from '../../../core/layered-capacities.ts';
 import { limits } from '../../../core/limits.ts';
 import type { ReserveRequest, TopicCapacity } from '../../../ports/job-store.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { redisLimits } from '../limits.ts';
 
 export interface NamedTopic {
@@ -37,8 +38,8 @@ interface Ring {
 }
 
 export class RingCopy {
-  /** performance.now() of the first reading */
-  readonly #since = performance.now();
+  /** monotonicNow() of the first reading */
+  readonly #since = monotonicNow();
   readonly #rings: readonly Ring[] = [0, 1, 2].map((priority) => ({
     ...{ priority, topics: new Map(), open: new Map(), last: 0 },
   }));
@@ -56,7 +57,7 @@ export class RingCopy {
 
   /** Copies do not live long: a server that lost its last writes may repeat turns below the known ones. */
   get isOld(): boolean {
-    return performance.now() - this.#since >= redisLimits.ringCopyMs;
+    return monotonicNow() - this.#since >= redisLimits.ringCopyMs;
   }
 
   list(request: ReserveRequest): Listing {

@@ -2,6 +2,7 @@
 
 import type { ShardInfo } from '../../../ports/shard-servers.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { persistenceOf, redisDurabilityOf } from '../client/durability.ts';
 import type { Shard } from '../shard/shard.ts';
 import { settingsOf } from './admin.ts';
@@ -9,9 +10,9 @@ import { quarantineOf } from './quarantine.ts';
 
 /** Rejects with StoreError when no node answers. */
 export async function infoOf(shard: Shard): Promise<ShardInfo> {
-  const from = performance.now();
+  const from = monotonicNow();
   const infos = await shard.infos();
-  const latencyMs = performance.now() - from;
+  const latencyMs = monotonicNow() - from;
   if (infos.length === 0) throw new StoreError({ kind: 'not_stored', code: 'redis_no_answer' });
   const settings = await settingsOf(shard);
   const { count } = await quarantineOf(shard);

@@ -3,6 +3,7 @@
 
 import { formatDuration } from '../../../core/duration.ts';
 import { limits } from '../../../core/limits.ts';
+import { monotonicNow, wallNow } from '../../../runtime/time.ts';
 import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
 import { type Client, isCluster } from './connection.ts';
@@ -20,9 +21,9 @@ export async function clocksOf(client: Client): Promise<readonly ServerClock[]> 
   const servers = isCluster(client) ? client.nodes('master') : [client];
   const clocks = await Promise.allSettled(
     servers.map(async (server) => {
-      const [wallFrom, from] = [Date.now(), performance.now()];
+      const [wallFrom, from] = [wallNow(), monotonicNow()];
       const [seconds, micros] = await within(redisLimits.clockMs, server.time(), noAnswer);
-      const halfMs = (performance.now() - from) / 2;
+      const halfMs = (monotonicNow() - from) / 2;
       const aheadMs = Number(seconds) * 1_000 + Number(micros) / 1_000 - (wallFrom + halfMs);
       const { host, port } = server.options;
       return {

@@ -3,6 +3,7 @@
 // Invariant: a command that fails with UnsentError has not run, and never will.
 
 import { Cluster, type ClusterNode, Command } from 'ioredis';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { redisLimits } from '../limits.ts';
 import { isRejection, UnsentError } from './failures.ts';
 import { requireSetUp } from './set-up.ts';
@@ -29,8 +30,8 @@ export class ClusterClient extends Cluster {
    *  not answer: a replica may have taken its slots, and only commands that reach another node are
    *  redirected. */
   rereadSlots(): void {
-    if (this.status !== 'ready' || performance.now() - this.#readAt < redisLimits.slotsOnFailureMs) return;
-    this.#readAt = performance.now();
+    if (this.status !== 'ready' || monotonicNow() - this.#readAt < redisLimits.slotsOnFailureMs) return;
+    this.#readAt = monotonicNow();
     this.refreshSlotsCache();
   }
 

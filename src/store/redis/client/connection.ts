@@ -5,6 +5,7 @@
 
 import { Redis, type RedisOptions } from 'ioredis';
 import { type RedisAddress, redisAddress } from '../../../core/url/redis-url.ts';
+import { clearTimeout, monotonicNow, random, setTimeout } from '../../../runtime/time.ts';
 import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
 import { keysOf } from '../scripts/keys.ts';
@@ -22,7 +23,7 @@ function reconnectMs(times: number): number {
     redisLimits.reconnectMsMin * 2 ** Math.min(times - 1, 6),
     redisLimits.reconnectMsMax,
   );
-  return Math.ceil(waitMs * (1 + Math.random() * redisLimits.reconnectJitter));
+  return Math.ceil(waitMs * (1 + random() * redisLimits.reconnectJitter));
 }
 
 const settings: Settings = {
@@ -52,8 +53,8 @@ const settings: Settings = {
 function reconnectOnReply(): (error: Error) => 1 | false {
   let nextAt = 0;
   return (error) => {
-    if (performance.now() < nextAt || !wantsNewConnection(error)) return false;
-    nextAt = performance.now() + redisLimits.reconnectMsMax;
+    if (monotonicNow() < nextAt || !wantsNewConnection(error)) return false;
+    nextAt = monotonicNow() + redisLimits.reconnectMsMax;
     return 1;
   };
 }

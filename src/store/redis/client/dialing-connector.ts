@@ -8,6 +8,7 @@ import {
   SentinelConnector,
 } from 'ioredis';
 import { answeringAddress, openSocket } from '../../../runtime/dial.ts';
+import { clearTimeout, setTimeout } from '../../../runtime/time.ts';
 import { redisLimits } from '../limits.ts';
 
 type Options = Pick<RedisOptions, 'tls' | 'connectTimeout' | 'disconnectTimeout'> & {

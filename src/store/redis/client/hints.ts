@@ -6,6 +6,7 @@
 
 import { limits } from '../../../core/limits.ts';
 import type { Hint, Partition } from '../../../ports/job-store.ts';
+import { clearInterval, clearTimeout, setInterval, setTimeout, type Timer } from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
@@ -23,9 +24,9 @@ export class Hints {
   #mayBeLost: boolean;
   #subscribed: Promise<void> = Promise.resolve();
   #closing = false;
-  #resubscribing: NodeJS.Timeout | undefined;
+  #resubscribing: Timer | undefined;
   /** runs while the subscription is unproven */
-  #polling: NodeJS.Timeout | undefined;
+  #polling: Timer | undefined;
 
   /** `isLate`: there were hints before it, which its listeners missed. */
   constructor(url: string, title: string, partitions: readonly Partition[], log: Log, isLate: boolean) {

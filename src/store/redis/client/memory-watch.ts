@@ -2,6 +2,7 @@
 // history: while it is, ended jobs leave no entry, and older entries may go early. Reads INFO in the
 // background and never delays a call.
 
+import { monotonicNow } from '../../../runtime/time.ts';
 import { redisLimits } from '../limits.ts';
 
 export class MemoryWatch {
@@ -16,7 +17,7 @@ export class MemoryWatch {
 
   /** As of the last reading, which may start another one. */
   get isNearlyFull(): boolean {
-    const now = performance.now();
+    const now = monotonicNow();
     if (now - this.#readAt >= redisLimits.memoryMs) {
       this.#readAt = now;
       void this.#read();

@@ -6,6 +6,7 @@
 
 import { wordsOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
+import { setTimeout } from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { failureOf, unknownReply } from '../client/failures.ts';
 import type { Bucket } from '../scripts/keys.ts';

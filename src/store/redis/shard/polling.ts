@@ -5,6 +5,7 @@
 
 import { limits } from '../../../core/limits.ts';
 import type { JobStore, Partition, Promoted, Recovered, ReserveRequest } from '../../../ports/job-store.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { hasManyTopics } from '../calls/reserve-call.ts';
 import { redisLimits } from '../limits.ts';
 import { type Bucket, prefixOf } from '../scripts/keys.ts';
@@ -52,14 +53,14 @@ const rings = ['a:0', 'a:1', 'a:2'];
 export class ShardPolls {
   readonly #shard: Shard;
   readonly #capacitiesMax: number;
-  /** storage clock minus performance.now(), and when it was measured */
+  /** storage clock minus monotonicNow(), and when it was measured */
   #clock = { offset: 0, at: Number.NEGATIVE_INFINITY };
   /** Buckets whose last reserve returned jobs, or that got a ready hint since: their next reserve runs its
    *  script. */
   readonly #warm = new Set<Bucket>();
-  /** by bucket: performance.now() when it had no lease */
+  /** by bucket: monotonicNow() when it had no lease */
   readonly #unleasedAt = new Map<Bucket, number>();
-  /** by bucket: performance.now() when it had no lease of a pulled job */
+  /** by bucket: monotonicNow() when it had no lease of a pulled job */
   readonly #unpulledAt = new Map<Bucket, number>();
 
   constructor(shard: Shard, capacitiesMax: number = redisLimits.capacitiesMax) {
@@ -79,16 +80,16 @@ export class ShardPolls {
   }
 
   async #storageNow(): Promise<number> {
-    if (performance.now() - this.#clock.at >= limits.loopSleepMsMax) {
+    if (monotonicNow() - this.#clock.at >= limits.loopSleepMsMax) {
       const [seconds, micros] = (await this.#shard.command('TIME')) as [string, string];
-      const at = performance.now();
+      const at = monotonicNow();
       this.#clock = { offset: Number(seconds) * 1_000 + Number(micros) / 1_000 - at, at };
     }
-    return this.#clock.offset + performance.now();
+    return this.#clock.offset + monotonicNow();
   }
 
   async hasLeases(bucket: Bucket): Promise<boolean> {
-    const at = performance.now();
+    const at = monotonicNow();
     const has = await this.#shard.has(bucket, 'l');
     if (has) this.#unleasedAt.delete(bucket);
     else this.#unleasedAt.set(bucket, at);
@@ -97,7 +98,7 @@ export class ShardPolls {
 
   /** A lease given out since its set was last found empty has not expired, or only just now. */
   async mayHaveExpired(bucket: Bucket): Promise<boolean> {
-    const at = performance.now();
+    const at = monotonicNow();
     const unpulledMs = this.#shard.isCluster ? redisLimits.unpulledClusterMs : redisLimits.unpulledMs;
     const sets = [
       { key: 'l', emptyAt: this.#unleasedAt, ms: redisLimits.unleasedMs },

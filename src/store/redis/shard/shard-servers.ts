@@ -1,14 +1,13 @@
 // Identifies, counts and checks servers that are shards or may become shards. A server outside the shard list
 // gets a connection only for the duration of one call.
 
-import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { wordsOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
 import { redisAddress } from '../../../core/url/redis-url.ts';
 import type { Identified, ShardHolds, ShardServers } from '../../../ports/shard-servers.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import { randomBytes, sleep } from '../../../runtime/time.ts';
 import { within } from '../../../runtime/timeout.ts';
 import { silentLog } from '../../../telemetry/log.ts';
 import { whyNotWorking } from '../calls/admin.ts';

@@ -6,6 +6,14 @@
 import { limits } from '../../../core/limits.ts';
 import { redisAddress } from '../../../core/url/redis-url.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import {
+  clearImmediate,
+  clearTimeout,
+  type Immediate,
+  setImmediate,
+  setTimeout,
+  wallNow,
+} from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
 import { ClockWarnings, clocksOf } from '../client/clocks.ts';
 import {
@@ -265,7 +273,7 @@ export class Shard {
   #within<T>(answer: Promise<T>, node: string): Promise<T> {
     return new Promise((resolve, reject) => {
       let isOverdue = false;
-      let turn: NodeJS.Immediate | undefined;
+      let turn: Immediate | undefined;
       const end = (): void => {
         isOverdue = true;
         this.#countOverdue(node, 1);
@@ -314,7 +322,7 @@ export class Shard {
     const prefix = prefixOf(bucket);
     const isNoted = makes === 'emptied' && this.#options.writer !== undefined;
     // Numbers are the clock in µs: this one is above those of other processes too, unless clocks differ much.
-    const above = isNoted ? Math.max(Date.now() * 1_000, ...this.#received.map((number) => number + 1)) : '';
+    const above = isNoted ? Math.max(wallNow() * 1_000, ...this.#received.map((number) => number + 1)) : '';
     const wants = makes === '0' ? '0' : '1';
     const answer = this.#call('mark')(prefix, wanted, before, this.#listNumber, wants, above);
     return String(await this.#within(answer, nodeOf(this.#client, prefix)));

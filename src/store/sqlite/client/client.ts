@@ -2,7 +2,6 @@
 // which calls may be repeated after a lost answer; a repeat of the others could store, reserve or count
 // twice, so their loss is `unknown`. Invariant: item calls return one outcome per item in every case.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { EndedJob, VersionedKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
@@ -29,6 +28,7 @@ import type {
 import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer, wallNow } from '../../../runtime/time.ts';
 import { inBatches, pushBatches, type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
 import { partitionName } from '../file/schema.ts';
@@ -135,7 +135,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       return link.connected;
     },
     async start() {
-      let timer: NodeJS.Timeout | undefined;
+      let timer: Timer | undefined;
       const greeted = new Promise<string | null>((resolve) => {
         onGreeting = resolve;
         timer = setTimeout(() => resolve('store_away'), options.callMs ?? sqliteLimits.storeCallMs);
@@ -230,20 +230,20 @@ interface Stepped {
  *  callers. A step that was surely not done ends the work with the count so far; after a lost answer the
  *  count is unknown. */
 async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Promise<Stepped> {
-  const end = performance.now() + sqliteLimits.bulkCallMs;
+  const end = monotonicNow() + sqliteLimits.bulkCallMs;
   let total = 0;
   for (;;) {
-    const began = performance.now();
+    const began = monotonicNow();
     try {
       const { done, more } = await step(Math.min(max - total, sqliteLimits.bulkStepMax));
       total += done;
-      if (!more || total >= max || performance.now() >= end) return { done: total, more };
+      if (!more || total >= max || monotonicNow() >= end) return { done: total, more };
     } catch (error) {
       if (total > 0 && error instanceof StoreError && error.failure.kind === 'not_stored')
         return { done: total, more: true };
       throw error;
     }
-    const pauseMs = sqliteLimits.bulkPausePerStep * (performance.now() - began);
+    const pauseMs = sqliteLimits.bulkPausePerStep * (monotonicNow() - began);
     await sleep(Math.min(pauseMs, sqliteLimits.bulkPauseMsMax));
   }
 }
@@ -368,7 +368,7 @@ function adminCalls(link: Link): StoreAdmin {
       return health;
     },
     // An owner of an earlier version sends no clock; its clock is the clock of this machine.
-    clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now ?? Date.now(),
+    clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now ?? wallNow(),
     moment: () => cold(link, kinds.moment, [], true),
     // A repeat would find the task of the first call and return `busy`.
     startBackup: (directory) => cold(link, kinds.startBackup, [directory], false),

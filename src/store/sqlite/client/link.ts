@@ -8,6 +8,16 @@ import { connect, type Socket } from 'node:net';
 import { DqError } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
+import {
+  clearInterval,
+  clearTimeout,
+  type Immediate,
+  monotonicNow,
+  setImmediate,
+  setInterval,
+  setTimeout,
+  type Timer,
+} from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -48,7 +58,7 @@ interface Call {
   readonly frame: Buffer;
   /** a repeat is harmless */
   readonly again: boolean;
-  /** performance.now(), without the pauses of this process */
+  /** monotonicNow(), without the pauses of this process */
   calledAt: number;
   /** It was written, and the owner has not rejected it as untouched. */
   wasWritten: boolean;
@@ -71,10 +81,10 @@ export class Link {
   #closed = false;
   #closing: Promise<void> | null = null;
   #attempts = 0;
-  #reconnect: NodeJS.Timeout | null = null;
-  #sweep: NodeJS.Timeout | null = null;
+  #reconnect: Timer | null = null;
+  #sweep: Timer | null = null;
   #sweptAt = 0;
-  #flush: NodeJS.Immediate | null = null;
+  #flush: Immediate | null = null;
   #awayMs: number;
   #lastId = 0;
   #pendingBytes = 0;
@@ -113,11 +123,11 @@ export class Link {
     if (this.#pendingBytes + frame.length > storeLimits.pendingCallBytesMax) return refusal('too_many_calls');
     this.#pendingBytes += frame.length;
     if (this.#sweep === null) {
-      this.#sweptAt = performance.now();
+      this.#sweptAt = monotonicNow();
       this.#sweep = setInterval(() => this.#sweepDeadlines(), sweepMs);
     }
     return new Promise((resolve, reject) => {
-      const calledAt = performance.now();
+      const calledAt = monotonicNow();
       this.#waiting.push({
         id,
         kind,
@@ -155,7 +165,7 @@ export class Link {
 
   async #close(deadlineMs: number): Promise<void> {
     if (this.#waiting.length + this.#sent.size > 0) {
-      let timer: NodeJS.Timeout | undefined;
+      let timer: Timer | undefined;
       await new Promise<void>((resolve) => {
         this.#onIdle = resolve;
         timer = setTimeout(resolve, deadlineMs);
@@ -307,7 +317,7 @@ export class Link {
   }
 
   #sweepDeadlines(): void {
-    const now = performance.now();
+    const now = monotonicNow();
     // A pause of this process, as of a suspended machine, does not count: replies that arrived are read
     // after this sweep.
     const pausedMs = now - this.#sweptAt - sweepMs;

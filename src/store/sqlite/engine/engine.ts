@@ -13,6 +13,7 @@ import type {
   RetryItem,
 } from '../../../ports/job-store.ts';
 import { type Database, sqliteCode } from '../../../runtime/database.ts';
+import { monotonicNow, wallNow } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
 import { DiskReserve, diskReserveBytesFor } from '../file/disk-reserve.ts';
 import { partitionName } from '../file/schema.ts';
@@ -61,7 +62,7 @@ export interface EngineOptions {
   readonly clockHoldMs?: number;
   /** ms; the smallest configured retention; default one hour, the smallest dead.retention */
   readonly shortestRetentionMs?: number;
-  /** default performance.now */
+  /** default monotonicNow() */
   readonly monotonic?: () => number;
   /** receives one sentence for the log per damaged row that the store works around */
   readonly onDamage?: (what: string) => void;
@@ -324,12 +325,12 @@ export class Engine {
 export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const opened = openStoreFile(path);
   const {
-    clock = Date.now,
+    clock = wallNow,
     keepHistory = true,
     recoverHoldMs = storeLimits.recoverHoldMs,
     clockHoldMs = sqliteLimits.clockHoldMs,
     shortestRetentionMs = 3_600_000,
-    monotonic = () => performance.now(),
+    monotonic = () => monotonicNow(),
     onDamage = () => {},
     diskReserveBytes = diskReserveBytesFor(path),
   } = options;

@@ -9,6 +9,7 @@ import { stateCodes } from '../../../core/stored-codes.ts';
 import type { ScanFilter } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { Statement } from '../../../runtime/database.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import type { LastAttempt } from '../../dead-groups.ts';
 import { storeLimits } from '../../limits.ts';
 import type { Place } from '../../pages.ts';
@@ -165,7 +166,7 @@ export class Survey {
     const topics = this.numbersOf(filter.topics) ?? [...this.#tx.counters.topicNumbersAfter(0)];
     const [from, end] = rangeOf(prefix);
     const part = filter.body === undefined ? null : bytesOf(filter.body);
-    const began = performance.now();
+    const began = monotonicNow();
     const items: FoundJob[] = [];
     let examined = 0;
     let [no, id] = [Number(place[0]), Buffer.from(place[1] ?? '', 'hex')];
@@ -182,12 +183,12 @@ export class Survey {
           id = Buffer.from(row[1] as Uint8Array);
           examined += 1;
           if (this.#isWanted(filter, row, part)) items.push(this.#read(row));
-          if (items.length >= limit || performance.now() - began >= storeLimits.surveyStepMs) return here();
+          if (items.length >= limit || monotonicNow() - began >= storeLimits.surveyStepMs) return here();
         }
         if (found.length < sqliteLimits.surveyIds) break;
       }
       // A topic without such ids costs a few µs, and there can be many.
-      if (performance.now() - began >= storeLimits.surveyStepMs && topic !== topics.at(-1)) {
+      if (monotonicNow() - began >= storeLimits.surveyStepMs && topic !== topics.at(-1)) {
         id = Buffer.alloc(0);
         no = topic + 1;
         return here();

@@ -4,6 +4,7 @@
 import { largestEpochMs } from '../../../core/duration.ts';
 import type { When } from '../../../ports/job-store.ts';
 import type { Database } from '../../../runtime/database.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import { sqliteLimits } from '../limits.ts';
 import type { JobRows } from './job-rows.ts';
 import type { TopicCounters } from './topic-counters.ts';
@@ -27,9 +28,9 @@ export function stepMax({ isDiskFull }: TransactionContext, max: number): number
 
 /** Processes rows for at most sqliteLimits.bulkStepMs, at least one. Returns how many. */
 export function bulkStep<R>(rows: readonly R[], act: (row: R) => void): number {
-  const end = performance.now() + sqliteLimits.bulkStepMs;
+  const end = monotonicNow() + sqliteLimits.bulkStepMs;
   for (const [done, row] of rows.entries()) {
-    if (done > 0 && performance.now() >= end) return done;
+    if (done > 0 && monotonicNow() >= end) return done;
     act(row);
   }
   return rows.length;

@@ -3,9 +3,9 @@
 // and calls end with not_stored. Does not touch the store.
 
 import { closeSync, openSync, rmSync, statSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
+import { sleep } from '../../../runtime/time.ts';
 import { sqliteLimits } from '../limits.ts';
 import { freeDiskBytes } from './disk-reserve.ts';
 
@@ -26,6 +26,5 @@ export function whyUnusable(path: string, directory: string): string | null {
 
 /** Rejects when `leaving` is aborted. */
 export async function untilUsable(path: string, directory: string, leaving: AbortSignal): Promise<void> {
-  while (whyUnusable(path, directory) !== null)
-    await sleep(sqliteLimits.diskAgainMs, undefined, { signal: leaving });
+  while (whyUnusable(path, directory) !== null) await sleep(sqliteLimits.diskAgainMs, { signal: leaving });
 }

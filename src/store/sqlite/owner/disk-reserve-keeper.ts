@@ -2,6 +2,7 @@
 // both once. Owns the timer between two attempts.
 
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
+import { clearTimeout, setTimeout, type Timer } from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import { NoDiskSpace } from '../file/wal-space.ts';
@@ -14,7 +15,7 @@ export class DiskReserveKeeper {
   readonly #log: Log;
   readonly #onBroken: (error: unknown) => void;
   #isFullReported = false;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #closed = false;
 
   /** @param onBroken receives a failure other than a full disk: the store must not be used any more */

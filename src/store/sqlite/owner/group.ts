@@ -12,6 +12,7 @@
 
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { isDamage, sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
+import { monotonicNow } from '../../../runtime/time.ts';
 import type { Engine, Hints } from '../engine/engine.ts';
 import { DiskFailed, NoDiskSpace } from '../file/wal-space.ts';
 import type { Writer } from '../wire/protocol.ts';
@@ -158,10 +159,10 @@ class Group {
   }
 
   #commit(): Hints {
-    const from = performance.now();
+    const from = monotonicNow();
     try {
       const hints = this.#engine.commit();
-      this.#commitMs = (this.#commitMs ?? 0) + performance.now() - from;
+      this.#commitMs = (this.#commitMs ?? 0) + monotonicNow() - from;
       return hints;
     } catch (error) {
       const why = whyOf(error);

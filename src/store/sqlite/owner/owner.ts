@@ -15,6 +15,7 @@ import type { Registry } from '../../../ports/registry.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { type Database, isDamage } from '../../../runtime/database.ts';
 import type { Service } from '../../../runtime/service.ts';
+import { clearTimeout, type Immediate, setImmediate, setTimeout, wallNow } from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { type Metrics, noMetrics } from '../../../telemetry/metrics.ts';
 import { type Engine, type EngineOptions, type Hints, openEngine } from '../engine/engine.ts';
@@ -74,7 +75,7 @@ export class StoreOwner implements Service {
   #engine: Engine | null = null;
   #server: Server | null = null;
   #queue: Request[] = [];
-  #nextTurn: NodeJS.Immediate | null = null;
+  #nextTurn: Immediate | null = null;
   #state: 'closed' | 'serving' | 'handing_over' | 'broken' | 'damaged' = 'closed';
   /** one sentence with the remedy: why `damaged`, or what a read has met */
   #damage: string | null = null;
@@ -92,7 +93,7 @@ export class StoreOwner implements Service {
       registryDamage = () => null,
       copiesJobs = true,
       frozenWalBytesMax = sqliteLimits.frozenWalBytesMax,
-      clock = Date.now,
+      clock = wallNow,
     } = options;
     this.#maintenance = new StoreMaintenance(
       { path, registryPath, registryDamage, copiesJobs, frozenWalBytesMax, clock },
@@ -306,7 +307,7 @@ export class StoreOwner implements Service {
   }
 
   #now(): number {
-    return this.#engine?.readClock() ?? Date.now();
+    return this.#engine?.readClock() ?? wallNow();
   }
 
   #reportFailure(what: string, error: unknown): void {

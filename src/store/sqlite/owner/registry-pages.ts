@@ -3,8 +3,8 @@
 // their turn. A cached page may be stale: later changes are in a later page (TopicChanges in
 // ports/registry.ts). The last page is never cached, because it holds the current revision.
 
-import { setImmediate as turn } from 'node:timers/promises';
 import type { ChangePlace, Registry } from '../../../ports/registry.ts';
+import { setTimeout, type Timer, turn } from '../../../runtime/time.ts';
 import { sqliteLimits } from '../limits.ts';
 
 export class RegistryPages {
@@ -12,7 +12,7 @@ export class RegistryPages {
   /** Oldest first. */
   readonly #cached = new Map<string, Buffer>();
   #cachedBytes = 0;
-  #forget: NodeJS.Timeout | null = null;
+  #forget: Timer | null = null;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(bytesMax: number = sqliteLimits.registryPagesKeptBytes) {

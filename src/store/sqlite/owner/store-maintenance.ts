@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { reasonOf } from '../../../core/errors.ts';
 import type { Backup, Examination, LongWork, Problem } from '../../../ports/job-store.ts';
 import { isDamage } from '../../../runtime/database.ts';
+import { clearInterval, setInterval } from '../../../runtime/time.ts';
 import type { Engine } from '../engine/engine.ts';
 import {
   countJobs,
