@@ -67,7 +67,8 @@ export async function requeueJob(
   }
 }
 
-/** In any state. `inFlight`: an attempt of the job is running. */
+/** In any state. `inFlight`: an attempt of the job is running, or may be: a store that may have lost the job
+ *  does not know. */
 export async function cancelJob(
   store: Pick<JobStore, 'cancel'>,
   key: VersionedKey,
@@ -78,7 +79,7 @@ export async function cancelJob(
       return { inFlight: outcome.inFlight };
     case 'absent':
       // The store may have lost it, and it does not come back.
-      return outcome.isRecorded === true ? { inFlight: false } : null;
+      return outcome.isRecorded === true ? { inFlight: true } : null;
     default:
       throw failed(outcome, 'cancelled');
   }

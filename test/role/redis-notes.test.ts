@@ -8,6 +8,7 @@ import type { Changed, ChangedJob } from '../../src/core/journal/change.ts';
 import { readSafe } from '../../src/core/number-bytes.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import { bucketOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
+import { cancelJob } from '../../src/use-cases/move-job.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
@@ -155,6 +156,8 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', ()
     });
     const [again] = await jobs.cancel([{ topic: 't', id: 'lost' }]);
     expect(again).toMatchObject({ kind: 'absent', isRecorded: true });
+    // Its attempt may run: the store that lost the job does not know.
+    expect(await cancelJob(jobs, { topic: 't', id: 'lost' })).toEqual({ inFlight: true });
     // A later push of the id is above it.
     const [pushed] = await jobs.push([jobOf('lost')]);
     expect((pushed as { version: number }).version).toBeGreaterThan(change?.number ?? 0);

@@ -46,7 +46,10 @@ const cancelSchema = {
       'the job is removed',
       Type.Object({
         cancelled: yes,
-        inFlight: Type.Boolean({ description: 'an attempt of the job is running', examples: [false] }),
+        inFlight: Type.Boolean({
+          description: 'an attempt of the job is running, or may be',
+          examples: [false],
+        }),
       }),
     ),
     ...problems(404, 412, 413, 503),
