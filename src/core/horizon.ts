@@ -23,7 +23,8 @@ const minute = 60_000;
 const hour = 60 * minute;
 const day = 24 * hour;
 
-/** Ends of all classes but the last, ms from now: a class holds end of the one before ≤ dueAt < its end. */
+/** Ends of all classes but the last, ms from now: a class holds end of the one before < dueAt ≤ its end. A
+ *  job that is due now is overdue: promote moves it. */
 export const horizonEndsMs: readonly number[] = [
   0,
   minute,

@@ -511,7 +511,7 @@ export class Model extends ModelState {
 
   classOf(job: ModelJob): number {
     if (job.state === 'ready') return 0;
-    const at = horizonEndsMs.findIndex((ms) => job.dueAt < this.now() + ms);
+    const at = horizonEndsMs.findIndex((ms) => job.dueAt <= this.now() + ms);
     return at < 0 ? horizonEndsMs.length : at;
   }
 

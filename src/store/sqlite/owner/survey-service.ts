@@ -60,7 +60,8 @@ export class SurveyService {
     const pace = new SurveyPace();
     const now = this.#engine().readClock();
     const numbers = this.#engine().survey.numbersOf(topics);
-    const ends = [...horizonEndsMs.map((ms) => now + ms), Number.MAX_SAFE_INTEGER];
+    // The engine counts up to an end without it.
+    const ends = [...horizonEndsMs.map((ms) => now + ms + 1), Number.MAX_SAFE_INTEGER];
     const counts = ends.map(() => 0);
     for (const topic of numbers ?? [null])
       for (const [i, end] of ends.entries()) {

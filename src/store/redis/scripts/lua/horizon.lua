@@ -23,8 +23,8 @@ for i = 1, math.min(#numbers, most) do
   for class = 1, ends do
     if left == 0 then break end
     local to = digits(now + tonumber(ARGV[6 + class]))
-    local count = call('ZCOUNT', key, from, '(' .. to)
-    answer[class + 1], left, from = answer[class + 1] + count, left - count, to
+    local count = call('ZCOUNT', key, from, to)
+    answer[class + 1], left, from = answer[class + 1] + count, left - count, '(' .. to
   end
   answer[ends + 2] = answer[ends + 2] + left
 end
