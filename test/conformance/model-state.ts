@@ -16,6 +16,7 @@ import {
 } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { byDue, type ModelAlert, type ModelJob } from './model-records.ts';
 import { inDumpOrder, type StateDump } from './store-under-test.ts';
 
@@ -30,13 +31,17 @@ export class ModelState {
   readonly toldAt = new Map<string, number>();
   /** Called once per hint. */
   onHint: (hint: port.Hint) => void = () => {};
-  readonly now: () => number;
+  readonly time: SteppedClock;
   counter = 0;
   position = 0;
   rings: Record<Priority, string[]> = { high: [], normal: [], low: [] };
 
-  constructor(now: () => number = Date.now) {
-    this.now = now;
+  constructor(time = new SteppedClock()) {
+    this.time = time;
+  }
+
+  now(): number {
+    return this.time.now;
   }
 
   dump(): StateDump {

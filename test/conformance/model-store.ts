@@ -84,7 +84,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
     },
     close: async () => listeners.clear(),
   };
-  return { store, dump: async () => model.dump(), close: () => store.close() };
+  return { store, clock: model.time, dump: async () => model.dump(), close: () => store.close() };
 }
 
 /** A deep copy; structuredClone alone would make plain byte arrays of bodies. */

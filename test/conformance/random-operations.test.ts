@@ -3,6 +3,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { Model } from './model.ts';
 import { openModelStore } from './model-store.ts';
@@ -13,7 +14,6 @@ import type { StoreUnderTest } from './store-under-test.ts';
 const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
 const operations = Number(process.env['DQ_STORE_OPERATIONS'] ?? 6_000);
 const lives = 4;
-const start = 1_900_000_000_000;
 
 /** Operations and outcomes that every run must contain. */
 const kinds = [
@@ -46,10 +46,11 @@ describe('random operations', () => {
   it(`the embedded store equals the model (seed ${seed})`, {
     timeout: 900_000,
   }, async () => {
-    const clock = { now: start };
+    const clock = new SteppedClock();
+    const now = () => clock.now;
     const directory = temporaryDirectory();
-    const open = () => openSqliteStore({ clock: () => clock.now }, directory);
-    const both = new SideBySide(seed, clock, await openModelStore(new Model(() => clock.now)));
+    const open = () => openSqliteStore({ clock: now, monotonic: now }, directory);
+    const both = new SideBySide(seed, clock, await openModelStore(new Model(clock)));
     const unseen = () => kinds.filter((kind) => both.seen[kind] === undefined);
     let tested = underTest(await open());
     try {
@@ -72,12 +73,12 @@ describe('random operations', () => {
   });
 
   it('a store that loses one kind of alert is detected', async () => {
-    const clock = { now: start };
-    const forgetful = new Model(() => clock.now);
+    const clock = new SteppedClock();
+    const forgetful = new Model(clock);
     change(forgetful, 'oweAlert', (right) => (job, deadAt, reason) => {
       if (reason !== 'poison') right(job, deadAt, reason);
     });
-    const both = new SideBySide(1, clock, await openModelStore(new Model(() => clock.now)));
+    const both = new SideBySide(1, clock, await openModelStore(new Model(clock)));
     await expect(both.run(6_000, await openModelStore(forgetful))).rejects.toThrow('seed 1;');
   });
 });

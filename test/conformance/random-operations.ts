@@ -10,6 +10,7 @@ import { endStates, jobStates, priorities, pullOwner } from '../../src/core/job.
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { numbers } from '../support/producing.ts';
+import type { SteppedClock } from '../support/stepped-clock.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { attemptOf, leaseOf } from './trial.ts';
 
@@ -338,10 +339,6 @@ async function pages<T>(page: (cursor: string | null) => Promise<port.Page<T>>):
   return all;
 }
 
-export interface Clock {
-  now: number;
-}
-
 /** Loses calls and replies on the way to the tested store. */
 export interface Losses {
   /** share of lost calls among operations of one call: 0 … 1 */
@@ -357,23 +354,15 @@ export class SideBySide {
   /** Count of each kind of operation and outcome. */
   readonly seen: Record<string, number> = {};
   readonly #seed: number;
-  readonly #clock: Clock;
+  readonly #clock: SteppedClock;
   readonly #model: StoreUnderTest;
   readonly #source: RandomOperations;
   readonly #trace: string[] = [];
-  readonly #onMoment: () => Promise<void>;
   readonly #losses: Losses | null;
 
-  /** `onMoment`: called before each moment, for a store that keeps the clock elsewhere */
-  constructor(
-    seed: number,
-    clock: Clock,
-    model: StoreUnderTest,
-    onMoment: () => Promise<void> = async () => {},
-    losses: Losses | null = null,
-  ) {
+  /** `clock`: of the model and of the tested store */
+  constructor(seed: number, clock: SteppedClock, model: StoreUnderTest, losses: Losses | null = null) {
     this.#losses = losses;
-    this.#onMoment = onMoment;
     this.#seed = seed;
     this.#clock = clock;
     this.#model = model;
@@ -384,9 +373,8 @@ export class SideBySide {
   async run(operations: number, tested: StoreUnderTest): Promise<void> {
     let dumpedAt = 0;
     for (let done = 0; done < operations; ) {
-      if (this.#source.chance(0.5)) this.#clock.now += this.#source.below(120);
+      if (this.#source.chance(0.5)) await this.#clock.skip(this.#source.below(120));
       const drawn = this.#source.some(() => this.#source.draw(), this.#source.chance(0.3) ? 6 : 1);
-      await this.#onMoment();
       const together = drawn.some((operation) => operation.alone || operation.isBulk)
         ? drawn.slice(0, 1)
         : drawn;

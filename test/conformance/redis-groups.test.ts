@@ -11,6 +11,7 @@ import { numbers } from '../support/producing.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { type OpenedRedis, oneShard, onlyShard, openGroup } from '../support/redis-store.ts';
 import { lacks } from '../support/services.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { cases } from './exercise.ts';
 import { smokeCases } from './smoke.ts';
@@ -26,7 +27,7 @@ describe.skipIf(missing)('sentinel', () => {
   });
   afterAll(() => group.stop());
   for (const each of smokeCases)
-    it(each.title, () => each.run(() => openGroup(group.url, [group.master], {})));
+    it(each.title, () => each.run(() => openGroup(group.url, [group.master], { clock: new SteppedClock() })));
 
   it('start does not wait for unavailable sentinels; calls work when they return', async () => {
     for (const { process } of group.sentinels) await process.kill();
@@ -92,7 +93,9 @@ describe.skipIf(missing)('cluster', () => {
   afterAll(() => cluster.stop());
   // Hints travel between nodes: late, in any order, or not at all. The poll ceiling covers that.
   for (const each of cases.filter(({ title }) => !title.startsWith('hint')))
-    it(each.title, () => each.run(() => openGroup(cluster.url, cluster.masters, {})));
+    it(each.title, () =>
+      each.run(() => openGroup(cluster.url, cluster.masters, { clock: new SteppedClock() })),
+    );
 
   async function spread(): Promise<{ under: OpenedRedis; trial: Trial }> {
     const under = await openGroup(cluster.url, cluster.masters, { buckets: 32 });

@@ -6,8 +6,9 @@ import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import { startLossyProxy } from '../support/lossy-proxy.ts';
-import { clockKey, type OpenedRedis, openEmpty, steppedClock } from '../support/redis-store.ts';
+import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { Model } from './model.ts';
 import { openModelStore } from './model-store.ts';
@@ -16,7 +17,7 @@ import { SideBySide } from './random-operations.ts';
 const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
 const operations = Number(process.env['DQ_STORE_OPERATIONS'] ?? 1_500);
 
-const parts = { scriptParts: { clock: steppedClock }, hints: false, plainPolls: false };
+const quiet = { hints: false, plainPolls: false };
 
 async function isWhole({ store }: OpenedRedis): Promise<void> {
   await store.admin.startFsck();
@@ -57,14 +58,12 @@ describe.skipIf(await lacks('redis'))(`a Redis store (seed ${seed})`, { timeout:
     ['by a copy of its rings', -1],
   ])('equals the model, %s', async (_, capacitiesMax) => {
     const server = await owned('test', startRedis());
-    const clock = { now: 1_900_000_000_000 };
-    const tested = await openEmpty(server, capacitiesMax === undefined ? parts : { ...parts, capacitiesMax });
-    const model = await openModelStore(new Model(() => clock.now));
-    const both = new SideBySide(seed, clock, model, async () => {
-      await tested.raw.set(clockKey, clock.now);
-    });
+    const clock = new SteppedClock();
+    const more = capacitiesMax === undefined ? {} : { capacitiesMax };
+    const tested = await openEmpty(server, { clock, ...quiet, ...more });
+    const both = new SideBySide(seed, clock, await openModelStore(new Model(clock)));
     const store = capacitiesMax === undefined ? tested.store : inTurn(tested.store);
-    await both.run(operations, { ...tested, store, dump: () => tested.dumpAt(clock.now) });
+    await both.run(operations, { ...tested, store });
     await isWhole(tested);
     await tested.close();
   });
@@ -72,27 +71,18 @@ describe.skipIf(await lacks('redis'))(`a Redis store (seed ${seed})`, { timeout:
   it('equals the model with lost calls and replies, which are unknown', async () => {
     const server = await owned('test', startRedis());
     const proxy = await owned('test', startLossyProxy(server.port));
-    const clock = { now: 1_900_000_000_000 };
-    const tested = await openEmpty(server, { ...parts, url: `redis://127.0.0.1:${proxy.port}` });
-    const model = await openModelStore(new Model(() => clock.now));
-    const both = new SideBySide(
-      seed,
-      clock,
-      model,
-      async () => {
-        await tested.raw.set(clockKey, clock.now);
+    const clock = new SteppedClock();
+    const tested = await openEmpty(server, { clock, ...quiet, url: `redis://127.0.0.1:${proxy.port}` });
+    const both = new SideBySide(seed, clock, await openModelStore(new Model(clock)), {
+      share: 0.04,
+      lose: (what) => proxy.loseNext(what),
+      async mended() {
+        if (proxy.spare()) return false;
+        await until('the connection to be made again', () => tested.shard.isReady, 10_000, 2);
+        return true;
       },
-      {
-        share: 0.04,
-        lose: (what) => proxy.loseNext(what),
-        async mended() {
-          if (proxy.spare()) return false;
-          await until('the connection to be made again', () => tested.shard.isReady, 10_000, 2);
-          return true;
-        },
-      },
-    );
-    await both.run(operations, { ...tested, dump: () => tested.dumpAt(clock.now) });
+    });
+    await both.run(operations, tested);
     await isWhole(tested);
     await tested.close();
     expect(Math.min(both.seen['call lost'] ?? 0, both.seen['answer lost'] ?? 0)).toBeGreaterThan(

@@ -8,7 +8,7 @@ import { underTest } from '../support/shards.ts';
 import { cases } from './exercise.ts';
 import { smokeCases } from './smoke.ts';
 
-/** Cases of an order or a bound: they hold for the jobs of each shard. */
+/** Cases of an order, a bound or distinct numbers: they hold for the jobs of each shard. */
 const ofOnePartition = [
   'promote: orders several topics by due time, turns by their first jobs',
   'push: topics of a call get turns in the order of their first jobs',
@@ -23,6 +23,7 @@ const ofOnePartition = [
   'hint due: sent only when a push becomes the earliest delayed job',
   'hint ready: sent only when the ready queue stops being empty',
   'pull: a topic gets jobs while it has fewer leases than are left',
+  'numbers: each lease of a reserve has its own token',
 ];
 
 describe.skipIf(await lacks('redis'))('redis shards', () => {

@@ -5,6 +5,7 @@ import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { journaledUnderTest } from '../support/journaled-store.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks } from '../support/services.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { exercise } from './exercise.ts';
 
 describe.skipIf(await lacks('redis'))('redis', () => {
@@ -14,9 +15,11 @@ describe.skipIf(await lacks('redis'))('redis', () => {
   });
   afterAll(() => server.stop());
 
-  exercise('a standalone Redis', () => openEmpty(server));
+  exercise('a standalone Redis', () => openEmpty(server, { clock: new SteppedClock() }));
   // Copies as for a notifier with many topics without capacity; both in one run, because it takes a minute.
   exercise('a standalone Redis by a copy of its rings, with a journal', async () =>
-    journaledUnderTest(await openEmpty(server, { capacitiesMax: -1, writer: '7.9' })),
+    journaledUnderTest(
+      await openEmpty(server, { clock: new SteppedClock(), capacitiesMax: -1, writer: '7.9' }),
+    ),
   );
 });

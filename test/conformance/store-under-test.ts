@@ -3,6 +3,7 @@
 
 import type { EndedJob, JobKey, JobSnapshot, Owner, Priority, Token } from '../../src/core/job.ts';
 import type { AlertEntry, Store } from '../../src/ports/job-store.ts';
+import type { SteppedClock } from '../support/stepped-clock.ts';
 
 /** A stored job with all its fields. */
 export interface DumpedJob extends JobSnapshot {
@@ -21,12 +22,14 @@ export interface StateDump {
 
 export interface StoreUnderTest {
   readonly store: Store;
+  /** the storage clock; absent: a real one, which no case can move */
+  readonly clock?: SteppedClock | undefined;
   dump(): Promise<StateDump>;
   /** Closes the store and removes its data. */
   close(): Promise<void>;
 }
 
-/** An empty store for one case. */
+/** An empty store for one case, on a stepped clock. */
 export type OpenStore = () => Promise<StoreUnderTest>;
 
 export function inDumpOrder(

@@ -1,6 +1,6 @@
 // The tools of a case: an empty store, short calls to seed it, and the comparison of its whole state before
-// and after one call. Time is real, because a store behind a socket takes no fake clock: a span holds the
-// moments between which the storage clock was read.
+// and after one call. The storage clock stands still until the case moves it, so every time that a store
+// writes is known exactly, and no case waits for one.
 
 import { expect } from 'vitest';
 import type {
@@ -15,8 +15,9 @@ import type {
   ReservedJob,
   Version,
 } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
-import { until } from '../support/until.ts';
+import type { SteppedClock } from '../support/stepped-clock.ts';
 import { inDumpOrder, type OpenStore, type StateDump, type StoreUnderTest } from './store-under-test.ts';
 
 /** One fact about a store. */
@@ -39,23 +40,26 @@ export function fact(title: string, check: (trial: Trial) => Promise<void>): Cas
   };
 }
 
-export interface Span {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** Matches any number from low to high. */
-export function within(low: number, high: number): unknown {
+/** Matches the numbers that `isRight` accepts. */
+function numberThat(name: string, isRight: (value: number) => boolean): unknown {
   return {
     $$typeof: Symbol.for('jest.asymmetricMatcher'),
-    asymmetricMatch: (value: unknown) => typeof value === 'number' && value >= low && value <= high,
-    toString: () => 'within',
-    toAsymmetricMatcher: () => `within(${low}, ${high})`,
+    asymmetricMatch: (value: unknown) => typeof value === 'number' && isRight(value),
+    toString: () => name,
+    toAsymmetricMatcher: () => name,
   };
 }
 
-/** Matches a moment of the span, plus `ms`. A store may read its clock in microseconds and round. */
-export const at = (span: Span, plusMs = 0) => within(span.from + plusMs - 1, span.to + plusMs + 1);
+/** Matches any number from low to high. */
+export const within = (low: number, high: number) =>
+  numberThat(`within(${low}, ${high})`, (value) => value >= low && value <= high);
+
+/** When a job with this delay is due: 1 ms later, because the clock has lost its fraction of a ms. */
+export const dueAfter = (now: number, delayMs: number): number => now + delayMs + 1;
+
+/** Matches the wait of promote. A store that polls may ask to be called one poll earlier. */
+export const waitOf = (ms: number) =>
+  numberThat(`waitOf(${ms})`, (value) => value === ms || value === ms - limits.redisPollMs);
 
 /** Changed fields, by `topic/id` and by version; null = gone. A new key is a whole new entry. */
 export interface Changes {
@@ -175,6 +179,17 @@ export class Trial {
     this.partition = this.jobs.partitions()[0] as port.Partition;
   }
 
+  /** The storage clock. Throws for a store with a real one. */
+  get clock(): SteppedClock {
+    const { clock } = this.under;
+    if (clock === undefined) throw new Error('the store is on a real clock');
+    return clock;
+  }
+
+  get now(): number {
+    return this.clock.now;
+  }
+
   // One item at a time
 
   async push(id: string, pushed: Pushed = {}): Promise<Extract<port.PushOutcome, { kind: 'stored' }>> {
@@ -227,10 +242,10 @@ export class Trial {
     return this.jobs.recover(this.partition, max);
   }
 
-  /** Runs one call while the clock of this process is `days` off. A store reads its own. */
+  /** Runs one call while the clock of this process is `days` off the storage clock. A store reads its own. */
   async withWrongClock<T>(days: number, call: () => Promise<T>): Promise<T> {
     const right = Date.now;
-    Date.now = () => right() + days * 86_400_000;
+    Date.now = () => this.now + days * 86_400_000;
     try {
       return await call();
     } finally {
@@ -280,39 +295,41 @@ export class Trial {
   /** Returns the lease after it expired and was recovered: its job is ready again. */
   async lostLease(id: string, pushed: Pushed = {}): Promise<ReservedJob> {
     const job = await this.reserved(id, pushed, owner, 30);
-    await until('the lease to expire', async () => (await this.recover()).returned === 1);
+    await this.clock.skip(30);
+    expect(await this.recover()).toMatchObject({ returned: 1 });
     return job;
   }
 
-  /** Waits until the storage clock has moved on by 1 ms. */
-  async tick(): Promise<void> {
-    const from = Date.now();
-    await until('the clock to move', () => Date.now() > from + 1, 1_000, 1);
+  /** Moves the storage clock on by 1 ms. */
+  tick(): Promise<void> {
+    return this.clock.skip(1);
   }
 
-  /** Waits until the storage clock has passed that moment. */
-  async past(moment: number): Promise<void> {
-    await until('the time to pass', () => Date.now() > moment + 1, 30_000, 2);
+  /** Moves the storage clock to that moment. */
+  async reach(moment: number): Promise<void> {
+    if (!(moment >= this.now)) throw new Error(`${moment} is before ${this.now}`);
+    await this.clock.skip(moment - this.now);
   }
 
-  /** Pushes jobs in one call and waits until all are due. All must be stored as delayed. If one was stored
-   *  too late for that, all are cancelled and pushed again with a later instant. `dueMs` counts from the
-   *  instant. */
+  /** Moves the storage clock to the last moment before that one, makes the call, and moves it on. */
+  async justBefore<T>(moment: number, call: () => Promise<T>): Promise<T> {
+    await this.reach(moment - 1);
+    const result = await call();
+    await this.reach(moment);
+    return result;
+  }
+
+  /** Pushes jobs in one call and moves the clock until all are due. `dueMs` counts from a later instant. */
   async pushDue(
     pushed: readonly (Pushed & { readonly id: string; readonly dueMs: number })[],
   ): Promise<void> {
-    const lastMs = Math.max(...pushed.map(({ dueMs }) => dueMs));
-    for (let aheadMs = 1_000; aheadMs < 10_000; aheadMs *= 2) {
-      const instant = Date.now() + aheadMs;
-      const jobs = pushed.map(({ id, dueMs, ...more }) =>
-        jobOf(id, { ...more, when: { at: instant + dueMs } }),
-      );
-      const outcomes = await this.jobs.push(jobs);
-      if (outcomes.every((outcome) => outcome.kind === 'stored' && outcome.state === 'delayed'))
-        return this.past(instant + lastMs);
-      await this.jobs.cancel(jobs);
-    }
-    throw new Error('a job that is due later is not stored as delayed');
+    const instant = this.now + 1_000;
+    const jobs = pushed.map(({ id, dueMs, ...more }) =>
+      jobOf(id, { ...more, when: { at: instant + dueMs } }),
+    );
+    for (const outcome of await this.jobs.push(jobs))
+      expect(outcome).toMatchObject({ kind: 'stored', state: 'delayed' });
+    await this.reach(instant + Math.max(...pushed.map(({ dueMs }) => dueMs)));
   }
 
   // Comparing
@@ -329,12 +346,10 @@ export class Trial {
   }
 
   /** Runs one call and compares the whole state with the state before plus the named changes. */
-  async changes<T>(call: () => Promise<T>, expected: (result: T, span: Span) => Changes): Promise<T> {
+  async changes<T>(call: () => Promise<T>, expected: (result: T, now: number) => Changes): Promise<T> {
     const before = await this.dump();
-    const from = Date.now();
     const result = await call();
-    const span = { from, to: Date.now() };
-    const changes = expected(result, span);
+    const changes = expected(result, this.now);
     const after = await this.dump();
     const anyHistory = changes.jobs !== undefined && changes.ended === undefined;
     expect(anyHistory ? { ...after, ended: before.ended } : after).toEqual(changed(before, changes));
@@ -366,7 +381,7 @@ export const idsOf = (jobs: readonly JobKey[]): string[] => jobs.map((job) => jo
 export function storedAs(
   pushed: port.PushJob,
   outcome: { version: Version; dueAt: number },
-  span: Span,
+  now: number,
 ): object {
   const { topic, id, priority, contentType, body } = pushed;
   return {
@@ -376,7 +391,7 @@ export function storedAs(
     origin: outcome.version,
     state: 'ready',
     dueAt: outcome.dueAt,
-    acceptedAt: at(span),
+    acceptedAt: now,
     failures: 0,
     strikes: 0,
     priority,

@@ -41,14 +41,13 @@ it.skipIf(isSkipped)(
     const redis = await openShards(listed, { writer: '1.1' });
     const shard = redis.shard('a'.repeat(16));
     if (shard === null) throw new Error('no shard');
-    const dump = () => dumpOf(raws[0], Date.now());
+    const dump = () => dumpOf(raws[0]);
     const under = {
       redis,
       shard,
       store: redis.store,
       raw: raws[0],
       dump,
-      dumpAt: dump,
       close: () => redis.close(),
     };
     const one = await journalInstance(servers[0], await journalDatabase(mysql, 'shards'), 1, { under });

@@ -294,8 +294,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', () => {
   it('promote, reserve, extend, release: no record', async () => {
     const { trial, plain, spool } = await opened();
     await plain.push('a', { when: { delayMs: 1 } });
-    await plain.past((await plain.known('a')).dueAt);
-    expect(await trial.promote()).toMatchObject({ moved: 1 });
+    await until('it to be due', async () => (await trial.promote()).moved === 1);
     const lease = await trial.lease();
     await trial.jobs.extend([{ ...lease, leaseMs: 5 }]);
     await trial.jobs.releaseUnheld(trial.partition, owner, []);

@@ -14,9 +14,10 @@ import type { RoleContext } from '../../src/process/role.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { Operations } from '../../src/upkeep/operations/operations.ts';
 import { failedAttempt } from '../support/handmade.ts';
-import { clockKey, type OneShardOptions, openEmpty, steppedClock } from '../support/redis-store.ts';
+import { type OneShardOptions, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { listOf, openShards, shardOf } from '../support/shards.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
@@ -55,9 +56,10 @@ async function openStepped(kind: 'sqlite' | 'redis'): Promise<SteppedBench> {
     shift += ms;
   };
   if (kind === 'sqlite') return { rig, store: rig.store, registry, step };
-  const { store, raw } = await openRedis({ scriptParts: { clock: steppedClock } });
-  await raw.set(clockKey, Date.now() + shift);
-  return { rig, store, registry, step: async (ms) => void (await raw.incrby(clockKey, ms)) };
+  const clock = new SteppedClock(Date.now() + shift);
+  // The monotonic clock goes on when this one is set back.
+  const { store } = await openRedis({ clock, monotonic: () => performance.now() });
+  return { rig, store, registry, step: (ms) => clock.skip(ms) };
 }
 
 async function push(store: Store, topic: string, names: readonly string[], delayMs = 0): Promise<void> {

@@ -2,7 +2,7 @@
 // frozen or unavailable server gives the right failures, and the store recovers.
 
 import type { Redis } from 'ioredis';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { JobKey, ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -15,9 +15,10 @@ import { bucketOf, keysOf } from '../../src/store/redis/scripts/keys.ts';
 import { composeScripts, type ScriptName, scriptNames } from '../../src/store/redis/scripts/scripts.ts';
 import type { Arg, Shards } from '../../src/store/redis/shard/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
-import { attemptOf, farOffMs, jobOf, owner, request, Trial } from '../conformance/trial.ts';
+import { attemptOf, farOffMs, jobOf, owner, request, Trial, within } from '../conformance/trial.ts';
 import { allKeys, type OpenedRedis, oneShard, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 
 const attempt = {
@@ -192,8 +193,28 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     expect(await trial.push('new')).toMatchObject({ kind: 'stored' });
   });
 
+  // The suite replaces this clock.
+  it('clock: pushes, leases and the clock call read the time of the server', async () => {
+    const { server, under, trial } = await opened();
+    const time = async () => {
+      const [seconds, micros] = (await server.ask('TIME')).split('\n').map(Number) as [number, number];
+      return seconds * 1_000 + micros / 1_000;
+    };
+    const from = await time();
+    const wrong = vi.spyOn(Date, 'now').mockReturnValue(from - 400 * 86_400_000);
+    onTestFinished(() => wrong.mockRestore());
+    const { dueAt } = await trial.push('1');
+    const { now } = await trial.jobs.reserve(0, request(1));
+    const clock = await trial.admin.clock();
+    const exact = await under.shard.now();
+    wrong.mockRestore();
+    const to = await time();
+    for (const moment of [dueAt, now, clock, exact]) expect(moment).toEqual(within(Math.floor(from), to));
+    expect([dueAt, now, clock].every(Number.isInteger)).toBe(true);
+  });
+
   it('history-forget: with max 0 returns whether more entries are older', async () => {
-    const { under, trial } = await opened();
+    const { under, trial } = await opened({ clock: new SteppedClock() });
     await trial.ack(await trial.reserved('1'));
     await trial.tick();
     // As a call does in partitions after reaching its max.

@@ -12,10 +12,11 @@ import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { OwnerProcess } from '../support/owner-process.ts';
-import { clockKey, openEmpty, steppedClock } from '../support/redis-store.ts';
+import { openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { openSqliteStore, ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { ids, startRig } from './rig.ts';
 
@@ -26,27 +27,20 @@ interface Stepped {
   step(ms: number): Promise<void>;
 }
 
-const start = 1_900_000_000_000;
-
 async function steppedSqlite(): Promise<Stepped> {
-  let now = start;
-  const { client, close } = await openSqliteStore({
-    ...{ clock: () => now, monotonic: () => now, recoverHoldMs: 5_000 },
-  });
+  const clock = new SteppedClock();
+  const now = () => clock.now;
+  const { client, close } = await openSqliteStore({ clock: now, monotonic: now, recoverHoldMs: 5_000 });
   onTestFinished(close);
-  const step = async (ms: number) => {
-    now += ms;
-  };
-  return { jobs: client.store.jobs, step };
+  return { jobs: client.store.jobs, step: (ms) => clock.skip(ms) };
 }
 
 async function steppedRedis(): Promise<Stepped> {
   const server = await owned('test', startRedis());
-  const more = { scriptParts: { clock: steppedClock }, recoverHoldMs: 5_000 };
-  const { store, raw, close } = await openEmpty(server, more);
+  const clock = new SteppedClock();
+  const { store, close } = await openEmpty(server, { clock, recoverHoldMs: 5_000 });
   onTestFinished(close);
-  await raw.set(clockKey, start);
-  return { jobs: store.jobs, step: async (ms) => void (await raw.incrby(clockKey, ms)) };
+  return { jobs: store.jobs, step: (ms) => clock.skip(ms) };
 }
 
 const stores = [

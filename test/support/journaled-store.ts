@@ -14,6 +14,7 @@ import { MemorySpool } from './memory-spool.ts';
 export function journaledUnderTest(under: StoreUnderTest, spool = new MemorySpool()): StoreUnderTest {
   return {
     store: journaled(under.store, spool, 'sync'),
+    clock: under.clock,
     dump: () => under.dump(),
     async close() {
       const { jobs } = await under.dump();

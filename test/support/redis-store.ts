@@ -8,7 +8,7 @@ import { readSafe } from '../../src/core/number-bytes.ts';
 import { filled } from '../../src/core/shard-list.ts';
 import { reasonCodes } from '../../src/core/stored-codes.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
-import { idOf } from '../../src/store/redis/scripts/keys.ts';
+import { type Bucket, idOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import {
   readAlert,
   readAttempts,
@@ -26,19 +26,35 @@ import {
   type StateDump,
   type StoreUnderTest,
 } from '../conformance/store-under-test.ts';
+import type { SteppedClock } from './stepped-clock.ts';
 
-/** Replaces the clock part of the scripts: reads epoch ms from a key that the test sets. */
-export const steppedClock = `
-local us = tonumber(redis.call('GET', '{dq:0}:test-clock')) * 1000
-local now = math.floor(us / 1000)
+/** Replaces the clock part of the scripts: reads the time from a key of the bucket. */
+const steppedPart = `
+local now = tonumber(call('GET', P .. ':test-clock'))
+local us = now * 1000
 `;
-export const clockKey = '{dq:0}:test-clock';
+const clockKeyOf = (bucket: Bucket) => `${prefixOf(bucket)}:test-clock`;
+
+/** The options of a store on this clock; empty for a real one. drivesShards is called after its start. */
+export const onClock = (clock: SteppedClock | undefined): Partial<RedisStoreOptions> =>
+  clock === undefined
+    ? {}
+    : { scriptParts: { clock: steppedPart }, clockKey: clockKeyOf(0), monotonic: () => clock.now };
+
+/** From now on, each step writes the time to every bucket of the shards. */
+export async function drivesShards(clock: SteppedClock | undefined, shards: readonly Shard[]): Promise<void> {
+  const buckets = shards.flatMap((shard) =>
+    shard.buckets.map((bucket) => ({ shard, key: clockKeyOf(bucket) })),
+  );
+  await clock?.drive(async (now) => {
+    await Promise.all(buckets.map(({ shard, key }) => shard.command('SET', key, now)));
+  });
+}
 
 export interface OpenedRedis extends StoreUnderTest {
   readonly redis: RedisStore;
   /** the only shard of its list */
   readonly shard: Shard;
-  dumpAt(now: number): Promise<StateDump>;
   /** another connection, for reading and breaking keys */
   readonly raw: Redis;
 }
@@ -58,15 +74,18 @@ export const testOptions = {
 export type OneShardOptions = Partial<RedisStoreOptions> & {
   readonly url?: string;
   readonly buckets?: number;
+  /** absent: the clock of the server */
+  readonly clock?: SteppedClock | undefined;
 };
 
 const shardId = '5a'.repeat(8);
 
 /** A store whose list has one shard. start() opens it. */
 export function oneShard(server: RedisServer, more: OneShardOptions = {}): RedisStore {
-  const { url = server.url, buckets = 1, ...options } = more;
+  const { url = server.url, buckets = 1, clock, ...options } = more;
   // Servers of a test have no marker yet.
-  const redis = new RedisStore({ ...testOptions, isListed: false, refresh: async () => {}, ...options });
+  const unlisted = { ...testOptions, isListed: false, refresh: async () => {} };
+  const redis = new RedisStore({ ...unlisted, ...onClock(clock), ...options });
   redis.apply(filled([{ id: shardId, url, buckets, addedAt: 0 }]));
   return redis;
 }
@@ -81,16 +100,18 @@ export function onlyShard(redis: RedisStore): Shard {
 export async function openOn(server: RedisServer, more: OneShardOptions = {}): Promise<OpenedRedis> {
   const redis = oneShard(server, more);
   await redis.start();
+  const { clock } = more;
+  await drivesShards(clock, [onlyShard(redis)]);
   const raw = new Redis(server.url, { protocol: 2 });
   // A test may end the server: the caller gets the failure.
   raw.on('error', () => {});
   return {
     redis,
     raw,
+    clock,
     shard: onlyShard(redis),
     store: redis.store,
-    dump: () => dumpOf(raw, Date.now()),
-    dumpAt: (now) => dumpOf(raw, now),
+    dump: () => dumpOf(raw, clock?.now),
     async close() {
       await redis.close();
       raw.disconnect();
@@ -115,23 +136,17 @@ export async function openGroup(
   await Promise.all(masters.map((master) => master.ask('FLUSHALL')));
   const redis = oneShard(masters[0] as RedisServer, { url, ...more });
   await redis.start();
+  const { clock } = more;
+  await drivesShards(clock, [onlyShard(redis)]);
   const raws = masters.map((master) => new Redis(master.url, { protocol: 2 }));
   for (const raw of raws) raw.on('error', () => {});
-  const dumpAt = async (now: number): Promise<StateDump> => {
-    const dumps = await Promise.all(raws.map((raw) => dumpOf(raw, now)));
-    return inDumpOrder(
-      dumps.flatMap(({ jobs }) => jobs),
-      dumps.flatMap(({ alerts }) => alerts),
-      dumps.flatMap(({ ended }) => ended),
-    );
-  };
   return {
     redis,
     raw: raws[0] as Redis,
     shard: onlyShard(redis),
+    clock,
     store: redis.store,
-    dump: () => dumpAt(Date.now()),
-    dumpAt,
+    dump: () => dumpOfAll(raws, clock?.now),
     async close() {
       await redis.close();
       for (const raw of raws) raw.disconnect();
@@ -181,7 +196,18 @@ async function scores(raw: Redis, key: string): Promise<Map<string, number>> {
   );
 }
 
-export async function dumpOf(raw: Redis, now: number): Promise<StateDump> {
+/** One dump of all these servers. */
+export async function dumpOfAll(raws: readonly Redis[], now?: number): Promise<StateDump> {
+  const dumps = await Promise.all(raws.map((raw) => dumpOf(raw, now)));
+  return inDumpOrder(
+    dumps.flatMap(({ jobs }) => jobs),
+    dumps.flatMap(({ alerts }) => alerts),
+    dumps.flatMap(({ ended }) => ended),
+  );
+}
+
+/** `now`: the storage clock, which decides whether a claim of an alert has expired */
+export async function dumpOf(raw: Redis, now = Date.now()): Promise<StateDump> {
   const prefixes = [...new Set((await raw.keys('{dq:*}:n')).map((key) => key.slice(0, -2)))];
   const dumps = await Promise.all(prefixes.map((prefix) => dumpBucket(raw, prefix, now)));
   return inDumpOrder(

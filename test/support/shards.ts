@@ -6,8 +6,9 @@ import type { ReservedJob } from '../../src/core/job.ts';
 import { filled, type ShardList } from '../../src/core/shard-list.ts';
 import type { JobStore, Partition, Recovered, Store } from '../../src/ports/job-store.ts';
 import { RedisStore, type RedisStoreOptions } from '../../src/store/redis/shard/redis-store.ts';
-import { inDumpOrder, type StoreUnderTest } from '../conformance/store-under-test.ts';
-import { dumpOf, testOptions } from './redis-store.ts';
+import type { StoreUnderTest } from '../conformance/store-under-test.ts';
+import { drivesShards, dumpOfAll, onClock, testOptions } from './redis-store.ts';
+import { SteppedClock } from './stepped-clock.ts';
 
 /** The list that every process of a test reads. */
 export interface Listed {
@@ -115,7 +116,8 @@ function asOnePartition({ jobs }: Store): JobStore {
   };
 }
 
-/** Empties the servers and opens a store on them. `active`: those that get new ids; the others drain. */
+/** Empties the servers and opens a store on them, on a stepped clock. `active`: those that get new ids; the
+ *  others drain. */
 export async function underTest(
   servers: readonly RedisServer[],
   active: (at: number) => boolean = () => true,
@@ -123,18 +125,17 @@ export async function underTest(
   await emptied(servers);
   const all = listOf(servers);
   const list = { ...all, shards: all.shards.map((shard, at) => ({ ...shard, active: active(at) })) };
-  const redis = await openShards({ list });
+  const clock = new SteppedClock();
+  const redis = await openShards({ list }, onClock(clock));
+  await drivesShards(
+    clock,
+    list.shards.flatMap(({ id }) => redis.shard(id) ?? []),
+  );
   const raws = servers.map(({ url }) => new Redis(url, { protocol: 2 }));
   return {
     store: { ...redis.store, jobs: asOnePartition(redis.store) },
-    async dump() {
-      const dumps = await Promise.all(raws.map((raw) => dumpOf(raw, Date.now())));
-      return inDumpOrder(
-        dumps.flatMap(({ jobs }) => jobs),
-        dumps.flatMap(({ alerts }) => alerts),
-        dumps.flatMap(({ ended }) => ended),
-      );
-    },
+    clock,
+    dump: () => dumpOfAll(raws, clock.now),
     async close() {
       await redis.close();
       for (const raw of raws) raw.disconnect();

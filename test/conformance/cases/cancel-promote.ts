@@ -2,8 +2,7 @@
 
 import { expect } from 'vitest';
 import { jobStates } from '../../../src/core/job.ts';
-import { until } from '../../support/until.ts';
-import { type Case, fact, farOffMs, idsOf, request, within } from '../trial.ts';
+import { type Case, fact, farOffMs, idsOf, request, waitOf } from '../trial.ts';
 
 export const cancelCases: readonly Case[] = [
   ...jobStates.map((state) =>
@@ -47,7 +46,7 @@ export const promoteCases: readonly Case[] = [
     await trial.push('soon', { when: { delayMs: 30 }, priority: 'high' });
     await trial.push('later', { when: { delayMs: farOffMs } });
     const { dueAt } = await trial.known('soon');
-    await until('it to be due', () => Date.now() > dueAt + 1);
+    await trial.reach(dueAt);
     await trial.changes(
       () => trial.promote(),
       (promoted) => {
@@ -62,21 +61,11 @@ export const promoteCases: readonly Case[] = [
     const near = await Promise.all(
       [200, 400, 600, 800, 1_000].map((delayMs) => trial.push(`in ${delayMs}`, { when: { delayMs } })),
     );
-    const dueAts = near.map((outcome) => outcome.dueAt).sort((a, b) => a - b);
-    // Compared after the wait: a failed expectation inside it would only be repeated.
-    const steps: { moved: number; due: number }[] = [];
-    let moved = 0;
-    await until(
-      'five jobs to be promoted',
-      async () => {
-        moved += (await trial.promote()).moved;
-        steps.push({ moved, due: dueAts.filter((dueAt) => dueAt <= Date.now() + 1).length });
-        return moved === 5;
-      },
-      10_000,
-      2,
-    );
-    expect(steps.filter((step) => step.moved > step.due)).toEqual([]);
+    for (const { dueAt } of near) {
+      const early = await trial.justBefore(dueAt, () => trial.unchanged(() => trial.promote()));
+      expect(early).toEqual({ moved: 0, waitMs: waitOf(1) });
+      expect(await trial.promote()).toMatchObject({ moved: 1 });
+    }
     expect(await trial.known('far')).toMatchObject({ state: 'delayed' });
   }),
 
@@ -84,13 +73,12 @@ export const promoteCases: readonly Case[] = [
     expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
     await trial.push('ready');
     expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
-    await trial.push('1', { when: { delayMs: 2 * farOffMs } });
-    expect(await trial.promote()).toEqual({
-      moved: 0,
-      waitMs: within(2 * farOffMs - 60_000, 2 * farOffMs + 1),
-    });
-    await trial.push('2', { when: { delayMs: farOffMs } });
-    expect(await trial.promote()).toEqual({ moved: 0, waitMs: within(farOffMs - 60_000, farOffMs + 1) });
+    const first = await trial.push('1', { when: { delayMs: 2 * farOffMs } });
+    expect(await trial.promote()).toEqual({ moved: 0, waitMs: waitOf(first.dueAt - trial.now) });
+    const second = await trial.push('2', { when: { delayMs: farOffMs } });
+    expect(await trial.promote()).toEqual({ moved: 0, waitMs: waitOf(second.dueAt - trial.now) });
+    await trial.clock.skip(60_000);
+    expect(await trial.promote()).toEqual({ moved: 0, waitMs: waitOf(second.dueAt - trial.now) });
   }),
 
   fact('promote: moves the earliest first, equal ones by version; 0 = more are due', async (trial) => {
@@ -126,7 +114,7 @@ export const promoteCases: readonly Case[] = [
     const { dueAt } = await trial.push('2', { when: { delayMs: 20 } });
     await trial.cancel({ topic: 't', id: '1' });
     await trial.push('2', { when: { delayMs: farOffMs } });
-    await until('the old ones to be due', () => Date.now() > dueAt + 1);
+    await trial.reach(dueAt);
     expect(await trial.unchanged(() => trial.promote())).toMatchObject({ moved: 0 });
   }),
 ];

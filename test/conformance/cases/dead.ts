@@ -5,7 +5,6 @@ import { limits } from '../../../src/core/limits.ts';
 import type { DeadFilter, DeadLetter, Page } from '../../../src/ports/job-store.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
 import {
-  at,
   attemptOf,
   type Case,
   fact,
@@ -123,7 +122,10 @@ export const deadCases: readonly Case[] = [
   }),
 
   fact('dead list: pages skip and repeat nothing while others die or go', async (trial) => {
-    for (let n = 0; n < 7; n += 1) await trial.buried(`a${n}`, { topic: 'a' });
+    for (let n = 0; n < 7; n += 1) {
+      await trial.buried(`a${n}`, { topic: 'a' });
+      await trial.tick();
+    }
     const first = await trial.dead.list({ topic: 'a' }, 3, null);
     expect(idsOf(first.items)).toEqual(['a6', 'a5', 'a4']);
     await trial.buried('newer', { topic: 'a' });
@@ -164,11 +166,11 @@ export const deadCases: readonly Case[] = [
     await trial.tick();
     await trial.changes(
       () => trial.dead.requeue({ topic: 't' }, 10),
-      (outcome, span) => {
+      (outcome, now) => {
         expect(outcome).toEqual({ requeued: 1, more: false });
         const fresh = { failures: 0, strikes: 0, attempts: [], deadAt: null, buryReason: null };
         return {
-          jobs: { 't/1': { ...fresh, state: 'ready', dueAt: at(span), version: expect.any(Number) } },
+          jobs: { 't/1': { ...fresh, state: 'ready', dueAt: now, version: expect.any(Number) } },
         };
       },
     );
@@ -240,6 +242,7 @@ export const deadCases: readonly Case[] = [
             let fresh = 0;
             const receiver = async () => {
               while (!isOver) {
+                await trial.tick();
                 fresh += verb === 'purge' ? 1 : 0;
                 if (fresh > 0)
                   await trial.jobs.push(manyIds.slice(0, 50).map((id) => jobOf(`${id} ${fresh}`)));

@@ -3,11 +3,10 @@
 import { expect } from 'vitest';
 import { type BuryReason, pullOwner, type ReservedJob } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
-import { until } from '../../support/until.ts';
 import {
-  at,
   attemptOf,
   type Case,
+  dueAfter,
   fact,
   farOffMs,
   idsOf,
@@ -87,7 +86,7 @@ const fences: readonly Case[] = finishes.flatMap(([name, done, finish]) => [
   fact(`${name}: finishes an expired lease until it is recovered`, async (trial) => {
     const job = await trial.reserved('1', {}, owner, 30);
     const ends = (await trial.dump()).jobs[0]?.lease?.untilMs ?? 0;
-    await until('the lease to expire', () => Date.now() > ends + 1);
+    await trial.reach(ends);
     expect(await finish(trial, job)).toEqual({ kind: done });
   }),
 ]);
@@ -121,11 +120,11 @@ export const finishCases: readonly Case[] = [
     });
     await trial.changes(
       () => trial.retry(job, 60_000, attempt),
-      (_outcome, span) => ({
+      (_outcome, now) => ({
         jobs: {
           't/1': {
             state: 'delayed',
-            dueAt: at(span, 60_000),
+            dueAt: dueAfter(now, 60_000),
             failures: 1,
             lease: null,
             attempts: [attempt],
@@ -140,9 +139,9 @@ export const finishCases: readonly Case[] = [
     const job = await trial.reserved('1');
     await trial.changes(
       () => trial.retry(job, 0),
-      (_outcome, span) => ({
+      (_outcome, now) => ({
         jobs: {
-          't/1': { state: 'ready', dueAt: at(span), failures: 1, lease: null, attempts: [attemptOf(job)] },
+          't/1': { state: 'ready', dueAt: now, failures: 1, lease: null, attempts: [attemptOf(job)] },
         },
       }),
     );
@@ -177,8 +176,8 @@ export const finishCases: readonly Case[] = [
     await trial.retry(job, 50);
     const { dueAt } = await trial.known('1');
     expect(await trial.reserve(request(1))).toEqual([]);
-    await until('the retry to be due', async () => (await trial.promote()).moved === 1, 30_000, 1);
-    expect(Date.now()).toBeGreaterThanOrEqual(dueAt - 1);
+    expect(await trial.justBefore(dueAt, () => trial.promote())).toMatchObject({ moved: 0 });
+    expect(await trial.promote()).toMatchObject({ moved: 1 });
     expect(await trial.lease()).toMatchObject({ failures: 1 });
   }),
 
@@ -201,14 +200,14 @@ export const finishCases: readonly Case[] = [
       const job = await trial.lease();
       await trial.changes(
         () => trial.bury(job, reason),
-        (_outcome, span) => ({
+        (_outcome, now) => ({
           jobs: {
             't/1': {
               state: 'dead',
               lease: null,
               failures: 2,
               attempts: [attemptOf({ failures: 0 }), attemptOf(job)],
-              deadAt: at(span),
+              deadAt: now,
               buryReason: reason,
             },
           },
@@ -217,7 +216,7 @@ export const finishCases: readonly Case[] = [
               topic: 't',
               id: '1',
               version: job.version,
-              deadAt: at(span),
+              deadAt: now,
               reason,
               failures: 2,
               attempt: attemptOf(job),
@@ -236,11 +235,11 @@ export const finishCases: readonly Case[] = [
     const letter = { reason: 'expired', failures: 1 } as const;
     await trial.changes(
       async () => only(await trial.jobs.bury([{ ...leaseOf(job), reason: 'expired', attempt: null }])),
-      (_outcome, span) => ({
-        jobs: { 't/1': { state: 'dead', lease: null, deadAt: at(span), buryReason: 'expired' } },
+      (_outcome, now) => ({
+        jobs: { 't/1': { state: 'dead', lease: null, deadAt: now, buryReason: 'expired' } },
         alerts: {
           [job.version]: {
-            ...{ topic: 't', id: '1', version: job.version, deadAt: at(span), ...letter },
+            ...{ topic: 't', id: '1', version: job.version, deadAt: now, ...letter },
             ...{ attempt: attemptOf({ failures: 0 }), state: 'owed' },
           },
         },

@@ -3,7 +3,7 @@
 import { expect } from 'vitest';
 import type { Hint } from '../../../src/ports/job-store.ts';
 import { until } from '../../support/until.ts';
-import { type Case, fact, farOffMs, request, type Trial, within } from '../trial.ts';
+import { type Case, dueAfter, fact, farOffMs, request, type Trial, waitOf } from '../trial.ts';
 
 /** The hints of this call. */
 class HintListener {
@@ -18,7 +18,8 @@ class HintListener {
     return this.#hints.shift() as Hint;
   }
 }
-const due = (waitMs: number) => ({ kind: 'due', partition: 0, waitMs: within(waitMs - 60_000, waitMs + 1) });
+/** The hint of a job with this delay, while the clock stands still. */
+const due = (delayMs: number) => ({ kind: 'due', partition: 0, waitMs: dueAfter(0, delayMs) });
 
 export const hintCases: readonly Case[] = [
   fact('hint due: sent only when a push becomes the earliest delayed job', async (trial) => {
@@ -43,7 +44,7 @@ export const hintCases: readonly Case[] = [
       await trial.push('later', { topic: 'u', when: { delayMs: 4 * farOffMs } });
       await trial.push('head', { when: { delayMs: farOffMs } });
       await call(trial);
-      const waitMs = within(4 * farOffMs - 60_000, 4 * farOffMs + 1);
+      const waitMs = waitOf(dueAfter(0, 4 * farOffMs));
       expect(await trial.promote()).toEqual({ moved: 0, waitMs });
       const listener = new HintListener(trial);
       await trial.push('next', { topic: 'u', when: { delayMs: 2 * farOffMs } });
@@ -70,7 +71,7 @@ export const hintCases: readonly Case[] = [
     await listener.expectNext('ready');
     const { dueAt } = await trial.push('4', { topic: 'later', when: { delayMs: 20 } });
     await listener.expectNext('due');
-    await until('it to be due', () => Date.now() > dueAt + 1);
+    await trial.reach(dueAt);
     await trial.promote();
     await listener.expectNext('ready');
   }),
@@ -148,7 +149,7 @@ export const hintCases: readonly Case[] = [
     const listener = new HintListener(trial);
     const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
     await listener.expectNext('due');
-    await until('it to be due', () => Date.now() > dueAt + 1);
+    await trial.reach(dueAt);
     await trial.promote();
     await listener.expectNext('ready');
   }),

@@ -2,17 +2,7 @@
 
 import { expect } from 'vitest';
 import type { EndState, JobSnapshot } from '../../../src/core/job.ts';
-import {
-  at,
-  attemptOf,
-  type Case,
-  fact,
-  farOffMs,
-  leaseOf,
-  longLeaseMs,
-  only,
-  type Trial,
-} from '../trial.ts';
+import { attemptOf, type Case, fact, farOffMs, leaseOf, longLeaseMs, only, type Trial } from '../trial.ts';
 
 const key = { topic: 't', id: '1' };
 
@@ -61,9 +51,9 @@ export const historyCases: readonly Case[] = [
     const kept = { ...entryOf(await trial.known('1')), failures: 0, attempts: [attemptOf(job, delivered)] };
     await trial.changes(
       () => trial.ack(job),
-      (_, span) => ({
+      (_, now) => ({
         jobs: { 't/1': null },
-        ended: { 't/1': { ...kept, state: 'done', endedAt: at(span) } },
+        ended: { 't/1': { ...kept, state: 'done', endedAt: now } },
       }),
     );
     expect(await trial.unchanged(() => trial.history.get(key))).toEqual(only((await trial.dump()).ended));
@@ -108,9 +98,9 @@ export const historyCases: readonly Case[] = [
       expect(job.attempts).toHaveLength(1);
       await trial.changes(
         () => end(trial),
-        (_, span) => ({
+        (_, now) => ({
           jobs: { 't/1': null },
-          ended: { 't/1': { ...entryOf(job), state, endedAt: at(span) } },
+          ended: { 't/1': { ...entryOf(job), state, endedAt: now } },
         }),
       );
     }),
@@ -230,12 +220,12 @@ export const historyCases: readonly Case[] = [
     });
     await trial.changes(
       () => trial.dead.expire(0, 1),
-      (outcome, span) => {
+      (outcome, now) => {
         expect(outcome).toEqual({ expired: 1, more: true });
         return {
           jobs: { 't/3': null },
           alerts: { [oldest.version]: null },
-          ended: { 't/3': { ...entryOf(oldest), state: 'expired', endedAt: at(span) } },
+          ended: { 't/3': { ...entryOf(oldest), state: 'expired', endedAt: now } },
         };
       },
     );

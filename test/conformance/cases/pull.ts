@@ -8,7 +8,6 @@ import { limits } from '../../../src/core/limits.ts';
 import type { ExtendOutcome } from '../../../src/ports/job-store.ts';
 import { until } from '../../support/until.ts';
 import {
-  at,
   attemptOf,
   type Case,
   fact,
@@ -22,7 +21,6 @@ import {
   type Pushed,
   request,
   type Trial,
-  within,
 } from '../trial.ts';
 
 const none = { returned: 0, poisoned: [], more: false };
@@ -71,7 +69,7 @@ async function pullOf(trial: Trial, topics: readonly string[] | null, max = 1): 
 /** A pulled job whose lease has expired, and is listed by recover. */
 async function expired(trial: Trial, id: string, pushed: Pushed = {}): Promise<ReservedJob> {
   const job = await pulled(trial, id, 30, pushed);
-  await trial.past(await endOf(trial, id, pushed.topic));
+  await trial.reach(await endOf(trial, id, pushed.topic));
   return job;
 }
 
@@ -81,9 +79,9 @@ export const pullCases: readonly Case[] = [
     await trial.push('1');
     await trial.changes(
       () => trial.lease('t', pullOwner, 40_000),
-      (job, span) => {
+      (job, now) => {
         expect(job).toMatchObject({ id: '1', leaseMs: 40_000, failures: 0, strikes: 0 });
-        const lease = { token: job.token, owner: pullOwner, untilMs: at(span, 40_000) };
+        const lease = { token: job.token, owner: pullOwner, untilMs: now + 40_000 };
         return { jobs: { 't/1': { state: 'reserved', lease } } };
       },
     );
@@ -119,18 +117,16 @@ export const pullCases: readonly Case[] = [
   fact("pull: a job's own lease replaces the requested one", async (trial) => {
     await trial.push('1', { extension });
     expect(await trial.known('1')).toMatchObject({ extension });
-    const from = Date.now();
     const job = await trial.lease('t', pullOwner, 40_000);
     expect(job.leaseMs).toBe(ownLeaseMs);
-    expect(await endOf(trial, '1')).toEqual(at({ from, to: Date.now() }, ownLeaseMs));
+    expect(await endOf(trial, '1')).toBe(trial.now + ownLeaseMs);
   }),
 
   fact("pull: a notifier never gets a job's own lease", async (trial) => {
     await trial.push('1', { extension });
-    const from = Date.now();
     const job = await trial.lease('t', owner, 40_000);
     expect(job.leaseMs).toBe(40_000);
-    expect(await endOf(trial, '1')).toEqual(at({ from, to: Date.now() }, 40_000));
+    expect(await endOf(trial, '1')).toBe(trial.now + 40_000);
   }),
 
   fact("pull: retries, releases and new versions keep a job's own lease", async (trial) => {
@@ -182,7 +178,7 @@ export const pullCases: readonly Case[] = [
     const listed = {
       lease: leaseOf(job),
       failures: 0,
-      leaseMs: within(29, 31),
+      leaseMs: 30,
       until: await endOf(trial, '1'),
       dueAt: job.dueAt,
       options: {},
@@ -201,6 +197,10 @@ export const pullCases: readonly Case[] = [
   fact('pull: recover lists no lease before it expires', async (trial) => {
     await pulled(trial, '1');
     expect(await trial.unchanged(() => trial.recover())).toEqual(none);
+    const ends = await endOf(trial, '1');
+    const recover = () => trial.unchanged(() => trial.recover());
+    expect(await trial.justBefore(ends, recover)).toEqual(none);
+    expect((await recover()).pulled).toHaveLength(1);
   }),
 
   fact('pull: an expired lease is a failed attempt without a strike', async (trial) => {
@@ -211,9 +211,9 @@ export const pullCases: readonly Case[] = [
     const attempt = attemptOf(job, { reason: 'lease_expired', status: null });
     await trial.changes(
       () => trial.retry(job, 0, attempt),
-      (outcome, span) => {
+      (outcome, now) => {
         expect(outcome).toEqual({ kind: 'retried' });
-        const again = { state: 'ready', lease: null, dueAt: at(span), failures: 1, strikes: 0 };
+        const again = { state: 'ready', lease: null, dueAt: now, failures: 1, strikes: 0 };
         return { jobs: { 't/1': { ...again, attempts: [attempt] } } };
       },
     );
@@ -268,13 +268,9 @@ export const pullCases: readonly Case[] = [
     for (const [id, leaseMs] of [['b', 300] as const, ['a', 40] as const, ['c', 400] as const])
       await pulled(trial, id, leaseMs, { topic: id });
     await pulled(trial, 'later', longLeaseMs, { topic: 'later' });
-    // On a busy machine they begin late, and end in another order.
-    const ids = ['a', 'b', 'c'];
-    const ends = new Map(await Promise.all(ids.map(async (id) => [id, await endOf(trial, id, id)] as const)));
-    await trial.past(Math.max(...ends.values()));
+    await trial.reach(await endOf(trial, 'c', 'c'));
     const { pulled: listed = [], ...rest } = await trial.recover(2);
-    const byEnd = ids.toSorted((one, other) => (ends.get(one) ?? 0) - (ends.get(other) ?? 0));
-    expect(listed.map(({ lease }) => lease.id)).toEqual(byEnd.slice(0, 2));
+    expect(listed.map(({ lease }) => lease.id)).toEqual(['a', 'b']);
     expect(rest).toEqual({ ...none, more: true });
     expect((await trial.recover(3)).more).toBe(false);
   }),
@@ -283,7 +279,7 @@ export const pullCases: readonly Case[] = [
     await expired(trial, '1', { topic: 'a' });
     await expired(trial, '2', { topic: 'b' });
     await trial.reserved('3', { topic: 'c' }, owner, 30);
-    await trial.past(await endOf(trial, '3', 'c'));
+    await trial.reach(await endOf(trial, '3', 'c'));
     expect(await trial.recover(1)).toMatchObject({ returned: 1, poisoned: [], more: true });
     expect(await trial.known('3', 'c')).toMatchObject({ state: 'ready', strikes: 1 });
   }),
@@ -316,13 +312,13 @@ export const pullCases: readonly Case[] = [
     for (const leaseMs of [600_000, 20_000])
       await trial.changes(
         () => extend(trial, job, leaseMs),
-        (outcome, span) => {
-          const untilMs = at(span, leaseMs);
+        (outcome, now) => {
+          const untilMs = now + leaseMs;
           expect(outcome).toEqual({ kind: 'extended', until: untilMs });
           return { jobs: { 't/1': { lease: { token: job.token, owner: pullOwner, untilMs } } } };
         },
       );
-    await trial.tick();
+    await trial.clock.skip(30);
     expect(await trial.recover()).toEqual(none);
     expect(await trial.ack(job)).toEqual({ kind: 'acked' });
   }),
@@ -330,7 +326,7 @@ export const pullCases: readonly Case[] = [
   fact('extend: a shorter lease expires earlier', async (trial) => {
     const job = await pulled(trial, '1');
     expect(await extend(trial, job, 20)).toMatchObject({ kind: 'extended' });
-    await until('the lease to expire', async () => (await trial.recover()).pulled !== undefined);
+    expect(await trial.justBefore(trial.now + 20, () => trial.recover())).toEqual(none);
     expect((await trial.recover()).pulled).toMatchObject([{ lease: leaseOf(job) }]);
   }),
 
@@ -388,11 +384,11 @@ export const pullCases: readonly Case[] = [
       const before = await trial.known('1');
       await trial.changes(
         async () => only(await trial.jobs.cancel([{ topic: 't', id: '1' }], 'done')),
-        (outcome, span) => {
+        (outcome, now) => {
           expect(outcome).toEqual({ kind: 'cancelled', inFlight: state === 'reserved' });
           const { topic, id, version, origin, dueAt, acceptedAt, failures, attempts } = before;
           const ended = { topic, id, version, origin, dueAt, acceptedAt, failures, attempts };
-          return { jobs: { 't/1': null }, ended: { 't/1': { ...ended, state: 'done', endedAt: at(span) } } };
+          return { jobs: { 't/1': null }, ended: { 't/1': { ...ended, state: 'done', endedAt: now } } };
         },
       );
       if (job !== null) await trial.lost(job);
@@ -419,8 +415,7 @@ export const pullCases: readonly Case[] = [
   }),
 
   fact('push: an acceptedAt after now becomes now', async (trial) => {
-    const from = Date.now();
-    await trial.jobs.push([{ ...jobOf('1'), acceptedAt: from + farOffMs }]);
-    expect((await trial.known('1')).acceptedAt).toEqual(at({ from, to: Date.now() }));
+    await trial.jobs.push([{ ...jobOf('1'), acceptedAt: trial.now + farOffMs }]);
+    expect((await trial.known('1')).acceptedAt).toBe(trial.now);
   }),
 ];

@@ -1,7 +1,7 @@
 // push to each state, in each mode.
 
 import { expect } from 'vitest';
-import { at, type Case, fact, farOffMs, idsOf, jobOf, only, request, storedAs } from '../trial.ts';
+import { type Case, dueAfter, fact, farOffMs, idsOf, jobOf, only, request, storedAs } from '../trial.ts';
 
 const liveStates = ['delayed', 'ready', 'reserved'] as const;
 
@@ -11,17 +11,17 @@ export const pushCases: readonly Case[] = [
     const job = jobOf('1', { when: { delayMs: farOffMs }, priority: 'high', contentType: null });
     await trial.changes(
       async () => only(await trial.jobs.push([job])),
-      (outcome, span) => {
+      (outcome, now) => {
         expect(outcome).toEqual({
           kind: 'stored',
           version: expect.any(Number),
-          dueAt: at(span, farOffMs),
+          dueAt: dueAfter(now, farOffMs),
           state: 'delayed',
           replaced: false,
           inFlight: false,
         });
         const stored = outcome as { version: number; dueAt: number };
-        return { jobs: { 't/1': { ...storedAs(job, stored, span), state: 'delayed' } } };
+        return { jobs: { 't/1': { ...storedAs(job, stored, now), state: 'delayed' } } };
       },
     );
   }),
@@ -31,15 +31,15 @@ export const pushCases: readonly Case[] = [
     const job = jobOf('1', { priority: 'low', body: Buffer.from([0, 255, 10]) });
     await trial.changes(
       async () => only(await trial.jobs.push([job])),
-      (outcome, span) => {
-        expect(outcome).toMatchObject({ kind: 'stored', state: 'ready', dueAt: at(span) });
-        return { jobs: { 't/1': storedAs(job, outcome as { version: number; dueAt: number }, span) } };
+      (outcome, now) => {
+        expect(outcome).toMatchObject({ kind: 'stored', state: 'ready', dueAt: now });
+        return { jobs: { 't/1': storedAs(job, outcome as { version: number; dueAt: number }, now) } };
       },
     );
   }),
 
   fact('push: keeps a future instant to the millisecond', async (trial) => {
-    const instant = Date.now() + farOffMs + 1;
+    const instant = trial.now + farOffMs + 1;
     expect(await trial.push('1', { when: { at: instant } })).toMatchObject({
       state: 'delayed',
       dueAt: instant,
@@ -48,9 +48,8 @@ export const pushCases: readonly Case[] = [
   }),
 
   fact('push: clamps a past instant to now', async (trial) => {
-    const from = Date.now();
-    const outcome = await trial.push('1', { when: { at: from - farOffMs } });
-    expect(outcome).toMatchObject({ state: 'ready', dueAt: at({ from, to: Date.now() }) });
+    const outcome = await trial.push('1', { when: { at: trial.now - farOffMs } });
+    expect(outcome).toMatchObject({ state: 'ready', dueAt: trial.now });
   }),
 
   fact('push: an item with a number that no store can keep fails alone', async (trial) => {
@@ -65,13 +64,13 @@ export const pushCases: readonly Case[] = [
   }),
 
   fact('push: numbers versions by the storage clock in microseconds', async (trial) => {
-    const from = Date.now() * 1000;
+    const from = trial.now * 1000;
     const first = await trial.push('1');
     const second = await trial.push('2');
     expect(Number.isSafeInteger(first.version)).toBe(true);
     expect(first.version).toBeGreaterThanOrEqual(from);
     expect(second.version).toBeGreaterThan(first.version);
-    expect(second.version).toBeLessThanOrEqual((Date.now() + 1) * 1000);
+    expect(second.version).toBeLessThan(from + 1000);
   }),
 
   ...liveStates.map((state) =>
@@ -82,10 +81,10 @@ export const pushCases: readonly Case[] = [
       const job = jobOf('1', { when: { delayMs: farOffMs }, body: Buffer.from('new'), priority: 'low' });
       await trial.changes(
         async () => only(await trial.jobs.push([job])),
-        (outcome, span) => {
+        (outcome, now) => {
           expect(outcome).toMatchObject({ kind: 'stored', state: 'delayed', replaced: true, inFlight });
           const stored = outcome as { version: number; dueAt: number };
-          return { jobs: { 't/1': { ...storedAs(job, stored, span), state: 'delayed' } } };
+          return { jobs: { 't/1': { ...storedAs(job, stored, now), state: 'delayed' } } };
         },
       );
       if (lease !== null) await trial.lost(lease);
@@ -114,9 +113,9 @@ export const pushCases: readonly Case[] = [
       const job = jobOf('1', { mode, body: Buffer.from('new') });
       await trial.changes(
         async () => only(await trial.jobs.push([job])),
-        (outcome, span) => {
+        (outcome, now) => {
           expect(outcome).toMatchObject({ kind: 'stored', state: 'ready', replaced: false, inFlight: false });
-          return { jobs: { 't/1': storedAs(job, outcome as { version: number; dueAt: number }, span) } };
+          return { jobs: { 't/1': storedAs(job, outcome as { version: number; dueAt: number }, now) } };
         },
       );
       expect((await trial.dump()).alerts).toContainEqual(
@@ -187,10 +186,10 @@ export const pushCases: readonly Case[] = [
       const [replaced, inFlight] = [state !== 'dead', state === 'reserved'];
       await trial.changes(
         async () => only(await trial.jobs.push([job])),
-        (outcome, span) => {
+        (outcome, now) => {
           expect(outcome).toMatchObject({ kind: 'stored', state: 'delayed', replaced, inFlight });
           const stored = outcome as { version: number; dueAt: number };
-          return { jobs: { [`${topic}/${id}`]: { ...storedAs(job, stored, span), state: 'delayed' } } };
+          return { jobs: { [`${topic}/${id}`]: { ...storedAs(job, stored, now), state: 'delayed' } } };
         },
       );
       if (lease !== null) await trial.lost(lease);

@@ -3,9 +3,7 @@
 import { expect } from 'vitest';
 import type { Owner } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
-import { until } from '../../support/until.ts';
 import {
-  at,
   attemptOf,
   type Case,
   fact,
@@ -40,7 +38,7 @@ export const recoverCases: readonly Case[] = [
     await trial.bystanders();
     await trial.reserved('1', {}, owner, 30);
     const ends = (await trial.dump()).jobs.at(-1)?.lease?.untilMs ?? 0;
-    await until('the lease to expire', () => Date.now() > ends + 1);
+    await trial.reach(ends);
     await trial.changes(
       () => trial.recover(),
       (recovered) => {
@@ -57,16 +55,16 @@ export const recoverCases: readonly Case[] = [
     const none = { returned: 0, poisoned: [], more: false };
     expect(await trial.unchanged(() => trial.recover())).toEqual(none);
     await trial.reserved('2', { topic: 'short' }, owner, 60);
-    const stored = (await trial.dump()).jobs.find((job) => job.topic === 'short');
-    await until('the lease to expire', async () => (await trial.recover()).returned === 1, 30_000, 1);
-    expect(Date.now()).toBeGreaterThanOrEqual((stored?.lease?.untilMs ?? Infinity) - 1);
+    const recover = () => trial.unchanged(() => trial.recover());
+    expect(await trial.justBefore(trial.now + 60, recover)).toEqual(none);
+    expect(await trial.recover()).toEqual({ ...none, returned: 1 });
   }),
 
   fact('recover: takes at most max; returns whether more expired', async (trial) => {
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
     await trial.reserve(request(3, { t: 3 }, owner, 30));
     const ends = Math.max(...(await trial.dump()).jobs.map((job) => job.lease?.untilMs ?? 0));
-    await until('the leases to expire', () => Date.now() > ends + 1);
+    await trial.reach(ends);
     expect(await trial.recover(2)).toEqual({ returned: 2, poisoned: [], more: true });
     expect(await trial.recover(2)).toEqual({ returned: 1, poisoned: [], more: false });
     expect(await trial.unchanged(() => trial.recover(2))).toEqual({ returned: 0, poisoned: [], more: false });
@@ -83,12 +81,12 @@ export const recoverCases: readonly Case[] = [
       const job = await trial.lease('t', owner, 30);
       expect(job.strikes).toBe(4);
       const ends = (await trial.dump()).jobs.at(-1)?.lease?.untilMs ?? 0;
-      await until('the lease to expire', () => Date.now() > ends + 1);
+      await trial.reach(ends);
       await trial.changes(
         () => trial.recover(),
-        (recovered, span) => {
+        (recovered, now) => {
           expect(recovered).toEqual({ returned: 0, poisoned: [{ topic: 't', id: '1' }], more: false });
-          const burial = { deadAt: at(span), failures: 1 };
+          const burial = { deadAt: now, failures: 1 };
           return {
             jobs: { 't/1': { ...burial, state: 'dead', lease: null, strikes: 5, buryReason: 'poison' } },
             alerts: {

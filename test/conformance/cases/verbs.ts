@@ -2,7 +2,18 @@
 
 import { expect } from 'vitest';
 import type { JobState, Version } from '../../../src/core/job.ts';
-import { at, attemptOf, type Case, fact, farOffMs, idsOf, only, request, type Trial } from '../trial.ts';
+import {
+  attemptOf,
+  type Case,
+  dueAfter,
+  fact,
+  farOffMs,
+  idsOf,
+  only,
+  request,
+  type Trial,
+  waitOf,
+} from '../trial.ts';
 
 const key = { topic: 't', id: '1' };
 const run = async (trial: Trial) => only(await trial.jobs.run([key]));
@@ -87,8 +98,8 @@ export const verbCases: readonly Case[] = [
     const job = await failedOnce(trial);
     await trial.changes(
       () => run(trial),
-      (outcome, span) => {
-        expect(outcome).toEqual({ kind: 'run', version: expect.any(Number), dueAt: at(span) });
+      (outcome, now) => {
+        expect(outcome).toEqual({ kind: 'run', version: expect.any(Number), dueAt: now });
         const { version, dueAt } = outcome as { version: number; dueAt: number };
         expect(version).toBeGreaterThan(job.token);
         return { jobs: { 't/1': { state: 'ready', version, dueAt } } };
@@ -109,7 +120,7 @@ export const verbCases: readonly Case[] = [
   fact('run: an overdue job stays before later ones', async (trial) => {
     const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
     await trial.push('2', { when: { at: dueAt + 5 } });
-    await trial.past(dueAt + 20);
+    await trial.reach(dueAt + 20);
     expect(await run(trial)).toMatchObject({ kind: 'run', dueAt });
     await trial.promote();
     expect(idsOf(await trial.reserve(request(2)))).toEqual(['1', '2']);
@@ -130,8 +141,8 @@ export const verbCases: readonly Case[] = [
         const job = await failedOnce(trial, from === 'delayed' ? farOffMs : 0);
         await trial.changes(
           () => reschedule(trial, farOffMs / 2),
-          (outcome, span) => {
-            const due = at(span, farOffMs / 2);
+          (outcome, now) => {
+            const due = dueAfter(now, farOffMs / 2);
             expect(outcome).toEqual({
               kind: 'rescheduled',
               state: 'delayed',
@@ -144,7 +155,7 @@ export const verbCases: readonly Case[] = [
           },
         );
         await trial.lost(job);
-        expect((await trial.promote()).waitMs).toBeGreaterThan(farOffMs / 2 - 10_000);
+        expect((await trial.promote()).waitMs).toEqual(waitOf(dueAfter(0, farOffMs / 2)));
         expect(await trial.reserve(request(1, { t: 1 }))).toEqual([]);
       },
     ),
@@ -153,12 +164,12 @@ export const verbCases: readonly Case[] = [
       await trial.seed(from);
       await trial.changes(
         async () => only(await trial.jobs.reschedule([{ ...key, when: { at: 1_600_000_000_000 } }])),
-        (outcome, span) => {
+        (outcome, now) => {
           expect(outcome).toEqual({
             kind: 'rescheduled',
             state: 'ready',
             version: expect.any(Number),
-            dueAt: at(span),
+            dueAt: now,
           });
           const { version, dueAt } = outcome as { version: number; dueAt: number };
           return { jobs: { 't/1': { state: 'ready', version, dueAt } } };
@@ -186,8 +197,8 @@ export const verbCases: readonly Case[] = [
     await trial.tick();
     await trial.changes(
       () => requeue(trial),
-      (outcome, span) => {
-        expect(outcome).toEqual({ kind: 'requeued', version: expect.any(Number), dueAt: at(span) });
+      (outcome, now) => {
+        expect(outcome).toEqual({ kind: 'requeued', version: expect.any(Number), dueAt: now });
         const { version, dueAt } = outcome as { version: number; dueAt: number };
         const fresh = { failures: 0, strikes: 0, attempts: [], deadAt: null, buryReason: null };
         return { jobs: { 't/1': { ...fresh, state: 'ready', version, dueAt } } };

@@ -129,6 +129,18 @@ const alertMutants: readonly Mutant[] = [
   mutant('a claim never expires', 'alerts claim: expires, and the alert is owed again', (m) =>
     change(m, 'claim', (right) => (topic, _claimMs, max) => right(topic, 3_600_000, max)),
   ),
+  ...([-1, 1] as const).map((ms) =>
+    mutant(`a claim lasts ${ms} ms more`, 'alerts claim: expires, and the alert is owed again', (m) =>
+      change(m, 'claim', (right) => (topic, claimMs, max) => right(topic, claimMs + ms, max)),
+    ),
+  ),
+  ...([-1, 1] as const).map((ms) =>
+    mutant(
+      `a window lasts ${ms} ms more`,
+      'alerts due: leaves out only topics within windowMs of their last mail',
+      (m) => change(m, 'due', (right) => (windowMs) => right(windowMs === 0 ? 0 : windowMs + ms)),
+    ),
+  ),
   mutant(
     'a claim takes alerts of another topic',
     'alerts claim: changes only the state of the claimed alerts',

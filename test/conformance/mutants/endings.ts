@@ -143,6 +143,9 @@ export const endingMutants: readonly Mutant[] = [
   mutant('a lease is recovered before it expires', 'recover: takes no lease before it expires', (m) =>
     change(m, 'recover', () => (max) => m.strike((lease) => lease.untilMs <= m.now() + 10_000, max)),
   ),
+  mutant('a lease is recovered 1 ms before it expires', 'recover: takes no lease before it expires', (m) =>
+    change(m, 'hasEnded', () => (lease) => lease !== null && lease.untilMs <= m.now() + 1),
+  ),
   mutant('recover ignores max', 'recover: takes at most max; returns whether more expired', (m) =>
     change(m, 'recover', (right) => () => right(500)),
   ),

@@ -6,14 +6,20 @@ import { change, type Mutant, mutant } from './mutant.ts';
 const noRings: ReadyRings = { high: [], normal: [], low: [] };
 
 export const moveMutants: readonly Mutant[] = [
-  mutant('promote is early', 'promote: moves no job before it is due', (m) =>
-    change(m, 'promote', () => (max) => {
-      const due = m
-        .inState('delayed')
-        .filter((job) => job.dueAt <= m.now() + 150)
-        .slice(0, max);
-      for (const job of due) m.makeReady(job);
-      return { moved: due.length, waitMs: null };
+  ...([150, 1] as const).map((earlyMs) =>
+    mutant(`promote is ${earlyMs} ms early`, 'promote: moves no job before it is due', (m) =>
+      change(m, 'promote', (right) => (max) => {
+        const due = m.inState('delayed').filter((job) => job.dueAt - m.now() <= earlyMs);
+        for (const job of due) m.makeReady(job);
+        const { moved, waitMs } = right(max);
+        return { moved: moved + due.length, waitMs };
+      }),
+    ),
+  ),
+  mutant('promote is 1 ms late', 'promote: moves no job before it is due', (m) =>
+    change(m, 'promote', (right) => (max) => {
+      const due = m.inState('delayed').some((job) => job.dueAt === m.now());
+      return due ? { moved: 0, waitMs: 1 } : right(max);
     }),
   ),
   mutant(
@@ -34,6 +40,12 @@ export const moveMutants: readonly Mutant[] = [
   ),
   mutant('promote returns no wait', 'promote: returns the time until the next job is due', (m) =>
     change(m, 'promote', (right) => (max) => ({ ...right(max), waitMs: null })),
+  ),
+  mutant('promote returns a wait 1 ms short', 'promote: returns the time until the next job is due', (m) =>
+    change(m, 'promote', (right) => (max) => {
+      const { moved, waitMs } = right(max);
+      return { moved, waitMs: waitMs && waitMs - 1 };
+    }),
   ),
   mutant('reserve deletes the body', 'reserve: leases a ready job and keeps its body', (m) =>
     change(m, 'lease', (right) => (job, owner, leaseMs) => {

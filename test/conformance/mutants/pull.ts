@@ -123,6 +123,11 @@ export const pullMutants: readonly Mutant[] = [
     'pull: recover lists no lease before it expires',
     (m) => change(m, 'hasEnded', () => (lease) => lease !== null && isPulled(lease.owner)),
   ),
+  mutant(
+    'recover lists a pulled job 1 ms before it expires',
+    'pull: recover lists no lease before it expires',
+    (m) => change(m, 'hasEnded', () => (lease) => lease !== null && lease.untilMs <= m.now() + 1),
+  ),
   mutant('recover lists more than max', 'pull: recover lists the earliest ends first, at most max', (m) =>
     change(m, 'recover', (right) => (max) => ({ ...right(max), ...right(500) })),
   ),

@@ -93,6 +93,11 @@ export const surveyMutants: readonly Mutant[] = [
     'horizon: a delayed job that is due and not promoted is overdue',
     (m) => change(m, 'classOf', (right) => (job) => (job.state === 'delayed' ? right(job) || 1 : right(job))),
   ),
+  mutant(
+    'horizon: a job that is due now is due later',
+    'horizon: a delayed job that is due and not promoted is overdue',
+    (m) => change(m, 'classOf', (right) => (job) => (job.dueAt === m.now() ? 1 : right(job))),
+  ),
   mutant('dead groups ignore the status', groups, (m) =>
     change(m, 'groupOf', () => (job) => JSON.stringify([job.topic, m.lastOf(job)?.reason])),
   ),

@@ -73,8 +73,7 @@ export function adminCalls(
     async clock() {
       const shards = members();
       const shard = shards.find(({ isReady }) => isReady) ?? (shards[0] as Shard);
-      const [seconds, micros] = (await shard.command('TIME')) as [string, string];
-      return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+      return Math.floor(await shard.now());
     },
     async moment() {
       // The list may have a shard more, which others push to.

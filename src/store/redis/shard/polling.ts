@@ -53,19 +53,25 @@ const rings = ['a:0', 'a:1', 'a:2'];
 export class ShardPolls {
   readonly #shard: Shard;
   readonly #capacitiesMax: number;
-  /** storage clock minus monotonicNow(), and when it was measured */
+  readonly #monotonic: () => number;
+  /** storage clock minus monotonic clock, and when it was measured */
   #clock = { offset: 0, at: Number.NEGATIVE_INFINITY };
   /** Buckets whose last reserve returned jobs, or that got a ready hint since: their next reserve runs its
    *  script. */
   readonly #warm = new Set<Bucket>();
-  /** by bucket: monotonicNow() when it had no lease */
+  /** by bucket: monotonic time when it had no lease */
   readonly #unleasedAt = new Map<Bucket, number>();
-  /** by bucket: monotonicNow() when it had no lease of a pulled job */
+  /** by bucket: monotonic time when it had no lease of a pulled job */
   readonly #unpulledAt = new Map<Bucket, number>();
 
-  constructor(shard: Shard, capacitiesMax: number = redisLimits.capacitiesMax) {
+  constructor(
+    shard: Shard,
+    capacitiesMax: number = redisLimits.capacitiesMax,
+    monotonic: () => number = monotonicNow,
+  ) {
     this.#shard = shard;
     this.#capacitiesMax = capacitiesMax;
+    this.#monotonic = monotonic;
   }
 
   /** null: run promote. */
@@ -80,16 +86,16 @@ export class ShardPolls {
   }
 
   async #storageNow(): Promise<number> {
-    if (monotonicNow() - this.#clock.at >= limits.loopSleepMsMax) {
-      const [seconds, micros] = (await this.#shard.command('TIME')) as [string, string];
-      const at = monotonicNow();
-      this.#clock = { offset: Number(seconds) * 1_000 + Number(micros) / 1_000 - at, at };
+    if (this.#monotonic() - this.#clock.at >= limits.loopSleepMsMax) {
+      const now = await this.#shard.now();
+      const at = this.#monotonic();
+      this.#clock = { offset: now - at, at };
     }
-    return this.#clock.offset + monotonicNow();
+    return this.#clock.offset + this.#monotonic();
   }
 
   async hasLeases(bucket: Bucket): Promise<boolean> {
-    const at = monotonicNow();
+    const at = this.#monotonic();
     const has = await this.#shard.has(bucket, 'l');
     if (has) this.#unleasedAt.delete(bucket);
     else this.#unleasedAt.set(bucket, at);
@@ -98,7 +104,7 @@ export class ShardPolls {
 
   /** A lease given out since its set was last found empty has not expired, or only just now. */
   async mayHaveExpired(bucket: Bucket): Promise<boolean> {
-    const at = monotonicNow();
+    const at = this.#monotonic();
     const unpulledMs = this.#shard.isCluster ? redisLimits.unpulledClusterMs : redisLimits.unpulledMs;
     const sets = [
       { key: 'l', emptyAt: this.#unleasedAt, ms: redisLimits.unleasedMs },

@@ -37,8 +37,10 @@ export interface RedisStoreOptions extends Omit<ShardOptions, 'url' | 'buckets' 
   readonly hints: boolean;
   /** storeLimits.recoverHoldMs, unless a test has less time */
   readonly recoverHoldMs?: number;
-  /** false: promote and reserve always run their scripts; for tests that replace their clock */
+  /** false: promote and reserve always run their scripts; for tests that compare the exact wait of promote */
   readonly plainPolls?: boolean;
+  /** ms; never adjusted; default monotonicNow */
+  readonly monotonic?: () => number;
   /** redisLimits.capacitiesMax, unless a test has fewer topics */
   readonly capacitiesMax?: number;
 }
@@ -189,7 +191,7 @@ export class RedisStore implements Shards {
     const base = this.#nextBase;
     this.#nextBase += record.buckets;
     const { id: shardId, url, buckets } = record;
-    const { capacitiesMax, writer } = this.#options;
+    const { capacitiesMax, writer, monotonic } = this.#options;
     if (writer !== undefined)
       for (let bucket = 0; bucket < buckets; bucket += 1)
         this.#places.set(base + bucket, lastingName(shardId, bucket));
@@ -201,7 +203,7 @@ export class RedisStore implements Shards {
       buckets,
       listNumber: () => this.#list.number,
     });
-    const polls = new ShardPolls(shard, capacitiesMax);
+    const polls = new ShardPolls(shard, capacitiesMax, monotonic);
     const isHeard = this.#options.hints || this.#listeners.size > 0;
     const one: OpenShard = {
       ...{ record, base, shard, polls, hints: null, isStarted: false, starting: Promise.resolve() },

@@ -49,6 +49,8 @@ export interface ShardOptions extends OwnershipOptions {
   readonly onFatal: (error: Error) => void;
   /** for tests: other text for parts of the scripts */
   readonly scriptParts?: Readonly<Record<string, string>>;
+  /** for tests that replace the clock of the scripts: the key that holds its epoch ms */
+  readonly clockKey?: string;
   /** limits.redisCallMs, unless a test has another time */
   readonly callMs?: number;
   /** redisLimits.silentMs, unless a test has another time */
@@ -228,6 +230,14 @@ export class Shard {
     } catch (error) {
       throw storeErrorOf(error);
     }
+  }
+
+  /** The storage clock, as the scripts read it: epoch ms, with a fraction. */
+  async now(): Promise<number> {
+    const { clockKey } = this.#options;
+    if (clockKey !== undefined) return Number(await this.command('GET', clockKey));
+    const [seconds, micros] = (await this.command('TIME')) as [string, string];
+    return Number(seconds) * 1_000 + Number(micros) / 1_000;
   }
 
   /** The replies to INFO of the nodes that answer. Rejects with StoreError. */
