@@ -2,7 +2,7 @@
 // file closed and reopened in between. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
 
 import { describe, expect, it } from 'vitest';
-import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
+import { memoryDirectory, openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { Model } from './model.ts';
@@ -48,7 +48,7 @@ describe('random operations', () => {
   }, async () => {
     const clock = new SteppedClock();
     const now = () => clock.now;
-    const directory = temporaryDirectory();
+    const directory = memoryDirectory();
     const open = () => openSqliteStore({ clock: now, monotonic: now }, directory);
     const both = new SideBySide(seed, clock, await openModelStore(new Model(clock)));
     const unseen = () => kinds.filter((kind) => both.seen[kind] === undefined);

@@ -1,7 +1,7 @@
 // Opens the embedded store in a temporary directory, with its owner in this process behind its socket, as
 // in the daemon. The dump reads the tables directly.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
@@ -25,8 +25,12 @@ export interface SqliteStore {
   close(): Promise<void>;
 }
 
-export function temporaryDirectory(): { readonly path: string; remove(): void } {
-  const path = mkdtempSync(join(tmpdir(), 'dq-store-'));
+/** In memory where the machine has such a file system: most of the time of a short test on a disk is fsync.
+ *  The tests of durability use a disk. */
+export const memoryDirectory = () => temporaryDirectory(existsSync('/dev/shm') ? '/dev/shm' : tmpdir());
+
+export function temporaryDirectory(parent = tmpdir()): { readonly path: string; remove(): void } {
+  const path = mkdtempSync(join(parent, 'dq-store-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
