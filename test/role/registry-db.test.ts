@@ -287,6 +287,9 @@ describe('the file of a process that serves it', () => {
     await serving.registry.close();
     expect(sizes()).toEqual(before);
     expect(serving.repairs()).toBe(0);
+    const next = await served(true);
+    await expectRejecting(next, /registry\.db is damaged \(.+\); restore it from a backup/);
+    expect(sizes()).toEqual(before);
   });
 
   it('replaced: every call is rejected, and another process opens the file', async () => {
@@ -300,6 +303,46 @@ describe('the file of a process that serves it', () => {
     });
     expect(await failureOf(serving.registry.get('a'))).toMatchObject({ code: 'registry_damaged' });
     expect(serving.repairs()).toBe(1);
+  });
+
+  it('made smaller by a VACUUM of another process: another process opens it', async () => {
+    const serving = await make();
+    for (let n = 0; n < 300; n += 1) await serving.registry.create(draft(`t${n}`));
+    for (let n = 0; n < 300; n += 1) {
+      const topic = await serving.registry.get(`t${n}`);
+      await serving.registry.remove(`t${n}`, topic?.revision ?? 0);
+    }
+    const database = beside();
+    database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    await serving.registry.get('a');
+    const before = statSync(path).size;
+    database.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)');
+    expect(statSync(path).size).toBeLessThan(before);
+    await until('the end of the process', async () => {
+      await failureOf(serving.registry.get('a'));
+      return serving.repairs() > 0;
+    });
+    const next = await served(true);
+    expect((await next.registry.get('a'))?.topic).toBe('a');
+    expect(next.damage()).toBeNull();
+  });
+
+  it('a key file that is put back: another process opens the registry', async () => {
+    const before = await openRegistryDb(path);
+    await before.create(draft('a'));
+    await before.close();
+    const key = join(directory, 'secret.key');
+    renameSync(key, `${key}.away`);
+    const serving = await served(true);
+    await expectRejecting(serving, /the key file .*secret\.key is missing/);
+    expect(serving.repairs()).toBe(0);
+    renameSync(`${key}.away`, key);
+    await until('the end of the process', async () => {
+      await failureOf(serving.registry.get('a'));
+      return serving.repairs() > 0;
+    });
+    const next = await served(true);
+    expect((await next.registry.get('a'))?.topic).toBe('a');
   });
 
   it('removed: close makes no new file', async () => {

@@ -101,10 +101,11 @@ export async function openServedRegistry(
   path: string,
   options: Partial<RegistryFileOptions> & RegistryEvents & { readonly servesRejected: boolean },
 ): Promise<ServedRegistry> {
-  const guard = new RegistryGuard(path, options);
+  const its = withDefaults(path, options);
+  const guard = new RegistryGuard({ path, keyPath: its.keyPath }, options);
   const damage = () => guard.damage;
   try {
-    const { engine, cipher, id } = await openRegistryFile(path, withDefaults(path, options));
+    const { engine, cipher, id } = await openRegistryFile(path, its);
     return { registry: new RegistryDb(guard.over(engine), cipher, id), damage };
   } catch (error) {
     if (!options.servesRejected || !(error instanceof RegistryRejected)) throw error;

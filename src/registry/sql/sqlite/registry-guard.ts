@@ -2,8 +2,9 @@
 // was opened, every call is rejected with one sentence and its remedy: half a list of tokens must not come
 // into force, and a write would spread the damage, or be lost with the file.
 // Invariants: the guard never writes, and from the rejection on nothing else does. One rejection is one call
-// of onDamage. A file that was changed afterwards, and stays so for a moment, is a call of onRepaired: this
-// process must end, because a close of its connection would write, and the next one opens the file.
+// of onDamage. A file or its key that was changed afterwards, and stays so for a moment, is a call of
+// onRepaired: this process must end, because a close of its connection would write, and the next one opens
+// the file.
 
 import { statSync } from 'node:fs';
 import { DqError, reasonOf } from '../../../core/errors.ts';
@@ -21,27 +22,37 @@ export interface RegistryEvents {
   readonly onRepaired: () => void;
 }
 
-/** What identifies the content of the file and of its WAL, as far as a stat shows it. */
+/** What identifies the content of the file, of its WAL and of its key, as far as a stat shows it. */
 interface Seen {
   readonly inode: number;
   readonly bytes: number;
   readonly changedAt: number;
   readonly walBytes: number;
+  /** empty: missing */
+  readonly key: string;
+}
+
+export interface GuardedPaths {
+  readonly path: string;
+  readonly keyPath: string;
 }
 
 export class RegistryGuard {
   readonly #path: string;
+  readonly #keyPath: string;
   readonly #events: RegistryEvents;
   /** the file that is open; null: none */
   #opened: { readonly inode: number; bytes: number } | null = null;
   #why: string | null = null;
-  /** the file when the calls began to be rejected; null: it was missing, or another file */
+  /** What the next open would reject, too: the files when the calls began to be rejected. null: it decides
+   *  about any file. */
   #rejected: Seen | null = null;
   #changed: { readonly seen: Seen; readonly since: number } | null = null;
   #isRepaired = false;
 
-  constructor(path: string, events: RegistryEvents) {
+  constructor({ path, keyPath }: GuardedPaths, events: RegistryEvents) {
     this.#path = path;
+    this.#keyPath = keyPath;
     this.#events = events;
   }
 
@@ -126,11 +137,11 @@ export class RegistryGuard {
         `the registry ${this.#path} was replaced while dq runs; dq-store starts again with it`,
         null,
       );
-    // It never shrinks: only a VACUUM before the first call makes it smaller.
+    // Cut off, or made smaller by a VACUUM of an operator: the check of the next open tells.
     else if (seen.bytes < opened.bytes)
       this.#reject(
         damagedText(this.#path, seen.bytes === 0 ? emptyText : `${seen.bytes} of ${opened.bytes} bytes`),
-        seen,
+        null,
       );
     else opened.bytes = seen.bytes;
   }
@@ -154,7 +165,12 @@ export class RegistryGuard {
       const file = statSync(this.#path, { throwIfNoEntry: false });
       if (file === undefined) return null;
       const wal = statSync(`${this.#path}-wal`, { throwIfNoEntry: false });
-      return { inode: file.ino, bytes: file.size, changedAt: file.mtimeMs, walBytes: wal?.size ?? 0 };
+      const key = statSync(this.#keyPath, { throwIfNoEntry: false });
+      return {
+        ...{ inode: file.ino, bytes: file.size, changedAt: file.mtimeMs, walBytes: wal?.size ?? 0 },
+        // ctime: a changed mode makes an unreadable key readable.
+        key: key === undefined ? '' : `${key.ino} ${key.size} ${key.ctimeMs}`,
+      };
     } catch {
       return undefined;
     }
@@ -167,6 +183,7 @@ function isSame(one: Seen, other: Seen | null): boolean {
     one.inode === other.inode &&
     one.bytes === other.bytes &&
     one.changedAt === other.changedAt &&
-    one.walBytes === other.walBytes
+    one.walBytes === other.walBytes &&
+    one.key === other.key
   );
 }
