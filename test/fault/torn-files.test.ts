@@ -460,6 +460,21 @@ describe('registry.db that becomes unusable while dq runs', () => {
     expect(await daemon.stop()).toBe(0);
   });
 
+  it('without its key at a crash of dq-store: is a state; the key that is put back is read', async () => {
+    const running = await startWithRegistry();
+    const { daemon, data } = running;
+    const key = join(data, 'secret.key');
+    renameSync(key, `${key}.away`);
+    await killStore(daemon);
+    const unready = await until('the key to be named', async () => {
+      const reply = await daemon.api('GET', '/readyz');
+      return reply.body.check === 'registry' ? reply : null;
+    });
+    expect(unready.body.detail).toMatch(/the key file .*secret\.key is missing/);
+    renameSync(`${key}.away`, key);
+    await expectGoesOn(running);
+  });
+
   it('damage that a statement meets: is a state of the same dq-store', async () => {
     const running = await startWithRegistry();
     const { daemon, data, path } = running;
