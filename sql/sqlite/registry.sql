@@ -37,7 +37,7 @@ CREATE TABLE topic_stat (
   PRIMARY KEY (topic, name)
 );
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (1, 'topics and statistics', 'dfd77fb64b41d36e30ef4577e70c99fb102b36c10aa419090d4e9a8754f87148', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (1, 'topics and statistics', 'dfd77fb64b41d36e30ef4577e70c99fb102b36c10aa419090d4e9a8754f87148', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 
 -- 2: access tokens
 CREATE TABLE token (
@@ -49,12 +49,12 @@ CREATE TABLE token (
   created_at INTEGER NOT NULL -- epoch ms
 );
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (2, 'access tokens', 'a6255a21a868149d90e17dfcfda0326045c70ed4fe2bf5c2fd0bb17d2001c2cf', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (2, 'access tokens', 'a6255a21a868149d90e17dfcfda0326045c70ed4fe2bf5c2fd0bb17d2001c2cf', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 
 -- 3: sealed secrets
 ALTER TABLE registry ADD COLUMN key_check TEXT;
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (3, 'sealed secrets', 'ae536d59f2c8319c44a3544ea68dd3bfa02ae3a68cb73f6e5ec0d81d1d40fc6d', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (3, 'sealed secrets', 'ae536d59f2c8319c44a3544ea68dd3bfa02ae3a68cb73f6e5ec0d81d1d40fc6d', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 
 -- 4: shards
 CREATE TABLE shard_list (
@@ -63,7 +63,7 @@ CREATE TABLE shard_list (
   list TEXT NOT NULL -- JSON, sealed
 );
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (4, 'shards', 'a592049a7fd19bdd28ec9be59fd66ee68ce2d476494a759bbbb150f18fd5d86b', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (4, 'shards', 'a592049a7fd19bdd28ec9be59fd66ee68ce2d476494a759bbbb150f18fd5d86b', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 
 -- 5: id of the registry
 CREATE TABLE registry_id (
@@ -71,7 +71,7 @@ CREATE TABLE registry_id (
   id TEXT NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
 );
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (5, 'id of the registry', '44c1ce48e5633610d80b950081a8d5e138d1209104052aafc9c4810b708810a7', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (5, 'id of the registry', '44c1ce48e5633610d80b950081a8d5e138d1209104052aafc9c4810b708810a7', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 
 -- 6: sessions of the console
 CREATE TABLE session (
@@ -133,7 +133,7 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_topic ON audit (topic, id);
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'sessions of the console', 'aa863402b30b3a38ba8a658bc05b257cf951b3ca61900ba1274e263bfd24a0d5', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (6, 'sessions of the console', 'aa863402b30b3a38ba8a658bc05b257cf951b3ca61900ba1274e263bfd24a0d5', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 
 -- 7: schedules
 CREATE TABLE schedule (
@@ -148,5 +148,5 @@ CREATE TABLE schedule (
 );
 CREATE INDEX schedule_due ON schedule (next_at);
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (7, 'schedules', '9ee3d176c94c97cb67ac44d962ff5e5cfd6bcd3a758e4f7072e907a48cecf2d6', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (7, 'schedules', '9ee3d176c94c97cb67ac44d962ff5e5cfd6bcd3a758e4f7072e907a48cecf2d6', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 COMMIT;

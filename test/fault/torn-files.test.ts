@@ -19,7 +19,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { askAndForget, openDatabase } from '../../src/runtime/database.ts';
@@ -258,6 +258,20 @@ describe('dq start continues', () => {
     const data = copyOf(killed());
     const daemon = await startDaemon({ directory: join(data, '..') });
     expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
+  });
+
+  it('with an empty registry of the script beside jobs: they wait for their topic', async () => {
+    const data = copyOf(stopped());
+    const path = join(data, 'registry.db');
+    rmSync(path);
+    const registry = openDatabase(path);
+    registry.exec(readFileSync(resolve(import.meta.dirname, '../../sql/sqlite/registry.sql'), 'utf8'));
+    registry.close();
+    const daemon = await startDaemon({ directory: join(data, '..') });
+    expect((await daemon.api('GET', '/v1/topics')).body.items).toEqual([]);
+    expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
+    await addTopic(daemon, 't', 'http://127.0.0.1:1/');
+    expect((await daemon.api('GET', '/v1/topics')).body.items).toHaveLength(1);
   });
 });
 

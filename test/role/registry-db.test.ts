@@ -1,4 +1,5 @@
 // Tests the registry file: locks, damaged and foreign files, migrations, failures.
+import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
   mkdtempSync,
@@ -232,6 +233,22 @@ describe('the file', () => {
     path = join(directory, 'by-hand.db');
     beside().exec(script);
     expect(schemaOf(beside())).toEqual(migrated);
+    expect((await (await open()).create(draft('a'))).kind).toBe('created');
+  });
+
+  // That of a distribution is older than the library of dq.
+  const hasShell = spawnSync('sqlite3', ['--version']).status === 0;
+  it.skipIf(!hasShell)('sql/sqlite/registry.sql: the sqlite3 of this machine runs it', async () => {
+    const secondOf = (ms: number) => Math.round(ms / 1_000);
+    const from = secondOf(Date.now());
+    const shell = spawnSync('sqlite3', [path], { input: registrySchemaScript() });
+    expect([String(shell.stderr), shell.status]).toEqual(['', 0]);
+    const [times] = beside()
+      .prepare('SELECT min(applied_at) AS least, max(applied_at) AS most FROM migration')
+      .all();
+    const { least, most } = times as { least: number; most: number };
+    expect(secondOf(least)).toBeGreaterThanOrEqual(from);
+    expect(secondOf(most)).toBeLessThanOrEqual(secondOf(Date.now()));
     expect((await (await open()).create(draft('a'))).kind).toBe('created');
   });
 });

@@ -128,7 +128,8 @@ export const registrySchema: Schema = {
     begin: 'BEGIN;',
     end: 'COMMIT;',
     insert: 'INSERT',
-    now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+    // unixepoch('subsec') needs SQLite 3.42.
+    now: "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
   },
   migrations: [
     {
