@@ -124,9 +124,10 @@ export class StoreRole implements Role {
       warn: (sentence) => log.notice(`warning: ${sentence}`),
       mustExist: existsSync(this.#jobsPath),
       servesRejected: init.isRunning === true,
+      isDiskUsable: () => this.#whyUnusable() === null,
       onDamage: (why) => log.error(`dq-store: serves no registry: ${why}`),
       onRepaired: () => {
-        log.notice(`dq-store: ${this.#registryPath} has changed; the next dq-store opens it`);
+        log.notice(`dq-store: ends, so that the next dq-store opens ${this.#registryPath}`);
         channel.deliver({ kind: 'drain', deadlineMs: init.config.shutdownTimeout, why: 'reload' });
       },
     });

@@ -6,6 +6,7 @@ import {
   copyFileSync,
   cpSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -471,6 +472,26 @@ describe('registry.db that becomes unusable while dq runs', () => {
     for (const end of ['-wal', '-shm']) rmSync(`${path}${end}`, { force: true });
     await expectGoesOn(running);
     expect((await runDq(['reload', '--data-dir', running.data])).code).toBe(0);
+    expect(await daemon.stop()).toBe(0);
+  });
+
+  it('replaced by what dq cannot open: is a state, and jobs go on', async () => {
+    const running = await startWithRegistry();
+    const { daemon, path } = running;
+    renameSync(path, `${path}.away`);
+    mkdirSync(path);
+    await until('the failure to be named', async () =>
+      /cannot open the registry .*registry\.db: /.test((await daemon.api('GET', '/readyz')).body.detail),
+    );
+    const pid = daemon.pidOf('dq-store');
+    expect(await daemon.push('called', Buffer.from('x'), { id: 'a' }, 'text/plain')).toMatchObject({
+      status: 201,
+    });
+    await until('the call', () => running.sink.arrivals.some(({ id }) => id === 'a'));
+    expect(daemon.pidOf('dq-store')).toBe(pid);
+    rmSync(path, { recursive: true });
+    renameSync(`${path}.away`, path);
+    await expectGoesOn(running);
     expect(await daemon.stop()).toBe(0);
   });
 

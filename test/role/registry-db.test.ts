@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -17,6 +18,7 @@ import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { Registry } from '../../src/ports/registry.ts';
+import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { openRegistryDb, openServedRegistry } from '../../src/registry/sql/registry-db.ts';
 import { CommitError } from '../../src/registry/sql/registry-engine.ts';
 import { registrySchema, registrySchemaScript } from '../../src/registry/sql/schema/registry-schema.ts';
@@ -368,6 +370,21 @@ describe('the file of a process that serves it', () => {
     await expectRejecting(serving, /registry\.db is missing; put it back/);
     await serving.registry.close();
     expect(readdirSync(directory)).not.toContain('registry.db');
+  });
+
+  it('a key file that cannot be read for a while: another process opens the registry', async () => {
+    await (await openRegistryDb(path)).close();
+    const { registryAgainMs } = sqlLimits;
+    onTestFinished(() => void Object.assign(sqlLimits, { registryAgainMs }));
+    Object.assign(sqlLimits, { registryAgainMs: 0 });
+    const key = join(directory, 'secret.key');
+    renameSync(key, `${key}.away`);
+    mkdirSync(key);
+    await expect(served(false)).rejects.toThrow(/cannot read the key file .*secret\.key: /);
+    const serving = await served(true);
+    await failureOf(serving.registry.get('a'));
+    expect(serving.damage()).toMatch(/cannot read the key file .*secret\.key: /);
+    expect(serving.repairs()).toBe(1);
   });
 
   it.each([

@@ -7,6 +7,9 @@ export const sqlLimits = {
   registryPageBytes: 512 * 1024,
   /** A changed registry.db is opened again when it has not changed for this time: a copy may be running. */
   registrySettledMs: 1_000,
+  /** A registry.db that could not be opened for a reason that may end by itself, such as too many open files,
+   *  is opened again after this time: rarely, because each time another dq-store starts. */
+  registryAgainMs: 30_000,
   /** Topics of one read of series: those on one page of the console. */
   seriesTopicsMax: 51,
   /** Rows of one topic that a read of series returns: the points of an answer (apiLimits.seriesPointsMax), of

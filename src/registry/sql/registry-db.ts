@@ -6,6 +6,7 @@
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
 import type { AuditEntry, AuditFilter } from '../../core/audit.ts';
+import { DqError } from '../../core/errors.ts';
 import type {
   OperationCheckpoint,
   OperationLease,
@@ -39,6 +40,7 @@ import type {
 import { StoreError } from '../../ports/store-error.ts';
 import { wallNow } from '../../runtime/time.ts';
 import type { SecretCipher } from './keys/encryption.ts';
+import { sqlLimits } from './limits.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { openRegistryFile, type RegistryFileOptions, RegistryRejected } from './sqlite/registry-file.ts';
@@ -99,7 +101,12 @@ export interface ServedRegistry {
  *  `servesRejected`: a file that every start rejects is this state, too. */
 export async function openServedRegistry(
   path: string,
-  options: Partial<RegistryFileOptions> & RegistryEvents & { readonly servesRejected: boolean },
+  options: Partial<RegistryFileOptions> &
+    RegistryEvents & {
+      /** a failed open is a state of the registry, unless the disk is the reason */
+      readonly servesRejected: boolean;
+      readonly isDiskUsable?: () => boolean;
+    },
 ): Promise<ServedRegistry> {
   const its = withDefaults(path, options);
   const guard = new RegistryGuard({ path, keyPath: its.keyPath }, options);
@@ -108,8 +115,11 @@ export async function openServedRegistry(
     const { engine, cipher, id } = await openRegistryFile(path, its);
     return { registry: new RegistryDb(guard.over(engine), cipher, id), damage };
   } catch (error) {
-    if (!options.servesRejected || !(error instanceof RegistryRejected)) throw error;
-    return { registry: new RegistryDb(guard.overNone(error.message), null, ''), damage };
+    if (!options.servesRejected || !(error instanceof DqError)) throw error;
+    const isRejected = error instanceof RegistryRejected;
+    if (!isRejected && options.isDiskUsable?.() === false) throw error;
+    const engine = guard.overNone(error.message, isRejected ? undefined : sqlLimits.registryAgainMs);
+    return { registry: new RegistryDb(engine, null, ''), damage };
   }
 }
 

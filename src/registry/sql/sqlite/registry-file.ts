@@ -84,7 +84,11 @@ export async function openRegistryFile(
   } catch (error) {
     if (database !== undefined) count(path, -1);
     database?.close();
-    if (error instanceof DqError) throw new RegistryRejected('unavailable', error.message, { cause: error });
+    // A key file that could not be read or made may be usable later.
+    if (error instanceof DqError)
+      throw error instanceof RegistryRejected || error.cause !== undefined
+        ? error
+        : new RegistryRejected('unavailable', error.message, { cause: error });
     if (isDamage(error)) throw damaged(path, error);
     throw new DqError('unavailable', `cannot open ${what}: ${reasonOf(error)}`, { cause: error });
   }

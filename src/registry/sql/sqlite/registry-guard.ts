@@ -3,8 +3,8 @@
 // into force, and a write would spread the damage, or be lost with the file.
 // Invariants: the guard never writes, and from the rejection on nothing else does. One rejection is one call
 // of onDamage. A file or its key that was changed afterwards, and stays so for a moment, is a call of
-// onRepaired: this process must end, because a close of its connection would write, and the next one opens
-// the file.
+// onRepaired, and so is the time of another open: this process must end, because a close of its connection
+// would write, and the next one opens the file.
 
 import { statSync } from 'node:fs';
 import { DqError, reasonOf } from '../../../core/errors.ts';
@@ -48,6 +48,8 @@ export class RegistryGuard {
    *  about any file. */
   #rejected: Seen | null = null;
   #changed: { readonly seen: Seen; readonly since: number } | null = null;
+  /** monotonicNow() of the next open, whatever has changed */
+  #againAt = Number.POSITIVE_INFINITY;
   #isRepaired = false;
 
   constructor({ path, keyPath }: GuardedPaths, events: RegistryEvents) {
@@ -76,8 +78,9 @@ export class RegistryGuard {
     };
   }
 
-  /** The engine of a file that every open rejects. */
-  overNone(why: string): RegistryEngine {
+  /** The engine of a file that cannot be opened. `againMs`: then the same file may open. */
+  overNone(why: string, againMs = Number.POSITIVE_INFINITY): RegistryEngine {
+    this.#againAt = monotonicNow() + againMs;
     this.#reject(why, this.#stat() ?? null);
     const attempt = <T>(): Promise<T> => this.#attempt(() => Promise.reject(this.#failure()));
     return {
@@ -147,16 +150,20 @@ export class RegistryGuard {
   }
 
   #lookForRepair(seen: Seen | null): void {
-    if (this.#isRepaired || seen === null || seen.bytes === 0 || isSame(seen, this.#rejected)) {
+    if (this.#isRepaired || !(this.#hasSettled(seen) || monotonicNow() >= this.#againAt)) return;
+    this.#isRepaired = true;
+    this.#events.onRepaired();
+  }
+
+  /** Whether the files have changed, and stayed so for a moment. */
+  #hasSettled(seen: Seen | null): boolean {
+    if (seen === null || seen.bytes === 0 || isSame(seen, this.#rejected)) {
       this.#changed = null;
-      return;
+      return false;
     }
     if (this.#changed === null || !isSame(seen, this.#changed.seen))
       this.#changed = { seen, since: monotonicNow() };
-    else if (monotonicNow() - this.#changed.since >= sqlLimits.registrySettledMs) {
-      this.#isRepaired = true;
-      this.#events.onRepaired();
-    }
+    return monotonicNow() - this.#changed.since >= sqlLimits.registrySettledMs;
   }
 
   /** null: missing; undefined: the disk does not answer, which the next statement reports. */
@@ -167,8 +174,8 @@ export class RegistryGuard {
       const wal = statSync(`${this.#path}-wal`, { throwIfNoEntry: false });
       const key = statSync(this.#keyPath, { throwIfNoEntry: false });
       return {
-        ...{ inode: file.ino, bytes: file.size, changedAt: file.mtimeMs, walBytes: wal?.size ?? 0 },
-        // ctime: a changed mode makes an unreadable key readable.
+        // ctime: a changed mode or owner makes an unreadable file or key readable.
+        ...{ inode: file.ino, bytes: file.size, changedAt: file.ctimeMs, walBytes: wal?.size ?? 0 },
         key: key === undefined ? '' : `${key.ino} ${key.size} ${key.ctimeMs}`,
       };
     } catch {
