@@ -81,4 +81,13 @@ describe('body budget', () => {
     expect(take('b1', 1)).toBe(true);
     expect(gaveWay).toEqual([`a${small + 1}`]);
   });
+
+  // A list that is read from its beginning for each of them takes a minute.
+  it('100,000 bodies of one client give way, the newest first', { timeout: 10_000 }, () => {
+    const { take, gaveWay } = rig(68 * mib);
+    for (let n = 0; n < 100_000; n++) take(`a${n}`, 700);
+    for (let n = 0; n < 33; n++) expect(take('b1', mib)).toBe(true);
+    expect(gaveWay.length).toBeGreaterThan(40_000);
+    expect(gaveWay).toEqual(gaveWay.map((_, n) => `a${99_999 - n}`));
+  });
 });

@@ -21,8 +21,8 @@ export interface BodyOwner {
 interface Client {
   readonly name: string;
   bytes: number;
-  /** in the order of their first bytes */
-  readonly unfinished: Set<Held>;
+  /** of the unfinished ones, by their first bytes; null: there is none */
+  newest: Held | null;
 }
 
 interface Held {
@@ -31,6 +31,10 @@ interface Held {
   readonly client: Client;
   readonly owner: BodyOwner;
   bytes: number;
+  isFinished: boolean;
+  /** Neighbours among the unfinished ones of the client: one client can hold many thousands of them. */
+  older: Held | null;
+  newer: Held | null;
 }
 
 const heldKey = Symbol('held body');
@@ -78,18 +82,23 @@ export class BodyBudget {
 
   #begin(request: Holder, owner: BodyOwner): Held {
     const name = owner.client;
-    const client = this.#clients.get(name) ?? { name, bytes: 0, unfinished: new Set() };
+    const client = this.#clients.get(name) ?? { name, bytes: 0, newest: null };
     this.#clients.set(name, client);
-    const held = { budget: this, request, client, owner, bytes: 0 };
-    client.unfinished.add(held);
+    const older = client.newest;
+    const held: Held = {
+      ...{ budget: this, request, client, owner, bytes: 0, isFinished: false },
+      ...{ older, newer: null },
+    };
+    if (older !== null) older.newer = held;
+    client.newest = held;
     request[heldKey] = held;
     return held;
   }
 
   /** The newest unfinished body of the client that holds more than half, if that is another one. */
   #givingWayTo(client: string): Held | null {
-    for (const { name, bytes, unfinished } of this.#clients.values())
-      if (bytes > this.#max / 2 && name !== client) return [...unfinished].at(-1) ?? null;
+    for (const { name, bytes, newest } of this.#clients.values())
+      if (bytes > this.#max / 2 && name !== client) return newest;
     return null;
   }
 }
@@ -109,7 +118,12 @@ export function createBodyBudgets(batchBytes: number): BodyBudgets {
 /** The body has arrived: it does not give way any more. */
 export function finishBody(request: object): void {
   const held = (request as Holder)[heldKey];
-  held?.client.unfinished.delete(held);
+  if (held === undefined || held.isFinished) return;
+  held.isFinished = true;
+  const { client, older, newer } = held;
+  if (older !== null) older.newer = newer;
+  if (newer !== null) newer.older = older;
+  else client.newest = older;
 }
 
 /** For a request that has its answer, or gets none. Repeating it has no effect. */
