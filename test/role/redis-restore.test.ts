@@ -98,8 +98,18 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
     await healing.put([rowOf(owed, dead), rowOf(told, { ...dead, id: '2', alertTold: told })]);
     expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', buryReason: 'gone', deadAt: 5_000 });
     expect(await trial.alerts.stateOf({ ...key, version: owed })).toBe('owed');
-    expect(await trial.alerts.stateOf({ topic: 't', id: '2', version: told })).toBeNull();
+    expect(await trial.alerts.stateOf({ topic: 't', id: '2', version: told })).toBe('sent');
+    await sound(trial);
     expect(await trial.dead.requeue({}, 10)).toEqual({ requeued: 2, more: false });
+  });
+
+  it('absent and dead with a settled alert: is removed when it is old', async () => {
+    const { trial, healing } = await opened();
+    const version = later((await trial.push('clock')).version);
+    const dead = { state: 'dead', reason: 'gone', orderAt: 5_000, alertTold: version } as const;
+    await healing.put([rowOf(version, dead)]);
+    expect(await trial.dead.expire(60_000, 10)).toEqual({ expired: 1, more: false });
+    expect(await trial.jobs.get(key)).toBeNull();
   });
 
   it('absent, with an entry of the same or a later end: stays ended, and the end is reported', async () => {

@@ -20,6 +20,15 @@ if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 local is_allowed
 if note then is_allowed = note.id == tonumber(ARGV[4]) else is_allowed = healed <= tonumber(ARGV[5]) end
 
+-- A dead letter without an alert would never expire (dead-expire.lua). The journal has no more than that the
+-- alert was settled, so `nobody` becomes sent.
+local function put_settled_alert(job)
+  write_alert({ version = job.version, state = 2, dead_at = job.dead_at, reason = job.reason, failures = job.failures,
+    claimed_until = 0, no = job.no, tid = job.tid, attempt = '' })
+  call('ZADD', P .. ':os', job.dead_at, version_key(job.version))
+  call('ZADD', P .. ':oa', job.dead_at, version_key(job.version))
+end
+
 -- → waiting or dead, as the row says. The job is in no set.
 local function place(job, row)
   job.state, job.strikes, job.failures, job.due = 0, 0, row.failures, row.due
@@ -33,7 +42,7 @@ local function place(job, row)
   call('ZADD', P .. ':x', job.dead_at, struct.pack('>I7', job.version) .. field_of(job.no, job.tid))
   call('ZADD', P .. ':x:' .. job.no, job.dead_at, entry_of(job))
   call('ZADD', P .. ':y:' .. job.no, job.due, entry_of(job))
-  if not row.is_told then owe_alert(job, '') end
+  if row.is_told then put_settled_alert(job) else owe_alert(job, '') end
 end
 
 local function put(row)
