@@ -16,7 +16,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
+import { childrenOf, isAlive } from '../../scripts/services/live-processes.ts';
 import { until } from './until.ts';
+
+export { childrenOf, isAlive };
 
 export const launcher = join(import.meta.dirname, '../../bin/dq');
 
@@ -191,23 +194,6 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
 
 const causeOf = ({ code = '', message }: NodeJS.ErrnoException): string => `${code} ${message}`.trim();
 
-/** Processes whose parent is `pid`, zombies left out, with their titles as `ps` shows them. */
-export function childrenOf(pid: number): { title: string; pid: number }[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((name) => {
-      try {
-        const status = readFileSync(`/proc/${name}/status`, 'utf8');
-        if (Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) !== pid || /^State:\s+Z/m.test(status)) return [];
-        const title = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
-        return [{ title, pid: Number(name) }];
-      } catch {
-        // It ended between the listing and the reading.
-        return [];
-      }
-    });
-}
-
 /** Paths of the files and sockets that a process has open; empty for an ended process. */
 export function openFilesOf(pid: number): string[] {
   const names = (): string[] => {
@@ -225,15 +211,6 @@ export function openFilesOf(pid: number): string[] {
       return [];
     }
   });
-}
-
-/** False for zombies too: a container may have no process that reaps them. */
-export function isAlive(pid: number): boolean {
-  try {
-    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  } catch {
-    return false;
-  }
 }
 
 function readLog(logDir: string, kind: string): Record<string, unknown>[] {
