@@ -1,7 +1,8 @@
 // The total-queue run: `npm run faults -- smoke|standard|soak --store sqlite|redis|shards|sentinel|cluster
-// [--journal] [--fsync always|everysec|no] [--seed N] [--out FOLDER]`. A real daemon with real servers, a
-// producer and receivers in processes of their own, faults that overlap, and a checker of the history. The
-// seed repeats the plan, not the timing. Exit code 1: a promise is broken; 3: the run shows nothing.
+// [--journal] [--fsync always|everysec|no] [--seed N] [--seconds N] [--out FOLDER]`. A real daemon with real
+// servers, a producer and receivers in processes of their own, faults that overlap, and a checker of the
+// history. The seed repeats the plan, not the timing. Exit code 1: a promise is broken; 3: the run shows
+// nothing.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -75,10 +76,16 @@ const { values, positionals } = parseArgs({
     journal: { type: 'boolean', default: false },
     fsync: { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    seconds: { type: 'string' },
     out: { type: 'string', default: '' },
   },
 });
-const scale = scales[positionals[0] ?? 'smoke'] ?? fail(`smoke, standard or soak, not ${positionals[0]}`);
+const named = scales[positionals[0] ?? 'smoke'] ?? fail(`smoke, standard or soak, not ${positionals[0]}`);
+const seconds = Number(values.seconds ?? named.jobs / named.perSecond);
+const seed = Number(values.seed);
+if (!Number.isInteger(seed)) fail('--seed is a whole number');
+if (!(seconds > 0)) fail('--seconds is a number above 0');
+const scale: Scale = { ...named, jobs: Math.round(seconds * named.perSecond) };
 if (!stores.includes(values.store)) fail(`--store is one of ${stores.join(', ')}`);
 if (values.journal && values.store === 'sqlite') fail('--journal needs a Redis store');
 // A journal is most needed where Redis loses everything.
@@ -87,7 +94,6 @@ if (!['always', 'everysec', 'no'].includes(fsync)) fail('--fsync is always, ever
 const storage: Storage = {
   ...{ store: values.store as StoreKind, journal: values.journal, fsync: fsync as Fsync },
 };
-const seed = Number(values.seed);
 for (const kind of [
   ...(values.store === 'sqlite' ? [] : ['redis' as const]),
   ...(values.journal ? ['mysql' as const] : []),
