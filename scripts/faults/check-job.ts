@@ -85,20 +85,28 @@ type Add = (verdict: VerdictName, text: string) => void;
 function judgeAnswer({ event, result }: Push | Cancel, { faults, promise }: Circumstances, add: Add): void {
   if (result === null || result.kind === 'pushed' || result.kind === 'cancelled') return;
   const isWrong = result.kind === 'rejected' && result.status >= 400 && result.status < 500;
-  // Until the jobs are back, dq cannot say whether one is stored.
-  const isHealing = promise.putsBack && result.why.endsWith(' restoring');
+  // Until the jobs are back, dq cannot say whether one is stored. The job of a push that keeps it may end
+  // before its record is written, and then dq cannot say that either.
+  const isKeep = event.kind === 'push' && event.mode === 'keep';
+  const isHealing =
+    promise.putsBack &&
+    (result.why.endsWith(' restoring') ||
+      (isKeep && result.kind === 'unknown' && result.why.endsWith(' unknown')));
   if (!isWrong && overlaps(faults, 'refuses', event.at - recoverMs, result.at)) return;
   if (isHealing && overlaps(faults, 'loses', event.at - healingMs, result.at)) return;
   add('refused', `${event.kind} ${event.op}: ${result.kind}, ${result.why}`);
 }
 
 /** Later pushes and cancels that ended this push, or may have done so. */
-function* endsOf(job: Job, push: Push): Generator<Push | Cancel> {
+function* endsOf(job: Job, push: Push, { promise, faults }: Circumstances): Generator<Push | Cancel> {
   for (const op of job.ops.slice(job.ops.indexOf(push) + 1)) {
     const { event, result } = op;
     if (event.kind === 'push' && event.mode === 'keep') continue;
     if (result?.kind === 'rejected') continue;
-    if (result?.kind === 'pushed' && !result.replaced) continue;
+    // The answer does not count jobs that Redis has lost and that are not back yet.
+    const isHealing =
+      result !== null && promise.putsBack && overlaps(faults, 'loses', result.at - healingMs, result.at);
+    if (result?.kind === 'pushed' && !result.replaced && !isHealing) continue;
     if (result?.kind === 'cancelled' && result.absent) continue;
     yield op;
   }
@@ -108,9 +116,10 @@ function judgeEnd(
   job: Job,
   push: Push,
   calls: readonly Call[],
-  { promise, faults }: Circumstances,
+  circumstances: Circumstances,
   add: Add,
 ): void {
+  const { promise, faults } = circumstances;
   const { event, result } = push;
   const isStored = result?.kind === 'pushed' && !result.duplicate;
   if (result?.kind === 'rejected' || (result?.kind === 'pushed' && result.duplicate)) {
@@ -119,7 +128,7 @@ function judgeEnd(
   }
   if (!isStored && calls.length > 0) add('recovered', `push ${event.op} without an answer`);
   if (!isStored || calls.some(isSuccess)) return;
-  if ([...endsOf(job, push)].length > 0) return;
+  if ([...endsOf(job, push, circumstances)].length > 0) return;
   if (job.dead !== null && event.fate !== 'done' && event.fate !== 'flaky') return;
   if (job.dead?.reason === 'poison' && strikes(faults) >= poisonStrikes) {
     add('poisonedByFault', `${event.tag} after ${strikes(faults)} faults of notifiers`);
@@ -197,10 +206,11 @@ function judgeCallsAfterEnd(
   job: Job,
   push: Push,
   calls: readonly Call[],
-  { promise, faults, run }: Circumstances,
+  circumstances: Circumstances,
   add: Add,
 ): void {
-  for (const { event, result } of endsOf(job, push)) {
+  const { promise, faults, run } = circumstances;
+  for (const { event, result } of endsOf(job, push, circumstances)) {
     if (result?.kind !== 'cancelled' && result?.kind !== 'pushed') continue;
     const late = calls.filter((call) => call.event.at > result.at);
     for (const { event: call } of late.slice(result.inFlight ? 1 : 0)) {

@@ -123,6 +123,14 @@ describe('total queue, jobs', () => {
     expectVerdicts(one.call(40, 'a', { tag: 'j.2' }).answer(50, 'a').check(), 'lost');
   });
 
+  it('replaced before it was back: no finding, with a journal only', () => {
+    const one = () => story().push(0).pushed(10).fault(20, 25, 'redis-0').push(30, { op: '2', tag: 'j.2' });
+    const again = () =>
+      one().pushed(40, { op: '2', dueAt: 30 }).call(50, 'a', { tag: 'j.2' }).answer(60, 'a');
+    expectVerdicts(again().check(journal));
+    expectVerdicts(again().check({ ...everysec, fsync: 'always' }), 'lost');
+  });
+
   it('a dead letter, as its receiver wanted: no finding', () => {
     const one = story().push(0, { fate: 'gone' }).pushed(10).call(20, 'a').answer(30, 'a', 410, true);
     const verdict = one.add(90, { kind: 'dead', id: 'j', reason: 'gone' }).check();
@@ -300,6 +308,16 @@ describe('total queue, jobs', () => {
     expectVerdicts(one('redis-0').check(journal));
     expectVerdicts(one('redis-0').check(everysec), 'refused');
     expectVerdicts(one('daemon').check(journal), 'refused');
+  });
+
+  it('refused: unknown during a healing, unless the push keeps the stored job', () => {
+    const one = (mode: 'keep' | 'replace') => {
+      const push = story().fault(0, 20, 'redis-0').push(50_000, { mode });
+      return push.add(50_010, { kind: 'unknown', op: '1', why: 'status 503 unknown' });
+    };
+    expectVerdicts(one('keep').check(journal));
+    expectVerdicts(one('keep').check(everysec), 'refused');
+    expectVerdicts(one('replace').check(journal), 'refused');
   });
 
   it('refused: 4xx, also in a fault', () => {
