@@ -4,10 +4,11 @@
 // store, then ends as not stored. A written call without an answer is sent again if a repeat is harmless;
 // otherwise it is unknown, and never sent twice. Pending calls are bounded in number and bytes.
 
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { DqError } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
+import type { Channel } from '../../../runtime/channel.ts';
 import {
   clearInterval,
   clearTimeout,
@@ -38,6 +39,8 @@ export interface LinkOptions {
   /** process title, for the owner's log */
   readonly title: string;
   readonly log: Log;
+  /** default: connects to socketPath */
+  readonly dial?: () => Channel;
   /** default sqliteLimits.storeAwayMs and sqliteLimits.storeCallMs; tests pass less */
   readonly awayMs?: number;
   readonly callMs?: number;
@@ -74,7 +77,7 @@ const sweepMs = 100;
 export class Link {
   readonly #options: LinkOptions;
   readonly #events: LinkEvents;
-  #socket: Socket | null = null;
+  #socket: Channel | null = null;
   #connected = false;
   /** The owner hands over: nothing more is written to it. */
   #isHandover = false;
@@ -184,7 +187,8 @@ export class Link {
 
   #dial(): void {
     const cutter = new FrameCutter();
-    const socket = connect({ path: this.#options.socketPath });
+    const { socketPath, dial = (): Channel => connect({ path: socketPath }) } = this.#options;
+    const socket = dial();
     this.#socket = socket;
     socket.on('connect', () => {
       const w = new Writer(64);

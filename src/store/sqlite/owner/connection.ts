@@ -1,8 +1,8 @@
 // Serves one client socket of dq-store: cuts its bytes into frames, sends the answers of a turn in one write.
 // Bounded: a client with too many waiting requests is not read; one that does not read its answers is closed.
 
-import type { Socket } from 'node:net';
 import { limits } from '../../../core/limits.ts';
+import type { Channel } from '../../../runtime/channel.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
@@ -28,7 +28,7 @@ export class Connection {
   title = '';
   wantsHints = false;
   readonly capacities = new KnownCapacities();
-  readonly #socket: Socket;
+  readonly #socket: Channel;
   readonly #events: ConnectionEvents;
   readonly #cutter = new FrameCutter();
   #out: Writer | null = null;
@@ -37,7 +37,7 @@ export class Connection {
   #waiting = 0;
   #reason: unknown = null;
 
-  constructor(socket: Socket, events: ConnectionEvents) {
+  constructor(socket: Channel, events: ConnectionEvents) {
     this.#socket = socket;
     this.#events = events;
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));

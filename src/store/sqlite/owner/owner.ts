@@ -7,12 +7,13 @@
 // and health with the reason; every other call is not stored. The file stays unchanged.
 
 import { unlinkSync } from 'node:fs';
-import { createServer, type Server } from 'node:net';
+import { createServer } from 'node:net';
 import { reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { Registry } from '../../../ports/registry.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
+import type { Channel, Listener } from '../../../runtime/channel.ts';
 import { type Database, isDamage } from '../../../runtime/database.ts';
 import type { Service } from '../../../runtime/service.ts';
 import { clearTimeout, type Immediate, setImmediate, setTimeout, wallNow } from '../../../runtime/time.ts';
@@ -51,6 +52,10 @@ export interface StoreOwnerOptions extends EngineOptions {
   readonly registryDamage?: () => string | null;
   /** true: a file that every start rejects does not fail the start, but is a state of this owner */
   readonly servesRejected?: boolean;
+  /** default: listens on socketPath */
+  readonly listen?: (onChannel: (channel: Channel) => void) => Listener;
+  /** default: openEngine(path) */
+  readonly open?: (options: EngineOptions) => Engine;
   /** This process must end now, with a failure: its state is uncertain. The next owner repairs the store. */
   readonly onFatal: (error: unknown) => void;
 }
@@ -73,7 +78,7 @@ export class StoreOwner implements Service {
   #diskReserve: DiskReserveKeeper | null = null;
   readonly #connections = new Set<Connection>();
   #engine: Engine | null = null;
-  #server: Server | null = null;
+  #server: Listener | null = null;
   #queue: Request[] = [];
   #nextTurn: Immediate | null = null;
   #state: 'closed' | 'serving' | 'handing_over' | 'broken' | 'damaged' = 'closed';
@@ -131,8 +136,8 @@ export class StoreOwner implements Service {
   }
 
   async #open(): Promise<void> {
-    const { path, log } = this.#options;
-    this.#engine = openEngine(path, { onDamage: (what) => log.error(what), ...this.#options });
+    const { path, log, open = (options) => openEngine(path, options) } = this.#options;
+    this.#engine = open({ onDamage: (what) => log.error(what), ...this.#options });
     try {
       const { wasUnclean, wasChecked } = this.#engine.found;
       if (wasUnclean) log.notice('store: jobs.db was not closed; its WAL was replayed', { wasChecked });
@@ -184,7 +189,13 @@ export class StoreOwner implements Service {
     return this.#opened();
   }
 
-  #listen(): Promise<void> {
+  async #listen(): Promise<void> {
+    const { listen } = this.#options;
+    if (listen === undefined) await this.#listenOnSocket();
+    else this.#server = listen((channel) => this.#connected(channel));
+  }
+
+  #listenOnSocket(): Promise<void> {
     const { socketPath } = this.#options;
     if (Buffer.byteLength(socketPath) > limits.socketPathMax)
       throw new Error(`the socket path is longer than ${limits.socketPathMax} bytes: ${socketPath}`);
@@ -194,14 +205,7 @@ export class StoreOwner implements Service {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
-    const server = createServer({ allowHalfOpen: true }, (socket) => {
-      this.#connections.add(
-        new Connection(socket, {
-          onFrame: (from, frame) => this.#receive(from, frame),
-          onClose: (from, reason) => this.#disconnected(from, reason),
-        }),
-      );
-    });
+    const server = createServer({ allowHalfOpen: true }, (socket) => this.#connected(socket));
     this.#server = server;
     return new Promise((resolve, reject) => {
       // Later errors concern single connections (no file descriptor left); their clients reconnect.
@@ -214,6 +218,15 @@ export class StoreOwner implements Service {
       server.listen({ path: socketPath, exclusive: true }, () => resolve());
       process.umask(mask);
     });
+  }
+
+  #connected(channel: Channel): void {
+    this.#connections.add(
+      new Connection(channel, {
+        onFrame: (from, frame) => this.#receive(from, frame),
+        onClose: (from, reason) => this.#disconnected(from, reason),
+      }),
+    );
   }
 
   /** Requests answered outside groups: from memory, or later. */
