@@ -66,14 +66,24 @@ export interface EngineOptions {
   readonly monotonic?: () => number;
   /** receives one sentence for the log per damaged row that the store works around */
   readonly onDamage?: (what: string) => void;
+  /** where the database is not on a disk; default: the space of the disk of the file */
+  readonly space?: EngineSpace | undefined;
   /** size of the disk reserve, and of the WAL; default diskReserveBytesFor; tests pass less */
   readonly diskReserveBytes?: number;
 }
 
+/** The space that the file may use. */
+export interface EngineSpace {
+  readonly wal: Pick<WalSpace, 'allocate' | 'checkpoint' | 'freeze' | 'close'>;
+  readonly reserve: Pick<DiskReserve, 'missing' | 'fits' | 'add' | 'free'>;
+}
+
+type AllOptions = Required<Omit<EngineOptions, 'space'>> & Pick<EngineOptions, 'space'>;
+
 export class Engine {
   readonly #tx: TransactionContext & { now: number; isDiskFull: boolean };
-  readonly #walSpace: WalSpace;
-  readonly #diskReserve: DiskReserve;
+  readonly #walSpace: EngineSpace['wal'];
+  readonly #diskReserve: EngineSpace['reserve'];
   readonly #keepsHistory: boolean;
   readonly #clock: () => number;
   readonly #clockWatch: ClockWatch;
@@ -91,7 +101,7 @@ export class Engine {
   readonly jobCounts: JobCounts;
   readonly survey: Survey;
 
-  constructor(path: string, { db, ...found }: OpenedStoreFile, options: Required<EngineOptions>) {
+  constructor(path: string, { db, ...found }: OpenedStoreFile, options: AllOptions) {
     const counters = new TopicCounters(db);
     this.#clock = options.clock;
     const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs, diskReserveBytes } = options;
@@ -107,8 +117,12 @@ export class Engine {
       onDamage,
     };
     this.#setDiskFull(false);
-    this.#walSpace = new WalSpace(db, path, diskReserveBytes);
-    this.#diskReserve = new DiskReserve(db, path, diskReserveBytes);
+    const { wal, reserve } = options.space ?? {
+      wal: new WalSpace(db, path, diskReserveBytes),
+      reserve: new DiskReserve(db, path, diskReserveBytes),
+    };
+    this.#walSpace = wal;
+    this.#diskReserve = reserve;
     this.found = found;
     this.moves = new Moves(this.#tx);
     this.recovery = new Recovery(this.#tx, options.recoverHoldMs, monotonic);
@@ -333,11 +347,12 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
     monotonic = () => monotonicNow(),
     onDamage = () => {},
     diskReserveBytes = diskReserveBytesFor(path),
+    space,
   } = options;
   try {
     return new Engine(path, opened, {
       ...{ clock, monotonic, keepHistory, recoverHoldMs, clockHoldMs, shortestRetentionMs, onDamage },
-      diskReserveBytes,
+      ...{ diskReserveBytes, space },
     });
   } catch (error) {
     try {
