@@ -33,6 +33,8 @@ import type { TrialPass } from './trial-pass.ts';
 
 /** For tests. */
 export interface PoolSeams {
+  /** sends each request, instead of the connections of the pools */
+  readonly dispatch?: (request: Dispatcher.DispatchOptions, caller: Caller) => void;
   /** instead of the system's resolver; without a probe unless `probe` is given */
   readonly lookup?: LookupFunction;
   readonly probe?: NameProbe;
@@ -72,6 +74,7 @@ export class Pools {
   readonly #connectors: Readonly<Record<Check, Connect>>;
   readonly #ageMsMax: number;
   readonly #isPlain: boolean;
+  readonly #send: PoolSeams['dispatch'];
   /** By check and origin. */
   readonly #pools = new Map<string, AgedPool>();
   /** Pools that are too old, with running requests. */
@@ -87,6 +90,7 @@ export class Pools {
     this.#lookups = new NameLookups({ lookup, probe, probesMax: slots, freshMs: seams.lookupFreshMs });
     this.#trial = trial;
     this.#isPlain = seams.plain ?? true;
+    this.#send = seams.dispatch;
     this.#ageMsMax = seams.connectionAgeMsMax ?? notifierLimits.connectionAgeMsMax;
     const onDial = (dial: Dial) => this.#dispatching?.onDial(dial);
     const common = { egress, lookups: this.#lookups, onDial };
@@ -106,13 +110,18 @@ export class Pools {
       caller.onResponseError(null as never, new errors.ClientDestroyedError());
       return;
     }
-    this.#dispatchTo(this.#poolFor(String(request.origin), check), request, caller);
+    if (this.#send !== undefined) this.#send(request, caller);
+    else this.#dispatchTo(this.#poolFor(String(request.origin), check), request, caller);
   }
 
   /** The same, over a connection of its own. */
   dispatchAlone(request: Dispatcher.DispatchOptions, check: Check, caller: Caller): void {
     if (this.#isClosed) {
       caller.onResponseError(null as never, new errors.ClientDestroyedError());
+      return;
+    }
+    if (this.#send !== undefined) {
+      this.#send(request, caller);
       return;
     }
     const alone = this.#makePool(String(request.origin), check, { usedUntil: 0, isSingleUse: true });
