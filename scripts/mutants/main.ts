@@ -1,16 +1,20 @@
-// `npm run mutants -- [name …]`: makes each mistake of mutants.ts in a copy of the tree, and runs its test.
-// Prints `red` when the test fails only with the mistake, else `green` and the reason. Exit code 1: one is
-// green. Needs the servers that the tests need.
+// `npm run mutants -- [name …]`: makes each mistake of mutants.ts in a copy of the tree, and runs its test;
+// each mistake of simulated.ts, and runs simulated worlds until one breaks a rule. `simulated` is a name for
+// all of these. Prints `red` when the test fails only with the mistake, else `green` and the reason. Exit
+// code 1: one is green. Needs the servers that the tests need.
 
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { type Mutant, mutants } from './mutants.ts';
+import { type Edit, type Mutant, mutants, type SimulatedMutant } from './mutants.ts';
+import { simulatedMutants } from './simulated.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const copied = ['src', 'test', 'scripts', 'bin', 'sql', 'README.md', 'package.json'];
 const configured = ['tsconfig.json', 'vitest.config.ts'];
+/** Worlds that a mistake of simulated.ts may survive, less one. */
+const seedsMax = 150;
 const linked = ['node_modules', 'dist'];
 const runMs = 300_000;
 
@@ -53,24 +57,48 @@ function run(tree: string, file: string, titles: readonly string[]): ReadonlyMap
 function reasonOfGreen(tree: string, { edit, test }: Mutant, before: string): string | null {
   if (before !== 'passed') return `without the mistake its test is ${before}`;
   if (edit === undefined) return null;
-  const path = join(tree, edit.file);
-  const text = readFileSync(path, 'utf8');
-  writeFileSync(
-    path,
-    text.replace(edit.text, () => edit.by),
-  );
-  const after = run(tree, test.file, [test.title]).get(test.title);
-  writeFileSync(path, text);
+  const after = withMistake(tree, edit, () => run(tree, test.file, [test.title]).get(test.title));
   return after === 'failed' ? null : `its test is ${after}`;
 }
 
+function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T {
+  const path = join(tree, file);
+  const right = readFileSync(path, 'utf8');
+  writeFileSync(
+    path,
+    right.replace(text, () => by),
+  );
+  try {
+    return act();
+  } finally {
+    writeFileSync(path, right);
+  }
+}
+
+/** The first broken rule, with its seed; null: no world broke one. */
+function simulate(tree: string, { edit, faults }: SimulatedMutant): string | null {
+  const flags = [
+    '--first',
+    '--seeds',
+    String(seedsMax),
+    ...(faults === undefined ? [] : ['--faults', faults]),
+  ];
+  const { stdout } = withMistake(tree, edit, () =>
+    spawnSync('npm', ['run', '-s', 'sim', '--', ...flags], { cwd: tree, encoding: 'utf8', timeout: runMs }),
+  );
+  return /^seed .*/m.exec(stdout)?.[0] ?? null;
+}
+
 const names = process.argv.slice(2);
-const unknown = names.filter((name) => mutants.every((each) => each.name !== name));
+const known = [...mutants, ...simulatedMutants, { name: 'simulated' }];
+const unknown = names.filter((name) => known.every((each) => each.name !== name));
 if (unknown.length > 0) {
-  process.stderr.write(`unknown: ${unknown.join(', ')}; scripts/mutants/mutants.ts has the names\n`);
+  process.stderr.write(`unknown: ${unknown.join(', ')}; scripts/mutants has the names\n`);
   process.exit(2);
 }
 const chosen = mutants.filter(({ name }) => names.length === 0 || names.includes(name));
+const isAll = names.length === 0 || names.includes('simulated');
+const simulated = simulatedMutants.filter(({ name }) => isAll || names.includes(name));
 const tree = mkdtempSync(join(tmpdir(), 'dq-mutants-'));
 try {
   for (const name of [...copied, ...configured])
@@ -91,8 +119,15 @@ try {
       `${word} ${mutant.name}: ${file}: ${title}${reason === null ? '' : ` (${reason})`}\n`,
     );
   }
-  process.stdout.write(`${red} red, ${chosen.length - red} green\n`);
-  process.exitCode = red === chosen.length ? 0 : 1;
+  for (const mutant of simulated) {
+    const found = simulate(tree, mutant);
+    if (found !== null) red += 1;
+    const how = found ?? `no rule is broken in ${seedsMax} worlds`;
+    process.stdout.write(`${found === null ? 'green' : 'red  '} ${mutant.name}: ${how}\n`);
+  }
+  const green = chosen.length + simulated.length - red;
+  process.stdout.write(`${red} red, ${green} green\n`);
+  process.exitCode = green === 0 ? 0 : 1;
 } finally {
   rmSync(tree, { recursive: true, force: true });
 }

@@ -14,11 +14,21 @@ export interface Mutant {
   readonly name: string;
   /** absent: the test makes the mistake itself, and passes when it is detected */
   readonly edit?: Edit;
-  readonly test: {
-    readonly file: string;
-    /** the title, or a part of it, as its file has it; `%s` stands for any text */
-    readonly title: string;
-  };
+  readonly test: VitestCase;
+}
+
+export interface VitestCase {
+  readonly file: string;
+  /** the title, or a part of it, as its file has it; `%s` stands for any text */
+  readonly title: string;
+}
+
+/** A mistake that breaks a rule in a simulated world (test/sim). */
+export interface SimulatedMutant {
+  readonly name: string;
+  readonly edit: Edit;
+  /** kinds of faults that every world has; absent: those of its seed */
+  readonly faults?: string;
 }
 
 const jobRow = 'src/core/journal/job-row.ts';

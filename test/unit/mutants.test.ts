@@ -4,13 +4,15 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { mutants } from '../../scripts/mutants/mutants.ts';
+import { simulatedMutants } from '../../scripts/mutants/simulated.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 
 describe('mutants', () => {
   it('have different names', () => {
-    expect(new Set(mutants.map(({ name }) => name)).size).toBe(mutants.length);
+    const names = [...mutants, ...simulatedMutants].map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
   });
 
   it.each(mutants)('$name: its text occurs once, and its test exists', ({ edit, test }) => {
@@ -19,5 +21,10 @@ describe('mutants', () => {
       expect(edit.by).not.toBe(edit.text);
     }
     expect(read(test.file).split(`'${test.title}`)).toHaveLength(2);
+  });
+
+  it.each(simulatedMutants)('$name: its text occurs once', ({ edit }) => {
+    expect(read(edit.file).split(edit.text)).toHaveLength(2);
+    expect(edit.by).not.toBe(edit.text);
   });
 });

@@ -1,0 +1,196 @@
+// Mistakes in the store, its client, the notifier and upkeep, each of which must break a rule in a simulated
+// world (test/sim). A mistake that few worlds meet names the faults that it needs.
+// Invariant (test/unit/mutants.test.ts): each text occurs once in its file.
+
+import type { SimulatedMutant } from './mutants.ts';
+
+const engine = (name: string) => `src/store/sqlite/engine/${name}.ts`;
+const notifier = (name: string) => `src/notifier/${name}.ts`;
+const link = 'src/store/sqlite/client/link.ts';
+
+export const simulatedMutants: readonly SimulatedMutant[] = [
+  {
+    name: 'ack-without-fence',
+    edit: {
+      file: engine('finish'),
+      text: "FinishOutcome<'acked'> {\n  const row = leased(tx, item);",
+      by: "FinishOutcome<'acked'> {\n  const row = tx.rows.find(item.topic, item.id) ?? null;",
+    },
+  },
+  {
+    name: 'lease-of-half-the-timeout',
+    edit: {
+      file: notifier('capacity-plan'),
+      text: 'return timeoutMs + this.#options.leaseMarginMs;',
+      by: 'return timeoutMs / 2;',
+    },
+  },
+  {
+    name: 'call-with-a-short-lease',
+    faults: 'lateReply,pause,slowChannel',
+    edit: {
+      file: notifier('job-starter'),
+      text: 'return isEnough && isCalled',
+      by: 'return (isEnough || leftMs !== 0) && isCalled',
+    },
+  },
+  {
+    name: 'body-goes-with-the-reserve',
+    edit: {
+      file: engine('moves'),
+      text: 'const token = counters.nextNumber(now);',
+      by: "const token = counters.nextNumber(now);\n    this.#tx.db.prepare('DELETE FROM body WHERE n = ?').run(row.n);",
+    },
+  },
+  {
+    name: 'promote-1-s-early',
+    edit: {
+      file: engine('moves'),
+      text: 'this.#promote.all(now, ',
+      by: 'this.#promote.all(now + 1_000, ',
+    },
+  },
+  {
+    name: 'retry-counts-twice',
+    edit: {
+      file: engine('finish'),
+      text: 'version: row.version, failures: row.failures + 1',
+      by: 'version: row.version, failures: row.failures + 2',
+    },
+  },
+  {
+    name: 'retry-after-half-the-delay',
+    edit: {
+      file: engine('finish'),
+      text: 'dueAfter(tx.now, item.delayMs)',
+      by: 'dueAfter(tx.now, item.delayMs / 2)',
+    },
+  },
+  {
+    name: 'requeue-keeps-failures',
+    edit: {
+      file: engine('operator-moves'),
+      text: '{ ...row, failures: 0, strikes: 0 }',
+      by: 'row',
+    },
+  },
+  {
+    name: 'cancel-of-another-version',
+    edit: {
+      file: engine('push'),
+      text: "  if (namesOther(key, row)) return { kind: 'other_version' };\n",
+      by: '  namesOther(key, row);\n',
+    },
+  },
+  {
+    name: 'living-notifiers-count-as-dead',
+    edit: {
+      file: engine('recovery'),
+      text: 'incarnation < youngest && !known.has(incarnation)',
+      by: 'incarnation < youngest && known.size > 0',
+    },
+  },
+  {
+    name: 'recovery-without-strike',
+    edit: {
+      file: engine('recovery'),
+      text: 'const strikes = row.strikes + 1;',
+      by: 'const { strikes } = row;',
+    },
+  },
+  {
+    name: 'lost-push-sent-again',
+    edit: {
+      file: link,
+      text: "[...lost.filter((call) => call.again), ...this.#waiting];\n    for (const call of lost) if (!call.again) this.#fail(call, 'store_lost');",
+      by: '[...lost, ...this.#waiting];',
+    },
+  },
+  {
+    name: 'lost-push-counts-as-not-stored',
+    edit: {
+      file: link,
+      text: "call.wasWritten ? 'unknown' : 'not_stored'",
+      by: "call.wasWritten && code === '' ? 'unknown' : 'not_stored'",
+    },
+  },
+  {
+    name: 'death-without-alert',
+    edit: {
+      file: engine('job-rows'),
+      text: '    this.#addAlert.get(',
+      by: '    if (row.version < 0) this.#addAlert.get(',
+    },
+  },
+  {
+    name: 'numbers-follow-the-clock-back',
+    edit: {
+      file: engine('topic-counters'),
+      text: 'this.#seq = Math.max(this.#seq + 1, nowMs * 1_000);',
+      by: 'this.#seq = nowMs * 1_000 > this.#seq - 1_000 ? Math.max(this.#seq + 1, nowMs * 1_000) : nowMs * 1_000;',
+    },
+  },
+  {
+    name: 'clock-jump-shortens-leases',
+    faults: 'wallStep,receiverDown',
+    edit: {
+      file: engine('recovery'),
+      text: 'if (!this.nothingIsReserved()) this.#shift.run(Math.ceil(jumpMs));',
+      by: '',
+    },
+  },
+  {
+    name: 'clock-jump-removes-dead-letters',
+    edit: {
+      file: engine('clock-watch'),
+      text: 'if (this.#look() !== null) return false;',
+      by: 'this.#look();',
+    },
+  },
+  {
+    name: 'no-hold-after-an-outage',
+    faults: 'storeDown',
+    edit: {
+      file: engine('recovery'),
+      text: 'if (now - this.#calledAt > storeLimits.recoverAwayMs) this.#holdUntil = now + this.#holdMs;',
+      by: '',
+    },
+  },
+  {
+    name: 'lost-reserve-stays-leased',
+    faults: 'cut,storeKill',
+    edit: {
+      file: notifier('reserver'),
+      text: 'if (monotonicNow() >= this.#unheldAt) await this.#releaseUnheld();',
+      by: '',
+    },
+  },
+  {
+    name: 'held-jobs-count-as-unheld',
+    edit: { file: notifier('reserver'), text: 'owner, settler.tokens()', by: 'owner, []' },
+  },
+  {
+    name: 'unanswered-outcome-is-forgotten',
+    edit: {
+      file: notifier('settler'),
+      text: '        this.#sendAgain(outbox, finish);\n        continue;',
+      by: '        this.#drop(outbox, finish);\n        continue;',
+    },
+  },
+  {
+    name: 'topic-runs-one-call-more',
+    edit: {
+      file: notifier('notifier-share'),
+      text: 'return Math.min(this.of(concurrency), this.callsMax);',
+      by: 'return Math.min(this.of(concurrency) + 1, this.callsMax + 1);',
+    },
+  },
+  {
+    name: 'any-status-is-a-success',
+    edit: {
+      file: 'src/core/verdict.ts',
+      text: "if (!isOkStatus(topic.okStatus, reply.status)) return 'status';",
+      by: '',
+    },
+  },
+];

@@ -1,0 +1,135 @@
+// What the receivers of a world saw, and the rules on it.
+
+import { limits } from '../../src/core/limits.ts';
+import type { Judge } from './judge.ts';
+import type { CallRecord, LeaseRecord, Ledger } from './ledger.ts';
+import { keyOf, tagOf } from './ledger.ts';
+import type { Loop } from './loop.ts';
+import type { Occasions } from './occasions.ts';
+import type { Process } from './process.ts';
+import type { TopicTable } from './topics.ts';
+
+export interface Request {
+  readonly process: Process;
+  readonly topic: string;
+  readonly id: string;
+  readonly body: Buffer;
+  /** as its header says */
+  readonly attempt: number;
+}
+
+export interface CallsOptions {
+  readonly loop: Loop;
+  readonly judge: Judge;
+  readonly ledger: Ledger;
+  readonly topics: TopicTable;
+  readonly occasions: Occasions;
+}
+
+/** A lease that ended so may still be called: its job is gone, and its notifier does not know it yet. */
+const harmlessEnds = ['cancelled', 'replaced', 'acked'];
+
+export class Calls {
+  readonly #options: CallsOptions;
+  readonly #running = new Set<CallRecord>();
+  count = 0;
+
+  constructor(options: CallsOptions) {
+    this.#options = options;
+  }
+
+  /** Returns null for a request without a lease. */
+  begin(request: Request): CallRecord | null {
+    const { loop, judge, ledger } = this.#options;
+    const { process, attempt } = request;
+    const key = keyOf(request);
+    this.count += 1;
+    const lease = this.#leaseOf(request);
+    loop.tell(`${process.title} calls ${key}, attempt ${attempt}.`);
+    if (lease === null) {
+      judge.fail('6 a call needs a lease', `${key} by ${process.title}`);
+      return null;
+    }
+    const { ended } = lease;
+    judge.check(
+      ended === null || harmlessEnds.includes(ended) || !lease.isLengthKnown,
+      '6 a call starts under its lease',
+      () => `${key}, token ${lease.token}: the lease ended before: ${ended}`,
+    );
+    const leftMs = lease.at + lease.ms - loop.at;
+    judge.check(
+      leftMs >= lease.timeoutMs,
+      '6 a lease outlives its attempt',
+      () => `${key}: ${leftMs} ms are left for ${lease.timeoutMs}`,
+    );
+    judge.check(
+      attempt === lease.failures + 1,
+      '7 only outcomes count as attempts',
+      () => `${key}: attempt ${attempt} after ${lease.failures} failures`,
+    );
+    const entry = ledger.entries.get(key);
+    if (ended === null && entry !== undefined) {
+      judge.check(
+        entry.body.equals(request.body),
+        '5 the body is unchanged',
+        () => `${key}: the receiver got push ${tagOf(request.body)}, stored is ${entry.tag}`,
+      );
+      ledger.checkEarly(entry, 'called');
+    }
+    this.#checkLimits(key, lease, process);
+    const call = { lease, process, startedAt: loop.at, endedAt: null, status: null };
+    lease.call = call;
+    this.#running.add(call);
+    this.#options.occasions.happened('call', key);
+    return call;
+  }
+
+  end(call: CallRecord): void {
+    call.endedAt ??= this.#options.loop.at;
+    this.#running.delete(call);
+  }
+
+  #checkLimits(key: string, lease: LeaseRecord, process: Process): void {
+    const { loop, judge, topics } = this.#options;
+    const topic = key.slice(0, key.indexOf('/'));
+    let ofTopic = 1;
+    const isSuspect = (of: LeaseRecord) => of.strikes >= limits.strikesIsolated;
+    for (const call of this.#running) {
+      if (!call.process.isAlive) {
+        this.#running.delete(call);
+        continue;
+      }
+      if (call.process === process) {
+        if (call.lease.key.startsWith(`${topic}/`)) ofTopic += 1;
+        judge.check(
+          !isSuspect(lease) && !isSuspect(call.lease),
+          '7 a job with two strikes is called alone',
+          () => `${process.title} calls ${key} beside ${call.lease.key}`,
+        );
+      }
+      const isOfSameJob = call.lease.key === key && call.lease.version === lease.version;
+      if (!isOfSameJob || !call.lease.isLengthKnown) continue;
+      judge.check(
+        loop.at - call.startedAt >= call.lease.timeoutMs,
+        '6 attempts of a job do not overlap',
+        () => `${key}: tokens ${call.lease.token} and ${lease.token}`,
+      );
+    }
+    const { concurrency } = topics.get(topic);
+    judge.check(
+      ofTopic <= concurrency,
+      '10 calls of a topic ≤ its concurrency',
+      () => `${topic}: ${ofTopic} of ${concurrency} in ${process.title}`,
+    );
+  }
+
+  /** The newest lease of the process for this job that was not called yet. */
+  #leaseOf({ process, topic, id }: Request): LeaseRecord | null {
+    const key = keyOf({ topic, id });
+    let found: LeaseRecord | null = null;
+    for (const lease of this.#options.ledger.leases.values())
+      if (lease.key === key && lease.owner.incarnation === process.incarnation && lease.call === null)
+        if (found === null || lease.token > found.token) found = lease;
+    return found;
+  }
+}

@@ -1,0 +1,270 @@
+// The faults of a world. Each draws from its own stream of chance, so that it stays the same when others are
+// left out. A world enables some kinds: a mix of all hides what two or three of them find.
+
+import type { Dice } from '../../scripts/dice.ts';
+import { seconds } from './ledger.ts';
+import type { Master } from './master.ts';
+import type { Process } from './process.ts';
+import type { Receivers } from './receivers.ts';
+import type { RoleKind } from './roles.ts';
+import type { Scene } from './scene.ts';
+
+export const faultKinds = [
+  'kill',
+  'killMid',
+  'pause',
+  'cut',
+  'lateReply',
+  'slowChannel',
+  'wallStep',
+  'storeKill',
+  'storeKillAtPush',
+  'storeDown',
+  'storeHandover',
+  'reload',
+  'loseHints',
+  'extraHints',
+  'topicOff',
+  'poison',
+  'receiverDown',
+  'masterDeaf',
+] as const;
+export type FaultKind = (typeof faultKinds)[number];
+
+/** After these an outcome can reach the store late, or the notifier stand still. */
+export const slowing: readonly FaultKind[] = ['pause', 'lateReply', 'slowChannel'];
+
+const victims: readonly RoleKind[] = ['server', 'timer', 'notifier', 'notifier', 'upkeep'];
+
+export class Faults {
+  readonly #scene: Scene;
+  readonly #master: Master;
+  readonly #receivers: Receivers;
+  /** The clock ends at its latest offset: jobs accepted ahead are due later by right. */
+  #latestOffset: number;
+  #isCalm = false;
+  readonly #act: Readonly<Record<FaultKind, (dice: Dice) => void>> = {
+    kill: (dice) => this.#kill(dice, victims),
+    killMid: (dice) => this.#killMid(this.#victim(dice, victims), dice, 6),
+    pause: (dice) => this.#pause(dice),
+    cut: (dice) => this.#cut(dice),
+    lateReply: (dice) => this.#lateReply(dice),
+    slowChannel: (dice) => this.#slowChannel(dice),
+    wallStep: (dice) => this.#wallStep(dice),
+    storeKill: (dice) => {
+      if (dice.chance(0.5)) this.#kill(dice, ['store']);
+      else this.#killMid(this.#victim(dice, ['store']), dice, 3);
+    },
+    storeKillAtPush: () => this.#storeKillAtPush(),
+    storeDown: (dice) => this.#storeDown(dice),
+    storeHandover: () => {
+      this.#tell('dq-store is replaced');
+      this.#master.replaceStore();
+    },
+    reload: () => {
+      this.#tell('the daemon reloads');
+      this.#master.reload();
+    },
+    loseHints: (dice) => this.#loseHints(dice),
+    extraHints: () => {
+      this.#tell('each worker gets take_over again');
+      this.#master.tellAll({ kind: 'take_over' });
+    },
+    topicOff: (dice) => this.#topicOff(dice),
+    poison: (dice) => this.#poison(dice),
+    receiverDown: (dice) => this.#receiverDown(dice),
+    masterDeaf: (dice) => this.#masterDeaf(dice),
+  };
+
+  constructor(scene: Scene, master: Master, receivers: Receivers) {
+    this.#scene = scene;
+    this.#master = master;
+    this.#receivers = receivers;
+    this.#latestOffset = scene.loop.wallOffset;
+  }
+
+  /** Some faults are aimed: they wait for the next call or COMMIT. */
+  inject(kind: FaultKind, dice: Dice): void {
+    const act = this.#act[kind];
+    if (!dice.chance(0.3)) {
+      act(dice);
+      return;
+    }
+    const { occasions, loop } = this.#scene;
+    const waitMs = dice.next() * 5;
+    occasions.add(dice.pick(['call', 'commit']), () => {
+      loop.after(waitMs, null, `aimed ${kind}`, () => {
+        if (!this.#isCalm) act(dice);
+      });
+      return true;
+    });
+  }
+
+  /** Ends every fault that lasts. */
+  calm(): void {
+    const { loop, network, occasions, topics } = this.#scene;
+    this.#isCalm = true;
+    loop.tell('From here on there are no faults, and the receivers take everything.');
+    occasions.clear();
+    network.lateUntil = 0;
+    network.latencyMs = Math.min(network.latencyMs, 2);
+    network.hintLoss = 0;
+    this.#master.deafness = 0;
+    this.#step(this.#latestOffset - loop.wallOffset);
+    for (const name of topics.names) if (topics.get(name).state !== 'active') topics.turn(name, 'active');
+  }
+
+  #tell(what: string): void {
+    this.#scene.loop.tell(`Fault: ${what}.`);
+  }
+
+  /** Ends a fault, unless calm() has ended all. */
+  #later(ms: number, act: () => void): void {
+    this.#scene.loop.after(ms, null, 'a fault ends', () => {
+      if (!this.#isCalm) act();
+    });
+  }
+
+  #victim(dice: Dice, roles: readonly RoleKind[]): Process | null {
+    const living = this.#master.living(dice.pick(roles));
+    return living.length === 0 ? null : dice.pick(living).process;
+  }
+
+  #kill(dice: Dice, roles: readonly RoleKind[]): void {
+    const victim = this.#victim(dice, roles);
+    if (victim !== null) this.#scene.loop.kill(victim, 'fault: it is killed');
+  }
+
+  #killMid(victim: Process | null, dice: Dice, sendsMax: number): void {
+    if (victim === null) return;
+    victim.sendsLeft = dice.below(sendsMax);
+    this.#tell(`${victim.title} dies after ${victim.sendsLeft} messages`);
+  }
+
+  #pause(dice: Dice): void {
+    const victim = this.#victim(dice, [...victims, 'store']);
+    const ms = dice.pick([50, 800, 5_000, 20_000, 60_000]) * dice.next();
+    if (victim === null) return;
+    this.#tell(`${victim.title} stands still for ${seconds(ms)}`);
+    victim.pauseUntil(this.#scene.loop.at + ms);
+  }
+
+  #cut(dice: Dice): void {
+    const clients = this.#scene.port.cut(() => dice.chance(0.6));
+    this.#tell(`the channels of ${clients.join(', ') || 'no process'} are cut`);
+  }
+
+  #lateReply(dice: Dice): void {
+    const { network, loop } = this.#scene;
+    const ms = 500 + dice.next() * 3_000;
+    this.#tell(`some messages of the next ${seconds(ms)} are late`);
+    network.lateUntil = loop.at + ms;
+  }
+
+  #slowChannel(dice: Dice): void {
+    const { network } = this.#scene;
+    const before = network.latencyMs;
+    network.latencyMs = dice.pick([20, 200, 900]);
+    this.#tell(`each message takes ${network.latencyMs} ms`);
+    this.#later(dice.next() * 8_000, () => {
+      network.latencyMs = Math.min(before, 2);
+    });
+  }
+
+  #wallStep(dice: Dice): void {
+    const { loop } = this.#scene;
+    const ms = dice.pick([-1, 1]) * dice.pick([5_000, 60_000, 3_600_000]);
+    this.#tell(`the wall clock steps by ${seconds(ms)}`);
+    this.#step(ms);
+    this.#latestOffset = Math.max(this.#latestOffset, loop.wallOffset);
+  }
+
+  #step(ms: number): void {
+    if (ms === 0) return;
+    this.#scene.loop.wallOffset += ms;
+    this.#scene.ledger.wallStepped(ms, this.#master.hasStore);
+  }
+
+  /** The COMMIT of a push is the last thing that dq-store does: its replies never leave. */
+  #storeKillAtPush(): void {
+    const { occasions, ledger } = this.#scene;
+    const before = ledger.stored.size;
+    this.#tell('dq-store dies between the COMMIT of the next push and its reply');
+    occasions.add('commit', () => {
+      if (ledger.stored.size === before) return false;
+      this.#endTurn();
+      return true;
+    });
+  }
+
+  /** Longer than leases last. */
+  #storeDown(dice: Dice): void {
+    const ms = 5_000 + dice.next() * 20_000;
+    this.#tell(`dq-store ends, and the next one starts after ${seconds(ms)}`);
+    this.#master.storeDownMs = ms;
+    this.#kill(dice, ['store']);
+  }
+
+  /** The running process dies at the end of its turn, and sends nothing more. */
+  #endTurn(): void {
+    const { current } = this.#scene.loop;
+    if (current !== null) current.sendsLeft = 0;
+  }
+
+  /** Each call of one job kills its notifier. */
+  #poison(dice: Dice): void {
+    const { occasions, loop } = this.#scene;
+    const until = loop.at + 5_000 + dice.next() * 30_000;
+    let poison: string | null = null;
+    occasions.add('call', (key) => {
+      if (loop.at > until) return true;
+      if (poison === null) this.#tell(`each call of ${key} kills its notifier`);
+      poison ??= key;
+      if (key === poison) this.#endTurn();
+      return false;
+    });
+  }
+
+  #loseHints(dice: Dice): void {
+    const { network } = this.#scene;
+    network.hintLoss = dice.pick([0.3, 1]);
+    this.#tell(`${network.hintLoss * 100} % of the hints are lost`);
+    this.#later(dice.next() * 10_000, () => {
+      network.hintLoss = 0;
+    });
+  }
+
+  #topicOff(dice: Dice): void {
+    const { topics } = this.#scene;
+    const topic = dice.pick(topics.names);
+    const state = dice.pick(['paused', 'paused', 'offline'] as const);
+    this.#tell(`topic ${topic} is ${state}`);
+    this.#turn(topic, state, dice);
+    this.#later(dice.next() * 6_000, () => this.#turn(topic, 'active', dice));
+  }
+
+  #turn(topic: string, state: 'active' | 'paused' | 'offline', dice: Dice): void {
+    const { servers } = this.#master;
+    if (servers.length === 0) return;
+    const { process, ctx } = dice.pick(servers);
+    // Without an answer the state may or may not change; calm() makes every topic active.
+    const turn = () => void ctx.registry.turn(topic, state, 0).catch(() => {});
+    this.#scene.loop.after(0, process, 'turn topic', turn);
+  }
+
+  #receiverDown(dice: Dice): void {
+    const topic = dice.pick(this.#scene.topics.names);
+    const mood = dice.pick(['down', 'hung'] as const);
+    this.#tell(`the receiver of ${topic} is ${mood}`);
+    const before = this.#receivers.setMood(topic, mood);
+    this.#later(dice.next() * 15_000, () => this.#receivers.setMood(topic, before));
+  }
+
+  #masterDeaf(dice: Dice): void {
+    this.#tell('half of the messages of the master are lost');
+    this.#master.deafness = 0.5;
+    this.#later(dice.next() * 20_000, () => {
+      this.#master.deafness = 0;
+    });
+  }
+}

@@ -1,0 +1,471 @@
+// The ledger: what the store of a world has committed, operation by operation, and the rules on it. It knows
+// the operations of the engine and their results (follow-engine.ts), and asks no client of dq.
+// Invariant: it changes only at a COMMIT, in the order of the operations.
+
+import type { JobKey, Lease, Owner, ReservedJob, VersionedKey } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
+import type {
+  CancelOutcome,
+  PushJob,
+  PushOutcome,
+  RequeueOutcome,
+  RescheduleOutcome,
+  RunOutcome,
+} from '../../src/ports/job-store.ts';
+import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
+import type { Judge } from './judge.ts';
+import type { Loop } from './loop.ts';
+import type { Process } from './process.ts';
+import type { TopicTable } from './topics.ts';
+
+export interface LeaseRecord {
+  readonly token: number;
+  readonly version: number;
+  readonly key: string;
+  readonly owner: Owner;
+  /** virtual ms of the reserve */
+  readonly at: number;
+  readonly ms: number;
+  readonly failures: number;
+  readonly strikes: number;
+  readonly timeoutMs: number;
+  /** The wall clock was not stepped while no dq-store ran: its end is that of its length. */
+  isLengthKnown: boolean;
+  /** null: it holds */
+  ended: string | null;
+  call: CallRecord | null;
+}
+
+export interface CallRecord {
+  readonly lease: LeaseRecord;
+  readonly process: Process;
+  /** virtual ms */
+  readonly startedAt: number;
+  endedAt: number | null;
+  /** of the whole reply; null: without one */
+  status: number | null;
+}
+
+export interface Entry {
+  readonly key: string;
+  readonly topic: string;
+  readonly id: string;
+  /** of the push that stored it */
+  readonly tag: string;
+  readonly body: Buffer;
+  version: number;
+  dueAt: number;
+  /** The wall clock was not stepped since the due time was set: it tells early from late. */
+  isDueKnown: boolean;
+  failures: number;
+  strikes: number;
+  state: 'live' | 'dead';
+  /** virtual ms */
+  deadAt: number;
+  /** the wall clock was not stepped since its death */
+  isAgeKnown: boolean;
+  lease: LeaseRecord | null;
+}
+
+/** How recovery ends a lease. */
+export type How = 'expired' | 'owner' | 'unheld';
+type Moved = RunOutcome | RescheduleOutcome | RequeueOutcome;
+type Finish = 'ack' | 'retry' | 'bury' | 'release';
+interface FinishItem extends Lease {
+  readonly delayMs?: number;
+  readonly attempt?: unknown;
+  readonly reason?: string;
+}
+
+export const keyOf = ({ topic, id }: JobKey): string => `${topic}/${id}`;
+
+export interface LedgerOptions {
+  readonly loop: Loop;
+  readonly judge: Judge;
+  readonly topics: TopicTable;
+  /** The faults of this world delay no message and stop no process: outcomes reach the store soon. */
+  readonly isPrompt: boolean;
+}
+
+export class Ledger {
+  readonly entries = new Map<string, Entry>();
+  readonly leases = new Map<number, LeaseRecord>();
+  /** version of each stored push, by its tag */
+  readonly stored = new Map<string, number>();
+  /** how often each ending of a lease, and each move of a job, happened */
+  readonly counts: Record<string, number> = {};
+  readonly #options: LedgerOptions;
+  #lastNumber = 0;
+  /** virtual ms of the last jump of the clock that the running dq-store could see */
+  #jumpedAt = Number.NEGATIVE_INFINITY;
+  /** entries that died in this transaction */
+  #died: Entry[] = [];
+
+  constructor(options: LedgerOptions) {
+    this.#options = options;
+  }
+
+  /** From now on the due times and ages of the stored jobs prove nothing. dq-store cannot see a step while it
+   *  does not run: then the leases prove nothing, either. */
+  wallStepped(ms: number, isSeen: boolean): void {
+    for (const entry of this.entries.values()) {
+      entry.isDueKnown = false;
+      entry.isAgeKnown = false;
+      if (entry.lease !== null && !isSeen) entry.lease.isLengthKnown = false;
+    }
+    if (isSeen && Math.abs(ms) > sqliteLimits.clockJumpMs) this.#jumpedAt = this.#options.loop.at;
+  }
+
+  /** It has seen no step. */
+  storeStarted(): void {
+    this.#jumpedAt = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Entries that died since the last call and are still dead. */
+  takeDead(): readonly Entry[] {
+    const died = this.#died;
+    this.#died = [];
+    return died.filter((entry) => entry.state === 'dead' && this.entries.get(entry.key) === entry);
+  }
+
+  pushed(job: PushJob, outcome: PushOutcome): void {
+    const key = keyOf(job);
+    const old = this.entries.get(key);
+    if (outcome.kind === 'kept' || outcome.kind === 'job_exists') {
+      this.#check(
+        old?.state === 'live' && old.version === outcome.version,
+        '1 one state',
+        () => `${key} is ${outcome.kind} as version ${outcome.version}, the ledger has ${old?.version}`,
+      );
+      return;
+    }
+    if (outcome.kind !== 'stored') return;
+    const { version, dueAt } = outcome;
+    this.#number(version, 'version');
+    const wasLive = old?.state === 'live';
+    this.#check(
+      outcome.replaced === wasLive && outcome.inFlight === (wasLive && old.lease !== null),
+      '1 one state',
+      () => `${key}: replaced ${outcome.replaced}, in flight ${outcome.inFlight}; ${describe(old)}`,
+    );
+    if (old !== undefined) this.#end(old, 'replaced');
+    const tag = tagOf(job.body);
+    const before = this.stored.get(tag);
+    this.#check(
+      before === undefined,
+      '4 a push is stored once',
+      () => `push ${tag} has the versions ${before} and ${version}`,
+    );
+    this.stored.set(tag, version);
+    const fresh = {
+      failures: 0,
+      strikes: 0,
+      state: 'live',
+      deadAt: 0,
+      isAgeKnown: true,
+      lease: null,
+    } as const;
+    const { topic, id } = job;
+    const body = Buffer.from(job.body);
+    this.entries.set(key, { key, topic, id, tag, body, version, dueAt, isDueKnown: true, ...fresh });
+    this.#tell(`The store holds push ${tag}: ${key}, ${inTime(dueAt - this.#wall)}.`);
+  }
+
+  cancelled(key: VersionedKey, outcome: CancelOutcome): void {
+    const entry = this.#named(key, outcome.kind);
+    if (outcome.kind !== 'cancelled' || entry === undefined) return;
+    this.#check(
+      outcome.inFlight === (entry.lease !== null),
+      '1 one state',
+      () => `${entry.key}: in flight ${outcome.inFlight}; ${describe(entry)}`,
+    );
+    this.#end(entry, 'cancelled');
+    this.#tell(`The store removes ${entry.key}: it is cancelled.`);
+  }
+
+  moved(verb: 'run' | 'reschedule' | 'requeue', key: VersionedKey, outcome: Moved): void {
+    const entry = this.#named(key, outcome.kind);
+    if (entry === undefined) return;
+    const { kind } = outcome;
+    this.#count(kind);
+    const isRight =
+      kind === 'dead'
+        ? entry.state === 'dead'
+        : kind === 'in_flight'
+          ? entry.lease !== null
+          : kind === 'requeued'
+            ? entry.state === 'dead'
+            : kind === 'run' || kind === 'rescheduled'
+              ? entry.state === 'live' && entry.lease === null
+              : true;
+    this.#check(isRight, '1 one state', () => `${verb} of ${entry.key}: ${kind}; ${describe(entry)}`);
+    if (kind !== 'run' && kind !== 'rescheduled' && kind !== 'requeued') return;
+    this.#number(outcome.version, 'version');
+    entry.version = outcome.version;
+    entry.dueAt = outcome.dueAt;
+    entry.isDueKnown = true;
+    entry.state = 'live';
+    if (kind === 'requeued') {
+      entry.failures = 0;
+      entry.strikes = 0;
+    }
+    this.#tell(`The store ${verb}s ${entry.key}, ${inTime(entry.dueAt - this.#wall)}.`);
+  }
+
+  reserved(owner: Owner, jobs: readonly ReservedJob[]): void {
+    for (const job of jobs) this.#reserve(owner, job);
+  }
+
+  #reserve(owner: Owner, job: ReservedJob): void {
+    const key = keyOf(job);
+    const entry = this.entries.get(key);
+    this.#number(job.token, 'token');
+    const isReady = entry?.state === 'live' && entry.lease === null;
+    this.#check(isReady, '1 only a ready job is reserved', () => `${key}: ${describe(entry)}`);
+    if (!isReady) return;
+    const { version, failures, strikes } = entry;
+    this.#check(
+      version === job.version,
+      '2 a reserved job has its newest version',
+      () => `${key}: version ${job.version} of ${version}`,
+    );
+    this.#check(
+      failures === job.failures && strikes === job.strikes,
+      '7 each outcome counts once',
+      () =>
+        `${key}: ${job.failures} failures, ${job.strikes} strikes are stored; ${failures} and ${strikes} were`,
+    );
+    this.#check(
+      entry.body.equals(job.body),
+      '5 the body is unchanged',
+      () => `${key}: ${job.body.length} bytes of ${entry.body.length}`,
+    );
+    this.checkEarly(entry, 'reserved');
+    const { timeoutMs } = this.#options.topics.get(entry.topic);
+    const { token, leaseMs: ms } = job;
+    const { at } = this.#options.loop;
+    const lease = { token, version, key, owner, at, ms, failures, strikes, timeoutMs };
+    entry.lease = { ...lease, isLengthKnown: true, ended: null, call: null };
+    this.leases.set(token, entry.lease);
+    this.#tell(`The store leases ${key} for ${seconds(ms)} to notifier #${owner.incarnation}.`);
+  }
+
+  finished(verb: Finish, item: FinishItem, kind: string): void {
+    const key = keyOf(item);
+    const lease = this.leases.get(item.token);
+    const entry = this.entries.get(key);
+    if (kind === 'lease_lost') {
+      const isHeld = lease !== undefined && lease.ended === null;
+      this.#check(!isHeld, '2 a held lease is not lost', () => `${verb} of ${key}, token ${item.token}`);
+      return;
+    }
+    this.#tell(`The store takes the ${verb} of ${key}.`);
+    this.#count(verb);
+    const isHeld =
+      lease?.ended === null && lease.version === item.version && lease.key === key && entry?.lease === lease;
+    this.#check(
+      isHeld,
+      '2 only the held lease ends a job',
+      () => `${verb} of ${key}, version ${item.version}, token ${item.token}: lease ${lease?.ended}`,
+    );
+    if (!isHeld || entry === undefined) return;
+    lease.ended = verb;
+    entry.lease = null;
+    if (verb === 'ack') this.#acked(entry, lease);
+    else if (verb === 'retry') this.#retried(entry, lease, item);
+    else if (verb === 'bury') this.#buried(entry, item);
+  }
+
+  #acked(entry: Entry, { call }: LeaseRecord): void {
+    const status = call?.status ?? 0;
+    this.#check(
+      status >= 200 && status < 300,
+      '7 an ack follows a reply 2xx',
+      () => `${entry.key}: ${status}`,
+    );
+    this.#end(entry, 'acked');
+  }
+
+  #retried(entry: Entry, { call }: LeaseRecord, item: FinishItem): void {
+    const { maxAttempts } = this.#options.topics.get(entry.topic);
+    this.#check(call !== null, '7 a retry follows a call', () => entry.key);
+    entry.failures += 1;
+    entry.strikes = 0;
+    this.#check(
+      entry.failures < maxAttempts,
+      '7 attempts ≤ maxAttempts',
+      () => `${entry.key}: retry after ${entry.failures} of ${maxAttempts}`,
+    );
+    entry.dueAt = this.#wall + (item.delayMs ?? 0);
+    entry.isDueKnown = true;
+  }
+
+  #buried(entry: Entry, item: FinishItem): void {
+    const { maxAttempts } = this.#options.topics.get(entry.topic);
+    if (item.attempt !== null) entry.failures += 1;
+    const isLast = item.reason !== 'attempts_exhausted' || entry.failures === maxAttempts;
+    this.#check(
+      isLast && entry.failures <= maxAttempts,
+      '7 a job dies after maxAttempts',
+      () => `${entry.key}: dead after ${entry.failures} of ${maxAttempts}`,
+    );
+    this.#die(entry);
+  }
+
+  /** `held` and `dead`: tokens and versions of the tables after the recovery. */
+  recovered(how: How, held: ReadonlySet<number>, dead: ReadonlySet<number>): void {
+    for (const entry of this.entries.values()) {
+      const { lease } = entry;
+      if (lease === null || held.has(lease.token)) continue;
+      lease.ended = how;
+      entry.lease = null;
+      this.#count(how);
+      this.#tell(`The store ends the lease of ${entry.key}: ${endings[how]}.`);
+      this.#checkRecovered(how, entry, lease);
+      if (how === 'unheld') continue;
+      entry.strikes += 1;
+      const isPoison = dead.has(entry.version);
+      this.#check(
+        isPoison === entry.strikes >= limits.strikesPoison,
+        '7 the last strike buries a job',
+        () => `${entry.key}: ${entry.strikes} strikes, buried ${isPoison}`,
+      );
+      if (!isPoison) continue;
+      this.#count('poisoned');
+      this.#die(entry);
+    }
+  }
+
+  #checkRecovered(how: How, { key }: Entry, lease: LeaseRecord): void {
+    const { loop, isPrompt } = this.#options;
+    const owner = loop.processes.get(lease.owner.incarnation);
+    const ranMs = loop.at - lease.at;
+    if (how === 'expired') {
+      // The clock of a file is whole, so it is up to 1 ms behind at both ends.
+      this.#check(
+        ranMs >= lease.ms - 2 || !lease.isLengthKnown,
+        '6 a lease is not shortened',
+        () => `${key}: ${ranMs} of ${lease.ms} ms`,
+      );
+      this.#check(
+        !isPrompt || owner?.isAlive !== true || !lease.isLengthKnown,
+        '7 only a dead or silent notifier gets a strike',
+        () => `${key}: ${owner?.title} lives, and its lease of ${lease.ms} ms expired`,
+      );
+    } else if (how === 'owner')
+      this.#check(
+        owner?.isAlive !== true,
+        '7 only the leases of dead notifiers end early',
+        () => `${key} of ${owner?.title}`,
+      );
+    else
+      this.#check(
+        lease.call?.process.isAlive !== true,
+        '7 a held lease is not released',
+        () => `${key}, token ${lease.token}`,
+      );
+  }
+
+  /** `ready`: versions of jobs that are ready before their due time. */
+  promoted(ready: ReadonlySet<number>): void {
+    for (const entry of this.entries.values())
+      if (entry.state === 'live' && entry.lease === null && ready.has(entry.version))
+        this.checkEarly(entry, 'promoted');
+  }
+
+  /** `dead`: versions of the dead letters that are left. */
+  swept(dead: ReadonlySet<number>, retentionMs: number): void {
+    for (const entry of [...this.entries.values()]) {
+      if (entry.state !== 'dead' || dead.has(entry.version)) continue;
+      const { at } = this.#options.loop;
+      const ageMs = at - entry.deadAt;
+      const isHeld = at - this.#jumpedAt < sqliteLimits.clockHoldMs;
+      this.#check(
+        ageMs >= retentionMs || (!entry.isAgeKnown && !isHeld),
+        '8 a jump of the clock removes nothing',
+        () => `dead letter ${entry.key} was removed after ${seconds(ageMs)}`,
+      );
+      this.#end(entry, 'expired');
+    }
+  }
+
+  checkEarly({ key, dueAt, isDueKnown }: Entry, what: string): void {
+    const earlyMs = dueAt - this.#wall;
+    this.#check(!isDueKnown || earlyMs <= 0, '8 never early', () => `${key} is ${what} ${earlyMs} ms early`);
+  }
+
+  /** A verb that names another version, or no stored job, changes nothing. */
+  #named({ topic, id, version }: VersionedKey, kind: string): Entry | undefined {
+    const entry = this.entries.get(keyOf({ topic, id }));
+    const isOther = entry !== undefined && version !== undefined && version !== entry.version;
+    this.#check(
+      (kind === 'absent') === (entry === undefined) && (kind === 'other_version') === isOther,
+      '2 a verb compares the version that it names',
+      () => `${keyOf({ topic, id })}, version ${version}: ${kind}; ${describe(entry)}`,
+    );
+    return isOther ? undefined : entry;
+  }
+
+  #number(n: number, what: string): void {
+    this.#check(
+      n > this.#lastNumber,
+      '2 no number is used twice',
+      () => `${what} ${n} after ${this.#lastNumber}`,
+    );
+    this.#lastNumber = Math.max(n, this.#lastNumber);
+  }
+
+  #count(what: string): void {
+    this.counts[what] = (this.counts[what] ?? 0) + 1;
+  }
+
+  #end(entry: Entry, how: string): void {
+    this.#count(how);
+    if (entry.lease !== null) entry.lease.ended = how;
+    this.entries.delete(entry.key);
+  }
+
+  #die(entry: Entry): void {
+    entry.state = 'dead';
+    entry.deadAt = this.#options.loop.at;
+    entry.isAgeKnown = true;
+    this.#died.push(entry);
+    this.#tell(`${entry.key} is dead.`);
+  }
+
+  #check(isKept: boolean, rule: string, detail: () => string): void {
+    this.#options.judge.check(isKept, rule, detail);
+  }
+
+  #tell(sentence: string): void {
+    this.#options.loop.tell(sentence);
+  }
+
+  get #wall(): number {
+    return this.#options.loop.wall;
+  }
+}
+
+const endings: Readonly<Record<How, string>> = {
+  expired: 'it expired',
+  owner: 'its notifier is dead',
+  unheld: 'its notifier does not hold it',
+};
+
+/** The body of a push begins with its tag. */
+export function tagOf(body: Buffer): string {
+  return body.toString('latin1', 0, Math.max(0, body.indexOf(';')));
+}
+
+export function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`;
+}
+
+const inTime = (ms: number): string => (ms <= 0 ? 'due now' : `due in ${seconds(ms)}`);
+
+export function describe(entry: Entry | undefined): string {
+  if (entry === undefined) return 'the ledger has no such job';
+  const { state, version, failures, strikes, lease } = entry;
+  const held = lease === null ? '' : `, leased to #${lease.owner.incarnation}`;
+  return `the ledger has it ${state}${held}, version ${version}, ${failures} failures, ${strikes} strikes`;
+}

@@ -1,0 +1,120 @@
+// `npm run sim -- --seeds N --from S`: runs N worlds, one for each seed from S on.
+//   --from today   from a number of this day, which is printed
+//   --kept         the worlds of test/sim/seeds first
+//   --twice        runs each world twice: the hashes of everything that happened must be equal
+//   --shrink       makes each world that breaks a rule smaller, and prints its story and its plan
+//   --faults a,b   enables these kinds of faults, in place of those that each seed draws
+//   --first        ends with the first violation
+//   --numbers      prints what happened, in numbers
+// The last line is equal for equal seeds. Exit code 1: a rule was broken.
+
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { type FaultKind, faultKinds } from './faults.ts';
+import { keptSeeds } from './kept-seeds.ts';
+import { seconds } from './ledger.ts';
+import { shrink } from './shrink.ts';
+import { type Plan, type Result, World } from './world.ts';
+
+const { values: given } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '100' },
+    from: { type: 'string', default: '1' },
+    kept: { type: 'boolean', default: false },
+    twice: { type: 'boolean', default: false },
+    shrink: { type: 'boolean', default: false },
+    faults: { type: 'string' },
+    first: { type: 'boolean', default: false },
+    numbers: { type: 'boolean', default: false },
+  },
+});
+
+/** Seeds of one day: more than a day's runs use. */
+const seedsOfDay = 10_000;
+const dayMs = 86_400_000;
+/** Sentences that a violation prints. */
+const kept = 80;
+
+function firstSeed(): number {
+  if (given.from !== 'today') return wholeNumber('from', given.from);
+  const first = Math.floor(Date.now() / dayMs) * seedsOfDay;
+  console.log(`sim: the seeds of today begin at ${first}`);
+  return first;
+}
+
+function wholeNumber(name: string, text: string): number {
+  const n = Number(text);
+  if (!Number.isSafeInteger(n) || n < 0) throw new Error(`--${name}: invalid number ${text}`);
+  return n;
+}
+
+function faultsOf(text: string | undefined): readonly FaultKind[] | undefined {
+  return text?.split(',').map((name) => {
+    const kind = faultKinds.find((known) => known === name);
+    if (kind === undefined)
+      throw new Error(`--faults: unknown kind ${name}; known: ${faultKinds.join(', ')}`);
+    return kind;
+  });
+}
+
+function* plans(): Generator<Plan> {
+  if (given.kept) for (const plan of keptSeeds(resolve('test/sim/seeds'))) yield { ...plan, kept };
+  const faults = faultsOf(given.faults);
+  const first = firstSeed();
+  const end = first + wholeNumber('seeds', given.seeds);
+  for (let seed = first; seed < end; seed += 1) yield { seed, faults, kept };
+}
+
+let [seeds, events, violations] = [0, 0, 0];
+const totals: Record<string, number> = {};
+
+function runPlan(plan: Plan): void {
+  const result = new World(plan).run();
+  seeds += 1;
+  events += result.events;
+  for (const [name, n] of Object.entries(result.numbers)) totals[name] = (totals[name] ?? 0) + n;
+  if (result.violation !== null) {
+    violations += 1;
+    if (given.shrink) reportSmaller(plan, result);
+    else report(plan, result);
+  }
+  if (!given.twice) return;
+  const again = new World(plan).run();
+  if (again.hash === result.hash) return;
+  violations += 1;
+  console.log(`seed ${plan.seed}: two runs differ: ${result.hash} and ${again.hash}`);
+}
+
+function report({ seed }: Plan, { violation, faults, story }: Result): void {
+  if (violation === null) return;
+  const { rule, detail, at } = violation;
+  console.log(`seed ${seed} breaks the rule "${rule}" after ${seconds(at)}: ${detail}`);
+  console.log(`faults of this world: ${faults.join(', ') || 'none'}; the last sentences of its story:`);
+  for (const sentence of story) console.log(sentence);
+}
+
+function reportSmaller(plan: Plan, broken: Result): void {
+  const { plan: smaller, result, runs } = shrink(plan, broken);
+  const parts = result.parts.join(', ') || 'nothing';
+  console.log(`seed ${plan.seed}: of ${broken.parts.length} parts ${parts} is left after ${runs} runs`);
+  report(smaller, result);
+  const { seed, faults, without } = smaller;
+  console.log(
+    `to keep it as a file in test/sim/seeds: ${JSON.stringify({ defect: '', seed, faults, without })}`,
+  );
+}
+
+function end(): never {
+  if (given.numbers) console.log(`sim: ${JSON.stringify(totals)}`);
+  console.log(`sim: ${seeds} seeds, ${events} events, ${violations} violations`);
+  process.exit(violations > 0 ? 1 : 0);
+}
+
+/** Each world has its own turn of the real event loop: an ended one is freed. */
+function next(left: Generator<Plan>): void {
+  const { value: plan } = left.next();
+  if (plan === undefined || (given.first && violations > 0)) end();
+  runPlan(plan);
+  setImmediate(() => next(left));
+}
+setImmediate(() => next(plans()));

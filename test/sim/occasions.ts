@@ -1,0 +1,24 @@
+// Moments for which an aimed fault waits: few faults that happen at any time meet a call or a COMMIT.
+
+/** `call`: a request arrives at a receiver. `commit`: after the COMMIT, before its replies. */
+type What = 'call' | 'commit';
+/** Returns true when it waits no longer. `key`: of the called job. */
+type Act = (key: string) => boolean;
+
+export class Occasions {
+  #waiting: readonly { readonly what: What; readonly act: Act }[] = [];
+
+  add(what: What, act: Act): void {
+    this.#waiting = [...this.#waiting, { what, act }];
+  }
+
+  happened(what: What, key = ''): void {
+    if (this.#waiting.length === 0) return;
+    const done = this.#waiting.filter((one) => one.what === what && one.act(key));
+    this.#waiting = this.#waiting.filter((one) => !done.includes(one));
+  }
+
+  clear(): void {
+    this.#waiting = [];
+  }
+}

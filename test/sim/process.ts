@@ -1,0 +1,65 @@
+// A simulated process: its identity, and whether it may run and send.
+
+import type { Dice } from '../../scripts/dice.ts';
+import type { Immediate, Run } from '../../src/runtime/time.ts';
+
+export interface WaitingImmediate extends Immediate {
+  readonly run: Run;
+  isCancelled: boolean;
+}
+
+export interface ProcessOptions {
+  readonly name: string;
+  readonly incarnation: number;
+  readonly dice: Dice;
+  /** virtual ms */
+  readonly bornAt: number;
+  /** wall clock at its birth, epoch ms */
+  readonly wallAtBirth: number;
+}
+
+export class Process {
+  readonly name: string;
+  readonly incarnation: number;
+  /** for what its code draws, and for its timers and messages: other processes do not change it */
+  readonly dice: Dice;
+  readonly bornAt: number;
+  readonly wallAtBirth: number;
+  isAlive = true;
+  /** virtual ms; its events wait until then */
+  pausedUntil = 0;
+  /** virtual ms of the end of its last pause; it did not run for some time before */
+  lastPauseEnd = Number.NEGATIVE_INFINITY;
+  /** It sends so many messages more, and then dies in the middle of its turn. */
+  sendsLeft = Number.POSITIVE_INFINITY;
+  readonly onDeath: (() => void)[] = [];
+  /** of the next turn of its event loop */
+  immediates: WaitingImmediate[] = [];
+  /** owns the values of processLocal() */
+  readonly scope = {};
+
+  constructor({ name, incarnation, dice, bornAt, wallAtBirth }: ProcessOptions) {
+    this.name = name;
+    this.incarnation = incarnation;
+    this.dice = dice;
+    this.bornAt = bornAt;
+    this.wallAtBirth = wallAtBirth;
+  }
+
+  /** In a story: no two processes of a world have the same. */
+  get title(): string {
+    return `${this.name} #${this.incarnation}`;
+  }
+
+  pauseUntil(at: number): void {
+    this.pausedUntil = Math.max(this.pausedUntil, at);
+    this.lastPauseEnd = this.pausedUntil;
+  }
+
+  /** Whether a message leaves now. */
+  sends(): boolean {
+    if (!this.isAlive || this.sendsLeft <= 0) return false;
+    this.sendsLeft -= 1;
+    return true;
+  }
+}

@@ -1,0 +1,147 @@
+// The producers of a world: pushes through the real use-case and queue of a dq-server, and the verbs of
+// clients and operators. They keep what they were answered, and the rules on it.
+
+import type { Dice } from '../../scripts/dice.ts';
+import { DqError } from '../../src/core/errors.ts';
+import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
+import { wallNow } from '../../src/runtime/time.ts';
+import { acceptJob } from '../../src/use-cases/accept-job.ts';
+import { seconds } from './ledger.ts';
+import type { Master } from './master.ts';
+import type { Server } from './roles.ts';
+import type { Scene } from './scene.ts';
+
+interface Push {
+  readonly tag: string;
+  /** null: not answered */
+  outcome: PushOutcome | null;
+}
+
+const verbs = ['cancel', 'cancel', 'run', 'reschedule', 'requeue'] as const;
+/** Ids that producers choose, in each topic: few, so that they meet. */
+const idsOfTopic = 8;
+const retryMs = 300;
+const retriesMax = 100;
+
+export class Producers {
+  readonly #scene: Scene;
+  readonly #master: Master;
+  readonly #pushes: Push[] = [];
+  readonly outcomes: Record<PushOutcome['kind'], number> = {
+    ...{ stored: 0, kept: 0, job_exists: 0, not_stored: 0, unknown: 0 },
+  };
+
+  constructor(scene: Scene, master: Master) {
+    this.#scene = scene;
+    this.#master = master;
+  }
+
+  /** Push number n, by a dq-server that works; later when there is none. */
+  push(n: number, dice: Dice, retries = 0): void {
+    const { loop, topics } = this.#scene;
+    const { servers } = this.#master;
+    if (servers.length === 0) {
+      if (retries < retriesMax) loop.after(retryMs, null, 'producer', () => this.push(n, dice, retries + 1));
+      return;
+    }
+    const server = dice.pick(servers);
+    const push: Push = { tag: `p${n}`, outcome: null };
+    const topic = dice.pick(topics.names);
+    loop.after(0, server.process, 'push', () => {
+      const job = this.#accept(server, push.tag, topic, dice);
+      if (job === null) return;
+      this.#pushes.push(push);
+      server.process.onDeath.push(() => {
+        push.outcome ??= { kind: 'unknown', code: 'server_died' };
+      });
+      const { connections } = server;
+      server.turns.add(dice.pick(connections), { job, settle: (outcome) => this.#settle(push, outcome) });
+    });
+  }
+
+  #accept({ ctx, process }: Server, tag: string, topic: string, dice: Dice): PushJob | null {
+    const { loop } = this.#scene;
+    const known = ctx.topics.get(topic);
+    if (known === undefined) return null;
+    const delayMs = dice.chance(0.5) ? dice.below(20_000) : null;
+    const hasInstant = delayMs === null && dice.chance(0.2);
+    const filling = dice.chance(0.1) ? dice.below(20_000) : dice.below(60);
+    const request = {
+      id: dice.chance(0.5) ? `job ${dice.below(idsOfTopic)}` : undefined,
+      delay: delayMs === null ? undefined : `${delayMs}ms`,
+      at: hasInstant ? String(wallNow() + dice.below(10_000)) : undefined,
+      mode: dice.pick([undefined, undefined, 'keep', 'reject']),
+      inQuery: false,
+      contentType: 'text/plain',
+      body: Buffer.from(`${tag};${'x'.repeat(filling)}`),
+      isLiteral: true,
+    };
+    let job: PushJob;
+    try {
+      job = acceptJob(request, known, wallNow());
+    } catch (error) {
+      if (!(error instanceof DqError)) throw error;
+      loop.tell(`${process.title} rejects push ${tag}: ${error.message}.`);
+      return null;
+    }
+    const delay = delayMs === null ? '' : `, delay ${seconds(delayMs)}`;
+    loop.tell(`A producer pushes ${tag} to ${process.title}: ${topic}/${job.id}, ${job.mode}${delay}.`);
+    return job;
+  }
+
+  #settle(push: Push, outcome: PushOutcome): void {
+    const { loop, judge, ledger } = this.#scene;
+    const { tag } = push;
+    const version = ledger.stored.get(tag);
+    loop.tell(`The answer to push ${tag} is ${outcome.kind}.`);
+    judge.check(push.outcome === null, '4 one answer to each push', () => tag);
+    push.outcome = outcome;
+    this.outcomes[outcome.kind] += 1;
+    if (outcome.kind === 'stored')
+      judge.check(
+        version === outcome.version,
+        '3 a reply follows the COMMIT',
+        () => `push ${tag}: version ${outcome.version} is answered, ${version} is stored`,
+      );
+    else if (outcome.kind !== 'unknown')
+      judge.check(
+        version === undefined,
+        '4 a rejected push is not stored',
+        () => `push ${tag}: ${outcome.kind} is answered, version ${version} is stored`,
+      );
+  }
+
+  /** One verb on a stored job; half of the calls name the version that the caller has read before. */
+  verb(dice: Dice): void {
+    const { loop, ledger } = this.#scene;
+    const { servers } = this.#master;
+    const entries = [...ledger.entries.values()];
+    if (servers.length === 0 || entries.length === 0) return;
+    const { topic, id, key, version: read } = dice.pick(entries);
+    const version = dice.chance(0.5) ? read : undefined;
+    const { process, ctx } = dice.pick(servers);
+    const verb = dice.pick(verbs);
+    loop.after(dice.chance(0.5) ? 0 : dice.next() * 5_000, process, verb, () => {
+      const { jobs } = ctx.store;
+      const named = version === undefined ? { topic, id } : { topic, id, version };
+      const when = { delayMs: dice.below(5_000) };
+      const sent: Promise<readonly { readonly kind: string }[]> =
+        verb === 'reschedule' ? jobs.reschedule([{ ...named, when }]) : jobs[verb]([named]);
+      loop.tell(`A client sends ${verb} of ${key}${version === undefined ? '' : `, version ${version}`}.`);
+      void sent.then(([outcome]) => loop.tell(`The answer to ${verb} of ${key} is ${outcome?.kind}.`));
+    });
+  }
+
+  get isAnswered(): boolean {
+    return this.#pushes.every(({ outcome }) => outcome !== null);
+  }
+
+  checkEnd(): void {
+    const { judge, ledger } = this.#scene;
+    for (const { tag, outcome } of this.#pushes) {
+      judge.check(outcome !== null, '4 one answer to each push', () => `push ${tag} has none`);
+      const isKept = outcome?.kind !== 'not_stored' || !ledger.stored.has(tag);
+      judge.check(isKept, '4 a rejected push is not stored', () => `push ${tag} was stored later`);
+    }
+  }
+}

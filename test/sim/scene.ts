@@ -1,0 +1,29 @@
+// What all parts of a world share.
+
+import type { Config } from '../../src/config/options.ts';
+import type { Database } from '../../src/runtime/database.ts';
+import type { Calls } from './calls.ts';
+import type { Port } from './channel.ts';
+import type { Follower } from './follow-engine.ts';
+import type { Judge } from './judge.ts';
+import type { Ledger } from './ledger.ts';
+import type { Loop } from './loop.ts';
+import type { Network } from './network.ts';
+import type { Occasions } from './occasions.ts';
+import type { TopicTable } from './topics.ts';
+
+export interface Scene {
+  readonly loop: Loop;
+  readonly judge: Judge;
+  readonly topics: TopicTable;
+  readonly ledger: Ledger;
+  readonly calls: Calls;
+  readonly follower: Follower;
+  readonly network: Network;
+  readonly occasions: Occasions;
+  /** of dq-store */
+  readonly port: Port;
+  readonly config: Config;
+  /** survives its owners */
+  readonly db: Database;
+}

@@ -1,0 +1,212 @@
+// One instance of dq on virtual time: the real dq-store owner over a database in memory, the real roles, a
+// model of the master, producers, receivers and faults. It runs while faults happen, then in calm until each
+// accepted job has ended.
+// Invariant: every choice comes from the seed, so two runs of one plan are equal in every event.
+
+import type { Dice } from '../../scripts/dice.ts';
+import { type Config, options as configOptions, type OptionName } from '../../src/config/options.ts';
+import { type Database, openDatabase } from '../../src/runtime/database.ts';
+import { schema } from '../../src/store/sqlite/file/schema.ts';
+import { Calls } from './calls.ts';
+import { Port } from './channel.ts';
+import { type FaultKind, Faults, faultKinds, slowing } from './faults.ts';
+import { Follower } from './follow-engine.ts';
+import { Judge, type Violation } from './judge.ts';
+import { describe, Ledger } from './ledger.ts';
+import { Loop } from './loop.ts';
+import { Master } from './master.ts';
+import { Network } from './network.ts';
+import { Occasions } from './occasions.ts';
+import { Producers } from './producers.ts';
+import { Receivers } from './receivers.ts';
+import type { Scene } from './scene.ts';
+import { TopicTable } from './topics.ts';
+
+export interface Plan {
+  readonly seed: number;
+  /** default: drawn from the seed */
+  readonly faults?: readonly FaultKind[] | undefined;
+  /** parts that are left out, to make a failure smaller */
+  readonly without?: readonly string[] | undefined;
+  /** sentences of the story that are kept; default none */
+  readonly kept?: number;
+}
+
+export interface Result {
+  /** of everything that happened */
+  readonly hash: string;
+  readonly events: number;
+  /** faults, pushes and verbs that happened */
+  readonly parts: readonly string[];
+  /** enabled kinds */
+  readonly faults: readonly FaultKind[];
+  readonly violation: Violation | null;
+  readonly story: readonly string[];
+  readonly numbers: Readonly<Record<string, number>>;
+}
+
+/** virtual ms with pushes and faults */
+const activeMs = 40_000;
+/** virtual ms after which a job that has not ended counts as lost */
+const calmMsMax = 900_000;
+/** A usual world has 3,000. */
+const eventsMax = 150_000;
+const retentionMs = 3_600_000;
+
+export class World {
+  readonly #plan: Plan;
+  readonly #loop: Loop;
+  readonly #judge: Judge;
+  readonly #dice: Dice;
+  readonly #db: Database;
+  readonly #kinds: readonly FaultKind[];
+  readonly #parts: string[] = [];
+  readonly #scene: Scene;
+  readonly #receivers: Receivers;
+  readonly #master: Master;
+  readonly #producers: Producers;
+  readonly #faults: Faults;
+
+  constructor(plan: Plan) {
+    this.#plan = plan;
+    const loop = new Loop({ seed: plan.seed, kept: plan.kept ?? 0 });
+    this.#loop = loop;
+    this.#dice = loop.stream('world');
+    this.#kinds = plan.faults ?? drawKinds(loop.stream('faults'));
+    this.#db = openDatabase(':memory:');
+    this.#db.exec(`BEGIN; ${schema} COMMIT`);
+    const judge = new Judge(() => loop.at);
+    this.#judge = judge;
+    const topics = new TopicTable(loop.stream('topics'));
+    const isPrompt = !this.#kinds.some((kind) => slowing.includes(kind));
+    const occasions = new Occasions();
+    const ledger = new Ledger({ loop, judge, topics, isPrompt });
+    const calls = new Calls({ loop, judge, ledger, topics, occasions });
+    const db = this.#db;
+    const dice = loop.stream('tables');
+    const follower = new Follower({ loop, judge, ledger, db, occasions, retentionMs, dice });
+    const common = { network: new Network(loop), port: new Port(loop), config: this.#configOf() };
+    this.#scene = { loop, judge, topics, ledger, calls, follower, occasions, db, ...common };
+    this.#receivers = new Receivers(this.#scene);
+    this.#master = new Master(this.#scene, this.#receivers);
+    this.#producers = new Producers(this.#scene, this.#master);
+    this.#faults = new Faults(this.#scene, this.#master, this.#receivers);
+  }
+
+  run(): Result {
+    const loop = this.#loop;
+    loop.install();
+    try {
+      this.#live();
+    } finally {
+      loop.close();
+      this.#db.close();
+    }
+    const { hash, sentences: story } = loop.trace;
+    const { commits } = this.#scene.follower;
+    const { calls, ledger } = this.#scene;
+    const ended = [...loop.processes.values()].filter(({ isAlive }) => !isAlive).length;
+    const happened = { calls: calls.count, commits, ended, virtualS: Math.round(loop.at / 1_000) };
+    const numbers = { ...this.#producers.outcomes, ...happened, ...ledger.counts };
+    const { violation } = this.#judge;
+    return { hash, events: loop.events, parts: this.#parts, faults: this.#kinds, violation, story, numbers };
+  }
+
+  #live(): void {
+    const loop = this.#loop;
+    // In some worlds the janitor gets its next turn after the faults.
+    const lingerMs = this.#dice.chance(0.2) ? 70_000 : 5_000;
+    this.#master.start();
+    this.#planPushes();
+    this.#planFaults();
+    this.#runUntil(activeMs);
+    this.#faults.calm();
+    this.#receivers.isCalm = true;
+    const end = activeMs + calmMsMax;
+    while (this.#judge.violation === null && loop.at < end) {
+      this.#runUntil(loop.at + 1_000);
+      if (loop.at > activeMs + lingerMs && this.#isQuiet()) break;
+    }
+    if (this.#judge.violation === null) this.#checkEnd();
+  }
+
+  #runUntil(until: number): void {
+    const loop = this.#loop;
+    while (this.#judge.violation === null && loop.step(until)) {
+      const [error] = loop.thrown;
+      if (error !== undefined) this.#judge.fail('no process throws', stackOf(error));
+      if (loop.events > eventsMax) this.#judge.fail('10 no loop runs hot', `${loop.events} events`);
+    }
+    if (this.#judge.violation === null) loop.at = until;
+  }
+
+  /** Every job has ended or is dead, and every push is answered. */
+  #isQuiet(): boolean {
+    if (!this.#producers.isAnswered) return false;
+    for (const { state } of this.#scene.ledger.entries.values()) if (state === 'live') return false;
+    return true;
+  }
+
+  #checkEnd(): void {
+    this.#scene.follower.checkTables();
+    this.#producers.checkEnd();
+    const left = [...this.#scene.ledger.entries.values()].filter(({ state }) => state === 'live');
+    const names = left.map((entry) => `${entry.key}: ${describe(entry)}`);
+    this.#judge.check(left.length === 0, '1 every accepted job ends', () => names.join('; '));
+  }
+
+  #planPushes(): void {
+    const loop = this.#loop;
+    const pushes = 10 + this.#dice.below(40);
+    for (let n = 0; n < pushes; n += 1) {
+      const own = loop.stream(`push ${n}`);
+      const at = 200 + own.next() * activeMs * 0.8;
+      this.#addPart(`push ${n}`, at, () => this.#producers.push(n, own));
+      if (!own.chance(0.15)) continue;
+      const verb = loop.stream(`verb ${n}`);
+      this.#addPart(`verb ${n}`, at + verb.next() * 8_000, () => this.#producers.verb(verb));
+    }
+  }
+
+  #planFaults(): void {
+    const loop = this.#loop;
+    const faults = this.#kinds.length === 0 ? 0 : 2 + this.#dice.below(10);
+    for (let n = 0; n < faults; n += 1) {
+      const own = loop.stream(`fault ${n}`);
+      const kind = own.pick(this.#kinds);
+      const at = 500 + own.next() * activeMs * 0.95;
+      this.#addPart(`fault ${n}`, at, () => this.#faults.inject(kind, own));
+    }
+  }
+
+  #addPart(name: string, at: number, act: () => void): void {
+    if (this.#plan.without?.includes(name) === true) return;
+    this.#parts.push(name);
+    this.#loop.schedule(null, at, name, act);
+  }
+
+  #configOf(): Config {
+    const dice = this.#dice;
+    const defaults = Object.fromEntries(
+      Object.entries(configOptions).map(([name, option]) => [name, option.default]),
+    ) as Record<OptionName, unknown> as Config;
+    return {
+      ...defaults,
+      'retry.unit': dice.pick([200, 1_000, 3_000]),
+      pollCeiling: dice.pick([200, 1_000]),
+      'notifier.slots': dice.pick([4, 16, 64]),
+      'history.retention': retentionMs,
+      'dead.retention': retentionMs,
+    };
+  }
+}
+
+/** Half of the worlds have two or three kinds, the others each kind with a chance of 40 %. */
+function drawKinds(dice: Dice): readonly FaultKind[] {
+  if (dice.chance(0.5)) return faultKinds.filter(() => dice.chance(0.4));
+  return [...new Set([dice.pick(faultKinds), dice.pick(faultKinds), dice.pick(faultKinds)])];
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
