@@ -316,6 +316,18 @@ describe('embedded store after a clock jump', () => {
     await store.close();
   });
 
+  it('a jump right after the start, before the first transaction, shortens no lease', async () => {
+    const clock = clocked();
+    const first = await clock.opened();
+    await first.client.store.jobs.push([jobOf('a')]);
+    await first.client.store.jobs.reserve(0, request(1, null, undefined, 20_000));
+    await first.close();
+    const second = await clock.opened();
+    clock.jump(60_000);
+    expect(await secondsUntilExpiry(clock, second.client.store, 60)).toBe(20);
+    await second.close();
+  });
+
   it('a restart with the right clock ends a lease further ahead than any may be', async () => {
     const clock = clocked();
     const first = await clock.opened();

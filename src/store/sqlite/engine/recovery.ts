@@ -33,9 +33,10 @@ export class Recovery {
   readonly #monotonic: () => number;
   /** storage time of the last call of expired() */
   #calledAt = Number.NEGATIVE_INFINITY;
-  /** Both clocks at the begin of the last committed transaction, and of the running one. NaN: not known. */
-  #committed: Moment = { storage: Number.NaN, monotonic: Number.NaN };
-  #begun: Moment = this.#committed;
+  /** Both clocks at the open of the file, then at the begin of the last committed transaction. */
+  #committed: Moment;
+  /** at the begin of the running transaction */
+  #begun: Moment;
   readonly #shift: Statement;
   readonly #shorten: Statement;
   readonly #holdMs: number;
@@ -45,6 +46,8 @@ export class Recovery {
   constructor(tx: TransactionContext, holdMs: number, monotonic: () => number) {
     this.#tx = tx;
     this.#monotonic = monotonic;
+    this.#begun = { storage: tx.now, monotonic: monotonic() };
+    this.#committed = this.#begun;
     const [ofProcess, pulled] = ['owner_instance > 0', 'owner_instance = 0'] as const;
     this.#holdMs = holdMs;
     this.#shift = tx.db.prepare('UPDATE job SET lease_until = lease_until + ? WHERE state = 2');
@@ -138,7 +141,7 @@ export class Recovery {
     this.#begun = { storage: this.#tx.now, monotonic: this.#monotonic() };
     const jumpMs =
       this.#begun.storage - this.#committed.storage - (this.#begun.monotonic - this.#committed.monotonic);
-    if (this.#holdMs === 0 || !(Math.abs(jumpMs) > storeLimits.recoverAwayMs)) return;
+    if (this.#holdMs === 0 || Math.abs(jumpMs) <= storeLimits.recoverAwayMs) return;
     if (!this.nothingIsReserved()) this.#shift.run(Math.ceil(jumpMs));
   }
 
