@@ -115,6 +115,18 @@ describe('embedded store after a clock jump', () => {
     await store.close();
   });
 
+  it('holds after a jump back and ahead again, between which only a job died', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    expect(await removed(store)).toBe(0);
+    clock.jump(-retentionMs);
+    await fill(store);
+    clock.jump(retentionMs);
+    clock.pass(1_000);
+    expect(await removed(store)).toBe(0);
+    await store.close();
+  });
+
   it('does not hold after a short downtime, an NTP step or a slewed clock', async () => {
     const clock = clocked();
     let store = await clock.opened();

@@ -57,6 +57,12 @@ export class ClockWatch {
     if (last !== 0) this.#holdAfter(now - last, at, false);
   }
 
+  /** At the begin of each transaction: a jump that is undone before the next removal counts, because entries
+   *  were written meanwhile. */
+  watch(): void {
+    this.#look();
+  }
+
   /** Why nothing is removed now; null: old entries may be removed. */
   get hold(): string | null {
     const hold = this.#look();

@@ -264,6 +264,7 @@ export class Engine {
     this.#savepoint = counters.savepoint();
     this.readClock();
     this.recovery.watchClock();
+    this.#clockWatch.watch();
   }
 
   /** Commits everything since begin(). Throws what COMMIT throws, and NoDiskSpace; then the caller ends the
