@@ -30,6 +30,8 @@ export interface CapacityGrant extends FreeCapacity {
 
 export class CapacityGrants {
   readonly #open = new Set<CapacityGrant>();
+  /** open ones from before a change of topics */
+  readonly #outdated = new Set<CapacityGrant>();
 
   /** Reserves without an answer, late ones too. */
   get open(): number {
@@ -53,20 +55,30 @@ export class CapacityGrants {
     return grant;
   }
 
+  /** A topic came, changed or went. */
+  topicsChanged(): void {
+    for (const grant of this.#open) this.#outdated.add(grant);
+  }
+
   /** The reserve was answered, or has failed. */
   end(grant: CapacityGrant): void {
     this.#open.delete(grant);
+    this.#outdated.delete(grant);
   }
 
   /** The jobs of an answer that there is capacity for; null: all. A late answer may find its capacity
-   *  granted to others. */
+   *  granted to others. After a change of topics, a topic may have less capacity than when it was granted,
+   *  or than an unknown one. */
   fitting(
     grant: CapacityGrant,
     jobs: readonly ReservedJob[],
     freeNow: () => FreeCapacity,
     nowMs: number,
   ): ReadonlySet<ReservedJob> | null {
-    if (!grant.isDivided || nowMs < grant.keptUntil || jobs.length === 0) return null;
+    const mayBeGranted = grant.isDivided && nowMs >= grant.keptUntil;
+    if (jobs.length === 0 || (!mayBeGranted && !this.#outdated.has(grant))) return null;
+    // Its own part is free for it.
+    this.#open.delete(grant);
     const left = this.#left(freeNow(), nowMs);
     const counts = new Map<string, number>();
     const fitting = new Set<ReservedJob>();

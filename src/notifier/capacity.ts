@@ -158,6 +158,7 @@ export class Capacity {
 
   /** Must be called for every change of the topic book. */
   topicsChanged(names: readonly string[]): void {
+    this.#grants.topicsChanged();
     for (const name of names) {
       const target = this.#targets.forget(name);
       if (target !== undefined) this.#forget(target);

@@ -544,6 +544,20 @@ describe('explain', () => {
 });
 
 describe('requests', () => {
+  it.each([
+    ['unknown', undefined],
+    ['of more calls', topicOf('t', { concurrency: 9 })],
+  ])('bring no more jobs of a topic that was %s than it may have now', (_, before) => {
+    const topics = new Map(before === undefined ? [] : [['t', before]]);
+    const capacity = capacityOf(bookOf(topics));
+    const grant = capacity.request(0);
+    if (grant === null) throw new Error('nothing is granted');
+    topics.set('t', topicOf('t', { concurrency: 2 }));
+    capacity.topicsChanged(['t']);
+    const jobs = Array.from({ length: 3 }, () => ({ topic: 't' }) as ReservedJob);
+    expect(capacity.endRequest(grant, jobs)).toEqual(new Set(jobs.slice(0, 2)));
+  });
+
   it('end with the jobs that they brought', () => {
     const gains: string[] = [];
     const capacity = capacityOf(bookOf(new Map()), {
