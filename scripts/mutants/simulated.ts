@@ -193,4 +193,47 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
       by: '',
     },
   },
+  {
+    name: 'each-notifier-runs-the-whole-topic',
+    edit: {
+      file: notifier('notifier-share'),
+      text: 'return Math.floor(whole / this.count) + (this.index < whole % this.count ? 1 : 0);',
+      by: 'return whole;',
+    },
+  },
+  {
+    name: 'rate-is-ignored',
+    edit: {
+      file: notifier('topic-rates'),
+      text: 'return Math.min(free, Math.max(0, Math.floor(bucket.tokens(nowMs))));',
+      by: 'return free;',
+    },
+  },
+  {
+    name: 'suspects-are-called-beside-others',
+    faults: 'poison,kill',
+    edit: {
+      file: notifier('poison-isolation'),
+      text: 'return held.job.strikes >= limits.strikesIsolated;',
+      by: 'return held.job.strikes > limits.strikesPoison;',
+    },
+  },
+  {
+    name: 'poison-gets-a-strike-more',
+    faults: 'poison',
+    edit: {
+      file: engine('recovery'),
+      text: 'if (strikes < limits.strikesPoison)',
+      by: 'if (strikes <= limits.strikesPoison)',
+    },
+  },
+  {
+    name: 'answer-of-an-old-topic',
+    faults: 'storeDown,poison,lateReply',
+    edit: {
+      file: notifier('capacity-grants'),
+      text: 'for (const grant of this.#open) this.#outdated.add(grant);',
+      by: '',
+    },
+  },
 ];

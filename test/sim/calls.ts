@@ -24,14 +24,20 @@ export interface CallsOptions {
   readonly ledger: Ledger;
   readonly topics: TopicTable;
   readonly occasions: Occasions;
+  /** The notifiers share each topic: there is one generation of them. */
+  readonly isOneGeneration: boolean;
 }
 
+/** Calls of a topic with a rate that are compared with each other. */
+const startsCompared = 10;
 /** A lease that ended so may still be called: its job is gone, and its notifier does not know it yet. */
 const harmlessEnds = ['cancelled', 'replaced', 'acked'];
 
 export class Calls {
   readonly #options: CallsOptions;
   readonly #running = new Set<CallRecord>();
+  /** by process and topic: virtual ms of the last starts, oldest first */
+  readonly #starts = new WeakMap<Process, Map<string, number[]>>();
   count = 0;
 
   constructor(options: CallsOptions) {
@@ -77,6 +83,7 @@ export class Calls {
       ledger.checkEarly(entry, 'called');
     }
     this.#checkLimits(key, lease, process);
+    this.#checkRate(request);
     const call = { lease, process, startedAt: loop.at, endedAt: null, status: null };
     lease.call = call;
     this.#running.add(call);
@@ -90,7 +97,7 @@ export class Calls {
   }
 
   #checkLimits(key: string, lease: LeaseRecord, process: Process): void {
-    const { loop, judge, topics } = this.#options;
+    const { loop, judge, topics, isOneGeneration } = this.#options;
     const topic = key.slice(0, key.indexOf('/'));
     let ofTopic = 1;
     const isSuspect = (of: LeaseRecord) => of.strikes >= limits.strikesIsolated;
@@ -99,8 +106,9 @@ export class Calls {
         this.#running.delete(call);
         continue;
       }
+      const isShared = call.process === process || isOneGeneration;
+      if (isShared && call.lease.key.startsWith(`${topic}/`)) ofTopic += 1;
       if (call.process === process) {
-        if (call.lease.key.startsWith(`${topic}/`)) ofTopic += 1;
         judge.check(
           !isSuspect(lease) && !isSuspect(call.lease),
           '7 a job with two strikes is called alone',
@@ -119,8 +127,30 @@ export class Calls {
     judge.check(
       ofTopic <= concurrency,
       '10 calls of a topic ≤ its concurrency',
-      () => `${topic}: ${ofTopic} of ${concurrency} in ${process.title}`,
+      () => `${topic}: ${ofTopic} of ${concurrency}, the last one by ${process.title}`,
     );
+  }
+
+  /** In any t seconds one call, and rate × t more. */
+  #checkRate({ process, topic }: Request): void {
+    const { loop, judge, topics } = this.#options;
+    const { rate } = topics.get(topic);
+    if (rate === 0) return;
+    const ofProcess = this.#starts.get(process) ?? new Map<string, number[]>();
+    this.#starts.set(process, ofProcess);
+    const starts = ofProcess.get(topic) ?? [];
+    ofProcess.set(topic, [...starts.slice(-startsCompared), loop.at]);
+    for (const [i, from] of starts.entries()) {
+      const calls = starts.length - i;
+      const most = (rate * (loop.at - from)) / 1_000;
+      // Sums of fractions.
+      const isKept = calls <= most + 0.001;
+      judge.check(
+        isKept,
+        '10 calls of a topic keep its rate',
+        () => `${topic}: ${calls} after one, ${most} may`,
+      );
+    }
   }
 
   /** The newest lease of the process for this job that was not called yet. */

@@ -111,7 +111,7 @@ export class Faults {
     network.hintLoss = 0;
     this.#master.deafness = 0;
     this.#step(this.#latestOffset - loop.wallOffset);
-    for (const name of topics.names) if (topics.get(name).state !== 'active') topics.turn(name, 'active');
+    topics.calm();
   }
 
   #tell(what: string): void {
@@ -247,7 +247,7 @@ export class Faults {
     const { servers } = this.#master;
     if (servers.length === 0) return;
     const { process, ctx } = dice.pick(servers);
-    // Without an answer the state may or may not change; calm() makes every topic active.
+    // Without an answer the state may or may not change.
     const turn = () => void ctx.registry.turn(topic, state, 0).catch(() => {});
     this.#scene.loop.after(0, process, 'turn topic', turn);
   }

@@ -164,7 +164,14 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Started {
   if (role === 'timer') return createTimer(ctx);
   if (role === 'notifier')
     return createNotifier(ctx, {
-      dispatch: (request, caller) => receivers.receive(process, request as never, caller),
+      dispatch: (request, caller) => {
+        try {
+          receivers.receive(process, request as never, caller);
+        } catch (error) {
+          // dq would take it for a failed call.
+          scene.loop.thrown.push(error);
+        }
+      },
       lookup: () => scene.judge.fail('the world looks up no names', process.title),
     });
   if (role === 'upkeep') return all(upkeepOf(ctx, scene));

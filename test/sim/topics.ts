@@ -10,6 +10,7 @@ const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
 export class TopicTable {
   readonly #topics = new Map<string, Topic>();
   #revision = 1;
+  #isCalm = false;
 
   constructor(dice: Dice) {
     const count = 1 + dice.below(3);
@@ -26,7 +27,13 @@ export class TopicTable {
     return topic;
   }
 
-  turn(name: string, state: TopicState): number {
+  /** Makes every topic active. A turn that was sent before and arrives later changes nothing. */
+  calm(): void {
+    for (const name of this.names) if (this.get(name).state !== 'active') this.#turn(name, 'active');
+    this.#isCalm = true;
+  }
+
+  #turn(name: string, state: TopicState): number {
     this.#revision += 1;
     this.#topics.set(name, { ...this.get(name), state, revision: this.#revision });
     return this.#revision;
@@ -40,7 +47,8 @@ export class TopicTable {
       },
       read: (record) => asKnown(JSON.parse(record.settings) as Topic),
       get: async (name) => this.#topics.get(name) ?? null,
-      turn: async (name, state) => ({ kind: 'updated', revision: this.turn(name, state) }),
+      turn: async (name, state) =>
+        this.#isCalm ? { kind: 'changed' } : { kind: 'updated', revision: this.#turn(name, state) },
       trimAudit: async () => ({ more: false }),
     };
     return known as Registry;

@@ -81,7 +81,8 @@ export class World {
     const isPrompt = !this.#kinds.some((kind) => slowing.includes(kind));
     const occasions = new Occasions();
     const ledger = new Ledger({ loop, judge, topics, isPrompt });
-    const calls = new Calls({ loop, judge, ledger, topics, occasions });
+    const isOneGeneration = !this.#kinds.includes('reload');
+    const calls = new Calls({ loop, judge, ledger, topics, occasions, isOneGeneration });
     const db = this.#db;
     const dice = loop.stream('tables');
     const follower = new Follower({ loop, judge, ledger, db, occasions, retentionMs, dice });
@@ -95,10 +96,14 @@ export class World {
 
   run(): Result {
     const loop = this.#loop;
+    // Node reports it while the microtasks of an event run.
+    const onRejection = (error: unknown) => void loop.thrown.push(error);
+    process.on('unhandledRejection', onRejection);
     loop.install();
     try {
       this.#live();
     } finally {
+      process.off('unhandledRejection', onRejection);
       loop.close();
       this.#db.close();
     }
