@@ -1,22 +1,41 @@
-// Opens the adapters that several roles use: the registry in MySQL, the job store on Redis, the key file.
+// Opens the adapters that several roles use: the connection to dq-store, the registry in MySQL, the job store
+// on Redis, the key file.
 // Each function imports its adapter when it needs it: a process loads no database driver that it does not
 // use.
 
 import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
-import type { KnownTopic } from '../core/topic/topic.ts';
+import { limits } from '../core/limits.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import type { StoreAdmin } from '../ports/job-store.ts';
-import type { Registry, TopicRecord } from '../ports/registry.ts';
-import type { MasterChannel } from '../process/master-channel.ts';
+import type { Registry } from '../ports/registry.ts';
+import type { WorkerChannel } from '../process/master-channel.ts';
 import type { Init } from '../process/worker-life.ts';
 import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
+import type { Resources } from '../runtime/resources.ts';
+import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
-import type { OpenLog } from '../telemetry/open-log.ts';
-import { writerOf } from './journal.ts';
+import type { OpenLog } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { ProcessJournal } from './journal.ts';
 import type { RedisJobs } from './shards.ts';
+
+/** What each worker has, whatever its role is. */
+export interface Worker {
+  readonly init: Init;
+  readonly title: string;
+  readonly log: OpenLog;
+  readonly channel: WorkerChannel;
+  readonly metrics: Metrics;
+  /** aborted when a drain begins: ends each wait of a start */
+  readonly leaving: AbortSignal;
+  /** closed at the end of the drain */
+  readonly opened: Resources;
+  /** Ends this process, which cannot survive an error. */
+  readonly end: (reason: string) => void;
+}
 
 /** Path of the key file that encrypts secrets and headers of topics. */
 export function keyPathOf({ secretKeyFile, dataDir }: Config): string {
@@ -25,14 +44,12 @@ export function keyPathOf({ secretKeyFile, dataDir }: Config): string {
 
 /** The registry in MySQL; null = the registry is embedded. Each process has its own connections, opened at
  *  the first call. */
-export async function mysqlRegistryOf(
-  { config, role, takesOver }: Init,
-  log: OpenLog,
-): Promise<MysqlRegistry | null> {
+export async function mysqlRegistryOf({ init, log, opened }: Worker): Promise<MysqlRegistry | null> {
+  const { config, role, takesOver } = init;
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok) return null;
   const { MysqlRegistry } = await import('../registry/sql/mysql/mysql-registry.ts');
-  return new MysqlRegistry({
+  const registry = new MysqlRegistry({
     server: server.value,
     keyPath: keyPathOf(config),
     snapshotPath: join(config.dataDir, 'registry-copy.json'),
@@ -41,22 +58,17 @@ export async function mysqlRegistryOf(
     migrates: (role === 'store' || role === 'upkeep') && !takesOver,
     warn: (sentence) => log.notice(`warning: ${sentence}`),
   });
+  return opened.add(registry, () => registry.close());
 }
 
-export interface JobsOptions {
-  readonly init: Init;
-  readonly title: string;
-  readonly log: OpenLog;
-  readonly channel: MasterChannel;
-  readonly registry: Registry;
-  readonly mysql: MysqlRegistry | null;
-  /** the client of dq-store, in the other processes */
-  readonly embedded?: StoreAdmin;
-}
-
-/** The job store on Redis; null = jobs are in the embedded store. */
-export async function redisJobsOf(options: JobsOptions): Promise<RedisJobs | null> {
-  const { init, title, log, channel, registry, mysql, embedded } = options;
+/** The job store on Redis; null = jobs are in the embedded store. `embedded`: the client of dq-store, in the
+ *  other processes */
+export async function redisJobsOf(
+  { init, title, log, end }: Worker,
+  registry: Registry,
+  mysql: MysqlRegistry | null,
+  embedded?: StoreAdmin,
+): Promise<RedisJobs | null> {
   const { config, role } = init;
   if (config.redis.length === 0) return null;
   const { openRedisJobs } = await import('./shards.ts');
@@ -71,32 +83,48 @@ export async function redisJobsOf(options: JobsOptions): Promise<RedisJobs | nul
     title,
     log,
     keepHistory: config['history.retention'] > 0,
-    writer: journalModeOf(config) !== 'off' ? writerOf(init) : undefined,
+    // The name under which this process changes jobs.
+    writer: journalModeOf(config) === 'off' ? undefined : `${init.instance}.${init.incarnation}`,
     // A server waits for jobs from its first puller on; the other roles do not.
     hints: role === 'timer' || role === 'notifier',
-    onFatal: (error) => endProcess(channel, title, reasonOf(error)),
+    onFatal: (error) => end(reasonOf(error)),
   });
 }
 
+/** null: this process has nothing to do with a journal */
+export async function journalOf({ init, log, metrics, opened }: Worker): Promise<ProcessJournal | null> {
+  const { config, role } = init;
+  if (config.redis.length === 0) return null;
+  const hasJournal = journalModeOf(config) !== 'off';
+  if (!hasJournal && (role !== 'upkeep' || config['mysql.url'] === '')) return null;
+  const { openJournal, openWithoutJournal } = await import('./journal.ts');
+  if (hasJournal) return openJournal(init, log, metrics, opened);
+  const notes = await openWithoutJournal(config, log);
+  opened.add(notes, () => notes.drain(limits.loopSleepMsMax));
+  return { over: (store) => store, parts: undefined, start: () => notes.start() };
+}
+
 /** Reports an error that this process cannot survive, and exits with 1. */
-export function endProcess(channel: MasterChannel, title: string, reason: string): void {
+export function endProcess(channel: WorkerChannel, title: string, reason: string): void {
   fatalLine(`${title}: ${reason}`);
   void channel.sent({ kind: 'crashed', message: reason }).finally(() => process.exit(1));
 }
 
 /** Decrypts topics of the embedded registry in the process that calls. The key file exists before any
  *  record. */
-export async function topicReaderOf(config: Config): Promise<(record: TopicRecord) => KnownTopic> {
-  const [{ readTopic }, { openKeyFile }] = await Promise.all([
+export async function storeConnectionOf({ init, title, log }: Worker): Promise<StoreConnection> {
+  const [{ connectStore }, { readTopic }, { openKeyFile }] = await Promise.all([
+    import('../store/sqlite/client/client.ts'),
     import('../registry/sql/tables/topic-row.ts'),
     import('../registry/sql/keys/registry-key.ts'),
   ]);
+  const { config, socketPath } = init;
   let cipher: SecretCipher | null = null;
-  return (record) =>
-    readTopic(record, () => {
-      cipher ??= openKeyFile(keyPathOf(config));
-      return cipher;
-    });
+  const key = () => {
+    cipher ??= openKeyFile(keyPathOf(config));
+    return cipher;
+  };
+  return connectStore({ ...{ socketPath, title, log }, readTopic: (record) => readTopic(record, key) });
 }
 
 /** Key of the texts of pull leases; read at the first lease, when the key file exists. */

@@ -1,13 +1,15 @@
 // Builds a worker from its init message: connections, caches and the role that it runs, or the joined ones.
-// Invariant: drain() closes everything that was opened here, in reverse order, even if the start failed.
+// Invariant: drain() closes everything that was opened here, also if the start failed. composeRole() changes
+// nothing global: one real process can hold several composed ones.
 // Only this folder names adapters. Imports are lazy: a process loads its own roles and no other.
 
-import { journalModeOf, withNewOptions } from '../config/options.ts';
+import { withNewOptions } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
+import type { StatDelta } from '../ports/registry.ts';
 import { joined, joinedRoles } from '../process/joined-roles.ts';
-import type { MasterChannel } from '../process/master-channel.ts';
+import type { WorkerChannel } from '../process/master-channel.ts';
 import type { RoleName } from '../process/messages.ts';
 import { MetricSender } from '../process/metric-sender.ts';
 import { titleOf } from '../process/process-title.ts';
@@ -16,9 +18,40 @@ import { StatSender } from '../process/stat-sender.ts';
 import { StoreClock } from '../process/store-clock.ts';
 import type { Composed, Init } from '../process/worker-life.ts';
 import { TopicBook } from '../registry/topic-book.ts';
+import { Resources } from '../runtime/resources.ts';
+import type { StoreConnection } from '../store/sqlite/client/client.ts';
+import type { OpenLog } from '../telemetry/log.ts';
 import { logCrashes } from '../telemetry/log-crashes.ts';
-import { type OpenLog, openLog } from '../telemetry/open-log.ts';
-import { leaseKeyOf, mysqlRegistryOf, redisJobsOf, topicReaderOf } from './adapters.ts';
+import type { MetricBuffer } from '../telemetry/metric-buffer.ts';
+import { openLog } from '../telemetry/open-log.ts';
+import {
+  endProcess,
+  journalOf,
+  leaseKeyOf,
+  mysqlRegistryOf,
+  redisJobsOf,
+  storeConnectionOf,
+  type Worker,
+} from './adapters.ts';
+
+/** What reaches out of a process. By default it is that of a daemon; a given part is closed, too. */
+export interface Parts {
+  /** to the master */
+  readonly channel: WorkerChannel;
+  /** aborted when a drain begins */
+  readonly leaving?: AbortSignal;
+  readonly log?: OpenLog;
+  /** The channel gets its content at each beat. */
+  readonly metrics?: MetricBuffer;
+  readonly counters?: Pick<StatSender, 'add' | 'flush' | 'close'>;
+  /** to dq-store */
+  readonly connection?: StoreConnection;
+  readonly leaseKey?: () => Buffer;
+  /** the role of `init`, with its own seams */
+  readonly create?: (ctx: RoleContext) => Role;
+  /** Ends this process, which cannot survive an error. */
+  readonly end?: (reason: string) => void;
+}
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
   server: async () => (await import('../intake/intake.ts')).createIntake,
@@ -40,28 +73,57 @@ export async function importAll(): Promise<void> {
   ]);
 }
 
-export function compose(received: Init, channel: MasterChannel, leaving: AbortSignal): Promise<Composed> {
+/** The composition of a daemon. */
+export function compose(received: Init, channel: WorkerChannel, leaving: AbortSignal): Promise<Composed> {
   // In a reload after an upgrade the master runs the previous code and sends its options.
   const init = { ...received, config: withNewOptions(received.config) };
-  const title = titleOf(init.role, init.index, init.config);
-  const where = { config: init.config, role: init.role, index: init.index, title };
-  const log = openLog(where);
-  logCrashes(() => where);
-  return init.role === 'store'
-    ? composeStore(init, log, channel, leaving)
-    : composeRole({ ...init, role: init.role, title }, log, channel, leaving);
+  logCrashes(() => placeOf(init));
+  return composeRole(init, { channel, leaving });
 }
 
-async function composeStore(
-  init: Init,
-  log: OpenLog,
-  channel: MasterChannel,
-  leaving: AbortSignal,
-): Promise<Composed> {
-  const metrics = new MetricSender(channel, log);
+export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
+  const place = placeOf(init);
+  const { channel, log = openLog(place), leaving = new AbortController().signal } = parts;
+  const { end = (reason: string) => endProcess(channel, place.title, reason) } = parts;
+  const metrics = new MetricSender(channel, log, parts.metrics);
+  const opened = new Resources();
+  // They count the lines that the log drops while it closes.
+  opened.add(metrics, () => metrics.flush());
+  opened.add(log, () => log.close());
+  const worker = {
+    ...{ init, title: place.title, channel, log, leaving, end, opened },
+    metrics: metrics.buffer,
+  };
+  try {
+    const own = await (init.role === 'store' ? composeStore(worker) : composeOther(worker, parts, init.role));
+    return {
+      awaitUsers: async () => {},
+      hurry: () => {},
+      stopping: () => {},
+      ...own,
+      async drain(deadlineMs, isLast) {
+        await own.drain(deadlineMs, isLast);
+        await opened.close();
+      },
+      reopenLogs: () => log.reopen(),
+      beat: () => metrics.beat(),
+    };
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
+const placeOf = ({ role, index, config }: Init) => ({
+  ...{ role, index, config },
+  title: titleOf(role, index, config),
+});
+
+type OwnPart = Pick<Composed, 'start' | 'takeOver' | 'inFlight' | 'drain'> & Partial<Composed>;
+
+async function composeStore(worker: Worker): Promise<OwnPart> {
   const { StoreRole } = await import('./store-role.ts');
-  const mysql = await mysqlRegistryOf(init, log);
-  const role = new StoreRole({ init, log, channel, metrics: metrics.buffer, mysql, leaving });
+  const role = new StoreRole(worker, await mysqlRegistryOf(worker));
   return {
     async start() {
       await role.start();
@@ -73,55 +135,39 @@ async function composeStore(
     },
     inFlight: () => role.inFlight(),
     awaitUsers: (deadlineMs) => role.awaitUsers(deadlineMs),
-    async drain(deadlineMs) {
-      await role.drain(deadlineMs);
-      await log.close();
-      await metrics.flush();
-    },
-    hurry: () => {},
-    stopping: () => {},
-    reopenLogs: () => log.reopen(),
-    beat: () => metrics.beat(),
+    drain: (deadlineMs) => role.drain(deadlineMs),
   };
 }
 
-async function composeRole(
-  init: Init & { readonly role: Exclude<RoleName, 'store'>; readonly title: string },
-  log: OpenLog,
-  channel: MasterChannel,
-  leaving: AbortSignal,
-): Promise<Composed> {
-  const { config, title } = init;
-  const [{ connectStore }, createRole, ...createOthers] = await Promise.all([
-    import('../store/sqlite/client/client.ts'),
-    roles[init.role](),
-    ...joinedRoles(init.role, config).map((name) => roles[name]()),
-  ]);
-  const metrics = new MetricSender(channel, log);
-  const readTopic = await topicReaderOf(config);
-  const connection = connectStore({ socketPath: init.socketPath, title, log, readTopic });
-  const mysql = await mysqlRegistryOf(init, log);
+async function composeOther(
+  worker: Worker,
+  parts: Parts,
+  name: Exclude<RoleName, 'store'>,
+): Promise<OwnPart> {
+  const { init, title, log, channel, metrics, opened } = worker;
+  const { config } = init;
+  const create = parts.create ?? (await roleOf(name, init));
+  const connection = parts.connection ?? (await storeConnectionOf(worker));
+  opened.add(connection, () => connection.close());
+  const mysql = await mysqlRegistryOf(worker);
   const registry = mysql ?? connection.registry;
-  const embedded = connection.store.admin;
-  const redis = await redisJobsOf({ init, title, log, channel, registry, mysql, embedded });
-  const topics = new TopicBook(registry, log, { inOrder: init.role === 'server' || init.role === 'console' });
-  const journal =
-    redis === null || journalModeOf(config) === 'off'
-      ? null
-      : await (await import('./journal.ts')).openJournal(init, log, metrics.buffer, redis.store);
-  const withoutJournal =
-    redis === null || journal !== null || init.role !== 'upkeep' || config['mysql.url'] === ''
-      ? null
-      : await (await import('./journal.ts')).openWithoutJournal(config, log);
-  const store = journal?.store ?? redis?.store ?? connection.store;
+  const journal = await journalOf(worker);
+  const redis = await redisJobsOf(worker, registry, mysql, connection.store.admin);
+  if (redis !== null) opened.add(redis, () => redis.close());
+  const topics = new TopicBook(registry, log, { inOrder: name === 'server' || name === 'console' });
+  opened.add(topics, () => topics.drain(limits.loopSleepMsMax));
+  const jobs = redis?.store ?? connection.store;
+  const store = journal?.over(jobs) ?? jobs;
   const clock = new StoreClock(() => store.admin.clock());
-  const counters = new StatSender(config.timezone, clock, log, async (deltas) => {
+  const send = async (deltas: readonly StatDelta[]) => {
     const message = { kind: 'counters', deltas } as const;
     // The master does not return dq-upkeep's own counters to it while it drains.
-    if (init.role === 'upkeep') channel.deliver(message);
+    if (name === 'upkeep') channel.deliver(message);
     else await channel.sent(message);
-  });
-  const ctx: RoleContext = {
+  };
+  const counters = parts.counters ?? new StatSender(config.timezone, clock, log, send);
+  opened.add(counters, () => counters.close());
+  const role = create({
     config,
     log,
     title,
@@ -137,29 +183,24 @@ async function composeRole(
     leader: config.standby ? (mysql ?? undefined) : undefined,
     topics,
     counters,
-    metrics: metrics.buffer,
+    metrics,
     link: channel,
     adminToken: init.adminToken,
-    leaseKey: await leaseKeyOf(config),
+    leaseKey: parts.leaseKey ?? (await leaseKeyOf(config)),
     port: init.port,
     restarts: init.restarts,
     takesOver: init.takesOver,
-  };
-  const role = joined(
-    createRole(ctx),
-    createOthers.map((create) => create(ctx)),
-  );
+  });
   return {
     async start() {
       // An unavailable dq-store is waited for, until a drain begins.
-      await Promise.race([connection.start(), abortOf(leaving)]);
+      await Promise.race([connection.start(), abortOf(worker.leaving)]);
       await redis?.start();
       await journal?.start();
-      await withoutJournal?.start();
       // Sends the first question, so that the clock is known when it is first needed.
       clock.now();
       // A timer needs no topics: with them it would hold a connection to MySQL.
-      if (init.role !== 'timer') {
+      if (name !== 'timer') {
         await topics.start();
         // At a start MySQL may be unavailable: nothing is called or accepted until it answers.
         // In a reload the previous generation knows the topics, so the new one must know them too.
@@ -176,26 +217,23 @@ async function composeRole(
     },
     hurry: (deadlineMs) => void role.drain(deadlineMs),
     stopping: () => connection.hurry(),
-    awaitUsers: async () => {},
     async drain(deadlineMs, isLast) {
       // First for dq-upkeep, which records during its drain the counters it has received; at the end for the
       // other roles.
       await counters.flush();
       await role.drain(deadlineMs, isLast);
-      await counters.close();
-      await topics.drain(limits.loopSleepMsMax);
-      await redis?.close();
-      await journal?.close();
-      await withoutJournal?.drain(limits.loopSleepMsMax);
-      await withoutJournal?.close();
-      await mysql?.close();
-      await connection.close();
-      await log.close();
-      await metrics.flush();
     },
-    reopenLogs: () => log.reopen(),
-    beat: () => metrics.beat(),
   };
+}
+
+async function roleOf(name: Exclude<RoleName, 'store'>, { config }: Init) {
+  const others = Promise.all(joinedRoles(name, config).map((other) => roles[other]()));
+  const [create, creates] = await Promise.all([roles[name](), others]);
+  return (ctx: RoleContext) =>
+    joined(
+      create(ctx),
+      creates.map((other) => other(ctx)),
+    );
 }
 
 /** Rejects when the signal is aborted; never resolves. */

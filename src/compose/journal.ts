@@ -4,7 +4,6 @@
 
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
-import type { Owner } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { journaled } from '../journal/journaled-store.ts';
@@ -14,6 +13,7 @@ import type { JournalParts } from '../process/role.ts';
 import type { Init } from '../process/worker-life.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
+import type { Resources } from '../runtime/resources.ts';
 import type { Service } from '../runtime/service.ts';
 import { wallNow } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
@@ -24,34 +24,31 @@ import { SpoolWriter } from '../spool/spool-writer.ts';
 import { SyncThread } from '../spool/sync-thread.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { OpenLog } from '../telemetry/open-log.ts';
-
-/** The name under which a process changes jobs. */
-export const writerOf = ({ instance, incarnation }: Owner): string => `${instance}.${incarnation}`;
 
 export interface ProcessJournal {
-  /** the given one with a journal; closes the stream */
-  readonly store: Store;
+  /** Adds the journal to a store, which closes before the stream: no change follows the end. */
+  over(store: Store): Store;
   /** of the roles that read MySQL's part: dq-upkeep, and those that answer people */
   readonly parts: JournalParts | undefined;
   /** Makes the first segment of a process that answers pushes: the first one would wait for it. */
   start(): Promise<void>;
-  /** Ends the stream. The store is closed before: no change follows. */
-  close(): Promise<void>;
 }
 
 export async function openJournal(
   init: Init,
-  log: OpenLog,
+  log: Log,
   metrics: Metrics,
-  store: Store,
+  opened: Resources,
 ): Promise<ProcessJournal> {
   const { config, instance, incarnation, role } = init;
-  const directory = new SpoolDirectory(config.dataDir);
-  const dropped = new DroppedChanges(directory, log);
+  const db = readers.has(role) ? await openDatabase(config, role) : null;
+  opened.add(db, () => db?.close());
+  const directory = opened.add(new SpoolDirectory(config.dataDir), (own) => own.close());
+  const dropped = opened.add(new DroppedChanges(directory, log), (own) => own.close());
   const mode = config['journal.mode'] === 'lazy' ? 'lazy' : 'sync';
   // The others let few callers wait for the disk.
   const thread = role === 'server' && mode === 'sync' ? new SyncThread() : null;
+  opened.add(thread, () => thread?.close());
   const writer = new SpoolWriter({
     directory: directory.path,
     stream: { instance, incarnation },
@@ -63,9 +60,9 @@ export async function openJournal(
     onDropped: (changes) => dropped.add(changes),
     files: realFiles(thread),
   });
-  const db = readers.has(role) ? await openDatabase(config, role) : null;
+  opened.add(writer, () => writer.close());
   return {
-    store: journaled(store, writer, mode),
+    over: (store) => journaled(store, writer, mode),
     parts:
       db === null
         ? undefined
@@ -90,13 +87,6 @@ export async function openJournal(
       );
       await writer.start();
     },
-    async close() {
-      await writer.close();
-      thread?.close();
-      await dropped.close();
-      await directory.close();
-      await db?.close();
-    },
   };
 }
 
@@ -104,10 +94,7 @@ const readers: ReadonlySet<RoleName> = new Set(['upkeep', 'server', 'console']);
 
 /** In dq-upkeep of an instance without a journal: tells the journal of others, or of later, again and again
  *  that jobs which were accepted before may have ended without a change. The audit leaves those out. */
-export async function openWithoutJournal(
-  config: Config,
-  log: Log,
-): Promise<Service & { close(): Promise<void> }> {
+export async function openWithoutJournal(config: Config, log: Log): Promise<Service> {
   const db = await openDatabase(config, 'upkeep');
   const failures = new FailureLog(log, {
     failure: 'journal: cannot note that this instance records no ends',
@@ -123,8 +110,10 @@ export async function openWithoutJournal(
   });
   return {
     start: () => loop.start(),
-    drain: (deadlineMs) => loop.drain(deadlineMs),
-    close: () => db.close(),
+    async drain(deadlineMs) {
+      await loop.drain(deadlineMs);
+      await db.close();
+    },
   };
 }
 

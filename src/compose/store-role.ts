@@ -10,9 +10,7 @@ import { reasonOf } from '../core/errors.ts';
 import type { Registry } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { checkExposure } from '../process/exposure.ts';
-import type { MasterChannel } from '../process/master-channel.ts';
 import type { Role } from '../process/role.ts';
-import type { Init } from '../process/worker-life.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { openServedRegistry, type ServedRegistry } from '../registry/sql/registry-db.ts';
 import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
@@ -21,35 +19,25 @@ import type { DurabilityWatch } from '../store/redis/client/durability-watch.ts'
 import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
 import { StoreOwner } from '../store/sqlite/owner/owner.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import type { OpenLog } from '../telemetry/open-log.ts';
-import { endProcess, keyPathOf, redisJobsOf } from './adapters.ts';
-
-export interface StoreRoleOptions {
-  readonly init: Init;
-  readonly log: OpenLog;
-  readonly channel: MasterChannel;
-  readonly metrics: Metrics;
-  /** null = the registry is registry.db */
-  readonly mysql: MysqlRegistry | null;
-  /** aborted when a drain begins: ends the wait for a usable disk */
-  readonly leaving: AbortSignal;
-}
+import { keyPathOf, redisJobsOf, type Worker } from './adapters.ts';
 
 export class StoreRole implements Role {
   readonly name = 'store';
   readonly url = null;
-  readonly #options: StoreRoleOptions;
+  readonly #worker: Worker;
+  readonly #mysql: MysqlRegistry | null;
   readonly #jobsPath: string;
   readonly #registryPath: string;
   #note: string | null = null;
   #warnings: readonly string[] = [];
-  #opened: { readonly owner: StoreOwner; readonly registry: Registry } | null = null;
+  #owner: StoreOwner | null = null;
   #durability: DurabilityWatch | null = null;
 
-  constructor(options: StoreRoleOptions) {
-    const { dataDir } = options.init.config;
-    this.#options = options;
+  /** `mysql`: null = the registry is registry.db */
+  constructor(worker: Worker, mysql: MysqlRegistry | null) {
+    const { dataDir } = worker.init.config;
+    this.#worker = worker;
+    this.#mysql = mysql;
     this.#jobsPath = join(dataDir, 'jobs.db');
     this.#registryPath = join(dataDir, 'registry.db');
   }
@@ -65,7 +53,8 @@ export class StoreRole implements Role {
   }
 
   async start(): Promise<void> {
-    const { init, log, mysql } = this.#options;
+    const { init, log } = this.#worker;
+    const mysql = this.#mysql;
     if (init.restarts === 0) {
       const unusable = this.#whyUnusable();
       if (unusable !== null) throw new Error(unusable);
@@ -83,27 +72,28 @@ export class StoreRole implements Role {
   }
 
   inFlight(): number {
-    return this.#opened?.owner.inFlight() ?? 0;
+    return this.#owner?.inFlight() ?? 0;
   }
 
   /** Waits at most deadlineMs until the other workers, which have lost their master too, have released their
    *  jobs. */
   async awaitUsers(deadlineMs: number): Promise<void> {
     const end = monotonicNow() + deadlineMs;
-    while ((this.#opened?.owner.clients ?? 0) > 0 && monotonicNow() < end) await sleep(20);
+    while ((this.#owner?.clients ?? 0) > 0 && monotonicNow() < end) await sleep(20);
   }
 
   async drain(deadlineMs: number): Promise<void> {
     await this.#durability?.close();
-    await this.#opened?.owner.drain(deadlineMs);
-    await (this.#opened?.registry ?? this.#options.mysql)?.close();
+    await this.#owner?.drain(deadlineMs);
   }
 
   async #open(): Promise<void> {
-    const { init, mysql } = this.#options;
+    const { init, opened } = this.#worker;
+    const mysql = this.#mysql;
     // A wrong key or schema ends a first start. Later it is an error in the log.
     const isFirst = init.restarts === 0 && !init.takesOver;
     const file = mysql === null ? await this.#onUsableDisk(() => this.#openRegistry()) : null;
+    if (file !== null) opened.add(file, () => file.registry.close());
     const registry = mysql ?? (file as ServedRegistry).registry;
     if (isFirst) {
       await mysql?.prove();
@@ -111,14 +101,14 @@ export class StoreRole implements Role {
       await this.#checkExposure(registry);
     }
     const owner = this.#ownerOf(registry, () => file?.damage() ?? null);
-    this.#opened = { owner, registry };
+    this.#owner = owner;
     await this.#onUsableDisk(() => owner.start());
     this.#note = owner.durability;
     if (init.config.redis.length > 0) await this.#watchRedis(owner, registry, isFirst);
   }
 
   #openRegistry(): Promise<ServedRegistry> {
-    const { init, log, channel } = this.#options;
+    const { init, log, channel } = this.#worker;
     return openServedRegistry(this.#registryPath, {
       keyPath: keyPathOf(init.config),
       warn: (sentence) => log.notice(`warning: ${sentence}`),
@@ -134,27 +124,26 @@ export class StoreRole implements Role {
   }
 
   #ownerOf(registry: Registry, registryDamage: () => string | null): StoreOwner {
-    const { init, log, channel, metrics, mysql } = this.#options;
+    const { init, log, metrics, end } = this.#worker;
     return new StoreOwner({
       path: this.#jobsPath,
       socketPath: init.socketPath,
       log,
-      ...(mysql === null ? { registry, registryPath: this.#registryPath, registryDamage } : {}),
+      ...(this.#mysql === null ? { registry, registryPath: this.#registryPath, registryDamage } : {}),
       copiesJobs: init.config.redis.length === 0,
       metrics,
       // A start ends with the reason. A running daemon keeps it as a state: a restart would meet it again.
       servesRejected: init.isRunning === true,
       keepHistory: init.config['history.retention'] > 0,
       shortestRetentionMs: shortestRetentionOf(init.config),
-      onFatal: (error) =>
-        endProcess(channel, 'dq-store', `this process can no longer trust its store: ${reasonOf(error)}`),
+      onFatal: (error) => end(`this process can no longer trust its store: ${reasonOf(error)}`),
     });
   }
 
   async #watchRedis(owner: StoreOwner, registry: Registry, isFirst: boolean): Promise<void> {
-    const { init, log, channel, mysql } = this.#options;
+    const { init, log, channel } = this.#worker;
     const { watchDurability } = await import('../store/redis/client/durability-watch.ts');
-    const redis = await redisJobsOf({ init, title: 'dq-store', log, channel, registry, mysql });
+    const redis = await redisJobsOf(this.#worker, registry, this.#mysql);
     if (redis === null) return;
     const noteOf = (durability: string) =>
       [durability, ...redis.warnings()].filter((part) => part !== '').join('; ');
@@ -171,7 +160,8 @@ export class StoreRole implements Role {
 
   /** Checks beside a serving dq-store whether this process could follow it. Opens nothing. */
   async #checkHandover(): Promise<void> {
-    const { init, log, mysql } = this.#options;
+    const { init, log } = this.#worker;
+    const mysql = this.#mysql;
     if (mysql !== null) await mysql.prove();
     else {
       const damage = whyDamaged(this.#registryPath, true);
@@ -192,21 +182,21 @@ export class StoreRole implements Role {
 
   async #checkExposure(registry: Registry): Promise<void> {
     try {
-      await checkExposure(this.#options.init.config, registry);
+      await checkExposure(this.#worker.init.config, registry);
     } catch (error) {
       // MySQL is unavailable and there is no copy: the servers reject all callers until they know the tokens.
-      if (this.#options.mysql === null || !(error instanceof StoreError)) throw error;
+      if (this.#mysql === null || !(error instanceof StoreError)) throw error;
     }
   }
 
   #whyUnusable(): string | null {
-    return whyUnusable(this.#jobsPath, this.#options.init.config.dataDir);
+    return whyUnusable(this.#jobsPath, this.#worker.init.config.dataDir);
   }
 
   /** A first start ends with the reason. After a crash or in a handover this process waits for the disk and
    *  then ends, so that the next one starts: ending at once would repeat until the master gives up. */
   async #onUsableDisk<T>(open: () => Promise<T>): Promise<T> {
-    const { init, log, leaving } = this.#options;
+    const { init, log, leaving } = this.#worker;
     try {
       return await open();
     } catch (error) {

@@ -10,7 +10,7 @@ import { closeDebugger } from '../runtime/close-debugger.ts';
 import { ticker } from '../runtime/second-ticker.ts';
 import { randomBytes } from '../runtime/time.ts';
 import { loadExposition } from '../telemetry/exposition.ts';
-import type { OpenLog } from '../telemetry/open-log.ts';
+import type { OpenLog } from '../telemetry/log.ts';
 import { SwitchedLog } from '../telemetry/switched-log.ts';
 import { type CodeOnDisk, whyRestart } from './code-on-disk.ts';
 import { ControlCommands } from './control/control-commands.ts';

@@ -4,6 +4,9 @@
 import type { ToMaster, ToWorker } from './messages.ts';
 import type { MasterLink } from './role.ts';
 
+/** The channel of a worker: to its master, or what stands for one. */
+export type WorkerChannel = Pick<MasterChannel, keyof MasterChannel>;
+
 export class MasterChannel implements MasterLink {
   readonly #listeners = new Set<(message: ToWorker) => void>();
 

@@ -1,16 +1,21 @@
 // Sends the metrics of one process to the master: at every tick, and once more at its end.
 
+import type { OpenLog } from '../telemetry/log.ts';
 import { MetricBuffer } from '../telemetry/metric-buffer.ts';
-import type { OpenLog } from '../telemetry/open-log.ts';
-import type { MasterChannel } from './master-channel.ts';
+import type { WorkerChannel } from './master-channel.ts';
 
 export class MetricSender {
-  readonly buffer = new MetricBuffer();
-  readonly #channel: Pick<MasterChannel, 'send' | 'sent'>;
+  readonly buffer: MetricBuffer;
+  readonly #channel: Pick<WorkerChannel, 'send' | 'sent'>;
   readonly #log: Pick<OpenLog, 'dropped'>;
   #droppedSent = 0;
 
-  constructor(channel: Pick<MasterChannel, 'send' | 'sent'>, log: Pick<OpenLog, 'dropped'>) {
+  constructor(
+    channel: Pick<WorkerChannel, 'send' | 'sent'>,
+    log: Pick<OpenLog, 'dropped'>,
+    buffer = new MetricBuffer(),
+  ) {
+    this.buffer = buffer;
     this.#channel = channel;
     this.#log = log;
   }

@@ -13,7 +13,7 @@ import { ticker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
 import { setTimeout } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
-import { MasterChannel } from './master-channel.ts';
+import { MasterChannel, type WorkerChannel } from './master-channel.ts';
 import type { DrainCause, ToWorker } from './messages.ts';
 import { titleOf } from './process-title.ts';
 import { reporter } from './report.ts';
@@ -50,7 +50,7 @@ export interface SignalHooks {
 }
 
 /** `leaving`: aborted when a drain begins, so that a start that waits for something gives up. */
-export type Compose = (init: Init, channel: MasterChannel, leaving: AbortSignal) => Promise<Composed>;
+export type Compose = (init: Init, channel: WorkerChannel, leaving: AbortSignal) => Promise<Composed>;
 
 /** Resolves when the worker is ready; the process then lives until its drain ends. */
 export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<void> {

@@ -18,12 +18,25 @@ export interface Log {
   notify(fields: LogFields): void;
 }
 
+/** The log of a process; open-log.ts writes it to files. */
+export interface OpenLog extends Log {
+  /** The next lines open the current files at the paths. */
+  reopen(): void;
+  /** Resolves when all lines are written, or the time for it is over; later ones are dropped. */
+  close(): Promise<void>;
+  /** lines dropped since the start: not written, or beyond the daily limit */
+  dropped(): number;
+}
+
 /** For tests and for code that runs before the logs are open. */
-export const silentLog: Log = {
+export const silentLog: OpenLog = {
   notice() {},
   error() {},
   debug() {},
   request() {},
   audit() {},
   notify() {},
+  reopen() {},
+  close: async () => {},
+  dropped: () => 0,
 };

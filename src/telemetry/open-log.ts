@@ -8,7 +8,7 @@ import { reasonOf, wordsOf } from '../core/errors.ts';
 import { wallNow } from '../runtime/time.ts';
 import { telemetryLimits } from './limits.ts';
 import { LineAppender } from './line-appender.ts';
-import type { Log, LogFields } from './log.ts';
+import type { LogFields, OpenLog } from './log.ts';
 import { formatLine, formatReadable, headOf } from './log-line.ts';
 import { NoticeLog } from './notice-log.ts';
 
@@ -26,15 +26,6 @@ export interface LogOptions {
   readonly now?: () => number;
   /** telemetryLimits.logCloseMs, unless a test has more time */
   readonly closeMs?: number;
-}
-
-export interface OpenLog extends Log {
-  /** The next lines open the current files at the paths. */
-  reopen(): void;
-  /** Resolves when all lines are written, or after closeMs for each kind; later ones are dropped. */
-  close(): Promise<void>;
-  /** lines dropped since the start: not written, or beyond the daily limit */
-  dropped(): number;
 }
 
 type Kind = 'notice' | 'error' | 'request' | 'notify' | 'audit';

@@ -1,8 +1,7 @@
 // SwitchedLog is a log whose settings change while its users keep it, because the master outlives reloads.
 // Earlier lines go to the previous log, which closes after they are written.
 
-import type { Log, LogFields } from './log.ts';
-import type { OpenLog } from './open-log.ts';
+import type { Log, LogFields, OpenLog } from './log.ts';
 
 export class SwitchedLog implements OpenLog {
   #log: OpenLog;

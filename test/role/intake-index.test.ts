@@ -1,5 +1,6 @@
 // Tests GET /, the entry for a caller that knows only the port.
 import { describe, expect, it } from 'vitest';
+import { version } from '../../src/core/version.ts';
 import { adminToken, bearer, startIntake, tokenFor } from '../support/intake.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
 
@@ -41,7 +42,7 @@ describe('GET /', () => {
       onSend: answerAsMaster,
     });
     const { status, body } = await dq.api('GET', '/');
-    expect([status, body.name, body.version]).toEqual([200, 'dq', '0.0.0-test']);
+    expect([status, body.name, body.version]).toEqual([200, 'dq', version]);
     expect(body.links).toMatchObject({ openapi: '/openapi.json', readyz: '/readyz', topics: '/v1/topics' });
     for (const path of Object.values(body.links as Record<string, string>)) {
       const reply = await fetch(dq.url + path, { headers: bearer(adminToken) });

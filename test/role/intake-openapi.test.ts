@@ -4,6 +4,7 @@ import Schema from 'typebox/schema';
 import { expect, it } from 'vitest';
 import { callbackHeaders } from '../../src/core/delivery.ts';
 import { topicInputNames } from '../../src/core/topic/settings.ts';
+import { version } from '../../src/core/version.ts';
 import { dereferenced, type OpenApi } from '../support/described.ts';
 import { startIntake } from '../support/intake.ts';
 
@@ -116,7 +117,7 @@ it('openapi: describes every route, and no other', async () => {
   const reply = await dq.api('GET', '/openapi.json');
   const body = { ...reply.body, paths: dereferenced(reply.body as OpenApi).paths };
   expect(body.openapi).toMatch(/^3\.1\./);
-  expect(body.info).toMatchObject({ title: 'dq', version: '0.0.0-test' });
+  expect(body.info).toMatchObject({ title: 'dq', version });
   const operations = Object.entries(body.paths as Record<string, Record<string, Operation>>).flatMap(
     ([path, methods]) =>
       Object.entries(methods).map(([method, operation]) => ({

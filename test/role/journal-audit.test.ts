@@ -190,7 +190,6 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, audi
     await off.start();
     await until('since', async () => (await journal.since()) > Date.now());
     await off.drain(5_000);
-    await off.close();
   });
 
   it('audit: an end that only the history of the store has is journaled', async () => {

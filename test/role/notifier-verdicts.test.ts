@@ -7,6 +7,7 @@ import { extensionOf } from '../../src/core/extension.ts';
 import type { AttemptReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { readTraceContext } from '../../src/core/trace-context.ts';
+import { version } from '../../src/core/version.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
@@ -98,7 +99,7 @@ describe('notifier: a reply', () => {
     expect(arrival?.headers).toMatchObject({
       'content-type': 'application/json',
       'accept-encoding': 'identity',
-      'user-agent': 'dq/0.0.0',
+      'user-agent': `dq/${version}`,
       'dq-topic': 't',
       'dq-job-id': 'a',
       'dq-attempt': '1',
@@ -158,7 +159,7 @@ describe('notifier: a reply', () => {
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
       state: 'delayed',
       failures: 1,
-      attempts: [{ attempt: 1, outcome: 'failed', reason, notifier: 'dq-role-0' }],
+      attempts: [{ attempt: 1, outcome: 'failed', reason, notifier: 'dq-notifier-0' }],
     });
     expect(sink.arrivals).toHaveLength(1);
     await until('the count', () => rig.counted('t', 'retried') === 1);

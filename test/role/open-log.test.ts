@@ -23,8 +23,9 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { StoreError } from '../../src/ports/store-error.ts';
 import { mysqlError } from '../../src/registry/sql/mysql/mysql-failure.ts';
 import { telemetryLimits } from '../../src/telemetry/limits.ts';
+import type { OpenLog } from '../../src/telemetry/log.ts';
 import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/old-logs.ts';
-import type { LogOptions, OpenLog } from '../../src/telemetry/open-log.ts';
+import type { LogOptions } from '../../src/telemetry/open-log.ts';
 import { openLog } from '../../src/telemetry/open-log.ts';
 import { until } from '../support/until.ts';
 

@@ -12,12 +12,11 @@ import type { Registry, StatName, TopicDraft } from '../../src/ports/registry.ts
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { QuestionName, Questions } from '../../src/process/questions.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
-import { StoreClock } from '../../src/process/store-clock.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
-import { TopicBook } from '../../src/registry/topic-book.ts';
-import type { LogFields } from '../../src/telemetry/log.ts';
-import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
+import type { TopicBook } from '../../src/registry/topic-book.ts';
+import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
+import { startComposed } from '../support/composed.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
@@ -62,7 +61,7 @@ export const defaultConfig = Object.fromEntries(
   Object.entries(options).map(([name, option]) => [name, option.default]),
 ) as Record<OptionName, unknown> as Config;
 
-/** The store's. */
+/** `more`: of the store */
 export async function startRig(
   more: {
     readonly clock?: () => number;
@@ -83,6 +82,7 @@ export async function startRig(
   const note = (kind: Line['kind'], message: string, fields: LogFields = {}) =>
     lines.push({ ...fields, kind, message });
   const log = {
+    ...silentLog,
     notice: (message: string, fields?: LogFields) => void note('notice', message, fields),
     error: (message: string, error?: unknown, fields?: LogFields) =>
       void note('error', message, { error: String(error), ...fields }),
@@ -91,17 +91,27 @@ export async function startRig(
     notify: (fields: LogFields) => void note('notify', '', fields),
     audit: (fields: LogFields) => void note('audit', '', fields),
   };
-  const counts = new Map<string, number>();
-  const meter = new MetricBuffer();
   const sent: ToMaster[] = [];
-  const listeners: ((message: ToWorker) => void)[] = [];
-  const tell = (message: ToWorker) => {
-    for (const listen of listeners) listen(message);
-  };
   let asked = 0;
-  const topics = new TopicBook(registry, log);
-  await topics.start();
-  onTestFinished(() => topics.drain(1_000));
+  const { ctx, counted, meter, tell, drain } = await startComposed(
+    {
+      role: 'notifier',
+      config: { ...defaultConfig, dataDir: directory, 'server.port': 1, 'retry.unit': 50, pollCeiling: 20 },
+      ...owner(),
+    },
+    {
+      connection: client,
+      log,
+      onSend: (message) => void sent.push(message),
+      // Tests run their own roles with this context.
+      create: () => ({
+        ...{ name: 'notifier', url: null, inFlight: () => 0 },
+        ...{ start: async () => {}, drain: async () => {} },
+      }),
+    },
+  );
+  onTestFinished(() => drain(0, true));
+  const { topics } = ctx;
 
   return {
     store,
@@ -110,7 +120,7 @@ export async function startRig(
     lines,
     sent,
     notified: () => lines.filter(({ kind }) => kind === 'notify'),
-    counted: (topic, name) => counts.get(`${topic} ${name}`) ?? 0,
+    counted: (topic, name) => counted.get(`${topic} ${name}`) ?? 0,
     metrics: () => meter.take(),
     tell,
     ask: async (name, params) => {
@@ -121,41 +131,7 @@ export async function startRig(
       await until(`an answer to ${name}`, () => find() !== undefined, 30_000, 1);
       return (find() as unknown as { answer: never }).answer;
     },
-    context: ({ config, ...more } = {}) => ({
-      config: {
-        ...defaultConfig,
-        dataDir: directory,
-        'server.port': 1,
-        'retry.unit': 50,
-        pollCeiling: 20,
-        ...config,
-      },
-      log,
-      title: 'dq-role-0',
-      leaseKey: () => Buffer.alloc(32),
-      version: '0.0.0',
-      owner: owner(),
-      index: 0,
-      count: 1,
-      store,
-      clock: new StoreClock(() => store.admin.clock()),
-      registry,
-      topics,
-      counters: {
-        add: (topic, name, n = 1) =>
-          void counts.set(`${topic} ${name}`, (counts.get(`${topic} ${name}`) ?? 0) + n),
-      },
-      metrics: meter,
-      link: {
-        send: (message) => void sent.push(message),
-        sent: async (message) => void sent.push(message),
-        onMessage: (listen) => void listeners.push(listen),
-      },
-      adminToken: 'admin',
-      restarts: 0,
-      takesOver: false,
-      ...more,
-    }),
+    context: ({ config, ...more } = {}) => ({ ...ctx, config: { ...ctx.config, ...config }, ...more }),
     async run(role) {
       await role.start();
       onTestFinished(() => role.drain(0));

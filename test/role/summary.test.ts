@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { version } from '../../src/core/version.ts';
 import { startIntake, tokenFor } from '../support/intake.ts';
 
 async function start() {
@@ -111,7 +112,7 @@ describe('GET /v1/me', () => {
       color: 'red',
       timezone: 'UTC',
       store: 'embedded',
-      version: '0.0.0-test',
+      version,
     });
     const { body } = await dq.call('GET', '/v1/me', await tokenFor(dq, ['a.*'], ['push']));
     expect(body).toMatchObject({ scopes: ['push'], topics: ['a.*'], tokensExist: true, readOnly: false });

@@ -58,7 +58,7 @@ export const halvesIn = ({ cookie, key }: Partial<Halves>): Record<string, strin
 export async function startConsole(options: ConsoleOptions = {}): Promise<TestConsole> {
   const assets = options.withoutPage === true ? join(tmpdir(), 'no-such-console') : makePage();
   const config = { 'console.port': 0, ...options.config };
-  const started = await startApiRole({ ...options, config }, (context) =>
+  const started = await startApiRole('console', { ...options, config }, (context) =>
     createConsole(context, {
       assets,
       ...(options.now === undefined ? {} : { now: options.now }),

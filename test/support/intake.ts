@@ -12,12 +12,11 @@ import type { Store } from '../../src/ports/job-store.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
-import { StoreClock } from '../../src/process/store-clock.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
-import { TopicBook } from '../../src/registry/topic-book.ts';
+import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
-import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
+import { startComposed } from './composed.ts';
 import type { ApiReply } from './daemon.ts';
 import { dereferenced, type OpenApi, undescribed } from './described.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from './sqlite-store.ts';
@@ -83,7 +82,7 @@ export type ApiRole = Omit<TestIntake, 'description' | 'call' | 'api' | 'push'>;
 let description: OpenApi | null = null;
 
 export async function startIntake(options: IntakeOptions = {}): Promise<TestIntake> {
-  const started = await startApiRole(options, (context) =>
+  const started = await startApiRole('server', options, (context) =>
     createIntake(context, options.times, options.compatTimes),
   );
   description ??= await describe(started.url);
@@ -154,6 +153,7 @@ export function describedCall(url: string, description: OpenApi): TestIntake['ca
 
 /** Starts the role that `create` makes, with a real store and registry. Ends with the test. */
 export async function startApiRole(
+  name: 'server' | 'console',
   options: IntakeOptions,
   create: (context: RoleContext) => Role,
 ): Promise<ApiRole> {
@@ -170,52 +170,27 @@ export async function startApiRole(
   });
   onTestFinished(sqlite.close);
   const { store, registry } = sqlite.client;
-  const seenRegistry = options.registry?.(registry) ?? registry;
-  const topics = new TopicBook(seenRegistry, silentLog);
-  await topics.start();
-  onTestFinished(() => topics.drain(1_000));
   const requests: LogFields[] = [];
   const errors: string[] = [];
-  const counted = new Map<string, number>();
-  const meter = new MetricBuffer();
-  const listeners: ((message: ToWorker) => void)[] = [];
-  const role = create({
-    config,
-    log: {
-      ...silentLog,
-      request: (fields) => requests.push(fields),
-      error: (message, error) => errors.push(`${message}: ${String(error)}`),
+  const { journal, onSend } = options;
+  const { ctx, role, counted, meter, drain } = await startComposed(
+    { role: name, config, adminToken, restarts: options.restarts ?? 0 },
+    {
+      connection: {
+        ...sqlite.client,
+        store: options.store?.(store) ?? store,
+        registry: options.registry?.(registry) ?? registry,
+      },
+      log: {
+        ...silentLog,
+        request: (fields) => requests.push(fields),
+        error: (message, error) => errors.push(`${message}: ${String(error)}`),
+      },
+      onSend,
+      create: (ctx) => create(journal === undefined ? ctx : { ...ctx, journal }),
     },
-    title: 'dq-server-0',
-    version: '0.0.0-test',
-    owner: { instance: 1, incarnation: 1 },
-    index: 0,
-    count: 1,
-    store: options.store?.(store) ?? store,
-    clock: new StoreClock(() => store.admin.clock()),
-    registry: seenRegistry,
-    journal: options.journal,
-    topics,
-    counters: {
-      add: (topic, name, n = 1) =>
-        counted.set(`${topic} ${name}`, (counted.get(`${topic} ${name}`) ?? 0) + n),
-    },
-    metrics: meter,
-    link: {
-      send: (message) =>
-        options.onSend?.(message, (answer) => {
-          for (const listener of listeners) listener(answer);
-        }),
-      sent: async () => {},
-      onMessage: (listener) => listeners.push(listener),
-    },
-    leaseKey: () => Buffer.alloc(32),
-    adminToken,
-    restarts: options.restarts ?? 0,
-    takesOver: false,
-  });
-  await role.start();
-  onTestFinished(() => role.drain(0));
+  );
+  onTestFinished(() => drain(0, true));
   const url = role.url ?? '';
   const port = Number(new URL(url).port);
   return {
@@ -226,7 +201,7 @@ export async function startApiRole(
     sqlite,
     store,
     registry,
-    topics,
+    topics: ctx.topics,
     requests,
     errors,
     counted,

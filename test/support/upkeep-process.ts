@@ -6,13 +6,8 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
-import { StoreClock } from '../../src/process/store-clock.ts';
-import { readTopic } from '../../src/registry/sql/tables/topic-row.ts';
-import { TopicBook } from '../../src/registry/topic-book.ts';
-import { connectStore } from '../../src/store/sqlite/client/client.ts';
-import { silentLog } from '../../src/telemetry/log.ts';
-import { noMetrics } from '../../src/telemetry/metrics.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
+import { startComposed } from './composed.ts';
 import { ownerPaths } from './sqlite-store.ts';
 
 interface Given {
@@ -40,43 +35,8 @@ export async function startUpkeepProcess(given: Given): Promise<{ kill(): Promis
 }
 
 async function run({ directory, config, times }: Given): Promise<void> {
-  const connection = connectStore({
-    ...ownerPaths(directory),
-    title: 'dq-upkeep',
-    log: silentLog,
-    // upkeep reads addresses and states and calls no topic.
-    readTopic: (record) =>
-      readTopic(record, () => {
-        throw new Error('upkeep opens no topic');
-      }),
-  });
-  await connection.start();
-  const topics = new TopicBook(connection.registry, silentLog);
-  await topics.start();
-  const role = createUpkeep(
-    {
-      config,
-      log: silentLog,
-      title: 'dq-upkeep',
-      version: '0.0.0-test',
-      owner: { instance: 1, incarnation: 1 },
-      index: 0,
-      count: 1,
-      store: connection.store,
-      clock: new StoreClock(() => connection.store.admin.clock()),
-      registry: connection.registry,
-      topics,
-      counters: { add: () => {} },
-      metrics: noMetrics,
-      link: { send: () => {}, sent: async () => {}, onMessage: () => {} },
-      leaseKey: () => Buffer.alloc(32),
-      adminToken: '',
-      restarts: 0,
-      takesOver: false,
-    },
-    times,
-  );
-  await role.start();
+  const { socketPath } = ownerPaths(directory);
+  await startComposed({ role: 'upkeep', config, socketPath }, { create: (ctx) => createUpkeep(ctx, times) });
   process.send?.('running');
   // The test that started this process has died.
   process.on('disconnect', () => process.exit(0));

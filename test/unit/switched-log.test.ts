@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import type { OpenLog } from '../../src/telemetry/log.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import type { OpenLog } from '../../src/telemetry/open-log.ts';
 import { SwitchedLog } from '../../src/telemetry/switched-log.ts';
 
 it('switched log: keeps the count of dropped lines', async () => {

@@ -4,7 +4,7 @@
 // true after `dq restart`, false after any later stop.
 
 import { version } from '../../core/version.ts';
-import type { OpenLog } from '../../telemetry/open-log.ts';
+import type { OpenLog } from '../../telemetry/log.ts';
 import type { DataDirectory } from '../data/data-directory.ts';
 import type { Supervisor } from '../workers/supervisor.ts';
 import type { ControlAnswer, DaemonStatus } from './control-protocol.ts';

@@ -9,7 +9,7 @@ import type { ConfigState, ProcessInfo, ReloadState, RoleName, ToMaster } from '
 import { titleOf } from '../../process/process-title.ts';
 import type { SecondTicker } from '../../runtime/second-ticker.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
-import type { OpenLog } from '../../telemetry/open-log.ts';
+import type { OpenLog } from '../../telemetry/log.ts';
 import type { ServiceManager } from '../control/service-manager.ts';
 import { MetricsHub } from '../metrics-hub.ts';
 import { type ReadConfig, Reload } from '../reload.ts';

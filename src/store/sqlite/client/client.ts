@@ -135,6 +135,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       return link.connected;
     },
     async start() {
+      if (link.connected) return;
       let timer: Timer | undefined;
       const greeted = new Promise<string | null>((resolve) => {
         onGreeting = resolve;

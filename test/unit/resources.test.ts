@@ -1,0 +1,39 @@
+// Tests what a process closes at its end.
+import { describe, expect, it } from 'vitest';
+import { Resources } from '../../src/runtime/resources.ts';
+
+describe('resources', () => {
+  it('close in reverse order, each after the next one is closed', async () => {
+    const opened = new Resources();
+    const closed: string[] = [];
+    for (const name of ['first', 'second'])
+      opened.add(name, async (own) => {
+        await Promise.resolve();
+        closed.push(own);
+      });
+    await opened.close();
+    expect(closed).toEqual(['second', 'first']);
+  });
+
+  it('close although one fails, and the failure is known', async () => {
+    const opened = new Resources();
+    const closed: string[] = [];
+    opened.add('first', (own) => closed.push(own));
+    opened.add('second', () => {
+      throw new Error('stuck');
+    });
+    opened.add('third', (own) => closed.push(own));
+    await expect(opened.close()).rejects.toThrow('stuck');
+    expect(closed).toEqual(['third', 'first']);
+  });
+
+  it('close once', async () => {
+    const opened = new Resources();
+    let closed = 0;
+    opened.add(null, () => {
+      closed += 1;
+    });
+    await Promise.all([opened.close(), opened.close()]);
+    expect(closed).toBe(1);
+  });
+});
