@@ -15,12 +15,20 @@ import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
 import { upkeepLimits } from './limits.ts';
 
+/** Removes log files of a directory. */
+export interface LogFiles {
+  readonly removeOldLogs: typeof removeOldLogs;
+  readonly trimOutput: typeof trimOutput;
+}
+
 export class Janitor implements Service {
   readonly #ctx: RoleContext;
+  readonly #logFiles: LogFiles;
   readonly #loops: Loop[];
 
-  constructor(ctx: RoleContext) {
+  constructor(ctx: RoleContext, logFiles: LogFiles = { removeOldLogs, trimOutput }) {
     this.#ctx = ctx;
+    this.#logFiles = logFiles;
     this.#loops = [
       this.#loop('log files', () => this.#removeLogs()),
       this.#loop('history entries', () => this.#forgetHistory()),
@@ -66,12 +74,13 @@ export class Janitor implements Service {
     const health = await store.admin.health().catch(() => null);
     if (health === null || health.isClockHeld === true) {
       // By size only.
-      await trimOutput(config.logDir, Number.POSITIVE_INFINITY, 0);
+      await this.#logFiles.trimOutput(config.logDir, Number.POSITIVE_INFINITY, 0);
       return upkeepLimits.retentionManyMs;
     }
     const now = await clock.read();
-    const removed = await removeOldLogs(config.logDir, config['log.days'], now, config['audit.days']);
-    await trimOutput(config.logDir, config['log.days'], now);
+    const files = this.#logFiles;
+    const removed = await files.removeOldLogs(config.logDir, config['log.days'], now, config['audit.days']);
+    await files.trimOutput(config.logDir, config['log.days'], now);
     if (removed.length > 0) log.notice('janitor: removed old log files', { files: removed });
     return upkeepLimits.janitorEveryMs;
   }

@@ -21,7 +21,7 @@ import { upkeepLimits } from './limits.ts';
 export class StatsRecorder implements Service {
   readonly #registry: Registry;
   readonly #log: Log;
-  readonly #files: StatFiles;
+  readonly #files: Pick<StatFiles, keyof StatFiles>;
   readonly #held = new StatBuffer(upkeepLimits.statsHeldMax);
   readonly #loop: Loop;
   readonly #failures: FailureLog;
@@ -29,7 +29,7 @@ export class StatsRecorder implements Service {
   #loggedReason = '';
   #drained: Promise<void> | null = null;
 
-  constructor(registry: Registry, log: Log, files: StatFiles) {
+  constructor(registry: Registry, log: Log, files: Pick<StatFiles, keyof StatFiles>) {
     this.#registry = registry;
     this.#log = log;
     this.#files = files;

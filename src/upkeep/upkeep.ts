@@ -9,7 +9,7 @@ import { AlertChannels } from '../mail/alert-channels.ts';
 import { HookSender } from '../mail/hook-sender.ts';
 import { type BackoffTimes, MailCircuitBreaker } from '../mail/mail-circuit-breaker.ts';
 import { deadJobsMail, incidentsMail } from '../mail/mail-text.ts';
-import { openMailSender } from '../mail/smtp-sender.ts';
+import { type MailSender, openMailSender } from '../mail/smtp-sender.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
 import { answerQuestions } from '../process/answer-questions.ts';
 import { givenUp, type Incident, IncidentFiles } from '../process/incident-files.ts';
@@ -22,7 +22,7 @@ import { Incidents } from './alerts/incidents.ts';
 import { type Alert, Mailer } from './alerts/mailer.ts';
 import { AttemptRing } from './attempt-ring.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
-import { Janitor } from './janitor.ts';
+import { Janitor, type LogFiles } from './janitor.ts';
 import { type JournalAgents, journalAgents } from './journal/journal-agents.ts';
 import { LivingProcesses } from './journal/living-processes.ts';
 import { upkeepLimits } from './limits.ts';
@@ -43,6 +43,15 @@ export interface UpkeepTimes {
   readonly health: HealthTimes;
 }
 
+/** What dq-upkeep reaches beside store and registry. */
+export interface UpkeepSeams {
+  /** null: no mail server */
+  readonly mails: MailSender | null;
+  readonly statFiles: Pick<StatFiles, keyof StatFiles>;
+  readonly incidentFiles: Pick<IncidentFiles, keyof IncidentFiles>;
+  readonly logFiles: LogFiles;
+}
+
 const usualTimes: UpkeepTimes = {
   mailBackoff: { min: upkeepLimits.mailAgainMsMin, max: upkeepLimits.mailAgainMsMax },
   alertPollMs: upkeepLimits.alertPollMs,
@@ -56,9 +65,9 @@ const usualTimes: UpkeepTimes = {
   },
 };
 
-/** `times`: shorter in tests. */
-export function createUpkeep(ctx: RoleContext, times: Partial<UpkeepTimes> = {}): Role {
-  return new Upkeep(ctx, { ...usualTimes, ...times });
+/** `seams`: shorter times in tests, and other files and mail servers than those of the configuration */
+export function createUpkeep(ctx: RoleContext, seams: Partial<UpkeepTimes & UpkeepSeams> = {}): Role {
+  return new Upkeep(ctx, { ...usualTimes, ...seams });
 }
 
 class Upkeep implements Role {
@@ -84,10 +93,15 @@ class Upkeep implements Role {
   #isSole = false;
   #gaveUp: Promise<void> | null = null;
 
-  constructor(ctx: RoleContext, times: UpkeepTimes) {
+  constructor(ctx: RoleContext, times: UpkeepTimes & Partial<UpkeepSeams>) {
     const { config, log, metrics, registry, shards, store, topics } = ctx;
+    const {
+      mails = openMailSender(config),
+      statFiles = new StatFiles(config.dataDir, config['mysql.url'] !== ''),
+      incidentFiles = new IncidentFiles(config.dataDir),
+    } = times;
     const daemon = { host: hostname(), version: ctx.version };
-    const breaker = new MailCircuitBreaker(openMailSender(config), log, times.mailBackoff);
+    const breaker = new MailCircuitBreaker(mails, log, times.mailBackoff);
     const channels = new AlertChannels(breaker, new HookSender(config, times.mailBackoff));
     const mailing = {
       ...{ channels, config, log, metrics },
@@ -96,11 +110,7 @@ class Upkeep implements Role {
     };
     this.#ctx = ctx;
     this.#recoverer = new Recoverer(ctx);
-    this.#recorder = new StatsRecorder(
-      registry,
-      log,
-      new StatFiles(config.dataDir, config['mysql.url'] !== ''),
-    );
+    this.#recorder = new StatsRecorder(registry, log, statFiles);
     this.#series = new SeriesRecorder(ctx);
     this.#storeMetrics = new StoreMetrics(topics, metrics);
     this.#deadJobsMailer = new Mailer({
@@ -116,7 +126,7 @@ class Upkeep implements Role {
       pollMs: times.deathPollMs,
       perHour: upkeepLimits.mailsPerHourMax,
     });
-    this.#incidents = new Incidents(new IncidentFiles(config.dataDir), log);
+    this.#incidents = new Incidents(incidentFiles, log);
     this.#incidentMailer = new Mailer({
       ...mailing,
       name: 'incidents',
@@ -144,7 +154,7 @@ class Upkeep implements Role {
       this.#recoverer,
       this.#recorder,
       this.#series,
-      new Janitor(ctx),
+      new Janitor(ctx, times.logFiles),
       ...(config.noDeliveries ? [] : [new Ticker(ctx)]),
       ...(config.noDeliveries ? [] : [this.#deadJobsMailer]),
       new RemovalWatch({ registry, topics, log }),

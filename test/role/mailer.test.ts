@@ -1,5 +1,5 @@
 // Tests alerts of dead jobs from the outbox to a real mail server: windows, outages, rejections, crashes.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -11,10 +11,11 @@ import { AlertChannels } from '../../src/mail/alert-channels.ts';
 import { HookSender } from '../../src/mail/hook-sender.ts';
 import { MailCircuitBreaker } from '../../src/mail/mail-circuit-breaker.ts';
 import { deadJobsMail } from '../../src/mail/mail-text.ts';
-import { openMailSender } from '../../src/mail/smtp-sender.ts';
+import { type Mail, openMailSender } from '../../src/mail/smtp-sender.ts';
 import type { AlertOutbox, Store } from '../../src/ports/job-store.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
+import type { Incident } from '../../src/process/incident-files.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
@@ -834,4 +835,43 @@ describe('mailer: kill -9 between the answer of the mail server and the settle',
     await until('the alert is settled', () => allSent(store));
     expect(smtp.mails.map(({ parsed }) => idsIn(parsed.text).join())).toEqual(['1', '1']);
   });
+});
+
+it('upkeep: reaches only the files and the mail server that it is given', async () => {
+  const rig = await startRig();
+  const absent = join(directory(), 'absent');
+  const mails: Mail[] = [];
+  const trims: string[] = [];
+  const incidents = new Map<number, Incident>();
+  await rig.topic('t', 'http://127.0.0.1:9/', { alertEmails: ['a@x.org'] });
+  const upkeep = createUpkeep(rig.context({ config: { dataDir: absent, logDir: absent } }), {
+    ...quick,
+    mails: {
+      async send(mail) {
+        mails.push(mail);
+        return new Map(mail.to.map((address) => [address, { kind: 'accepted' }]));
+      },
+    },
+    statFiles: {
+      write: async () => {},
+      take: async () => [],
+      isEmpty: async () => true,
+      copied: async () => [],
+    },
+    incidentFiles: {
+      list: async () => [...incidents.values()],
+      write: async (incident) => void incidents.set(incident.id, incident),
+      remove: async (id) => void incidents.delete(id),
+    },
+    logFiles: { removeOldLogs: async () => [], trimOutput: async (path) => void trims.push(path) },
+  });
+  await rig.run(upkeep);
+  rig.tell({ kind: 'gave_up', reason: 'dq-notifier-0 keeps crashing' });
+  await die(rig.store, 't', ['j1']);
+  await until('the mail', () => mails.length === 1);
+  await until('the incident', () => incidents.size === 1);
+  await until('a look at the log files', () => trims.includes(absent));
+  await upkeep.drain(2_000);
+  expect(idsIn(mails[0]?.text)).toEqual(['j1']);
+  expect(existsSync(absent)).toBe(false);
 });

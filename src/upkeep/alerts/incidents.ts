@@ -22,7 +22,7 @@ type FailureState = Pick<Incident, 'kind' | 'about'>;
 const keyOf = ({ kind, about }: FailureState) => `${kind} ${about}`.trim();
 
 export class Incidents implements Outbox<Incident & Alert> {
-  readonly #files: IncidentFiles;
+  readonly #files: Pick<IncidentFiles, keyof IncidentFiles>;
   readonly #log: Log;
   /** by id, oldest first; an incident that changes is replaced */
   readonly #known = new Map<number, Incident>();
@@ -30,7 +30,7 @@ export class Incidents implements Outbox<Incident & Alert> {
   #writing: Promise<void> = Promise.resolve();
   readonly #writeFailures: FailureLog;
 
-  constructor(files: IncidentFiles, log: Log) {
+  constructor(files: Pick<IncidentFiles, keyof IncidentFiles>, log: Log) {
     this.#files = files;
     this.#log = log;
     this.#writeFailures = new FailureLog(log, { failure: 'incidents: cannot write an incident file' });
