@@ -147,7 +147,9 @@ async function main(): Promise<number> {
   const run: Run = { kind: 'run', seed, ...storage, timeoutMs, backoffMs, deliveredMin };
   const promise = promiseOf(storage);
   history.add(run);
-  console.log(`faults: seed ${seed}, ${scale.jobs} jobs in ${lengthMs / 1_000} s, history ${history.path}`);
+  console.log(
+    `faults: seed ${seed}, ${scale.jobs} jobs in ${Math.round(lengthMs / 1_000)} s, history ${history.path}`,
+  );
 
   const store: StoreServers = await startStore(storage);
   cleanups.push(() => store.stop());

@@ -92,6 +92,15 @@ export const mutants: readonly Mutant[] = [
     test: role('redis-restore', 'absent, with an entry of the same or a later end: stays ended'),
   },
   {
+    name: 'put-dead-without-alert',
+    edit: {
+      file: `${lua}/restore.lua`,
+      text: "if row.is_told then put_settled_alert(job) else owe_alert(job, '') end",
+      by: "if not row.is_told then owe_alert(job, '') end",
+    },
+    test: role('redis-restore', 'absent and dead with a settled alert: is removed when it is old'),
+  },
+  {
     name: 'known-not-sent',
     edit: { file: 'src/store/redis/shard/shard.ts', text: 'this.#received[bucket] ?? 0}', by: '0}' },
     test: role('redis-notes', 'the next write makes the note: from the watermark on'),
