@@ -52,7 +52,13 @@ export class SeriesRecorder implements Service {
   #sweptTo = '';
   #drained: Promise<void> | null = null;
 
-  constructor({ registry, clock, owner, topics, log }: RoleContext) {
+  constructor({
+    registry,
+    clock,
+    owner,
+    topics,
+    log,
+  }: Pick<RoleContext, 'registry' | 'clock' | 'owner' | 'topics' | 'log'>) {
     this.#registry = registry;
     this.#clock = clock;
     this.#writer = owner;

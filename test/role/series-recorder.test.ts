@@ -15,7 +15,6 @@ import {
 } from '../../src/core/series.ts';
 import type { Registry, SeriesRow } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
-import type { RoleContext } from '../../src/process/role.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -73,14 +72,13 @@ function reached(by: number): Registry {
 async function startRecorder(): Promise<SeriesRecorder> {
   await topics.refresh();
   incarnation += 1;
-  const context: Partial<RoleContext> = {
+  const recorder = new SeriesRecorder({
     registry: reached(incarnation),
     topics,
     log: silentLog,
     owner: { instance: 7, incarnation },
     clock: { now: () => now, read: async () => now, known: async () => now },
-  };
-  const recorder = new SeriesRecorder(context as RoleContext);
+  });
   recorders.push(recorder);
   await recorder.start();
   return recorder;
