@@ -90,7 +90,9 @@ export async function openRegistryFile(
         ? error
         : new RegistryRejected('unavailable', error.message, { cause: error });
     if (isDamage(error)) throw damaged(path, error);
-    throw new DqError('unavailable', `cannot open ${what}: ${reasonOf(error)}`, { cause: error });
+    throw new DqError('unavailable', `cannot open the registry ${path}: ${reasonOf(error)}`, {
+      cause: error,
+    });
   }
 }
 
