@@ -4,7 +4,7 @@
 import { ApiServer } from '../api/api-server.ts';
 import { Access } from '../api/http/access.ts';
 import type { Admit, FrontTimes } from '../api/http/http-front.ts';
-import { listen, urlOf, whyNotListening } from '../api/http/listen.ts';
+import { listenAgain, urlOf, whyNotListening } from '../api/http/listen.ts';
 import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
@@ -39,7 +39,7 @@ class Intake implements Role {
       tokens,
       admit,
       listen: (server) =>
-        listen(server, host, port).catch((error: unknown) => {
+        listenAgain(server, host, port, role.port).catch((error: unknown) => {
           const flags = { hostFlag: '--host (server.host)', portFlag: '--port (server.port)' };
           throw whyNotListening(error, { host, port, ...flags });
         }),

@@ -31,9 +31,9 @@ export type ToWorker =
       readonly socketPath: string;
       /** admin token of this start, for the command line */
       readonly adminToken: string;
-      /** for the console: the port that it had before; absent: it has had none, and takes that of its
-       *  configuration */
-      readonly port?: number;
+      /** for a server and the console: the port that servers or the console have or had; absent: none yet, and
+       *  that of the configuration counts */
+      readonly port?: number | undefined;
       /** An older process of this role still works (a reload), and does what only one of them may do until
        *  `take_over`. For dq-store, dq-upkeep and a notifier on trial; false for the others. */
       readonly takesOver: boolean;

@@ -69,7 +69,7 @@ export interface RoleContext {
   readonly adminToken: string;
   /** of the registry, for the texts of pull leases. Throws DqError while it is unreadable. */
   readonly leaseKey: () => Buffer;
-  /** of the console: the port that it had before; undefined: none yet */
+  /** of a server and the console: see `init` in messages.ts */
   readonly port?: number | undefined;
   /** earlier processes of this slot; 0 in a start or a reload */
   readonly restarts: number;

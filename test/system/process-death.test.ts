@@ -49,6 +49,27 @@ describe('kill -9 of a worker', () => {
       );
     }
   });
+
+  it('of all servers before one of them has its successor: the port that the system chose stays', async () => {
+    const daemon = await startDaemon({ args: ['--port', '0', '--servers', '2'] });
+    const dead = daemon.pidOf('dq-server-0');
+    process.kill(dead, 'SIGKILL');
+    const successor = await until('the successor', () =>
+      daemon.workers().find(({ title, pid }) => title === 'dq-server-0' && pid !== dead),
+    );
+    // Before it listens: then no process holds the socket when the other server is dead.
+    process.kill(successor.pid, 'SIGSTOP');
+    const last = daemon.pidOf('dq-server-1');
+    process.kill(last, 'SIGKILL');
+    await until('another successor', () =>
+      daemon.workers().some(({ title, pid }) => title === 'dq-server-1' && pid !== last),
+    );
+    process.kill(successor.pid, 'SIGCONT');
+    await until('both are ready', async () =>
+      (await processesOf(daemon)).every(({ state }) => state === 'ready'),
+    );
+    expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+  });
 });
 
 describe('kill -9 of a notifier during a callback', () => {

@@ -16,6 +16,17 @@ export function listen(server: Server, host: string, port: number): Promise<Addr
   });
 }
 
+/** As `listen`, and with port 0 on the port that the servers of this daemon have, once they have one. Servers
+ *  that ask for port 0 share one socket only as long as one of them lives: when all have died, the next one
+ *  gets a new port, and has to ask for the port that clients know.
+ *  @param known absent: no server has listened yet */
+export async function listenAgain(server: Server, host: string, port: number, known?: number) {
+  const endpoint = await listen(server, host, port);
+  if (port !== 0 || known === undefined || endpoint.port === known) return endpoint;
+  await new Promise((resolve) => server.close(resolve));
+  return listen(server, host, known);
+}
+
 export interface ListenFlags {
   readonly host: string;
   readonly port: number;

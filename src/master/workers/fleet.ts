@@ -51,18 +51,6 @@ export class Fleet {
     return this.all().find((generation) => generation.slots.includes(slot));
   }
 
-  /** The port that a server of this generation asks for. Servers share a listening socket only if they ask
-   *  for the same port, 0 included: beside listening servers it is the port that they asked for, otherwise
-   *  the port that was bound. */
-  portFor(generation: Generation): number {
-    const listening = this.all()
-      .filter(({ host, askedPort }) => host === generation.host && askedPort === generation.askedPort)
-      .flatMap((sharing) => sharing.workers('server'))
-      .some(({ state }) => state !== 'draining');
-    if (!listening) generation.askedPort = generation.boundPort ?? generation.askedPort;
-    return generation.askedPort;
-  }
-
   // Reload
 
   begin(next: Generation): void {

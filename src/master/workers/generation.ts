@@ -21,9 +21,11 @@ export class Generation {
   readonly number: number;
   readonly config: Config;
   readonly slots: readonly WorkerSlot[];
-  /** the port that its servers ask for: servers that ask for the same port share one listening socket */
-  askedPort: number;
-  /** the port that they got; null before the first one listens */
+  /** The port that its servers ask for: servers that ask for the same port share one listening socket, those
+   *  that ask for port 0, too. */
+  readonly askedPort: number;
+  /** The port that they got; null before the first one listens. A server that asks for port 0 and gets another
+   *  one, because all others have died, asks for this one. */
   boundPort: number | null;
   /** the port that its console got; null before it listens. The next console asks for it: both share one
    *  listening socket, and browsers keep their address */
@@ -69,6 +71,11 @@ export class Generation {
 
   get host(): string {
     return this.config['server.host'];
+  }
+
+  /** The port that the workers of this role got; undefined before one listens, and of other roles. */
+  boundPortOf(role: RoleName): number | undefined {
+    return { server: this.boundPort, console: this.consolePort }[role as 'server' | 'console'] ?? undefined;
   }
 
   /** undefined: the protocol is switched off */
