@@ -1,15 +1,13 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
-/** Not part of `npm test`: what a newcomer's change seldom breaks, or what takes minutes. */
+/** `npm run test:slow`, not part of `npm test`: what a newcomer's change seldom breaks, or what takes minutes. */
 const slow = [
   // Kills, full disks, broken networks
   'test/fault/*.test.ts',
   'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death,store-outage}.test.ts',
-  // The suite again on further stores, mutants and long random runs
-  'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-shards}.test.ts',
+  // The suite again on further stores
+  'test/conformance/{redis-groups,redis-shards}.test.ts',
   'test/role/{intake-bad-input,journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
-  // Every zone whose clock changes
-  'test/role/schedule-zones.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/{role,system}/compat-php.test.ts',
@@ -25,6 +23,12 @@ const slow = [
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
   'test/system/{logs,manual,no-deliveries,pull,tokens}.test.ts',
+];
+/** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
+ *  their time before a release. */
+const release = [
+  'test/conformance/{mutants,random-operations,redis-random}.test.ts',
+  'test/role/schedule-zones.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],
@@ -55,8 +59,8 @@ export default defineConfig(({ mode }) => {
   const processes = {
     ...settings,
     name: 'processes',
-    include: mode === 'slow' ? slow : include.processes,
-    exclude: mode === 'main' ? [...configDefaults.exclude, ...slow] : configDefaults.exclude,
+    include: mode === 'slow' ? slow : mode === 'release' ? release : include.processes,
+    exclude: mode === 'main' ? [...configDefaults.exclude, ...slow, ...release] : configDefaults.exclude,
   };
   return {
     test: {
@@ -65,7 +69,10 @@ export default defineConfig(({ mode }) => {
       // broken networks need the processor more.
       maxWorkers: mode === 'main' ? 5 : 3,
       reporters: ['default', './test/support/summary-reporter.ts'],
-      projects: (mode === 'slow' ? [processes] : [unit, processes]).map((test) => ({ ...common, test })),
+      projects: (mode === 'slow' || mode === 'release' ? [processes] : [unit, processes]).map((test) => ({
+        ...common,
+        test,
+      })),
     },
   };
 });
