@@ -50,8 +50,8 @@ export default defineConfig(({ mode }) => {
   const settings = {
     pool: 'forks',
     // Deadlines, not measurements: a slow or busy machine takes many times as long as a quiet one.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
   } as const;
   // Pure functions and classes: to start a process for each file would take longer than its tests.
   const unit = { ...settings, name: 'unit', include: include.unit, isolate: false };

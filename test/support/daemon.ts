@@ -127,17 +127,15 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   });
   const began = () => existsSync(join(dataDir, 'run/dq.json'));
   const endedFirst = () => child.exitCode !== null || child.signalCode !== null;
-  await until('dq start is ready, or has ended', () => began() || endedFirst(), 90_000).catch(
-    (error: unknown) => {
-      throw new Error(`dq start is not ready: ${output}`, { cause: error });
-    },
-  );
+  await until('dq start is ready, or has ended', () => began() || endedFirst()).catch((error: unknown) => {
+    throw new Error(`dq start is not ready: ${output}`, { cause: error });
+  });
   if (!began()) throw new Error(`dq start ended with ${child.exitCode ?? child.signalCode}: ${output}`);
   const { url } = JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')) as { url: string };
   const send = async (method: string, path: string, init: RequestInit): Promise<ApiReply> => {
     // stop and reload would wait 5 s for an idle connection.
     const headers = { connection: 'close', ...init.headers };
-    const signal = AbortSignal.timeout(60_000);
+    const signal = AbortSignal.timeout(120_000);
     const response = await fetch(url + path, { ...init, headers, method, signal }).catch((error: Error) => {
       // The message of fetch is "fetch failed": the reason is in its cause.
       const cause = error.cause instanceof Error ? `: ${causeOf(error.cause)}` : '';

@@ -1,9 +1,9 @@
 // Waits in tests for a condition with a deadline; never for a time.
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Long, because it proves nothing: conditions take milliseconds on a quiet machine and seconds on a busy
- *  one. */
-let usualDeadlineMs = 30_000;
+/** Long, because it proves nothing: conditions take milliseconds on a quiet machine and many seconds on
+ *  a busy one. */
+let usualDeadlineMs = 120_000;
 
 /** A shorter deadline for a file whose tests wait for conditions that must not come true. */
 export function setUsualDeadline(ms: number): void {
