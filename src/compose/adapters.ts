@@ -14,6 +14,7 @@ import type { WorkerChannel } from '../process/master-channel.ts';
 import type { Init } from '../process/worker-life.ts';
 import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
+import type { ConnectTcp } from '../runtime/dial.ts';
 import type { Resources } from '../runtime/resources.ts';
 import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
@@ -35,6 +36,8 @@ export interface Worker {
   readonly opened: Resources;
   /** Ends this process, which cannot survive an error. */
   readonly end: (reason: string) => void;
+  /** to Redis, in place of the network of this machine */
+  readonly connectTcp?: ConnectTcp | undefined;
 }
 
 /** Path of the key file that encrypts secrets and headers of topics. */
@@ -64,7 +67,7 @@ export async function mysqlRegistryOf({ init, log, opened }: Worker): Promise<My
 /** The job store on Redis; null = jobs are in the embedded store. `embedded`: the client of dq-store, in the
  *  other processes */
 export async function redisJobsOf(
-  { init, title, log, end }: Worker,
+  { init, title, log, end, connectTcp }: Worker,
   registry: Registry,
   mysql: MysqlRegistry | null,
   embedded?: StoreAdmin,
@@ -88,6 +91,7 @@ export async function redisJobsOf(
     // A server waits for jobs from its first puller on; the other roles do not.
     hints: role === 'timer' || role === 'notifier',
     onFatal: (error) => end(reasonOf(error)),
+    connectTcp,
   });
 }
 

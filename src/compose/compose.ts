@@ -18,6 +18,7 @@ import { StatSender } from '../process/stat-sender.ts';
 import { StoreClock } from '../process/store-clock.ts';
 import type { Composed, Init } from '../process/worker-life.ts';
 import { TopicBook } from '../registry/topic-book.ts';
+import type { ConnectTcp } from '../runtime/dial.ts';
 import { Resources } from '../runtime/resources.ts';
 import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import type { OpenLog } from '../telemetry/log.ts';
@@ -51,6 +52,8 @@ export interface Parts {
   readonly create?: (ctx: RoleContext) => Role;
   /** Ends this process, which cannot survive an error. */
   readonly end?: (reason: string) => void;
+  /** to Redis, in place of the network of this machine */
+  readonly connectTcp?: ConnectTcp;
 }
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
@@ -93,6 +96,7 @@ export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
   const worker = {
     ...{ init, title: place.title, channel, log, leaving, end, opened },
     metrics: metrics.buffer,
+    connectTcp: parts.connectTcp,
   };
   try {
     const own = await (init.role === 'store' ? composeStore(worker) : composeOther(worker, parts, init.role));

@@ -28,6 +28,9 @@ type Lookup = (
   found: (error: Error | null, addresses: LookupAddress[]) => void,
 ) => void;
 
+/** Begins a TCP connection, and returns its socket. */
+export type ConnectTcp = (address: string, port: number) => Socket;
+
 export interface DialOptions {
   /** a name, or an address without brackets */
   readonly host: string;
@@ -40,8 +43,8 @@ export interface DialOptions {
   readonly judge?: (address: string) => Error | null;
   /** the addresses of a name are there */
   readonly onFound?: () => void;
-  /** for tests */
-  readonly connect?: (address: string, port: number) => Socket;
+  /** for tests, and simulated networks */
+  readonly connect?: ConnectTcp | undefined;
 }
 
 /** Called once, never within dial(). The socket has no listeners. */

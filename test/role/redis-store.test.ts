@@ -138,7 +138,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       server.url,
       'raw',
       { onReady() {}, onLost() {}, onError() {}, onEnd() {} },
-      scripts,
+      { scripts },
     );
     await client.connect();
     const run = (name: string, marker: string) =>

@@ -5,6 +5,7 @@
 
 import { Redis, type RedisOptions } from 'ioredis';
 import { type RedisAddress, redisAddress } from '../../../core/url/redis-url.ts';
+import type { ConnectTcp } from '../../../runtime/dial.ts';
 import { clearTimeout, monotonicNow, random, setTimeout } from '../../../runtime/time.ts';
 import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
@@ -15,7 +16,7 @@ import { wantsNewConnection } from './failures.ts';
 import { requireSetUp } from './set-up.ts';
 
 export type Client = Redis | ClusterClient;
-type Settings = Omit<RedisOptions, 'replyMapping'>;
+type Settings = Omit<RedisOptions, 'replyMapping'> & { readonly connectTcp?: ConnectTcp | undefined };
 
 /** Always a number: anything else ends the client for good. */
 function reconnectMs(times: number): number {
@@ -68,14 +69,21 @@ export interface ConnectionEvents {
   onEnd(): void;
 }
 
-/** Connects only at connect(). All events need a listener: without one the library swallows errors.
- *  @param silentMs redisLimits.silentMs, unless a test has more time */
+export interface ClientOptions {
+  /** Each becomes a method of its name. */
+  readonly scripts?: Readonly<Record<string, string>>;
+  /** redisLimits.silentMs, unless a test has more time */
+  readonly silentMs?: number | undefined;
+  /** in place of the network of this machine */
+  readonly connectTcp?: ConnectTcp | undefined;
+}
+
+/** Connects only at connect(). All events need a listener: without one the library swallows errors. */
 export function createClient(
   url: string,
   title: string,
   events: ConnectionEvents,
-  scripts: Readonly<Record<string, string>> = {},
-  silentMs: number = redisLimits.silentMs,
+  { scripts = {}, silentMs = redisLimits.silentMs, connectTcp }: ClientOptions = {},
 ): Client {
   const address = redisAddress(url);
   const named = {
@@ -83,6 +91,7 @@ export function createClient(
     connectionName: title.replace(/[^!-~]+/g, '-'),
     // A frozen server closes nothing: only this ends the connection.
     socketTimeout: silentMs,
+    connectTcp,
     reconnectOnError: reconnectOnReply(),
     scripts: Object.fromEntries(
       Object.entries(scripts).map(([name, lua]) => [name, { lua, numberOfKeys: keysOf('').length }]),

@@ -7,13 +7,15 @@ import {
   type SentinelConnectionOptions,
   SentinelConnector,
 } from 'ioredis';
-import { answeringAddress, openSocket } from '../../../runtime/dial.ts';
+import { answeringAddress, type ConnectTcp, openSocket } from '../../../runtime/dial.ts';
 import { clearTimeout, setTimeout } from '../../../runtime/time.ts';
 import { redisLimits } from '../limits.ts';
 
 type Options = Pick<RedisOptions, 'tls' | 'connectTimeout' | 'disconnectTimeout'> & {
   readonly host?: string;
   readonly port?: number;
+  /** for simulated networks */
+  readonly connectTcp?: ConnectTcp | undefined;
 };
 
 export class DialingConnector extends AbstractConnector {
@@ -29,13 +31,13 @@ export class DialingConnector extends AbstractConnector {
   /** Never rejects: the library would end its client for good. It takes a destroyed socket for a failed
    *  connection, and firstError for the reason. */
   override async connect(): Promise<Socket> {
-    const { host = 'localhost', port = 6379, tls, connectTimeout } = this.#options;
+    const { host = 'localhost', port = 6379, tls, connectTimeout, connectTcp: connect } = this.#options;
     this.connecting = true;
     this.#dialing = new AbortController();
     const { signal } = this.#dialing;
     let socket: Socket;
     try {
-      const place = { host, port, timeoutMs: connectTimeout ?? redisLimits.connectMs };
+      const place = { host, port, connect, timeoutMs: connectTimeout ?? redisLimits.connectMs };
       socket = await openSocket(place, tls === undefined ? null : { ...tls }, signal);
       if (signal.aborted) socket.destroy();
     } catch (error) {

@@ -6,14 +6,34 @@
 
 import { limits } from '../../../core/limits.ts';
 import type { Hint, Partition } from '../../../ports/job-store.ts';
+import type { ConnectTcp } from '../../../runtime/dial.ts';
 import { clearInterval, clearTimeout, setInterval, setTimeout, type Timer } from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
-import { beginToConnect, type Client, closeClient, createClient, isCluster } from './connection.ts';
+import {
+  beginToConnect,
+  type Client,
+  type ConnectionEvents,
+  closeClient,
+  createClient,
+  isCluster,
+} from './connection.ts';
 
 /** `isPoll`: nothing was received; the hint stands for one that may be lost. */
 type OnHint = (hint: Hint, isPoll: boolean) => void;
+
+export interface HintsOptions {
+  readonly url: string;
+  /** process title */
+  readonly title: string;
+  readonly partitions: readonly Partition[];
+  readonly log: Log;
+  /** There were hints before it, which its listeners missed. */
+  readonly isLate: boolean;
+  /** in place of the network of this machine */
+  readonly connectTcp?: ConnectTcp | undefined;
+}
 
 export class Hints {
   readonly #client: Client;
@@ -28,12 +48,11 @@ export class Hints {
   /** runs while the subscription is unproven */
   #polling: Timer | undefined;
 
-  /** `isLate`: there were hints before it, which its listeners missed. */
-  constructor(url: string, title: string, partitions: readonly Partition[], log: Log, isLate: boolean) {
+  constructor({ url, title, partitions, log, isLate, connectTcp }: HintsOptions) {
     this.#log = log;
     this.#mayBeLost = isLate;
     this.#channels = new Map(partitions.map((bucket) => [`${prefixOf(bucket)}:hint`, bucket]));
-    this.#client = createClient(url, `${title}-hints`, {
+    const events: ConnectionEvents = {
       onReady: () => {
         this.#subscribed = this.#subscribe();
       },
@@ -44,7 +63,8 @@ export class Hints {
       // The connection of the calls logs the failures of the same server.
       onError: (error) => log.debug('redis hints: the connection failed', { reason: error.message }),
       onEnd: () => {},
-    });
+    };
+    this.#client = createClient(url, `${title}-hints`, events, { connectTcp });
     this.#client.on('message', (channel: string, message: string) => this.#receive(channel, message));
   }
 

@@ -217,8 +217,10 @@ export class RedisStore implements Shards {
   /** Subscribes to the hints of a shard, once. Resolves after the first attempt. */
   async #listen(one: OpenShard): Promise<void> {
     if (one.hints !== null || this.#closed) return;
-    const { title, log, hints: fromStart } = this.#options;
-    const hints = new Hints(one.record.url, title, one.shard.buckets, log, !fromStart);
+    const { title, log, hints: fromStart, connectTcp } = this.#options;
+    const { url } = one.record;
+    const partitions = one.shard.buckets;
+    const hints = new Hints({ url, title, partitions, log, isLate: !fromStart, connectTcp });
     one.hints = hints;
     hints.onHint((hint, isPoll) => {
       // Without connection a poll fails, and the loops wait longer than redisPollMs after a failure.

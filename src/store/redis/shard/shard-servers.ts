@@ -12,7 +12,7 @@ import { within } from '../../../runtime/timeout.ts';
 import { silentLog } from '../../../telemetry/log.ts';
 import { whyNotWorking } from '../calls/admin.ts';
 import { infoOf } from '../calls/server-info.ts';
-import { beginToConnect, closeClient, createClient } from '../client/connection.ts';
+import { beginToConnect, type ConnectionEvents, closeClient, createClient } from '../client/connection.ts';
 import { isDenied } from '../client/failures.ts';
 import { rightsOf } from '../client/rights.ts';
 import { redisLimits } from '../limits.ts';
@@ -25,7 +25,7 @@ import type { Arg } from './shards.ts';
 /** Older servers ignore the flags of scripts: a full one would neither reject pushes cleanly nor drain. */
 const majorMin = 7;
 
-type Options = Pick<ShardOptions, 'title' | 'log' | 'registryId' | 'keepHistory' | 'onFatal'>;
+type Options = Pick<ShardOptions, 'title' | 'log' | 'registryId' | 'keepHistory' | 'onFatal' | 'connectTcp'>;
 
 export function shardServers(store: RedisStore, options: Options): ShardServers {
   const openShard = (id: string) => {
@@ -80,17 +80,18 @@ async function identified(shard: Shard): Promise<Identified> {
 async function whyNotAt(
   url: string,
   { id, buckets }: Pick<ShardRecord, 'id' | 'buckets'>,
-  { title, registryId }: Options,
+  { title, registryId, connectTcp }: Options,
 ): ReturnType<ShardServers['whyNotAt']> {
   let rejection: unknown;
-  const client = createClient(url, title, {
+  const events: ConnectionEvents = {
     onReady() {},
     onLost() {},
     onError(error) {
       rejection = error;
     },
     onEnd() {},
-  });
+  };
+  const client = createClient(url, title, events, { connectTcp });
   const call = (name: string, ...args: Arg[]) =>
     within(limits.redisCallMs, client.call(name, ...args), () => new Error('no answer'));
   try {

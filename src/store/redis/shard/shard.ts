@@ -6,6 +6,7 @@
 import { limits } from '../../../core/limits.ts';
 import { redisAddress } from '../../../core/url/redis-url.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import type { ConnectTcp } from '../../../runtime/dial.ts';
 import {
   clearImmediate,
   clearTimeout,
@@ -55,6 +56,8 @@ export interface ShardOptions extends OwnershipOptions {
   readonly callMs?: number;
   /** redisLimits.silentMs, unless a test has another time */
   readonly silentMs?: number;
+  /** in place of the network of this machine */
+  readonly connectTcp?: ConnectTcp | undefined;
 }
 
 type Run = (prefix: string, ...args: readonly Arg[]) => Promise<unknown>;
@@ -103,8 +106,11 @@ export class Shard {
           if (!this.#ownership.isClosed) options.onFatal(new Error('redis: the client has ended by itself'));
         },
       },
-      composeScripts(options.scriptParts),
-      options.silentMs,
+      {
+        scripts: composeScripts(options.scriptParts),
+        silentMs: options.silentMs,
+        connectTcp: options.connectTcp,
+      },
     );
   }
 
