@@ -31,8 +31,8 @@ export type ToWorker =
       readonly socketPath: string;
       /** admin token of this start, for the command line */
       readonly adminToken: string;
-      /** for a server and the console: the port that servers or the console have or had; absent: none yet, and
-       *  that of the configuration counts */
+      /** for a server and the console: the port that servers or the console have or had; absent: none yet,
+       *  and that of the configuration counts */
       readonly port?: number | undefined;
       /** An older process of this role still works (a reload), and does what only one of them may do until
        *  `take_over`. For dq-store, dq-upkeep and a notifier on trial; false for the others. */

@@ -386,7 +386,7 @@ async function startWithRegistry(): Promise<Running> {
   const daemon = await startDaemon({ directory: join(data, '..') });
   const sink = await startSink();
   await addTopic(daemon, 'called', sink.url);
-  // The notifiers know the topic once they have called it: an unusable registry tells nobody about a new one.
+  // The notifiers know the topic once they have called it: an unusable registry names no new one.
   await daemon.push('called', Buffer.from('x'), { id: 'known' }, 'text/plain');
   await until('the first call', () => sink.arrivals.some(({ id }) => id === 'known'));
   return { daemon, data, path: join(data, 'registry.db'), sink };

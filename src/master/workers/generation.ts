@@ -24,8 +24,8 @@ export class Generation {
   /** The port that its servers ask for: servers that ask for the same port share one listening socket, those
    *  that ask for port 0, too. */
   readonly askedPort: number;
-  /** The port that they got; null before the first one listens. A server that asks for port 0 and gets another
-   *  one, because all others have died, asks for this one. */
+  /** The port that they got; null before the first one listens. A server that asks for port 0 and gets
+   *  another one, because all others have died, asks for this one. */
   boundPort: number | null;
   /** the port that its console got; null before it listens. The next console asks for it: both share one
    *  listening socket, and browsers keep their address */
