@@ -1,20 +1,22 @@
 // Reports the cost and the running work of a worker to the master at every tick.
 
 import { monotonicNow } from '../runtime/time.ts';
-import type { MasterLink } from './role.ts';
+import type { OwnProcess } from './own-process.ts';
 
 /** Returns the function for each tick. */
-export function reporter(link: MasterLink, inFlight: () => number): () => void {
-  let cpu = process.cpuUsage();
+export function reporter(
+  { channel, usage }: Pick<OwnProcess, 'channel' | 'usage'>,
+  inFlight: () => number,
+): () => void {
+  let before = usage().cpuMs;
   let at = monotonicNow();
   return () => {
-    const used = process.cpuUsage(cpu);
+    const { cpuMs: used, rssBytes } = usage();
     const now = monotonicNow();
-    const cpuMs = (used.user + used.system) / 1_000;
+    const cpuMs = used - before;
     const cpuPercent = Math.round((cpuMs * 1_000) / (now - at)) / 10;
-    cpu = process.cpuUsage();
+    before = used;
     at = now;
-    const rssBytes = process.memoryUsage.rss();
-    link.send({ kind: 'report', report: { inFlight: inFlight(), rssBytes, cpuPercent, cpuMs } });
+    channel.send({ kind: 'report', report: { inFlight: inFlight(), rssBytes, cpuPercent, cpuMs } });
   };
 }

@@ -2,19 +2,17 @@
 // end. Knows no role. A drain is asked for by the master, by SIGTERM, or by this process when its master is
 // gone. Invariant: once a drain has begun the process exits: by itself, or by force after the deadline.
 
-import cluster from 'node:cluster';
-import { writeSync } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
-import { closeDebugger } from '../runtime/close-debugger.ts';
 import { afterRunning } from '../runtime/running-time.ts';
 import { ticker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
 import { setTimeout } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
-import { MasterChannel, type WorkerChannel } from './master-channel.ts';
+import type { WorkerChannel } from './master-channel.ts';
 import type { DrainCause, ToWorker } from './messages.ts';
+import { type OwnProcess, ownProcess } from './own-process.ts';
 import { titleOf } from './process-title.ts';
 import { reporter } from './report.ts';
 
@@ -53,14 +51,15 @@ export interface SignalHooks {
 export type Compose = (init: Init, channel: WorkerChannel, leaving: AbortSignal) => Promise<Composed>;
 
 /** Resolves when the worker is ready; the process then lives until its drain ends. */
-export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<void> {
-  await new WorkerLife(compose, hooks).run();
+export async function runWorker(compose: Compose, hooks: SignalHooks, own = ownProcess()): Promise<void> {
+  await new WorkerLife(compose, hooks, own).run();
 }
 
 class WorkerLife {
   readonly #compose: Compose;
   readonly #hooks: SignalHooks;
-  readonly #channel = new MasterChannel();
+  readonly #own: OwnProcess;
+  readonly #channel: WorkerChannel;
   /** aborted when the drain begins */
   readonly #leaving = new AbortController();
   #initialize: (init: Init) => void = () => {};
@@ -71,38 +70,39 @@ class WorkerLife {
   readonly #takeOverAllowed = new Promise<void>((resolve) => {
     this.#allowTakeOver = resolve;
   });
-  #title = process.title;
+  #title: string;
   /** null before the init message */
   #composed: Composed | null = null;
   /** the start or the takeover in progress: a drain waits for it */
   #beginning: Promise<void> = Promise.resolve();
 
-  constructor(compose: Compose, hooks: SignalHooks) {
+  constructor(compose: Compose, hooks: SignalHooks, own: OwnProcess) {
     this.#compose = compose;
     this.#hooks = hooks;
+    this.#own = own;
+    this.#channel = own.channel;
+    this.#title = own.title;
   }
 
   async run(): Promise<void> {
-    ignoreClosedOutput();
-    process.on('uncaughtExceptionMonitor', (error) =>
-      this.#channel.send({ kind: 'crashed', message: reasonOf(error) }),
-    );
+    const own = this.#own;
+    own.onCrash((error) => this.#channel.send({ kind: 'crashed', message: reasonOf(error) }));
     // Before `awake`: init and drain may arrive together.
     this.#channel.onMessage((message) => this.#receive(message));
-    this.#onMasterGone(() => this.#drain(processLimits.orphanDrainMs, 'orphaned'));
+    own.onMasterGone(() => this.#drain(processLimits.orphanDrainMs, 'orphaned'));
     this.#channel.send({ kind: 'awake' });
 
     const init = await this.#initialized;
     this.#title = titleOf(init.role, init.index, init.config);
-    process.title = this.#title;
+    own.title = this.#title;
     if (this.#isDraining) return;
     await this.#begin(() => this.#start(init));
     if (init.takesOver) void this.#takeOver();
     this.#attachSignals(init);
-    ticker().each(reporter(this.#channel, () => this.#composed?.inFlight() ?? 0));
+    ticker().each(reporter(own, () => this.#composed?.inFlight() ?? 0));
     ticker().each(() => this.#composed?.beat());
     // Once more: on a busy machine Node opens its debugger some time after SIGUSR1.
-    setTimeout(() => void closeDebugger(), processLimits.debuggerCloseMs).unref();
+    setTimeout(() => void own.closeDebugger(), processLimits.debuggerCloseMs).unref();
   }
 
   get #isDraining(): boolean {
@@ -119,7 +119,7 @@ class WorkerLife {
   async #start(init: Init): Promise<void> {
     this.#composed = await this.#compose(init, this.#channel, this.#leaving.signal);
     const { url, note } = await this.#composed.start();
-    await closeDebugger();
+    await this.#own.closeDebugger();
     if (!this.#isDraining) await this.#channel.sent({ kind: 'ready', version, url, note });
   }
 
@@ -136,10 +136,10 @@ class WorkerLife {
   #begin(work: () => Promise<void>): Promise<void> {
     this.#beginning = work().catch(async (error: unknown) => {
       // During a drain no process waits for it, and it holds no work.
-      if (this.#isDraining) process.exit(0);
+      if (this.#isDraining) this.#own.exit(0);
       const exitCode = error instanceof StartImpossible ? error.exitCode : 1;
       await this.#channel.sent({ kind: 'failed', message: reasonOf(error), exitCode });
-      process.exit(1);
+      this.#own.exit(1);
     });
     return this.#beginning;
   }
@@ -152,8 +152,8 @@ class WorkerLife {
       return;
     }
     this.#leaving.abort();
-    process.title = `${this.#title} (draining)`;
-    exitByForce(this.#title, deadlineMs + limits.drainGraceMs);
+    this.#own.title = `${this.#title} (draining)`;
+    exitByForce(this.#own, this.#title, deadlineMs + limits.drainGraceMs);
     void this.#drainAndExit(deadlineMs, cause);
   }
 
@@ -161,7 +161,7 @@ class WorkerLife {
     await this.#beginning;
     if (cause === 'orphaned') await this.#composed?.awaitUsers(deadlineMs);
     await this.#composed?.drain(deadlineMs, cause === 'stop');
-    process.exit(0);
+    this.#own.exit(0);
   }
 
   #attachSignals({ role, config }: Init): void {
@@ -171,32 +171,11 @@ class WorkerLife {
     this.#hooks.onTerm = () => this.#drain(config.shutdownTimeout, 'sigterm');
     if (this.#hooks.terminated) this.#hooks.onTerm();
   }
-
-  /** node:cluster would exit a worker without its master at once; this one drains first. */
-  #onMasterGone(listener: () => void): void {
-    if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
-    process.on('disconnect', listener);
-    const master = process.ppid;
-    // The event is not always emitted for a broken channel.
-    ticker().each(() => {
-      if (process.ppid !== master || !process.connected) listener();
-    });
-  }
 }
 
-function exitByForce(title: string, afterMs: number): void {
+function exitByForce(own: OwnProcess, title: string, afterMs: number): void {
   afterRunning(afterMs, () => {
-    try {
-      writeSync(2, `${title}: the drain did not end in time; ended by force\n`);
-    } catch {
-      // stderr is closed; the exit code says it too.
-    }
-    process.exit(1);
+    own.warn(`${title}: the drain did not end in time; ended by force`);
+    own.exit(1);
   });
-}
-
-/** A closed terminal must not end a daemon that was started from it. */
-function ignoreClosedOutput(): void {
-  process.stdout.on('error', () => {});
-  process.stderr.on('error', () => {});
 }

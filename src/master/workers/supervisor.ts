@@ -18,6 +18,7 @@ import { type ReloadOutcome, ReloadQueue, type Report } from '../reload-queue.ts
 import { type CompatAddresses, compatAddresses } from './compat-addresses.ts';
 import { CrashLoop } from './crash-loop.ts';
 import { Fleet } from './fleet.ts';
+import type { Fork } from './fork.ts';
 import { Generation } from './generation.ts';
 import type { Ending } from './worker-process.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -33,6 +34,8 @@ export interface SupervisorOptions {
   readonly drawIncarnation: () => number;
   /** path of dist/worker.js, read at every fork: an upgrade may switch a symbolic link */
   readonly workerPath: () => string;
+  /** default: by node:cluster */
+  readonly fork?: Fork;
   readonly onFork: (pid: number, title: string) => void;
   readonly onExit: (pid: number) => void;
   readonly self: () => ProcessInfo;
@@ -41,7 +44,7 @@ export interface SupervisorOptions {
   /** called when a console is ready later than that */
   readonly onConsole: () => void;
   readonly readConfig: ReadConfig;
-  readonly service: ServiceManager;
+  readonly service: Pick<ServiceManager, 'ready' | 'reloading' | 'stopping'>;
   /** the master's */
   readonly ticker: SecondTicker;
   readonly onReloaded: (config: Config) => void;
@@ -219,6 +222,7 @@ export class Supervisor implements SlotHost {
     const worker = new WorkerProcess({
       title: titleOf(role, index, config),
       path: this.#options.workerPath(),
+      fork: this.#options.fork,
       restarts: slot.restarts,
       generation: generation.number,
       init: {

@@ -1,8 +1,6 @@
 // Controls one worker process from fork to exit: sends and receives its messages, kills it when a deadline
 // passes. It restarts nothing: the supervisor decides that, and what the messages mean.
 
-import type { Worker } from 'node:cluster';
-import cluster from 'node:cluster';
 import { limits } from '../../core/limits.ts';
 import { joinedRoles } from '../../process/joined-roles.ts';
 import type {
@@ -14,16 +12,10 @@ import type {
   WorkerReport,
 } from '../../process/messages.ts';
 import { afterRunning, type RunningTimer } from '../../runtime/running-time.ts';
-import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
-import { smallYoungSpace } from '../limits.ts';
+import { monotonicNow, wallNow } from '../../runtime/time.ts';
+import { type Child, clusterFork, type Fork, type Init } from './fork.ts';
 import { readyMsOf } from './ready-time.ts';
 import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
-
-// With round robin a connection passed to a dying worker hangs for ever. Workers share listening sockets
-// instead.
-cluster.schedulingPolicy = cluster.SCHED_NONE;
-
-export type Init = Extract<ToWorker, { kind: 'init' }>;
 
 export interface Ending {
   readonly code: number | null;
@@ -50,6 +42,8 @@ export interface SpawnOptions {
   readonly onMessage: (worker: WorkerProcess, message: ToMaster) => void;
   /** called when the process has exited, not at a mere disconnect */
   readonly onEnd: (worker: WorkerProcess, ending: Ending) => void;
+  /** default: by node:cluster */
+  readonly fork?: Fork | undefined;
 }
 
 export class WorkerProcess {
@@ -62,9 +56,12 @@ export class WorkerProcess {
   note: string | null = null;
   /** of its takeover in a reload: parts of the configuration that are not in force */
   warnings: readonly string[] = [];
+  #resolveEnded = (): void => {};
   /** resolves after onEnd */
-  readonly ended: Promise<void>;
-  readonly #worker: Worker;
+  readonly ended = new Promise<void>((resolve) => {
+    this.#resolveEnded = resolve;
+  });
+  readonly #child: Child;
   #version = '';
   #report: WorkerReport = { inFlight: 0, rssBytes: 0, cpuPercent: 0, cpuMs: 0 };
   #readySince: number | null = null;
@@ -80,24 +77,18 @@ export class WorkerProcess {
   constructor(options: SpawnOptions) {
     this.#options = options;
     this.#silence = new WorkerSilence(options.init.role);
-    cluster.setupPrimary({
-      exec: options.path,
-      // `ps` shows it until the worker sets its title; the length of this line limits the length of the
-      // title.
-      args: [options.title],
-      execArgv: isSmall(options.init) ? [...smallYoungSpace] : [],
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    const { title, path, init, fork = clusterFork } = options;
+    this.#child = fork({
+      ...{ title, path, init },
+      onMessage: (message) => this.#receive(message),
+      onError: (error) => {
+        this.#lastReport ??= error.message;
+      },
+      onExit: (code, signal) => this.#exited(code, signal),
     });
-    this.#worker = cluster.fork(environment());
-    this.pid = this.#worker.process.pid ?? 0;
-    this.#worker.on('message', (message: ToMaster) => this.#receive(message));
-    // A send to an exiting process emits this event; the exit counts.
-    this.#worker.on('error', (error) => {
-      this.#lastReport ??= error.message;
-    });
+    this.pid = this.#child.pid;
     this.#outbox = [options.init];
     this.#hasTakenOver = options.init.takesOver ? 'no' : 'yes';
-    this.ended = this.#watch();
     this.#killLate('was not ready');
   }
 
@@ -128,7 +119,7 @@ export class WorkerProcess {
 
   send(message: ToWorker): void {
     if (this.#outbox !== null) this.#outbox.push(message);
-    else if (this.#worker.isConnected()) this.#worker.process.send?.(message, undefined, undefined, () => {});
+    else this.#child.send(message);
   }
 
   /** Sends `drain`, and kills the worker 2 × limits.drainGraceMs after the deadline. Called again it may
@@ -140,8 +131,7 @@ export class WorkerProcess {
   }
 
   kill(): void {
-    // worker.kill() waits for a disconnect, and a stuck process never disconnects.
-    this.#worker.process.kill('SIGKILL');
+    this.#child.kill();
   }
 
   info(): ProcessInfo {
@@ -216,23 +206,7 @@ export class WorkerProcess {
     this.#options.onMessage(this, message);
   }
 
-  async #watch(): Promise<void> {
-    const { process: child } = this.#worker;
-    const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) => {
-      child.once('exit', (...ending) => resolve(ending));
-      // The fork failed: no memory or no free pid.
-      child.once('error', (error) => {
-        this.#lastReport = error.message;
-        if (child.pid === undefined) resolve([null, null]);
-      });
-    });
-    // The channel may still hold its last messages.
-    if (child.connected) {
-      await new Promise<void>((resolve) => {
-        child.once('disconnect', resolve);
-        setTimeout(resolve, 500).unref();
-      });
-    }
+  #exited(code: number | null, signal: NodeJS.Signals | null): void {
     this.#killTimer?.clear();
     const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`;
     const report = this.#refusal?.message ?? this.#lastReport;
@@ -245,6 +219,7 @@ export class WorkerProcess {
       reason: report === null ? how : `${how}: ${report}`,
       refusal: this.#refusal,
     });
+    this.#resolveEnded();
   }
 
   #killLate(what: string): void {
@@ -263,23 +238,7 @@ export class WorkerProcess {
   }
 }
 
-/** Whether memory counts for more than throughput. */
-const isSmall = ({ role, config }: Init): boolean => role === 'console' || config.profile === 'small';
-
 /** ms; 0 = never */
 function since(at: number | null): number {
   return at === null ? 0 : monotonicNow() - at;
-}
-
-/** The environment of workers. Their configuration comes in the first message, so that /proc/PID/environ does
- *  not show it. */
-function environment(): Record<string, string | undefined> {
-  const ours = Object.keys(process.env).filter((name) => /^DQ_(?!FAIL$|TEST_)/.test(name));
-  return {
-    ...Object.fromEntries(ours.map((name) => [name, undefined])),
-    // Options of the master's Node (a debugger, a loader) must not reach the workers.
-    NODE_OPTIONS: undefined,
-    // Half of them resolve host names (notifierLimits.lookupThreads); files need threads, too.
-    UV_THREADPOOL_SIZE: '16',
-  };
 }
