@@ -1,16 +1,16 @@
 // `npm run mutants -- [name …]`: makes each mistake of mutants.ts in a copy of the tree, and runs its test;
-// each mistake of simulated.ts, and runs simulated worlds until one breaks a rule. `simulated` is a name for
-// all of these. Prints `red` when the test fails only with the mistake, else `green` and the reason. Exit
-// code 1: one is green. Needs the servers that the tests need.
+// bundles the simulated worlds with each mistake of simulated.ts, and runs them until one breaks a rule.
+// `simulated` is a name for all of these. Prints `red` when the test fails only with the mistake, else
+// `green` and the reason. Exit code 1: one is green without a reason. Needs the servers that the tests need.
 
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { bundleWorlds, root } from '../worlds/bundle.ts';
 import { type Edit, type Mutant, mutants, type SimulatedMutant } from './mutants.ts';
 import { simulatedMutants } from './simulated.ts';
 
-const root = resolve(import.meta.dirname, '../..');
 const copied = ['src', 'test', 'scripts', 'bin', 'sql', 'README.md', 'package.json'];
 const configured = ['tsconfig.json', 'vitest.config.ts'];
 /** Worlds that a mistake of simulated.ts may survive, less one. */
@@ -76,17 +76,76 @@ function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T
 }
 
 /** The first broken rule, with its seed; null: no world broke one. */
-function simulate(tree: string, { edit, faults }: SimulatedMutant): string | null {
-  const flags = [
-    '--first',
-    '--seeds',
-    String(seedsMax),
-    ...(faults === undefined ? [] : ['--faults', faults]),
-  ];
-  const { stdout } = withMistake(tree, edit, () =>
-    spawnSync('npm', ['run', '-s', 'sim', '--', ...flags], { cwd: tree, encoding: 'utf8', timeout: runMs }),
-  );
-  return /^seed .*/m.exec(stdout)?.[0] ?? null;
+async function simulate({ name, edit, faults }: SimulatedMutant): Promise<string | null> {
+  const outfile = join(root, 'dist.sim', `${name}.cjs`);
+  await bundleWorlds({ outfile, edit });
+  const aimed = faults === undefined ? [] : ['--faults', faults];
+  const flags = ['--first', '--seeds', String(seedsMax), ...aimed];
+  try {
+    const output = await outputOf([outfile, ...flags]);
+    return /^seed \d+ breaks the rule ".*?"/m.exec(output)?.[0] ?? null;
+  } finally {
+    rmSync(outfile, { force: true });
+  }
+}
+
+function outputOf(given: readonly string[]): Promise<string> {
+  return new Promise((done) => {
+    const child = spawn(process.execPath, given, { cwd: root, timeout: runMs });
+    let output = '';
+    child.stdout.on('data', (chunk: Buffer) => {
+      output += chunk.toString();
+    });
+    child.on('close', () => done(output));
+  });
+}
+
+/** Prints a line for each mutant; returns how many are red, or live for a reason. */
+async function simulateAll(all: readonly SimulatedMutant[]): Promise<number> {
+  const left = [...all];
+  let right = 0;
+  const work = async () => {
+    for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
+      const found = await simulate(mutant);
+      const { name, livesBecause } = mutant;
+      const isRight = (found === null) === (livesBecause !== undefined);
+      if (isRight) right += 1;
+      const how = found ?? `no rule is broken in ${seedsMax} worlds`;
+      const why = livesBecause === undefined ? '' : ` (${livesBecause})`;
+      process.stdout.write(`${found === null ? 'green' : 'red  '} ${name}: ${how}${why}\n`);
+    }
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, work));
+  return right;
+}
+
+/** Returns how many are red. */
+function runTests(all: readonly Mutant[]): number {
+  if (all.length === 0) return 0;
+  const tree = mkdtempSync(join(tmpdir(), 'dq-mutants-'));
+  let red = 0;
+  try {
+    for (const name of [...copied, ...configured])
+      cpSync(join(root, name), join(tree, name), { recursive: true });
+    for (const name of linked) symlinkSync(join(root, name), join(tree, name));
+    const before = new Map<string, string>();
+    for (const file of new Set(all.map(({ test }) => test.file))) {
+      const titles = new Set(all.flatMap(({ test }) => (test.file === file ? test.title : [])));
+      for (const [title, state] of run(tree, file, [...titles])) before.set(`${file} ${title}`, state);
+    }
+    for (const mutant of all) {
+      const { file, title } = mutant.test;
+      const reason = reasonOfGreen(tree, mutant, before.get(`${file} ${title}`) ?? 'missing');
+      if (reason === null) red += 1;
+      const word = reason === null ? 'red  ' : 'green';
+      process.stdout.write(
+        `${word} ${mutant.name}: ${file}: ${title}${reason === null ? '' : ` (${reason})`}\n`,
+      );
+    }
+    return red;
+  } finally {
+    rmSync(tree, { recursive: true, force: true });
+  }
 }
 
 const names = process.argv.slice(2);
@@ -99,35 +158,8 @@ if (unknown.length > 0) {
 const chosen = mutants.filter(({ name }) => names.length === 0 || names.includes(name));
 const isAll = names.length === 0 || names.includes('simulated');
 const simulated = simulatedMutants.filter(({ name }) => isAll || names.includes(name));
-const tree = mkdtempSync(join(tmpdir(), 'dq-mutants-'));
-try {
-  for (const name of [...copied, ...configured])
-    cpSync(join(root, name), join(tree, name), { recursive: true });
-  for (const name of linked) symlinkSync(join(root, name), join(tree, name));
-  const before = new Map<string, string>();
-  for (const file of new Set(chosen.map(({ test }) => test.file))) {
-    const titles = new Set(chosen.flatMap(({ test }) => (test.file === file ? test.title : [])));
-    for (const [title, state] of run(tree, file, [...titles])) before.set(`${file} ${title}`, state);
-  }
-  let red = 0;
-  for (const mutant of chosen) {
-    const { file, title } = mutant.test;
-    const reason = reasonOfGreen(tree, mutant, before.get(`${file} ${title}`) ?? 'missing');
-    if (reason === null) red += 1;
-    const word = reason === null ? 'red  ' : 'green';
-    process.stdout.write(
-      `${word} ${mutant.name}: ${file}: ${title}${reason === null ? '' : ` (${reason})`}\n`,
-    );
-  }
-  for (const mutant of simulated) {
-    const found = simulate(tree, mutant);
-    if (found !== null) red += 1;
-    const how = found ?? `no rule is broken in ${seedsMax} worlds`;
-    process.stdout.write(`${found === null ? 'green' : 'red  '} ${mutant.name}: ${how}\n`);
-  }
-  const green = chosen.length + simulated.length - red;
-  process.stdout.write(`${red} red, ${green} green\n`);
-  process.exitCode = green === 0 ? 0 : 1;
-} finally {
-  rmSync(tree, { recursive: true, force: true });
-}
+
+const red = runTests(chosen) + (await simulateAll(simulated));
+const green = chosen.length + simulated.length - red;
+process.stdout.write(`${red} as expected, ${green} not\n`);
+process.exitCode = green === 0 ? 0 : 1;

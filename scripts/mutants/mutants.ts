@@ -29,6 +29,8 @@ export interface SimulatedMutant {
   readonly edit: Edit;
   /** kinds of faults that every world has; absent: those of its seed */
   readonly faults?: string;
+  /** why no world can show it: it is expected to live */
+  readonly livesBecause?: string;
 }
 
 const jobRow = 'src/core/journal/job-row.ts';

@@ -1,0 +1,167 @@
+// Prints which functions and lines of the parts under test no simulated world reached: from the counts of V8
+// (NODE_V8_COVERAGE) and the source map of the bundle. A line counts as reached when any code of it ran.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { root } from './bundle.ts';
+
+/** What the worlds are to reach. */
+const parts = [
+  'src/store/sqlite/engine/',
+  'src/store/sqlite/owner/',
+  'src/store/sqlite/client/',
+  'src/timer/',
+  'src/notifier/',
+  'src/use-cases/',
+  'src/upkeep/',
+  'src/master/',
+];
+
+interface Range {
+  readonly startOffset: number;
+  readonly endOffset: number;
+  readonly count: number;
+}
+interface ScriptCoverage {
+  readonly url: string;
+  readonly functions: readonly { readonly functionName: string; readonly ranges: readonly Range[] }[];
+}
+interface SourceMap {
+  readonly sources: readonly string[];
+  readonly mappings: string;
+}
+
+/** A place of the bundle and the line that it comes from. */
+interface Mapping {
+  readonly offset: number;
+  readonly source: string;
+  readonly line: number;
+}
+
+/** `directory`: of NODE_V8_COVERAGE, of one process. */
+export function reportUnreached(directory: string, bundle: string): void {
+  const script = scriptOf(directory, bundle);
+  const text = readFileSync(bundle, 'utf8');
+  const map = JSON.parse(readFileSync(`${bundle}.map`, 'utf8')) as SourceMap;
+  const mappings = readMappings(map, text).map((mapping) => ({
+    ...mapping,
+    source: relative(root, resolve(dirname(bundle), mapping.source)),
+  }));
+  const counts = countsOf(script, text.length);
+  const files = new Map<string, Map<number, boolean>>();
+  for (const { offset, source, line } of mappings) {
+    if (!parts.some((part) => source.startsWith(part))) continue;
+    const lines = files.get(source) ?? new Map<number, boolean>();
+    files.set(source, lines);
+    lines.set(line, lines.get(line) === true || counts[offset] === 1);
+  }
+  const unreached = functionsWithoutCalls(script, mappings);
+  let [all, reached] = [0, 0];
+  for (const source of [...files.keys()].sort()) {
+    const lines = files.get(source) as Map<number, boolean>;
+    const missing = [...lines]
+      .flatMap(([line, isReached]) => (isReached ? [] : [line]))
+      .sort((a, b) => a - b);
+    all += lines.size;
+    reached += lines.size - missing.length;
+    if (missing.length === 0) continue;
+    const share = Math.round((100 * (lines.size - missing.length)) / lines.size);
+    const names = unreached.get(source) ?? [];
+    const functions = names.length === 0 ? '' : `; functions ${names.join(', ')}`;
+    console.log(`${source}: ${share} % of the lines; not reached: ${spansOf(missing)}${functions}`);
+  }
+  const absent = parts.flatMap((part) => sourcesUnder(part)).filter((source) => !files.has(source));
+  if (absent.length > 0) console.log(`not part of the worlds: ${absent.join(', ')}`);
+  console.log(`coverage: ${reached} of ${all} lines in ${files.size} files`);
+}
+
+function sourcesUnder(part: string): readonly string[] {
+  const names = readdirSync(join(root, part), { recursive: true, encoding: 'utf8' });
+  return names.flatMap((name) => (name.endsWith('.ts') ? [join(part, name)] : [])).sort();
+}
+
+function scriptOf(directory: string, bundle: string): ScriptCoverage {
+  const url = pathToFileURL(bundle).href;
+  for (const name of readdirSync(directory)) {
+    const { result } = JSON.parse(readFileSync(join(directory, name), 'utf8')) as {
+      result: ScriptCoverage[];
+    };
+    const script = result.find((each) => each.url === url);
+    if (script !== undefined) return script;
+  }
+  throw new Error(`V8 wrote no counts of ${bundle}`);
+}
+
+/** 1 for each character of the bundle that ran. A range within another one has the say. */
+function countsOf({ functions }: ScriptCoverage, length: number): Uint8Array {
+  const counts = new Uint8Array(length).fill(1);
+  const ranges = functions.flatMap((each) => each.ranges);
+  const sorted = [...ranges].sort((a, b) => a.startOffset - b.startOffset || b.endOffset - a.endOffset);
+  for (const { startOffset, endOffset, count } of sorted)
+    counts.fill(count === 0 ? 0 : 1, startOffset, endOffset);
+  return counts;
+}
+
+function functionsWithoutCalls(
+  { functions }: ScriptCoverage,
+  mappings: readonly Mapping[],
+): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  for (const { functionName, ranges } of functions) {
+    const [whole] = ranges;
+    if (functionName === '' || whole === undefined || whole.count > 0) continue;
+    const mapping = mappings.find(({ offset }) => offset >= whole.startOffset && offset < whole.endOffset);
+    if (mapping === undefined) continue;
+    found.set(mapping.source, [...(found.get(mapping.source) ?? []), functionName]);
+  }
+  return found;
+}
+
+/** `3, 7-9` */
+function spansOf(lines: readonly number[]): string {
+  const spans: [number, number][] = [];
+  for (const line of lines) {
+    const last = spans.at(-1);
+    if (last !== undefined && line === last[1] + 1) last[1] = line;
+    else spans.push([line, line]);
+  }
+  return spans.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(', ');
+}
+
+const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+/** Variable-length numbers in base 64, each as the difference to the last one of its kind. */
+function readMappings({ sources, mappings }: SourceMap, text: string): readonly Mapping[] {
+  const found: Mapping[] = [];
+  let lineStart = 0;
+  let [source, line] = [0, 0];
+  for (const group of mappings.split(';')) {
+    let column = 0;
+    for (const segment of group.split(',')) {
+      const [toColumn, toSource, toLine] = numbersOf(segment);
+      if (toColumn === undefined) continue;
+      column += toColumn;
+      if (toSource === undefined || toLine === undefined) continue;
+      source += toSource;
+      line += toLine;
+      found.push({ offset: lineStart + column, source: sources[source] ?? '', line: line + 1 });
+    }
+    lineStart = text.indexOf('\n', lineStart) + 1;
+  }
+  return found;
+}
+
+function numbersOf(segment: string): readonly number[] {
+  const numbers: number[] = [];
+  let [value, shift] = [0, 0];
+  for (const char of segment) {
+    const digit = digits.indexOf(char);
+    value += (digit & 31) << shift;
+    shift += 5;
+    if ((digit & 32) !== 0) continue;
+    numbers.push(value & 1 ? -(value >> 1) : value >> 1);
+    [value, shift] = [0, 0];
+  }
+  return numbers;
+}
