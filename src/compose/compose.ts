@@ -34,6 +34,7 @@ import {
   storeConnectionOf,
   type Worker,
 } from './adapters.ts';
+import type { StoreSeams } from './store-role.ts';
 
 /** What reaches out of a process. By default it is that of a daemon; a given part is closed, too. */
 export interface Parts {
@@ -47,6 +48,8 @@ export interface Parts {
   readonly counters?: Pick<StatSender, 'add' | 'flush' | 'close'>;
   /** to dq-store */
   readonly connection?: StoreConnection;
+  /** of dq-store itself */
+  readonly store?: StoreSeams;
   readonly leaseKey?: () => Buffer;
   /** the role of `init`, with its own seams */
   readonly create?: (ctx: RoleContext) => Role;
@@ -99,7 +102,9 @@ export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
     connectTcp: parts.connectTcp,
   };
   try {
-    const own = await (init.role === 'store' ? composeStore(worker) : composeOther(worker, parts, init.role));
+    const own = await (init.role === 'store'
+      ? composeStore(worker, parts)
+      : composeOther(worker, parts, init.role));
     return {
       awaitUsers: async () => {},
       hurry: () => {},
@@ -125,9 +130,9 @@ const placeOf = ({ role, index, config }: Init) => ({
 
 type OwnPart = Pick<Composed, 'start' | 'takeOver' | 'inFlight' | 'drain'> & Partial<Composed>;
 
-async function composeStore(worker: Worker): Promise<OwnPart> {
+async function composeStore(worker: Worker, parts: Parts): Promise<OwnPart> {
   const { StoreRole } = await import('./store-role.ts');
-  const role = new StoreRole(worker, await mysqlRegistryOf(worker));
+  const role = new StoreRole(worker, await mysqlRegistryOf(worker), parts.store);
   return {
     async start() {
       await role.start();

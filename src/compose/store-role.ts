@@ -18,14 +18,25 @@ import { monotonicNow, sleep } from '../runtime/time.ts';
 import type { DurabilityWatch } from '../store/redis/client/durability-watch.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
-import { StoreOwner } from '../store/sqlite/owner/owner.ts';
+import { StoreOwner, type StoreOwnerOptions } from '../store/sqlite/owner/owner.ts';
 import { keyPathOf, redisJobsOf, type Worker } from './adapters.ts';
+
+/** What dq-store reaches beside its channel. By default files in the data directory, and a Unix socket. */
+export interface StoreSeams extends Required<Pick<StoreOwnerOptions, 'listen' | 'open'>> {
+  /** at the embedded registry */
+  readonly openRegistry: () => Promise<ServedRegistry>;
+  /** one sentence; null: the disk of the data directory can be written */
+  readonly whyUnusable: () => string | null;
+  /** Rejects where this process could not follow the dq-store that serves. */
+  readonly checkHandover: () => Promise<void>;
+}
 
 export class StoreRole implements Role {
   readonly name = 'store';
   readonly url = null;
   readonly #worker: Worker;
   readonly #mysql: MysqlRegistry | null;
+  readonly #seams: Partial<StoreSeams>;
   readonly #jobsPath: string;
   readonly #registryPath: string;
   #note: string | null = null;
@@ -34,10 +45,11 @@ export class StoreRole implements Role {
   #durability: DurabilityWatch | null = null;
 
   /** `mysql`: null = the registry is registry.db */
-  constructor(worker: Worker, mysql: MysqlRegistry | null) {
+  constructor(worker: Worker, mysql: MysqlRegistry | null, seams: Partial<StoreSeams> = {}) {
     const { dataDir } = worker.init.config;
     this.#worker = worker;
     this.#mysql = mysql;
+    this.#seams = seams;
     this.#jobsPath = join(dataDir, 'jobs.db');
     this.#registryPath = join(dataDir, 'registry.db');
   }
@@ -64,7 +76,10 @@ export class StoreRole implements Role {
         );
     }
     if (!init.takesOver) await this.#open();
-    else if (init.restarts === 0) await this.#checkHandover();
+    else if (init.restarts === 0) {
+      const { checkHandover = () => this.#checkHandover() } = this.#seams;
+      await checkHandover();
+    }
   }
 
   async takeOver(): Promise<void> {
@@ -92,7 +107,8 @@ export class StoreRole implements Role {
     const mysql = this.#mysql;
     // A wrong key or schema ends a first start. Later it is an error in the log.
     const isFirst = init.restarts === 0 && !init.takesOver;
-    const file = mysql === null ? await this.#onUsableDisk(() => this.#openRegistry()) : null;
+    const { openRegistry = () => this.#openRegistry() } = this.#seams;
+    const file = mysql === null ? await this.#onUsableDisk(openRegistry) : null;
     if (file !== null) opened.add(file, () => file.registry.close());
     const registry = mysql ?? (file as ServedRegistry).registry;
     if (isFirst) {
@@ -125,7 +141,10 @@ export class StoreRole implements Role {
 
   #ownerOf(registry: Registry, registryDamage: () => string | null): StoreOwner {
     const { init, log, metrics, end } = this.#worker;
+    const { listen, open } = this.#seams;
     return new StoreOwner({
+      ...(listen === undefined ? {} : { listen }),
+      ...(open === undefined ? {} : { open }),
       path: this.#jobsPath,
       socketPath: init.socketPath,
       log,
@@ -190,7 +209,9 @@ export class StoreRole implements Role {
   }
 
   #whyUnusable(): string | null {
-    return whyUnusable(this.#jobsPath, this.#worker.init.config.dataDir);
+    const { dataDir } = this.#worker.init.config;
+    const { whyUnusable: why = () => whyUnusable(this.#jobsPath, dataDir) } = this.#seams;
+    return why();
   }
 
   /** A first start ends with the reason. After a crash or in a handover this process waits for the disk and

@@ -13,6 +13,7 @@ import { parseArgs } from 'node:util';
 import { type FaultKind, faultKinds } from './faults.ts';
 import { keptSeeds } from './kept-seeds.ts';
 import { seconds } from './ledger.ts';
+import { loadRoles } from './roles.ts';
 import { shrink } from './shrink.ts';
 import { type Plan, type Result, World } from './world.ts';
 
@@ -117,4 +118,5 @@ function next(left: Generator<Plan>): void {
   runPlan(plan);
   setImmediate(() => next(left));
 }
-setImmediate(() => next(plans()));
+
+void loadRoles().then(() => setImmediate(() => next(plans())));

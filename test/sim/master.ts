@@ -3,10 +3,12 @@
 // Invariant: at most one dq-store works at a time, and incarnations rise.
 
 import type { Dice } from '../../scripts/dice.ts';
+import type { WorkerChannel } from '../../src/process/master-channel.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
+import type { Composed, Init } from '../../src/process/worker-life.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
-import { type RoleKind, type Running, type Server, startRole, startStore } from './roles.ts';
+import { compose, instance, type RoleKind, type Server } from './roles.ts';
 import type { Scene } from './scene.ts';
 
 export interface Slot {
@@ -15,7 +17,7 @@ export interface Slot {
   readonly count: number;
   process: Process | null;
   /** null: it starts, or is dead */
-  running: Running | null;
+  running: Composed | null;
   /** incarnation of its next process */
   next: number;
   starts: number;
@@ -128,20 +130,33 @@ export class Master {
   }
 
   async #run(slot: Slot, process: Process, takesOver: boolean): Promise<void> {
-    const { role, index, count, starts } = slot;
     const listeners: ((message: ToWorker) => void)[] = [];
     slot.tell = (message) => {
       for (const listen of listeners) listen(message);
     };
-    const options = {
-      ...{ scene: this.#scene, receivers: this.#receivers, process, role, index, count, takesOver },
-      restarts: starts - 1,
-      send: (message: ToMaster) => this.#receive(slot, process, message),
-      onMessage: (listen: (message: ToWorker) => void) => void listeners.push(listen),
-      onServer: (server: Server) => void this.#servers.set(process, server),
+    const send = (message: ToMaster) => this.#receive(slot, process, message);
+    const channel: WorkerChannel = {
+      send,
+      sent: async (message) => send(message),
+      onMessage: (listen) => void listeners.push(listen),
+      deliver: slot.tell,
     };
-    slot.running = await (role === 'store' ? startStore(options) : startRole(options));
+    const composed = await compose({
+      ...{ scene: this.#scene, receivers: this.#receivers, process, channel },
+      init: this.#initOf(slot, process, takesOver),
+      onServer: (server: Server) => void this.#servers.set(process, server),
+    });
+    await composed.start();
+    slot.running = composed;
     this.#scene.loop.tell(`${process.title} works.`);
+  }
+
+  #initOf({ role, index, count, starts }: Slot, { incarnation }: Process, takesOver: boolean): Init {
+    const { config } = this.#scene;
+    return {
+      ...{ kind: 'init', role, index, count, instance, incarnation, config, takesOver },
+      ...{ restarts: starts - 1, socketPath: 'store.sock', adminToken: 'admin' },
+    };
   }
 
   #died(slot: Slot, process: Process): void {
@@ -178,7 +193,12 @@ export class Master {
     }
     this.#servers.delete(process);
     loop.tell(`${process.title} drains.`);
-    loop.after(0, process, 'drain', () => void running.drain(drainMs).then(() => exit('it has drained')));
+    loop.after(
+      0,
+      process,
+      'drain',
+      () => void running.drain(drainMs, false).then(() => exit('it has drained')),
+    );
     loop.after(leaveMsMax, null, 'drain is late', () => loop.kill(process, 'its drain is late'));
   }
 

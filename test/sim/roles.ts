@@ -1,20 +1,22 @@
-// Builds the roles of a world from the real parts, as compose.ts builds those of a daemon.
+// Composes the processes of a world as the daemon does; the parts keep real files and sockets out.
 // Left out: the HTTP front of dq-server, and of dq-upkeep all agents but recoverer and janitor. A loop stands
 // in for the mailer, because a dead letter expires only after its alert is settled.
 
+import { composeRole, importAll, type Parts } from '../../src/compose/compose.ts';
+import type { StoreSeams } from '../../src/compose/store-role.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { Store } from '../../src/ports/job-store.ts';
-import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
-import type { RoleContext } from '../../src/process/role.ts';
-import { StoreClock } from '../../src/process/store-clock.ts';
-import { TopicBook } from '../../src/registry/topic-book.ts';
+import type { WorkerChannel } from '../../src/process/master-channel.ts';
+import type { Role, RoleContext } from '../../src/process/role.ts';
+import type { Composed, Init } from '../../src/process/worker-life.ts';
 import { Loop as AgentLoop } from '../../src/runtime/loop.ts';
 import type { Service } from '../../src/runtime/service.ts';
-import { connectStore } from '../../src/store/sqlite/client/client.ts';
+import { monotonicNow, wallNow } from '../../src/runtime/time.ts';
+import { storeLimits } from '../../src/store/limits.ts';
+import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
 import { Engine, type EngineOptions } from '../../src/store/sqlite/engine/engine.ts';
-import { StoreOwner } from '../../src/store/sqlite/owner/owner.ts';
-import type { Log, LogFields } from '../../src/telemetry/log.ts';
-import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
+import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
+import type { LogFields, OpenLog } from '../../src/telemetry/log.ts';
 import { createTimer } from '../../src/timer/timer.ts';
 import { Janitor } from '../../src/upkeep/janitor.ts';
 import { Recoverer } from '../../src/upkeep/recoverer.ts';
@@ -26,12 +28,6 @@ import type { Scene } from './scene.ts';
 
 export type RoleKind = 'store' | 'server' | 'timer' | 'notifier' | 'upkeep';
 export const instance = 7;
-
-/** A started worker, as its master sees it. */
-export interface Running {
-  drain(deadlineMs: number): Promise<void>;
-  takeOver(): Promise<void>;
-}
 
 /** A started dq-server, as its clients see it. */
 export interface Server {
@@ -46,16 +42,14 @@ export interface WorkerOptions {
   readonly scene: Scene;
   readonly receivers: Receivers;
   readonly process: Process;
-  readonly role: RoleKind;
-  readonly index: number;
-  readonly count: number;
-  readonly restarts: number;
-  readonly takesOver: boolean;
-  /** Its messages to the master. */
-  readonly send: (message: ToMaster) => void;
-  readonly onMessage: (listener: (message: ToWorker) => void) => void;
+  /** to its master */
+  readonly channel: WorkerChannel;
+  readonly init: Init;
   readonly onServer: (server: Server) => void;
 }
+
+/** composeRole() imports the code of a role. Once loaded, an import takes no turn of the real event loop. */
+export const loadRoles: () => Promise<void> = importAll;
 
 const jobsPath = '/nowhere/jobs.db';
 
@@ -69,100 +63,66 @@ const space: EngineOptions['space'] = {
   reserve: { missing: 0, fits: () => true, add() {}, free() {} },
 };
 
-export async function startStore({ scene, process }: WorkerOptions): Promise<Running> {
-  const { loop, judge, db, topics, port, follower } = scene;
-  const owner = new StoreOwner({
-    path: jobsPath,
-    socketPath: 'store.sock',
-    log: logOf(scene, process),
-    registry: topics.registry(),
+export function compose(options: WorkerOptions): Promise<Composed> {
+  const { scene, process, channel, init } = options;
+  const { judge } = scene;
+  const log = logOf(scene, process);
+  const parts: Parts = {
+    ...{ channel, log },
+    counters: { add() {}, flush: async () => {}, close: async () => {} },
+    leaseKey: () => Buffer.alloc(32),
+    end: (reason) => judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`),
+  };
+  if (init.role === 'store') return composeRole(init, { ...parts, store: storeOf(options) });
+  const create = (ctx: RoleContext) => roleOf(options, ctx);
+  return composeRole(init, { ...parts, create, connection: connectionOf(options, log) });
+}
+
+/** A registry that never fails, and a file in memory. */
+function storeOf({ scene, process }: WorkerOptions): StoreSeams {
+  const { judge, db, topics, port, follower, ledger } = scene;
+  return {
+    openRegistry: async () => ({ registry: topics.registry(), damage: () => null }),
+    whyUnusable: () => null,
+    checkHandover: async () => {},
     listen: (onChannel) => port.listen(process, onChannel),
-    open: () => {
+    open: ({ keepHistory = true, shortestRetentionMs = 0 }) => {
       const engine = new MemoryEngine(
         jobsPath,
         { db, wasUnclean: false, wasChecked: false },
         {
-          clock: () => loop.wall,
-          monotonic: () => loop.at,
-          keepHistory: true,
-          recoverHoldMs: 5_000,
-          clockHoldMs: 600_000,
-          shortestRetentionMs: scene.config['dead.retention'],
+          ...{ clock: wallNow, monotonic: monotonicNow, keepHistory, shortestRetentionMs, space },
+          recoverHoldMs: storeLimits.recoverHoldMs,
+          clockHoldMs: sqliteLimits.clockHoldMs,
           onDamage: (what) => judge.fail('1 no row is damaged', what),
           diskReserveBytes: 1_048_576,
-          space,
         },
       );
       follower.follow(engine);
-      scene.ledger.storeStarted();
+      ledger.storeStarted();
       return engine;
     },
-    onFatal: (error) => judge.fail('1 the store trusts its file', String(error)),
-  });
-  await owner.start();
-  return { drain: (deadlineMs) => owner.drain(deadlineMs), takeOver: async () => {} };
+  };
 }
 
-export async function startRole(options: WorkerOptions): Promise<Running> {
-  const { scene, process, role, restarts } = options;
-  const log = logOf(scene, process);
+/** to dq-store */
+function connectionOf({ scene, process, init }: WorkerOptions, log: OpenLog): StoreConnection {
   const registry = scene.topics.registry();
   const connection = connectStore({
-    socketPath: 'store.sock',
+    socketPath: init.socketPath,
     title: process.name,
     log,
     dial: () => scene.port.dial(process, scene.network),
     readTopic: (record) => registry.read(record),
   });
-  await connection.start();
-  const topics = new TopicBook(connection.registry, log, { inOrder: role === 'server' });
-  if (role !== 'timer') {
-    await topics.start();
-    if (!topics.isKnown && restarts === 0) throw new Error('cannot read the topics');
-  }
-  const { store } = connection;
-  const ctx: RoleContext = {
-    config: scene.config,
-    log,
-    title: process.name,
-    version: '0.0.0',
-    owner: { instance, incarnation: process.incarnation },
-    index: options.index,
-    count: options.count,
-    store: withLossyHints(store, scene),
-    clock: new StoreClock(() => store.admin.clock()),
-    registry: connection.registry,
-    topics,
-    counters: { add() {} },
-    metrics: new MetricBuffer(),
-    link: {
-      send: options.send,
-      sent: async (message) => options.send(message),
-      onMessage: options.onMessage,
-    },
-    adminToken: 'admin',
-    leaseKey: () => Buffer.alloc(32),
-    restarts,
-    takesOver: options.takesOver,
-  };
-  const own = roleOf(options, ctx);
-  await own.start();
-  return {
-    takeOver: async () => own.takeOver?.(),
-    async drain(deadlineMs) {
-      await own.drain(deadlineMs);
-      await topics.drain(1_000);
-      await connection.close();
-    },
-  };
+  return { ...connection, store: withLossyHints(connection.store, scene) };
 }
 
-type Started = Service & { takeOver?(): Promise<void> };
-
-function roleOf(options: WorkerOptions, ctx: RoleContext): Started {
-  const { scene, receivers, process, role, onServer } = options;
-  if (role === 'timer') return createTimer(ctx);
-  if (role === 'notifier')
+function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
+  const { scene, receivers, process, init, onServer } = options;
+  const { role: name } = init;
+  if (name === 'timer') return createTimer(ctx);
+  if (name === 'notifier')
     return createNotifier(ctx, {
       dispatch: (request, caller) => {
         try {
@@ -174,10 +134,12 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Started {
       },
       lookup: () => scene.judge.fail('the world looks up no names', process.title),
     });
-  if (role === 'upkeep') return all(upkeepOf(ctx, scene));
+  const rest = { name, url: null, inFlight: () => 0 };
+  if (name === 'upkeep') return { ...rest, ...all(upkeepOf(ctx, scene)) };
   const onFailure = (error: unknown) => scene.judge.fail('4 the store answers each push', String(error));
   const turns = new PushTurns(new PushQueue(ctx.store.jobs, onFailure));
   return {
+    ...rest,
     async start() {
       onServer({ process, ctx, turns, connections: [{}, {}, {}] });
     },
@@ -231,7 +193,7 @@ function withLossyHints(store: Store, { network }: Scene): Store {
   return { ...store, jobs: { ...jobs, onHint } };
 }
 
-function logOf({ loop }: Scene, { title }: Process): Log {
+function logOf({ loop }: Scene, { title }: Process): OpenLog {
   const tell = (message: string, more: string) => loop.tell(`${title} logs "${message}"${more}.`);
   return {
     notice: (message) => tell(message, ''),
@@ -241,5 +203,8 @@ function logOf({ loop }: Scene, { title }: Process): Log {
     request() {},
     notify() {},
     audit() {},
+    reopen() {},
+    close: async () => {},
+    dropped: () => 0,
   };
 }

@@ -40,7 +40,7 @@ export class TopicTable {
   }
 
   registry(): Registry {
-    const known: Pick<Registry, 'changes' | 'read' | 'get' | 'turn' | 'trimAudit'> = {
+    const known: Pick<Registry, 'changes' | 'read' | 'get' | 'turn' | 'trimAudit' | 'close'> = {
       changes: async (after) => {
         const changed = [...this.#topics.values()].filter(({ revision }) => revision > after.revision);
         return { revision: this.#revision, topics: changed.map(recordOf), deleted: [], next: null };
@@ -50,6 +50,7 @@ export class TopicTable {
       turn: async (name, state) =>
         this.#isCalm ? { kind: 'changed' } : { kind: 'updated', revision: this.#turn(name, state) },
       trimAudit: async () => ({ more: false }),
+      close: async () => {},
     };
     return known as Registry;
   }
