@@ -104,7 +104,8 @@ interface Broken {
   readonly call: string;
 }
 
-export type FaultKind = 'kill' | 'freeze' | 'reload';
+/** `empty`: a server loses everything while it runs. `rollback`: it returns with an older snapshot. */
+export type FaultKind = 'kill' | 'freeze' | 'reload' | 'empty' | 'rollback';
 
 /** `begun`, then `effective` when the fault was seen to have happened, then `ended` when the target works
  *  again. A fault without `effective` did not happen. */

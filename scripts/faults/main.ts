@@ -182,6 +182,7 @@ async function main(): Promise<number> {
   const roles = daemon.workers().map(({ title }) => title);
   const plan = planFaults(new Dice(seed), {
     targets: [...roles, ...[...store.servers, ...receivers].map(({ name }) => name)],
+    losing: store.servers.filter(({ losing }) => losing !== undefined).map(({ name }) => name),
     ...{ lengthMs, everyMs: scale.everyMs, holdMsMax: scale.holdMsMax, longHoldMs: scale.longHoldMs },
   });
   const nemesis = new Nemesis({ daemon, store, receivers, history });

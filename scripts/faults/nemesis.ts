@@ -1,12 +1,15 @@
 // Makes the planned faults, overlapping where they concern different targets. Each fault is recorded when it
 // begins, when its effect was seen in /proc or on the port, and when its target works again.
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive, stateOf } from '../services/live-processes.ts';
+import type { RedisServer } from '../services/redis.ts';
 import type { ServerProcess } from '../services/server-process.ts';
 import { type Daemon, type Receiver, workersEndMsMax } from './daemon.ts';
 import type { EventBody, History } from './history.ts';
 import type { PlannedFault } from './plan.ts';
-import type { StoreServers } from './stores.ts';
+import type { FaultyServer, StoreServers } from './stores.ts';
 import { isPortClosed, waitFor } from './waiting.ts';
 
 export interface Stack {
@@ -81,13 +84,35 @@ export class Nemesis {
     const server = this.#serverOf(target);
     if (what === 'reload') await this.#reload(note);
     else if (target === 'daemon') await this.#killDaemon(holdMs, note);
-    else if (server !== undefined) await this.#failServer(what, server, holdMs, note);
+    else if (server?.losing !== undefined && what === 'empty') await this.#empty(server.losing, note);
+    else if (server?.losing !== undefined && what === 'rollback')
+      await this.#rollBack(server.losing, holdMs, note);
+    else if (server !== undefined) await this.#failServer(what, server.process, holdMs, note);
     else await this.#failRole(what, target, holdMs, note);
   }
 
-  #serverOf(target: string): ServerProcess | undefined {
+  #serverOf(target: string): FaultyServer | undefined {
     const { store, receivers } = this.#stack;
-    return [...store.servers, ...receivers].find(({ name }) => name === target)?.process;
+    return [...store.servers, ...receivers].find(({ name }) => name === target);
+  }
+
+  /** On live connections. */
+  async #empty(server: RedisServer, note: Note): Promise<void> {
+    const reply = await server.ask('FLUSHALL');
+    if (reply.trim() === 'OK') note('effective', `the port ${server.port} has lost its keys`);
+    await this.#untilWhole(note);
+  }
+
+  async #rollBack(server: RedisServer, holdMs: number, note: Note): Promise<void> {
+    await server.ask('SAVE');
+    const snapshot = join(server.process.directory, 'dump.rdb');
+    copyFileSync(snapshot, `${snapshot}.older`);
+    await sleep(holdMs);
+    await server.process.kill();
+    copyFileSync(`${snapshot}.older`, snapshot);
+    await server.process.start();
+    note('effective', `the port ${server.port} serves what it had ${holdMs} ms before`);
+    await this.#untilWhole(note);
   }
 
   /** All workers are replaced. */
@@ -133,6 +158,10 @@ export class Nemesis {
       await sleep(holdMs);
       await server.start();
     }
+    await this.#untilWhole(note);
+  }
+
+  async #untilWhole(note: Note): Promise<void> {
     const isWhole = async () => (await this.#stack.store.isWhole()) && (await this.#stack.daemon.isReady());
     if ((await waitFor(isWhole, recoveredMsMax)) !== null) note('ended', 'the daemon is ready');
   }

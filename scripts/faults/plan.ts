@@ -14,6 +14,8 @@ export interface PlannedFault {
 export interface PlanOptions {
   /** `dq-notifier-0`, `redis-0`, `receiver-a` */
   readonly targets: readonly string[];
+  /** those of them whose data comes back from elsewhere */
+  readonly losing?: readonly string[];
   readonly lengthMs: number;
   /** mean time between the begins of two faults */
   readonly everyMs: number;
@@ -26,11 +28,12 @@ const longShare = 0.08;
 
 /** Every fault once in a random order, then again. */
 export function planFaults(dice: Dice, options: PlanOptions): readonly PlannedFault[] {
-  const { targets, lengthMs, everyMs, holdMsMax, longHoldMs } = options;
+  const { targets, losing = [], lengthMs, everyMs, holdMsMax, longHoldMs } = options;
   const all: readonly (readonly [FaultKind, string])[] = [
     ['reload', 'dq-master'],
     ['kill', 'daemon'],
     ...targets.flatMap((target) => [['kill', target] as const, ['freeze', target] as const]),
+    ...losing.flatMap((target) => [['empty', target] as const, ['rollback', target] as const]),
   ];
   const plan: PlannedFault[] = [];
   let left = shuffled(dice, all);

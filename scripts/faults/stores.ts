@@ -11,6 +11,8 @@ export interface FaultyServer {
   /** `redis-0`, `mysql` */
   readonly name: string;
   readonly process: ServerProcess;
+  /** Where the journal puts back what it loses. */
+  readonly losing?: RedisServer;
 }
 
 export interface StoreServers {
@@ -50,7 +52,8 @@ export async function startStore(storage: Storage): Promise<StoreServers> {
   }
 }
 
-async function startJobServers({ store, fsync }: Storage): Promise<StoreServers> {
+async function startJobServers(storage: Storage): Promise<StoreServers> {
+  const { store, fsync } = storage;
   const config = persistence[fsync];
   switch (store) {
     case 'sqlite':
@@ -60,7 +63,7 @@ async function startJobServers({ store, fsync }: Storage): Promise<StoreServers>
       const servers = await startRedisServers(store === 'redis' ? 1 : shards, { config });
       return {
         args: servers.flatMap(({ url }) => ['--redis', url]),
-        servers: named(servers),
+        servers: named(servers, storage.journal && fsync === 'no'),
         isGroup: false,
         isWhole: async () => true,
         stop: async () => void (await Promise.all(servers.map((server) => server.stop()))),
@@ -87,7 +90,7 @@ function grouped(url: string, servers: readonly RedisServer[], stop: () => Promi
   };
   return {
     args: ['--redis', url],
-    servers: named(servers),
+    servers: named(servers, false),
     isGroup: true,
     isWhole: async () =>
       // A failed master that returns serves its old data until it has become a replica.
@@ -96,5 +99,8 @@ function grouped(url: string, servers: readonly RedisServer[], stop: () => Promi
   };
 }
 
-const named = (servers: readonly RedisServer[]): readonly FaultyServer[] =>
-  servers.map(({ process }, n) => ({ name: `redis-${n}`, process }));
+const named = (servers: readonly RedisServer[], areLosing: boolean): readonly FaultyServer[] =>
+  servers.map((server, n) => ({
+    ...{ name: `redis-${n}`, process: server.process },
+    ...(areLosing ? { losing: server } : {}),
+  }));

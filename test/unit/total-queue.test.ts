@@ -416,6 +416,12 @@ describe('total queue, plan', () => {
     expect(names.slice(0, 6).sort()).toEqual(all.sort());
     expect(names.slice(6, 12).sort()).toEqual(all.sort());
   });
+
+  it('a server whose data comes back loses all of it, and returns with an older snapshot', () => {
+    const losing = planFaults(new Dice(3), { ...options, targets: ['redis-0'], losing: ['redis-0'] });
+    const kinds = losing.slice(0, 6).flatMap(({ what, target }) => (target === 'redis-0' ? what : []));
+    expect(kinds.sort()).toEqual(['empty', 'freeze', 'kill', 'rollback']);
+  });
 });
 
 describe('total queue, timeline', () => {
