@@ -29,6 +29,8 @@ const slow = [
 const release = [
   'test/conformance/{mutants,random-operations,redis-random}.test.ts',
   'test/role/schedule-zones.test.ts',
+  'test/fault/{broker-daemon,journal-daemon,pull,redis-daemon-shard-changes,redis-groups-daemon}.test.ts',
+  'test/fault/{schedules,standby,total-queue-stores}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],
@@ -60,7 +62,10 @@ export default defineConfig(({ mode }) => {
     ...settings,
     name: 'processes',
     include: mode === 'slow' ? slow : mode === 'release' ? release : include.processes,
-    exclude: mode === 'main' ? [...configDefaults.exclude, ...slow, ...release] : configDefaults.exclude,
+    exclude: [
+      ...configDefaults.exclude,
+      ...(mode === 'main' ? [...slow, ...release] : mode === 'slow' ? release : []),
+    ],
   };
   return {
     test: {

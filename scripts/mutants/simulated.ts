@@ -236,4 +236,40 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
       by: '',
     },
   },
+  {
+    name: 'loop-ends-on-a-failure',
+    faults: 'storeKill,cut',
+    edit: {
+      file: 'src/runtime/loop.ts',
+      text: 'waitMs = this.#options.failureWaitMs ?? 200;',
+      by: 'return;',
+    },
+  },
+  {
+    name: 'long-sleep-ends-by-hints-alone',
+    faults: 'loseHints',
+    edit: {
+      file: 'src/runtime/loop.ts',
+      text: 'return ticker().once(done);',
+      by: 'return () => {};',
+    },
+  },
+  {
+    name: 'late-outcomes-are-forgotten',
+    faults: 'storeDown',
+    edit: {
+      file: notifier('settler'),
+      text: 'if (this.#late >= this.#options.lateMax) {',
+      by: 'if (this.#late >= 0) {',
+    },
+  },
+  {
+    name: 'candidate-outstays-its-lease',
+    faults: 'poison,kill',
+    edit: {
+      file: notifier('job-starter'),
+      text: 'if (target === null) this.#releaseIsolated();',
+      by: 'if (target === null) return;',
+    },
+  },
 ];
