@@ -4,7 +4,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 const slow = [
   // Kills, full disks, broken networks
   'test/fault/*.test.ts',
-  'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death,store-outage}.test.ts',
+  'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death}.test.ts',
   // The suite again on further stores
   'test/conformance/{redis-groups,redis-shards}.test.ts',
   'test/role/{intake-bad-input,journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',

@@ -1,24 +1,16 @@
-// Tests a store that is unavailable for longer than leases last: outcomes are settled later, and no job gets
-// a strike.
+// Tests when a store expires leases: not during the hold after a start or an outage, on a stepped clock. That
+// outcomes are settled after an outage, and no job gets a strike, is a rule of the simulated worlds.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import { createNotifier } from '../../src/notifier/notifier.ts';
-import type { AckItem, JobStore } from '../../src/ports/job-store.ts';
-import { connectStore } from '../../src/store/sqlite/client/client.ts';
-import { silentLog } from '../../src/telemetry/log.ts';
+import type { JobStore } from '../../src/ports/job-store.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
-import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
-import { OwnerProcess } from '../support/owner-process.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
-import { startSink } from '../support/sink.ts';
-import { openSqliteStore, ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
+import { openSqliteStore } from '../support/sqlite-store.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
-import { until } from '../support/until.ts';
-import { ids, startRig } from './rig.ts';
 
 const none = { returned: 0, poisoned: [], more: false };
 
@@ -124,70 +116,3 @@ it.skipIf(await lacks('redis'))(
     expect(seconds).toEqual([...new Array(20).fill(undefined), 'a', 'a']);
   },
 );
-
-describe('a store that is unavailable for longer than leases last', () => {
-  it.each(['stopped', 'dead'] as const)(
-    '%s: every outcome is settled later, no job is called again or gets a strike',
-    async (how) => {
-      const rig = await startRig();
-      const directory = temporaryDirectory();
-      onTestFinished(() => directory.remove());
-      const holdMs = 8_000;
-      let owner = await OwnerProcess.start(directory.path, holdMs);
-      onTestFinished(() => owner.kill());
-      const connect = async (title: string) => {
-        const client = connectStore({
-          ...ownerPaths(directory.path),
-          ...{ title, log: silentLog, awayMs: 500, callMs: 5_000 },
-        });
-        await client.start();
-        onTestFinished(() => client.close());
-        return client.store;
-      };
-      const store = await connect('dq-notifier-0');
-      const sink = await startSink(() => {});
-      const timeoutMs = 4_000;
-      await rig.topic('t', sink.url, { timeoutMs, concurrency: 100 });
-      const config = { 'lease.margin': limits.leaseReserveMs + 100 };
-      const upkeeps = await connect('dq-upkeep');
-      let recovers = 0;
-      let isConnectedAgain = true;
-      const recovering: JobStore = Object.assign(Object.create(upkeeps.jobs), {
-        async recover(...args: Parameters<JobStore['recover']>) {
-          const recovered = await upkeeps.jobs.recover(...args);
-          recovers += 1;
-          return recovered;
-        },
-      });
-      const settling: JobStore = Object.assign(Object.create(store.jobs), {
-        ack: async (items: readonly AckItem[]): ReturnType<JobStore['ack']> =>
-          isConnectedAgain
-            ? store.jobs.ack(items)
-            : items.map(() => ({ kind: 'not_stored', code: 'store_away' })),
-      });
-      await rig.run(createUpkeep(rig.context({ store: { ...upkeeps, jobs: recovering } })));
-      await rig.run(createNotifier(rig.context({ store: { ...store, jobs: settling }, config })));
-      const pushed = await store.jobs.push(ids('j', 40).map((id) => jobOf(id)));
-      expect(pushed.filter(({ kind }) => kind !== 'stored')).toEqual([]);
-      await until('all are being called', () => sink.open().length === 40);
-      const leasesEndAt = Date.now() + timeoutMs + config['lease.margin'];
-
-      if (how === 'stopped') owner.signal('SIGSTOP');
-      else await owner.kill();
-      isConnectedAgain = false;
-      for (const arrival of sink.open()) sink.finish(arrival);
-      await until('the leases have expired', () => Date.now() > leasesEndAt + 100);
-      expect(rig.counted('t', 'delivered')).toBe(0);
-      if (how === 'stopped') owner.signal('SIGCONT');
-      else owner = await OwnerProcess.start(directory.path, holdMs);
-      // The notifier reconnects last.
-      const before = recovers;
-      await until('leases were looked for', () => recovers > before);
-      isConnectedAgain = true;
-      await until('all are settled', () => rig.counted('t', 'delivered') === 40);
-      expect((await store.admin.counts()).topics).toEqual({});
-      expect(sink.arrivals).toHaveLength(40);
-      expect(rig.lines.filter(({ message }) => message.includes('taken back'))).toEqual([]);
-    },
-  );
-});

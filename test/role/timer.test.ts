@@ -1,10 +1,9 @@
-// Tests the timer with a real store: due jobs become ready, never early, with and without hints.
+// Tests what the timer asks of its store. That jobs become ready in time and never early, also without hints
+// and after failures of the store, is a rule of the simulated worlds.
 import { describe, expect, it } from 'vitest';
-import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { Hint, JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { createTimer } from '../../src/timer/timer.ts';
-import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, type Rig, startRig } from './rig.ts';
 
@@ -19,20 +18,6 @@ async function settled(): Promise<void> {
 }
 
 describe('timer', () => {
-  it('a job is called when it is due, never earlier', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
-    await rig.run(createTimer(rig.context()));
-    await rig.run(createNotifier(rig.context()));
-    const delays = Array.from({ length: 60 }, (_, n) => 400 - 6 * n);
-    for (const delayMs of delays) await rig.push('t', `in ${delayMs}`, { when: { delayMs } });
-    await until('all are delivered', () => rig.counted('t', 'delivered') === delays.length);
-    for (const { arrivedAt, headers } of sink.arrivals)
-      expect(arrivedAt).toBeGreaterThanOrEqual(Date.parse(String(headers['dq-due-at'])));
-    for (const { lateMs } of rig.notified()) expect(lateMs).toBeGreaterThanOrEqual(0);
-  });
-
   it('a backlog larger than one step is promoted without a pause', async () => {
     const rig = await startRig();
     await rig.pushAll('t', ids('j', 1_200), { when: { delayMs: 50 } });
@@ -52,17 +37,6 @@ describe('timer', () => {
     // Three steps; a pause between them would last twice the poll ceiling.
     await until('all are ready', async () => (await rig.store.admin.counts()).topics['t']?.ready === 1_200);
     expect(Math.max(...moved)).toBeLessThanOrEqual(500);
-  });
-
-  it('promotes due jobs when every hint is lost', async () => {
-    const rig = await startRig();
-    const store = between(rig, { onHint: () => () => {} });
-    await rig.run(createTimer(rig.context({ store })));
-    await rig.push('t', 'a', { when: { delayMs: 60 } });
-    await until(
-      'it is ready',
-      async () => (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state === 'ready',
-    );
   });
 
   it('wakes only for a hint with an earlier time', async () => {
@@ -96,26 +70,6 @@ describe('timer', () => {
     hint({ kind: 'due', partition: 0, waitMs: 20_000 });
     await settled();
     expect(asked).toBe(before + 1);
-  });
-
-  it('continues after the store was unavailable', async () => {
-    const rig = await startRig();
-    let down = true;
-    const store = between(rig, {
-      promote: (partition, max) =>
-        down
-          ? Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }))
-          : rig.store.jobs.promote(partition, max),
-    });
-    await rig.run(createTimer(rig.context({ store })));
-    await rig.push('t', 'a', { when: { delayMs: 1 } });
-    await until('it is reported', () => rig.lines.some(({ kind }) => kind === 'error'));
-    down = false;
-    await until(
-      'it is ready',
-      async () => (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state === 'ready',
-    );
-    expect(rig.lines.filter(({ kind }) => kind === 'error')).toHaveLength(1);
   });
 
   it('a partition removed during a call is left without an error', async () => {

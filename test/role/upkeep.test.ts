@@ -39,16 +39,6 @@ const questions = (rig: Rig) => rig.sent.filter(({ kind }) => kind === 'who_live
 const stateOf = async (rig: Rig, id: string) => (await rig.store.jobs.get({ topic: 't', id }))?.state;
 
 describe('recoverer: leases', () => {
-  it('that expired are recovered, with a strike', async () => {
-    const rig = await startRig();
-    await rig.push('t', 'a');
-    await reserve(rig, 1, 300);
-    await startUpkeep(rig);
-    await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ strikes: 1, failures: 0 });
-    expect(rig.lines.some(({ returned }) => returned === 1)).toBe(true);
-  });
-
   it('of pulled jobs that expired are failed attempts, without a strike', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:1/', {
@@ -195,24 +185,6 @@ describe('recoverer: leases', () => {
     const before = rounds;
     await until('two more rounds have passed', () => rounds >= before + 2);
     expect(recovered).toBe(1);
-  });
-
-  it('lost five times by dead notifiers bury the job as poison', async () => {
-    const rig = await startRig();
-    await rig.push('t', 'a');
-    await startUpkeep(rig);
-    for (let strike = 1; strike <= limits.strikesPoison; strike += 1) {
-      await reserve(rig, 100 + strike);
-      rig.tell({ kind: 'owner_dead', incarnation: 100 + strike });
-      await until('it is recovered', async () => (await stateOf(rig, 'a')) !== 'reserved');
-    }
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
-      state: 'dead',
-      buryReason: 'poison',
-    });
-    expect(rig.counted('t', 'dead')).toBe(1);
-    expect(rig.notified()).toMatchObject([{ topic: 't', id: 'a', verdict: 'bury', buryReason: 'poison' }]);
-    expect((await rig.store.alerts.list(10, null)).items).toHaveLength(1);
   });
 });
 
