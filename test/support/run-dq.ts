@@ -1,9 +1,10 @@
-// Runs a command of bin/dq to its end, as a shell does; never through npx, which hides exit codes and
-// signals.
+// Runs a command of dq to its end, as a shell does.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
-import { environment, launcher } from './daemon.ts';
+import { runCommand } from '../../src/cli/run-command.ts';
+import { environment, launcher, type RunningDaemon } from './daemon.ts';
 import { until } from './until.ts';
 
 export interface Run {
@@ -18,13 +19,74 @@ export interface RunOptions {
   readonly input?: string | Buffer;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** default 90 s */
+  /** makes it a process that ends by then; default 90 s */
   readonly timeoutMs?: number;
   /** another bin/dq than this repository's */
   readonly launcher?: string;
 }
 
-export async function runDq(args: readonly string[], options: RunOptions = {}): Promise<Run> {
+/** These fork, end on a signal, or run beside further commands: each is a process. */
+const processes: readonly (string | undefined)[] = ['start', 'restart', 'reload', 'service', 'sink'];
+
+/** Runs a command as bin/dq does, but inside the test: a process would cost 200 ms of a quiet machine, and
+ *  more of a busy one. One at a time, because a command has the streams, the directory and the environment of
+ *  its process. */
+export function runDq(args: readonly string[], options: RunOptions = {}): Promise<Run> {
+  const isProcess = options.launcher !== undefined || options.timeoutMs !== undefined;
+  if (isProcess || processes.includes(args[0])) return runDqProcess(args, options);
+  const run = turn.then(() => runHere(args, options));
+  turn = run.then(
+    () => {},
+    () => {},
+  );
+  return run;
+}
+
+let turn: Promise<void> = Promise.resolve();
+
+async function runHere(args: readonly string[], { input = '', env, cwd }: RunOptions): Promise<Run> {
+  const undo: (() => void)[] = [];
+  const replace = (on: object, name: string, value: unknown) => {
+    const old = Object.getOwnPropertyDescriptor(on, name);
+    Object.defineProperty(on, name, { value, configurable: true, writable: true, enumerable: true });
+    undo.push(() => {
+      if (old === undefined) Reflect.deleteProperty(on, name);
+      else Object.defineProperty(on, name, old);
+    });
+  };
+  const written = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
+  for (const name of ['stdout', 'stderr'] as const)
+    replace(process[name], 'write', (chunk: string | Uint8Array, ...rest: readonly unknown[]) => {
+      written[name].push(Buffer.from(chunk as string));
+      const done = rest.find((one) => typeof one === 'function');
+      if (done !== undefined) queueMicrotask(done as () => void);
+      return true;
+    });
+  replace(process, 'stdin', Readable.from(input.length === 0 ? [] : [Buffer.from(input)]));
+  replace(process, 'argv', [process.execPath, launcher, ...args]);
+  replace(process, 'env', environment(env));
+  const here = process.cwd();
+  if (cwd !== undefined) process.chdir(cwd);
+  const codeBefore = process.exitCode;
+  process.exitCode = undefined;
+  try {
+    await runCommand(args);
+    const bytes = Buffer.concat(written.stdout);
+    return {
+      code: Number(process.exitCode ?? 0),
+      stdout: bytes.toString('utf8'),
+      bytes,
+      stderr: Buffer.concat(written.stderr).toString('utf8'),
+    };
+  } finally {
+    process.exitCode = codeBefore;
+    process.chdir(here);
+    for (const one of undo.reverse()) one();
+  }
+}
+
+/** Never through npx, which hides exit codes and signals. */
+export async function runDqProcess(args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const child = spawn(process.execPath, [options.launcher ?? launcher, ...args], {
     cwd: options.cwd,
     env: environment(options.env),
@@ -105,4 +167,10 @@ export async function startDqSink(args: readonly string[] = []): Promise<DqSink>
       return (await exited)[0];
     },
   };
+}
+
+/** Commands for this daemon, which they find by its data directory. */
+export function commandsOf({ dataDir }: Pick<RunningDaemon, 'dataDir'>) {
+  return (args: readonly string[], options: RunOptions = {}): Promise<Run> =>
+    runDq(args, { ...options, env: { DQ_DATA_DIR: dataDir, ...options.env } });
 }

@@ -1,20 +1,25 @@
-// Makes the directory that all test files of a run share: the prepared data directory of MariaDB and the
-// notes on skipped tests. It is removed however the run ends.
+// Makes the directory that all test files of a run share: the prepared data directory of MariaDB, the shared
+// daemon and the notes on skipped tests. It is removed however the run ends.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packagesToInstall, type ServiceKind, serviceKinds } from '../../scripts/services/binaries.ts';
 import { makeDirectory, removeDirectory } from '../../scripts/services/temporary-root.ts';
+import { offerDaemon } from './shared-daemon.ts';
 
 const variable = 'DQ_TEST_SERVICES';
 
 /** vitest's globalSetup; the processes of the test files inherit the environment. */
-export default function setup(): () => Promise<void> {
+export default async function setup(): Promise<() => Promise<void>> {
   const directory = makeDirectory('run');
   process.env[variable] = directory;
   const line = installLine();
   if (line !== null) process.stderr.write(`${line}\n`);
-  return () => removeDirectory(directory);
+  const endDaemon = await offerDaemon(directory);
+  return async () => {
+    await endDaemon();
+    await removeDirectory(directory);
+  };
 }
 
 export function runDirectory(): string {

@@ -1,6 +1,8 @@
 // Tests every exit code by a command that ends with it.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { exitCodes } from '../../src/cli/exit.ts';
 import { askMaster } from '../../src/master/control/control-client.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -13,6 +15,7 @@ interface Case {
   readonly code: Code;
   readonly args: readonly string[];
   readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
   /** in its own data directory: other commands could find a start before its rejection */
   readonly alone?: boolean;
   /** stderr matches */
@@ -44,12 +47,23 @@ const withDaemon: readonly Case[] = [
 
 const withoutDaemon: readonly Case[] = [
   { code: 'usage', args: ['nonsense'], says: /unknown command/ },
+  { code: 'usage', args: ['topic', 'nonsense'], says: /unknown command/ },
+  { code: 'usage', args: ['push'], says: /name a topic before the body/ },
+  { code: 'usage', args: ['push', 't', '--nonsense'], says: /unknown option/ },
+  { code: 'usage', args: ['topic', 'add', 't'], says: /--callback/ },
   { code: 'usage', args: ['start', '--prot', '1'], says: /--port/ },
   { code: 'usage', args: ['push', 't', '1', '--url', 'ftp://x'], says: /invalid URL ftp:/ },
-  ...(['status', 'stop', 'reload', 'restart', 'ls', 'fsck'] as const).map(
-    (command): Case => ({ code: 'notRunning', args: [command], says: /no daemon is running/ }),
-  ),
+  ...[
+    ...[['status'], ['stop'], ['reload'], ['restart'], ['ls'], ['fsck'], ['topic', 'ls'], ['push', 't', '1']],
+    ...[
+      ['get', 't', '1'],
+      ['cancel', 't', '1'],
+      ['dead', 'requeue', '--all'],
+      ['topic', 'rm', 't', '-y'],
+    ],
+  ].map((args): Case => ({ code: 'notRunning', args, says: /no daemon is running on \S+\/data/ })),
   { code: 'unreachable', args: ['ls', '--url', 'http://127.0.0.1:1'], says: /does not answer/ },
+  { code: 'unreachable', args: ['ls'], env: { DQ_URL: 'http://127.0.0.1:1' }, says: /does not answer/ },
   {
     code: 'storeUnreachable',
     args: ['migrate', '--mysql', 'mysql://absent@127.0.0.1:1/dq'],
@@ -69,12 +83,13 @@ async function expectEach(
   cases: readonly Case[],
   daemon: Pick<Daemon, 'dataDir' | 'directory'>,
 ): Promise<void> {
-  const expectOne = async ({ code, args, input, alone = false, says }: Case) => {
+  const expectOne = async ({ code, args, input, env = {}, alone = false, says }: Case) => {
     const run = await runDq(args, {
       cwd: daemon.directory,
       env: {
         DQ_DATA_DIR: alone ? join(daemon.directory, 'alone') : daemon.dataDir,
         DQ_LOGDIR: join(daemon.directory, 'logs'),
+        ...env,
       },
       ...(input === undefined ? {} : { input }),
     });
@@ -113,9 +128,9 @@ describe('exit codes', { timeout: 300_000 }, () => {
   });
 
   it('2, 3, 69, 75, 78: without a daemon', async () => {
-    const daemon = await startDaemon();
-    expect(await daemon.stop()).toBe(exitCodes.ok);
-    await expectEach(withoutDaemon, daemon);
+    const directory = mkdtempSync(join(tmpdir(), 'dq-codes-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    await expectEach(withoutDaemon, { directory, dataDir: join(directory, 'data') });
   });
 
   it('are all in the tables above (70 in crash-loop.test.ts)', () => {

@@ -11,7 +11,8 @@ export async function whyNotReady(url: string, dataDir: string): Promise<string 
     // Without a token /readyz omits the reason.
     const token = readRunRecord(dataDir)?.adminToken;
     const reply = await fetch(`${url}/readyz`, {
-      headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+      // A stop or reload would wait for an idle connection.
+      headers: { connection: 'close', ...(token !== undefined && { authorization: `Bearer ${token}` }) },
       signal: timeoutSignal(cliLimits.readyAskMs),
     });
     if (reply.ok) return null;
