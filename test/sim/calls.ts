@@ -26,6 +26,8 @@ export interface CallsOptions {
   readonly occasions: Occasions;
   /** The notifiers share each topic: there is one generation of them. */
   readonly isOneGeneration: boolean;
+  /** as in Scene */
+  readonly isOrderly: boolean;
 }
 
 /** Calls of a topic with a rate that are compared with each other. */
@@ -38,6 +40,8 @@ export class Calls {
   readonly #running = new Set<CallRecord>();
   /** by process and topic: virtual ms of the last starts, oldest first */
   readonly #starts = new WeakMap<Process, Map<string, number[]>>();
+  /** by job, version and attempt */
+  readonly #called = new Set<string>();
   count = 0;
 
   constructor(options: CallsOptions) {
@@ -57,6 +61,11 @@ export class Calls {
       return null;
     }
     const { ended } = lease;
+    const name = `${key}, version ${lease.version}, attempt ${attempt}`;
+    judge.check(!process.isOnTrial, 'a notifier on trial calls nothing', () => `${process.title}: ${key}`);
+    const isFirst = !this.#called.has(name);
+    this.#called.add(name);
+    judge.check(isFirst || !this.#options.isOrderly, 'a reload doubles no call', () => name);
     judge.check(
       ended === null || harmlessEnds.includes(ended) || !lease.isLengthKnown,
       '6 a call starts under its lease',

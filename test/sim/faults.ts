@@ -2,12 +2,13 @@
 // left out. A world enables some kinds: a mix of all hides what two or three of them find.
 
 import type { Dice } from '../../scripts/dice.ts';
+import type { RoleName } from '../../src/process/messages.ts';
 import { seconds } from './ledger.ts';
 import type { Master } from './master.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
-import type { RoleKind } from './roles.ts';
 import type { Scene } from './scene.ts';
+import { startFlaws } from './workers.ts';
 
 export const faultKinds = [
   'kill',
@@ -20,21 +21,36 @@ export const faultKinds = [
   'storeKill',
   'storeKillAtPush',
   'storeDown',
-  'storeHandover',
   'reload',
+  'reloads',
+  'reloadDeath',
+  'badReload',
+  'badStart',
+  'hang',
+  'terminate',
+  'restart',
+  'masterKill',
+  'masterPause',
+  'masterSlow',
   'loseHints',
-  'extraHints',
   'topicOff',
   'poison',
   'receiverDown',
-  'masterDeaf',
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
 
 /** After these an outcome can reach the store late, or the notifier stand still. */
-export const slowing: readonly FaultKind[] = ['pause', 'lateReply', 'slowChannel'];
+export const slowing: readonly FaultKind[] = ['pause', 'hang', 'lateReply', 'slowChannel'];
 
-const victims: readonly RoleKind[] = ['server', 'timer', 'notifier', 'notifier', 'upkeep'];
+/** After these two generations of notifiers may work at once. */
+export const renewing: readonly FaultKind[] = ['reload', 'reloads', 'reloadDeath', 'badReload'];
+
+/** What an operator does to a daemon that works. */
+export const orderly: readonly FaultKind[] = ['reload', 'reloads'];
+
+const roles: readonly RoleName[] = ['store', 'server', 'timer', 'notifier', 'upkeep', 'console'];
+
+const victims: readonly RoleName[] = ['server', 'timer', 'notifier', 'notifier', 'upkeep'];
 
 export class Faults {
   readonly #scene: Scene;
@@ -57,23 +73,24 @@ export class Faults {
     },
     storeKillAtPush: () => this.#storeKillAtPush(),
     storeDown: (dice) => this.#storeDown(dice),
-    storeHandover: () => {
-      this.#tell('dq-store is replaced');
-      this.#master.replaceStore();
+    reload: (dice) => this.#reload(dice),
+    reloads: (dice) => this.#reloads(dice),
+    reloadDeath: (dice) => this.#reloadDeath(dice),
+    badReload: (dice) => this.#badReload(dice),
+    badStart: (dice) => {
+      this.#badStart(dice);
+      this.#kill(dice, roles);
     },
-    reload: () => {
-      this.#tell('the daemon reloads');
-      this.#master.reload();
-    },
+    hang: (dice) => this.#hang(this.#victim(dice, roles)),
+    terminate: (dice) => this.#terminate(dice),
+    restart: (dice) => this.#restart(dice),
+    masterKill: () => this.#masterKill(),
+    masterPause: (dice) => this.#masterPause(dice),
+    masterSlow: (dice) => this.#masterSlow(dice),
     loseHints: (dice) => this.#loseHints(dice),
-    extraHints: () => {
-      this.#tell('each worker gets take_over again');
-      this.#master.tellAll({ kind: 'take_over' });
-    },
     topicOff: (dice) => this.#topicOff(dice),
     poison: (dice) => this.#poison(dice),
     receiverDown: (dice) => this.#receiverDown(dice),
-    masterDeaf: (dice) => this.#masterDeaf(dice),
   };
 
   constructor(scene: Scene, master: Master, receivers: Receivers) {
@@ -109,7 +126,10 @@ export class Faults {
     network.lateUntil = 0;
     network.latencyMs = Math.min(network.latencyMs, 2);
     network.hintLoss = 0;
-    this.#master.deafness = 0;
+    network.masterMs = 0;
+    this.#master.workers.flaws.clear();
+    this.#master.workers.storeDownMs = 0;
+    this.#master.mend();
     this.#step(this.#latestOffset - loop.wallOffset);
     topics.calm();
   }
@@ -125,12 +145,12 @@ export class Faults {
     });
   }
 
-  #victim(dice: Dice, roles: readonly RoleKind[]): Process | null {
+  #victim(dice: Dice, roles: readonly RoleName[]): Process | null {
     const living = this.#master.living(dice.pick(roles));
     return living.length === 0 ? null : dice.pick(living).process;
   }
 
-  #kill(dice: Dice, roles: readonly RoleKind[]): void {
+  #kill(dice: Dice, roles: readonly RoleName[]): void {
     const victim = this.#victim(dice, roles);
     if (victim !== null) this.#scene.loop.kill(victim, 'fault: it is killed');
   }
@@ -146,7 +166,8 @@ export class Faults {
     const ms = dice.pick([50, 800, 5_000, 20_000, 60_000]) * dice.next();
     if (victim === null) return;
     this.#tell(`${victim.title} stands still for ${seconds(ms)}`);
-    victim.pauseUntil(this.#scene.loop.at + ms);
+    const { at } = this.#scene.loop;
+    victim.pauseUntil(at + ms, at);
   }
 
   #cut(dice: Dice): void {
@@ -201,7 +222,7 @@ export class Faults {
   #storeDown(dice: Dice): void {
     const ms = 5_000 + dice.next() * 20_000;
     this.#tell(`dq-store ends, and the next one starts after ${seconds(ms)}`);
-    this.#master.storeDownMs = ms;
+    this.#master.workers.storeDownMs = ms;
     this.#kill(dice, ['store']);
   }
 
@@ -260,11 +281,111 @@ export class Faults {
     this.#later(dice.next() * 15_000, () => this.#receivers.setMood(topic, before));
   }
 
-  #masterDeaf(dice: Dice): void {
-    this.#tell('half of the messages of the master are lost');
-    this.#master.deafness = 0.5;
-    this.#later(dice.next() * 20_000, () => {
-      this.#master.deafness = 0;
+  #reload(dice: Dice): void {
+    const change = dice.chance(0.3) ? ', with other numbers of workers' : '';
+    this.#tell(`the daemon reloads${change}`);
+    if (change !== '') this.#master.configure(dice);
+    this.#master.reload();
+  }
+
+  #reloads(dice: Dice): void {
+    const { loop } = this.#scene;
+    const count = 2 + dice.below(3);
+    for (let n = 0; n < count; n += 1)
+      loop.after(n * dice.next() * 3_000, null, 'reload', () => {
+        if (!this.#isCalm) this.#reload(dice);
+      });
+  }
+
+  /** In some phase of a reload: at one of the steps that the master takes. */
+  #reloadDeath(dice: Dice): void {
+    let steps = dice.below(30);
+    this.#reload(dice);
+    this.#scene.occasions.add('reload', () => {
+      steps -= 1;
+      if (steps > 0) return false;
+      const living = this.#master.workers.living();
+      if (living.length === 0) return true;
+      const { process } = dice.pick(living);
+      if (dice.chance(0.7)) this.#killSoon(process);
+      else this.#hang(process);
+      return true;
     });
+  }
+
+  #badReload(dice: Dice): void {
+    const { workers } = this.#master;
+    if (dice.chance(0.3)) {
+      this.#tell('the configuration is invalid for some time');
+      this.#master.configure(null);
+      this.#later(dice.next() * 10_000, () => this.#master.mend());
+    } else this.#badStart(dice);
+    this.#reload(dice);
+    this.#later(20_000, () => workers.flaws.clear());
+  }
+
+  /** The next starts of a role go wrong. */
+  #badStart(dice: Dice): void {
+    const role = dice.pick(roles);
+    const flaw = dice.pick(startFlaws);
+    const left = flaw === 'refuses' ? 1 : dice.pick([1, 1, 2, 12]);
+    this.#tell(`${left} starts of dq-${role} go wrong: ${flaw}`);
+    this.#master.workers.flaws.set(role, { flaw, left });
+  }
+
+  /** For ever, until its master kills it. */
+  #hang(victim: Process | null): void {
+    if (victim === null) return;
+    this.#tell(`${victim.title} hangs`);
+    victim.pauseUntil(Number.POSITIVE_INFINITY, this.#scene.loop.at);
+  }
+
+  /** A signal of an operator to one worker: before its first lines it kills. */
+  #terminate(dice: Dice): void {
+    const living = this.#master.living(dice.pick(roles));
+    if (living.length === 0) return;
+    const { process, hooks, hasHandlers } = dice.pick(living);
+    this.#tell(`${process.title} gets SIGTERM`);
+    if (hasHandlers)
+      this.#scene.loop.after(0, process, 'SIGTERM', () => {
+        hooks.terminated = true;
+        hooks.onTerm();
+      });
+    else this.#killSoon(process);
+  }
+
+  #restart(dice: Dice): void {
+    const atOnce = dice.chance(0.2);
+    this.#tell(`the daemon is ${atOnce ? 'killed' : 'stopped'}, and starts again`);
+    this.#master.restart(atOnce);
+  }
+
+  #masterKill(): void {
+    const { process } = this.#master;
+    if (process !== null) this.#killSoon(process);
+  }
+
+  /** Longer than a silence. */
+  #masterPause(dice: Dice): void {
+    const { process } = this.#master;
+    if (process === null) return;
+    const { at } = this.#scene.loop;
+    const ms = dice.pick([500, 5_000, 40_000, 90_000]) * dice.next();
+    this.#tell(`${process.title} stands still for ${seconds(ms)}`);
+    process.pauseUntil(at + ms, at);
+  }
+
+  #masterSlow(dice: Dice): void {
+    const { network } = this.#scene;
+    network.masterMs = dice.pick([50, 500, 2_000]);
+    this.#tell(`messages of the master take up to ${network.masterMs} ms`);
+    this.#later(dice.next() * 20_000, () => {
+      network.masterMs = 0;
+    });
+  }
+
+  #killSoon(process: Process): void {
+    const { loop } = this.#scene;
+    loop.after(0, null, 'a kill', () => loop.kill(process, 'fault: it is killed'));
   }
 }

@@ -1,236 +1,187 @@
-// A model of the master: slots with their processes, restarts, a reload with two generations, and the
-// messages that workers need from it. It is not under test, and never dies.
-// Invariant: at most one dq-store works at a time, and incarnations rise.
+// The master of a world: the real supervisor in a process of the world, over simulated forks. When it ends,
+// the next one starts, as a service manager does it.
 
 import type { Dice } from '../../scripts/dice.ts';
-import type { WorkerChannel } from '../../src/process/master-channel.ts';
-import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
-import type { Composed, Init } from '../../src/process/worker-life.ts';
+import type { Origins } from '../../src/config/cross-checks.ts';
+import type { Config } from '../../src/config/options.ts';
+import { Supervisor } from '../../src/master/workers/supervisor.ts';
+import type { RoleName } from '../../src/process/messages.ts';
+import { ticker } from '../../src/runtime/second-ticker.ts';
+import { MasterRules } from './master-rules.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
-import { compose, instance, type RoleKind, type Server } from './roles.ts';
+import { instance, logOf, type Server } from './roles.ts';
 import type { Scene } from './scene.ts';
+import { type Worker, Workers } from './workers.ts';
 
-export interface Slot {
-  readonly role: RoleKind;
-  readonly index: number;
-  readonly count: number;
-  process: Process | null;
-  /** null: it starts, or is dead */
-  running: Composed | null;
-  /** incarnation of its next process */
-  next: number;
-  starts: number;
-  /** a newer generation replaces it */
-  isLeaving: boolean;
-  tell: (message: ToWorker) => void;
+interface Daemon {
+  readonly process: Process;
+  /** null: it has not begun */
+  supervisor: Supervisor | null;
 }
 
-const drainMs = 5_000;
-/** After this long a leaving process is killed. */
-const leaveMsMax = 9_000;
-
 export class Master {
+  readonly workers: Workers;
+  readonly #rules: MasterRules;
   readonly #scene: Scene;
-  readonly #receivers: Receivers;
   readonly #dice: Dice;
-  readonly #servers = new Map<Process, Server>();
-  #slots: Slot[] = [];
+  #config: Config;
+  /** what a reload and a start read; null: it is invalid */
+  #onDisk: Config | null;
+  #daemon: Daemon | null = null;
+  #masters = 0;
   #incarnation = 0;
-  /** ms until the next dq-store starts; 0: the usual time */
-  storeDownMs = 0;
-  /** share of its messages that are lost */
-  deafness = 0;
 
   constructor(scene: Scene, receivers: Receivers) {
     this.#scene = scene;
-    this.#receivers = receivers;
     this.#dice = scene.loop.stream('master');
+    this.#rules = new MasterRules(scene);
+    this.workers = new Workers(scene, receivers, this.#rules);
+    this.#config = this.#withCounts(scene.config, this.#dice);
+    this.#onDisk = this.#config;
   }
 
   start(): void {
-    const counts = {
-      store: 1,
-      server: 1 + this.#dice.below(2),
-      timer: 1,
-      notifier: 1 + this.#dice.below(2),
-      upkeep: 1,
-    };
-    for (const [role, count] of Object.entries(counts))
-      for (let index = 0; index < count; index += 1) this.#addSlot(role as RoleKind, index, count);
-    for (const slot of this.#slots) this.#launch(slot, false);
+    const { loop } = this.#scene;
+    this.#masters += 1;
+    const process = loop.birth('master', -this.#masters);
+    const daemon: Daemon = { process, supervisor: null };
+    this.#daemon = daemon;
+    process.onDeath.push(() => {
+      this.#rules.daemonEnded();
+      loop.after(100 + this.#dice.next() * 3_000, null, 'the next master', () => this.start());
+    });
+    loop.after(1 + this.#dice.next() * 100, process, 'start', () => this.#run(daemon));
   }
 
-  /** Slots of this role whose process lives. */
-  living(role: RoleKind): readonly (Slot & { readonly process: Process })[] {
-    return this.#slots.filter(
-      (slot): slot is Slot & { readonly process: Process } =>
-        slot.role === role && slot.process?.isAlive === true,
-    );
+  /** Processes of this role, of all generations. */
+  living(role: RoleName): readonly Worker[] {
+    return this.workers.living(role);
+  }
+
+  get process(): Process | null {
+    return this.#daemon?.process ?? null;
   }
 
   /** A dq-store has its file open. */
   get hasStore(): boolean {
-    return this.living('store').some(({ running }) => running !== null);
+    return this.#scene.single.worker('store') !== null;
   }
 
   /** Servers that clients reach now. */
   get servers(): readonly Server[] {
     const { at } = this.#scene.loop;
-    return [...this.#servers.values()].filter(({ process }) => process.isAlive && process.pausedUntil <= at);
+    return [...this.workers.servers.values()].filter(
+      ({ process }) => process.isAlive && process.pausedUntil <= at,
+    );
   }
 
-  /** To every worker. */
-  tellAll(message: ToWorker): void {
-    for (const { process, tell } of this.#slots)
-      this.#scene.loop.after(0, process, 'message of the master', () => tell(message));
-  }
-
-  /** Starts a second generation beside the first, then drains the first. dq-store stays. */
   reload(): void {
+    this.#ask('reload', (supervisor) => void supervisor.reload());
+  }
+
+  /** Other numbers of workers from the next reload or start on; null: an invalid file. */
+  configure(dice: Dice | null): void {
+    this.#onDisk = dice === null ? null : this.#withCounts(this.#scene.config, dice);
+  }
+
+  /** The file on disk is valid again. */
+  mend(): void {
+    this.#onDisk ??= this.#config;
+  }
+
+  /** As `dq restart` or a service manager. */
+  restart(atOnce: boolean): void {
+    this.#ask('stop', (supervisor) => {
+      if (atOnce) supervisor.stopAtOnce();
+      else supervisor.stop();
+    });
+  }
+
+  /** null: every slot has a process that works, and no other process lives. */
+  get whyIncomplete(): string | null {
+    const supervisor = this.#daemon?.supervisor ?? null;
+    if (supervisor === null || this.#daemon?.process.isAlive !== true) return 'no master works';
+    if (supervisor.state !== 'ready') return `the daemon is ${supervisor.state}`;
+    const { running, waiting } = supervisor.reloadState();
+    if (running !== null || waiting) return 'a reload runs';
+    return this.#rules.whyIncomplete(supervisor, this.#config, this.workers.living());
+  }
+
+  #ask(what: string, act: (supervisor: Supervisor) => void): void {
+    const daemon = this.#daemon;
+    if (daemon === null) return;
+    this.#scene.loop.after(0, daemon.process, what, () => {
+      if (daemon.supervisor !== null) act(daemon.supervisor);
+    });
+  }
+
+  #run(daemon: Daemon): void {
     const { loop } = this.#scene;
-    const old = this.#slots.filter(({ role, isLeaving }) => role !== 'store' && !isLeaving);
-    const fresh = old.map(({ role, index, count }) => this.#addSlot(role, index, count));
-    for (const slot of fresh) this.#launch(slot, true);
-    loop.after(500 + this.#dice.next() * 1_000, null, 'the old generation leaves', () => {
-      for (const slot of old) this.#leave(slot);
-      for (const slot of fresh) this.#takeOver(slot);
+    const { process } = daemon;
+    const rules = this.#rules;
+    this.workers.endLeftovers();
+    if (this.#onDisk !== null) this.#config = this.#onDisk;
+    const log = logOf(this.#scene, process);
+    const supervisor = new Supervisor({
+      ...{ config: this.#config, instance, storeSocket: 'store.sock', adminToken: 'admin' },
+      log: {
+        ...log,
+        notice: (message) => {
+          if (message === 'killing all workers') rules.killsAll();
+          log.notice(message);
+        },
+      },
+      ticker: ticker(),
+      fork: (options) => this.workers.fork(process, options),
+      drawIncarnation: () => {
+        this.#incarnation += 1;
+        return this.#incarnation;
+      },
+      workerPath: () => 'worker.js',
+      onFork() {},
+      onExit() {},
+      self: () => ({
+        ...{ title: 'dq-master', role: 'master', pid: 0, version: '', generation: 1, state: 'ready' },
+        ...{ startedAt: 0, restarts: 0, inFlight: 0, rssBytes: 0, cpuPercent: 0 },
+      }),
+      onReady: () => loop.tell('The daemon is ready.'),
+      onConsole() {},
+      readConfig: () =>
+        this.#onDisk === null
+          ? { ok: false, reason: 'the file is invalid' }
+          : { ok: true, config: this.#onDisk, origins: {} as Origins, file: null, warnings: [] },
+      service: {
+        // Once at the end of each reload.
+        ready: (status) =>
+          rules.reloadEnds(status.startsWith('the last reload was rejected') ? status : null),
+        reloading: () => rules.reloadBegins(),
+        stopping: () => rules.stopBegins(),
+      },
+      onReloaded: (config) => {
+        this.#config = config;
+        rules.reloaded();
+      },
+      whyRestart: () => null,
+      describeConfig: () => ({ file: null, problem: null, items: [] }),
+    });
+    daemon.supervisor = supervisor;
+    rules.daemonBegins(process, supervisor);
+    supervisor.start();
+    void supervisor.ended.then((outcome) => {
+      rules.daemonOutcome(outcome, this.workers.living());
+      process.exitCode = outcome.exitCode;
+      loop.kill(process, `the daemon has ended: ${outcome.reason ?? 'it was stopped'}`);
     });
   }
 
-  /** One dq-store leaves; the next one opens its file afterwards. */
-  replaceStore(): void {
-    const [slot] = this.living('store');
-    if (slot === undefined || slot.running === null || slot.isLeaving) return;
-    slot.process.onDeath.push(() => this.#launch(this.#addSlot('store', 0, 1), false));
-    this.#leave(slot);
-  }
-
-  #addSlot(role: RoleKind, index: number, count: number): Slot {
-    this.#incarnation += 1;
-    const rest = { process: null, running: null, starts: 0, isLeaving: false, tell: () => {} };
-    const slot: Slot = { role, index, count, next: this.#incarnation, ...rest };
-    this.#slots.push(slot);
-    return slot;
-  }
-
-  #launch(slot: Slot, takesOver: boolean): void {
-    const { loop } = this.#scene;
-    const process = loop.birth(`${slot.role}-${slot.index}`, slot.next);
-    this.#incarnation += 1;
-    slot.next = this.#incarnation;
-    slot.process = process;
-    slot.starts += 1;
-    process.onDeath.push(() => this.#died(slot, process));
-    loop.after(1 + this.#dice.next() * 50, process, 'start', () => {
-      this.#run(slot, process, takesOver).catch((error: unknown) => {
-        loop.after(0, process, 'exit', () => loop.kill(process, `it cannot start: ${String(error)}`));
-      });
-    });
-  }
-
-  async #run(slot: Slot, process: Process, takesOver: boolean): Promise<void> {
-    const listeners: ((message: ToWorker) => void)[] = [];
-    slot.tell = (message) => {
-      for (const listen of listeners) listen(message);
-    };
-    const send = (message: ToMaster) => this.#receive(slot, process, message);
-    const channel: WorkerChannel = {
-      send,
-      sent: async (message) => send(message),
-      onMessage: (listen) => void listeners.push(listen),
-      deliver: slot.tell,
-    };
-    const composed = await compose({
-      ...{ scene: this.#scene, receivers: this.#receivers, process, channel },
-      init: this.#initOf(slot, process, takesOver),
-      onServer: (server: Server) => void this.#servers.set(process, server),
-    });
-    await composed.start();
-    slot.running = composed;
-    this.#scene.loop.tell(`${process.title} works.`);
-  }
-
-  #initOf({ role, index, count, starts }: Slot, { incarnation }: Process, takesOver: boolean): Init {
-    const { config } = this.#scene;
+  #withCounts(config: Config, dice: Dice): Config {
     return {
-      ...{ kind: 'init', role, index, count, instance, incarnation, config, takesOver },
-      ...{ restarts: starts - 1, socketPath: 'store.sock', adminToken: 'admin' },
+      ...config,
+      'server.workers': 1 + dice.below(2),
+      'notifier.workers': 1 + dice.below(2),
+      'timer.workers': dice.pick([0, 1, 1, 2]),
+      'console.enabled': dice.chance(0.3),
     };
-  }
-
-  #died(slot: Slot, process: Process): void {
-    const { loop } = this.#scene;
-    this.#servers.delete(process);
-    if (slot.role === 'notifier') this.#toUpkeep({ kind: 'owner_dead', incarnation: process.incarnation });
-    if (slot.isLeaving) {
-      this.#slots = this.#slots.filter((other) => other !== slot);
-      return;
-    }
-    slot.running = null;
-    let waitMs = 20 + this.#dice.next() * 1_500;
-    if (slot.role === 'store') {
-      waitMs += this.storeDownMs;
-      this.storeDownMs = 0;
-    }
-    loop.after(waitMs, null, 'restart', () => {
-      if (!slot.isLeaving) this.#launch(slot, false);
-    });
-  }
-
-  #leave(slot: Slot): void {
-    const { loop } = this.#scene;
-    const { process, running } = slot;
-    slot.isLeaving = true;
-    if (process?.isAlive !== true) {
-      this.#slots = this.#slots.filter((other) => other !== slot);
-      return;
-    }
-    const exit = (why: string) => loop.after(0, process, 'exit', () => loop.kill(process, why));
-    if (running === null) {
-      exit('it leaves before it works');
-      return;
-    }
-    this.#servers.delete(process);
-    loop.tell(`${process.title} drains.`);
-    loop.after(
-      0,
-      process,
-      'drain',
-      () => void running.drain(drainMs, false).then(() => exit('it has drained')),
-    );
-    loop.after(leaveMsMax, null, 'drain is late', () => loop.kill(process, 'its drain is late'));
-  }
-
-  /** As soon as it runs, whichever process of the slot that is. */
-  #takeOver(slot: Slot): void {
-    const { loop } = this.#scene;
-    loop.after(200, null, 'take over', () => {
-      const { process, running } = slot;
-      if (slot.isLeaving || !this.#slots.includes(slot)) return;
-      if (running === null) this.#takeOver(slot);
-      else loop.after(0, process, 'take over', () => void running.takeOver());
-    });
-  }
-
-  #receive(slot: Slot, process: Process, message: ToMaster): void {
-    if (message.kind !== 'who_lives' || !process.isAlive) return;
-    const notifiers = this.#slots.filter(({ role }) => role === 'notifier');
-    const incarnations = notifiers.flatMap(({ process: its, next }) =>
-      its?.isAlive === true ? [its.incarnation, next] : [next],
-    );
-    const tell = () => slot.tell({ kind: 'living', incarnations });
-    this.#scene.loop.after(this.#messageMs(), process, 'message of the master', tell);
-  }
-
-  #toUpkeep(message: ToWorker): void {
-    for (const { process, tell } of this.living('upkeep')) {
-      if (this.deafness > 0 && this.#dice.chance(this.deafness)) continue;
-      this.#scene.loop.after(this.#messageMs(), process, 'message of the master', () => tell(message));
-    }
-  }
-
-  #messageMs(): number {
-    return 0.2 + this.#dice.next() * 3;
   }
 }

@@ -9,6 +9,8 @@ export class Network implements Line {
   latencyMs: number;
   /** virtual ms; until then some messages are late by seconds */
   lateUntil = 0;
+  /** how much longer a message between the master and a worker takes at most */
+  masterMs = 0;
   /** share of the hints that are lost */
   hintLoss = 0;
 

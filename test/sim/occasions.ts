@@ -1,7 +1,8 @@
 // Moments for which an aimed fault waits: few faults that happen at any time meet a call or a COMMIT.
 
-/** `call`: a request arrives at a receiver. `commit`: after the COMMIT, before its replies. */
-type What = 'call' | 'commit';
+/** `call`: a request arrives at a receiver. `commit`: after the COMMIT, before its replies. `reload`: in a
+ *  reload the master forks a worker, sends it a message, or reads that it is ready or gone. */
+type What = 'call' | 'commit' | 'reload';
 /** Returns true when it waits no longer. `key`: of the called job. */
 type Act = (key: string) => boolean;
 

@@ -26,10 +26,16 @@ export class Process {
   readonly bornAt: number;
   readonly wallAtBirth: number;
   isAlive = true;
+  /** null: a signal ends it, if anything does */
+  exitCode: number | null = null;
+  /** a worker of a reload that is not in force */
+  isOnTrial = false;
   /** virtual ms; its events wait until then */
   pausedUntil = 0;
   /** virtual ms of the end of its last pause; it did not run for some time before */
   lastPauseEnd = Number.NEGATIVE_INFINITY;
+  /** length of its pauses */
+  pausedMs = 0;
   /** It sends so many messages more, and then dies in the middle of its turn. */
   sendsLeft = Number.POSITIVE_INFINITY;
   readonly onDeath: (() => void)[] = [];
@@ -51,7 +57,10 @@ export class Process {
     return `${this.name} #${this.incarnation}`;
   }
 
-  pauseUntil(at: number): void {
+  /** `now`: virtual ms */
+  pauseUntil(at: number, now: number): void {
+    const from = Math.max(this.pausedUntil, now);
+    if (at > from) this.pausedMs += at - from;
     this.pausedUntil = Math.max(this.pausedUntil, at);
     this.lastPauseEnd = this.pausedUntil;
   }

@@ -52,10 +52,16 @@ export class Producers {
       if (job === null) return;
       this.#pushes.push(push);
       server.process.onDeath.push(() => {
-        push.outcome ??= { kind: 'unknown', code: 'server_died' };
+        if (push.outcome !== null) return;
+        push.outcome = { kind: 'unknown', code: 'server_died' };
+        this.#checkOrderly(push, push.outcome);
       });
-      const { connections } = server;
-      server.turns.add(dice.pick(connections), { job, settle: (outcome) => this.#settle(push, outcome) });
+      server.open += 1;
+      const settle = (outcome: PushOutcome) => {
+        server.open -= 1;
+        this.#settle(push, outcome);
+      };
+      server.turns.add(dice.pick(server.connections), { job, settle });
     });
   }
 
@@ -97,6 +103,7 @@ export class Producers {
     judge.check(push.outcome === null, '4 one answer to each push', () => tag);
     push.outcome = outcome;
     this.outcomes[outcome.kind] += 1;
+    this.#checkOrderly(push, outcome);
     if (outcome.kind === 'stored')
       judge.check(
         version === outcome.version,
@@ -109,6 +116,13 @@ export class Producers {
         '4 a rejected push is not stored',
         () => `push ${tag}: ${outcome.kind} is answered, version ${version} is stored`,
       );
+  }
+
+  /** Without a fault each push is answered, also by a server that leaves. */
+  #checkOrderly({ tag }: Push, { kind }: PushOutcome): void {
+    const { judge, isOrderly } = this.#scene;
+    const isLost = kind === 'unknown' || kind === 'not_stored';
+    judge.check(!isOrderly || !isLost, 'a reload loses no push', () => `push ${tag}: ${kind}`);
   }
 
   /** One verb on a stored job; half of the calls name the version that the caller has read before. */

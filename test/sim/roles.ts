@@ -6,12 +6,13 @@ import { composeRole, importAll, type Parts } from '../../src/compose/compose.ts
 import type { StoreSeams } from '../../src/compose/store-role.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { Store } from '../../src/ports/job-store.ts';
+import { joined, joinedRoles } from '../../src/process/joined-roles.ts';
 import type { WorkerChannel } from '../../src/process/master-channel.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
 import type { Composed, Init } from '../../src/process/worker-life.ts';
 import { Loop as AgentLoop } from '../../src/runtime/loop.ts';
 import type { Service } from '../../src/runtime/service.ts';
-import { monotonicNow, wallNow } from '../../src/runtime/time.ts';
+import { monotonicNow, sleep, wallNow } from '../../src/runtime/time.ts';
 import { storeLimits } from '../../src/store/limits.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
 import { Engine, type EngineOptions } from '../../src/store/sqlite/engine/engine.ts';
@@ -26,7 +27,6 @@ import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
 import type { Scene } from './scene.ts';
 
-export type RoleKind = 'store' | 'server' | 'timer' | 'notifier' | 'upkeep';
 export const instance = 7;
 
 /** A started dq-server, as its clients see it. */
@@ -36,6 +36,8 @@ export interface Server {
   readonly turns: PushTurns;
   /** its clients; each may have pushes in line */
   readonly connections: readonly object[];
+  /** pushes without an answer */
+  open: number;
 }
 
 export interface WorkerOptions {
@@ -45,7 +47,9 @@ export interface WorkerOptions {
   /** to its master */
   readonly channel: WorkerChannel;
   readonly init: Init;
-  readonly onServer: (server: Server) => void;
+  readonly leaving: AbortSignal;
+  /** that listen */
+  readonly servers: Map<Process, Server>;
 }
 
 /** composeRole() imports the code of a role. Once loaded, an import takes no turn of the real event loop. */
@@ -64,23 +68,24 @@ const space: EngineOptions['space'] = {
 };
 
 export function compose(options: WorkerOptions): Promise<Composed> {
-  const { scene, process, channel, init } = options;
+  const { scene, process, channel, init, leaving } = options;
   const { judge } = scene;
   const log = logOf(scene, process);
   const parts: Parts = {
-    ...{ channel, log },
+    ...{ channel, log, leaving },
     counters: { add() {}, flush: async () => {}, close: async () => {} },
     leaseKey: () => Buffer.alloc(32),
     end: (reason) => judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`),
   };
   if (init.role === 'store') return composeRole(init, { ...parts, store: storeOf(options) });
-  const create = (ctx: RoleContext) => roleOf(options, ctx);
+  const joins = joinedRoles(init.role, init.config).length > 0;
+  const create = (ctx: RoleContext) => joined(roleOf(options, ctx), joins ? [createTimer(ctx)] : []);
   return composeRole(init, { ...parts, create, connection: connectionOf(options, log) });
 }
 
 /** A registry that never fails, and a file in memory. */
 function storeOf({ scene, process }: WorkerOptions): StoreSeams {
-  const { judge, db, topics, port, follower, ledger } = scene;
+  const { judge, db, topics, port, follower, ledger, single } = scene;
   return {
     openRegistry: async () => ({ registry: topics.registry(), damage: () => null }),
     whyUnusable: () => null,
@@ -98,6 +103,7 @@ function storeOf({ scene, process }: WorkerOptions): StoreSeams {
           diskReserveBytes: 1_048_576,
         },
       );
+      single.begin('store', process);
       follower.follow(engine);
       ledger.storeStarted();
       return engine;
@@ -119,7 +125,7 @@ function connectionOf({ scene, process, init }: WorkerOptions, log: OpenLog): St
 }
 
 function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
-  const { scene, receivers, process, init, onServer } = options;
+  const { scene, receivers, process, init, servers } = options;
   const { role: name } = init;
   if (name === 'timer') return createTimer(ctx);
   if (name === 'notifier')
@@ -134,16 +140,33 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
       },
       lookup: () => scene.judge.fail('the world looks up no names', process.title),
     });
-  const rest = { name, url: null, inFlight: () => 0 };
-  if (name === 'upkeep') return { ...rest, ...all(upkeepOf(ctx, scene)) };
+  if (name === 'upkeep') {
+    const agents = all(upkeepOf(ctx, scene));
+    const takeOver = () => {
+      scene.single.begin('upkeep', process);
+      return agents.start();
+    };
+    const start = async () => {
+      if (!init.takesOver) await takeOver();
+    };
+    return { name, url: null, inFlight: () => 0, ...agents, start, takeOver };
+  }
+  if (name === 'console') return { name, url: null, inFlight: () => 0, async start() {}, async drain() {} };
   const onFailure = (error: unknown) => scene.judge.fail('4 the store answers each push', String(error));
   const turns = new PushTurns(new PushQueue(ctx.store.jobs, onFailure));
+  const server = { process, ctx, turns, connections: [{}, {}, {}], open: 0 };
   return {
-    ...rest,
+    ...{ name, url: null },
+    inFlight: () => server.open,
     async start() {
-      onServer({ process, ctx, turns, connections: [{}, {}, {}] });
+      servers.set(process, server);
     },
-    async drain() {},
+    // As the HTTP front: it answers the requests that it has.
+    async drain(deadlineMs) {
+      servers.delete(process);
+      const end = monotonicNow() + deadlineMs;
+      while (server.open > 0 && monotonicNow() < end) await sleep(10);
+    },
   };
 }
 
@@ -193,7 +216,7 @@ function withLossyHints(store: Store, { network }: Scene): Store {
   return { ...store, jobs: { ...jobs, onHint } };
 }
 
-function logOf({ loop }: Scene, { title }: Process): OpenLog {
+export function logOf({ loop }: Scene, { title }: Process): OpenLog {
   const tell = (message: string, more: string) => loop.tell(`${title} logs "${message}"${more}.`);
   return {
     notice: (message) => tell(message, ''),

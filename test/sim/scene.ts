@@ -10,6 +10,7 @@ import type { Ledger } from './ledger.ts';
 import type { Loop } from './loop.ts';
 import type { Network } from './network.ts';
 import type { Occasions } from './occasions.ts';
+import type { Single } from './single.ts';
 import type { TopicTable } from './topics.ts';
 
 export interface Scene {
@@ -21,8 +22,11 @@ export interface Scene {
   readonly follower: Follower;
   readonly network: Network;
   readonly occasions: Occasions;
+  readonly single: Single;
   /** of dq-store */
   readonly port: Port;
+  /** Nothing goes wrong in this world: workers are replaced in order. */
+  readonly isOrderly: boolean;
   readonly config: Config;
   /** survives its owners */
   readonly db: Database;

@@ -1,6 +1,6 @@
-// One instance of dq on virtual time: the real dq-store owner over a database in memory, the real roles, a
-// model of the master, producers, receivers and faults. It runs while faults happen, then in calm until each
-// accepted job has ended.
+// One instance of dq on virtual time: the real master over simulated forks, the real dq-store owner over a
+// database in memory, the real roles, producers, receivers and faults. It runs while faults happen, then in
+// calm until each accepted job has ended and the daemon is complete.
 // Invariant: every choice comes from the seed, so two runs of one plan are equal in every event.
 
 import type { Dice } from '../../scripts/dice.ts';
@@ -9,7 +9,7 @@ import { type Database, openDatabase } from '../../src/runtime/database.ts';
 import { schema } from '../../src/store/sqlite/file/schema.ts';
 import { Calls } from './calls.ts';
 import { Port } from './channel.ts';
-import { type FaultKind, Faults, faultKinds, slowing } from './faults.ts';
+import { type FaultKind, Faults, faultKinds, orderly, renewing, slowing } from './faults.ts';
 import { Follower } from './follow-engine.ts';
 import { Judge, type Violation } from './judge.ts';
 import { describe, Ledger } from './ledger.ts';
@@ -20,6 +20,7 @@ import { Occasions } from './occasions.ts';
 import { Producers } from './producers.ts';
 import { Receivers } from './receivers.ts';
 import type { Scene } from './scene.ts';
+import { Single } from './single.ts';
 import { TopicTable } from './topics.ts';
 
 export interface Plan {
@@ -81,12 +82,19 @@ export class World {
     const isPrompt = !this.#kinds.some((kind) => slowing.includes(kind));
     const occasions = new Occasions();
     const ledger = new Ledger({ loop, judge, topics, isPrompt });
-    const isOneGeneration = !this.#kinds.includes('reload');
-    const calls = new Calls({ loop, judge, ledger, topics, occasions, isOneGeneration });
+    const isOneGeneration = !this.#kinds.some((kind) => renewing.includes(kind));
+    const isOrderly = this.#kinds.every((kind) => orderly.includes(kind));
+    const calls = new Calls({ loop, judge, ledger, topics, occasions, isOneGeneration, isOrderly });
     const db = this.#db;
     const dice = loop.stream('tables');
     const follower = new Follower({ loop, judge, ledger, db, occasions, retentionMs, dice });
-    const common = { network: new Network(loop), port: new Port(loop), config: this.#configOf() };
+    const common = {
+      network: new Network(loop),
+      port: new Port(loop),
+      config: this.#configOf(),
+      isOrderly,
+      single: new Single(judge),
+    };
     this.#scene = { loop, judge, topics, ledger, calls, follower, occasions, db, ...common };
     this.#receivers = new Receivers(this.#scene);
     this.#master = new Master(this.#scene, this.#receivers);
@@ -145,9 +153,9 @@ export class World {
     if (this.#judge.violation === null) loop.at = until;
   }
 
-  /** Every job has ended or is dead, and every push is answered. */
+  /** Every job has ended or is dead, every push is answered, and the daemon is complete. */
   #isQuiet(): boolean {
-    if (!this.#producers.isAnswered) return false;
+    if (!this.#producers.isAnswered || this.#master.whyIncomplete !== null) return false;
     for (const { state } of this.#scene.ledger.entries.values()) if (state === 'live') return false;
     return true;
   }
@@ -158,6 +166,8 @@ export class World {
     const left = [...this.#scene.ledger.entries.values()].filter(({ state }) => state === 'live');
     const names = left.map((entry) => `${entry.key}: ${describe(entry)}`);
     this.#judge.check(left.length === 0, '1 every accepted job ends', () => names.join('; '));
+    const why = this.#master.whyIncomplete;
+    this.#judge.check(why === null, 'every place is filled in the end', () => why ?? '');
   }
 
   #planPushes(): void {
@@ -197,6 +207,7 @@ export class World {
     ) as Record<OptionName, unknown> as Config;
     return {
       ...defaults,
+      dataDir: '/nowhere',
       'retry.unit': dice.pick([200, 1_000, 3_000]),
       pollCeiling: dice.pick([200, 1_000]),
       'notifier.slots': dice.pick([4, 16, 64]),
@@ -206,8 +217,10 @@ export class World {
   }
 }
 
-/** Half of the worlds have two or three kinds, the others each kind with a chance of 40 %. */
+/** One world of ten is orderly. Of the others half have two or three kinds, and half each kind with a chance
+ *  of 40 %. */
 function drawKinds(dice: Dice): readonly FaultKind[] {
+  if (dice.chance(0.1)) return orderly.filter(() => dice.chance(0.7));
   if (dice.chance(0.5)) return faultKinds.filter(() => dice.chance(0.4));
   return [...new Set([dice.pick(faultKinds), dice.pick(faultKinds), dice.pick(faultKinds)])];
 }

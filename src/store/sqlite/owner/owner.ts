@@ -432,8 +432,9 @@ export class StoreOwner implements Service {
   // Handover
 
   async #handOver(deadlineMs: number): Promise<void> {
-    if (this.#server === null) return;
-    const closed = new Promise<void>((resolve) => this.#server?.close(() => resolve()) ?? resolve());
+    const server = this.#server;
+    if (server === null) return;
+    const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
     // A failing COMMIT empties the queue.
     while (this.#queue.length > 0) this.#serve(this.#nextGroup());
     if (this.#state === 'serving') this.#state = 'handing_over';

@@ -1,0 +1,378 @@
+// The rules on the master of a world: what it forks, kills and drains, how long a reload and a stop take, and
+// what it leaves in the end. It reads the messages between the master and its workers.
+
+import type { Config } from '../../src/config/options.ts';
+import { limits } from '../../src/core/limits.ts';
+import { masterLimits } from '../../src/master/limits.ts';
+import { readyMsOf } from '../../src/master/workers/ready-time.ts';
+import type { Outcome, Supervisor } from '../../src/master/workers/supervisor.ts';
+import { exitCrashLoop } from '../../src/master/workers/supervisor.ts';
+import { silentTicksOf } from '../../src/master/workers/worker-silence.ts';
+import type { ProcessInfo, RoleName, ToMaster, ToWorker } from '../../src/process/messages.ts';
+import type { Init } from '../../src/process/worker-life.ts';
+import { seconds } from './ledger.ts';
+import type { Process } from './process.ts';
+import type { Scene } from './scene.ts';
+import type { Worker } from './workers.ts';
+
+/** A worker, as the messages that its master has read and sent show it. Times: virtual ms. */
+interface Known {
+  readonly init: Init;
+  readonly forkedAt: number;
+  readyAt: number | null;
+  takeOverAt: number | null;
+  hasTakenOver: boolean;
+  /** early deaths in a row in its slot, before it */
+  readonly early: number;
+  /** until then a drain is in time; infinite without one */
+  drainedBy: number;
+  /** of the last message */
+  readonly last: { at: number; pausedMs: number };
+}
+
+/** Timers run up to 1 ms early, and a deadline of running time has ten. */
+const earlyMs = 20;
+/** Seconds are counted in beats, and the first one may follow a message at once. After a pause of the master
+ *  one beat comes late. */
+const beatsMs = 3_000;
+/** The end of a killed process, and the way of its messages. */
+const endMs = 2_000;
+
+const killedLate = (ms: number) => ms + 2 * limits.drainGraceMs;
+
+/** The callbacks of the last reload, the start of the new workers, servers, dq-upkeep and dq-store of the old
+ *  generation one after the other, and the take-over. */
+const reloadMsMax = (readyMs: number) =>
+  killedLate(masterLimits.reloadCallbacksMs) +
+  2 * readyMs +
+  killedLate(masterLimits.serverDrainMs) +
+  killedLate(limits.mailMs) +
+  killedLate(masterLimits.storeDrainMs) +
+  4 * endMs;
+
+const stopMsMax = (callbacksMs: number) =>
+  killedLate(Math.max(callbacksMs, masterLimits.serverDrainMs)) +
+  killedLate(masterLimits.upkeepDrainMs) +
+  killedLate(masterLimits.storeDrainMs) +
+  3 * endMs;
+
+/** The latest end in a slot, until its next start. */
+interface Ended {
+  readonly generation: number;
+  readonly at: number;
+  readonly early: number;
+}
+
+interface Moment {
+  readonly at: number;
+  readonly pausedMs: number;
+}
+
+export class MasterRules {
+  readonly #scene: Scene;
+  #known = new Map<Process, Known>();
+  #master: Process | null = null;
+  #supervisor: Supervisor | null = null;
+  #killsAll = false;
+  #reload: (Moment & { readonly generation: number }) | null = null;
+  /** `ready`: roles with a worker that was ready */
+  #stop: (Moment & { readonly ready: ReadonlySet<string> }) | null = null;
+  /** virtual ms, by role */
+  #deaths = new Map<RoleName, number[]>();
+  #hangs = new Map<RoleName, number>();
+  /** by role and index */
+  #ended = new Map<string, Ended>();
+
+  constructor(scene: Scene) {
+    this.#scene = scene;
+  }
+
+  daemonBegins(master: Process, supervisor: Supervisor): void {
+    this.#master = master;
+    this.#supervisor = supervisor;
+    this.#known = new Map();
+    this.#killsAll = false;
+    this.#reload = null;
+    this.#stop = null;
+    this.#deaths = new Map();
+    this.#hangs = new Map();
+    this.#ended = new Map();
+  }
+
+  daemonEnded(): void {
+    this.#supervisor = null;
+  }
+
+  killsAll(): void {
+    this.#killsAll = true;
+  }
+
+  // Workers
+
+  forked(process: Process, init: Init): void {
+    const { at } = this.#scene.loop;
+    const early = this.#checkDelay(process, init);
+    process.isOnTrial = init.isOnTrial === true;
+    this.#checkStartFailures(init);
+    this.#known.set(process, {
+      ...{ init, forkedAt: at, readyAt: null, takeOverAt: null, hasTakenOver: !init.takesOver, early },
+      ...{ drainedBy: Number.POSITIVE_INFINITY, last: this.#moment() },
+    });
+    this.#happened();
+  }
+
+  /** The master reads a message. */
+  arrived(process: Process, message: ToMaster): void {
+    const known = this.#known.get(process);
+    if (known === undefined) return;
+    Object.assign(known.last, this.#moment());
+    if (message.kind === 'ready') {
+      known.readyAt ??= this.#scene.loop.at;
+      this.#hangs.delete(known.init.role);
+    } else if (message.kind === 'took_over') known.hasTakenOver = true;
+    else return;
+    this.#happened();
+  }
+
+  /** The master sends a message. */
+  sent(process: Process, message: ToWorker): void {
+    const known = this.#known.get(process);
+    if (known === undefined) return;
+    const { at } = this.#scene.loop;
+    if (message.kind === 'take_over') known.takeOverAt ??= at;
+    else if (message.kind === 'drain') {
+      known.drainedBy = Math.min(known.drainedBy, at + killedLate(message.deadlineMs));
+      this.#check(
+        message.why === 'stop' || !this.#isInForce(process),
+        'a reload drains no worker in force',
+        () => process.title,
+      );
+    } else return;
+    this.#happened();
+  }
+
+  killed(process: Process): void {
+    const known = this.#known.get(process);
+    if (known === undefined || !process.isAlive || this.#killsAll) return;
+    const { at } = this.#scene.loop;
+    const { init, readyAt, forkedAt, takeOverAt, hasTakenOver, drainedBy, last } = known;
+    const readyMs = readyMsOf(init.role, init.config) - earlyMs;
+    if (at >= drainedBy - earlyMs) return;
+    // Before it is awake its drain waits with its other messages.
+    const isAwake = last.at > forkedAt;
+    if (!isAwake && this.#infoOf(process)?.state === 'draining') return;
+    if (readyAt === null) {
+      const isLate = at - forkedAt >= readyMs;
+      if (isLate) this.#hangs.set(init.role, (this.#hangs.get(init.role) ?? 0) + 1);
+      this.#check(
+        isLate || !this.#isInForce(process),
+        'a start has its whole time',
+        () => `${process.title} is killed after ${seconds(at - forkedAt)}`,
+      );
+    } else if (takeOverAt !== null && !hasTakenOver) {
+      const sinceMs = at - Math.max(readyAt, takeOverAt);
+      this.#check(
+        sinceMs >= readyMs,
+        'a take-over has its whole time',
+        () => `${process.title} is killed after ${seconds(sinceMs)}`,
+      );
+    } else {
+      const silentMs = this.#ranMs(last);
+      this.#check(
+        silentMs >= silentTicksOf(init.role) * limits.tickMs - beatsMs,
+        'the master kills only late and silent workers',
+        () => `${process.title} has sent nothing for ${seconds(silentMs)}`,
+      );
+    }
+  }
+
+  exited(process: Process): void {
+    const known = this.#known.get(process);
+    if (known === undefined) return;
+    const { at } = this.#scene.loop;
+    if (known.drainedBy === Number.POSITIVE_INFINITY) this.#died(known.init.role, at);
+    const { init, readyAt } = known;
+    const isLong = readyAt !== null && at - readyAt > masterLimits.restartMsMax;
+    const generation = this.#infoOf(process)?.generation ?? 0;
+    this.#ended.set(slotOf(init), { generation, at, early: isLong ? 0 : known.early + 1 });
+    this.#happened();
+  }
+
+  /** The system makes no process. */
+  notForked(init: Init): void {
+    const { at } = this.#scene.loop;
+    const early = (this.#endedBefore(init)?.early ?? 0) + 1;
+    const generation = this.#supervisor?.generation ?? 0;
+    if (init.isOnTrial !== true) this.#ended.set(slotOf(init), { generation, at, early });
+    this.#died(init.role, at);
+  }
+
+  /** Returns the early deaths in a row. */
+  #checkDelay(process: Process, init: Init): number {
+    const ended = this.#endedBefore(init);
+    if (ended === undefined) return 0;
+    const { restartMsMin, restartMsMax } = masterLimits;
+    const leastMs = ended.early === 0 ? 0 : Math.min(restartMsMin * 2 ** (ended.early - 1), restartMsMax);
+    const ms = this.#scene.loop.at - ended.at;
+    this.#check(
+      ms >= leastMs - earlyMs,
+      'a worker that dies early is started later',
+      () => `${process.title} after ${seconds(ms)} of ${seconds(leastMs)}`,
+    );
+    return ended.early;
+  }
+
+  /** The latest end in a slot of the generation in force. */
+  #endedBefore(init: Init): Ended | undefined {
+    const ended = this.#ended.get(slotOf(init));
+    const isSame = init.isOnTrial !== true && ended?.generation === this.#supervisor?.generation;
+    return isSame ? ended : undefined;
+  }
+
+  #died(role: RoleName, at: number): void {
+    this.#deaths.set(role, [...(this.#deaths.get(role) ?? []), at]);
+  }
+
+  // Reloads and stops
+
+  reloadBegins(): void {
+    if (this.#supervisor === null) return;
+    this.#reload = { ...this.#moment(), generation: this.#supervisor.generation };
+  }
+
+  /** The new generation is in force. */
+  reloaded(): void {
+    for (const process of this.#known.keys()) process.isOnTrial = false;
+  }
+
+  /** `rejected`: null = it is in force */
+  reloadEnds(rejected: string | null): void {
+    const [reload, supervisor] = [this.#reload, this.#supervisor];
+    if (reload === null || supervisor === null) return;
+    this.#reload = null;
+    const { generation } = supervisor;
+    const isStopping = this.#stop !== null;
+    this.#check(
+      isStopping || generation === reload.generation + (rejected === null ? 1 : 0),
+      'a rejected reload changes nothing',
+      () => `generation ${generation} after ${reload.generation}: ${rejected ?? 'reloaded'}`,
+    );
+    const ranMs = this.#ranMs(reload);
+    const maxMs = reloadMsMax(masterLimits.workerReadyMs);
+    this.#check(ranMs <= maxMs, 'a reload ends in time', () => `${seconds(ranMs)} of ${seconds(maxMs)}`);
+  }
+
+  stopBegins(): void {
+    const infos = this.#supervisor?.processes().slice(1) ?? [];
+    const ready = infos.filter(
+      ({ state, generation }) => state === 'ready' && generation === this.#supervisor?.generation,
+    );
+    this.#stop = { ...this.#moment(), ready: new Set(ready.map(({ role }) => role)) };
+  }
+
+  daemonOutcome({ exitCode, reason }: Outcome, living: readonly Worker[]): void {
+    const names = living.map(({ process }) => process.title).join(', ');
+    this.#check(names === '', 'a stop ends every worker', () => names);
+    const stop = this.#stop;
+    if (stop !== null) {
+      const ranMs = this.#ranMs(stop);
+      const [known] = this.#known.values();
+      const maxMs = stopMsMax(known?.init.config.shutdownTimeout ?? 0);
+      this.#check(ranMs <= maxMs, 'a stop ends in time', () => `${seconds(ranMs)} of ${seconds(maxMs)}`);
+    }
+    if (exitCode === exitCrashLoop) this.#checkGivenUp(reason ?? '');
+  }
+
+  /** As the first start can show a role that never works, it does not go on for ever. */
+  #checkStartFailures({ role }: Init): void {
+    const { loop } = this.#scene;
+    const died = this.#deaths.get(role) ?? [];
+    const recent = died.filter((at) => loop.at - at < limits.crashLoopWindowMs);
+    const isHopeless = role !== 'console' && this.#supervisor?.state === 'starting';
+    this.#check(
+      !isHopeless || recent.length < masterLimits.crashLoopFailures,
+      'a start that cannot succeed ends',
+      () => `dq-${role} is started after ${recent.length} deaths`,
+    );
+  }
+
+  /** No other worker of the role is at work, and it died too often or hung in a row. */
+  #checkGivenUp(reason: string): void {
+    const { crashLoopFailures, crashLoopHangs } = masterLimits;
+    const role = /dq-(\w+)/.exec(reason)?.[1] as RoleName;
+    const died = this.#deaths.get(role) ?? [];
+    const recent = died.filter((at) => (this.#stop?.at ?? 0) - at < limits.crashLoopWindowMs);
+    const hangs = this.#hangs.get(role) ?? 0;
+    this.#check(
+      recent.length >= crashLoopFailures || hangs >= crashLoopHangs,
+      'the daemon gives up only in a crash loop',
+      () => `${recent.length} deaths, ${hangs} starts that hung: ${reason}`,
+    );
+    const isReady = this.#stop?.ready.has(role);
+    this.#check(role !== 'console', 'the daemon works without a console', () => reason);
+    this.#check(isReady !== true, 'the daemon gives up only without a worker of the role', () => reason);
+  }
+
+  // The end
+
+  /** null: each slot has a process that works, and no other process lives. */
+  whyIncomplete(supervisor: Supervisor, config: Config, living: readonly Worker[]): string | null {
+    const { at } = this.#scene.loop;
+    const infos = supervisor.processes().slice(1);
+    const pids = new Set(infos.map(({ pid }) => pid));
+    for (const { process } of living)
+      if (!pids.has(process.incarnation)) return `${process.title} lives, and the master does not know it`;
+    for (const [process, { hasTakenOver }] of this.#known) {
+      if (!process.isAlive) continue;
+      if (!hasTakenOver) return `${process.title} has not taken over`;
+      if (process.pausedUntil > at) return `${process.title} stands still`;
+    }
+    for (const { title, state, generation } of infos) {
+      if (state !== 'ready') return `${title} is ${state}`;
+      if (generation !== supervisor.generation) return `${title} is of generation ${generation}`;
+    }
+    for (const [role, count] of Object.entries(countsOf(config))) {
+      const found = living.filter(({ init }) => init.role === role).length;
+      if (found !== count) return `${found} of ${count} dq-${role} live`;
+    }
+    return null;
+  }
+
+  #isInForce(process: Process): boolean {
+    const info = this.#infoOf(process);
+    return info !== undefined && info.generation === this.#supervisor?.generation;
+  }
+
+  #infoOf(process: Process): ProcessInfo | undefined {
+    return this.#supervisor?.processes().find(({ pid }) => pid === process.incarnation);
+  }
+
+  #moment(): Moment {
+    return { at: this.#scene.loop.at, pausedMs: this.#master?.pausedMs ?? 0 };
+  }
+
+  /** without the pauses of the master */
+  #ranMs({ at, pausedMs }: Moment): number {
+    const now = this.#moment();
+    return now.at - at - (now.pausedMs - pausedMs);
+  }
+
+  #happened(): void {
+    if (this.#reload !== null) this.#scene.occasions.happened('reload');
+  }
+
+  #check(isKept: boolean, rule: string, detail: () => string): void {
+    this.#scene.judge.check(isKept, rule, detail);
+  }
+}
+
+const slotOf = ({ role, index }: Init): string => `${role}-${index}`;
+
+const countsOf = (config: Config): Readonly<Record<RoleName, number>> => ({
+  store: 1,
+  upkeep: 1,
+  server: config['server.workers'],
+  timer: config['timer.workers'],
+  notifier: config['notifier.workers'],
+  console: config['console.enabled'] ? 1 : 0,
+});
