@@ -1,7 +1,8 @@
 // `npm run mutants -- [name …]`: makes each mistake of mutants.ts in a copy of the tree, and runs its test;
-// bundles the simulated worlds with each mistake of simulated.ts, and runs them until one breaks a rule.
-// `simulated` is a name for all of these. Prints `red` when the test fails only with the mistake, else
-// `green` and the reason. Exit code 1: one is green without a reason. Needs the servers that the tests need.
+// bundles the simulated worlds with each mistake of simulated.ts and simulated-redis.ts, and runs them until
+// one breaks a rule. `simulated` is a name for all of these. Prints `red` when the test fails only with the
+// mistake, else `green` and the reason. Exit code 1: one is green without a reason. Needs the servers that
+// the tests need.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -9,7 +10,8 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleWorlds, root } from '../worlds/bundle.ts';
 import { type Edit, type Mutant, mutants, type SimulatedMutant } from './mutants.ts';
-import { simulatedMutants } from './simulated.ts';
+import { simulatedMutants as ofSqlite } from './simulated.ts';
+import { simulatedRedisMutants } from './simulated-redis.ts';
 
 const copied = ['src', 'test', 'scripts', 'bin', 'sql', 'README.md', 'package.json'];
 const configured = ['tsconfig.json', 'vitest.config.ts'];
@@ -76,11 +78,11 @@ function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T
 }
 
 /** The first broken rule, with its seed; null: no world broke one. */
-async function simulate({ name, edit, faults }: SimulatedMutant): Promise<string | null> {
+async function simulate({ name, edit, faults, store = 'sqlite' }: SimulatedMutant): Promise<string | null> {
   const outfile = join(root, 'dist.sim', `${name}.cjs`);
   await bundleWorlds({ outfile, edit });
   const aimed = faults === undefined ? [] : ['--faults', faults];
-  const flags = ['--first', '--seeds', String(seedsMax), ...aimed];
+  const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed];
   try {
     const output = await outputOf([outfile, ...flags]);
     return /^seed \d+ breaks the rule ".*?"/m.exec(output)?.[0] ?? null;
@@ -148,6 +150,7 @@ function runTests(all: readonly Mutant[]): number {
   }
 }
 
+const simulatedMutants = [...ofSqlite, ...simulatedRedisMutants];
 const names = process.argv.slice(2);
 const known = [...mutants, ...simulatedMutants, { name: 'simulated' }];
 const unknown = names.filter((name) => known.every((each) => each.name !== name));

@@ -27,6 +27,8 @@ export interface VitestCase {
 export interface SimulatedMutant {
   readonly name: string;
   readonly edit: Edit;
+  /** of its worlds; default sqlite */
+  readonly store?: 'sqlite' | 'redis';
   /** kinds of faults that every world has; absent: those of its seed */
   readonly faults?: string;
   /** why no world can show it: it is expected to live */

@@ -38,9 +38,12 @@ function withMistake({ file, text, by }: Edit): Plugin {
   return {
     name: 'mistake',
     setup: ({ onLoad }) => {
-      onLoad({ filter: /\.ts$/ }, (loaded) =>
+      onLoad({ filter: /\.(ts|lua)$/ }, (loaded) =>
         loaded.path === path
-          ? { contents: readFileSync(path, 'utf8').replace(text, () => by), loader: 'ts' }
+          ? {
+              contents: readFileSync(path, 'utf8').replace(text, () => by),
+              loader: path.endsWith('.lua') ? 'text' : 'ts',
+            }
           : undefined,
       );
     },

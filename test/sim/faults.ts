@@ -7,6 +7,7 @@ import { seconds } from './ledger.ts';
 import type { Master } from './master.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
+import { RedisFaults, redisFaultKinds } from './redis/redis-faults.ts';
 import type { Scene } from './scene.ts';
 import { startFlaws } from './workers.ts';
 
@@ -36,11 +37,24 @@ export const faultKinds = [
   'topicOff',
   'poison',
   'receiverDown',
+  ...redisFaultKinds,
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
+export const storeNames = ['sqlite', 'redis'] as const;
+export type StoreName = (typeof storeNames)[number];
+
+/** On Redis dq-store owns the registry alone. */
+const ofEmbedded: readonly FaultKind[] = ['storeDown'];
+
+/** Those that a world with this store can draw. */
+export function kindsOf(store: StoreName): readonly FaultKind[] {
+  return faultKinds.filter((kind) =>
+    store === 'redis' ? !ofEmbedded.includes(kind) : !kind.startsWith('redis'),
+  );
+}
 
 /** After these an outcome can reach the store late, or the notifier stand still. */
-export const slowing: readonly FaultKind[] = ['pause', 'hang', 'lateReply', 'slowChannel'];
+export const slowing: readonly FaultKind[] = ['pause', 'hang', 'lateReply', 'slowChannel', 'redisPause'];
 
 /** After these two generations of notifiers may work at once. */
 export const renewing: readonly FaultKind[] = ['reload', 'reloads', 'reloadDeath', 'badReload'];
@@ -59,6 +73,7 @@ export class Faults {
   /** The clock ends at its latest offset: jobs accepted ahead are due later by right. */
   #latestOffset: number;
   #isCalm = false;
+  readonly #redisFaults: RedisFaults;
   readonly #act: Readonly<Record<FaultKind, (dice: Dice) => void>> = {
     kill: (dice) => this.#kill(dice, victims),
     killMid: (dice) => this.#killMid(this.#victim(dice, victims), dice, 6),
@@ -91,6 +106,13 @@ export class Faults {
     topicOff: (dice) => this.#topicOff(dice),
     poison: (dice) => this.#poison(dice),
     receiverDown: (dice) => this.#receiverDown(dice),
+    redisKill: (dice) => this.#redisFaults.act.redisKill(dice),
+    redisDown: (dice) => this.#redisFaults.act.redisDown(dice),
+    redisPause: (dice) => this.#redisFaults.act.redisPause(dice),
+    redisEmptied: (dice) => this.#redisFaults.act.redisEmptied(dice),
+    redisFailover: (dice) => this.#redisFaults.act.redisFailover(dice),
+    redisRejects: (dice) => this.#redisFaults.act.redisRejects(dice),
+    redisForgets: (dice) => this.#redisFaults.act.redisForgets(dice),
   };
 
   constructor(scene: Scene, master: Master, receivers: Receivers) {
@@ -98,6 +120,11 @@ export class Faults {
     this.#master = master;
     this.#receivers = receivers;
     this.#latestOffset = scene.loop.wallOffset;
+    this.#redisFaults = new RedisFaults({
+      ...scene,
+      tell: (what) => this.#tell(what),
+      later: (ms, act) => this.#later(ms, act),
+    });
   }
 
   /** Some faults are aimed: they wait for the next call or COMMIT. */
@@ -130,6 +157,7 @@ export class Faults {
     this.#master.workers.flaws.clear();
     this.#master.workers.storeDownMs = 0;
     this.#master.mend();
+    this.#redisFaults.calm();
     this.#step(this.#latestOffset - loop.wallOffset);
     topics.calm();
   }
@@ -171,7 +199,9 @@ export class Faults {
   }
 
   #cut(dice: Dice): void {
-    const clients = this.#scene.port.cut(() => dice.chance(0.6));
+    const picks = () => dice.chance(0.6);
+    const { port, redis } = this.#scene;
+    const clients = [...port.cut(picks), ...(redis?.port.cut(picks) ?? [])];
     this.#tell(`the channels of ${clients.join(', ') || 'no process'} are cut`);
   }
 
@@ -203,14 +233,15 @@ export class Faults {
   #step(ms: number): void {
     if (ms === 0) return;
     this.#scene.loop.wallOffset += ms;
-    this.#scene.ledger.wallStepped(ms, this.#master.hasStore);
+    // The clock of Redis decides alone, and dq-store looks at no lease there.
+    this.#scene.ledger.wallStepped(ms, this.#scene.redis === null && this.#master.hasStore);
   }
 
   /** The COMMIT of a push is the last thing that dq-store does: its replies never leave. */
   #storeKillAtPush(): void {
     const { occasions, ledger } = this.#scene;
     const before = ledger.stored.size;
-    this.#tell('dq-store dies between the COMMIT of the next push and its reply');
+    this.#tell('the store dies between the COMMIT of the next push and its reply');
     occasions.add('commit', () => {
       if (ledger.stored.size === before) return false;
       this.#endTurn();

@@ -31,6 +31,8 @@ export interface LeaseRecord {
   readonly timeoutMs: number;
   /** The wall clock was not stepped while no dq-store ran: its end is that of its length. */
   isLengthKnown: boolean;
+  /** The store once forgot that it gave it, or that it ended: its notifier knows better. */
+  wasForgotten: boolean;
   /** null: it holds */
   ended: string | null;
   call: CallRecord | null;
@@ -67,6 +69,15 @@ export interface Entry {
   lease: LeaseRecord | null;
 }
 
+/** What the ledger knew at one moment. */
+export interface LedgerSnapshot {
+  readonly entries: readonly Entry[];
+  readonly stored: ReadonlyMap<string, number>;
+  readonly lastNumber: number;
+  /** steps of the wall clock until then */
+  readonly steps: number;
+}
+
 /** How recovery ends a lease. */
 export type How = 'expired' | 'owner' | 'unheld';
 type Moved = RunOutcome | RescheduleOutcome | RequeueOutcome;
@@ -92,10 +103,15 @@ export class Ledger {
   readonly leases = new Map<number, LeaseRecord>();
   /** version of each stored push, by its tag */
   readonly stored = new Map<string, number>();
+  /** the same of pushes that the store has lost */
+  readonly lost = new Map<string, number>();
   /** how often each ending of a lease, and each move of a job, happened */
   readonly counts: Record<string, number> = {};
   readonly #options: LedgerOptions;
   #lastNumber = 0;
+  /** The last number of a store that lost its last writes; null: it has drawn another one since. */
+  #numberAfterLoss: number | null = null;
+  #steps = 0;
   /** virtual ms of the last jump of the clock that the running dq-store could see */
   #jumpedAt = Number.NEGATIVE_INFINITY;
   /** entries that died in this transaction */
@@ -108,6 +124,9 @@ export class Ledger {
   /** From now on the due times and ages of the stored jobs prove nothing. dq-store cannot see a step while it
    *  does not run: then the leases prove nothing, either. */
   wallStepped(ms: number, isSeen: boolean): void {
+    this.#steps += 1;
+    // Only the clock keeps numbers apart from those that were lost.
+    if (ms < 0 && this.#numberAfterLoss !== null) this.#lastNumber = this.#numberAfterLoss;
     for (const entry of this.entries.values()) {
       entry.isDueKnown = false;
       entry.isAgeKnown = false;
@@ -119,6 +138,45 @@ export class Ledger {
   /** It has seen no step. */
   storeStarted(): void {
     this.#jumpedAt = Number.NEGATIVE_INFINITY;
+  }
+
+  snapshot(): LedgerSnapshot {
+    const entries = [...this.entries.values()].map((entry) => ({ ...entry }));
+    const [lastNumber, steps] = [this.#lastNumber, this.#steps];
+    return { entries, stored: new Map(this.stored), lastNumber, steps };
+  }
+
+  /** The store has lost what it wrote since the snapshot; null: everything. Leases that it forgot, and leases
+   *  that hold again, prove nothing; their notifiers may still call. */
+  rollBack(snapshot: LedgerSnapshot | null): void {
+    const { entries = [], stored = new Map<string, number>(), lastNumber = 0, steps = 0 } = snapshot ?? {};
+    const forget = (lease: LeaseRecord) => {
+      lease.wasForgotten = true;
+      lease.isLengthKnown = false;
+    };
+    for (const { lease } of this.entries.values()) {
+      if (lease === null) continue;
+      forget(lease);
+      lease.ended = 'forgotten';
+    }
+    this.entries.clear();
+    for (const saved of entries) {
+      const entry = { ...saved };
+      if (steps !== this.#steps) {
+        entry.isDueKnown = false;
+        entry.isAgeKnown = false;
+      }
+      this.entries.set(entry.key, entry);
+      if (entry.lease === null) continue;
+      // It holds again.
+      forget(entry.lease);
+      entry.lease.ended = null;
+    }
+    for (const [tag, version] of this.stored) if (!stored.has(tag)) this.lost.set(tag, version);
+    this.stored.clear();
+    for (const [tag, version] of stored) this.stored.set(tag, version);
+    this.#numberAfterLoss = lastNumber;
+    if (this.#wall * 1_000 < this.#lastNumber) this.#lastNumber = lastNumber;
   }
 
   /** Entries that died since the last call and are still dead. */
@@ -150,7 +208,7 @@ export class Ledger {
     );
     if (old !== undefined) this.#end(old, 'replaced');
     const tag = tagOf(job.body);
-    const before = this.stored.get(tag);
+    const before = this.stored.get(tag) ?? this.lost.get(tag);
     this.#check(
       before === undefined,
       '4 a push is stored once',
@@ -245,7 +303,7 @@ export class Ledger {
     const { token, leaseMs: ms } = job;
     const { at } = this.#options.loop;
     const lease = { token, version, key, owner, at, ms, failures, strikes, timeoutMs };
-    entry.lease = { ...lease, isLengthKnown: true, ended: null, call: null };
+    entry.lease = { ...lease, isLengthKnown: true, wasForgotten: false, ended: null, call: null };
     this.leases.set(token, entry.lease);
     this.#tell(`The store leases ${key} for ${seconds(ms)} to notifier #${owner.incarnation}.`);
   }
@@ -360,7 +418,7 @@ export class Ledger {
       );
     else
       this.#check(
-        lease.call?.process.isAlive !== true,
+        lease.call?.process.isAlive !== true || lease.wasForgotten,
         '7 a held lease is not released',
         () => `${key}, token ${lease.token}`,
       );
@@ -413,6 +471,7 @@ export class Ledger {
       () => `${what} ${n} after ${this.#lastNumber}`,
     );
     this.#lastNumber = Math.max(n, this.#lastNumber);
+    this.#numberAfterLoss = null;
   }
 
   #count(what: string): void {

@@ -8,7 +8,7 @@ import { Dice } from '../../scripts/dice.ts';
 import { useTimeSource } from '../../src/runtime/time.ts';
 import { EventQueue, type SimEvent } from './event-queue.ts';
 import { Process } from './process.ts';
-import { frozenSourceOf, timeSourceOf } from './time-source.ts';
+import { frozenSourceOf, replaceTimers, timeSourceOf } from './time-source.ts';
 import { Trace } from './trace.ts';
 
 /** Events of one moment in one process: timers first, then messages, then immediates, as in libuv. */
@@ -41,6 +41,7 @@ export class Loop {
   readonly #ownDice: Dice;
   readonly #queue = new EventQueue();
   #scheduled = 0;
+  #giveTimersBack: () => void = () => {};
 
   constructor({ seed, kept = 0 }: LoopOptions) {
     this.#seed = seed;
@@ -143,11 +144,14 @@ export class Loop {
 
   /** From now on code of dq asks this loop for time and chance. */
   install(): void {
-    useTimeSource(timeSourceOf(this));
+    const source = timeSourceOf(this);
+    useTimeSource(source);
+    this.#giveTimersBack = replaceTimers(source);
   }
 
   /** Code that resumes after the end of the world, because real I/O ends then, waits for ever. */
   close(): void {
+    this.#giveTimersBack();
     useTimeSource(frozenSourceOf(this));
   }
 

@@ -1,24 +1,30 @@
 // `npm run sim -- --seeds N --from S`: runs N worlds, one for each seed from S on.
+//   --store redis  the jobs are in Redis; default sqlite
 //   --from today   from a number of this day, which is printed
 //   --kept         the worlds of test/sim/seeds first
 //   --twice        runs each world twice: the hashes of everything that happened must be equal
 //   --shrink       makes each world that breaks a rule smaller, and prints its story and its plan
 //   --faults a,b   enables these kinds of faults, in place of those that each seed draws
 //   --first        ends with the first violation
+//   --story        prints all that happened in each world, in sentences
 //   --numbers      prints what happened, in numbers
 // The last line is equal for equal seeds. Exit code 1: a rule was broken.
 
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type FaultKind, faultKinds } from './faults.ts';
+import { whyNotInstalled } from '../../scripts/services/binaries.ts';
+import { type FaultKind, kindsOf, storeNames } from './faults.ts';
 import { keptSeeds } from './kept-seeds.ts';
 import { seconds } from './ledger.ts';
+import { isBesideRedis, RealRedis, runBesideRedis } from './redis/real-redis.ts';
+import { groundOn, type RedisGround } from './redis/redis-side.ts';
 import { loadRoles } from './roles.ts';
 import { shrink } from './shrink.ts';
 import { type Plan, type Result, World } from './world.ts';
 
 const { values: given } = parseArgs({
   options: {
+    store: { type: 'string', default: 'sqlite' },
     seeds: { type: 'string', default: '100' },
     from: { type: 'string', default: '1' },
     kept: { type: 'boolean', default: false },
@@ -27,14 +33,20 @@ const { values: given } = parseArgs({
     faults: { type: 'string' },
     first: { type: 'boolean', default: false },
     numbers: { type: 'boolean', default: false },
+    story: { type: 'boolean', default: false },
   },
 });
+
+const store = storeNames.find((name) => name === given.store);
+if (store === undefined)
+  throw new Error(`--store: unknown store ${given.store}; known: ${storeNames.join(', ')}`);
+let ground: RedisGround | null = null;
 
 /** Seeds of one day: more than a day's runs use. */
 const seedsOfDay = 10_000;
 const dayMs = 86_400_000;
 /** Sentences that a violation prints. */
-const kept = 80;
+const kept = given.story ? 100_000 : 80;
 
 function firstSeed(): number {
   if (given.from !== 'today') return wholeNumber('from', given.from);
@@ -50,16 +62,18 @@ function wholeNumber(name: string, text: string): number {
 }
 
 function faultsOf(text: string | undefined): readonly FaultKind[] | undefined {
+  const kinds = kindsOf(store ?? 'sqlite');
   return text?.split(',').map((name) => {
-    const kind = faultKinds.find((known) => known === name);
-    if (kind === undefined)
-      throw new Error(`--faults: unknown kind ${name}; known: ${faultKinds.join(', ')}`);
+    const kind = kinds.find((known) => known === name);
+    if (kind === undefined) throw new Error(`--faults: unknown kind ${name}; known: ${kinds.join(', ')}`);
     return kind;
   });
 }
 
 function* plans(): Generator<Plan> {
-  if (given.kept) for (const plan of keptSeeds(resolve('test/sim/seeds'))) yield { ...plan, kept };
+  if (given.kept)
+    for (const plan of keptSeeds(resolve('test/sim/seeds')))
+      if ((plan.store ?? 'sqlite') === store) yield { ...plan, kept };
   const faults = faultsOf(given.faults);
   const first = firstSeed();
   const end = first + wholeNumber('seeds', given.seeds);
@@ -69,8 +83,11 @@ function* plans(): Generator<Plan> {
 let [seeds, events, violations] = [0, 0, 0];
 const totals: Record<string, number> = {};
 
+const resultOf = (plan: Plan): Result => new World(plan, ground).run();
+
 function runPlan(plan: Plan): void {
-  const result = new World(plan).run();
+  const result = resultOf(plan);
+  if (given.story) for (const sentence of result.story) console.log(sentence);
   seeds += 1;
   events += result.events;
   for (const [name, n] of Object.entries(result.numbers)) totals[name] = (totals[name] ?? 0) + n;
@@ -80,7 +97,7 @@ function runPlan(plan: Plan): void {
     else report(plan, result);
   }
   if (!given.twice) return;
-  const again = new World(plan).run();
+  const again = resultOf(plan);
   if (again.hash === result.hash) return;
   violations += 1;
   console.log(`seed ${plan.seed}: two runs differ: ${result.hash} and ${again.hash}`);
@@ -95,13 +112,13 @@ function report({ seed }: Plan, { violation, faults, story }: Result): void {
 }
 
 function reportSmaller(plan: Plan, broken: Result): void {
-  const { plan: smaller, result, runs } = shrink(plan, broken);
+  const { plan: smaller, result, runs } = shrink(plan, broken, resultOf);
   const parts = result.parts.join(', ') || 'nothing';
   console.log(`seed ${plan.seed}: of ${broken.parts.length} parts ${parts} is left after ${runs} runs`);
   report(smaller, result);
   const { seed, faults, without } = smaller;
   console.log(
-    `to keep it as a file in test/sim/seeds: ${JSON.stringify({ defect: '', seed, faults, without })}`,
+    `to keep it as a file in test/sim/seeds: ${JSON.stringify({ defect: '', store: given.store, seed, faults, without })}`,
   );
 }
 
@@ -119,4 +136,15 @@ function next(left: Generator<Plan>): void {
   setImmediate(() => next(left));
 }
 
-void loadRoles().then(() => setImmediate(() => next(plans())));
+async function begin(): Promise<void> {
+  if (store === 'redis' && !isBesideRedis()) {
+    const missing = await whyNotInstalled('redis');
+    if (missing === null) process.exit(await runBesideRedis());
+    console.log(`sim: SKIPPED: ${missing}`);
+    process.exit(process.env['DQ_TEST_REQUIRE'] === 'services' ? 1 : 0);
+  }
+  if (store === 'redis') ground = groundOn(new RealRedis());
+  await loadRoles();
+  setImmediate(() => next(plans()));
+}
+void begin();

@@ -98,7 +98,7 @@ export class Producers {
   #settle(push: Push, outcome: PushOutcome): void {
     const { loop, judge, ledger } = this.#scene;
     const { tag } = push;
-    const version = ledger.stored.get(tag);
+    const version = ledger.stored.get(tag) ?? ledger.lost.get(tag);
     loop.tell(`The answer to push ${tag} is ${outcome.kind}.`);
     judge.check(push.outcome === null, '4 one answer to each push', () => tag);
     push.outcome = outcome;
@@ -154,7 +154,8 @@ export class Producers {
     const { judge, ledger } = this.#scene;
     for (const { tag, outcome } of this.#pushes) {
       judge.check(outcome !== null, '4 one answer to each push', () => `push ${tag} has none`);
-      const isKept = outcome?.kind !== 'not_stored' || !ledger.stored.has(tag);
+      const isStored = ledger.stored.has(tag) || ledger.lost.has(tag);
+      const isKept = outcome?.kind !== 'not_stored' || !isStored;
       judge.check(isKept, '4 a rejected push is not stored', () => `push ${tag} was stored later`);
     }
   }

@@ -10,6 +10,7 @@ import { joined, joinedRoles } from '../../src/process/joined-roles.ts';
 import type { WorkerChannel } from '../../src/process/master-channel.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
 import type { Composed, Init } from '../../src/process/worker-life.ts';
+import type { Channel } from '../../src/runtime/channel.ts';
 import { Loop as AgentLoop } from '../../src/runtime/loop.ts';
 import type { Service } from '../../src/runtime/service.ts';
 import { monotonicNow, sleep, wallNow } from '../../src/runtime/time.ts';
@@ -25,6 +26,7 @@ import { PushQueue } from '../../src/use-cases/push-queue.ts';
 import { PushTurns } from '../../src/use-cases/push-turns.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
+import { SimSocket } from './redis/sim-socket.ts';
 import type { Scene } from './scene.ts';
 
 export const instance = 7;
@@ -75,6 +77,7 @@ export function compose(options: WorkerOptions): Promise<Composed> {
     ...{ channel, log, leaving },
     counters: { add() {}, flush: async () => {}, close: async () => {} },
     leaseKey: () => Buffer.alloc(32),
+    connectTcp: (address) => SimSocket.asSocket(connectRedis(options), address),
     end: (reason) => judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`),
   };
   if (init.role === 'store') return composeRole(init, { ...parts, store: storeOf(options) });
@@ -83,11 +86,16 @@ export function compose(options: WorkerOptions): Promise<Composed> {
   return composeRole(init, { ...parts, create, connection: connectionOf(options, log) });
 }
 
+function connectRedis({ scene: { redis, network }, process }: WorkerOptions): Channel {
+  if (redis === null) throw new Error('this world has no Redis');
+  return redis.port.dial(process, network);
+}
+
 /** A registry that never fails, and a file in memory. */
 function storeOf({ scene, process }: WorkerOptions): StoreSeams {
   const { judge, db, topics, port, follower, ledger, single } = scene;
   return {
-    openRegistry: async () => ({ registry: topics.registry(), damage: () => null }),
+    openRegistry: async () => ({ registry: topics.registry(scene.redis?.shards), damage: () => null }),
     whyUnusable: () => null,
     checkHandover: async () => {},
     listen: (onChannel) => port.listen(process, onChannel),
@@ -104,7 +112,7 @@ function storeOf({ scene, process }: WorkerOptions): StoreSeams {
         },
       );
       single.begin('store', process);
-      follower.follow(engine);
+      if (scene.redis === null) follower.follow(engine);
       ledger.storeStarted();
       return engine;
     },

@@ -10,6 +10,7 @@ import type { Ledger } from './ledger.ts';
 import type { Loop } from './loop.ts';
 import type { Network } from './network.ts';
 import type { Occasions } from './occasions.ts';
+import type { RedisSide } from './redis/redis-side.ts';
 import type { Single } from './single.ts';
 import type { TopicTable } from './topics.ts';
 
@@ -30,4 +31,6 @@ export interface Scene {
   readonly config: Config;
   /** survives its owners */
   readonly db: Database;
+  /** null: the jobs are in the embedded store */
+  readonly redis: RedisSide | null;
 }

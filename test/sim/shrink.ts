@@ -2,7 +2,7 @@
 // the same rule. First halves of all parts, then smaller groups, then single ones; and again while that
 // leaves out more, because parts need each other.
 
-import { type Plan, type Result, World } from './world.ts';
+import type { Plan, Result } from './world.ts';
 
 export interface Shrunk {
   readonly plan: Plan;
@@ -10,14 +10,14 @@ export interface Shrunk {
   readonly runs: number;
 }
 
-export function shrink(plan: Plan, broken: Result): Shrunk {
+export function shrink(plan: Plan, broken: Result, run: (plan: Plan) => Result): Shrunk {
   const rule = broken.violation?.rule;
   const without = [...(plan.without ?? [])];
   let parts = [...broken.parts];
   let runs = 0;
   const isStillBroken = (left: readonly string[]): boolean => {
     runs += 1;
-    return new World({ ...plan, without: [...without, ...left], kept: 0 }).run().violation?.rule === rule;
+    return run({ ...plan, without: [...without, ...left], kept: 0 }).violation?.rule === rule;
   };
   for (let before = parts.length + 1; parts.length < before; ) {
     before = parts.length;
@@ -30,5 +30,5 @@ export function shrink(plan: Plan, broken: Result): Shrunk {
     }
   }
   const smaller = { ...plan, without };
-  return { plan: smaller, result: new World(smaller).run(), runs: runs + 1 };
+  return { plan: smaller, result: run(smaller), runs: runs + 1 };
 }

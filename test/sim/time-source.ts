@@ -73,6 +73,20 @@ export function frozenSourceOf(loop: Loop): TimeSource {
   };
 }
 
+/** Libraries set the timers of Node: within a world these are those of the world. Returns what ends that. */
+export function replaceTimers({ setTimeout, clearTimeout }: TimeSource): () => void {
+  const own = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout };
+  const replaced = {
+    setTimeout: (run: (...given: unknown[]) => void, ms = 0, ...given: unknown[]) =>
+      setTimeout(() => run(...given), ms),
+    clearTimeout: (timer: Timer | null | undefined) => {
+      if (timer !== null && timer !== undefined) clearTimeout(timer);
+    },
+  };
+  Object.assign(globalThis, replaced);
+  return () => void Object.assign(globalThis, own);
+}
+
 function running({ current }: Loop): Process {
   if (current === null) throw new Error('code of dq sets a timer outside an event of a process');
   return current;

@@ -2,6 +2,7 @@
 // never fails, and dies with no process.
 
 import type { Dice } from '../../scripts/dice.ts';
+import { noShards, type ShardList } from '../../src/core/shard-list.ts';
 import { asKnown, type Topic, type TopicState, topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicRecord } from '../../src/ports/registry.ts';
 
@@ -39,8 +40,12 @@ export class TopicTable {
     return this.#revision;
   }
 
-  registry(): Registry {
-    const known: Pick<Registry, 'changes' | 'read' | 'get' | 'turn' | 'trimAudit' | 'close'> = {
+  /** @param shards - empty: the jobs are in the embedded store */
+  registry(shards: ShardList = noShards): Registry {
+    const known: Pick<
+      Registry,
+      'changes' | 'read' | 'get' | 'turn' | 'trimAudit' | 'close' | 'shards' | 'id' | 'onChange'
+    > = {
       changes: async (after) => {
         const changed = [...this.#topics.values()].filter(({ revision }) => revision > after.revision);
         return { revision: this.#revision, topics: changed.map(recordOf), deleted: [], next: null };
@@ -51,6 +56,9 @@ export class TopicTable {
         this.#isCalm ? { kind: 'changed' } : { kind: 'updated', revision: this.#turn(name, state) },
       trimAudit: async () => ({ more: false }),
       close: async () => {},
+      id: async () => 'r1',
+      onChange: () => () => {},
+      shards: async () => ({ revision: 1, list: shards }),
     };
     return known as Registry;
   }

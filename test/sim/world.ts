@@ -9,7 +9,7 @@ import { type Database, openDatabase } from '../../src/runtime/database.ts';
 import { schema } from '../../src/store/sqlite/file/schema.ts';
 import { Calls } from './calls.ts';
 import { Port } from './channel.ts';
-import { type FaultKind, Faults, faultKinds, orderly, renewing, slowing } from './faults.ts';
+import { type FaultKind, Faults, kindsOf, orderly, renewing, type StoreName, slowing } from './faults.ts';
 import { Follower } from './follow-engine.ts';
 import { Judge, type Violation } from './judge.ts';
 import { describe, Ledger } from './ledger.ts';
@@ -19,6 +19,7 @@ import { Network } from './network.ts';
 import { Occasions } from './occasions.ts';
 import { Producers } from './producers.ts';
 import { Receivers } from './receivers.ts';
+import { type RedisGround, RedisSide, redisUrl } from './redis/redis-side.ts';
 import type { Scene } from './scene.ts';
 import { Single } from './single.ts';
 import { TopicTable } from './topics.ts';
@@ -31,6 +32,8 @@ export interface Plan {
   readonly without?: readonly string[] | undefined;
   /** sentences of the story that are kept; default none */
   readonly kept?: number;
+  /** default: sqlite */
+  readonly store?: StoreName | undefined;
 }
 
 export interface Result {
@@ -68,12 +71,14 @@ export class World {
   readonly #producers: Producers;
   readonly #faults: Faults;
 
-  constructor(plan: Plan) {
+  /** @param ground - where the jobs are in Redis */
+  constructor(plan: Plan, ground: RedisGround | null = null) {
     this.#plan = plan;
     const loop = new Loop({ seed: plan.seed, kept: plan.kept ?? 0 });
     this.#loop = loop;
     this.#dice = loop.stream('world');
-    this.#kinds = plan.faults ?? drawKinds(loop.stream('faults'));
+    const storeName = ground === null ? 'sqlite' : 'redis';
+    this.#kinds = plan.faults ?? drawKinds(loop.stream('faults'), kindsOf(storeName));
     this.#db = openDatabase(':memory:');
     this.#db.exec(`BEGIN; ${schema} COMMIT`);
     const judge = new Judge(() => loop.at);
@@ -88,12 +93,18 @@ export class World {
     const db = this.#db;
     const dice = loop.stream('tables');
     const follower = new Follower({ loop, judge, ledger, db, occasions, retentionMs, dice });
+    const network = new Network(loop);
+    const redis =
+      ground === null
+        ? null
+        : new RedisSide({ ground, loop, judge, ledger, network, occasions, retentionMs });
     const common = {
-      network: new Network(loop),
+      network,
       port: new Port(loop),
-      config: this.#configOf(),
+      config: this.#configOf(ground !== null),
       isOrderly,
       single: new Single(judge),
+      redis,
     };
     this.#scene = { loop, judge, topics, ledger, calls, follower, occasions, db, ...common };
     this.#receivers = new Receivers(this.#scene);
@@ -116,7 +127,7 @@ export class World {
       this.#db.close();
     }
     const { hash, sentences: story } = loop.trace;
-    const { commits } = this.#scene.follower;
+    const { commits } = this.#store;
     const { calls, ledger } = this.#scene;
     const ended = [...loop.processes.values()].filter(({ isAlive }) => !isAlive).length;
     const happened = { calls: calls.count, commits, ended, virtualS: Math.round(loop.at / 1_000) };
@@ -125,10 +136,16 @@ export class World {
     return { hash, events: loop.events, parts: this.#parts, faults: this.#kinds, violation, story, numbers };
   }
 
+  /** Follows what is stored. */
+  get #store(): Pick<Follower, 'commits' | 'checkTables'> {
+    return this.#scene.redis?.follower ?? this.#scene.follower;
+  }
+
   #live(): void {
     const loop = this.#loop;
     // In some worlds the janitor gets its next turn after the faults.
     const lingerMs = this.#dice.chance(0.2) ? 70_000 : 5_000;
+    this.#scene.redis?.start();
     this.#master.start();
     this.#planPushes();
     this.#planFaults();
@@ -161,7 +178,7 @@ export class World {
   }
 
   #checkEnd(): void {
-    this.#scene.follower.checkTables();
+    this.#store.checkTables();
     this.#producers.checkEnd();
     const left = [...this.#scene.ledger.entries.values()].filter(({ state }) => state === 'live');
     const names = left.map((entry) => `${entry.key}: ${describe(entry)}`);
@@ -200,7 +217,7 @@ export class World {
     this.#loop.schedule(null, at, name, act);
   }
 
-  #configOf(): Config {
+  #configOf(isOnRedis: boolean): Config {
     const dice = this.#dice;
     const defaults = Object.fromEntries(
       Object.entries(configOptions).map(([name, option]) => [name, option.default]),
@@ -208,6 +225,7 @@ export class World {
     return {
       ...defaults,
       dataDir: '/nowhere',
+      redis: isOnRedis ? [redisUrl] : [],
       'retry.unit': dice.pick([200, 1_000, 3_000]),
       pollCeiling: dice.pick([200, 1_000]),
       'notifier.slots': dice.pick([4, 16, 64]),
@@ -219,7 +237,7 @@ export class World {
 
 /** One world of ten is orderly. Of the others half have two or three kinds, and half each kind with a chance
  *  of 40 %. */
-function drawKinds(dice: Dice): readonly FaultKind[] {
+function drawKinds(dice: Dice, faultKinds: readonly FaultKind[]): readonly FaultKind[] {
   if (dice.chance(0.1)) return orderly.filter(() => dice.chance(0.7));
   if (dice.chance(0.5)) return faultKinds.filter(() => dice.chance(0.4));
   return [...new Set([dice.pick(faultKinds), dice.pick(faultKinds), dice.pick(faultKinds)])];

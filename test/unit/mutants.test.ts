@@ -4,8 +4,10 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { mutants } from '../../scripts/mutants/mutants.ts';
-import { simulatedMutants } from '../../scripts/mutants/simulated.ts';
+import { simulatedMutants as ofSqlite } from '../../scripts/mutants/simulated.ts';
+import { simulatedRedisMutants } from '../../scripts/mutants/simulated-redis.ts';
 
+const simulatedMutants = [...ofSqlite, ...simulatedRedisMutants];
 const root = resolve(import.meta.dirname, '../..');
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 

@@ -1,0 +1,166 @@
+// Mistakes in the scripts of Redis and its client, each of which must break a rule in a simulated world on
+// Redis. A mistake that few worlds meet names the faults that it needs.
+
+import type { SimulatedMutant } from './mutants.ts';
+
+const script = (name: string) => `src/store/redis/scripts/lua/${name}.lua`;
+const client = (name: string) => `src/store/redis/client/${name}.ts`;
+
+const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
+  {
+    name: 'redis-ack-without-fence',
+    edit: {
+      file: script('shared/leases'),
+      text: 'if job.state ~= 2 or job.version ~= version or job.token ~= token then return nil end',
+      by: 'if job.state ~= 2 then return nil end',
+    },
+  },
+  {
+    name: 'redis-lease-of-half-its-length',
+    edit: {
+      file: script('reserve'),
+      text: 'ends[lease_ms] = digits(now + lease_ms)',
+      by: 'ends[lease_ms] = digits(now + math.floor(lease_ms / 2))',
+    },
+  },
+  {
+    name: 'redis-promote-1-s-early',
+    edit: {
+      file: script('promote'),
+      text: 'local max = tonumber(ARGV[4])',
+      by: 'local max = tonumber(ARGV[4])\nnow = now + 1000',
+    },
+  },
+  {
+    name: 'redis-living-notifiers-count-as-dead',
+    edit: {
+      file: script('recover-owners'),
+      text: 'return not named[incarnation] and incarnation < youngest',
+      by: 'return incarnation < youngest',
+    },
+  },
+  {
+    name: 'redis-lost-push-sent-again',
+    edit: {
+      file: 'src/store/redis/calls/calls.ts',
+      text: '    return batch.map(() => error.failure);',
+      by: "    if (call.script === 'push' && error.failure.kind === 'unknown')\n      return answersOf(shards, partition, batch, call);\n    return batch.map(() => error.failure);",
+    },
+  },
+  {
+    name: 'redis-lost-call-counts-as-not-stored',
+    edit: {
+      file: client('failures'),
+      text: "if (reply === null) return { kind: 'unknown', code: 'redis_no_answer' };",
+      by: "if (reply === null) return { kind: 'not_stored', code: 'redis_no_answer' };",
+    },
+  },
+  {
+    name: 'redis-late-call-counts-as-not-stored',
+    faults: 'redisPause,lateReply',
+    edit: {
+      file: 'src/store/redis/shard/shard.ts',
+      text: "reject(new StoreError({ kind: 'unknown', code: 'redis_no_answer' }));",
+      by: "reject(new StoreError({ kind: 'not_stored', code: 'redis_no_answer' }));",
+    },
+  },
+  {
+    name: 'redis-numbers-follow-the-clock-back',
+    edit: {
+      file: script('shared/numbers'),
+      text: 'seq = seq < us and us or seq + 1',
+      by: 'seq = us > seq - 1000 and math.max(seq + 1, us) or us',
+    },
+  },
+  {
+    name: 'redis-body-goes-with-the-reserve',
+    edit: {
+      file: script('reserve'),
+      text: "and call('HGET', P .. ':b', fields[i]) or ''",
+      by: "and call('HGET', P .. ':b', fields[i]) or ''\n  call('HDEL', P .. ':b', fields[i])",
+    },
+  },
+  {
+    name: 'redis-push-answered-and-not-stored',
+    edit: {
+      file: script('push'),
+      text: 'write_gathered()\nfinish()',
+      by: 'if gathered ~= 1 then write_gathered() end\nfinish()',
+    },
+  },
+  {
+    name: 'redis-verb-on-another-version',
+    edit: {
+      file: script('shared/jobs'),
+      text: "return version ~= '' and tonumber(version) ~= job.version end",
+      by: 'return version == nil and job == nil end',
+    },
+  },
+  {
+    name: 'redis-retry-counts-twice',
+    edit: {
+      file: script('retry'),
+      text: 'job.failures + 1, 0',
+      by: 'job.failures + 2, 0',
+    },
+  },
+  {
+    name: 'redis-death-without-alert',
+    edit: { file: script('shared/moves'), text: '  owe_alert(job, attempt)\n', by: '' },
+  },
+  {
+    name: 'redis-recovery-without-strike',
+    edit: {
+      file: script('shared/strikes'),
+      text: 'job.strikes = job.strikes + 1',
+      by: 'job.strikes = job.strikes',
+    },
+  },
+  {
+    name: 'redis-poison-gets-a-strike-more',
+    faults: 'poison',
+    edit: {
+      file: script('shared/strikes'),
+      text: 'if job.strikes < limits.strikesPoison then',
+      by: 'if job.strikes <= limits.strikesPoison then',
+    },
+  },
+  {
+    name: 'redis-no-hold-after-an-outage',
+    faults: 'redisDown',
+    edit: {
+      file: script('recover'),
+      text: 'if now < held then return { 0, 0, {}, {} } end',
+      by: '',
+    },
+  },
+  {
+    name: 'redis-held-jobs-count-as-unheld',
+    edit: {
+      file: script('release-unheld'),
+      text: 'return incarnation == mine and not held[token]',
+      by: 'return incarnation == mine',
+    },
+  },
+  {
+    name: 'redis-requeue-keeps-failures',
+    edit: {
+      file: script('shared/moves'),
+      text: 'draw(), now, 0, 0',
+      by: 'draw(), now, job.failures, job.strikes',
+    },
+  },
+  {
+    name: 'redis-dead-letters-expire-at-once',
+    edit: {
+      file: script('dead-expire'),
+      text: 'digits(now - tonumber(ARGV[5]))',
+      by: 'digits(now)',
+    },
+  },
+];
+
+export const simulatedRedisMutants: readonly SimulatedMutant[] = edits.map((mutant) => ({
+  ...mutant,
+  store: 'redis',
+}));

@@ -1,0 +1,209 @@
+// Follows the scripts that a Redis of a world has run: reports what each changed to the ledger, and compares
+// the stored records with it. A script is a COMMIT of its own.
+// Invariant: it reads the arguments and the reply of a script, and what the real server holds after it. It
+// asks no code of dq.
+
+import type { Dice } from '../../../scripts/dice.ts';
+import { readSafe } from '../../../src/core/number-bytes.ts';
+import type { ScriptName } from '../../../src/store/redis/scripts/scripts.ts';
+import type { Judge } from '../judge.ts';
+import { describe, type How, keyOf, type Ledger } from '../ledger.ts';
+import type { Loop } from '../loop.ts';
+import type { Occasions } from '../occasions.ts';
+import { Bucket, bucketScript } from './bucket.ts';
+import type { Ran } from './redis-machine.ts';
+import type { Reply } from './resp.ts';
+import { readFinishes, readPushes, readReserve, readVerbs, reasonOfCode } from './script-calls.ts';
+
+export interface FollowOptions {
+  readonly loop: Loop;
+  readonly judge: Judge;
+  readonly ledger: Ledger;
+  readonly occasions: Occasions;
+  readonly retentionMs: number;
+  /** decides after which scripts everything is compared */
+  readonly dice: Dice;
+  /** the reply to a script of the world, on the server that ran the last one */
+  readonly read: (script: string) => Reply;
+}
+
+/** Share of the changing scripts after which everything is compared. */
+const wholeShare = 0.1;
+/** Leases, dead letters, alerts by version. */
+const leftScript = `local P = '{dq:0}'
+return { redis.call('ZRANGE', P .. ':l', 0, -1), redis.call('ZRANGE', P .. ':k', 0, -1),
+  redis.call('ZRANGE', P .. ':x', 0, -1), redis.call('HKEYS', P .. ':o') }`;
+/** Ready jobs with their due times. */
+const readyScript = `local P, out = '{dq:0}', {}
+for _, no in ipairs(redis.call('HKEYS', P .. ':T')) do
+  for prio = 0, 2 do
+    for _, one in ipairs(redis.call('ZRANGE', P .. ':r:' .. prio .. ':' .. no, 0, -1, 'WITHSCORES')) do out[#out + 1] = one end
+  end
+end
+return out`;
+
+type Follow = (ran: Ran) => void;
+
+export class ScriptFollower {
+  readonly #options: FollowOptions;
+  readonly #follow: Readonly<Partial<Record<ScriptName, Follow>>>;
+  commits = 0;
+
+  constructor(options: FollowOptions) {
+    this.#options = options;
+    const { ledger } = options;
+    const codes = (reply: Reply) => reply as Buffer;
+    const rows = (reply: Reply) => reply as readonly (readonly [number, number, number, number])[];
+    const finish =
+      (verb: 'ack' | 'retry' | 'bury' | 'release'): Follow =>
+      ({ args, reply }) => {
+        for (const { number, isDone, ...lease } of readFinishes(args, reply)) {
+          const item = { ...lease, delayMs: number, reason: reasonOfCode(number) };
+          ledger.finished(verb, item, isDone ? verb : 'lease_lost');
+        }
+      };
+    const moved =
+      (
+        verb: 'run' | 'reschedule' | 'requeue',
+        size: number,
+        kindOf: (row: readonly number[]) => string,
+      ): Follow =>
+      ({ args, reply }) => {
+        for (const [i, key] of readVerbs(args, 0, size).entries()) {
+          const row = rows(reply)[i] ?? [0, 0, 0, 0];
+          const [, version, dueAt] = row;
+          ledger.moved(verb, key, { kind: kindOf(row), version, dueAt } as never);
+        }
+      };
+    this.#follow = {
+      push: ({ args, reply }) => {
+        for (const [job, outcome] of readPushes(args, reply))
+          if (outcome !== null) ledger.pushed(job as never, outcome);
+      },
+      cancel: ({ args, reply }) => {
+        for (const [i, key] of readVerbs(args, 1, 3).entries()) {
+          const code = codes(reply)[i];
+          if (code === 1 || code === 2) ledger.cancelled(key, { kind: 'cancelled', inFlight: code === 2 });
+          else ledger.cancelled(key, code === 128 ? { kind: 'other_version' } : { kind: 'absent' });
+        }
+      },
+      run: moved('run', 3, ([kind, , , state]) => {
+        if (kind === 2) return state === 2 ? 'in_flight' : 'unchanged';
+        return ['absent', 'run', '', 'dead', 'restoring', 'other_version'][kind ?? 0] ?? '?';
+      }),
+      reschedule: moved(
+        'reschedule',
+        4,
+        ([kind = 0]) =>
+          ['absent', 'rescheduled', 'in_flight', 'dead', 'restoring', 'other_version'][kind] ?? '?',
+      ),
+      requeue: moved(
+        'requeue',
+        3,
+        ([kind = 0]) => ['absent', 'requeued', 'not_dead', '?', 'restoring', 'other_version'][kind] ?? '?',
+      ),
+      promote: ({ reply }) => {
+        if ((reply as readonly number[])[0] !== 0) ledger.promoted(this.#early());
+      },
+      reserve: ({ args, reply }) => {
+        const { owner, jobs } = readReserve(args, reply);
+        ledger.reserved(owner, jobs);
+      },
+      ack: finish('ack'),
+      retry: finish('retry'),
+      bury: finish('bury'),
+      release: finish('release'),
+      recover: () => this.#recovered('expired'),
+      recoverOwners: () => this.#recovered('owner'),
+      releaseUnheld: () => this.#recovered('unheld'),
+      deadExpire: ({ reply }) => {
+        if ((reply as readonly number[])[0] !== 0) ledger.swept(this.#left().dead, options.retentionMs);
+      },
+    };
+  }
+
+  ran(ran: Ran): void {
+    const follow = this.#follow[ran.name];
+    if (follow === undefined) {
+      this.#options.judge.check(harmless.has(ran.name), 'the world follows each script', () => ran.name);
+      return;
+    }
+    follow(ran);
+    this.commits += 1;
+    this.#checkAlerts();
+    if (isChange(ran) && this.#options.dice.chance(wholeShare)) this.checkTables();
+    this.#options.occasions.happened('commit');
+  }
+
+  /** Compares everything that is stored with the ledger. */
+  checkTables(): void {
+    const { ledger, judge, read } = this.#options;
+    const bucket = new Bucket(read(bucketScript));
+    bucket.check(judge);
+    judge.check(
+      bucket.jobs.length === ledger.entries.size,
+      '1 no job is lost or invented',
+      () => `${bucket.jobs.length} are stored, the ledger has ${ledger.entries.size}`,
+    );
+    for (const job of bucket.jobs) {
+      const entry = ledger.entries.get(keyOf(job));
+      const isSame =
+        entry?.version === job.version &&
+        (entry.state === 'dead') === (job.state === 'dead') &&
+        (entry.lease?.token ?? 0) === (job.state === 'reserved' ? job.token : 0);
+      judge.check(
+        isSame,
+        '1 one state',
+        () => `${keyOf(job)} is stored as ${job.state}, version ${job.version}; ${describe(entry)}`,
+      );
+    }
+  }
+
+  #recovered(how: How): void {
+    const { held, dead } = this.#left();
+    this.#options.ledger.recovered(how, held, dead);
+  }
+
+  #checkAlerts(): void {
+    const { ledger, judge } = this.#options;
+    const died = ledger.takeDead();
+    if (died.length === 0) return;
+    const { alerts } = this.#left();
+    for (const { key, version } of died)
+      judge.check(alerts.has(version), 'decision 8: each death has its alert', () => `${key}: none`);
+  }
+
+  #left() {
+    const [leases, pulled, dead, alerts] = this.#options.read(leftScript) as readonly Buffer[][];
+    const numbers = (members: readonly Buffer[] = []) => members.map((member) => readSafe(member, 0));
+    return {
+      held: new Set([...numbers(leases), ...numbers(pulled)]),
+      dead: new Set(numbers(dead)),
+      alerts: new Set(numbers(alerts)),
+    };
+  }
+
+  /** Versions of jobs that are ready before their due time. */
+  #early(): ReadonlySet<number> {
+    const flat = this.#options.read(readyScript) as readonly Buffer[];
+    const { wall } = this.#options.loop;
+    const early = new Set<number>();
+    for (let i = 0; i < flat.length; i += 2)
+      if (Number(String(flat[i + 1])) > wall) early.add(readSafe(flat[i] as Buffer, 0));
+    return early;
+  }
+}
+
+/** Scripts that change no job. */
+const harmless: ReadonlySet<ScriptName> = new Set<ScriptName>([
+  ...(['mark', 'get', 'alertDue', 'alertClaim', 'alertSettle', 'alertList', 'alertState'] as const),
+  ...(['historyGet', 'historyForget', 'counts', 'raiseList', 'restTopics', 'countQuarantined'] as const),
+  ...(['moment', 'position', 'marks', 'lacks', 'look', 'horizon', 'deadLast', 'deadList'] as const),
+  ...(['searchLive', 'searchEnded', 'searchId', 'ids', 'scan', 'walk'] as const),
+]);
+
+function isChange({ name, reply }: Ran): boolean {
+  if (name === 'recover' || name === 'recoverOwners' || name === 'promote' || name === 'deadExpire')
+    return (reply as readonly number[])[0] !== 0;
+  return name !== 'reserve' || (reply as readonly Reply[]).length > 5;
+}

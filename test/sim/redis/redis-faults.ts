@@ -1,0 +1,110 @@
+// The faults of the Redis of a world.
+
+import type { Dice } from '../../../scripts/dice.ts';
+import { seconds } from '../ledger.ts';
+import type { Loop } from '../loop.ts';
+import type { Process } from '../process.ts';
+import type { RedisSide } from './redis-side.ts';
+
+export const redisFaultKinds = [
+  'redisKill',
+  'redisDown',
+  'redisPause',
+  'redisEmptied',
+  'redisFailover',
+  'redisRejects',
+  'redisForgets',
+] as const;
+export type RedisFaultKind = (typeof redisFaultKinds)[number];
+
+export interface RedisFaultsOptions {
+  readonly loop: Loop;
+  readonly redis: RedisSide | null;
+  readonly tell: (what: string) => void;
+  /** ends a fault, unless all have ended before */
+  readonly later: (ms: number, act: () => void) => void;
+}
+
+export class RedisFaults {
+  readonly #options: RedisFaultsOptions;
+  readonly act: Readonly<Record<RedisFaultKind, (dice: Dice) => void>> = {
+    redisKill: (dice) => this.#onLiving((_, process) => this.#kill(process, dice)),
+    redisDown: (dice) => this.#onLiving((redis, process) => this.#down(redis, process, dice)),
+    redisPause: (dice) => this.#onLiving((_, process) => this.#pause(process, dice)),
+    redisEmptied: () => this.#onLiving((redis, process) => this.#empty(redis, process)),
+    redisFailover: (dice) => this.#onLiving((redis) => this.#failOver(redis, dice)),
+    redisRejects: (dice) => this.#onLiving((redis) => this.#reject(redis, dice)),
+    redisForgets: () =>
+      this.#onLiving(({ machine }) => {
+        this.#options.tell('Redis forgets the scripts');
+        machine.forgetScripts();
+      }),
+  };
+
+  constructor(options: RedisFaultsOptions) {
+    this.#options = options;
+  }
+
+  calm(): void {
+    const { redis } = this.#options;
+    if (redis !== null) redis.machine.mood = 'works';
+  }
+
+  #onLiving(act: (redis: RedisSide, process: Process) => void): void {
+    const { redis } = this.#options;
+    const process = redis?.machine.process ?? null;
+    if (redis !== null && process !== null) act(redis, process);
+  }
+
+  #kill(process: Process, dice: Dice): void {
+    if (dice.chance(0.5)) {
+      this.#options.loop.kill(process, 'fault: it is killed');
+      return;
+    }
+    process.sendsLeft = dice.below(4);
+    this.#options.tell(`${process.title} dies after ${process.sendsLeft} messages`);
+  }
+
+  /** Longer than leases last. */
+  #down(redis: RedisSide, process: Process, dice: Dice): void {
+    redis.downMs = 5_000 + dice.next() * 20_000;
+    const why = `fault: it is killed, and starts again after ${seconds(redis.downMs)}`;
+    this.#options.loop.kill(process, why);
+  }
+
+  #pause(process: Process, dice: Dice): void {
+    const { at } = this.#options.loop;
+    const ms = dice.pick([50, 800, 5_000, 20_000]) * dice.next();
+    this.#options.tell(`${process.title} stands still for ${seconds(ms)}`);
+    process.pauseUntil(at + ms, at);
+  }
+
+  #empty(redis: RedisSide, process: Process): void {
+    redis.nextHolds = null;
+    this.#options.loop.kill(process, 'fault: it is killed, and has no files');
+  }
+
+  /** A replica gets no more writes, and becomes the master after a moment. */
+  #failOver(redis: RedisSide, dice: Dice): void {
+    const { tell, later, loop } = this.#options;
+    const replica = redis.replicate();
+    const ms = dice.pick([5, 100, 1_000, 3_000]) * dice.next();
+    tell(`a replica of Redis gets no more writes, and becomes the master in ${seconds(ms)}`);
+    later(ms, () => {
+      const { process } = redis.machine;
+      if (process === null) return;
+      redis.nextHolds = replica;
+      loop.kill(process, 'fault: its replica becomes the master');
+    });
+  }
+
+  #reject(redis: RedisSide, dice: Dice): void {
+    const { tell, later } = this.#options;
+    const mood = dice.pick(['readOnly', 'full', 'unsaved', 'loading'] as const);
+    redis.machine.mood = mood;
+    tell(`Redis rejects commands: ${mood}`);
+    later(dice.next() * 8_000, () => {
+      redis.machine.mood = 'works';
+    });
+  }
+}

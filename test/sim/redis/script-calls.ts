@@ -1,0 +1,157 @@
+// Reads the arguments and replies of scripts, as a second reader beside the code that writes them. layout.md
+// and the first lines of each script describe the bytes.
+
+import type { JobKey, Lease, Owner, ReservedJob, VersionedKey } from '../../../src/core/job.ts';
+import { readSafe } from '../../../src/core/number-bytes.ts';
+import { reasonCodes } from '../../../src/core/stored-codes.ts';
+import type { PushJob, PushOutcome } from '../../../src/ports/job-store.ts';
+import { idOf } from '../../../src/store/redis/scripts/keys.ts';
+import { readRecord, readStateRecord } from '../../../src/store/redis/scripts/records.ts';
+import type { Reply } from './resp.ts';
+
+/** Arguments of every script before its own: marker, list number, switches. */
+const common = 3;
+const pushReplyBytes = 16;
+const replaceCode = 114;
+const keepCode = 107;
+
+const numberOf = (bytes: Buffer | undefined): number => Number(String(bytes));
+const textOf = (reply: Reply | undefined): string => String(reply);
+
+class Cursor {
+  readonly bytes: Buffer;
+  at = 0;
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+  }
+
+  get isAtEnd(): boolean {
+    return this.at >= this.bytes.length;
+  }
+
+  uint(size: number): number {
+    const n = size === 7 ? readSafe(this.bytes, this.at) : this.bytes.readUIntBE(this.at, size);
+    this.at += size;
+    return n;
+  }
+
+  slice(length: number): Buffer {
+    this.at += length;
+    return this.bytes.subarray(this.at - length, this.at);
+  }
+
+  key(): JobKey {
+    const topic = this.slice(this.uint(1)).toString('latin1');
+    return { topic, id: idOf(this.slice(this.uint(2))) };
+  }
+}
+
+/** The members of a push that the ledger needs. */
+export type ReadPush = Pick<PushJob, 'topic' | 'id' | 'body' | 'mode'>;
+
+/** The jobs of a push, each with its outcome; null: the job lives in no place that the script may change. */
+export function readPushes(
+  args: readonly Buffer[],
+  reply: Reply,
+): readonly (readonly [ReadPush, PushOutcome | null])[] {
+  const [text = Buffer.alloc(0), ...apart] = args.slice(common);
+  const cursor = new Cursor(text);
+  const answers = new Cursor(reply as Buffer);
+  const found: (readonly [ReadPush, PushOutcome | null])[] = [];
+  while (!cursor.isAtEnd) {
+    const key = cursor.key();
+    const code = cursor.uint(1);
+    const mode = code === replaceCode ? 'replace' : code === keepCode ? 'keep' : 'reject';
+    cursor.slice(1 + 7);
+    const flags = cursor.uint(1);
+    cursor.slice(1 + 6);
+    const tail = cursor.slice(cursor.uint(2));
+    if ((flags & 64) !== 0) cursor.slice(8);
+    // A record without its numbers, so that the reader of records reads the tail.
+    const record = Buffer.concat([Buffer.from([flags & ~64]), Buffer.alloc(13), tail]);
+    const body = (flags & 32) === 0 ? readRecord(record, tail).body : (apart.shift() ?? tail);
+    found.push([{ ...key, mode, body }, readPushed(new Cursor(answers.slice(pushReplyBytes)), mode)]);
+  }
+  return found;
+}
+
+function readPushed(answer: Cursor, mode: PushJob['mode']): PushOutcome | null {
+  const [kind, state, bits] = [answer.uint(1), answer.uint(1), answer.uint(1)];
+  const [version, dueAt] = [answer.uint(7), answer.uint(6)];
+  if (kind === 1) {
+    const [replaced, inFlight] = [(bits & 1) !== 0, (bits & 2) !== 0];
+    return { kind: 'stored', version, dueAt, state: state === 0 ? 'delayed' : 'ready', replaced, inFlight };
+  }
+  if (kind === 2) return { kind: mode === 'keep' ? 'kept' : 'job_exists', version, dueAt, state: 'ready' };
+  return null;
+}
+
+export interface ReadFinish extends Lease {
+  /** delay or code of a reason */
+  readonly number: number;
+  /** null: none was sent */
+  readonly attempt: string | null;
+  readonly isDone: boolean;
+}
+
+/** The leases of an ack, retry, bury or release. */
+export function readFinishes(args: readonly Buffer[], reply: Reply): readonly ReadFinish[] {
+  const cursor = new Cursor(args[common] ?? Buffer.alloc(0));
+  const codes = reply as Buffer;
+  const found: ReadFinish[] = [];
+  while (!cursor.isAtEnd) {
+    const key = cursor.key();
+    const [version, token] = [cursor.uint(7), cursor.uint(7)];
+    cursor.slice(1);
+    const number = cursor.uint(6);
+    const attempt = cursor.slice(cursor.uint(4)).toString();
+    const isDone = codes[found.length] === 1;
+    found.push({ ...key, version, token, number, attempt: attempt === '' ? null : attempt, isDone });
+  }
+  return found;
+}
+
+export const reasonOfCode = (code: number): string => reasonCodes[code] ?? '?';
+
+/** Keys of a cancel, run, reschedule or requeue; `size`: arguments of one. */
+export function readVerbs(args: readonly Buffer[], first: number, size: number): readonly VersionedKey[] {
+  const found: VersionedKey[] = [];
+  for (let i = common + first; i < args.length; i += size) {
+    const key = { topic: String(args[i]), id: idOf(args[i + 1] as Buffer) };
+    const version = String(args[i + 2]);
+    found.push(version === '' ? key : { ...key, version: Number(version) });
+  }
+  return found;
+}
+
+type ReservedReply = readonly [
+  ...key: [topic: Buffer, tid: Buffer],
+  token: number,
+  ...records: [state: Buffer, record: Buffer, apart: Buffer],
+];
+
+/** A reserve: the owner and the leased jobs. */
+export function readReserve(
+  args: readonly Buffer[],
+  reply: Reply,
+): { readonly owner: Owner; readonly jobs: readonly ReservedJob[] } {
+  const [instance, incarnation, , , , othersMs, mode] = args.slice(common);
+  const first = common + (String(mode) === 'ring' ? 7 : 13);
+  const lengths = new Map<string, number>();
+  for (let i = first; i < args.length; i += 4) lengths.set(String(args[i]), numberOf(args[i + 2]));
+  const [kind, , , , , ...flat] = reply as readonly Reply[];
+  const jobs: ReservedJob[] = [];
+  // Kind 5 names topics instead.
+  for (let i = 0; kind !== 5 && i < flat.length; i += 6) {
+    const [topic, tid, token, ...records] = flat.slice(i, i + 6) as unknown as ReservedReply;
+    const [stateRecord, record, apart] = records;
+    const { version, origin, dueAt, acceptedAt, contentType, body } = readRecord(record, apart);
+    const { failures, strikes } = readStateRecord(stateRecord);
+    const leaseMs = lengths.get(textOf(topic)) ?? numberOf(othersMs);
+    const key = { topic: textOf(topic), id: idOf(tid) };
+    const numbers = { version, token, origin, dueAt, acceptedAt, failures, strikes, leaseMs };
+    jobs.push({ ...key, ...numbers, contentType, body });
+  }
+  return { owner: { instance: numberOf(instance), incarnation: numberOf(incarnation) }, jobs };
+}
