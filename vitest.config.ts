@@ -29,8 +29,8 @@ const slow = [
 const release = [
   'test/conformance/{mutants,random-operations,redis-random}.test.ts',
   'test/role/schedule-zones.test.ts',
-  'test/fault/{broker-daemon,journal-daemon,pull,redis-daemon-shard-changes,redis-groups-daemon}.test.ts',
-  'test/fault/{schedules,standby,total-queue-stores}.test.ts',
+  'test/fault/{broker-daemon,journal-daemon,pull,redis-groups-daemon}.test.ts',
+  'test/fault/{registry-gone-back,schedules,standby,total-queue-stores}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],

@@ -1,23 +1,20 @@
 // A daemon that publishes to a real RabbitMQ and a real ActiveMQ: every job is confirmed once, whatever
-// happens to the brokers, and a topic with callbacks is not disturbed.
+// happens to the brokers.
 import { type Channel, connect } from 'amqplib';
 import { expect, it } from 'vitest';
 import { startActivemq } from '../../scripts/services/activemq.ts';
 import { startRabbitmq } from '../../scripts/services/rabbitmq.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { startLoad } from '../support/load.ts';
-import { addTopic, createTopic, groupBy, jobsLeft, numbers } from '../support/producing.ts';
+import { createTopic, groupBy, jobsLeft, numbers } from '../support/producing.ts';
 import { lacks, owned } from '../support/services.ts';
-import { startSink } from '../support/sink.ts';
 import { stompConsumer } from '../support/stomp-consumer.ts';
 import { until } from '../support/until.ts';
 
 /** to each broker, while it is healthy and while it fails */
-const jobs = Number(process.env['DQ_BROKER_JOBS'] ?? 300);
+const jobs = 300;
 /** to each broker */
-const perSecond = Number(process.env['DQ_BROKER_RATE'] ?? 60);
-const callbacks = Math.max(jobs / 10, 100);
-const callbacksPerSecond = 50;
+const perSecond = 60;
 const isMissing = (await lacks('rabbitmq')) || (await lacks('activemq'));
 
 it.skipIf(isMissing)(
@@ -42,8 +39,6 @@ it.skipIf(isMissing)(
       `denied=amqp091+amqp://guest:wrong@127.0.0.1:${rabbitmq.port}`,
     ];
     const daemon = await startDaemon({ config: { brokers } });
-    const sink = await startSink();
-    await addTopic(daemon, 'callbacks', sink.url);
     const mq = (topic: string, broker: string, to: string, more = {}) =>
       createTopic(daemon, {
         ...{ topic, delivery: 'mq', target: { broker, to }, backoff: ['1s'], maxAttempts: 100 },
@@ -67,28 +62,6 @@ it.skipIf(isMissing)(
         .slice(after)
         .some(({ outcome }) => outcome === 'failed');
 
-    let phases = 0;
-    /** Lateness of the callbacks that became due while `work` ran: `p50 3 ms, p99 12 ms` */
-    const measured = async (work: () => Promise<unknown>): Promise<string> => {
-      const before = sink.arrivals.length;
-      const load = startLoad({
-        url: () => daemon.url,
-        topic: 'callbacks',
-        perSecond: callbacksPerSecond,
-        ids: `c${phases++}-`,
-      });
-      await until('enough callbacks', () => load.acknowledged.size >= callbacks, 600_000);
-      await work();
-      const { acknowledged, failures } = await load.stop();
-      expect(failures).toEqual([]);
-      await until('all callbacks', () => sink.arrivals.length - before === acknowledged.size);
-      const late = sink.arrivals
-        .slice(before)
-        .map(({ arrivedAt, headers }) => arrivedAt - Date.parse(String(headers['dq-due-at'])))
-        .sort((a, b) => a - b);
-      const at = (share: number) => late[Math.floor(share * (late.length - 1))];
-      return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms of ${late.length}`;
-    };
     /** Pushes to both brokers, at least `jobs` and while `trouble` lasts, until all are delivered. */
     const published = async (ids: string, trouble: () => Promise<unknown>): Promise<void> => {
       const loads = ['orders', 'payments'].map((topic) => ({
@@ -130,13 +103,9 @@ it.skipIf(isMissing)(
     };
     let taken = 0;
 
-    const alone = await measured(async () => {});
-    const healthy = await measured(() =>
-      published('h', async () => {
-        for (const n of numbers(10))
-          for (const topic of ['absent', 'denied']) await daemon.push(topic, `${n}`);
-      }),
-    );
+    await published('h', async () => {
+      for (const n of numbers(10)) for (const topic of ['absent', 'denied']) await daemon.push(topic, `${n}`);
+    });
     for (const [topic, reason] of Object.entries({ absent: 'mq_unroutable', denied: 'mq_refused' })) {
       await until(`all of ${topic} are dead`, () => linesOf(topic).length === 30);
       expect(linesOf(topic).filter(({ verdict }) => verdict === 'bury')).toHaveLength(10);
@@ -153,48 +122,34 @@ it.skipIf(isMissing)(
       expect(await daemon.api('PATCH', `/v1/topics/${topic}`, { timeout: '2s' })).toMatchObject({
         status: 200,
       });
-    const failing = await measured(() =>
-      published('f', async () => {
-        let before = linesOf('orders').length;
-        await rabbitmq.process.kill();
-        await until('an attempt fails', hasFailed('orders', before));
-        await rabbitmq.process.start();
-        await until('it goes on', () => linesOf('orders').at(-1)?.['outcome'] === 'delivered');
-        before = linesOf('orders').length;
-        await rabbitmq.setMemoryAlarm(true);
-        await until('an attempt times out', hasTimedOut('orders', before));
-        await rabbitmq.setMemoryAlarm(false);
-        before = linesOf('payments').length;
-        await activemq.process.freeze();
-        await until('an attempt times out', hasTimedOut('payments', before));
-        activemq.process.thaw();
-        await until('it goes on', () => linesOf('payments').at(-1)?.['outcome'] === 'delivered');
-        before = linesOf('payments').length;
-        await activemq.process.kill();
-        await until('an attempt fails', hasFailed('payments', before));
-        await activemq.process.start();
-      }),
-    );
+    await published('f', async () => {
+      let before = linesOf('orders').length;
+      await rabbitmq.process.kill();
+      await until('an attempt fails', hasFailed('orders', before));
+      await rabbitmq.process.start();
+      await until('it goes on', () => linesOf('orders').at(-1)?.['outcome'] === 'delivered');
+      before = linesOf('orders').length;
+      await rabbitmq.setMemoryAlarm(true);
+      await until('an attempt times out', hasTimedOut('orders', before));
+      await rabbitmq.setMemoryAlarm(false);
+      before = linesOf('payments').length;
+      await activemq.process.freeze();
+      await until('an attempt times out', hasTimedOut('payments', before));
+      activemq.process.thaw();
+      await until('it goes on', () => linesOf('payments').at(-1)?.['outcome'] === 'delivered');
+      before = linesOf('payments').length;
+      await activemq.process.kill();
+      await until('an attempt fails', hasFailed('payments', before));
+      await activemq.process.start();
+    });
     const after = await messages();
-    const text: string[] = [];
     for (const topic of ['orders', 'payments'] as const) {
       const confirmed = groupBy(delivered(topic), ({ id }) => String(id));
       for (const [job, lines] of confirmed) expect(lines, job).toHaveLength(1);
       // A message whose confirmation was lost comes again, with the same id.
       for (const [job, ids] of after[topic]) expect(new Set(ids).size, job).toBe(1);
       expect(calm[topic].size + after[topic].size).toBe(confirmed.size);
-      const again = [...after[topic].values()].filter((ids) => ids.length > 1).length;
-      const failed = linesOf(topic).filter(({ outcome }) => outcome === 'failed');
-      const reasons = groupBy(failed, ({ reason }) => String(reason));
-      const counts = Array.from(reasons, ([reason, lines]) => `${lines.length} ${reason}`).join(', ');
-      text.push(`${topic}: ${confirmed.size} jobs, ${again} published again, failed attempts: ${counts}`);
     }
     expect(await jobsLeft(daemon)).toBe(20);
-    console.log(
-      [
-        ...text,
-        `callbacks alone: ${alone}; beside healthy brokers: ${healthy}; beside failing ones: ${failing}`,
-      ].join('\n'),
-    );
   },
 );

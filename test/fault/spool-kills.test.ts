@@ -4,11 +4,10 @@ import { expect, it } from 'vitest';
 import { changeOf, readAll, spoolDirectory, WriterProcess } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 
-const places = ['after write 2', 'before sync 2', 'after sync 2', 'in make 3', 'after make 3'];
+// test/unit/spool-damage has every operation, without a process.
+const cases = ['before sync 2', 'in make 3', 'any moment'].map((place) => ['sync', place] as const);
 
-const cases = [...places, 'any moment'].map((place) => ['sync', place] as const);
-
-it.each([...cases, ['lazy', 'after write 2'], ['lazy', 'any moment']] as const)(
+it.each([...cases, ['lazy', 'any moment']] as const)(
   'kill -9, %s, %s: every answered change is read, each once',
   async (mode, place) => {
     const directory = spoolDirectory();

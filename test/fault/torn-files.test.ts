@@ -1,4 +1,6 @@
-// A start on damaged or foreign files fails with one sentence and exit code 1, and changes no byte of them.
+// dq on damaged, foreign and missing files: a start fails with one sentence and exit code 1, and changes no
+// byte of them; damage that dq meets while it runs is a state with its remedy. The reasons why a file is
+// rejected are in test/role/store-file, registry-db and start-checks.
 
 import { createHash } from 'node:crypto';
 import {
@@ -6,7 +8,6 @@ import {
   copyFileSync,
   cpSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -21,15 +22,16 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { askAndForget, openDatabase } from '../../src/runtime/database.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, numbers } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
-import { lacks, owned } from '../support/services.ts';
 import { type Sink, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
+
+// Above the sum of the waits.
+vi.setConfig({ testTimeout: 300_000 });
 
 /** Data directories to copy: of a stopped daemon, and of one whose processes were all killed. */
 let originals: string;
@@ -113,166 +115,22 @@ async function expectRefused(data: string, sentence: RegExp): Promise<void> {
   expect(contents(data)).toEqual(before);
 }
 
-const noise = (bytes: number) => Buffer.alloc(bytes, 'no database ');
-const foreign = (path: string) => {
-  const db = openDatabase(path);
-  db.exec('CREATE TABLE foreign_table(n INTEGER PRIMARY KEY)');
-  db.close();
-};
-
-interface Torn {
-  readonly what: string;
-  readonly of: () => string;
-  readonly tear: (data: string) => void;
-  readonly sentence: RegExp;
-}
-
-const cases: readonly Torn[] = [
-  {
-    what: 'jobs.db cut off',
-    of: stopped,
-    tear: (data) => truncateSync(join(data, 'jobs.db'), 40_000),
-    sentence: /^dq: .*jobs\.db is damaged \(40000 of \d+ bytes\) and stays unchanged: restore a backup/,
-  },
-  {
-    what: 'jobs.db of random bytes',
-    of: stopped,
-    tear: (data) => writeFileSync(join(data, 'jobs.db'), noise(70_000)),
-    sentence: /^dq: .*jobs\.db is not a SQLite file/,
-  },
-  {
-    what: 'an empty jobs.db',
-    of: stopped,
-    tear: (data) => writeFileSync(join(data, 'jobs.db'), ''),
-    sentence: /^dq: .*jobs\.db is not a SQLite file/,
-  },
-  {
-    what: "another program's jobs.db",
-    of: stopped,
-    tear: (data) => {
-      rmSync(join(data, 'jobs.db'));
-      foreign(join(data, 'jobs.db'));
-    },
-    sentence: /^dq: .*jobs\.db is not a dq job store/,
-  },
-  {
-    what: 'jobs.db of a newer dq',
-    of: stopped,
-    tear: (data) => {
-      const db = openDatabase(join(data, 'jobs.db'));
-      db.exec('PRAGMA user_version = 900');
-      db.close();
-    },
-    sentence: /^dq: .*jobs\.db has layout 900, this dq knows \d+: use the dq that wrote it/,
-  },
-  {
-    what: 'jobs.db that lost its log',
-    of: killed,
-    tear: (data) => rmSync(join(data, 'jobs.db-wal')),
-    sentence: /^dq: .*jobs\.db was not closed, and .*-wal is missing: restore it, or remove/,
-  },
-  {
-    what: 'a log that lost its jobs.db',
-    of: killed,
-    tear: (data) => rmSync(join(data, 'jobs.db')),
-    sentence: /^dq: .*jobs\.db is missing, but .*-wal exists/,
-  },
-  {
-    what: 'a foreign log beside jobs.db',
-    of: stopped,
-    tear: (data) => copyFileSync(join(killed(), 'jobs.db-wal'), join(data, 'jobs.db-wal')),
-    sentence: /^dq: .*jobs\.db was closed, but .*-wal belongs to another file/,
-  },
-  {
-    what: 'jobs.db with damaged pages after a power cut',
-    of: killed,
-    tear: (data) => {
-      const bytes = readFileSync(join(data, 'jobs.db'));
-      writeFileSync(join(data, 'jobs.db'), bytes.fill(0xa5, 2 * 4_096, bytes.length));
-      writeFileSync(join(data, 'jobs.db.boot'), 'the boot before\n');
-    },
-    sentence: /^dq: .*jobs\.db is damaged \(.*\) and stays unchanged/,
-  },
-  {
-    what: 'registry.db cut off',
-    of: stopped,
-    tear: (data) => truncateSync(join(data, 'registry.db'), 9_000),
-    sentence: /^dq: the registry .*registry\.db is damaged \(.*\); restore it from a backup/,
-  },
-  {
-    what: 'registry.db of random bytes',
-    of: stopped,
-    tear: (data) => {
-      rmSync(join(data, 'registry.db-wal'), { force: true });
-      writeFileSync(join(data, 'registry.db'), noise(70_000));
-    },
-    sentence: /^dq: the registry .*registry\.db is damaged \(file is not a database\)/,
-  },
-  {
-    what: 'an empty registry.db beside jobs',
-    of: stopped,
-    tear: (data) => {
-      rmSync(join(data, 'registry.db-wal'), { force: true });
-      writeFileSync(join(data, 'registry.db'), '');
-    },
-    sentence: /^dq: the registry .*registry\.db is damaged \(it is empty\); restore it from a backup/,
-  },
-  {
-    what: 'jobs without their registry.db',
-    of: stopped,
-    tear: (data) => rmSync(join(data, 'registry.db')),
-    sentence: /^dq: the registry .*registry\.db is missing; put it back, or restore it from a backup/,
-  },
-  {
-    what: 'a log that lost its registry.db',
-    of: killed,
-    tear: (data) => rmSync(join(data, 'registry.db')),
-    sentence: /^dq: the registry .*registry\.db is missing; put it back, or restore it from a backup/,
-  },
-  {
-    what: 'a foreign log beside registry.db',
-    of: stopped,
-    tear: (data) => copyFileSync(join(killed(), 'registry.db-wal'), join(data, 'registry.db-wal')),
-    sentence: /^dq: the registry .*registry\.db was closed, but .*registry\.db-wal belongs to another file/,
-  },
-  {
-    what: "another program's registry.db",
-    of: stopped,
-    tear: (data) => {
-      for (const end of ['', '-wal', '-shm']) rmSync(join(data, `registry.db${end}`), { force: true });
-      foreign(join(data, 'registry.db'));
-    },
-    sentence: /^dq: the registry .*registry\.db is not a dq schema: it has tables/,
-  },
-];
-
 describe('dq start fails on', () => {
-  it.each(cases)('$what', async ({ of, tear, sentence }) => {
-    const data = copyOf(of());
+  it.each([
+    [
+      'a damaged jobs.db',
+      (data: string) => truncateSync(join(data, 'jobs.db'), 40_000),
+      /^dq: .*jobs\.db is damaged \(40000 of \d+ bytes\) and stays unchanged: restore a backup/,
+    ],
+    [
+      'jobs without their registry.db',
+      (data: string) => rmSync(join(data, 'registry.db')),
+      /^dq: the registry .*registry\.db is missing; put it back, or restore it from a backup/,
+    ],
+  ] as const)('%s', async (_, tear, sentence) => {
+    const data = copyOf(stopped());
     tear(data);
     await expectRefused(data, sentence);
-  });
-});
-
-describe('dq start continues', () => {
-  it('with the files of killed processes', async () => {
-    const data = copyOf(killed());
-    const daemon = await startDaemon({ directory: join(data, '..') });
-    expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
-  });
-
-  it('with an empty registry of the script beside jobs: they wait for their topic', async () => {
-    const data = copyOf(stopped());
-    const path = join(data, 'registry.db');
-    rmSync(path);
-    const registry = openDatabase(path);
-    registry.exec(readFileSync(resolve(import.meta.dirname, '../../sql/sqlite/registry.sql'), 'utf8'));
-    registry.close();
-    const daemon = await startDaemon({ directory: join(data, '..') });
-    expect((await daemon.api('GET', '/v1/topics')).body.items).toEqual([]);
-    expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
-    await addTopic(daemon, 't', 'http://127.0.0.1:1/');
-    expect((await daemon.api('GET', '/v1/topics')).body.items).toHaveLength(1);
   });
 });
 
@@ -287,10 +145,9 @@ function damageBodies(path: string): void {
 }
 
 describe('a damaged page that dq-store meets while it runs', () => {
-  it('is a state with its remedy; the repaired file works after dq restart', async () => {
+  it('is a state with its remedy; the repaired file works, also with an empty registry of the script', async () => {
     const data = copyOf(stopped());
     const path = join(data, 'jobs.db');
-    const whole = readFileSync(path);
     damageBodies(path);
     const daemon = await startDaemon({ directory: join(data, '..') });
     const restarts = async () => {
@@ -331,10 +188,19 @@ describe('a damaged page that dq-store meets while it runs', () => {
 
     // Still damaged: the next start says so, and ends.
     await expectRefused(data, /^dq: .*jobs\.db is damaged \(.+\) and stays unchanged: restore a backup/);
-    for (const end of ['-wal', '.boot']) rmSync(`${path}${end}`, { force: true });
-    writeFileSync(path, whole);
+    // The files of killed processes.
+    for (const name of readdirSync(killed()).filter((each) => each.startsWith('jobs.db')))
+      copyFileSync(join(killed(), name), join(data, name));
+    const registry = join(data, 'registry.db');
+    rmSync(registry);
+    const empty = openDatabase(registry);
+    empty.exec(readFileSync(resolve(import.meta.dirname, '../../sql/sqlite/registry.sql'), 'utf8'));
+    empty.close();
     const repaired = await startDaemon({ directory: join(data, '..') });
+    expect((await repaired.api('GET', '/v1/topics')).body.items).toEqual([]);
     expect((await repaired.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
+    await addTopic(repaired, 't', 'http://127.0.0.1:1/');
+    expect((await repaired.api('GET', '/v1/topics')).body.items).toHaveLength(1);
   });
 });
 
@@ -401,46 +267,38 @@ async function killStore(daemon: Daemon): Promise<void> {
 }
 
 /** The registry is unusable with this reason, and the jobs of the known topics go on. */
-async function expectUnusable({ daemon, data, path, sink }: Running, reason: RegExp): Promise<void> {
+async function expectUnusable({ daemon, path, sink }: Running, reason: RegExp): Promise<void> {
   const unready = await until('the damage to be named', async () => {
     const reply = await daemon.api('GET', '/readyz');
-    return reply.body.check === 'registry' ? reply : null;
+    return reply.body.check === 'registry' && reason.test(reply.body.detail) ? reply : null;
   });
   expect(unready.status).toBe(503);
-  expect(unready.body.detail).toMatch(reason);
   expect(unready.body.detail).toContain(path);
   const pid = daemon.pidOf('dq-store');
-  for (const n of numbers(3)) {
-    const id = `${pid}-${n}`;
-    expect(await daemon.push('called', Buffer.from('x'), { id }, 'text/plain')).toMatchObject({
-      status: 201,
-    });
-    await until('the call', () => sink.arrivals.some((arrival) => arrival.id === id));
-    expect(sink.arrivals.filter((arrival) => arrival.id === id)).toHaveLength(1);
-    const change = await daemon.api('PUT', '/v1/topics/new', { callbackUrl: sink.url });
-    expect(change).toMatchObject({ status: 503 });
-    expect(change.body.detail).toContain('registry_damaged');
-    expect(change.body.detail).toMatch(reason);
-  }
-  const status = await runDq(['status', '--data-dir', data]);
-  expect(status.stdout + status.stderr).toMatch(reason);
-  const doctor = await runDq(['doctor', '--data-dir', data]);
-  expect(doctor.stdout).toMatch(new RegExp(`store +failed .*${reason.source}`));
-  const fsck = await runDq(['fsck', '--data-dir', data]);
-  expect(fsck).toMatchObject({ code: 1, stdout: expect.stringMatching(reason) });
-  for (const command of ['reload', 'restart']) {
-    const rejected = await runDq([command, '--data-dir', data]);
-    expect(rejected).toMatchObject({ code: 1, stderr: expect.stringMatching(reason) });
-  }
+  const id = `${pid} ${reason.source}`;
+  expect(await daemon.push('called', Buffer.from('x'), { id }, 'text/plain')).toMatchObject({ status: 201 });
+  await until('the call', () => sink.arrivals.some((arrival) => arrival.id === id));
+  expect(sink.arrivals.filter((arrival) => arrival.id === id)).toHaveLength(1);
+  const change = await daemon.api('PUT', '/v1/topics/new', { callbackUrl: sink.url });
+  expect(change).toMatchObject({ status: 503, body: { detail: expect.stringMatching(reason) } });
   expect(daemon.pidOf('dq-store')).toBe(pid);
+}
+
+/** Every command says so, and none of them ends the state. */
+async function expectReported({ daemon, data }: Running, reason: RegExp): Promise<void> {
+  const [status, doctor, fsck, reload, restart] = await Promise.all(
+    ['status', 'doctor', 'fsck', 'reload', 'restart'].map((name) => runDq([name, '--data-dir', data])),
+  );
+  expect(`${status?.stdout}${status?.stderr}`).toMatch(reason);
+  expect(doctor?.stdout).toMatch(new RegExp(`store +failed .*${reason.source}`));
+  expect(fsck).toMatchObject({ code: 1, stdout: expect.stringMatching(reason) });
+  for (const rejected of [reload, restart])
+    expect(rejected).toMatchObject({ code: 1, stderr: expect.stringMatching(reason) });
   // Of one process, not one for each poll.
   const lines = daemon.log('error').filter((line) => String(line['reason']).includes('registry_damaged'));
   const kinds = lines.map(({ pid, message }) => `${pid} ${message}`);
   expect(kinds).toEqual([...new Set(kinds)]);
 }
-
-const errorLines = (daemon: Daemon, text: RegExp) =>
-  daemon.log('error').filter(({ message }) => text.test(String(message)));
 
 /** A descriptor may be closed meanwhile. */
 function linkOf(path: string): string | null {
@@ -459,130 +317,51 @@ async function expectGoesOn({ daemon }: Running): Promise<void> {
   expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
 }
 
-describe('registry.db that becomes unusable while dq runs', () => {
-  it('damaged before a crash of dq-store: is a state; the rebuilt file is opened without a restart', async () => {
-    const running = await startWithRegistry();
-    const { daemon, path } = running;
-    const wal = readFileSync(`${path}-wal`);
-    damageSeries(path);
-    const before = readFileSync(path);
-    await killStore(daemon);
-    await expectUnusable(running, /registry\.db is damaged \(.+\); restore it from a backup/);
-    expect(errorLines(daemon, /serves no registry/)).toHaveLength(1);
-    expect(readFileSync(path).equals(before)).toBe(true);
-    expect(readFileSync(`${path}-wal`).subarray(0, wal.length).equals(wal)).toBe(true);
-    rebuild(path);
-    for (const end of ['-wal', '-shm']) rmSync(`${path}${end}`, { force: true });
-    await expectGoesOn(running);
-    expect((await runDq(['reload', '--data-dir', running.data])).code).toBe(0);
-    expect(await daemon.stop()).toBe(0);
-  });
+it('registry.db that becomes unusable while dq runs: a state; the file that is put back is opened', async () => {
+  const running = await startWithRegistry();
+  const { daemon, data, path } = running;
+  expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
+  const damaged = /registry\.db is damaged \(.+\); restore it from a backup/;
 
-  it('replaced by what dq cannot open: is a state, and jobs go on', async () => {
-    const running = await startWithRegistry();
-    const { daemon, path } = running;
-    renameSync(path, `${path}.away`);
-    mkdirSync(path);
-    await until('the failure to be named', async () =>
-      /cannot open the registry .*registry\.db: /.test((await daemon.api('GET', '/readyz')).body.detail),
-    );
-    const pid = daemon.pidOf('dq-store');
-    expect(await daemon.push('called', Buffer.from('x'), { id: 'a' }, 'text/plain')).toMatchObject({
-      status: 201,
-    });
-    await until('the call', () => running.sink.arrivals.some(({ id }) => id === 'a'));
-    expect(daemon.pidOf('dq-store')).toBe(pid);
-    rmSync(path, { recursive: true });
-    renameSync(`${path}.away`, path);
-    await expectGoesOn(running);
-    expect(await daemon.stop()).toBe(0);
-  });
+  // A crash of dq-store after the damage.
+  const wal = readFileSync(`${path}-wal`);
+  damageSeries(path);
+  const before = readFileSync(path);
+  await killStore(daemon);
+  await expectUnusable(running, damaged);
+  await expectReported(running, damaged);
+  expect(readFileSync(path).equals(before)).toBe(true);
+  expect(readFileSync(`${path}-wal`).subarray(0, wal.length).equals(wal)).toBe(true);
+  rebuild(path);
+  for (const end of ['-wal', '-shm']) rmSync(`${path}${end}`, { force: true });
+  await expectGoesOn(running);
 
-  it('without its key at a crash of dq-store: is a state; the key that is put back is read', async () => {
-    const running = await startWithRegistry();
-    const { daemon, data } = running;
-    const key = join(data, 'secret.key');
-    renameSync(key, `${key}.away`);
-    await killStore(daemon);
-    const unready = await until('the key to be named', async () => {
-      const reply = await daemon.api('GET', '/readyz');
-      return reply.body.check === 'registry' ? reply : null;
-    });
-    expect(unready.body.detail).toMatch(/the key file .*secret\.key is missing/);
-    renameSync(`${key}.away`, key);
-    await expectGoesOn(running);
+  // A statement meets the damage.
+  const whole = readFileSync(path);
+  damageSeries(path);
+  const torn = readFileSync(path);
+  expect(await runDq(['fsck', '--data-dir', data])).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/^registry +damage of registry\.db /m),
   });
+  const series = async () => (await daemon.api('GET', '/v1/series?topic=t')).status;
+  await until('a read of the page', async () => (await series()) === 503);
+  await expectUnusable(running, damaged);
+  expect(readFileSync(path).equals(torn)).toBe(true);
+  writeFileSync(path, whole);
+  await expectGoesOn(running);
 
-  it('damage that a statement meets: is a state of the same dq-store', async () => {
-    const running = await startWithRegistry();
-    const { daemon, data, path } = running;
-    const pid = daemon.pidOf('dq-store');
-    const whole = readFileSync(path);
-    damageSeries(path);
-    const before = readFileSync(path);
-    const fsck = await runDq(['fsck', '--data-dir', data]);
-    expect(fsck.stdout).toMatch(/^registry +damage of registry\.db /m);
-    expect(fsck.code).toBe(1);
-    await until(
-      'a read of the page',
-      async () => (await daemon.api('GET', '/v1/series?topic=t')).status === 503,
-    );
-    await expectUnusable(running, /registry\.db is damaged \(.+\); restore it from a backup/);
-    expect(daemon.pidOf('dq-store')).toBe(pid);
-    expect(readFileSync(path).equals(before)).toBe(true);
-    writeFileSync(path, whole);
-    await expectGoesOn(running);
-  });
-
-  it('emptied: is a state, and stays empty; the file that is put back is opened', async () => {
-    const running = await startWithRegistry();
-    const { daemon, path } = running;
-    const whole = readFileSync(path);
-    truncateSync(path, 0);
-    await expectUnusable(running, /registry\.db is damaged \(it is empty\); restore it from a backup/);
-    await killStore(daemon);
-    await expectUnusable(running, /registry\.db is damaged \(it is empty\); restore it from a backup/);
-    expect(statSync(path).size).toBe(0);
-    writeFileSync(path, whole);
-    await expectGoesOn(running);
-  });
-
-  it('removed: is a state, and no new one is made; the file that is put back is opened', async () => {
-    const running = await startWithRegistry();
-    const { daemon, path } = running;
-    rmSync(path);
-    await expectUnusable(running, /registry\.db is missing; put it back, or restore it from a backup/);
-    const open = `/proc/${daemon.pidOf('dq-store')}/fd`;
-    const fd = readdirSync(open).find((name) => linkOf(join(open, name)) === `${path} (deleted)`);
-    copyFileSync(join(open, fd ?? ''), `${path}.away`);
-    await killStore(daemon);
-    await expectUnusable(running, /registry\.db is missing; put it back, or restore it from a backup/);
-    expect(existsSync(path)).toBe(false);
-    renameSync(`${path}.away`, path);
-    await expectGoesOn(running);
-  });
-});
-
-describe.skipIf(await lacks('redis'))('registry.db that is removed while dq runs on Redis', () => {
-  it('is a state after a crash of dq-store, and jobs go on', async () => {
-    const redis = await owned('test', startRedis());
-    const daemon = await startDaemon({ args: ['--redis', redis.url] });
-    const sink = await startSink();
-    await addTopic(daemon, 'called', sink.url);
-    const path = join(daemon.dataDir, 'registry.db');
-    renameSync(path, `${path}.away`);
-    await killStore(daemon);
-    await until('the loss to be named', async () =>
-      String((await daemon.api('GET', '/readyz')).body.detail).includes(`${path} is missing`),
-    );
-    const pid = daemon.pidOf('dq-store');
-    for (const id of ['a', 'b', 'c']) {
-      expect((await daemon.push('called', 'x', { id }, 'text/plain')).status).toBe(201);
-      await until('the call', () => sink.arrivals.some((arrival) => arrival.id === id));
-    }
-    expect(daemon.pidOf('dq-store')).toBe(pid);
-    expect(existsSync(path)).toBe(false);
-    renameSync(`${path}.away`, path);
-    await until('the file to be opened', async () => (await daemon.api('GET', '/readyz')).status === 200);
-  });
+  const missing = /registry\.db is missing; put it back, or restore it from a backup/;
+  rmSync(path);
+  await expectUnusable(running, missing);
+  const open = `/proc/${daemon.pidOf('dq-store')}/fd`;
+  const fd = readdirSync(open).find((name) => linkOf(join(open, name)) === `${path} (deleted)`);
+  copyFileSync(join(open, fd ?? ''), `${path}.away`);
+  await killStore(daemon);
+  await expectUnusable(running, missing);
+  expect(existsSync(path)).toBe(false);
+  renameSync(`${path}.away`, path);
+  await expectGoesOn(running);
+  expect((await runDq(['reload', '--data-dir', data])).code).toBe(0);
+  expect(await daemon.stop()).toBe(0);
 });

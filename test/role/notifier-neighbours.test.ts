@@ -3,20 +3,16 @@ import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { createTimer } from '../../src/timer/timer.ts';
 import { startHanging } from '../support/hanging.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, startRig } from './rig.ts';
 
 const never = { type: 'ladder', stepsMs: [600_000] } as const;
-const soon = { type: 'ladder', stepsMs: [10] } as const;
 
 describe('notifier: many hanging topics', () => {
-  it.each([
-    ['50 topics hang from its first job on', 50, false],
-    ['70 topics in good standing start to hang', 70, true],
-  ])('a healthy topic is delivered while %s', async (_, count, wereFine) => {
+  it('a healthy topic is delivered while 70 topics in good standing start to hang', async () => {
+    const count = 70;
     const rig = await startRig();
     const hanging = await startHanging();
     const sink = await startSink();
@@ -25,25 +21,23 @@ describe('notifier: many hanging topics', () => {
       await rig.topic(name, hanging.urlOf(n), { timeoutMs: 60_000, backoff: never, concurrency: 1 });
     await rig.topic('fine', sink.url);
     await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 16 } })));
-    if (wereFine) {
-      for (const name of ['fine', ...names]) await rig.push(name, 'first');
-      await until('all are delivered', () =>
-        ['fine', ...names].every((each) => rig.counted(each, 'delivered') === 1),
-      );
-    }
+    for (const name of ['fine', ...names]) await rig.push(name, 'first');
+    await until('all are delivered', () =>
+      ['fine', ...names].every((each) => rig.counted(each, 'delivered') === 1),
+    );
     hanging.hang();
     for (const name of names) await rig.pushAll(name, ids('j', 5));
     // Each time behind the others in every queue, and long before the end of their first calls.
     for (let n = 0; n < 20; n += 1) {
       const before = rig.counted('fine', 'delivered');
       await rig.push('fine', `j${n}`);
-      await until('it is delivered', () => rig.counted('fine', 'delivered') > before, 20_000);
+      await until('it is delivered', () => rig.counted('fine', 'delivered') > before);
     }
     const most = Math.min(16 * (1 + limits.slowCallsPerSlot + limits.probesPerSlot), count);
-    await until('the others hold their maximum', () => hanging.open() >= most - 4, 20_000);
+    await until('the others hold their maximum', () => hanging.open() >= most - 4);
     const before = rig.counted('fine', 'delivered');
     await rig.push('fine', 'last');
-    await until('it is delivered', () => rig.counted('fine', 'delivered') > before, 20_000);
+    await until('it is delivered', () => rig.counted('fine', 'delivered') > before);
   });
 
   it('more restricted topics than probes are probed in turn', async () => {
@@ -82,24 +76,6 @@ describe('notifier: many hanging topics', () => {
       return new Set(hanging.called.slice(from)).size === 20;
     });
     expect(most).toBeLessThanOrEqual(notifierLimits.ailingOriginCallsMax);
-  });
-
-  it('all topics have their capacity back after the origin has recovered', async () => {
-    const rig = await startRig();
-    const sink = await startSink(() => {});
-    const names = ids('t', 12);
-    for (const name of names)
-      await rig.topic(name, sink.url, { timeoutMs: 700, maxAttempts: 100, backoff: soon });
-    for (const name of names) await rig.pushAll(name, ids('j', 6));
-    await rig.run(createTimer(rig.context()));
-    await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 128 } })));
-    await until('a few probes run', () => sink.arrivals.length > 72 && sink.open().length <= 8, 30_000);
-    sink.answer((_arrival, response) => void response.end('{}'));
-    await until(
-      'all are delivered',
-      () => names.every((name) => rig.counted(name, 'delivered') === 6),
-      30_000,
-    );
   });
 
   it('a healthy topic whose calls take long keeps its concurrency', async () => {

@@ -245,6 +245,23 @@ describe('rejected and unchanged', () => {
     });
   });
 
+  it('a store that was not closed and lost its WAL', async () => {
+    await filled('killed');
+    rmSync(`${path}-wal`);
+    expect(refusal().message).toMatch(
+      /jobs\.db was not closed, and .*-wal is missing: restore it, or remove/,
+    );
+  });
+
+  it('a closed store beside the WAL of another one', async () => {
+    await filled('killed');
+    const log = readFileSync(`${path}-wal`);
+    for (const name of readdirSync(directory.path)) rmSync(join(directory.path, name));
+    await filled('closed');
+    writeFileSync(`${path}-wal`, log);
+    expect(refusal().message).toMatch(/jobs\.db was closed, but .*-wal belongs to another file/);
+  });
+
   it('a truncated store', async () => {
     await filled('closed');
     truncateSync(path, statSync(path).size - 4_096);

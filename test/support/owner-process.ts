@@ -23,8 +23,8 @@ export class OwnerProcess {
   }
 
   /** Resolves when the owner serves; rejects with the reason if it does not start. */
-  static async start(directory: string, recoverHoldMs = 0): Promise<OwnerProcess> {
-    const child = fork(here, [directory, String(recoverHoldMs)], { execArgv: ['--import', 'tsx'] });
+  static async start(directory: string): Promise<OwnerProcess> {
+    const child = fork(here, [directory], { execArgv: ['--import', 'tsx'] });
     const owner = new OwnerProcess(child);
     const [word] = (await Promise.race([once(child, 'message'), owner.#ended])) as [string];
     if (word === 'serving') return owner;
@@ -62,10 +62,9 @@ export class OwnerProcess {
   }
 }
 
-async function serve(directory: string, recoverHoldMs: number): Promise<void> {
+async function serve(directory: string): Promise<void> {
   const owner = new StoreOwner({
     ...ownerPaths(directory),
-    recoverHoldMs,
     log: silentLog,
     onFatal: () => process.exit(fatalExit),
   });
@@ -87,5 +86,4 @@ async function serve(directory: string, recoverHoldMs: number): Promise<void> {
   process.on('disconnect', () => process.exit(0));
 }
 
-if (process.argv[1] === here && process.argv[2] !== undefined)
-  await serve(process.argv[2], Number(process.argv[3]));
+if (process.argv[1] === here && process.argv[2] !== undefined) await serve(process.argv[2]);

@@ -1,6 +1,5 @@
 // Shared parts of the tests of a daemon on a failing Redis: the codes of rejected pushes, the reported
 // state, and the check that all is well afterwards.
-import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { Daemon } from './daemon.ts';
@@ -45,11 +44,6 @@ export async function commandRate(servers: readonly RedisServer[], ms: number): 
   const after = await commandCalls(servers);
   const calls = [...after].map(([name, n]) => n - (before.get(name) ?? 0));
   return (1_000 * calls.reduce((sum, n) => sum + n, 0)) / (performance.now() - from);
-}
-
-/** Resident bytes of a process. */
-export function residentBytes(pid: number): number {
-  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
 }
 
 export const untilReady = (daemon: Daemon): Promise<unknown> =>
