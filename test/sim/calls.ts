@@ -67,7 +67,7 @@ export class Calls {
     this.#called.add(name);
     judge.check(isFirst || !this.#options.isOrderly, 'a reload doubles no call', () => name);
     judge.check(
-      ended === null || harmlessEnds.includes(ended) || !lease.isLengthKnown,
+      ended === null || harmlessEnds.includes(ended) || lease.unseenMs > 0,
       '6 a call starts under its lease',
       () => `${key}, token ${lease.token}: the lease ended before: ${ended}`,
     );
@@ -125,14 +125,14 @@ export class Calls {
         );
       }
       const isOfSameJob = call.lease.key === key && call.lease.version === lease.version;
-      if (!isOfSameJob || !call.lease.isLengthKnown) continue;
+      if (!isOfSameJob || call.lease.unseenMs > 0) continue;
       judge.check(
         loop.at - call.startedAt >= call.lease.timeoutMs,
         '6 attempts of a job do not overlap',
         () => `${key}: tokens ${call.lease.token} and ${lease.token}`,
       );
     }
-    const { concurrency } = topics.get(topic);
+    const concurrency = Math.max(...topics.possible(topic).map((each) => each.concurrency));
     judge.check(
       ofTopic <= concurrency,
       '10 calls of a topic ≤ its concurrency',
@@ -143,8 +143,9 @@ export class Calls {
   /** In any t seconds one call, and rate × t more. */
   #checkRate({ process, topic }: Request): void {
     const { loop, judge, topics } = this.#options;
-    const { rate } = topics.get(topic);
-    if (rate === 0) return;
+    const rates = topics.possible(topic).map((each) => each.rate);
+    if (rates.includes(0)) return;
+    const rate = Math.max(...rates);
     const ofProcess = this.#starts.get(process) ?? new Map<string, number[]>();
     this.#starts.set(process, ofProcess);
     const starts = ofProcess.get(topic) ?? [];

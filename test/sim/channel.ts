@@ -1,10 +1,11 @@
 // Simulated channels between the processes of a world.
 // Invariant: bytes arrive in order, after a latency. What a process sent before its death still arrives, and
 // then the channel closes, as a kernel does it. A cut loses what is under way.
+// What a process sends in a turn that takes long (a slow disk) leaves at the end of it, if it still lives.
 // Left out: full buffers. A channel takes everything at once.
 
 import type { Channel, Listener } from '../../src/runtime/channel.ts';
-import type { Loop } from './loop.ts';
+import { type Loop, phases } from './loop.ts';
 import type { Process } from './process.ts';
 
 /** The network of a channel. */
@@ -98,6 +99,8 @@ class End implements Channel {
   #peerHasEnded = false;
   /** virtual ms of the last message to the peer */
   #arrivesAt = 0;
+  /** messages that leave at the end of this turn */
+  #waiting = 0;
 
   constructor(loop: Loop, process: Process, line: Line) {
     this.#loop = loop;
@@ -190,6 +193,22 @@ class End implements Channel {
   #toPeer(label: string, arrive: (peer: End) => void): void {
     const peer = this.#peer;
     if (peer === null) return;
+    const { at } = this.#loop;
+    const { process } = this;
+    const isLong = process.pausedUntil > at || this.#waiting > 0;
+    if (!isLong || !process.isAlive) {
+      this.#depart(peer, label, arrive);
+      return;
+    }
+    this.#waiting += 1;
+    const depart = () => {
+      this.#waiting -= 1;
+      this.#depart(peer, label, arrive);
+    };
+    this.#loop.schedule(process, process.pausedUntil, 'depart', depart, phases.timer);
+  }
+
+  #depart(peer: End, label: string, arrive: (peer: End) => void): void {
     const { at } = this.#loop;
     this.#arrivesAt = Math.max(this.#arrivesAt, at + this.#line.latency() + this.#line.extra());
     this.#loop.schedule(peer.process, this.#arrivesAt, label, () => arrive(peer));

@@ -37,6 +37,13 @@ export const faultKinds = [
   'topicOff',
   'poison',
   'receiverDown',
+  'powerCut',
+  'diskFull',
+  'commitFails',
+  'slowDisk',
+  'backupRestored',
+  'registryAway',
+  'topicEdit',
   ...redisFaultKinds,
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
@@ -44,7 +51,9 @@ export const storeNames = ['sqlite', 'redis'] as const;
 export type StoreName = (typeof storeNames)[number];
 
 /** On Redis dq-store owns the registry alone. */
-const ofEmbedded: readonly FaultKind[] = ['storeDown'];
+const ofEmbedded: readonly FaultKind[] = [
+  ...(['storeDown', 'powerCut', 'diskFull', 'commitFails', 'slowDisk', 'backupRestored'] as const),
+];
 
 /** Those that a world with this store can draw. */
 export function kindsOf(store: StoreName): readonly FaultKind[] {
@@ -53,8 +62,10 @@ export function kindsOf(store: StoreName): readonly FaultKind[] {
   );
 }
 
-/** After these an outcome can reach the store late, or the notifier stand still. */
-export const slowing: readonly FaultKind[] = ['pause', 'hang', 'lateReply', 'slowChannel', 'redisPause'];
+/** With these alone nothing is slow: each job is punctual. */
+export const harmless: readonly FaultKind[] = [
+  ...(['loseHints', 'topicOff', 'receiverDown', 'registryAway', 'topicEdit'] as const),
+];
 
 /** After these two generations of notifiers may work at once. */
 export const renewing: readonly FaultKind[] = ['reload', 'reloads', 'reloadDeath', 'badReload'];
@@ -113,7 +124,31 @@ export class Faults {
     redisFailover: (dice) => this.#redisFaults.act.redisFailover(dice),
     redisRejects: (dice) => this.#redisFaults.act.redisRejects(dice),
     redisForgets: (dice) => this.#redisFaults.act.redisForgets(dice),
+    powerCut: (dice) => this.#powerCut(dice),
+    diskFull: (dice) => this.#diskFull(dice),
+    commitFails: (dice) => {
+      const how = dice.pick(['before', 'applied', 'lost'] as const);
+      this.#tell(`the next COMMIT fails${how === 'before' ? '' : `, and its transaction is ${how}`}`);
+      this.#scene.disk.failCommit(how);
+    },
+    slowDisk: (dice) => {
+      const ms = dice.pick([300, 2_000, 9_000]);
+      this.#tell(`each COMMIT takes up to ${seconds(ms)}`);
+      this.#scene.disk.slowDown(ms, dice.next() * 8_000);
+    },
+    backupRestored: (dice) => this.#backupRestored(dice),
+    registryAway: (dice) => this.#registryAway(dice),
+    topicEdit: (dice) => {
+      const { topics } = this.#scene;
+      const topic = dice.pick(topics.names);
+      topics.edit(topic, dice);
+      const { timeoutMs, maxAttempts, concurrency, rate } = topics.get(topic);
+      const settings = JSON.stringify({ timeoutMs, maxAttempts, concurrency, rate });
+      this.#tell(`topic ${topic} is edited: ${settings}`);
+    },
   };
+  /** how often each kind happened; and while calls ran or pushes were unanswered */
+  readonly counts: Record<string, number> = {};
 
   constructor(scene: Scene, master: Master, receivers: Receivers) {
     this.#scene = scene;
@@ -123,13 +158,19 @@ export class Faults {
     this.#redisFaults = new RedisFaults({
       ...scene,
       tell: (what) => this.#tell(what),
+      onSlow: (until) => scene.network.isSlowUntil(until),
       later: (ms, act) => this.#later(ms, act),
     });
   }
 
   /** Some faults are aimed: they wait for the next call or COMMIT. */
   inject(kind: FaultKind, dice: Dice): void {
-    const act = this.#act[kind];
+    const act = (own: Dice) => {
+      this.#count(`fault ${kind}`);
+      const isBusy = [...this.#scene.ledger.entries.values()].some(({ lease }) => lease !== null);
+      if (isBusy) this.#count(`fault ${kind} while a job was leased`);
+      this.#act[kind](own);
+    };
     if (!dice.chance(0.3)) {
       act(dice);
       return;
@@ -146,7 +187,7 @@ export class Faults {
 
   /** Ends every fault that lasts. */
   calm(): void {
-    const { loop, network, occasions, topics } = this.#scene;
+    const { loop, network, occasions, topics, disk } = this.#scene;
     this.#isCalm = true;
     loop.tell('From here on there are no faults, and the receivers take everything.');
     occasions.clear();
@@ -158,8 +199,13 @@ export class Faults {
     this.#master.workers.storeDownMs = 0;
     this.#master.mend();
     this.#redisFaults.calm();
+    disk.calm();
     this.#step(this.#latestOffset - loop.wallOffset);
     topics.calm();
+  }
+
+  #count(what: string): void {
+    this.counts[what] = (this.counts[what] ?? 0) + 1;
   }
 
   #tell(what: string): void {
@@ -193,9 +239,10 @@ export class Faults {
     const victim = this.#victim(dice, [...victims, 'store']);
     const ms = dice.pick([50, 800, 5_000, 20_000, 60_000]) * dice.next();
     if (victim === null) return;
+    const { loop, network } = this.#scene;
     this.#tell(`${victim.title} stands still for ${seconds(ms)}`);
-    const { at } = this.#scene.loop;
-    victim.pauseUntil(at + ms, at);
+    victim.pauseUntil(loop.at + ms, loop.at);
+    if (victim.name.startsWith('store')) network.isSlowUntil(victim.pausedUntil);
   }
 
   #cut(dice: Dice): void {
@@ -255,6 +302,77 @@ export class Faults {
     this.#tell(`dq-store ends, and the next one starts after ${seconds(ms)}`);
     this.#master.workers.storeDownMs = ms;
     this.#kill(dice, ['store']);
+  }
+
+  /** All processes die at once. Moves that were not on the disk are undone, and nothing else. */
+  #powerCut(dice: Dice): void {
+    const { loop, disk } = this.#scene;
+    const waitMs = dice.next() * 2_000;
+    disk.watch();
+    loop.after(waitMs, null, 'power cut', () => {
+      if (this.#isCalm) return;
+      this.#tell('the power is cut');
+      const before = this.#settled();
+      this.#killAll();
+      if (disk.cutPower()) this.#count('fault powerCut undid moves');
+      const after = this.#settled();
+      const lost = [...before].filter((each) => !after.has(each));
+      this.#scene.judge.check(
+        lost.length === 0 && after.size === before.size,
+        '3 a power cut undoes leases alone',
+        () => `${lost.join(', ')} of ${before.size} is not there; ${after.size} are`,
+      );
+    });
+  }
+
+  /** What survives a power cut of each job, and of each ended one. */
+  #settled(): ReadonlySet<string> {
+    const { entries, stored } = this.#scene.ledger;
+    const jobs = [...entries.values()].map(
+      ({ key, version, state, failures, strikes }) =>
+        `${key}, version ${version}, ${state}, ${failures} failures, ${strikes} strikes`,
+    );
+    return new Set([...jobs, ...[...stored].map(([tag, version]) => `push ${tag} as version ${version}`)]);
+  }
+
+  #killAll(): void {
+    const { loop } = this.#scene;
+    for (const process of loop.processes.values()) loop.kill(process, 'fault: the machine ends');
+  }
+
+  /** Until there is space again. */
+  #diskFull(dice: Dice): void {
+    const { disk, network, loop } = this.#scene;
+    const ms = dice.next() * 12_000;
+    this.#tell(`the disk is full for ${seconds(ms)}`);
+    disk.fill(dice.below(3));
+    // Without space for outcomes, too, leases expire.
+    network.isSlowUntil(loop.at + ms);
+    this.#later(ms, () => disk.empty());
+  }
+
+  /** The files of an earlier moment take the place of the present ones while no process runs. */
+  #backupRestored(dice: Dice): void {
+    const { loop, disk, db } = this.#scene;
+    if (db.isTransaction) return;
+    const copy = disk.copy();
+    this.#tell('a backup is made');
+    loop.after(dice.next() * 10_000, null, 'restore', () => {
+      if (this.#isCalm) return;
+      this.#tell('the backup is put back');
+      this.#killAll();
+      disk.opened();
+      copy.restore();
+    });
+  }
+
+  #registryAway(dice: Dice): void {
+    const { topics } = this.#scene;
+    this.#tell('the registry answers no call');
+    topics.isAway = true;
+    this.#later(dice.next() * 15_000, () => {
+      topics.isAway = false;
+    });
   }
 
   /** The running process dies at the end of its turn, and sends nothing more. */

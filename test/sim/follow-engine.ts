@@ -6,6 +6,7 @@ import type { Dice } from '../../scripts/dice.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import type { Engine } from '../../src/store/sqlite/engine/engine.ts';
 import { invariants } from '../../src/store/sqlite/file/invariants.ts';
+import type { Disk } from './disk.ts';
 import type { Judge } from './judge.ts';
 import { describe, type How, keyOf, type Ledger } from './ledger.ts';
 import type { Loop } from './loop.ts';
@@ -17,6 +18,7 @@ export interface FollowOptions {
   readonly ledger: Ledger;
   readonly db: Database;
   readonly occasions: Occasions;
+  readonly disk: Disk;
   readonly retentionMs: number;
   /** decides after which transactions the tables are compared */
   readonly dice: Dice;
@@ -35,11 +37,12 @@ export class Follower {
   }
 
   follow(engine: Engine): void {
-    const { ledger, loop, retentionMs, db } = this.#options;
+    const { ledger, loop, retentionMs, db, disk } = this.#options;
     const { moves, recovery } = engine;
     const select = (sql: string) => db.prepare(sql, { returnArrays: true });
     const held = select('SELECT token FROM job WHERE state = 2');
     const dead = select('SELECT version FROM job WHERE state = 3');
+    const ended = select('SELECT version FROM job WHERE state = 4');
     const early = select('SELECT version FROM job WHERE state = 1 AND due > ?');
     const numbers = (statement: typeof held, ...given: number[]): ReadonlySet<number> =>
       new Set((statement.all(...given) as [number][]).map(([n]) => n));
@@ -72,24 +75,50 @@ export class Follower {
     const promote = moves.promote.bind(moves);
     const lookEarly = () => numbers(early, loop.wall);
     moves.promote = note(promote, (_, __, versions) => ledger.promoted(versions), lookEarly);
-    const left = () => ({ held: numbers(held), dead: numbers(dead) });
+    const left = () => ({ held: numbers(held), dead: numbers(dead), isFull: disk.isReserveUsed });
     const recovered = (how: How) => (_: unknown, __: unknown, seen: ReturnType<typeof left>) =>
-      ledger.recovered(how, seen.held, seen.dead);
+      ledger.recovered(how, seen);
     recovery.expired = note(recovery.expired.bind(recovery), recovered('expired'), left);
     recovery.ofOwners = note(recovery.ofOwners.bind(recovery), recovered('owner'), left);
     recovery.releaseUnheld = note(recovery.releaseUnheld.bind(recovery), recovered('unheld'), left);
     const expire = engine.expire.bind(engine);
     engine.expire = note(expire, (_, __, { dead }) => ledger.swept(dead, retentionMs), left);
+    const forget = engine.forget.bind(engine);
+    engine.forget = (...given) => {
+      const before = numbers(ended);
+      const result = forget(...given);
+      const left = numbers(ended);
+      const removed = [...before].filter((version) => !left.has(version));
+      if (removed.length > 0) this.#notes.push(() => ledger.forgotten(removed));
+      return result;
+    };
     this.#followTransactions(engine);
   }
 
   #followTransactions(engine: Engine): void {
+    this.#notes = [];
     const commit = engine.commit.bind(engine);
     const rollback = engine.rollback.bind(engine);
+    const inSavepoint = engine.inSavepoint.bind(engine);
     engine.commit = () => {
-      const hints = commit();
-      this.#committed();
-      return hints;
+      try {
+        const hints = commit();
+        this.#committed();
+        return hints;
+      } catch (error) {
+        const { disk } = this.#options;
+        if (disk.hasFailed && disk.wasApplied) this.#committed();
+        throw error;
+      }
+    };
+    engine.inSavepoint = <T>(step: () => T): T => {
+      const noted = this.#notes.length;
+      try {
+        return inSavepoint(step);
+      } catch (error) {
+        this.#notes.length = noted;
+        throw error;
+      }
     };
     engine.rollback = () => {
       this.#notes = [];

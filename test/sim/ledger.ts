@@ -4,6 +4,7 @@
 
 import type { JobKey, Lease, Owner, ReservedJob, VersionedKey } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import type { Topic } from '../../src/core/topic/topic.ts';
 import type {
   CancelOutcome,
   PushJob,
@@ -15,6 +16,7 @@ import type {
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import type { Judge } from './judge.ts';
 import type { Loop } from './loop.ts';
+import type { Network } from './network.ts';
 import type { Process } from './process.ts';
 import type { TopicTable } from './topics.ts';
 
@@ -29,8 +31,8 @@ export interface LeaseRecord {
   readonly failures: number;
   readonly strikes: number;
   readonly timeoutMs: number;
-  /** The wall clock was not stepped while no dq-store ran: its end is that of its length. */
-  isLengthKnown: boolean;
+  /** ms that the wall clock stepped ahead while no dq-store ran: it ends so much earlier */
+  unseenMs: number;
   /** The store once forgot that it gave it, or that it ended: its notifier knows better. */
   wasForgotten: boolean;
   /** null: it holds */
@@ -80,6 +82,13 @@ export interface LedgerSnapshot {
 
 /** How recovery ends a lease. */
 export type How = 'expired' | 'owner' | 'unheld';
+export interface Recovered {
+  /** tokens and versions of the tables after the recovery */
+  readonly held: ReadonlySet<number>;
+  readonly dead: ReadonlySet<number>;
+  /** the disk reserve is in use */
+  readonly isFull: boolean;
+}
 type Moved = RunOutcome | RescheduleOutcome | RequeueOutcome;
 type Finish = 'ack' | 'retry' | 'bury' | 'release';
 interface FinishItem extends Lease {
@@ -88,14 +97,17 @@ interface FinishItem extends Lease {
   readonly reason?: string;
 }
 
+/** What a receiver asks for with the status 429. */
+export const retryAfterMs = 2_000;
+
 export const keyOf = ({ topic, id }: JobKey): string => `${topic}/${id}`;
 
 export interface LedgerOptions {
   readonly loop: Loop;
   readonly judge: Judge;
   readonly topics: TopicTable;
-  /** The faults of this world delay no message and stop no process: outcomes reach the store soon. */
-  readonly isPrompt: boolean;
+  readonly network: Network;
+  readonly retryUnitMs: number;
 }
 
 export class Ledger {
@@ -116,6 +128,10 @@ export class Ledger {
   #jumpedAt = Number.NEGATIVE_INFINITY;
   /** entries that died in this transaction */
   #died: Entry[] = [];
+  /** by version: virtual ms of the end of the job */
+  #ended = new Map<number, number>();
+  /** virtual ms of the last reserve that brought a job */
+  reservedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -130,9 +146,31 @@ export class Ledger {
     for (const entry of this.entries.values()) {
       entry.isDueKnown = false;
       entry.isAgeKnown = false;
-      if (entry.lease !== null && !isSeen) entry.lease.isLengthKnown = false;
+      if (entry.lease !== null && !isSeen) entry.lease.unseenMs += Math.max(0, ms);
     }
     if (isSeen && Math.abs(ms) > sqliteLimits.clockJumpMs) this.#jumpedAt = this.#options.loop.at;
+  }
+
+  /** Returns a function that brings this moment back, after a power cut or from a backup. All processes are
+   *  dead then, so no later lease counts. */
+  copy(): () => void {
+    const { loop } = this.#options;
+    const entries = [...this.entries.values()].map((entry) => ({ ...entry }));
+    const endings = [...this.leases.values()].map((lease) => [lease, lease.ended] as const);
+    const [stored, ended] = [new Map(this.stored), new Map(this.#ended)];
+    const [lastNumber, wallOffset] = [this.#lastNumber, loop.wallOffset];
+    return () => {
+      this.entries.clear();
+      for (const entry of entries) this.entries.set(entry.key, { ...entry });
+      for (const lease of this.leases.values()) lease.ended ??= 'undone';
+      for (const [lease, how] of endings) lease.ended = how;
+      this.stored.clear();
+      for (const [tag, version] of stored) this.stored.set(tag, version);
+      this.#ended = ended;
+      this.#lastNumber = lastNumber;
+      this.#died = [];
+      if (loop.wallOffset !== wallOffset) this.wallStepped(loop.wallOffset - wallOffset, false);
+    };
   }
 
   /** It has seen no step. */
@@ -152,7 +190,7 @@ export class Ledger {
     const { entries = [], stored = new Map<string, number>(), lastNumber = 0, steps = 0 } = snapshot ?? {};
     const forget = (lease: LeaseRecord) => {
       lease.wasForgotten = true;
-      lease.isLengthKnown = false;
+      lease.unseenMs = Number.POSITIVE_INFINITY;
     };
     for (const { lease } of this.entries.values()) {
       if (lease === null) continue;
@@ -272,6 +310,7 @@ export class Ledger {
 
   reserved(owner: Owner, jobs: readonly ReservedJob[]): void {
     for (const job of jobs) this.#reserve(owner, job);
+    if (jobs.length > 0) this.reservedAt = this.#options.loop.at;
   }
 
   #reserve(owner: Owner, job: ReservedJob): void {
@@ -299,11 +338,11 @@ export class Ledger {
       () => `${key}: ${job.body.length} bytes of ${entry.body.length}`,
     );
     this.checkEarly(entry, 'reserved');
-    const { timeoutMs } = this.#options.topics.get(entry.topic);
+    const timeoutMs = Math.min(...this.#topicsOf(entry).map((topic) => topic.timeoutMs));
     const { token, leaseMs: ms } = job;
     const { at } = this.#options.loop;
     const lease = { token, version, key, owner, at, ms, failures, strikes, timeoutMs };
-    entry.lease = { ...lease, isLengthKnown: true, wasForgotten: false, ended: null, call: null };
+    entry.lease = { ...lease, unseenMs: 0, wasForgotten: false, ended: null, call: null };
     this.leases.set(token, entry.lease);
     this.#tell(`The store leases ${key} for ${seconds(ms)} to notifier #${owner.incarnation}.`);
   }
@@ -327,6 +366,11 @@ export class Ledger {
       () => `${verb} of ${key}, version ${item.version}, token ${item.token}: lease ${lease?.ended}`,
     );
     if (!isHeld || entry === undefined) return;
+    this.#check(
+      verb !== 'release' || lease.call === null || lease.call.endedAt !== null,
+      '7 a running call is not released',
+      () => `${key}, token ${item.token}`,
+    );
     lease.ended = verb;
     entry.lease = null;
     if (verb === 'ack') this.#acked(entry, lease);
@@ -345,7 +389,8 @@ export class Ledger {
   }
 
   #retried(entry: Entry, { call }: LeaseRecord, item: FinishItem): void {
-    const { maxAttempts } = this.#options.topics.get(entry.topic);
+    const maxAttempts = Math.max(...this.#topicsOf(entry).map((topic) => topic.maxAttempts));
+    this.#checkWait(entry, call, item.delayMs ?? 0);
     this.#check(call !== null, '7 a retry follows a call', () => entry.key);
     entry.failures += 1;
     entry.strikes = 0;
@@ -358,20 +403,35 @@ export class Ledger {
     entry.isDueKnown = true;
   }
 
-  #buried(entry: Entry, item: FinishItem): void {
-    const { maxAttempts } = this.#options.topics.get(entry.topic);
-    if (item.attempt !== null) entry.failures += 1;
-    const isLast = item.reason !== 'attempts_exhausted' || entry.failures === maxAttempts;
+  /** 1, 3, 5 … units, and at least what the receiver asks for. */
+  #checkWait(entry: Entry, call: CallRecord | null, delayMs: number): void {
+    const { retryUnitMs } = this.#options;
+    const askedMs = call?.status === 429 ? retryAfterMs : 0;
+    const leastMs = Math.max((2 * entry.failures + 1) * retryUnitMs, askedMs);
+    const jitter = Math.max(...this.#topicsOf(entry).map((topic) => topic.jitter));
     this.#check(
-      isLast && entry.failures <= maxAttempts,
+      delayMs >= leastMs && delayMs <= leastMs * (1 + jitter) + 1,
+      '7 attempts are 1, 3, 5 … units apart',
+      () => `${entry.key}: ${delayMs} ms after ${entry.failures + 1} failures, due are ${leastMs}`,
+    );
+  }
+
+  #buried(entry: Entry, item: FinishItem): void {
+    if (item.attempt !== null) entry.failures += 1;
+    const { failures } = entry;
+    // Settings that were changed may be below the attempts of a job.
+    const least = Math.min(...this.#topicsOf(entry).map(({ maxAttempts }) => maxAttempts));
+    const most = Math.max(...this.#topicsOf(entry).map(({ maxAttempts }) => maxAttempts));
+    const isLast = item.reason !== 'attempts_exhausted' || failures >= least;
+    this.#check(
+      isLast && failures <= most,
       '7 a job dies after maxAttempts',
-      () => `${entry.key}: dead after ${entry.failures} of ${maxAttempts}`,
+      () => `${entry.key}: dead after ${failures} of ${least} to ${most}`,
     );
     this.#die(entry);
   }
 
-  /** `held` and `dead`: tokens and versions of the tables after the recovery. */
-  recovered(how: How, held: ReadonlySet<number>, dead: ReadonlySet<number>): void {
+  recovered(how: How, { held, dead, isFull }: Recovered): void {
     for (const entry of this.entries.values()) {
       const { lease } = entry;
       if (lease === null || held.has(lease.token)) continue;
@@ -380,7 +440,8 @@ export class Ledger {
       this.#count(how);
       this.#tell(`The store ends the lease of ${entry.key}: ${endings[how]}.`);
       this.#checkRecovered(how, entry, lease);
-      if (how === 'unheld') continue;
+      // On a full disk leases expire because outcomes cannot be stored.
+      if (how === 'unheld' || (how === 'expired' && isFull)) continue;
       entry.strikes += 1;
       const isPoison = dead.has(entry.version);
       this.#check(
@@ -395,18 +456,19 @@ export class Ledger {
   }
 
   #checkRecovered(how: How, { key }: Entry, lease: LeaseRecord): void {
-    const { loop, isPrompt } = this.#options;
+    const { loop, network } = this.#options;
     const owner = loop.processes.get(lease.owner.incarnation);
     const ranMs = loop.at - lease.at;
     if (how === 'expired') {
       // The clock of a file is whole, so it is up to 1 ms behind at both ends.
       this.#check(
-        ranMs >= lease.ms - 2 || !lease.isLengthKnown,
+        ranMs >= lease.ms - lease.unseenMs - 2,
         '6 a lease is not shortened',
         () => `${key}: ${ranMs} of ${lease.ms} ms`,
       );
+      const isSilent = owner?.isAlive !== true || owner.lastPauseEnd > lease.at;
       this.#check(
-        !isPrompt || owner?.isAlive !== true || !lease.isLengthKnown,
+        isSilent || network.slowUntil > lease.at || lease.unseenMs > 0,
         '7 only a dead or silent notifier gets a strike',
         () => `${key}: ${owner?.title} lives, and its lease of ${lease.ms} ms expired`,
       );
@@ -447,6 +509,19 @@ export class Ledger {
     }
   }
 
+  /** Versions whose history entries the janitor removed. */
+  forgotten(removed: readonly number[]): void {
+    const { at } = this.#options.loop;
+    for (const version of removed) {
+      const endedAt = this.#ended.get(version) ?? at;
+      this.#check(
+        at - endedAt >= limits.tickHistoryMs,
+        '8 a history entry lives as long as its retention',
+        () => `that of version ${version} was removed after ${seconds(at - endedAt)}`,
+      );
+    }
+  }
+
   checkEarly({ key, dueAt, isDueKnown }: Entry, what: string): void {
     const earlyMs = dueAt - this.#wall;
     this.#check(!isDueKnown || earlyMs <= 0, '8 never early', () => `${key} is ${what} ${earlyMs} ms early`);
@@ -482,6 +557,7 @@ export class Ledger {
     this.#count(how);
     if (entry.lease !== null) entry.lease.ended = how;
     this.entries.delete(entry.key);
+    this.#ended.set(entry.version, this.#options.loop.at);
   }
 
   #die(entry: Entry): void {
@@ -498,6 +574,11 @@ export class Ledger {
 
   #tell(sentence: string): void {
     this.#options.loop.tell(sentence);
+  }
+
+  /** All settings of its topic that a process may know now. */
+  #topicsOf({ topic }: Entry): readonly Topic[] {
+    return this.#options.topics.possible(topic);
   }
 
   get #wall(): number {

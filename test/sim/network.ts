@@ -3,6 +3,9 @@
 import type { Line } from './channel.ts';
 import type { Loop } from './loop.ts';
 
+/** Latency without a fault, ms. */
+const usualMsMax = 2;
+
 export class Network implements Line {
   readonly #loop: Loop;
   /** usual latency, one way */
@@ -11,6 +14,8 @@ export class Network implements Line {
   lateUntil = 0;
   /** how much longer a message between the master and a worker takes at most */
   masterMs = 0;
+  /** virtual ms until which a message, or dq-store, takes so long that outcomes can reach it late */
+  slowUntil = 0;
   /** share of the hints that are lost */
   hintLoss = 0;
 
@@ -20,7 +25,8 @@ export class Network implements Line {
   }
 
   latency(): number {
-    const { dice } = this.#loop;
+    const { dice, at } = this.#loop;
+    if (this.latencyMs > usualMsMax) this.isSlowUntil(at + this.latencyMs);
     return this.latencyMs * (0.5 + dice.next()) + (dice.chance(0.01) ? dice.next() * 20 : 0);
   }
 
@@ -28,7 +34,13 @@ export class Network implements Line {
   extra(): number {
     const { at, dice } = this.#loop;
     if (at >= this.lateUntil || !dice.chance(0.2)) return 0;
-    return dice.chance(0.5) ? dice.next() * 2_000 : 7_000 + dice.next() * 4_000;
+    const ms = dice.chance(0.5) ? dice.next() * 2_000 : 7_000 + dice.next() * 4_000;
+    this.isSlowUntil(at + ms);
+    return ms;
+  }
+
+  isSlowUntil(at: number): void {
+    this.slowUntil = Math.max(this.slowUntil, at);
   }
 
   losesHint(): boolean {

@@ -4,7 +4,7 @@
 import type { Dice } from '../../scripts/dice.ts';
 import type { Caller } from '../../src/notifier/caller.ts';
 import { DialError } from '../../src/notifier/connector.ts';
-import type { CallRecord } from './ledger.ts';
+import { type CallRecord, retryAfterMs } from './ledger.ts';
 import type { Process } from './process.ts';
 import type { Scene } from './scene.ts';
 
@@ -31,6 +31,7 @@ export class Receivers {
   readonly #scene: Scene;
   readonly #dice: Dice;
   readonly #moods = new Map<string, Mood>();
+  readonly #changed = new Set<string>();
   /** the receivers take everything */
   isCalm = false;
 
@@ -40,10 +41,16 @@ export class Receivers {
     for (const topic of scene.topics.names) this.#moods.set(topic, this.#dice.pick(usualMoods));
   }
 
+  /** Its receiver took every call at once, from the start. */
+  isAlwaysUp(topic: string): boolean {
+    return this.#moods.get(topic) === 'up' && !this.#changed.has(topic);
+  }
+
   /** Returns the earlier mood. */
   setMood(topic: string, mood: Mood): Mood {
     const before = this.#moods.get(topic) ?? 'up';
     this.#moods.set(topic, mood);
+    this.#changed.add(topic);
     return before;
   }
 
@@ -106,7 +113,7 @@ class Exchange {
 
   reply(status: number, waitMs: number, bodyMs: number): void {
     this.begin();
-    const headers = status === 429 ? { 'retry-after': '2' } : {};
+    const headers = status === 429 ? { 'retry-after': String(retryAfterMs / 1_000) } : {};
     this.#later(waitMs, () => {
       this.#call.status = status;
       this.#caller.onResponseStart(this.#controller, status, headers, '');

@@ -16,7 +16,7 @@ import type { Service } from '../../src/runtime/service.ts';
 import { monotonicNow, sleep, wallNow } from '../../src/runtime/time.ts';
 import { storeLimits } from '../../src/store/limits.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
-import { Engine, type EngineOptions } from '../../src/store/sqlite/engine/engine.ts';
+import { Engine } from '../../src/store/sqlite/engine/engine.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import type { LogFields, OpenLog } from '../../src/telemetry/log.ts';
 import { createTimer } from '../../src/timer/timer.ts';
@@ -59,26 +59,25 @@ export const loadRoles: () => Promise<void> = importAll;
 
 const jobsPath = '/nowhere/jobs.db';
 
-/** A file in memory: it is never full, and its next owner has the same handle. */
+/** A file in memory: its next owner has the same handle. */
 class MemoryEngine extends Engine {
   override close(): void {}
   override requireCheck(): void {}
 }
-const space: EngineOptions['space'] = {
-  wal: { allocate() {}, checkpoint() {}, freeze: () => () => {}, close() {} },
-  reserve: { missing: 0, fits: () => true, add() {}, free() {} },
-};
 
 export function compose(options: WorkerOptions): Promise<Composed> {
   const { scene, process, channel, init, leaving } = options;
-  const { judge } = scene;
+  const { judge, disk, loop } = scene;
   const log = logOf(scene, process);
   const parts: Parts = {
     ...{ channel, log, leaving },
     counters: { add() {}, flush: async () => {}, close: async () => {} },
     leaseKey: () => Buffer.alloc(32),
     connectTcp: (address) => SimSocket.asSocket(connectRedis(options), address),
-    end: (reason) => judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`),
+    end: (reason) => {
+      if (init.role === 'store' && disk.hasFailed) loop.kill(process, 'its disk has failed');
+      else judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`);
+    },
   };
   if (init.role === 'store') return composeRole(init, { ...parts, store: storeOf(options) });
   const joins = joinedRoles(init.role, init.config).length > 0;
@@ -91,20 +90,22 @@ function connectRedis({ scene: { redis, network }, process }: WorkerOptions): Ch
   return redis.port.dial(process, network);
 }
 
-/** A registry that never fails, and a file in memory. */
+/** The registry of the world, and a file in memory. */
 function storeOf({ scene, process }: WorkerOptions): StoreSeams {
-  const { judge, db, topics, port, follower, ledger, single } = scene;
+  const { judge, db, topics, port, follower, ledger, single, disk } = scene;
   return {
     openRegistry: async () => ({ registry: topics.registry(scene.redis?.shards), damage: () => null }),
     whyUnusable: () => null,
     checkHandover: async () => {},
     listen: (onChannel) => port.listen(process, onChannel),
     open: ({ keepHistory = true, shortestRetentionMs = 0 }) => {
+      disk.opened();
       const engine = new MemoryEngine(
         jobsPath,
         { db, wasUnclean: false, wasChecked: false },
         {
-          ...{ clock: wallNow, monotonic: monotonicNow, keepHistory, shortestRetentionMs, space },
+          ...{ clock: wallNow, monotonic: monotonicNow, keepHistory, shortestRetentionMs },
+          space: disk.space,
           recoverHoldMs: storeLimits.recoverHoldMs,
           clockHoldMs: sqliteLimits.clockHoldMs,
           onDamage: (what) => judge.fail('1 no row is damaged', what),
@@ -112,6 +113,7 @@ function storeOf({ scene, process }: WorkerOptions): StoreSeams {
         },
       );
       single.begin('store', process);
+      disk.follow(engine);
       if (scene.redis === null) follower.follow(engine);
       ledger.storeStarted();
       return engine;

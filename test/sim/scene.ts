@@ -4,6 +4,7 @@ import type { Config } from '../../src/config/options.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import type { Calls } from './calls.ts';
 import type { Port } from './channel.ts';
+import type { Disk } from './disk.ts';
 import type { Follower } from './follow-engine.ts';
 import type { Judge } from './judge.ts';
 import type { Ledger } from './ledger.ts';
@@ -21,6 +22,7 @@ export interface Scene {
   readonly ledger: Ledger;
   readonly calls: Calls;
   readonly follower: Follower;
+  readonly disk: Disk;
   readonly network: Network;
   readonly occasions: Occasions;
   readonly single: Single;

@@ -1,19 +1,29 @@
 // The topics of a world, and the part of the registry that its roles use. The registry is not under test: it
-// never fails, and dies with no process.
+// dies with no process, and fails only as a whole.
 
 import type { Dice } from '../../scripts/dice.ts';
 import { noShards, type ShardList } from '../../src/core/shard-list.ts';
 import { asKnown, type Topic, type TopicState, topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicRecord } from '../../src/ports/registry.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 
 const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
 
 export class TopicTable {
   readonly #topics = new Map<string, Topic>();
+  /** by name: all settings that a topic ever had, oldest first */
+  readonly #versions = new Map<string, Topic[]>();
+  /** by name: virtual ms of the last change */
+  readonly #changedAt = new Map<string, number>();
+  readonly #now: () => number;
   #revision = 1;
   #isCalm = false;
+  /** The registry answers no call. */
+  isAway = false;
 
-  constructor(dice: Dice) {
+  /** @param now virtual ms */
+  constructor(dice: Dice, now: () => number) {
+    this.#now = now;
     const count = 1 + dice.below(3);
     for (let n = 0; n < count; n += 1) this.#add(`t${n}`, dice);
   }
@@ -28,15 +38,37 @@ export class TopicTable {
     return topic;
   }
 
+  /** What a process may know about a topic: one that stands still, or whose calls fail, knows its past. */
+  possible(name: string): readonly Topic[] {
+    return this.#versions.get(name) ?? [this.get(name)];
+  }
+
+  /** Active, without a rate, and unchanged since this virtual ms. */
+  isSteady(name: string, since: number): boolean {
+    const { state, rate } = this.get(name);
+    return state === 'active' && rate === 0 && (this.#changedAt.get(name) ?? 0) <= since;
+  }
+
+  /** Another operator changes settings of a topic. */
+  edit(name: string, dice: Dice): void {
+    this.#revision += 1;
+    const edited = { ...this.get(name), ...settingsOf(dice), revision: this.#revision };
+    this.#topics.set(name, edited);
+    this.#changedAt.set(name, this.#now());
+    this.#versions.get(name)?.push(edited);
+  }
+
   /** Makes every topic active. A turn that was sent before and arrives later changes nothing. */
   calm(): void {
     for (const name of this.names) if (this.get(name).state !== 'active') this.#turn(name, 'active');
     this.#isCalm = true;
+    this.isAway = false;
   }
 
   #turn(name: string, state: TopicState): number {
     this.#revision += 1;
     this.#topics.set(name, { ...this.get(name), state, revision: this.#revision });
+    this.#changedAt.set(name, this.#now());
     return this.#revision;
   }
 
@@ -60,28 +92,50 @@ export class TopicTable {
       onChange: () => () => {},
       shards: async () => ({ revision: 1, list: shards }),
     };
-    return known as Registry;
+    const answer = (of: Registry, name: keyof Registry) => {
+      const method = of[name] as ((...given: unknown[]) => Promise<unknown>) | undefined;
+      if (method === undefined || isLocal(name)) return method;
+      return async (...given: unknown[]) => {
+        if (this.isAway) throw new StoreError({ kind: 'not_stored', code: 'busy' });
+        return method(...given);
+      };
+    };
+    return new Proxy(known as Registry, { get: (of, name) => answer(of, name as keyof Registry) });
   }
 
   #add(topic: string, dice: Dice): void {
-    this.#topics.set(topic, {
+    const added: Topic = {
       ...topicDefaults,
       topic,
       callbackUrl: `http://receiver/${topic}`,
       state: 'active',
       secrets: [{ secret, untilAt: null }],
-      timeoutMs: dice.pick([500, 2_000, 10_000]),
-      maxAttempts: dice.pick([1, 2, 3, 5]),
-      concurrency: dice.pick([1, 2, 8, 64]),
-      rate: dice.pick([0, 0, 0, 5]),
+      ...settingsOf(dice),
       priority: dice.pick(['high', 'normal', 'low'] as const),
       revision: this.#revision,
       createdAt: 0,
       updatedAt: 0,
-    });
+    };
+    this.#topics.set(topic, added);
+    this.#versions.set(topic, [added]);
     this.#revision += 1;
   }
 }
+
+function settingsOf(
+  dice: Dice,
+): Pick<Topic, 'timeoutMs' | 'maxAttempts' | 'concurrency' | 'rate' | 'jitter'> {
+  return {
+    timeoutMs: dice.pick([500, 2_000, 10_000]),
+    maxAttempts: dice.pick([1, 2, 3, 5]),
+    concurrency: dice.pick([1, 2, 8, 64]),
+    rate: dice.pick([0, 0, 0, 5]),
+    jitter: dice.pick([0, 0, 0.5]),
+  };
+}
+
+/** Methods that ask no file. */
+const isLocal = (name: keyof Registry) => name === 'read' || name === 'close' || name === 'onChange';
 
 function recordOf(topic: Topic): TopicRecord {
   const { topic: name, state, revision, createdAt, updatedAt } = topic;

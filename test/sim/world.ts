@@ -9,7 +9,8 @@ import { type Database, openDatabase } from '../../src/runtime/database.ts';
 import { schema } from '../../src/store/sqlite/file/schema.ts';
 import { Calls } from './calls.ts';
 import { Port } from './channel.ts';
-import { type FaultKind, Faults, kindsOf, orderly, renewing, type StoreName, slowing } from './faults.ts';
+import { Disk } from './disk.ts';
+import { type FaultKind, Faults, harmless, kindsOf, orderly, renewing, type StoreName } from './faults.ts';
 import { Follower } from './follow-engine.ts';
 import { Judge, type Violation } from './judge.ts';
 import { describe, Ledger } from './ledger.ts';
@@ -18,6 +19,7 @@ import { Master } from './master.ts';
 import { Network } from './network.ts';
 import { Occasions } from './occasions.ts';
 import { Producers } from './producers.ts';
+import { Punctuality } from './punctuality.ts';
 import { Receivers } from './receivers.ts';
 import { type RedisGround, RedisSide, redisUrl } from './redis/redis-side.ts';
 import type { Scene } from './scene.ts';
@@ -55,7 +57,11 @@ const activeMs = 40_000;
 const calmMsMax = 900_000;
 /** A usual world has 3,000. */
 const eventsMax = 150_000;
-const retentionMs = 3_600_000;
+/** virtual ms after which the processes of a new world work, and after which no fault has an effect */
+const startedMs = 5_000;
+const recoveredMs = 30_000;
+/** virtual ms between two looks for what is late */
+const lookMs = 250;
 
 export class World {
   readonly #plan: Plan;
@@ -70,6 +76,7 @@ export class World {
   readonly #master: Master;
   readonly #producers: Producers;
   readonly #faults: Faults;
+  readonly #punctuality: Punctuality;
 
   /** @param ground - where the jobs are in Redis */
   constructor(plan: Plan, ground: RedisGround | null = null) {
@@ -83,34 +90,30 @@ export class World {
     this.#db.exec(`BEGIN; ${schema} COMMIT`);
     const judge = new Judge(() => loop.at);
     this.#judge = judge;
-    const topics = new TopicTable(loop.stream('topics'));
-    const isPrompt = !this.#kinds.some((kind) => slowing.includes(kind));
+    const topics = new TopicTable(loop.stream('topics'), () => loop.at);
     const occasions = new Occasions();
-    const ledger = new Ledger({ loop, judge, topics, isPrompt });
+    const network = new Network(loop);
+    const config = this.#configOf(ground !== null);
+    const ledger = new Ledger({ loop, judge, topics, network, retryUnitMs: config['retry.unit'] });
     const isOneGeneration = !this.#kinds.some((kind) => renewing.includes(kind));
     const isOrderly = this.#kinds.every((kind) => orderly.includes(kind));
     const calls = new Calls({ loop, judge, ledger, topics, occasions, isOneGeneration, isOrderly });
     const db = this.#db;
     const dice = loop.stream('tables');
-    const follower = new Follower({ loop, judge, ledger, db, occasions, retentionMs, dice });
-    const network = new Network(loop);
+    const disk = new Disk({ loop, db, ledger, network });
+    const retentionMs = config['dead.retention'];
+    const follower = new Follower({ loop, judge, ledger, db, disk, occasions, retentionMs, dice });
     const redis =
       ground === null
         ? null
         : new RedisSide({ ground, loop, judge, ledger, network, occasions, retentionMs });
-    const common = {
-      network,
-      port: new Port(loop),
-      config: this.#configOf(ground !== null),
-      isOrderly,
-      single: new Single(judge),
-      redis,
-    };
-    this.#scene = { loop, judge, topics, ledger, calls, follower, occasions, db, ...common };
+    const common = { network, port: new Port(loop), config, isOrderly, single: new Single(judge), redis };
+    this.#scene = { loop, judge, topics, ledger, calls, follower, disk, occasions, db, ...common };
     this.#receivers = new Receivers(this.#scene);
     this.#master = new Master(this.#scene, this.#receivers);
     this.#producers = new Producers(this.#scene, this.#master);
     this.#faults = new Faults(this.#scene, this.#master, this.#receivers);
+    this.#punctuality = new Punctuality(this.#scene, this.#master, this.#receivers);
   }
 
   run(): Result {
@@ -131,7 +134,8 @@ export class World {
     const { calls, ledger } = this.#scene;
     const ended = [...loop.processes.values()].filter(({ isAlive }) => !isAlive).length;
     const happened = { calls: calls.count, commits, ended, virtualS: Math.round(loop.at / 1_000) };
-    const numbers = { ...this.#producers.outcomes, ...happened, ...ledger.counts };
+    const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts };
+    const numbers = { ...this.#producers.outcomes, ...happened, ...counts, ...this.#punctuality.counts };
     const { violation } = this.#judge;
     return { hash, events: loop.events, parts: this.#parts, faults: this.#kinds, violation, story, numbers };
   }
@@ -149,6 +153,8 @@ export class World {
     this.#master.start();
     this.#planPushes();
     this.#planFaults();
+    const isHarmless = this.#kinds.every((kind) => harmless.includes(kind));
+    this.#punctuality.holdFrom(isHarmless ? startedMs : activeMs + recoveredMs);
     this.#runUntil(activeMs);
     this.#faults.calm();
     this.#receivers.isCalm = true;
@@ -161,6 +167,14 @@ export class World {
   }
 
   #runUntil(until: number): void {
+    for (let at = this.#loop.at; at < until; ) {
+      at = Math.min(until, at + lookMs);
+      this.#step(at);
+      if (this.#judge.violation === null) this.#punctuality.look();
+    }
+  }
+
+  #step(until: number): void {
     const loop = this.#loop;
     while (this.#judge.violation === null && loop.step(until)) {
       const [error] = loop.thrown;
@@ -229,17 +243,21 @@ export class World {
       'retry.unit': dice.pick([200, 1_000, 3_000]),
       pollCeiling: dice.pick([200, 1_000]),
       'notifier.slots': dice.pick([4, 16, 64]),
-      'history.retention': retentionMs,
-      'dead.retention': retentionMs,
+      'history.retention': 3_600_000,
+      'dead.retention': dice.pick([3_600_000, 3_600_000, 20_000]),
     };
   }
 }
 
-/** One world of ten is orderly. Of the others half have two or three kinds, and half each kind with a chance
- *  of 40 %. */
+/** One world of ten is orderly, and one of seven has some of the harmless kinds or none. Of the others half
+ *  have two or three kinds, and half each kind with a chance of 40 %. */
 function drawKinds(dice: Dice, faultKinds: readonly FaultKind[]): readonly FaultKind[] {
   if (dice.chance(0.1)) return orderly.filter(() => dice.chance(0.7));
-  if (dice.chance(0.5)) return faultKinds.filter(() => dice.chance(0.4));
+  if (dice.chance(0.16)) {
+    const kinds = harmless.filter(() => dice.chance(0.3));
+    return kinds.filter((kind) => faultKinds.includes(kind));
+  }
+  if (dice.chance(0.45)) return faultKinds.filter(() => dice.chance(0.4));
   return [...new Set([dice.pick(faultKinds), dice.pick(faultKinds), dice.pick(faultKinds)])];
 }
 

@@ -161,7 +161,7 @@ export class ScriptFollower {
 
   #recovered(how: How): void {
     const { held, dead } = this.#left();
-    this.#options.ledger.recovered(how, held, dead);
+    this.#options.ledger.recovered(how, { held, dead, isFull: false });
   }
 
   #checkAlerts(): void {

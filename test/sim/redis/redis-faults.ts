@@ -21,6 +21,8 @@ export interface RedisFaultsOptions {
   readonly loop: Loop;
   readonly redis: RedisSide | null;
   readonly tell: (what: string) => void;
+  /** until this virtual ms outcomes can reach the store late */
+  readonly onSlow: (until: number) => void;
   /** ends a fault, unless all have ended before */
   readonly later: (ms: number, act: () => void) => void;
 }
@@ -77,6 +79,7 @@ export class RedisFaults {
     const ms = dice.pick([50, 800, 5_000, 20_000]) * dice.next();
     this.#options.tell(`${process.title} stands still for ${seconds(ms)}`);
     process.pauseUntil(at + ms, at);
+    this.#options.onSlow(process.pausedUntil);
   }
 
   #empty(redis: RedisSide, process: Process): void {

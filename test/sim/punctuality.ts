@@ -1,0 +1,130 @@
+// The rules on what happens late. They hold while no fault slows anything: in a world with harmless faults
+// alone, and some time after the end of others.
+// Invariant: a rule says what the manual or src/README.md promises; the time of messages is added to it.
+
+import { describe, seconds } from './ledger.ts';
+import type { Master } from './master.ts';
+import type { Receivers } from './receivers.ts';
+import type { Scene } from './scene.ts';
+
+/** Messages, turns and timers between a moment and what follows it. */
+const messagesMs = 150;
+/** A process has read a changed topic. */
+const topicsKnownMs = 7_000;
+/** Settling repeats after a lost answer, which only faults cause. */
+const settledMs = 1_000;
+/** After this time a process that stood still, or started, has done what was missed. */
+const resumedMs = 15_000;
+/** A janitor's turn, and its start. */
+const janitorMs = 75_000;
+
+export class Punctuality {
+  readonly #scene: Scene;
+  readonly #master: Master;
+  readonly #receivers: Receivers;
+  /** virtual ms from which on all processes have worked for some time */
+  #completeAt = 0;
+  readonly #overdue;
+  readonly #ready;
+  /** virtual ms from which on the rules hold */
+  #from: number;
+  /** by version: virtual ms since when nothing keeps a ready job waiting */
+  #free = new Map<number, number>();
+  /** how often a rule was asked about a job */
+  readonly counts = { 'promotes judged': 0, 'idle reserves judged': 0, 'ends judged': 0 };
+
+  constructor(scene: Scene, master: Master, receivers: Receivers) {
+    this.#scene = scene;
+    this.#master = master;
+    this.#receivers = receivers;
+    this.#from = Number.POSITIVE_INFINITY;
+    const select = (sql: string) => scene.db.prepare(sql, { returnArrays: true });
+    this.#overdue = select('SELECT version, due FROM job WHERE state = 0 AND due < ?');
+    this.#ready = select('SELECT version FROM job WHERE state = 1');
+  }
+
+  holdFrom(at: number): void {
+    this.#from = at;
+  }
+
+  /** Several times a second. */
+  look(): void {
+    const { loop, db } = this.#scene;
+    if (loop.at < this.#from || db.isTransaction || this.#isStopped()) return;
+    this.#lookForOverdue();
+    this.#lookForIdle();
+    this.#lookForUnsettled();
+    this.#lookForExpired();
+  }
+
+  /** A process stands still or is missing, or did or was so lately. */
+  #isStopped(): boolean {
+    const { loop } = this.#scene;
+    if (this.#master.whyIncomplete !== null) this.#completeAt = loop.at + resumedMs;
+    if (loop.at < this.#completeAt) return true;
+    for (const { isAlive, lastPauseEnd } of loop.processes.values())
+      if (isAlive && lastPauseEnd > loop.at - resumedMs) return true;
+    return false;
+  }
+
+  /** Invariant 9: with or without a hint. */
+  #lookForOverdue(): void {
+    const { loop, judge, config } = this.#scene;
+    const lateMs = config.pollCeiling + messagesMs;
+    this.counts['promotes judged'] += 1;
+    for (const [version, due] of this.#overdue.all(loop.wall - lateMs) as [number, number][])
+      judge.fail(
+        '9 a job is late by at most pollCeiling',
+        `version ${version} is due since ${loop.wall - due} ms`,
+      );
+  }
+
+  /** A notifier without anything to do reserves a ready job of a topic that nothing restricts. */
+  #lookForIdle(): void {
+    const { loop, judge, ledger, topics, config } = this.#scene;
+    const ready = new Set((this.#ready.all() as [number][]).map(([version]) => version));
+    const entries = [...ledger.entries.values()];
+    const isIdle = entries.every(({ lease }) => lease === null);
+    const free = new Map<number, number>();
+    for (const { version, topic, strikes, key } of entries) {
+      if (!isIdle || !ready.has(version) || strikes > 0) continue;
+      const isOpen = topics.isSteady(topic, loop.at - topicsKnownMs) && this.#receivers.isAlwaysUp(topic);
+      if (!isOpen) continue;
+      const since = Math.max(this.#free.get(version) ?? loop.at, ledger.reservedAt);
+      free.set(version, since);
+      this.counts['idle reserves judged'] += 1;
+      judge.check(
+        loop.at - since <= config.pollCeiling + messagesMs,
+        '9 an idle notifier reserves a ready job within pollCeiling',
+        () => `${key} is ready since ${seconds(loop.at - since)}`,
+      );
+    }
+    this.#free = free;
+  }
+
+  #lookForUnsettled(): void {
+    const { loop, judge, ledger } = this.#scene;
+    for (const entry of ledger.entries.values()) {
+      const call = entry.lease?.call ?? null;
+      if (call === null || call.endedAt === null || !call.process.isAlive) continue;
+      const { endedAt } = call;
+      this.counts['ends judged'] += 1;
+      judge.check(
+        loop.at - endedAt <= settledMs,
+        '7 an ended call is settled at once',
+        () => `${entry.key} since ${seconds(loop.at - endedAt)}: ${describe(entry)}`,
+      );
+    }
+  }
+
+  #lookForExpired(): void {
+    const { loop, judge, ledger, config } = this.#scene;
+    const oldest = Math.max(config['dead.retention'], 0) + janitorMs;
+    for (const { key, state, deadAt } of ledger.entries.values())
+      judge.check(
+        state !== 'dead' || loop.at - Math.max(deadAt, this.#from) <= oldest,
+        '8 dead letters expire after dead.retention',
+        () => `${key} is dead since ${seconds(loop.at - deadAt)}`,
+      );
+  }
+}
