@@ -127,6 +127,29 @@ describe('embedded store after a clock jump', () => {
     await store.close();
   });
 
+  it.each([false, true])(
+    'holds after a start with the right time, if it was behind before; also at the start: %s',
+    async (isAtStart) => {
+      const clock = clocked();
+      let store = await clock.opened();
+      await store.client.store.jobs.push([jobOf('earlier')]);
+      if (isAtStart) {
+        await store.close();
+        clock.jump(-retentionMs);
+        store = await clock.opened();
+      } else clock.jump(-retentionMs);
+      await fill(store);
+      await store.close();
+      clock.jump(retentionMs);
+      clock.pass(1_000);
+      store = await clock.opened();
+      expect(await removed(store)).toBe(0);
+      clock.pass(sqliteLimits.clockFarHoldMs + 1);
+      expect(await removed(store)).toBe(2);
+      await store.close();
+    },
+  );
+
   it('does not hold after a short downtime, an NTP step or a slewed clock', async () => {
     const clock = clocked();
     let store = await clock.opened();

@@ -4,6 +4,7 @@
 // A running process sees a jump as a changed distance between wall clock and monotonic clock. At a start,
 // a jump is a large distance from the last trusted time in jobs.db (meta, `clock`). That time is not
 // renewed during a hold, so a restart begins a new hold. A long downtime looks like a jump: one hold.
+// A clock that is behind is trusted at once: entries get its times, and a start with the right time holds.
 // Jumps up to clockJumpMs are ignored: each removes an entry too early by at most half of the smallest
 // dead.retention, and a machine that pauses often would otherwise never remove anything.
 
@@ -40,6 +41,10 @@ export class ClockWatch {
   #hold: Hold | null = null;
   /** the last trusted time in jobs.db, epoch ms; null: not stored */
   #notedAt: number | null;
+  /** The clock is behind, and jobs.db does not say so yet. */
+  #isBehind = false;
+  /** written by the running transaction */
+  #noted: number | null = null;
 
   constructor(db: Database, options: ClockWatchOptions) {
     this.#options = options;
@@ -57,10 +62,21 @@ export class ClockWatch {
     if (last !== 0) this.#holdAfter(now - last, at, false);
   }
 
-  /** At the begin of each transaction: a jump that is undone before the next removal counts, because entries
-   *  were written meanwhile. */
-  watch(): void {
+  /** At the begin of each transaction: a jump that is undone before the next removal, or while no process
+   *  runs, counts, because entries were written meanwhile. `mayNote`: as in mayRemove. */
+  watch(now: number, mayNote: boolean): void {
     this.#look();
+    this.#noted = null;
+    if (!this.#isBehind || !mayNote) return;
+    this.#putNote.run(now);
+    this.#noted = now;
+  }
+
+  /** The transaction is on disk. */
+  keep(): void {
+    if (this.#noted === null) return;
+    this.#notedAt = this.#noted;
+    this.#isBehind = false;
   }
 
   /** Why nothing is removed now; null: old entries may be removed. */
@@ -111,6 +127,7 @@ export class ClockWatch {
    *  shorter. */
   #holdAfter(distanceMs: number, at: number, isJump: boolean): boolean {
     if (Math.abs(distanceMs) <= sqliteLimits.clockJumpMs) return false;
+    this.#isBehind = distanceMs < 0;
     const { holdMs } = this.#options;
     const isLong = holdMs > 0 && this.#isFar(distanceMs);
     const ms = isLong ? Math.max(holdMs, sqliteLimits.clockFarHoldMs) : holdMs;

@@ -264,7 +264,7 @@ export class Engine {
     this.#savepoint = counters.savepoint();
     this.readClock();
     this.recovery.watchClock();
-    this.#clockWatch.watch();
+    this.#clockWatch.watch(this.#tx.now, !this.#tx.isDiskFull);
   }
 
   /** Commits everything since begin(). Throws what COMMIT throws, and NoDiskSpace; then the caller ends the
@@ -276,6 +276,7 @@ export class Engine {
     db.exec('COMMIT');
     this.#savepoint = null;
     this.recovery.keepClock();
+    this.#clockWatch.keep();
     const hints = counters.commit();
     if (this.#tx.isDiskFull) this.#checkpoint();
     return hints;
