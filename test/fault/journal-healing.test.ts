@@ -220,6 +220,8 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
   async function silentEnds(peerWaitMs: number) {
     const [one, two] = await twoInstances('sync', 500, peerWaitMs);
     const keys = ['cancelled', 'replaced', 'bystander'].map((id) => ({ topic: 't', id }));
+    // Changes that are shipped before the first look get no mark.
+    await until('a look', () => two.looker.hasSeenAll);
     await two.store.jobs.push(keys.slice(0, 2).map(({ id }) => jobOf(id)));
     await until('the rows', async () => (await one.journal.db.rows(keys)).length === 2);
     await until('a mark', async () => (await one.under.raw.hget(meta, 'r2')) !== null);
