@@ -16,8 +16,8 @@ import { until } from '../support/until.ts';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 60_000 });
 
-/** Commands per second of a daemon that has delivered its jobs, also inside scripts. */
-async function idleRate(url: string, servers: readonly RedisServer[]): Promise<number> {
+/** Starts a daemon that has delivered its jobs. */
+async function startIdle(url: string): Promise<void> {
   const sink = await startSink(ok);
   const daemon = await startDaemon({ args: ['--redis', url] });
   await addTopic(daemon, 't', sink.url);
@@ -25,9 +25,11 @@ async function idleRate(url: string, servers: readonly RedisServer[]): Promise<n
   await forAll(ids, async (id) => expect((await daemon.push('t', '1', { id })).status).toBe(201));
   await until('all arrive', () => sink.arrivals.length === ids.length);
   await untilEmptyAndWhole(daemon);
-  // Long enough for every rare poll to run once.
-  return Math.round(await commandRate(servers, upkeepLimits.retentionManyMs));
 }
+
+/** Commands per second, also inside scripts; long enough for every rare poll to run once. */
+const rateOf = async (servers: readonly RedisServer[]) =>
+  Math.round(await commandRate(servers, upkeepLimits.retentionManyMs));
 
 describe.skipIf(await lacks('redis'))('a daemon on Redis', () => {
   it('idle: asks a server 20 times a second at most, without hints 50 times, and a Cluster 190 times', async () => {
@@ -38,11 +40,12 @@ describe.skipIf(await lacks('redis'))('a daemon on Redis', () => {
     ]);
     const proxy = await startRedisProxy(unheard.port);
     proxy.loseHints();
+    for (const { url } of [server, proxy, cluster]) await startIdle(url);
     // At the same time: the measurement of each takes a minute.
     const [alone, without, many] = await Promise.all([
-      idleRate(server.url, [server]),
-      idleRate(proxy.url, [unheard]),
-      idleRate(cluster.url, cluster.masters),
+      rateOf([server]),
+      rateOf([unheard]),
+      rateOf(cluster.masters),
     ]);
     // One bucket: 9 with all polls. Polls each 100 ms, as without a proven subscription, would make it 35.
     expect(alone).toBeLessThanOrEqual(20);

@@ -63,7 +63,7 @@ export async function expectWhole(daemon: Daemon): Promise<void> {
     'fsck has ended',
     async () => {
       const reply = await daemon.api('GET', '/v1/fsck');
-      return reply.body.state === 'running' ? null : reply;
+      return reply.status === 200 && reply.body.state !== 'running' ? reply : null;
     },
     60_000,
     50,
