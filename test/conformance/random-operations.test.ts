@@ -5,9 +5,10 @@ import { describe, expect, it } from 'vitest';
 import { memoryDirectory, openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
+import { words } from '../support/words.ts';
 import { Model } from './model.ts';
 import { openModelStore } from './model-store.ts';
-import { change } from './mutants/mutant.ts';
+import { alter } from './mutants/mutant.ts';
 import { SideBySide } from './random-operations.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
@@ -19,15 +20,7 @@ const lives = 4;
 const kinds = [
   ...['stored', 'kept', 'job_exists', 'cancelled', 'absent', 'acked', 'retried', 'buried', 'released'],
   ...[
-    'lease_lost',
-    'extended',
-    'pulled',
-    'poisoned',
-    'promote',
-    'reserve',
-    'recover',
-    'recoverOwners',
-    'releaseUnheld',
+    ...words`lease_lost extended pulled poisoned promote reserve recover recoverOwners releaseUnheld`,
     'dead list',
   ],
   ...['run', 'unchanged', 'dead', 'rescheduled', 'in_flight', 'requeued', 'not_dead'],
@@ -75,7 +68,7 @@ describe('random operations', () => {
   it('a store that loses one kind of alert is detected', async () => {
     const clock = new SteppedClock();
     const forgetful = new Model(clock);
-    change(forgetful, 'oweAlert', (right) => (job, deadAt, reason) => {
+    alter(forgetful, 'oweAlert', (right) => (job, deadAt, reason) => {
       if (reason !== 'poison') right(job, deadAt, reason);
     });
     const both = new SideBySide(1, clock, await openModelStore(new Model(clock)));

@@ -7,119 +7,38 @@ import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { startIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
+import { words } from '../support/words.ts';
 import { type Rig, startRig } from './rig.ts';
 
 /** This machine, its networks and its neighbours, for a dq that may call public addresses only. */
 const notPublic = [
   // loopback, as it is and as the URL parser reads it
-  ...[
-    '127.0.0.1',
-    '127.1',
-    '127.0.1',
-    '127.255.255.254',
-    '2130706433',
-    '0x7f000001',
-    '0x7f.1',
-    '017700000001',
-  ],
-  ...[
-    '0177.0.0.01',
-    '0x7F.0x0.0x0.0x1',
-    '127.0.0.1.',
-    '①②⑦.⓪.⓪.①',
-    '１２７.０.０.１',
-    '127。0。0。1',
-    '%31%32%37.0.0.1',
-  ],
+  ...words`127.0.0.1 127.1 127.0.1 127.255.255.254 2130706433 0x7f000001 0x7f.1 017700000001`,
+  ...words`0177.0.0.01 0x7F.0x0.0x0.0x1 127.0.0.1. ①②⑦.⓪.⓪.① １２７.０.０.１ 127。0。0。1 %31%32%37.0.0.1`,
   ...['localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'a.b.localhost.', 'loc%61lhost', 'ⓛⓞⓒⓐⓛⓗⓞⓢⓣ'],
-  ...[
-    '[::1]',
-    '[0:0:0:0:0:0:0:1]',
-    '[::0001]',
-    '[::ffff:127.0.0.1]',
-    '[::ffff:7f00:1]',
-    '[::127.0.0.1]',
-    '[::7f00:1]',
-  ],
+  ...words`[::1] [0:0:0:0:0:0:0:1] [::0001] [::ffff:127.0.0.1] [::ffff:7f00:1] [::127.0.0.1] [::7f00:1]`,
   // IPv4 carried in IPv6: translated, NAT64, 6to4, Teredo
-  ...[
-    '[::ffff:0:7f00:1]',
-    '[64:ff9b::7f00:1]',
-    '[64:ff9b::127.0.0.1]',
-    '[64:ff9b:1::7f00:1]',
-    '[2002:7f00:1::]',
-  ],
-  ...[
-    '[2002:7f00:0001::1]',
-    '[2001:0:7f00:1::]',
-    '[2001:0:808:808::80ff:fffe]',
-    '[64:ff9b::a00:1]',
-    '[2002:a9fe:a9fe::]',
-  ],
+  ...words`[::ffff:0:7f00:1] [64:ff9b::7f00:1] [64:ff9b::127.0.0.1] [64:ff9b:1::7f00:1] [2002:7f00:1::]`,
+  ...words`
+    [2002:7f00:0001::1] [2001:0:7f00:1::] [2001:0:808:808::80ff:fffe] [64:ff9b::a00:1] [2002:a9fe:a9fe::]
+  `,
   // private, shared, link-local and metadata
-  ...[
-    '10.0.0.1',
-    '10.255.255.255',
-    '0xa.1',
-    '172.16.0.1',
-    '172.31.255.255',
-    '192.168.0.1',
-    '192.168.257',
-    '3232235777',
-  ],
-  ...[
-    '100.64.0.1',
-    '100.127.255.255',
-    '169.254.1.1',
-    '169.254.169.254',
-    '0xa9fea9fe',
-    '2852039166',
-    '[::ffff:a9fe:a9fe]',
-  ],
+  ...words`10.0.0.1 10.255.255.255 0xa.1 172.16.0.1 172.31.255.255 192.168.0.1 192.168.257 3232235777`,
+  ...words`100.64.0.1 100.127.255.255 169.254.1.1 169.254.169.254 0xa9fea9fe 2852039166 [::ffff:a9fe:a9fe]`,
   ...['100.100.100.200', '[fd00:ec2::254]', '[fe80::1]', '[febf::1]', '[fec0::1]', '[fc00::1]', '[fdff::1]'],
   // this network, shared, documentation, benchmarks, multicast, reserved
-  ...[
-    '0.0.0.0',
-    '0',
-    '0.1.2.3',
-    '[::]',
-    '[::ffff:0.0.0.0]',
-    '255.255.255.255',
-    '224.0.0.1',
-    '239.255.255.255',
-  ],
+  ...words`0.0.0.0 0 0.1.2.3 [::] [::ffff:0.0.0.0] 255.255.255.255 224.0.0.1 239.255.255.255`,
   ...['240.0.0.1', '192.0.0.1', '192.0.2.1', '198.18.0.1', '198.51.100.1', '203.0.113.1', '192.88.99.1'],
   ...['[ff02::1]', '[2001:db8::1]', '[100::1]', '[3fff::1]', '[5f00::1]', '[::8.8.8.8:1]'],
 ];
 /** Under every policy. */
 const neverCalled = [
-  ...[
-    '169.254.169.254',
-    '169.254.0.1',
-    '0xa9fea9fe',
-    '2852039166',
-    '169.254.43518',
-    '[::ffff:169.254.169.254]',
-  ],
-  ...[
-    '[64:ff9b::a9fe:a9fe]',
-    '[2002:a9fe:a9fe::]',
-    '100.100.100.200',
-    '0x64.100.100.200',
-    '[fd00:ec2::254]',
-    '[fd00:0ec2:0::0254]',
-  ],
-  ...[
-    '[fe80::1]',
-    '[febf:ffff::1]',
-    '224.0.0.1',
-    '[ff02::1]',
-    '[ff0e::1]',
-    '255.255.255.255',
-    '0.0.0.0',
-    '0',
-    '[::]',
-  ],
+  ...words`169.254.169.254 169.254.0.1 0xa9fea9fe 2852039166 169.254.43518 [::ffff:169.254.169.254]`,
+  ...words`
+    [64:ff9b::a9fe:a9fe] [2002:a9fe:a9fe::] 100.100.100.200 0x64.100.100.200 [fd00:ec2::254]
+    [fd00:0ec2:0::0254]
+  `,
+  ...words`[fe80::1] [febf:ffff::1] 224.0.0.1 [ff02::1] [ff0e::1] 255.255.255.255 0.0.0.0 0 [::]`,
 ];
 
 const registered = async (dq: Awaited<ReturnType<typeof startIntake>>, callbackUrl: string) =>
@@ -143,13 +62,7 @@ describe('registration', () => {
   it('the table is long enough, and public addresses are accepted', async () => {
     expect(new Set(notPublic).size).toBeGreaterThanOrEqual(60);
     const dq = await startIntake({ config: { 'egress.policy': 'public' } });
-    for (const [n, host] of [
-      '8.8.8.8',
-      '[2606:4700::1111]',
-      '[64:ff9b::808:808]',
-      'a.example',
-      '1.1',
-    ].entries())
+    for (const [n, host] of words`8.8.8.8 [2606:4700::1111] [64:ff9b::808:808] a.example 1.1`.entries())
       expect(
         (await dq.api('POST', '/v1/topics', { topic: `t${n}`, callbackUrl: `http://${host}/` })).status,
         host,
@@ -158,15 +71,7 @@ describe('registration', () => {
 
   it('rejects its own listener in every spelling, despite egress.allow', async () => {
     const dq = await startIntake({ config: { 'egress.allow': ['127.0.0.0/8', '::/0', '0.0.0.0/0'] } });
-    const own = [
-      '127.0.0.1',
-      '127.1',
-      '2130706433',
-      'localhost',
-      'localhost.',
-      'x.localhost',
-      '[::ffff:7f00:1]',
-    ];
+    const own = words`127.0.0.1 127.1 2130706433 localhost localhost. x.localhost [::ffff:7f00:1]`;
     for (const host of [...own, '0.0.0.0', '[::]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]'])
       expect(await registered(dq, `http://${host}:${dq.port}/v1/topics/t/jobs`), host).toMatchObject(refusal);
     const other = dq.port === 65_535 ? 1 : dq.port + 1;
@@ -176,22 +81,12 @@ describe('registration', () => {
   it('rejects URLs without HTTP, with a password, or that cannot be dialled', async () => {
     const dq = await startIntake();
     for (const url of [
-      ...[
-        'file:///etc/passwd',
-        'ftp://a.example/',
-        'unix:/run/x.sock',
-        'data:text/plain,x',
-        'gopher://a.example/',
-      ],
+      ...words`file:///etc/passwd ftp://a.example/ unix:/run/x.sock data:text/plain,x gopher://a.example/`,
       ...['javascript:1', 'ws://a.example/', 'http:', 'http://', 'http://[::1', 'http://a b/', 'http://%00/'],
       ...['http://u:p@a.example/', 'http://u@a.example/', 'http://a.example:0/', 'http://a.example:65536/'],
-      ...[
-        'http://a.example/#f',
-        'http://1.2.3.4.5/',
-        'http://256.1.1.1/',
-        'http://0x100000000/',
-        'http://[fe80::1%25eth0]/',
-      ],
+      ...words`
+        http://a.example/#f http://1.2.3.4.5/ http://256.1.1.1/ http://0x100000000/ http://[fe80::1%25eth0]/
+      `,
     ])
       expect(await registered(dq, url), url).toMatchObject(refusal);
   });

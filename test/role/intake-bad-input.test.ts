@@ -3,6 +3,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
+import { words } from '../support/words.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -75,19 +76,7 @@ const many = `[${'[],'.repeat(1_000_000)}1]`;
 
 describe('paths', () => {
   it('an invalid name is 404 or 400 on every route, and creates nothing', async () => {
-    const names = [
-      '-',
-      '.a',
-      'a b',
-      'é',
-      'x'.repeat(129),
-      'x'.repeat(1_000),
-      '%00',
-      'a%2Fb',
-      '%7B%7D',
-      "'",
-      '*',
-    ];
+    const names = ['-', '.a', 'a b', 'é', 'x'.repeat(129), 'x'.repeat(1_000), ...words`%00 a%2Fb %7B%7D ' *`];
     for (const route of routes()) {
       if (!route.template.includes('{topic}')) continue;
       for (const name of names) {
@@ -121,12 +110,7 @@ describe('queries', () => {
   it('a wrong value of any parameter is named, or has no effect', async () => {
     const values = [
       '',
-      '[]',
-      '{}',
-      'null',
-      '%00',
-      '-1',
-      '1e999',
+      ...words`[] {} null %00 -1 1e999`,
       '9'.repeat(400),
       'x'.repeat(3_000),
       '%F0%9F%92%80',
@@ -208,20 +192,7 @@ describe('JSON bodies', () => {
 
   it('a mistyped, deep, large or odd member is never a server failure', async () => {
     const values = [
-      ...[
-        'null',
-        'true',
-        '0',
-        '-1',
-        '1e999',
-        '1.5',
-        '9007199254740993',
-        '""',
-        '"\\ud800"',
-        '"\\u0000"',
-        '[]',
-        '{}',
-      ],
+      ...[...words`null true 0 -1 1e999 1.5 9007199254740993 ""`, '"\\ud800"', '"\\u0000"', '[]', '{}'],
       ...['[null]', '[[]]', '{"__proto__":1}', '{"type":"exponential"}', `"${'x'.repeat(5_000)}"`, deep],
     ];
     for (const route of routes())

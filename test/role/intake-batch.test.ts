@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { words } from '../support/words.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 let dq: TestIntake;
@@ -208,30 +209,12 @@ describe('rejected items', () => {
     ...['5', 'null', '""', '"."', '".."', '"\\u0000"', '"\\ud800"', `"${'x'.repeat(257)}"`].map(
       (id) => [`{${good},"id":${id}}`, '.id'] as const,
     ),
-    ...[
-      '-1',
-      '1.5',
-      '1e3',
-      '1.0',
-      'true',
-      '""',
-      '30',
-      '"30"',
-      '"+5s"',
-      '"P1M"',
-      '"3651d"',
-      '99999999999999999',
-      '{}',
-    ].map((delay) => [`{${good},"delay":${delay}}`, '.delay'] as const),
-    ...[
-      '1760000000',
-      '-5',
-      '1e12',
-      '"soon"',
-      '"2030-02-30T00:00:00Z"',
-      '"2030-01-01T00:00:00 08:00"',
-      '[]',
-    ].map((at) => [`{${good},"at":${at}}`, '.at'] as const),
+    ...words`
+      -1 1.5 1e3 1.0 true "" 30 "30" "+5s" "P1M" "3651d" 99999999999999999 {}
+    `.map((delay) => [`{${good},"delay":${delay}}`, '.delay'] as const),
+    ...[...words`1760000000 -5 1e12 "soon" "2030-02-30T00:00:00Z"`, '"2030-01-01T00:00:00 08:00"', '[]'].map(
+      (at) => [`{${good},"at":${at}}`, '.at'] as const,
+    ),
     [`{${good},"delay":"1s","at":"2030-01-01T00:00:00Z"}`, '.at'],
     ...['"skip"', '1', '""', 'null'].map((mode) => [`{${good},"mode":${mode}}`, '.mode'] as const),
     ...['5', 'null', '""', '"a\\nb"', '"é"'].map(
@@ -359,12 +342,7 @@ describe('a batch rejected as a whole stores nothing', () => {
         detail: 'body: larger than 100000 bytes (limits.batchBytes)',
       },
     });
-    for (const type of [
-      'text/plain',
-      'application/jsonl',
-      'application/json-seq',
-      'application/problem+json',
-    ])
+    for (const type of words`text/plain application/jsonl application/json-seq application/problem+json`)
       expect(await send('[]', type), type).toMatchObject({
         status: 415,
         body: { code: 'unsupported_media_type' },

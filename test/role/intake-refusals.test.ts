@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { words } from '../support/words.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -124,30 +125,13 @@ describe('pushes', () => {
     ),
     ...[
       '',
-      '-1',
-      '1.5',
-      '1e3',
-      '30',
-      '%2B5s',
+      ...words`-1 1.5 1e3 30 %2B5s`,
       ' 5s',
-      '5x',
-      '5M',
-      '1m30',
-      's',
-      'P1M',
-      '3651d',
-      '99999999999999999',
-      'Infinity',
+      ...words`5x 5M 1m30 s P1M 3651d 99999999999999999 Infinity`,
     ].map((delay) => [`delay=${delay}`, 'delay'] as const),
     ...[
       '',
-      'soon',
-      '2030-01-01',
-      '2030-01-01T00:00:00',
-      '2030-02-30T00:00:00Z',
-      '1760000000',
-      '-5',
-      '2200-01-01T00:00:00Z',
+      ...words`soon 2030-01-01 2030-01-01T00:00:00 2030-02-30T00:00:00Z 1760000000 -5 2200-01-01T00:00:00Z`,
       '2030-01-01T00:00:00 0800',
     ].map((at) => [`at=${encodeURIComponent(at)}`, 'at'] as const),
     ['delay=5s&at=2030-01-01T00:00:00Z', 'at'],
@@ -318,12 +302,7 @@ describe('paths', () => {
 
   it('with bad escapes, control characters, dots or too much in them are 400', async () => {
     for (const segment of [
-      '%',
-      '%zz',
-      '%ff',
-      '%c0%80',
-      '%00',
-      'a%0d%0ab',
+      ...words`% %zz %ff %c0%80 %00 a%0d%0ab`,
       'x'.repeat(257),
       'x'.repeat(1_100),
       '%f0%9f%92%80'.repeat(65),
@@ -355,27 +334,11 @@ describe('access', () => {
   };
 
   it('a Host must be an IP address or localhost while no token exists', async () => {
-    for (const host of [
-      'localhost',
-      'LOCALHOST:1',
-      '127.0.0.1',
-      '127.0.0.1:6789',
-      '10.0.0.1',
-      '[::1]',
-      '[::1]:6789',
-    ])
+    for (const host of words`localhost LOCALHOST:1 127.0.0.1 127.0.0.1:6789 10.0.0.1 [::1] [::1]:6789`)
       expect(await ask(`host: ${host}\r\n`), host).toBe('200');
-    for (const host of [
-      'example.org',
-      'evil.localhost',
-      'localhost.evil.org',
-      'localhost.',
-      '127.0.0.1.nip.io',
-      '::1',
-      '[::1',
-      '1',
-      '[]',
-    ])
+    for (const host of words`
+      example.org evil.localhost localhost.evil.org localhost. 127.0.0.1.nip.io ::1 [::1 1 []
+    `)
       expect(await ask(`host: ${host}\r\n`), host).toBe('403');
     expect(await ask('')).toBe('400');
   });

@@ -4,6 +4,7 @@ import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import type { ApiReply } from '../support/daemon.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
+import { words } from '../support/words.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -108,12 +109,9 @@ describe('create', () => {
   it('names every mistake at once', async () => {
     const { status, body } = await create('-', { callbackUrl: 'ftp://x', nope: 1, maxAttempts: 0 });
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid' });
-    expect(body.errors.map((error: { field: string }) => error.field).sort()).toEqual([
-      'callbackUrl',
-      'maxAttempts',
-      'nope',
-      'topic',
-    ]);
+    expect(body.errors.map((error: { field: string }) => error.field).sort()).toEqual(words`
+      callbackUrl maxAttempts nope topic
+    `);
   });
 
   it('needs a name and a callback', async () => {

@@ -28,6 +28,7 @@ import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 import { startUpkeepProcess } from '../support/upkeep-process.ts';
+import { words } from '../support/words.ts';
 import { defaultConfig, ids, owner, type Rig, secret, startRig } from './rig.ts';
 
 const quick: Partial<UpkeepTimes> = { alertPollMs: 20, deathPollMs: 20, mailBackoff: { min: 100, max: 400 } };
@@ -472,12 +473,7 @@ describe('mailer of dead jobs', () => {
     expect(await allSent(rig.store)).toBe(false);
     trapped = false;
     await until('all alerts are settled', () => allSent(rig.store));
-    expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual([
-      'a@x.org',
-      'b@x.org',
-      'ops@x.org',
-      'trap@x.org',
-    ]);
+    expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual(words`a@x.org b@x.org ops@x.org trap@x.org`);
   });
 
   it('serves other topics although the addresses of one cannot be read', async () => {
@@ -762,17 +758,9 @@ describe('mailer of dead jobs', () => {
     expect(smtp.mails).toHaveLength(1);
     expect(smtp.asked).toEqual(['a@x.org']);
     const { headers, text } = smtp.mails[0]?.parsed ?? { headers: [], text: '' };
-    expect(headers.map(({ key }) => key).sort()).toEqual([
-      'auto-submitted',
-      'content-transfer-encoding',
-      'content-type',
-      'date',
-      'from',
-      'message-id',
-      'mime-version',
-      'subject',
-      'to',
-    ]);
+    expect(headers.map(({ key }) => key).sort()).toEqual(words`
+      auto-submitted content-transfer-encoding content-type date from message-id mime-version subject to
+    `);
     expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028]/);
     const lines = text?.split('\n') ?? [];
     expect(lines.filter((line) => line.includes('evil'))).toHaveLength(3);

@@ -28,6 +28,7 @@ import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/old-l
 import type { LogOptions } from '../../src/telemetry/open-log.ts';
 import { openLog } from '../../src/telemetry/open-log.ts';
 import { until } from '../support/until.ts';
+import { words } from '../support/words.ts';
 
 const noon = Date.parse('2030-01-31T12:00:00Z');
 let parent = '';
@@ -535,16 +536,11 @@ describe('removeOldLogs', () => {
     const log = open();
     log.notice('makes the directory');
     await log.close();
-    const names = [
-      'request-server-0-20300110.log',
-      'notify-notifier-12-20300116.log',
-      'error-upkeep-0-20300117.log',
-      'notice-master-0-20300118.log',
-      'request-server-0-20290101.log.gz',
-      'other-server-0-20290101.log',
-      'request-server-0-20290101.txt',
-      'notes.txt',
-    ];
+    const names = words`
+      request-server-0-20300110.log notify-notifier-12-20300116.log error-upkeep-0-20300117.log
+      notice-master-0-20300118.log request-server-0-20290101.log.gz other-server-0-20290101.log
+      request-server-0-20290101.txt notes.txt
+    `;
     for (const name of names) writeFileSync(join(directory, name), 'x');
     const removed = await removeOldLogs(directory, 14, Date.parse('2030-02-01T11:59:00Z'));
     expect([...removed].sort()).toEqual(['notify-notifier-12-20300116.log', 'request-server-0-20300110.log']);

@@ -10,6 +10,7 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { farOffMs, jobOf, owner, Trial } from '../conformance/trial.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
+import { words } from '../support/words.ts';
 
 const place = `${'5a'.repeat(8)}:0`;
 const attempt: AttemptRecord = {
@@ -98,14 +99,9 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', () => {
       ...(await jobs.release([job])),
       ...(await jobs.cancel([{ topic: 't', id: 'absent' }])),
     ];
-    expect(outcomes.map(({ kind }) => kind)).toEqual([
-      'lease_lost',
-      'unchanged',
-      'in_flight',
-      'not_dead',
-      'released',
-      'absent',
-    ]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(words`
+      lease_lost unchanged in_flight not_dead released absent
+    `);
     for (const outcome of outcomes) expect(outcome).not.toHaveProperty('change');
   });
 

@@ -26,20 +26,17 @@ import { allStats, changesOf } from '../support/registry-pages.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { startSlowLine } from '../support/slow-line.ts';
 import { until } from '../support/until.ts';
+import { words } from '../support/words.ts';
 import { created, draft, exerciseRegistry, failureOf } from './registry-cases.ts';
 
 describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   // Unhelpful server defaults: not strict, another character set whatever a client asks for, another
   // isolation level, chained transactions, and changes without a key rejected.
   const starting = mariadb({
-    args: [
-      '--sql-mode=',
-      '--character-set-server=utf8mb3',
-      '--skip-character-set-client-handshake',
-      '--transaction-isolation=READ-UNCOMMITTED',
-      '--completion-type=CHAIN',
-      '--sql-safe-updates=1',
-    ],
+    args: words`
+      --sql-mode= --character-set-server=utf8mb3 --skip-character-set-client-handshake
+      --transaction-isolation=READ-UNCOMMITTED --completion-type=CHAIN --sql-safe-updates=1
+    `,
   });
   const server = await owned('file', starting);
 

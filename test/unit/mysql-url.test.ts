@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseMysqlUrl, placeOf } from '../../src/core/url/mysql-url.ts';
+import { words } from '../support/words.ts';
 
 const read = (text: string) => {
   const parsed = parseMysqlUrl(text);
@@ -38,15 +39,10 @@ describe('mysql.url', () => {
   });
 
   it.each([
-    'db.example.org',
-    'http://u@h/d',
-    'mysql://h/d',
-    'mysql://:secret@h/d',
-    'mysql://u:secret%zz@h/d',
-    'mysql://u:secret@/d',
-    'mysql://u:secret@h',
-    'mysql://u:secret@h/',
-    'mysql://u:secret@h/a/b',
+    ...words`
+      db.example.org http://u@h/d mysql://h/d mysql://:secret@h/d mysql://u:secret%zz@h/d
+      mysql://u:secret@/d mysql://u:secret@h mysql://u:secret@h/ mysql://u:secret@h/a/b
+    `,
     'mysql://u:secret@h/a`b',
     'mysql://u:secret@h:0/d',
     'mysql://u:secret@h:99999/d',

@@ -8,7 +8,7 @@ describe('retry rule', () => {
     expect(cases).toHaveLength(242);
   });
 
-  it.each(cases)('agrees with PHP: $rule on $reply → $retry', ({ rule, reply, retry }) => {
+  it.each(cases as [string, string, boolean][])('agrees with PHP: %s on %s → %s', (rule, reply, retry) => {
     const parsed = parseRule(rule);
     if (!parsed.ok) throw new Error(`${parsed.message} at ${parsed.position}`);
     const view = { status: 200, attempt: 1, text: reply, header: () => null };

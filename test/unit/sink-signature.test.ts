@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { checkSignature, keyOf } from '../../src/sink/signature-check.ts';
 import { SinkKeys } from '../../src/sink/sink-keys.ts';
 import { isLocalCallback, trialSecret } from '../../src/sink/trial-secret.ts';
+import { words } from '../support/words.ts';
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const other = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
@@ -65,10 +66,7 @@ describe('checkSignature', () => {
 
 describe('keyOf', () => {
   it.each([
-    'MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
-    'whsec_',
-    'whsec_c2hvcnQ=',
-    'whsec_MfKQ9r8GKYqrTwjUPD8ILPZI-2LaLaSw',
+    ...words`MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw whsec_ whsec_c2hvcnQ= whsec_MfKQ9r8GKYqrTwjUPD8ILPZI-2LaLaSw`,
     ` ${secret}`,
     `whsec_${Buffer.alloc(65).toString('base64')}`,
   ])('rejects %j', (text) => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isMailAddress } from '../../src/core/mail-address.ts';
 import { parseSmtpUrl } from '../../src/core/url/smtp-url.ts';
+import { words } from '../support/words.ts';
 
 const read = (text: string) => {
   const parsed = parseSmtpUrl(text);
@@ -33,13 +34,7 @@ describe('smtp.url', () => {
   });
 
   it.each([
-    'mail.example.org',
-    'http://h',
-    'smtp://',
-    'smtp://h/path',
-    'smtp://h#x',
-    'smtp://h:0',
-    'smtp://h:99999',
+    ...words`mail.example.org http://h smtp:// smtp://h/path smtp://h#x smtp://h:0 smtp://h:99999`,
     'smtp://a b',
     'smtp://h\r\n',
     'smtp://user@h',
@@ -57,10 +52,7 @@ describe('smtp.url', () => {
 
 describe('a mail address', () => {
   it.each([
-    'a@b.c',
-    'first.last+tag@mail.example.org',
-    "o'brien@x.org",
-    'root@localhost',
+    ...words`a@b.c first.last+tag@mail.example.org o'brien@x.org root@localhost`,
     `${'a'.repeat(64)}@b.c`,
   ])('%s is valid', (text) => expect(isMailAddress(text)).toBe(true));
 

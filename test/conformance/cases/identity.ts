@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { limits } from '../../../src/core/limits.ts';
 import { useCaseLimits } from '../../../src/use-cases/limits.ts';
+import { words } from '../../support/words.ts';
 import { type Case, dueAfter, fact, idsOf, jobOf, only, request, type Trial, waitOf } from '../trial.ts';
 
 /** 256 bytes each, or the shortest; some differ only in details that a careless comparison ignores. */
@@ -21,33 +22,15 @@ const ids: readonly string[] = [
   'e\u0301',
   '\uffff',
   '\u{10ffff}',
-  '0',
-  '00',
-  '-0',
-  '1e3',
-  '1000',
-  'null',
-  '__proto__',
-  'constructor',
+  ...words`0 00 -0 1e3 1000 null __proto__ constructor`,
   "'; DROP TABLE job; --",
-  '%',
-  '_',
-  '*',
-  '{dq:3}',
-  'a:b',
-  '"',
+  ...words`% _ * {dq:3} a:b "`,
   '\\',
 ];
 const topics: readonly string[] = [
   'x'.repeat(128),
   `${'x'.repeat(127)}y`,
-  'A.b-c_0',
-  'a.b-c_0',
-  'constructor',
-  'hasOwnProperty',
-  'toString',
-  '0',
-  '00',
+  ...words`A.b-c_0 a.b-c_0 constructor hasOwnProperty toString 0 00`,
 ];
 const bytes = (length: number): Buffer => {
   const body = Buffer.alloc(length);

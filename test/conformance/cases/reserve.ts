@@ -3,6 +3,7 @@
 import { expect } from 'vitest';
 import type { Priority, ReservedJob } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
+import { words } from '../../support/words.ts';
 import { type Case, fact, idsOf, jobOf, longLeaseMs, only, owner, request, type Trial } from '../trial.ts';
 
 /** Ids consist of topic and number: `a0`, `a1` … */
@@ -164,12 +165,6 @@ export const reserveCases: readonly Case[] = [
     await trial.pushDue(pushed);
     expect((await trial.promote()).moved).toBe(5);
     const first = idsOf(await trial.reserve(request(2)));
-    expect([...first, ...idsOf(await trial.reserve(request(9)))]).toEqual([
-      'early',
-      'z',
-      'a',
-      'replaced',
-      'late',
-    ]);
+    expect([...first, ...idsOf(await trial.reserve(request(9)))]).toEqual(words`early z a replaced late`);
   }),
 ];

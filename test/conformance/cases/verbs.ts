@@ -2,6 +2,7 @@
 
 import { expect } from 'vitest';
 import type { JobState, Version } from '../../../src/core/job.ts';
+import { words } from '../../support/words.ts';
 import {
   attemptOf,
   type Case,
@@ -222,12 +223,9 @@ export const verbCases: readonly Case[] = [
     const all = ['delayed', 'dead', 'none', 'delayed'].map((id) => ({ topic: 't', id }));
     const kinds = (outcomes: readonly { readonly kind: string }[]) => outcomes.map(({ kind }) => kind);
     const when = { delayMs: farOffMs };
-    expect(kinds(await trial.jobs.reschedule(all.map((each) => ({ ...each, when }))))).toEqual([
-      'rescheduled',
-      'dead',
-      'absent',
-      'rescheduled',
-    ]);
+    expect(kinds(await trial.jobs.reschedule(all.map((each) => ({ ...each, when }))))).toEqual(words`
+      rescheduled dead absent rescheduled
+    `);
     expect(kinds(await trial.jobs.run(all))).toEqual(['run', 'dead', 'absent', 'unchanged']);
     expect(kinds(await trial.jobs.requeue(all))).toEqual(['not_dead', 'requeued', 'absent', 'not_dead']);
   }),

@@ -1,191 +1,209 @@
 // Mistakes with dead letters, alerts, counts and hints.
 
-import { change, type Mutant, mutant } from './mutant.ts';
+import { alter, change, type Mutant, mutant, mutants } from './mutant.ts';
 
 const ends = 'alerts: an owed alert outlives its dead letter';
 const requeued = 'dead requeue: makes the job ready with a new version and its origin';
 
-const deadMutants: readonly Mutant[] = [
-  mutant('requeue keeps the failures', requeued, (m) =>
-    change(m, 'revive', (right) => (job) => {
+const deadMutants: readonly Mutant[] = mutants({
+  [requeued]: {
+    'requeue keeps the failures': change('revive', (right) => (job) => {
       const { failures } = job;
       right(job);
       job.failures = failures;
     }),
-  ),
-  mutant(
-    'a moment is compared with versions instead of deaths',
-    'dead list: before a moment, only deaths from before it',
-    (m) =>
-      change(m, 'makeDead', (right) => (job, reason) => {
-        right(job, reason);
-        m.deaths.set(job.version, job.version);
-      }),
-  ),
-  mutant(
-    'a moment draws no number',
-    'moment: lies above all numbers from before it and below all later ones',
-    (m) => change(m, 'moment', () => () => ({ model: m.counter })),
-  ),
-  mutant('requeue keeps the attempts', requeued, (m) =>
-    change(m, 'revive', (right) => (job) => {
+    'requeue keeps the attempts': change('revive', (right) => (job) => {
       const { attempts } = job;
       right(job);
       job.attempts = attempts;
     }),
-  ),
-  mutant('requeue makes a new origin', requeued, (m) =>
-    change(m, 'revive', (right) => (job) => {
+    'requeue makes a new origin': change('revive', (right) => (job) => {
       right(job);
       job.origin = job.version;
     }),
-  ),
-  mutant('requeue keeps the version', requeued, (m) =>
-    change(m, 'revive', (right) => (job) => {
+    'requeue keeps the version': change('revive', (right) => (job) => {
       const { version } = job;
       right(job);
       job.version = version;
     }),
-  ),
-  mutant('requeue keeps the due time', requeued, (m) =>
-    change(m, 'revive', (right) => (job) => {
+    'requeue keeps the due time': change('revive', (right) => (job) => {
       const { dueAt } = job;
       right(job);
       job.dueAt = dueAt;
     }),
-  ),
-  mutant(
-    'requeue removes the owed alert',
-    'dead requeue: the alert stays owed, and the next death owes another',
-    (m) =>
-      change(m, 'revive', (right) => (job) => {
-        m.alerts.delete(job.version);
-        right(job);
-      }),
-  ),
-  mutant(
-    'requeue ignores max',
-    'dead requeue: oldest death first, at most max; returns whether more are left',
-    (m) => change(m, 'requeueDead', (right) => (filter) => right(filter, 10)),
-  ),
-  mutant(
-    'purge takes the newest death first',
-    'dead purge: oldest death first, at most max; returns whether more are left',
-    (m) => change(m, 'purge', (right) => (found, max) => right([...found].reverse(), max)),
-  ),
-  mutant('purge removes the owed alert', 'dead purge: removes the dead letter; its alert stays owed', (m) =>
-    change(m, 'remove', (right) => (job) => {
+  },
+  'dead list: before a moment, only deaths from before it': {
+    'a moment is compared with versions instead of deaths': change(
+      'makeDead',
+      (right, m) => (job, reason) => {
+        right(job, reason);
+        m.deaths.set(job.version, job.version);
+      },
+    ),
+  },
+  'moment: lies above all numbers from before it and below all later ones': {
+    'a moment draws no number': change('moment', (_, m) => () => ({ model: m.counter })),
+  },
+  'dead requeue: the alert stays owed, and the next death owes another': {
+    'requeue removes the owed alert': change('revive', (right, m) => (job) => {
       m.alerts.delete(job.version);
       right(job);
     }),
-  ),
-  mutant(
-    'until is inclusive',
-    'dead list: filters by topic, time of death and ids, newest death first',
-    (m) =>
-      change(
-        m,
-        'matching',
-        (right) => (filter) =>
-          right(filter.until === undefined ? filter : { ...filter, until: filter.until + 1 }),
-      ),
-  ),
-  mutant('since is exclusive', 'dead purge: affects the jobs that list returns for the filter', (m) =>
-    change(
-      m,
+  },
+  'dead requeue: oldest death first, at most max; returns whether more are left': {
+    'requeue ignores max': change('requeueDead', (right) => (filter) => right(filter, 10)),
+  },
+  'dead purge: oldest death first, at most max; returns whether more are left': {
+    'purge takes the newest death first': change(
+      'purge',
+      (right) => (found, max) => right([...found].reverse(), max),
+    ),
+  },
+  'dead purge: removes the dead letter; its alert stays owed': {
+    'purge removes the owed alert': change('remove', (right, m) => (job) => {
+      m.alerts.delete(job.version);
+      right(job);
+    }),
+  },
+  'dead list: filters by topic, time of death and ids, newest death first': {
+    'until is inclusive': change(
+      'matching',
+      (right) => (filter) =>
+        right(filter.until === undefined ? filter : { ...filter, until: filter.until + 1 }),
+    ),
+    'an empty list of ids means all': change(
+      'matching',
+      (right) =>
+        ({ ids, ...filter }) =>
+          right(ids?.length ? { ...filter, ids } : filter),
+    ),
+  },
+  'dead purge: affects the jobs that list returns for the filter': {
+    'since is exclusive': change(
       'matching',
       (right) => (filter) =>
         right(filter.since === undefined ? filter : { ...filter, since: filter.since + 1 }),
     ),
-  ),
-  mutant(
-    'an empty list of ids means all',
-    'dead list: filters by topic, time of death and ids, newest death first',
-    (m) =>
-      change(
-        m,
-        'matching',
-        (right) =>
-          ({ ids, ...filter }) =>
-            right(ids?.length ? { ...filter, ids } : filter),
-      ),
-  ),
-  mutant('a cursor counts rows', 'dead list: pages skip and repeat nothing while others die or go', (m) =>
-    change(m, 'listDead', (right) => (filter, limit, cursor) => {
+  },
+  'dead list: pages skip and repeat nothing while others die or go': {
+    'a cursor counts rows': change('listDead', (right) => (filter, limit, cursor) => {
       const all = right(filter, 1_000, null).items;
       const start = Number(cursor ?? 0);
       const end = start + limit;
       return { items: all.slice(start, end), nextCursor: end < all.length ? String(end) : null };
     }),
-  ),
-];
+  },
+});
 
 const alertMutants: readonly Mutant[] = [
-  mutant(
-    'two claimers get the same alert',
-    'alerts claim: owed alerts go to one claimer, oldest first, at most max',
-    (m) => change(m, 'claim', (right) => (topic, _claimMs, max) => right(topic, -1, max)),
-  ),
-  mutant('a claim never expires', 'alerts claim: expires, and the alert is owed again', (m) =>
-    change(m, 'claim', (right) => (topic, _claimMs, max) => right(topic, 3_600_000, max)),
-  ),
+  ...mutants({
+    'alerts claim: owed alerts go to one claimer, oldest first, at most max': {
+      'two claimers get the same alert': change(
+        'claim',
+        (right) => (topic, _claimMs, max) => right(topic, -1, max),
+      ),
+    },
+    'alerts claim: expires, and the alert is owed again': {
+      'a claim never expires': change(
+        'claim',
+        (right) => (topic, _claimMs, max) => right(topic, 3_600_000, max),
+      ),
+    },
+    'alerts claim: changes only the state of the claimed alerts': {
+      'a claim takes alerts of another topic': change('claim', (_, m) => (_topic, claimMs, max) => {
+        const claimed = m.owed().slice(0, max);
+        for (const alert of claimed) alert.claimedUntil = m.now() + claimMs;
+        return claimed.map((alert) => m.alertEntry(alert));
+      }),
+    },
+    'alerts stateOf: reads the state of one alert': {
+      'the state of an alert ignores its claim': change('alertState', (right) => (job) => {
+        const state = right(job);
+        return state === 'claimed' ? 'owed' : state;
+      }),
+    },
+    'alerts due: names topics with owed alerts, the longest owed first': {
+      'topics are due by name': change('due', (right) => (windowMs) => [...right(windowMs)].sort()),
+    },
+    'alerts due: leaves out only topics within windowMs of their last mail': {
+      'no topic has a window': change('due', (right) => () => right(0)),
+      'all topics have one window': change('settle', (right, m) => (versions, as) => {
+        right(versions, as);
+        if (as === 'sent') for (const alert of m.alerts.values()) m.toldAt.set(alert.topic, m.now());
+      }),
+    },
+    'alerts due: the window of a topic outlives the mailed dead letter': {
+      'a window goes with its dead letter': change('remove', (right, m) => (job) => {
+        right(job);
+        m.toldAt.delete(job.topic);
+      }),
+    },
+    'alerts settle owed: returns a claim at once': {
+      'a claim is not returned': change('settle', (right) => (versions, as) => {
+        if (as !== 'owed') right(versions, as);
+      }),
+    },
+    'alerts settle: a late call changes no settled alert': {
+      'a late settle owes again': change('settle', (right, m) => (versions, as) => {
+        for (const version of versions) {
+          const alert = m.alerts.get(version);
+          if (alert !== undefined) alert.state = 'owed';
+        }
+        right(versions, as);
+      }),
+    },
+    'alerts settle nobody: settles the alert and keeps it with its dead letter': {
+      // check-words: data
+      'state `nobody` counts as sent': change(
+        'settle',
+        (right) => (versions, as) => right(versions, as === 'nobody' ? 'sent' : as),
+      ),
+    },
+    'alerts settle sent: settles the alert and keeps it with its dead letter': {
+      'a settled entry goes before its dead letter': change('dropSettledAlert', (_, m) => (version) => {
+        if (m.alerts.get(version)?.state !== 'owed') m.alerts.delete(version);
+      }),
+    },
+    'alerts: a claimed alert outlives its dead letter (push) and can be returned': {
+      'a claimed entry goes with its dead letter': change('remove', (right, m) => (job) => {
+        const alert = m.alerts.get(job.version);
+        if ((alert?.claimedUntil ?? 0) > 0) m.alerts.delete(job.version);
+        right(job);
+      }),
+    },
+    'alerts: a sent alert goes with its dead letter (cancel)': {
+      'a settled entry outlives its dead letter': change('remove', (_, m) => (job) => {
+        m.jobs.delete(m.nameOf(job));
+      }),
+    },
+    [`${ends} (purge) until it is settled`]: {
+      'an alert settled after its dead letter stays for ever': change('settle', (_, m) => (versions, as) => {
+        for (const version of versions) {
+          const alert = m.alerts.get(version);
+          if (alert !== undefined) alert.state = as;
+        }
+      }),
+    },
+  }),
   ...([-1, 1] as const).map((ms) =>
-    mutant(`a claim lasts ${ms} ms more`, 'alerts claim: expires, and the alert is owed again', (m) =>
-      change(m, 'claim', (right) => (topic, claimMs, max) => right(topic, claimMs + ms, max)),
+    mutant(
+      `a claim lasts ${ms} ms more`,
+      'alerts claim: expires, and the alert is owed again',
+      change('claim', (right) => (topic, claimMs, max) => right(topic, claimMs + ms, max)),
     ),
   ),
   ...([-1, 1] as const).map((ms) =>
     mutant(
       `a window lasts ${ms} ms more`,
       'alerts due: leaves out only topics within windowMs of their last mail',
-      (m) => change(m, 'due', (right) => (windowMs) => right(windowMs === 0 ? 0 : windowMs + ms)),
+      change('due', (right) => (windowMs) => right(windowMs === 0 ? 0 : windowMs + ms)),
     ),
   ),
-  mutant(
-    'a claim takes alerts of another topic',
-    'alerts claim: changes only the state of the claimed alerts',
-    (m) =>
-      change(m, 'claim', () => (_topic, claimMs, max) => {
-        const claimed = m.owed().slice(0, max);
-        for (const alert of claimed) alert.claimedUntil = m.now() + claimMs;
-        return claimed.map((alert) => m.alertEntry(alert));
-      }),
-  ),
-  mutant('the state of an alert ignores its claim', 'alerts stateOf: reads the state of one alert', (m) =>
-    change(m, 'alertState', (right) => (job) => {
-      const state = right(job);
-      return state === 'claimed' ? 'owed' : state;
-    }),
-  ),
-  mutant('topics are due by name', 'alerts due: names topics with owed alerts, the longest owed first', (m) =>
-    change(m, 'due', (right) => (windowMs) => [...right(windowMs)].sort()),
-  ),
-  mutant(
-    'no topic has a window',
-    'alerts due: leaves out only topics within windowMs of their last mail',
-    (m) => change(m, 'due', (right) => () => right(0)),
-  ),
-  mutant(
-    'all topics have one window',
-    'alerts due: leaves out only topics within windowMs of their last mail',
-    (m) =>
-      change(m, 'settle', (right) => (versions, as) => {
-        right(versions, as);
-        if (as === 'sent') for (const alert of m.alerts.values()) m.toldAt.set(alert.topic, m.now());
-      }),
-  ),
-  mutant(
-    'a window goes with its dead letter',
-    'alerts due: the window of a topic outlives the mailed dead letter',
-    (m) =>
-      change(m, 'remove', (right) => (job) => {
-        right(job);
-        m.toldAt.delete(job.topic);
-      }),
-  ),
   ...(['nobody', 'owed'] as const).map((ending) =>
-    mutant(`${ending} begins a window`, 'alerts due: only a sent alert begins a window', (m) =>
-      change(m, 'settle', (right) => (versions, as) => {
+    mutant(
+      `${ending} begins a window`,
+      'alerts due: only a sent alert begins a window',
+      change('settle', (right, m) => (versions, as) => {
         right(versions, as);
         for (const version of versions) {
           const topic = m.alerts.get(version)?.topic;
@@ -194,162 +212,101 @@ const alertMutants: readonly Mutant[] = [
       }),
     ),
   ),
-  mutant('a claim is not returned', 'alerts settle owed: returns a claim at once', (m) =>
-    change(m, 'settle', (right) => (versions, as) => {
-      if (as !== 'owed') right(versions, as);
-    }),
-  ),
-  mutant('a late settle owes again', 'alerts settle: a late call changes no settled alert', (m) =>
-    change(m, 'settle', (right) => (versions, as) => {
-      for (const version of versions) {
-        const alert = m.alerts.get(version);
-        if (alert !== undefined) alert.state = 'owed';
-      }
-      right(versions, as);
-    }),
-  ),
-  mutant(
-    'state `nobody` counts as sent',
-    'alerts settle nobody: settles the alert and keeps it with its dead letter', // check-words: data
-    (m) => change(m, 'settle', (right) => (versions, as) => right(versions, as === 'nobody' ? 'sent' : as)),
-  ),
-  mutant(
-    'a settled entry goes before its dead letter',
-    'alerts settle sent: settles the alert and keeps it with its dead letter',
-    (m) =>
-      change(m, 'dropSettledAlert', () => (version) => {
-        if (m.alerts.get(version)?.state !== 'owed') m.alerts.delete(version);
-      }),
-  ),
-  mutant(
-    'a claimed entry goes with its dead letter',
-    'alerts: a claimed alert outlives its dead letter (push) and can be returned',
-    (m) =>
-      change(m, 'remove', (right) => (job) => {
-        const alert = m.alerts.get(job.version);
-        if ((alert?.claimedUntil ?? 0) > 0) m.alerts.delete(job.version);
-        right(job);
-      }),
-  ),
-  mutant(
-    'a settled entry outlives its dead letter',
-    'alerts: a sent alert goes with its dead letter (cancel)',
-    (m) =>
-      change(m, 'remove', () => (job) => {
-        m.jobs.delete(m.nameOf(job));
-      }),
-  ),
   ...['cancel', 'push', 'requeue', 'purge', 'purgeTopic'].map((end) =>
-    mutant(`an owed entry goes with its dead letter (${end})`, `${ends} (${end}) until it is settled`, (m) =>
-      change(m, 'dropSettledAlert', () => (version) => {
+    mutant(
+      `an owed entry goes with its dead letter (${end})`,
+      `${ends} (${end}) until it is settled`,
+      change('dropSettledAlert', (_, m) => (version) => {
         m.alerts.delete(version);
       }),
     ),
   ),
-  mutant(
-    'an alert settled after its dead letter stays for ever',
-    `${ends} (purge) until it is settled`,
-    (m) =>
-      change(m, 'settle', () => (versions, as) => {
-        for (const version of versions) {
-          const alert = m.alerts.get(version);
-          if (alert !== undefined) alert.state = as;
-        }
-      }),
-  ),
 ];
 
-const adminMutants: readonly Mutant[] = [
-  mutant(
-    'counts show emptied topics',
-    'counts: counts every topic that has a job, by state, and no other',
-    (m) => {
+const adminMutants: readonly Mutant[] = mutants({
+  'counts: counts every topic that has a job, by state, and no other': {
+    'counts show emptied topics': (m) => {
       const known = new Set<string>();
-      change(m, 'push', (right) => (pushed) => {
+      alter(m, 'push', (right) => (pushed) => {
         known.add(pushed.topic);
         return right(pushed);
       });
-      change(m, 'counts', (right) => () => {
+      alter(m, 'counts', (right) => () => {
         const zeros = [...known].map((topic) => [topic, { delayed: 0, ready: 0, reserved: 0, dead: 0 }]);
         const counts = right();
         return { ...counts, topics: { ...Object.fromEntries(zeros), ...counts.topics } };
       });
     },
-  ),
-  mutant('delayed jobs count as overdue', 'counts: returns how long the oldest ready job is overdue', (m) =>
-    change(m, 'counts', (right) => () => ({ ...right(), oldestOverdueMs: right().oldestOverdueMs ?? 0 })),
-  ),
-  mutant(
-    'a due delayed job is not overdue',
-    'counts: a due delayed job counts as overdue, held or not',
-    (m) =>
-      change(m, 'counts', (right) => (held = []) => {
-        const counts = right(held);
-        const isReady = Object.values(counts.topics).some(({ ready }) => ready > 0);
-        return { ...counts, oldestOverdueMs: isReady ? counts.oldestOverdueMs : null };
-      }),
-  ),
-  mutant('a held topic is overdue', 'counts: held topics only do not count as overdue', (m) =>
-    change(m, 'counts', (right) => () => right()),
-  ),
-  mutant('a held topic is not counted', 'counts: held topics only do not count as overdue', (m) =>
-    change(m, 'counts', (right) => (held = []) => {
+  },
+  'counts: returns how long the oldest ready job is overdue': {
+    'delayed jobs count as overdue': change('counts', (right) => () => ({
+      ...right(),
+      oldestOverdueMs: right().oldestOverdueMs ?? 0,
+    })),
+  },
+  'counts: a due delayed job counts as overdue, held or not': {
+    'a due delayed job is not overdue': change('counts', (right) => (held = []) => {
+      const counts = right(held);
+      const isReady = Object.values(counts.topics).some(({ ready }) => ready > 0);
+      return { ...counts, oldestOverdueMs: isReady ? counts.oldestOverdueMs : null };
+    }),
+  },
+  'counts: held topics only do not count as overdue': {
+    'a held topic is overdue': change('counts', (right) => () => right()),
+    'a held topic is not counted': change('counts', (right) => (held = []) => {
       const { topics, oldestOverdueMs } = right(held);
       const others = Object.entries(topics).filter(([name]) => !held.includes(name));
       return { topics: Object.fromEntries(others), oldestOverdueMs };
     }),
-  ),
-  mutant(
-    'a purge spares reserved jobs',
-    'purgeTopic: removes jobs of a topic in any state; alerts stay owed',
-    (m) =>
-      change(
-        m,
-        'purge',
-        (right) => (found, max) =>
-          right(
-            found.filter((job) => job.state !== 'reserved'),
-            max,
-          ),
-      ),
-  ),
-];
+  },
+  'purgeTopic: removes jobs of a topic in any state; alerts stay owed': {
+    'a purge spares reserved jobs': change(
+      'purge',
+      (right) => (found, max) =>
+        right(
+          found.filter((job) => job.state !== 'reserved'),
+          max,
+        ),
+    ),
+  },
+});
 
-const hintMutants: readonly Mutant[] = [
-  mutant(
-    'every delayed push hints',
-    'hint due: sent only when a push becomes the earliest delayed job',
-    (m) =>
-      change(m, 'push', (right) => (pushed) => {
-        const outcome = right(pushed);
-        m.onHint({ kind: 'due', partition: 0, waitMs: 0 });
-        return outcome;
-      }),
-  ),
-  mutant('every ready push hints', 'hint ready: sent only when the ready queue stops being empty', (m) =>
-    change(m, 'push', (right) => (pushed) => {
+const hintMutants: readonly Mutant[] = mutants({
+  'hint due: sent only when a push becomes the earliest delayed job': {
+    'every delayed push hints': change('push', (right, m) => (pushed) => {
+      const outcome = right(pushed);
+      m.onHint({ kind: 'due', partition: 0, waitMs: 0 });
+      return outcome;
+    }),
+    'a hint names the wrong wait': (m) => {
+      alter(m, 'hinting', (right) => (step) => {
+        const send = m.onHint;
+        m.onHint = (hint) => send(hint.kind === 'due' ? { ...hint, waitMs: m.now() + hint.waitMs } : hint);
+        const result = right(step);
+        m.onHint = send;
+        return result;
+      });
+    },
+  },
+  'hint ready: sent only when the ready queue stops being empty': {
+    'every ready push hints': change('push', (right, m) => (pushed) => {
       if (m.inState('ready').length > 0) m.onHint({ kind: 'ready', partition: 0 });
       return right(pushed);
     }),
-  ),
-  mutant(
-    'the earliest job is remembered after it is gone',
-    'hint due: forgets an earliest job that was cancelled, and so does promote',
-    (m) =>
-      change(m, 'promote', (right) => (max) => {
-        const promoted = right(max);
-        return {
-          ...promoted,
-          waitMs: promoted.waitMs === null ? null : Math.min(promoted.waitMs, 3_600_000),
-        };
-      }),
-  ),
-  mutant(
-    'a hint compares with an earliest job that is gone',
-    'hint due: forgets an earliest job that was purged, and so does promote',
-    (m) => {
+  },
+  'hint due: forgets an earliest job that was cancelled, and so does promote': {
+    'the earliest job is remembered after it is gone': change('promote', (right) => (max) => {
+      const promoted = right(max);
+      return {
+        ...promoted,
+        waitMs: promoted.waitMs === null ? null : Math.min(promoted.waitMs, 3_600_000),
+      };
+    }),
+  },
+  'hint due: forgets an earliest job that was purged, and so does promote': {
+    'a hint compares with an earliest job that is gone': (m) => {
       let earliest = Infinity;
-      change(m, 'hinting', (right) => (step) => {
+      alter(m, 'hinting', (right) => (step) => {
         const send = m.onHint;
         m.onHint = (hint) => {
           const dueAt = hint.kind === 'due' ? m.now() + hint.waitMs : -Infinity;
@@ -361,21 +318,8 @@ const hintMutants: readonly Mutant[] = [
         return result;
       });
     },
-  ),
-  mutant(
-    'a hint names the wrong wait',
-    'hint due: sent only when a push becomes the earliest delayed job',
-    (m) => {
-      change(m, 'hinting', (right) => (step) => {
-        const send = m.onHint;
-        m.onHint = (hint) => send(hint.kind === 'due' ? { ...hint, waitMs: m.now() + hint.waitMs } : hint);
-        const result = right(step);
-        m.onHint = send;
-        return result;
-      });
-    },
-  ),
-];
+  },
+});
 
 export const coldMutants: readonly Mutant[] = [
   ...deadMutants,
@@ -388,5 +332,5 @@ export const coldMutants: readonly Mutant[] = [
 export const silentMutant: Mutant = mutant(
   'no hint is ever sent',
   'hint due: sent only when a push becomes the earliest delayed job',
-  (m) => change(m, 'hinting', () => (step) => step()),
+  (m) => alter(m, 'hinting', () => (step) => step()),
 );

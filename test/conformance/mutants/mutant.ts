@@ -15,8 +15,10 @@ type Methods = {
   [K in keyof Model]: Model[K] extends (...args: never[]) => unknown ? K : never;
 }[keyof Model];
 
+type Mutation = (model: Model) => void;
+
 /** Replaces a method; inner calls use the new one too. */
-export function change<K extends Methods>(
+export function alter<K extends Methods>(
   model: Model,
   name: K,
   build: (right: Model[K], model: Model) => Model[K],
@@ -25,7 +27,12 @@ export function change<K extends Methods>(
   Object.assign(model, { [name]: build(right, model) });
 }
 
-export function mutant(mistake: string, caughtBy: string, mutate: (model: Model) => void): Mutant {
+export const change =
+  <K extends Methods>(name: K, build: (right: Model[K], model: Model) => Model[K]): Mutation =>
+  (model) =>
+    alter(model, name, build);
+
+export function mutant(mistake: string, caughtBy: string, mutate: Mutation): Mutant {
   const openStore = () => {
     const model = new Model();
     mutate(model);
@@ -33,3 +40,9 @@ export function mutant(mistake: string, caughtBy: string, mutate: (model: Model)
   };
   return { mistake, caughtBy, openStore };
 }
+
+/** Mistakes by the title of the case that catches them. */
+export const mutants = (all: Readonly<Record<string, Readonly<Record<string, Mutation>>>>): Mutant[] =>
+  Object.entries(all).flatMap(([caughtBy, mistakes]) =>
+    Object.entries(mistakes).map(([mistake, mutate]) => mutant(mistake, caughtBy, mutate)),
+  );

@@ -1,0 +1,2 @@
+/** The words of a text: a list of short values that fills its lines. A backslash stays as it is. */
+export const words = (text: TemplateStringsArray): string[] => text.raw.join('').trim().split(/\s+/);
