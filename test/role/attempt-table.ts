@@ -13,17 +13,23 @@ export interface Attempt {
   readonly endpoint: Endpoint | (() => Promise<Endpoint>);
   readonly topic?: Partial<TopicDraft>;
   /** id of the pushed job */
-  readonly body?: Buffer;
+  readonly body?: Buffer | undefined;
 }
 
-export type Rows = readonly (readonly [name: string, expected: string, attempt: Attempt])[];
+export type Rows = readonly (readonly [
+  name: string,
+  expected: string,
+  endpoint: Attempt['endpoint'],
+  topic?: Partial<TopicDraft>,
+  body?: Buffer,
+])[];
 
 /** Compares every row with its expected result; a difference names the row. Rows that are expected to time
  *  out have a short timeout. */
 export async function check(rows: Rows, ...more: [PoolSeams?, number?]) {
-  const attempts = rows.map(([name, expected, attempt]) => {
+  const attempts = rows.map(([name, expected, endpoint, topic, body]) => {
     const timeoutMs = expected.includes('timeout') ? 800 : enoughMs;
-    return [name, { ...attempt, topic: { timeoutMs, ...attempt.topic } }] as const;
+    return [name, { endpoint, topic: { timeoutMs, ...topic }, body }] as const;
   });
   const result = await seenOf(Object.fromEntries(attempts), ...more);
   expect(result.seen).toEqual(Object.fromEntries(rows.map(([name, expected]) => [name, expected])));

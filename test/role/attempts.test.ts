@@ -4,6 +4,7 @@ import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { ToMaster } from '../../src/process/messages.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { adminToken, bearer, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { startRig } from './rig.ts';
@@ -167,7 +168,7 @@ describe('GET /v1/attempts and GET /v1/endpoints', () => {
   it('are unavailable where no process answers, and reject bad filters', async () => {
     const dq = await start(() => null);
     for (const path of ['/v1/attempts', '/v1/endpoints'])
-      expect(await dq.api('GET', path)).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+      expect(await dq.api('GET', path)).toMatchObject(problem(503, 'unavailable'));
     for (const limit of ['0', '201', '-1', 'x'])
       expect(await dq.api('GET', `/v1/attempts?limit=${limit}`)).toMatchObject({ status: 400 });
     const reply = await dq.call('GET', '/v1/attempts?topic=%20', { headers: bearer(adminToken) });

@@ -23,16 +23,12 @@ async function closedPort(): Promise<string> {
 it('unreachable receivers', async () => {
   const hole = await startBlackHole();
   const rows: Rows = [
-    ['refuses', 'retry: connect', { endpoint: at(await closedPort()) }],
+    ['refuses', 'retry: connect', at(await closedPort())],
     // The broadcast address of the loopback network: no route.
-    ['has no route', 'retry: connect', { endpoint: at('http://127.255.255.255:9/') }],
-    ['is a black hole', 'retry: timeout', { endpoint: at(hole) }],
-    ['is a black hole under https', 'retry: timeout', { endpoint: at(hole.replace('http:', 'https:')) }],
-    [
-      'is a black hole with a long timeout',
-      'retry: connect',
-      { endpoint: at(hole), topic: { timeoutMs: 20_000 } },
-    ],
+    ['has no route', 'retry: connect', at('http://127.255.255.255:9/')],
+    ['is a black hole', 'retry: timeout', at(hole)],
+    ['is a black hole under https', 'retry: timeout', at(hole.replace('http:', 'https:'))],
+    ['is a black hole with a long timeout', 'retry: connect', at(hole), { timeoutMs: 20_000 }],
   ];
   const { rig } = await check(rows);
   const gone = rig.notified().find(({ topic }) => topic === 't4');
@@ -44,92 +40,84 @@ it('receivers that are silent, slow or break off', async () => {
   const head = 'HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n';
   const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
   const rows: Rows = [
-    ['never answers', 'retry: timeout', { endpoint: raw(() => {}) }],
+    ['never answers', 'retry: timeout', raw(() => {})],
     [
       'stops reading a long body',
       'retry: timeout',
-      {
-        endpoint: async () => {
-          const server = await startRawServer((socket, n) => {
-            if (n > 1) return;
-            socket.pause();
-            // Only a reader learns that the other side has closed.
-            setTimeout(() => socket.resume(), 1_200);
-          });
-          return { url: server.url, server };
-        },
-        body: large,
+      async () => {
+        const server = await startRawServer((socket, n) => {
+          if (n > 1) return;
+          socket.pause();
+          // Only a reader learns that the other side has closed.
+          setTimeout(() => socket.resume(), 1_200);
+        });
+        return { url: server.url, server };
       },
+      {},
+      large,
     ],
-    [
-      'drips its status line',
-      'retry: timeout',
-      { endpoint: raw((socket) => dripText(socket, 'HTTP/1.1 200 OK')) },
-    ],
+    ['drips its status line', 'retry: timeout', raw((socket) => dripText(socket, 'HTTP/1.1 200 OK'))],
     [
       'drips its headers',
       'retry: timeout',
-      {
-        endpoint: raw((socket) => {
-          socket.write('HTTP/1.1 200 OK\r\n');
-          drip(socket, 'x-a: b\r\n', 20);
-        }),
-      },
+      raw((socket) => {
+        socket.write('HTTP/1.1 200 OK\r\n');
+        drip(socket, 'x-a: b\r\n', 20);
+      }),
     ],
     [
       'drips its body',
       'retry: timeout',
-      {
-        endpoint: raw((socket) => {
-          socket.write(head);
-          drip(socket, 'x', 20);
-        }),
-      },
+      raw((socket) => {
+        socket.write(head);
+        drip(socket, 'x', 20);
+      }),
     ],
     [
       'drips chunks',
       'retry: timeout',
-      {
-        endpoint: raw((socket) => {
-          socket.write(chunked);
-          drip(socket, '1\r\nx\r\n', 20);
-        }),
-      },
+      raw((socket) => {
+        socket.write(chunked);
+        drip(socket, '1\r\nx\r\n', 20);
+      }),
     ],
     [
       'sends 100 for ever',
       'retry: timeout',
-      { endpoint: raw((socket) => drip(socket, 'HTTP/1.1 100 Continue\r\n\r\n', 5)) },
+      raw((socket) => drip(socket, 'HTTP/1.1 100 Continue\r\n\r\n', 5)),
     ],
-    ['resets at once', 'retry: reset', { endpoint: raw((socket) => void socket.resetAndDestroy()) }],
-    ['closes without a word', 'retry: reset', { endpoint: closing('') }],
-    ['closes within its status line', 'retry: reset', { endpoint: closing('HTTP/1.1 20') }],
-    ['closes within its headers', 'retry: reset', { endpoint: closing('HTTP/1.1 200 OK\r\nx-a:') }],
+    ['resets at once', 'retry: reset', raw((socket) => void socket.resetAndDestroy())],
+    ['closes without a word', 'retry: reset', closing('')],
+    ['closes within its status line', 'retry: reset', closing('HTTP/1.1 20')],
+    ['closes within its headers', 'retry: reset', closing('HTTP/1.1 200 OK\r\nx-a:')],
     [
       'resets in the middle of its body',
       'retry: reset',
-      {
-        endpoint: raw(
-          (socket) => void socket.write(`${head}half`, () => setTimeout(() => socket.resetAndDestroy(), 20)),
-        ),
-      },
+      raw((socket) => void socket.write(`${head}half`, () => setTimeout(() => socket.resetAndDestroy(), 20))),
     ],
-    ['closes in the middle of its body', 'retry: reset', { endpoint: closing(`${head}half`) }],
-    ['closes in the middle of a chunk', 'retry: reset', { endpoint: closing(`${chunked}ff\r\nhalf`) }],
-    ['closes before the last chunk', 'retry: reset', { endpoint: closing(`${chunked}2\r\n{}\r\n`) }],
-    ['says more than it sends and waits', 'retry: timeout', { endpoint: replying(`${head}half`) }],
-    ['says less than it sends', 'ack: 200', { endpoint: replying(`${ok}{}{}{}`) }],
-    ['sends a second reply', 'ack: 200', { endpoint: replying(ok + ok.replace('200', '500')) }],
+    ['closes in the middle of its body', 'retry: reset', closing(`${head}half`)],
+    ['closes in the middle of a chunk', 'retry: reset', closing(`${chunked}ff\r\nhalf`)],
+    ...[head, chunked].map((start) => {
+      const announced = start.replace('\r\n', '\r\nconnection: close\r\n');
+      return [
+        `closes as announced, too early: ${start.length}`,
+        'retry: reset',
+        closing(`${announced}ff`),
+      ] as const;
+    }),
+    ['closes before the last chunk', 'retry: reset', closing(`${chunked}2\r\n{}\r\n`)],
+    ['says more than it sends and waits', 'retry: timeout', replying(`${head}half`)],
+    ['says less than it sends', 'ack: 200', replying(`${ok}{}{}{}`)],
+    ['sends a second reply', 'ack: 200', replying(ok + ok.replace('200', '500'))],
     [
       'answers and reads nothing of a long body',
       'ack: 200',
-      {
-        endpoint: raw((socket) => {
-          socket.pause();
-          socket.write(ok);
-        }),
-        body: large,
-      },
+      raw((socket) => {
+        socket.pause();
+        socket.write(ok);
+      }),
+      {},
+      large,
     ],
   ];
   await check(rows);
@@ -192,37 +180,26 @@ it('endless replies: dq reads until the timeout, memory stays flat', async () =>
   const smallBomb = gzipSync(Buffer.alloc(10 * 1024 * 1024, ' '));
   const rows: Rows = [
     ...endless.flatMap(([name, onRequest]) => [
-      [name, 'retry: timeout', { endpoint: raw(onRequest) }] as const,
-      [`${name}, with a rule`, 'retry: timeout', { endpoint: raw(onRequest), topic: rule }] as const,
+      [name, 'retry: timeout', raw(onRequest)] as const,
+      [`${name}, with a rule`, 'retry: timeout', raw(onRequest), rule] as const,
     ]),
-    ['a gzip bomb', 'ack: 200', { endpoint: saying(bomb, 'content-encoding: gzip') }],
-    [
-      'a gzip bomb, with a rule',
-      'retry: reply_too_large 200',
-      { endpoint: saying(bomb, 'content-encoding: gzip'), topic: rule },
-    ],
+    ['a gzip bomb', 'ack: 200', saying(bomb, 'content-encoding: gzip')],
+    ['a gzip bomb, with a rule', 'retry: reply_too_large 200', saying(bomb, 'content-encoding: gzip'), rule],
     [
       'a long reply of 500',
       'retry: status 500',
-      { endpoint: replying(`HTTP/1.1 500 X\r\ncontent-length: ${bomb.length}\r\n\r\n`, bomb) },
+      replying(`HTTP/1.1 500 X\r\ncontent-length: ${bomb.length}\r\n\r\n`, bomb),
     ],
     // Only identity is accepted, so nothing is unpacked: the rule does not read it as JSON.
-    ['a small gzip bomb', 'ack: 200', { endpoint: saying(smallBomb, 'content-encoding: gzip') }],
-    [
-      'a small gzip bomb, with a rule',
-      'retry: rule 200',
-      { endpoint: saying(smallBomb, 'content-encoding: gzip'), topic: rule },
-    ],
+    ['a small gzip bomb', 'ack: 200', saying(smallBomb, 'content-encoding: gzip')],
+    ['a small gzip bomb, with a rule', 'retry: rule 200', saying(smallBomb, 'content-encoding: gzip'), rule],
     [
       'good JSON in gzip, with a rule',
       'retry: rule 200',
-      { endpoint: saying(gzipSync('{"code":200}'), 'content-encoding: gzip'), topic: rule },
+      saying(gzipSync('{"code":200}'), 'content-encoding: gzip'),
+      rule,
     ],
-    [
-      'JSON with a false content-encoding',
-      'ack: 200',
-      { endpoint: saying('{"code":200}', 'content-encoding: br'), topic: rule },
-    ],
+    ['JSON with a false content-encoding', 'ack: 200', saying('{"code":200}', 'content-encoding: br'), rule],
   ];
   const before = memory();
   let peak = 0;

@@ -17,29 +17,26 @@ it('TLS: missing, too old, or with the certificate of another name', async () =>
   const old = (version: 'TLSv1' | 'TLSv1.1') =>
     tls({ minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' });
   const rows: Rows = [
-    ['self-signed', 'retry: tls (0 requests)', { endpoint: tls({}) }],
-    ['self-signed, not verified', 'ack: 200', { endpoint: tls({}), topic: skip }],
+    ['self-signed', 'retry: tls (0 requests)', tls({})],
+    ['self-signed, not verified', 'ack: 200', tls({}), skip],
     // Not verified, so dq rejects the version and not the name.
-    ['TLS 1.0', 'retry: tls (0 requests)', { endpoint: old('TLSv1'), topic: skip }],
-    ['TLS 1.1', 'retry: tls (0 requests)', { endpoint: old('TLSv1.1'), topic: skip }],
-    ['TLS 1.2', 'ack: 200', { endpoint: tls({ maxVersion: 'TLSv1.2' }), topic: skip }],
-    ['plain HTTP', 'retry: tls', { endpoint: https(replying('HTTP/1.1 400 Bad Request\r\n\r\n')) }],
-    ['silence', 'retry: timeout', { endpoint: https(raw(() => {})) }],
-    [
-      'a reset in the handshake',
-      'retry: tls',
-      { endpoint: https(raw((socket) => void socket.resetAndDestroy())) },
-    ],
-    ['an end in the handshake', 'retry: tls', { endpoint: https(closing('')) }],
-    ['half a record', 'retry: timeout', { endpoint: https(replying(Buffer.from([0x16, 3, 3, 0, 200, 2]))) }],
-    ['an alert', 'retry: tls', { endpoint: https(replying(Buffer.from([0x15, 3, 3, 0, 2, 2, 40]))) }],
-    ['TLS under http', 'retry: reset', { endpoint: http(tls({})) }],
+    ['TLS 1.0', 'retry: tls (0 requests)', old('TLSv1'), skip],
+    ['TLS 1.1', 'retry: tls (0 requests)', old('TLSv1.1'), skip],
+    ['TLS 1.2', 'ack: 200', tls({ maxVersion: 'TLSv1.2' }), skip],
+    ['plain HTTP', 'retry: tls', https(replying('HTTP/1.1 400 Bad Request\r\n\r\n'))],
+    ['silence', 'retry: timeout', https(raw(() => {}))],
+    ['a reset in the handshake', 'retry: tls', https(raw((socket) => void socket.resetAndDestroy()))],
+    ['an end in the handshake', 'retry: tls', https(closing(''))],
+    ['half a record', 'retry: timeout', https(replying(Buffer.from([0x16, 3, 3, 0, 200, 2])))],
+    ['an alert', 'retry: tls', https(replying(Buffer.from([0x15, 3, 3, 0, 2, 2, 40])))],
+    ['TLS under http', 'retry: reset', http(tls({}))],
     ...(['TLSv1.2', 'TLSv1.3'] as const).map(
       (version) =>
         [
           `a client certificate under ${version}`,
           'retry: tls (0 requests)',
-          { endpoint: tls({ requestCert: true, minVersion: version, maxVersion: version }), topic: skip },
+          tls({ requestCert: true, minVersion: version, maxVersion: version }),
+          skip,
         ] as const,
     ),
   ];
@@ -58,7 +55,8 @@ it('a host name with a dot at its end: TLS names the host without it', async () 
     [
       'localhost.',
       'ack: 200',
-      { endpoint: at(url.replace('127.0.0.1', 'localhost.')), topic: { dangerouslySkipTlsVerify: true } },
+      at(url.replace('127.0.0.1', 'localhost.')),
+      { dangerouslySkipTlsVerify: true },
     ],
   ];
   const lookup: LookupFunction = (_name, _options, found) =>
@@ -115,7 +113,7 @@ it('names that do not resolve; a hanging one delays no other', async () => {
     if (name === 'first-away.test') return ['127.255.255.255', '127.0.0.1'];
     return 'silence';
   });
-  const named = (name: string) => ({ endpoint: at(`http://${name}:${receiver.port}/`) });
+  const named = (name: string) => at(`http://${name}:${receiver.port}/`);
   const { rig } = await check(
     [
       ['resolves', 'ack: 200', named('good.test')],
@@ -125,16 +123,8 @@ it('names that do not resolve; a hanging one delays no other', async () => {
       ['is refused by the server', 'retry: dns', named('refused.test')],
       ['has no addresses', 'retry: dns', named('empty.test')],
       ['is answered with garbage', 'retry: dns', named('garbage.test')],
-      [
-        'is not answered in the resolver’s time',
-        'retry: dns',
-        { ...named('silent.test'), topic: { timeoutMs: 8_000 } },
-      ],
-      [
-        'is not answered in the topic’s time',
-        'retry: timeout',
-        { endpoint: at(`http://silent-too.test:${receiver.port}/`), topic: { timeoutMs: 150 } },
-      ],
+      ['is not answered in the resolver’s time', 'retry: dns', named('silent.test'), { timeoutMs: 8_000 }],
+      ['is not answered in the topic’s time', 'retry: timeout', named('silent-too.test'), { timeoutMs: 150 }],
     ],
     { lookup: dns.lookup },
   );

@@ -9,6 +9,7 @@ import { TokenBook } from '../../src/registry/token-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
+import { problem } from '../support/problem.ts';
 import { nameOf, type Route, routesOf, specifiedScope } from '../support/route-scopes.ts';
 import { until } from '../support/until.ts';
 
@@ -99,7 +100,7 @@ describe('routes', () => {
         else expect({ status, code }, name).toEqual({ status: 403, code: 'forbidden' });
       }
       const nowhere = await dq.call('GET', '/nowhere', { headers: bearer(token) });
-      expect(nowhere).toMatchObject({ status: 404, body: { code: 'no_route' } });
+      expect(nowhere).toMatchObject(problem(404, 'no_route'));
     }
   });
 
@@ -272,7 +273,7 @@ describe('/v1/tokens', () => {
     const body = { name: 'a', scopes: ['push'] };
     expect((await dq.api('POST', '/v1/tokens', body)).status).toBe(201);
     const again = await dq.call('POST', '/v1/tokens', as(adminToken, body));
-    expect(again).toMatchObject({ status: 409, body: { code: 'token_exists' } });
+    expect(again).toMatchObject(problem(409, 'token_exists'));
     const gone = await dq.call('DELETE', '/v1/tokens/a', as(adminToken));
     expect(gone).toMatchObject({ status: 200, body: { deleted: true } });
     expect((await dq.api('DELETE', '/v1/tokens/a')).body.code).toBe('token_not_found');

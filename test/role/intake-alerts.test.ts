@@ -5,6 +5,7 @@ import type { BuryReason } from '../../src/core/job.ts';
 import { type Incident, IncidentFiles } from '../../src/process/incident-files.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { startSink, status } from '../support/sink.ts';
 import { startSilentServer, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
@@ -103,10 +104,7 @@ describe('GET /v1/alerts', () => {
 
   it.each(['cursor=x', 'limit=0', 'limit=1001', 'topic=t'])('rejects %s', async (query) => {
     const dq = await startIntake();
-    expect(await dq.api('GET', `/v1/alerts?${query}`)).toMatchObject({
-      status: 400,
-      body: { code: 'invalid' },
-    });
+    expect(await dq.api('GET', `/v1/alerts?${query}`)).toMatchObject(problem(400, 'invalid'));
   });
 });
 
@@ -120,11 +118,11 @@ describe('POST /v1/alerts/test', () => {
     expect(JSON.parse(String(sink.arrivals[0]?.body)).text.content).toMatch(/^dq: test of alerts\n/);
     sink.answer(status(200, {}, '{"errcode":93000,"errmsg":"invalid webhook url"}'));
     const rejected = await test();
-    expect(rejected).toMatchObject({ status: 502, body: { code: 'hook_failed' } });
+    expect(rejected).toMatchObject(problem(502, 'hook_failed'));
     expect(rejected.body.detail).toContain('invalid webhook url');
     await sink.close();
     const unreachable = await test();
-    expect(unreachable).toMatchObject({ status: 502, body: { code: 'hook_failed' } });
+    expect(unreachable).toMatchObject(problem(502, 'hook_failed'));
     const listed = await dq.api('GET', '/v1/alerts');
     expect(listed.body.mail).toMatchObject({ server: false, hooks: ['chat'], defaultHooks: [] });
     expect(JSON.stringify([rejected, unreachable, listed])).not.toContain('s3cret');
@@ -174,10 +172,7 @@ describe('POST /v1/alerts/test', () => {
     async (to) => {
       const smtp = await startSmtpSink();
       const dq = await startIntake({ config: mailConfig(smtp.url) });
-      expect(await dq.api('POST', '/v1/alerts/test', { to })).toMatchObject({
-        status: 400,
-        body: { code: 'invalid', errors: [{ field: 'to' }] },
-      });
+      expect(await dq.api('POST', '/v1/alerts/test', { to })).toMatchObject(problem(400, 'invalid', 'to'));
       expect(smtp.connections()).toBe(0);
     },
   );

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { words } from '../support/words.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
@@ -316,20 +317,17 @@ describe('a batch rejected as a whole stores nothing', () => {
       [0x5b, 0x22, 0xc0, 0x80, 0x22, 0x5d],
       [0x5b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x5d],
     ])
-      expect(await send(Buffer.from(bytes))).toMatchObject({ status: 400, body: { code: 'malformed_json' } });
+      expect(await send(Buffer.from(bytes))).toMatchObject(problem(400, 'malformed_json'));
     expect((await dq.store.admin.counts()).topics).toEqual({});
     expect(dq.requests.at(-1)).toMatchObject({ topic: null, id: null, status: 400, code: 'malformed_json' });
   });
 
   it('JSON that is not a list, or has more than 1000 items: 400', async () => {
     for (const text of [item, '5', '"[]"', 'null', '{}'])
-      expect(await send(text)).toMatchObject({
-        status: 400,
-        body: { code: 'invalid', errors: [{ field: 'body' }] },
-      });
+      expect(await send(text)).toMatchObject(problem(400, 'invalid', 'body'));
     const many = Array<string>(1_001).fill(item);
     for (const reply of [await send(`[${many}]`), await ndjson(many.join('\n'))])
-      expect(reply).toMatchObject({ status: 400, body: { code: 'invalid', errors: [{ field: 'items' }] } });
+      expect(reply).toMatchObject(problem(400, 'invalid', 'items'));
     expect((await dq.store.admin.counts()).topics).toEqual({});
     expect((await send(`[${many.slice(1)}]`)).body.accepted).toBe(1_000);
   });
@@ -343,10 +341,7 @@ describe('a batch rejected as a whole stores nothing', () => {
       },
     });
     for (const type of words`text/plain application/jsonl application/json-seq application/problem+json`)
-      expect(await send('[]', type), type).toMatchObject({
-        status: 415,
-        body: { code: 'unsupported_media_type' },
-      });
+      expect(await send('[]', type), type).toMatchObject(problem(415, 'unsupported_media_type'));
     const encoded = {
       body: '[]',
       headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },

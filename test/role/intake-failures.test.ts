@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 
 const topic = { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' };
 
@@ -35,9 +36,9 @@ it('without the store owner: not_stored, unavailable, not ready', async () => {
     dq.api('PATCH', '/v1/topics/t', { title: 'x' }),
     dq.push('other', '1'),
   ]);
-  expect(push).toMatchObject({ status: 503, body: { code: 'not_stored' } });
-  expect(get).toMatchObject({ status: 503, body: { code: 'unavailable' } });
-  expect(cancel).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+  expect(push).toMatchObject(problem(503, 'not_stored'));
+  expect(get).toMatchObject(problem(503, 'unavailable'));
+  expect(cancel).toMatchObject(problem(503, 'not_stored'));
   expect(ready).toMatchObject({
     status: 503,
     body: {
@@ -46,8 +47,8 @@ it('without the store owner: not_stored, unavailable, not ready', async () => {
       errors: [{ field: 'store', message: 'no answer within 2 s' }],
     },
   });
-  expect(patch).toMatchObject({ status: 503, body: { code: 'not_stored' } });
-  expect(unknownTopic).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+  expect(patch).toMatchObject(problem(503, 'not_stored'));
+  expect(unknownTopic).toMatchObject(problem(503, 'not_stored'));
   for (const reply of [push, get, cancel, ready]) expect(reply.headers.get('retry-after')).toBe('1');
   expect(live.status).toBe(200);
 });
@@ -162,9 +163,9 @@ it('with an unavailable registry the known topics stay in force', async () => {
   await dq.api('POST', '/v1/topics', topic);
   broken = true;
   expect((await dq.push('t', '1')).status).toBe(201);
-  expect(await dq.push('other', '1')).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+  expect(await dq.push('other', '1')).toMatchObject(problem(503, 'not_stored'));
   for (const path of ['/v1/topics', '/v1/topics/t', '/v1/stats'])
-    expect(await dq.api('GET', path)).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+    expect(await dq.api('GET', path)).toMatchObject(problem(503, 'unavailable'));
   expect(await dq.api('GET', '/readyz')).toMatchObject({
     status: 503,
     body: { errors: [{ field: 'registry' }] },

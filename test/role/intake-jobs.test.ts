@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { payload } from '../support/payloads.ts';
+import { problem } from '../support/problem.ts';
 import { words } from '../support/words.ts';
 
 let dq: TestIntake;
@@ -183,10 +184,9 @@ describe('bodies', () => {
       'application/json; charset=utf-8',
       'application/json ;x=1',
     ])
-      expect(await dq.push('t', '{nonsense', '?id=x', type)).toMatchObject({
-        status: 400,
-        body: { code: 'malformed_json', errors: [{ field: 'body' }] },
-      });
+      expect(await dq.push('t', '{nonsense', '?id=x', type)).toMatchObject(
+        problem(400, 'malformed_json', 'body'),
+      );
   });
 
   it('JSON must be UTF-8 without a byte order mark, and not empty', async () => {
@@ -196,7 +196,7 @@ describe('bodies', () => {
       Buffer.from('\ufeff1'),
       '',
     ])
-      expect(await dq.push('t', body)).toMatchObject({ status: 400, body: { code: 'malformed_json' } });
+      expect(await dq.push('t', body)).toMatchObject(problem(400, 'malformed_json'));
   });
 
   it('JSON can be nested as deep as its bytes allow', async () => {
@@ -345,14 +345,12 @@ describe('cancel and get', () => {
     await dq.push('t', Buffer.from([0xff]), '?id=raw', 'application/octet-stream');
     const raw = await dq.api('POST', '/v1/topics/t/jobs/raw/request', undefined);
     expect(raw).toMatchObject({ body: { bodyBase64: '/w==' } });
-    expect(await dq.api('POST', '/v1/topics/t/jobs/none/request')).toMatchObject({
-      status: 404,
-      body: { code: 'job_not_found' },
-    });
-    expect(await dq.api('POST', '/v1/topics/none/jobs/none/request')).toMatchObject({
-      status: 404,
-      body: { code: 'topic_not_found' },
-    });
+    expect(await dq.api('POST', '/v1/topics/t/jobs/none/request')).toMatchObject(
+      problem(404, 'job_not_found'),
+    );
+    expect(await dq.api('POST', '/v1/topics/none/jobs/none/request')).toMatchObject(
+      problem(404, 'topic_not_found'),
+    );
     const { body: token } = await dq.api('POST', '/v1/tokens', { name: 'o', scopes: ['operate'] });
     const masked = await dq.call('POST', '/v1/topics/t/jobs/a/request', { headers: bearer(token.token) });
     expect(masked.body.headers).toMatchObject({ 'x-key': '***', 'dq-attempt': '1' });
@@ -364,10 +362,7 @@ describe('cancel and get', () => {
       status: 200,
       body: { cancelled: true, inFlight: false },
     });
-    expect(await dq.api('DELETE', '/v1/topics/t/jobs/a')).toMatchObject({
-      status: 404,
-      body: { code: 'job_not_found' },
-    });
+    expect(await dq.api('DELETE', '/v1/topics/t/jobs/a')).toMatchObject(problem(404, 'job_not_found'));
     expect(dq.counted.get('t cancelled')).toBe(1);
     expect(dq.requests.slice(1)).toEqual([
       expect.objectContaining({ method: 'DELETE', topic: 't', id: 'a', status: 200, code: null }),
@@ -423,16 +418,13 @@ describe('cancel and get', () => {
   });
 
   it('tells a missing job from a missing topic', async () => {
-    expect(await dq.api('GET', '/v1/topics/t/jobs/none')).toMatchObject({
-      status: 404,
-      body: { code: 'job_not_found' },
-    });
+    expect(await dq.api('GET', '/v1/topics/t/jobs/none')).toMatchObject(problem(404, 'job_not_found'));
     for (const [method, path] of [
       ['GET', '/v1/topics/none/jobs/a'],
       ['DELETE', '/v1/topics/none/jobs/a'],
       ['GET', '/v1/topics/-bad-/jobs/a'],
     ] as const)
-      expect(await dq.api(method, path)).toMatchObject({ status: 404, body: { code: 'topic_not_found' } });
-    expect(await dq.push('none', '1')).toMatchObject({ status: 404, body: { code: 'topic_not_found' } });
+      expect(await dq.api(method, path)).toMatchObject(problem(404, 'topic_not_found'));
+    expect(await dq.push('none', '1')).toMatchObject(problem(404, 'topic_not_found'));
   });
 });

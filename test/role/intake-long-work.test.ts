@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
@@ -52,13 +53,10 @@ it('backup: accepts only the token of this start', async () => {
       headers: { 'content-type': 'application/json', ...bearer(token) },
       body: JSON.stringify({ directory }),
     });
-  expect(await call(body.token)).toMatchObject({ status: 403, body: { code: 'forbidden' } });
+  expect(await call(body.token)).toMatchObject(problem(403, 'forbidden'));
   await dq.call('DELETE', '/v1/tokens/admin', { headers: bearer(adminToken) });
   const stranger = await startIntake();
-  expect(await stranger.api('POST', '/v1/backup', { directory })).toMatchObject({
-    status: 403,
-    body: { code: 'forbidden' },
-  });
+  expect(await stranger.api('POST', '/v1/backup', { directory })).toMatchObject(problem(403, 'forbidden'));
   expect(existsSync(directory)).toBe(false);
 });
 
@@ -67,7 +65,7 @@ it('backup: the directory must be an absolute path', async () => {
   for (const directory of ['', 'x', './x', '/a\0b', `/${'x'.repeat(5_000)}`])
     expect(
       await dq.call('POST', '/v1/backup', { ...owner, body: JSON.stringify({ directory }) }),
-    ).toMatchObject({ status: 400, body: { code: 'invalid', errors: [{ field: 'directory' }] } });
+    ).toMatchObject(problem(400, 'invalid', 'directory'));
   expect((await dq.api('GET', '/v1/backup')).body).toEqual({ state: 'none' });
 });
 
@@ -88,7 +86,7 @@ it('fsck: counts the examined jobs and lists the problems', async () => {
 it('relink: is 409 no_shards for jobs in one file', async () => {
   const dq = await startIntake();
   const reply = await dq.api('POST', '/v1/fsck?relink=true');
-  expect(reply).toMatchObject({ status: 409, body: { code: 'no_shards' } });
+  expect(reply).toMatchObject(problem(409, 'no_shards'));
   expect((await dq.api('GET', '/v1/fsck')).body).toEqual({ state: 'none' });
 });
 
@@ -101,5 +99,5 @@ it('one runs at a time: the second is 409', async () => {
   });
   const backup = { ...owner, body: '{"directory":"/nowhere"}' };
   for (const reply of [await dq.api('POST', '/v1/fsck'), await dq.call('POST', '/v1/backup', backup)])
-    expect(reply).toMatchObject({ status: 409, body: { code: 'work_running' } });
+    expect(reply).toMatchObject(problem(409, 'work_running'));
 });

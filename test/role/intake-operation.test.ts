@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { ProcessInfo } from '../../src/process/messages.ts';
 import { bury } from '../support/handmade.ts';
 import { startIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 describe('dead letters', () => {
@@ -38,10 +39,9 @@ describe('dead letters', () => {
   it('an invalid cursor is rejected', async () => {
     const dq = await startIntake();
     for (const cursor of ['nonsense', '', '1', '%00'])
-      expect(await dq.api('GET', `/v1/dead?cursor=${cursor}`)).toMatchObject({
-        status: 400,
-        body: { errors: [{ field: 'cursor' }] },
-      });
+      expect(await dq.api('GET', `/v1/dead?cursor=${cursor}`)).toMatchObject(
+        problem(400, 'invalid', 'cursor'),
+      );
   });
 
   it('are requeued by id, by topic, by time, or all', async () => {
@@ -99,10 +99,7 @@ describe('dead letters', () => {
       ['?since=5', 'since'],
       ['?until=tomorrow', 'until'],
     ])
-      expect(await dq.api('DELETE', `/v1/dead${query}`), query).toMatchObject({
-        status: 400,
-        body: { code: 'invalid', errors: [{ field }] },
-      });
+      expect(await dq.api('DELETE', `/v1/dead${query}`), query).toMatchObject(problem(400, 'invalid', field));
     expect((await dq.api('GET', '/v1/dead')).body.items).toHaveLength(1);
   });
 
@@ -232,10 +229,7 @@ describe('processes', () => {
 
   it('are unavailable when the master does not answer', async () => {
     const dq = await startIntake();
-    expect(await dq.api('GET', '/v1/processes')).toMatchObject({
-      status: 503,
-      body: { code: 'unavailable' },
-    });
+    expect(await dq.api('GET', '/v1/processes')).toMatchObject(problem(503, 'unavailable'));
   });
 });
 
@@ -311,7 +305,7 @@ describe('topic capacity', () => {
   it('is unavailable when the master does not answer', async () => {
     const dq = await startIntake();
     await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
-    expect(await dq.api('GET', url)).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+    expect(await dq.api('GET', url)).toMatchObject(problem(503, 'unavailable'));
   });
 });
 

@@ -3,6 +3,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { until } from '../support/until.ts';
 
 let dq: TestIntake;
@@ -100,10 +101,9 @@ describe('operations', () => {
         code: 'invalid',
         errors: [{ field }],
       });
-    expect(await begin({ kind: 'requeue', filter: { topic: 'nope' } })).toMatchObject({
-      status: 404,
-      body: { code: 'topic_not_found' },
-    });
+    expect(await begin({ kind: 'requeue', filter: { topic: 'nope' } })).toMatchObject(
+      problem(404, 'topic_not_found'),
+    );
     for (const id of ['0123456789ab', 'x', '%00'])
       expect((await dq.api('GET', `/v1/operations/${id}`)).body.code).toBe('operation_not_found');
   });
@@ -111,17 +111,13 @@ describe('operations', () => {
   it(`at most ${limits.operationsOpenMax} are open`, async () => {
     for (let n = 0; n < limits.operationsOpenMax; n += 1)
       expect((await begin({ kind: 'run', all: true })).status).toBe(202);
-    expect(await begin({ kind: 'run', all: true })).toMatchObject({
-      status: 409,
-      body: { code: 'too_many_operations' },
-    });
+    expect(await begin({ kind: 'run', all: true })).toMatchObject(problem(409, 'too_many_operations'));
   });
 
   it('restore needs a journal, and clear of every topic the name of the installation', async () => {
-    expect(await begin({ kind: 'restore', filter: { topic: 'a.x' } })).toMatchObject({
-      status: 409,
-      body: { code: 'no_journal' },
-    });
+    expect(await begin({ kind: 'restore', filter: { topic: 'a.x' } })).toMatchObject(
+      problem(409, 'no_journal'),
+    );
     for (const body of [{}, { confirm: 'yes' }]) {
       const { body: problem } = await begin({ kind: 'clear', all: true, ...body });
       expect([problem.code, problem.errors?.[0]?.field]).toEqual(['invalid', 'confirm']);

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { words } from '../support/words.ts';
 
 let dq: TestIntake;
@@ -156,22 +157,19 @@ describe('pushes', () => {
     for (const encoding of ['gzip', 'identity, gzip', 'br'])
       expect(
         await dq.call('POST', '/v1/topics/t/jobs', { headers: { 'content-encoding': encoding }, body: '1' }),
-      ).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });
+      ).toMatchObject(problem(415, 'unsupported_media_type'));
   });
 
   it('with an invalid content type are rejected', async () => {
     for (const type of ['json', '/', 'a/b/c', 'text/plain; x=\u00fc', `text/${'x'.repeat(300)}`])
       expect(
         await dq.call('POST', '/v1/topics/t/jobs', { headers: { 'content-type': type }, body: '1' }),
-      ).toMatchObject({
-        status: 400,
-        body: { code: 'invalid', errors: [{ field: 'content-type' }] },
-      });
+      ).toMatchObject(problem(400, 'invalid', 'content-type'));
   });
 
   it('to an offline topic are rejected, to a paused one accepted', async () => {
     await dq.api('POST', '/v1/topics/t/offline');
-    expect(await dq.push('t', '1')).toMatchObject({ status: 409, body: { code: 'topic_offline' } });
+    expect(await dq.push('t', '1')).toMatchObject(problem(409, 'topic_offline'));
     await dq.api('POST', '/v1/topics/t/pause');
     expect((await dq.push('t', '1')).status).toBe(201);
   });
@@ -208,12 +206,9 @@ describe('bodies', () => {
         },
       });
     for (const body of ['{', '', '{"all":tru}', Buffer.from([0x22, 0xff, 0x22]), '\u0000'])
-      expect(await send(body)).toMatchObject({ status: 400, body: { code: 'malformed_json' } });
+      expect(await send(body)).toMatchObject(problem(400, 'malformed_json'));
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx'])
-      expect(await send('{"all":true}', type)).toMatchObject({
-        status: 415,
-        body: { code: 'unsupported_media_type' },
-      });
+      expect(await send('{"all":true}', type)).toMatchObject(problem(415, 'unsupported_media_type'));
     expect(await send('{"all":true}', 'application/json', 'gzip')).toMatchObject({ status: 415 });
     expect((await send('{"all":true}', 'application/json; charset=utf-8')).status).toBe(200);
     expect((await send('{"all":true}', null)).status).toBe(200);
@@ -240,10 +235,9 @@ describe('bodies', () => {
       [{ until: true }, 'until'],
     ];
     for (const [body, field] of cases)
-      expect(await dq.api('POST', '/v1/dead/requeue', body), JSON.stringify(body)).toMatchObject({
-        status: 400,
-        body: { code: 'invalid', errors: [{ field }] },
-      });
+      expect(await dq.api('POST', '/v1/dead/requeue', body), JSON.stringify(body)).toMatchObject(
+        problem(400, 'invalid', field),
+      );
   });
 
   it('are rejected where a call takes none', async () => {
@@ -252,7 +246,7 @@ describe('bodies', () => {
       ['DELETE', '/v1/topics/t/jobs/a'],
       ['DELETE', '/v1/topics/t'],
     ] as const)
-      expect(await dq.api(method, path, {})).toMatchObject({ status: 400, body: { code: 'invalid' } });
+      expect(await dq.api(method, path, {})).toMatchObject(problem(400, 'invalid'));
   });
 });
 
@@ -274,7 +268,7 @@ describe('paths', () => {
           method === 'GET' ? {} : { body: '{', headers: { 'content-type': 'application/json' } },
         ),
         `${method} ${path}`,
-      ).toMatchObject({ status: 404, body: { code: 'no_route' } });
+      ).toMatchObject(problem(404, 'no_route'));
   });
 
   it('known ones with a wrong method are 405 with Allow', async () => {
@@ -346,10 +340,9 @@ describe('access', () => {
   it('an Origin is rejected, on health checks too', async () => {
     for (const origin of ['http://localhost', 'null', 'http://127.0.0.1:6789'])
       for (const path of ['/v1/topics', '/livez', '/readyz', '/openapi.json', '/nope'])
-        expect(await dq.call('GET', path, { headers: { origin } }), path).toMatchObject({
-          status: 403,
-          body: { code: 'forbidden' },
-        });
+        expect(await dq.call('GET', path, { headers: { origin } }), path).toMatchObject(
+          problem(403, 'forbidden'),
+        );
   });
 
   it('the token of this start is accepted, another is 401; health checks need none', async () => {
@@ -359,7 +352,7 @@ describe('access', () => {
     expect((await with_(`bearer  ${adminToken}`)).status).toBe(200);
     for (const bad of ['Bearer', 'Bearer x', `Basic ${adminToken}`, adminToken, `Bearer ${adminToken}x`]) {
       const reply = await with_(bad);
-      expect(reply, bad).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
+      expect(reply, bad).toMatchObject(problem(401, 'unauthorized'));
       expect(reply.headers.get('www-authenticate')).toBe('Bearer');
       expect((await with_(bad, '/livez')).status).toBe(200);
       expect((await with_(bad, '/readyz')).status).toBe(200);

@@ -1,6 +1,7 @@
 // Tests /v1/schedules on a real intake and registry.
 import { beforeEach, expect, it } from 'vitest';
 import { startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -61,10 +62,7 @@ it('a schedule is created, shown with its next times, changed, paused, run and r
     ...{ items: [{ name: 'other' }], nextCursor: null },
   });
   expect((await dq.api('DELETE', '/v1/schedules/daily')).body).toEqual({ deleted: true });
-  expect(await dq.api('GET', '/v1/schedules/daily')).toMatchObject({
-    status: 404,
-    body: { code: 'schedule_not_found' },
-  });
+  expect(await dq.api('GET', '/v1/schedules/daily')).toMatchObject(problem(404, 'schedule_not_found'));
 });
 
 it('the preview of a draft has its next times or its mistakes, and stores nothing', async () => {
@@ -137,7 +135,7 @@ it.each([
     ['POST', '/v1/rules/test', deep],
   ] as const) {
     const reply = await dq.call(method, path, { headers, body });
-    expect(reply, path).toMatchObject({ status: 400, body: { code: 'malformed_json' } });
+    expect(reply, path).toMatchObject(problem(400, 'malformed_json'));
     expect(reply.body.detail).toBe('body: is nested deeper than 1000 levels; send less');
   }
   // Brackets in texts do not count; the body of a job is never written again.
@@ -147,7 +145,7 @@ it.each([
 
 it('a name is taken once', async () => {
   await add();
-  expect(await add()).toMatchObject({ status: 409, body: { code: 'schedule_exists' } });
+  expect(await add()).toMatchObject(problem(409, 'schedule_exists'));
 });
 
 it('schedules of topics that a token does not cover do not exist for it', async () => {

@@ -3,6 +3,7 @@ import { beforeEach, expect, it } from 'vitest';
 import { storeLimits } from '../../src/store/limits.ts';
 import { bury, reserveOne } from '../support/handmade.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -93,8 +94,5 @@ it('search: names the wrong parameter', async () => {
     ['cursor=', 'cursor'],
     ['cursor=x', 'cursor'],
   ])
-    expect(await dq.api('GET', `/v1/jobs?${query}`), query).toMatchObject({
-      status: 400,
-      body: { code: 'invalid', errors: [{ field }] },
-    });
+    expect(await dq.api('GET', `/v1/jobs?${query}`), query).toMatchObject(problem(400, 'invalid', field));
 });

@@ -1,6 +1,7 @@
 // Tests the rotation of a topic's secret, and the statistics of one topic.
 import { describe, expect, it } from 'vitest';
 import { startIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 const day = 24 * 3_600_000;
@@ -43,10 +44,9 @@ describe('POST /v1/topics/{topic}/secret', () => {
     const { dq, first } = await withTopic();
     expect((await dq.api('POST', '/v1/topics/a/secret', { secret: given(1) })).body.secret).toBe(given(1));
     for (const secret of [first, given(1)])
-      expect(await dq.api('POST', '/v1/topics/a/secret', { secret })).toMatchObject({
-        status: 400,
-        body: { code: 'invalid', errors: [{ field: 'secret' }] },
-      });
+      expect(await dq.api('POST', '/v1/topics/a/secret', { secret })).toMatchObject(
+        problem(400, 'invalid', 'secret'),
+      );
     expect((await dq.registry.get('a'))?.secrets.map(({ secret }) => secret)).toEqual([given(1), first]);
   });
 
@@ -59,10 +59,7 @@ describe('POST /v1/topics/{topic}/secret', () => {
     ['x', 'body'],
   ])('%j is rejected by field name, and nothing is rotated', async (body, field) => {
     const { dq, first } = await withTopic();
-    expect(await dq.api('POST', '/v1/topics/a/secret', body)).toMatchObject({
-      status: 400,
-      body: { errors: [{ field }] },
-    });
+    expect(await dq.api('POST', '/v1/topics/a/secret', body)).toMatchObject(problem(400, 'invalid', field));
     expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret: first, untilAt: null }]);
   });
 
@@ -116,9 +113,6 @@ describe('GET /v1/topics/{topic}/stats', () => {
     const { dq } = await withTopic();
     const { body } = await dq.call('GET', '/v1/topics/a/stats');
     expect([...Object.values(body.total), ...Object.values(body.states)]).toEqual(Array(9).fill(0));
-    expect(await dq.call('GET', '/v1/topics/b/stats')).toMatchObject({
-      status: 404,
-      body: { code: 'topic_not_found' },
-    });
+    expect(await dq.call('GET', '/v1/topics/b/stats')).toMatchObject(problem(404, 'topic_not_found'));
   });
 });

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 
 const callbackUrl = 'http://127.0.0.1:9/';
 const json = 'application/json';
@@ -29,7 +30,7 @@ describe('an item of a batch as the body of a push', () => {
     ]) {
       const body = JSON.stringify(item);
       const reply = await dq.push('t', body, '', json);
-      expect(reply).toMatchObject({ status: 400, body: { code: 'invalid', errors: [{ field: 'body' }] } });
+      expect(reply).toMatchObject(problem(400, 'invalid', 'body'));
       for (const part of ['item of a batch', '?delay=30s', 'POST /v1/jobs', 'literal=true'])
         expect(reply.body.detail).toContain(part);
       expect((await dq.push('t', body, '?literal=true', json)).status).toBe(201);
@@ -72,10 +73,7 @@ describe('JSON of the type application/x-www-form-urlencoded', () => {
     const dq = await start();
     for (const body of ['{"order":4711}', ' [1]', '{order:4711}']) {
       const reply = await dq.push('t', body, '', form);
-      expect(reply).toMatchObject({
-        status: 415,
-        body: { code: 'unsupported_media_type', errors: [{ field: 'content-type' }] },
-      });
+      expect(reply).toMatchObject(problem(415, 'unsupported_media_type', 'content-type'));
       expect(reply.body.detail).toContain("-H 'content-type: application/json'");
       expect((await dq.push('t', body, '', `${form}; charset=utf-8`)).status).toBe(415);
       expect((await dq.push('t', body, '?literal=true', form)).status).toBe(201);

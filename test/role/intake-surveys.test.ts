@@ -6,6 +6,7 @@ import type { Store, Surveys } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { adminToken, bearer, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 
 async function started(store?: (store: Store) => Store): Promise<TestIntake> {
   const dq = await startIntake(store === undefined ? {} : { store });
@@ -79,10 +80,7 @@ it('search: names the wrong parameter of a scan', async () => {
     ['idPrefix=a&since=5', 'since'],
     ['idPrefix=a&topic=-', 'topic'],
   ])
-    expect(await dq.api('GET', `/v1/jobs?${query}`), query).toMatchObject({
-      status: 400,
-      body: { code: 'invalid', errors: [{ field }] },
-    });
+    expect(await dq.api('GET', `/v1/jobs?${query}`), query).toMatchObject(problem(400, 'invalid', field));
   // No id is "..", but ids can begin with it.
   expect(await scan(dq, 'idPrefix=..')).toEqual([]);
 });

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import type { ApiReply } from '../support/daemon.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { until } from '../support/until.ts';
 import { words } from '../support/words.ts';
 
@@ -81,18 +82,14 @@ describe('create', () => {
 
   it('an existing name is 409, and changes nothing', async () => {
     await create('a', { title: 'first' });
-    expect(await create('a', { title: 'second' })).toMatchObject({
-      status: 409,
-      body: { code: 'topic_exists' },
-    });
+    expect(await create('a', { title: 'second' })).toMatchObject(problem(409, 'topic_exists'));
     expect((await dq.api('GET', '/v1/topics/a')).body.title).toBe('first');
   });
 
   it('rejects its own port as callback, also a port chosen at the start', async () => {
-    expect(await create('self', { callbackUrl: `${dq.url}/v1/topics/self/jobs` })).toMatchObject({
-      status: 400,
-      body: { code: 'invalid', errors: [{ field: 'callbackUrl' }] },
-    });
+    expect(await create('self', { callbackUrl: `${dq.url}/v1/topics/self/jobs` })).toMatchObject(
+      problem(400, 'invalid', 'callbackUrl'),
+    );
     expect(
       (await create('other', { callbackUrl: `http://127.0.0.1:${dq.port === 65_535 ? 1 : dq.port + 1}/` }))
         .status,
@@ -176,10 +173,9 @@ describe('a pull topic', () => {
     await pull('p');
     expect((await dq.push('p', '1', '?id=a')).status).toBe(201);
     for (const path of ['/v1/topics/p/test-call', '/v1/topics/p/jobs/a/request'])
-      expect(await dq.api('POST', path, path.endsWith('call') ? {} : undefined), path).toMatchObject({
-        status: 409,
-        body: { code: 'topic_not_push' },
-      });
+      expect(await dq.api('POST', path, path.endsWith('call') ? {} : undefined), path).toMatchObject(
+        problem(409, 'topic_not_push'),
+      );
   });
 });
 
@@ -309,14 +305,12 @@ describe('put and patch', () => {
     await create('a');
     expect((await dq.api('PATCH', '/v1/topics/a', { topic: 'a' })).status).toBe(200);
     for (const method of ['PATCH', 'PUT'])
-      expect(await dq.api(method, '/v1/topics/a', { callbackUrl, topic: 'b' })).toMatchObject({
-        status: 400,
-        body: { errors: [{ field: 'topic' }] },
-      });
-    expect(await dq.api('PUT', '/v1/topics/-', { callbackUrl })).toMatchObject({
-      status: 400,
-      body: { errors: [{ field: 'topic' }] },
-    });
+      expect(await dq.api(method, '/v1/topics/a', { callbackUrl, topic: 'b' })).toMatchObject(
+        problem(400, 'invalid', 'topic'),
+      );
+    expect(await dq.api('PUT', '/v1/topics/-', { callbackUrl })).toMatchObject(
+      problem(400, 'invalid', 'topic'),
+    );
   });
 
   it('PUT and PATCH accept only the current secret', async () => {
@@ -329,7 +323,7 @@ describe('put and patch', () => {
           callbackUrl,
           secret: `whsec_${Buffer.alloc(32, 2).toString('base64')}`,
         }),
-      ).toMatchObject({ status: 400, body: { code: 'invalid', errors: [{ field: 'secret' }] } });
+      ).toMatchObject(problem(400, 'invalid', 'secret'));
     expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret, untilAt: null }]);
   });
 
@@ -366,22 +360,10 @@ describe('put and patch', () => {
 
   it('PATCH of an unknown topic is 404', async () => {
     for (const path of ['/v1/topics/none', '/v1/topics/-'])
-      expect(await dq.api('PATCH', path, {})).toMatchObject({
-        status: 404,
-        body: { code: 'topic_not_found' },
-      });
-    expect(await dq.api('GET', '/v1/topics/none')).toMatchObject({
-      status: 404,
-      body: { code: 'topic_not_found' },
-    });
-    expect(await dq.api('POST', '/v1/topics/none/pause')).toMatchObject({
-      status: 404,
-      body: { code: 'topic_not_found' },
-    });
-    expect(await dq.api('DELETE', '/v1/topics/none')).toMatchObject({
-      status: 404,
-      body: { code: 'topic_not_found' },
-    });
+      expect(await dq.api('PATCH', path, {})).toMatchObject(problem(404, 'topic_not_found'));
+    expect(await dq.api('GET', '/v1/topics/none')).toMatchObject(problem(404, 'topic_not_found'));
+    expect(await dq.api('POST', '/v1/topics/none/pause')).toMatchObject(problem(404, 'topic_not_found'));
+    expect(await dq.api('DELETE', '/v1/topics/none')).toMatchObject(problem(404, 'topic_not_found'));
   });
 });
 
@@ -433,15 +415,13 @@ describe('list', () => {
 
   it('rejects invalid limits and cursors', async () => {
     for (const query of ['limit=0', 'limit=-1', 'limit=1.5', 'limit=1001', 'limit=', 'limit=x'])
-      expect(await dq.api('GET', `/v1/topics?${query}`), query).toMatchObject({
-        status: 400,
-        body: { errors: [{ field: 'limit' }] },
-      });
+      expect(await dq.api('GET', `/v1/topics?${query}`), query).toMatchObject(
+        problem(400, 'invalid', 'limit'),
+      );
     for (const query of ['cursor=', 'cursor=*', 'cursor=-', 'cursor=YQ=='])
-      expect(await dq.api('GET', `/v1/topics?${query}`), query).toMatchObject({
-        status: 400,
-        body: { errors: [{ field: 'cursor' }] },
-      });
+      expect(await dq.api('GET', `/v1/topics?${query}`), query).toMatchObject(
+        problem(400, 'invalid', 'cursor'),
+      );
   });
 });
 
@@ -488,7 +468,7 @@ describe('delete', () => {
     const deleting = dq.api('DELETE', '/v1/topics/a');
     await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
     await dq.topics.refresh();
-    expect(await dq.push('a', '1')).toMatchObject({ status: 409, body: { code: 'topic_offline' } });
+    expect(await dq.push('a', '1')).toMatchObject(problem(409, 'topic_offline'));
     allow();
     expect(await deleting).toMatchObject({ status: 200, body: { deleted: true, purged: 0 } });
     // Until then another process may accept a push. A timer of Node runs up to 2 ms early.
@@ -506,12 +486,9 @@ describe('delete', () => {
       body: { deleted: true, purged: 2 },
     });
     expect((await dq.api('GET', '/v1/topics/a')).status).toBe(404);
-    expect(await dq.push('a', '1')).toMatchObject({ status: 404, body: { code: 'topic_not_found' } });
+    expect(await dq.push('a', '1')).toMatchObject(problem(404, 'topic_not_found'));
     expect((await dq.api('GET', '/v1/topics/b/jobs/x')).status).toBe(200);
-    expect(await dq.api('DELETE', '/v1/topics/b?jobs=all')).toMatchObject({
-      status: 400,
-      body: { errors: [{ field: 'jobs' }] },
-    });
+    expect(await dq.api('DELETE', '/v1/topics/b?jobs=all')).toMatchObject(problem(400, 'invalid', 'jobs'));
   });
 
   it('does not remove a topic that was set active meanwhile', async () => {
@@ -521,7 +498,7 @@ describe('delete', () => {
     await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
     await dq.api('POST', '/v1/topics/a/resume');
     allow();
-    expect(await deleting).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+    expect(await deleting).toMatchObject(problem(503, 'not_stored'));
     expect((await dq.api('GET', '/v1/topics/a')).body.state).toBe('active');
   });
 });

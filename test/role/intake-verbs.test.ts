@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../src/ports/job-store.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 let dq: TestIntake;
@@ -54,7 +55,7 @@ describe('run', () => {
 
   it('a dead letter is 409 job_dead', async () => {
     await bury(dq, 't', ['a']);
-    expect(await dq.api('POST', `${job}/run`)).toMatchObject({ status: 409, body: { code: 'job_dead' } });
+    expect(await dq.api('POST', `${job}/run`)).toMatchObject(problem(409, 'job_dead'));
     expect((await get()).state).toBe('dead');
   });
 });
@@ -77,7 +78,7 @@ describe('If-Match', () => {
     await seed();
     const newer = await get();
     for (const other of [read, '0'])
-      expect(await when(method, path, other)).toMatchObject({ status: 412, body: { code: 'job_changed' } });
+      expect(await when(method, path, other)).toMatchObject(problem(412, 'job_changed'));
     expect(await get()).toMatchObject({ version: newer.version, state: newer.state, dueAt: newer.dueAt });
     expect((await when(method, path, 'W/"1"')).status).toBe(400);
     expect((await when(method, path, `"${newer.version}"`)).status).toBe(200);
@@ -104,11 +105,11 @@ describe('reschedule', () => {
     await dq.push('t', '1', '?id=a&delay=0');
     await reserveOne(dq);
     const query = `${job}/reschedule?delay=1h`;
-    expect(await dq.api('POST', query)).toMatchObject({ status: 409, body: { code: 'job_in_flight' } });
+    expect(await dq.api('POST', query)).toMatchObject(problem(409, 'job_in_flight'));
     expect((await get()).state).toBe('reserved');
     await dq.api('DELETE', job);
     await bury(dq, 't', ['a']);
-    expect(await dq.api('POST', query)).toMatchObject({ status: 409, body: { code: 'job_dead' } });
+    expect(await dq.api('POST', query)).toMatchObject(problem(409, 'job_dead'));
   });
 
   it('needs exactly one valid time', async () => {
@@ -126,10 +127,9 @@ describe('reschedule', () => {
       ['?at=2200-01-01T00:00:00Z', 'at'],
       ['?delay=1s&at=2030-01-01T00:00:00Z', 'at'],
     ])
-      expect(await dq.api('POST', `${job}/reschedule${query}`), query).toMatchObject({
-        status: 400,
-        body: { code: 'invalid', errors: [{ field }] },
-      });
+      expect(await dq.api('POST', `${job}/reschedule${query}`), query).toMatchObject(
+        problem(400, 'invalid', field),
+      );
     expect(await get()).toEqual(before);
   });
 });
@@ -149,7 +149,7 @@ describe('requeue of one', () => {
     await dq.push('t', '1', '?id=a&delay=1h');
     for (const state of ['delayed', 'ready']) {
       const reply = await dq.api('POST', `${job}/requeue`);
-      expect(reply).toMatchObject({ status: 409, body: { code: 'not_dead' } });
+      expect(reply).toMatchObject(problem(409, 'not_dead'));
       expect(reply.body.detail).toContain(state);
       await dq.api('POST', `${job}/run`);
     }
@@ -192,7 +192,7 @@ describe('each verb', () => {
       });
       for (const verb of verbs) {
         const reply = await own.call('POST', `${job}/${verb}`);
-        expect(reply, verb).toMatchObject({ status: 503, body: { code: kind } });
+        expect(reply, verb).toMatchObject(problem(503, kind));
         expect(reply.headers.get('retry-after')).toBe('1');
       }
     }
@@ -235,9 +235,8 @@ describe('POST /v1/rules/test', () => {
       [{ rule: '{status}', body: '', status: 200.5 }, 'status'],
       [{ rule: '{status}', body: '', header: {} }, 'header'],
     ] as const)
-      expect(await ask(body), JSON.stringify(body).slice(0, 60)).toMatchObject({
-        status: 400,
-        body: { code: 'invalid', errors: [{ field }] },
-      });
+      expect(await ask(body), JSON.stringify(body).slice(0, 60)).toMatchObject(
+        problem(400, 'invalid', field),
+      );
   });
 });

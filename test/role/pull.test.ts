@@ -13,6 +13,7 @@ import { StoreClock } from '../../src/process/store-clock.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import { removeTokens, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { until } from '../support/until.ts';
 
 let dq: TestIntake;
@@ -215,10 +216,9 @@ describe('a lease of its own', () => {
       ['report', '25h'],
       ['report', 'soon'],
     ])
-      expect(await dq.push(topic as string, '1', `?lease=${lease}`), `${topic} ${lease}`).toMatchObject({
-        status: 400,
-        body: { errors: [{ field: 'lease' }] },
-      });
+      expect(await dq.push(topic as string, '1', `?lease=${lease}`), `${topic} ${lease}`).toMatchObject(
+        problem(400, 'invalid', 'lease'),
+      );
   });
 
   it('can be given to the items of a batch', async () => {
@@ -300,7 +300,7 @@ describe('a client that waits', () => {
     await removeTokens(dq, headers);
     const others = await tokenFor(dq, ['report'], ['pull', 'push', 'read']);
     await dq.call('POST', '/v1/topics/report/jobs?id=a', { ...others, body: Buffer.from('secret') });
-    expect(await waiting).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
+    expect(await waiting).toMatchObject(problem(401, 'unauthorized'));
     const next = await dq.call('POST', '/v1/topics/report/pull?wait=10s', others);
     expect(next.body.items).toMatchObject([{ id: 'a', attempt: 1 }]);
   });
@@ -509,10 +509,9 @@ describe('a request', () => {
       [4, 65_536],
       [5, -1],
     ] as const)
-      expect(await dq.api('POST', '/v1/leases/ack', { leases: [changed(at, value)] })).toMatchObject({
-        status: 400,
-        body: { errors: [{ field: 'leases[0]' }] },
-      });
+      expect(await dq.api('POST', '/v1/leases/ack', { leases: [changed(at, value)] })).toMatchObject(
+        problem(400, 'invalid', 'leases[0]'),
+      );
     const lost = { status: 409, code: 'lease_lost' };
     const forged = [changed(1, 'b'), changed(4, 2), changed(5, 0)];
     for (const [verb, more] of [

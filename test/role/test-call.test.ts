@@ -7,6 +7,7 @@ import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { TestCall, TestCallResult } from '../../src/process/test-call.ts';
 import { type IntakeOptions, startIntake, tokenFor } from '../support/intake.ts';
+import { problem } from '../support/problem.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { type Rig, secret, startRig } from './rig.ts';
@@ -170,10 +171,7 @@ describe('POST /v1/topics/{topic}/test-call', () => {
         headers: { ...operator.headers, 'content-type': 'application/json' },
         body: JSON.stringify(input),
       });
-    expect(await call({ draft: { timeout: '1s' } })).toMatchObject({
-      status: 403,
-      body: { code: 'forbidden' },
-    });
+    expect(await call({ draft: { timeout: '1s' } })).toMatchObject(problem(403, 'forbidden'));
     expect((await call({})).body.request.headers).toEqual({ 'x-key': '***', 'dq-test': 'true' });
   });
 
@@ -206,16 +204,13 @@ describe('POST /v1/topics/{topic}/test-call', () => {
     const { dq, asked } = await start();
     for (let n = 0; n < apiLimits.testCallsPerMinute; n += 1)
       expect((await dq.api('POST', url, {})).status).toBe(200);
-    expect(await dq.api('POST', url, {})).toMatchObject({
-      status: 429,
-      body: { code: 'too_many_test_calls' },
-    });
+    expect(await dq.api('POST', url, {})).toMatchObject(problem(429, 'too_many_test_calls'));
     expect(asked).toHaveLength(apiLimits.testCallsPerMinute);
   });
 
   it('is unavailable where no notifier answers, and without deliveries', async () => {
     const { dq } = await start({}, null);
-    expect(await dq.api('POST', url, {})).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+    expect(await dq.api('POST', url, {})).toMatchObject(problem(503, 'unavailable'));
     const quiet = await start({ config: { noDeliveries: true } });
     expect(await quiet.dq.api('POST', url, {})).toMatchObject({ status: 503 });
     expect(quiet.asked).toEqual([]);
