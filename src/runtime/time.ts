@@ -57,7 +57,8 @@ export interface TimeSource {
 
 const scope = {};
 
-const system: TimeSource = {
+/** The machine's. */
+export const systemSource: TimeSource = {
   now: () => performance.now(),
   origin: () => performance.timeOrigin,
   wall: () => Date.now(),
@@ -76,11 +77,11 @@ const system: TimeSource = {
   scope: () => scope,
 };
 
-let source = system;
+let source = systemSource;
 
 /** For a simulation. null: the machine's. */
 export function useTimeSource(other: TimeSource | null): void {
-  source = other ?? system;
+  source = other ?? systemSource;
 }
 
 /** Monotonic, ms: for lengths of time. */

@@ -10,21 +10,31 @@ import { type Incident, IncidentFiles } from '../../src/process/incident-files.t
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { jobOf } from '../conformance/trial.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
 import { owner, type Rig, startRig } from './rig.ts';
+
+const windowMs = 60_000;
 
 const times = (health: Partial<UpkeepTimes['health']> = {}): Partial<UpkeepTimes> => ({
   alertPollMs: 20,
   deathPollMs: 20,
   mailBackoff: { min: 50, max: 50 },
-  health: { everyMs: 20, afterMs: 1_000, lateMs: 60_000, crashWindowMs: 60_000, ...health },
+  health: { everyMs: 20, afterMs: 1_000, lateMs: 60_000, crashWindowMs: windowMs, ...health },
 });
 
 function directory(): string {
   const path = mkdtempSync(join(tmpdir(), 'dq-incidents-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
+}
+
+/** Windows end by the jumps of `time`. */
+async function setUp() {
+  const time = useJumpingTime();
+  const rig = await startRig({ clock: time.wall });
+  return { time, rig, smtp: await startSmtpSink(), dataDir: directory() };
 }
 
 interface Setup {
@@ -41,7 +51,7 @@ async function startUpkeep(rig: Rig, smtp: SmtpSink | null, dataDir: string, set
     'smtp.url': smtp?.url ?? '',
     'smtp.from': smtp === null ? '' : 'dq@x.org',
     'alerts.emails': ['ops@x.org'],
-    'alerts.window': 300,
+    'alerts.window': windowMs,
     ...setup.config,
   };
   const { store = rig.store, takesOver = false } = setup;
@@ -75,10 +85,13 @@ describe('incidents: crash loop', () => {
   } as const;
 
   it('is mailed to alerts.emails at its start and at its end', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
-    await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 2_000 } });
+    const { time, rig, smtp, dataDir } = await setUp();
+    await startUpkeep(rig, smtp, dataDir);
     rig.tell(crash);
-    await until('the mail', () => smtp.mails.length === 1);
+    await until(
+      'the alert is settled',
+      async () => (await kept(dataDir)).join() === 'crash_loop timer begun sent',
+    );
     expect(smtp.mails[0]).toMatchObject({ to: ['ops@x.org'] });
     expect(subjects(smtp)[0]).toMatch(
       /^dq: dq-timer died 10 times within 60 s and is started again and again; .*…$/,
@@ -86,6 +99,8 @@ describe('incidents: crash loop', () => {
     expect(smtp.mails[0]?.parsed.text).toContain(
       'the last time: dq-timer-1 (pid 5) exited\\u000d\\u000aBcc: x@y.z\n',
     );
+    expect(smtp.mails).toHaveLength(1);
+    time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: dq-timer stays up again');
     await until('both are marked', async () => (await kept(dataDir)).every((one) => one.endsWith('sent')));
@@ -93,7 +108,7 @@ describe('incidents: crash loop', () => {
   });
 
   it('is mailed once while it lasts; the next process mails its end', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { time, rig, smtp, dataDir } = await setUp();
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell(crash);
     rig.tell(crash);
@@ -101,15 +116,16 @@ describe('incidents: crash loop', () => {
       (await kept(dataDir)).includes('crash_loop timer begun sent'),
     );
     await first.drain(1_000);
-    await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 500 } });
+    await startUpkeep(rig, smtp, dataDir);
     rig.tell(crash);
+    time.jump(windowMs);
     await until('the end is mailed', () => subjects(smtp).includes('dq: dq-timer stays up again'));
     expect(smtp.mails).toHaveLength(2);
     expect(errors(rig, 'dq-timer died 10 times')).toBe(1);
   });
 
   it('is mailed by one of two processes', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { rig, smtp, dataDir } = await setUp();
     const first = await startUpkeep(rig, smtp, dataDir);
     const next = await startUpkeep(rig, smtp, dataDir, { takesOver: true });
     rig.tell(crash);
@@ -129,13 +145,12 @@ describe('incidents: crash loop', () => {
   });
 
   it('start and end within a window are one mail; other incidents have their own', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
-    await startUpkeep(rig, smtp, dataDir, {
-      config: { 'alerts.window': 6_000 },
-      health: { crashWindowMs: 100 },
-    });
+    const { time, rig, smtp, dataDir } = await setUp();
+    await startUpkeep(rig, smtp, dataDir, { config: { 'alerts.window': 10 * windowMs } });
     for (let mails = 1; mails <= 2; mails += 1) {
       rig.tell(crash);
+      await until('it has begun', async () => (await kept(dataDir)).length === 2 * mails - 1);
+      time.jump(windowMs);
       await until(
         'it is over',
         async () => (await kept(dataDir)).filter((one) => one.includes('over')).length >= mails,
@@ -146,6 +161,7 @@ describe('incidents: crash loop', () => {
     await until('the other is mailed', () =>
       smtp.mails.some(({ parsed }) => parsed.text?.includes('dq-server died')),
     );
+    time.jump(10 * windowMs);
     await until('all alerts are settled', async () =>
       (await kept(dataDir)).every((one) => one.endsWith('sent')),
     );
@@ -160,7 +176,7 @@ describe('incidents: crash loop', () => {
 
 describe('incidents: daemon that gives up', () => {
   it('is mailed before dq-upkeep exits; its end when a later start lasts', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { time, rig, smtp, dataDir } = await setUp();
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell({ kind: 'gave_up', reason: 'dq-timer died 10 times' });
     await first.drain(30_000);
@@ -169,13 +185,14 @@ describe('incidents: daemon that gives up', () => {
     rig.tell({ kind: 'gave_up', reason: 'dq-timer died 10 times' });
     await second.drain(30_000);
     expect(smtp.mails).toHaveLength(1);
-    await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 300 } });
+    await startUpkeep(rig, smtp, dataDir);
+    time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: the daemon stays up again');
   });
 
   it('does not wait for an unavailable mail server: the next start mails it', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { rig, smtp, dataDir } = await setUp();
     smtp.judgeMail(() => 'hang');
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell({ kind: 'gave_up', reason: 'x' });
@@ -189,7 +206,7 @@ describe('incidents: daemon that gives up', () => {
 
 describe('incidents: job store', () => {
   it('a failure is mailed at once, and its end', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { time, rig, smtp, dataDir } = await setUp();
     let ok = false;
     const health = async () => ({
       ok,
@@ -199,6 +216,8 @@ describe('incidents: job store', () => {
     await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }) });
     await until('the mail', () => smtp.mails.length === 1);
     ok = true;
+    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
+    time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)).toEqual([
       'dq: the job store has failed: disk full: pushes are refused',
@@ -207,18 +226,28 @@ describe('incidents: job store', () => {
   });
 
   it('no answer is an incident only after its least duration', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { time, rig, smtp, dataDir } = await setUp();
     let asked = 0;
-    let awayUntil = 5;
+    let isAway = true;
     const health: StoreAdmin['health'] = async () => {
       asked += 1;
-      if (asked < awayUntil) throw new StoreError({ kind: 'not_stored', code: 'store_away' });
+      if (isAway) throw new StoreError({ kind: 'not_stored', code: 'store_away' });
       return rig.store.admin.health();
     };
-    await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }), health: { afterMs: 4_000 } });
-    await until('it failed and recovered', () => asked > 8);
+    const looked = async () => {
+      const before = asked;
+      await until('it looks again', () => asked > before + 1);
+    };
+    const store = withAdmin(rig, { health });
+    await startUpkeep(rig, smtp, dataDir, { store, health: { afterMs: windowMs } });
+    await looked();
+    isAway = false;
+    await looked();
+    time.jump(windowMs);
+    isAway = true;
+    await looked();
     expect(await kept(dataDir)).toEqual([]);
-    awayUntil = Number.POSITIVE_INFINITY;
+    time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toContain('the job store does not answer: store: not_stored (store_away)');
   });
@@ -226,30 +255,34 @@ describe('incidents: job store', () => {
 
 describe('incidents: lateness', () => {
   it('of ready jobs is mailed, and its end', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { time, rig, smtp, dataDir } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.push('t', 'a');
-    await startUpkeep(rig, smtp, dataDir, { health: { lateMs: 200 } });
+    await startUpkeep(rig, smtp, dataDir);
+    time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: the oldest was due \S+ ago$/);
     const others = { room: 1, leaseMs: 60_000 };
     await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
+    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
+    time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: jobs are delivered in time again');
   });
 
   it('of jobs that no timer promotes is mailed', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { time, rig, smtp, dataDir } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
     // No timer runs here.
-    await rig.store.jobs.push([jobOf('a', { when: { delayMs: 20 } })]);
-    await startUpkeep(rig, smtp, dataDir, { health: { lateMs: 200 } });
+    await rig.store.jobs.push([jobOf('a', { when: { delayMs: 1_000 } })]);
+    await startUpkeep(rig, smtp, dataDir);
+    time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
   });
 
   it('of pull topics is mailed only with alerts.pullLate', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { time, rig, smtp, dataDir } = await setUp();
     await rig.topic('pulled', 'http://127.0.0.1:9/', { delivery: 'pull' });
     await rig.push('pulled', 'a');
     let looks = 0;
@@ -263,20 +296,23 @@ describe('incidents: lateness', () => {
     expect(await kept(dataDir)).toEqual([]);
     await upkeep.drain(2_000);
 
-    const config = { 'alerts.pullLate': 50 };
-    await startUpkeep(rig, smtp, dataDir, { config, health: { lateMs: 60_000, afterMs: 0 } });
+    const config = { 'alerts.pullLate': 600_000 };
+    await startUpkeep(rig, smtp, dataDir, { config, health: { lateMs: 1, afterMs: 0 } });
+    time.jump(600_000);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(
       /^dq: jobs of pull topics wait for a client: the oldest was due \S+ ago$/,
     );
     const others = { room: 1, leaseMs: 60_000 };
     await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
+    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
+    time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: jobs of pull topics wait no longer than alerts.pullLate');
   });
 
   it('ignores paused, offline and unknown topics', async () => {
-    const [rig, dataDir] = [await startRig(), directory()];
+    const { rig, dataDir } = await setUp();
     await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'paused' });
     await rig.topic('offline', 'http://127.0.0.1:9/', { state: 'offline' });
     for (const topic of ['paused', 'offline', 'unknown']) await rig.push(topic, 'a');
@@ -301,7 +337,7 @@ describe('incidents', () => {
     ({ kind: 'crash_loop', role, how: 'died 10 times within 60 s', reason: 'x' }) as const;
 
   it('are mailed although the data directory takes no file; written when it does', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { rig, smtp, dataDir } = await setUp();
     writeFileSync(join(dataDir, 'alerts'), 'in the way');
     let looks = 0;
     const health: StoreAdmin['health'] = () => {
@@ -325,7 +361,7 @@ describe('incidents', () => {
   });
 
   it('without a recipient are in the log and in the directory', async () => {
-    const [rig, dataDir] = [await startRig(), directory()];
+    const { rig, dataDir } = await setUp();
     await startUpkeep(rig, null, dataDir);
     rig.tell(crash('timer'));
     await until(
@@ -336,7 +372,7 @@ describe('incidents', () => {
   });
 
   it('are bounded: the oldest mailed ones are removed first', async () => {
-    const [rig, dataDir] = [await startRig(), directory()];
+    const { rig, dataDir } = await setUp();
     const files = new IncidentFiles(dataDir);
     const past: Incident = {
       ...{ id: 0, kind: 'crash_loop', about: 'timer', state: 'over', at: 1, detail: 'past' },
@@ -354,7 +390,7 @@ describe('incidents', () => {
   });
 
   it('that last are kept, however old', async () => {
-    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const { rig, smtp, dataDir } = await setUp();
     const files = new IncidentFiles(dataDir);
     const past = { detail: 'past', alert: 'sent', sentAt: 1 } as const;
     await files.write({ ...past, id: 1, kind: 'late', about: '', state: 'begun', at: 1 });

@@ -1,0 +1,117 @@
+// Time that goes on as the machine's and jumps where a test says so, instead of waiting. For the code of dq a
+// jump is as a pause of the process: timers that are due run once.
+
+import { onTestFinished } from 'vitest';
+import { type Run, systemSource, type Timer, useTimeSource } from '../../src/runtime/time.ts';
+
+export interface JumpingTime {
+  /** The storage clock of a store that jumps, too. */
+  readonly wall: () => number;
+  jump(ms: number): void;
+}
+
+/** For this test, whose stores and roles start after it. */
+export function useJumpingTime(): JumpingTime {
+  let shift = 0;
+  const timers = new Set<JumpingTimer>();
+  const now = () => performance.now() + shift;
+  const wall = () => Date.now() + shift;
+  const start = (run: Run, ms: number, repeats: boolean) =>
+    new JumpingTimer({ timers, now, run, ms, repeats });
+  // Values that a process keeps once hold no timer of another test.
+  const scope = {};
+  useTimeSource({
+    ...systemSource,
+    now,
+    wall,
+    scope: () => scope,
+    setTimeout: (run, ms) => start(run, ms, false),
+    setInterval: (run, ms) => start(run, ms, true),
+    clearTimeout: (timer) =>
+      timer instanceof JumpingTimer ? timer.clear() : systemSource.clearTimeout(timer),
+    sleep: (ms, { signal } = {}) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted === true) return reject(signal.reason);
+        const timer = start(resolve, ms, false);
+        const onAbort = () => {
+          timer.clear();
+          reject(signal?.reason);
+        };
+        return signal?.addEventListener('abort', onAbort, { once: true });
+      }),
+    timeoutSignal: (ms) => {
+      const controller = new AbortController();
+      start(() => controller.abort(new DOMException('timed out', 'TimeoutError')), ms, false).unref();
+      return controller.signal;
+    },
+  });
+  onTestFinished(() => useTimeSource(null));
+  return {
+    wall,
+    jump(ms) {
+      shift += ms;
+      for (const timer of [...timers].sort((a, b) => a.at - b.at)) timer.arm();
+    },
+  };
+}
+
+interface JumpingTimerOptions {
+  readonly timers: Set<JumpingTimer>;
+  readonly now: () => number;
+  readonly run: Run;
+  readonly ms: number;
+  readonly repeats: boolean;
+}
+
+class JumpingTimer implements Timer {
+  readonly #options: JumpingTimerOptions;
+  #timeout: NodeJS.Timeout | undefined;
+  #isRef = true;
+  at = 0;
+
+  constructor(options: JumpingTimerOptions) {
+    this.#options = options;
+    this.refresh();
+  }
+
+  refresh(): this {
+    const { now, ms, timers } = this.#options;
+    this.at = now() + Math.max(ms, 1);
+    timers.add(this);
+    return this.arm();
+  }
+
+  /** Waits for the rest of its time. */
+  arm(): this {
+    clearTimeout(this.#timeout);
+    this.#timeout = setTimeout(() => this.#fire(), Math.max(0, this.at - this.#options.now()));
+    if (!this.#isRef) this.#timeout.unref();
+    return this;
+  }
+
+  #fire(): void {
+    const { timers, run, repeats } = this.#options;
+    timers.delete(this);
+    if (repeats) this.refresh();
+    run();
+  }
+
+  clear(): void {
+    clearTimeout(this.#timeout);
+    this.#options.timers.delete(this);
+  }
+
+  ref(): this {
+    this.#isRef = true;
+    this.#timeout?.ref();
+    return this;
+  }
+
+  unref(): this {
+    this.#isRef = false;
+    this.#timeout?.unref();
+    return this;
+  }
+
+  hasRef = (): boolean => this.#isRef;
+}
