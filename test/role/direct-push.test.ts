@@ -8,7 +8,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import type { Scope } from '../../src/core/token.ts';
 import { bearer, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
-import { words } from '../support/words.ts';
+import { texts, words } from '../support/words.ts';
 
 const callbackUrl = 'http://127.0.0.1:9/';
 const json = 'application/json';
@@ -347,21 +347,12 @@ const bodies = [
   '\ud800',
   '{"a":"é"}',
 ];
-const headers = [
-  'traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
-  'tracestate: a=b',
-  'transfer-encoding: chunked',
-  'transfer-encoding: gzip',
-  'content-encoding: gzip',
-  'content-encoding: identity',
-  'content-length: 3',
-  'expect: 100-continue',
-  'connection: keep-alive',
-  'connection: close',
-  'host: localhost:1',
-  'accept-version: 1',
-  'x: y',
-];
+const headers = texts`
+  traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 | tracestate: a=b |
+  transfer-encoding: chunked | transfer-encoding: gzip | content-encoding: gzip |
+  content-encoding: identity | content-length: 3 | expect: 100-continue | connection: keep-alive |
+  connection: close | host: localhost:1 | accept-version: 1 | x: y
+`;
 
 function randomPush(dice: Dice): Push {
   const picked = [...new Set(Array.from({ length: dice.below(3) }, () => dice.pick(headers)))];

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
-import { words } from '../support/words.ts';
+import { texts, words } from '../support/words.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 let dq: TestIntake;
@@ -153,11 +153,7 @@ describe('bodies of a batch', () => {
       '12345678901234567890.10',
       '{"b" : 1,\n "a":1e0 , "b":2}',
       '"\\u00e9\\/"',
-      '"é订👩 "',
-      '[ ]',
-      'null',
-      'false',
-      '-0',
+      ...texts`"é订👩 " | [ ] | null | false | -0`,
       `${'['.repeat(400)}${']'.repeat(400)}`,
     ];
     const list = `[ ${bodies.map((body, n) => `{"body": ${body} ,"id":"l${n}","topic":"t"}`).join(' ,\n')} ]`;

@@ -11,6 +11,7 @@ import { ticker } from '../../src/runtime/second-ticker.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
+import { texts } from '../support/words.ts';
 
 const cases = Number(process.env['DQ_REPLY_CASES'] ?? 400);
 const seed = Number(process.env['DQ_REPLY_SEED'] ?? 1);
@@ -42,34 +43,20 @@ const heads = [
   ...['HTTP/1.1 200 OK', 'HTTP/1.1 204 No Content', 'HTTP/1.1 500 ', 'HTTP/1.1 404', 'HTTP/1.1 304 X'],
   ...['HTTP/1.0 200 OK', 'HTTP/1.1 100 Continue', 'HTTP/1.1 103 Early', 'HTTP/1.1 101 Switching'],
   ...[
-    'HTTP/1.1 200 Tür',
-    'HTTP/2 200',
-    'HTTP/1.1 099 X',
-    'HTTP/1.1 2000 X',
-    'http/1.1 200 OK',
+    ...texts`HTTP/1.1 200 Tür | HTTP/2 200 | HTTP/1.1 099 X | HTTP/1.1 2000 X | http/1.1 200 OK`,
     'HTTP/1.1  200',
   ],
 ];
 const lines = [
-  ...[
-    'content-length: 4',
-    'Content-Length: 4',
-    'content-length:4',
-    'content-length: 04',
-    'content-length: +4',
-  ],
-  ...[
-    'content-length: 0',
-    'content-length: 5',
-    'content-length: 4, 4',
-    'content-length: 99999999999999999999',
-  ],
-  ...[
-    'transfer-encoding: chunked',
-    'Transfer-Encoding: gzip',
-    'transfer-encoding: identity',
-    'content-length : 4',
-  ],
+  ...texts`
+    content-length: 4 | Content-Length: 4 | content-length:4 | content-length: 04 | content-length: +4
+  `,
+  ...texts`
+    content-length: 0 | content-length: 5 | content-length: 4, 4 | content-length: 99999999999999999999
+  `,
+  ...texts`
+    transfer-encoding: chunked | Transfer-Encoding: gzip | transfer-encoding: identity | content-length : 4
+  `,
   ...['connection: close', 'Connection: Keep-Alive', 'connection: upgrade', 'connection: keep-alive, x'],
   ...['keep-alive: timeout=5', 'keep-alive: timeout=1', 'keep-alive: x', 'upgrade: h2c', 'trailer: x'],
   ...[
@@ -77,22 +64,13 @@ const lines = [
     'X-A: 2',
     'x-a:',
     'x-a:   3 \t',
-    'x-ü: 1',
-    'x-b: ü',
-    'x a: 1',
-    ': 1',
-    'x-a',
+    ...texts`x-ü: 1 | x-b: ü | x a: 1 | : 1 | x-a`,
     ' folded',
     '\tfolded',
   ],
-  ...[
-    'constructor: 1',
-    '__proto__: 1',
-    'toString: x',
-    'retry-after: 5',
-    'dq-no-retry: true',
-    'set-cookie: a=b',
-  ],
+  ...texts`
+    constructor: 1 | __proto__: 1 | toString: x | retry-after: 5 | dq-no-retry: true | set-cookie: a=b
+  `,
   ...['x-c: a\u0000b', 'x-c: a\rb', 'x-c: a\nb', 'content-encoding: gzip', `x-d: ${'y'.repeat(9_000)}`],
 ];
 const bodies = [

@@ -7,6 +7,7 @@ import {
   patterns,
   withoutGlossary,
 } from '../../scripts/check-words.ts';
+import { texts } from '../support/words.ts';
 
 const caught = [
   'Whoever comes first decides.',
@@ -31,12 +32,10 @@ it('word check: has a sample of every pattern', () => {
   expect(caught).toHaveLength(patterns.length);
 });
 
-it.each([
-  'There is no reply.',
-  'A lease is no longer valid.',
-  "alert state 'nobody' is stored",
-  'The reply names what is wrong. It is not a topic.',
-])('word check: accepts "%s"', (text) => {
+it.each(texts`
+  There is no reply. | A lease is no longer valid. | alert state 'nobody' is stored |
+  The reply names what is wrong. It is not a topic.
+`)('word check: accepts "%s"', (text) => {
   expect(checkWords(text)).toEqual([]);
 });
 

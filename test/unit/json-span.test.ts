@@ -9,6 +9,7 @@ import {
   mistakeIn,
   type Span,
 } from '../../src/core/json-span.ts';
+import { texts } from '../support/words.ts';
 
 /** more than in any text here */
 const many = 1_000;
@@ -86,10 +87,7 @@ describe('json spans', () => {
       '\ufeff[]',
       '[1]\u00a0',
       '\u000b[]',
-      '// []',
-      '[1]//',
-      '/**/[]',
-      '[1;2]',
+      ...texts`// [] | [1]// | /**/[] | [1;2]`,
     ],
   ];
 

@@ -13,6 +13,7 @@ import {
 } from '../../src/telemetry/metric-declarations.ts';
 import { MetricTally } from '../../src/telemetry/metric-tally.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
+import { texts } from '../support/words.ts';
 
 const report = (more: Partial<MetricReport>): MetricReport => ({
   counts: [],
@@ -288,16 +289,13 @@ it('master: merges processes of one title, counts dropped lines once', async () 
   dropped = 5;
   const lines = (await hub.text()).split('\n');
   expect(lines).toEqual(
-    expect.arrayContaining([
-      'dq_info{version="1.2.3"} 1',
-      'dq_in_flight{role="notifier"} 4',
-      'dq_process_resident_memory_bytes{process="dq-notifier-0"} 30',
-      'dq_process_start_time_seconds{process="dq-notifier-0"} 3',
-      'dq_process_cpu_seconds_total{process="dq-notifier-0"} 0.25',
-      'dq_worker_deaths_total{role="notifier"} 1',
-      'dq_worker_deaths_total{role="store"} 0',
-      'dq_log_lines_dropped_total 5',
-      'dq_deliveries_enabled 1',
-    ]),
+    expect.arrayContaining(texts`
+      dq_info{version="1.2.3"} 1 | dq_in_flight{role="notifier"} 4 |
+      dq_process_resident_memory_bytes{process="dq-notifier-0"} 30 |
+      dq_process_start_time_seconds{process="dq-notifier-0"} 3 |
+      dq_process_cpu_seconds_total{process="dq-notifier-0"} 0.25 |
+      dq_worker_deaths_total{role="notifier"} 1 | dq_worker_deaths_total{role="store"} 0 |
+      dq_log_lines_dropped_total 5 | dq_deliveries_enabled 1
+    `),
   );
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseMysqlUrl, placeOf } from '../../src/core/url/mysql-url.ts';
-import { words } from '../support/words.ts';
+import { texts, words } from '../support/words.ts';
 
 const read = (text: string) => {
   const parsed = parseMysqlUrl(text);
@@ -44,15 +44,12 @@ describe('mysql.url', () => {
       mysql://u:secret@/d mysql://u:secret@h mysql://u:secret@h/ mysql://u:secret@h/a/b
     `,
     'mysql://u:secret@h/a`b',
-    'mysql://u:secret@h:0/d',
-    'mysql://u:secret@h:99999/d',
-    'mysql://u:secret@h/d#x',
-    'mysql://u:secret@h/d?multipleStatements=true',
-    'mysql://u:secret@h/d?tls=maybe',
-    'mysql://u:secret@h/d?tls=true&tls=true',
-    'mysql://u:secret@h/d?tls.rejectUnauthorized=false',
-    'mysql://u:secret@h/ d',
-    'mysql://u:secret@h(x)/d',
+    ...texts`
+      mysql://u:secret@h:0/d | mysql://u:secret@h:99999/d | mysql://u:secret@h/d#x |
+      mysql://u:secret@h/d?multipleStatements=true | mysql://u:secret@h/d?tls=maybe |
+      mysql://u:secret@h/d?tls=true&tls=true | mysql://u:secret@h/d?tls.rejectUnauthorized=false |
+      mysql://u:secret@h/ d | mysql://u:secret@h(x)/d
+    `,
   ])('rejects %s without repeating it', (text) => {
     const message = read(text);
     expect(message).toEqual(expect.any(String));

@@ -37,13 +37,11 @@ describe('smtp.url', () => {
     ...words`mail.example.org http://h smtp:// smtp://h/path smtp://h#x smtp://h:0 smtp://h:99999`,
     'smtp://a b',
     'smtp://h\r\n',
-    'smtp://user@h',
-    'smtp://user:s3cret@h?pool=true',
-    'smtp://user:s3cret@h?requireTLS=1',
-    'smtp://user:s3cret@h?requireTLS=true&requireTLS=true',
-    'smtp://user:s3cret@h?requireTLS=true&ignoreTLS=true',
-    'smtp://user:s3cret%zz@h',
-    'smtp://user:s3cret@-h',
+    ...words`
+      smtp://user@h smtp://user:s3cret@h?pool=true smtp://user:s3cret@h?requireTLS=1
+      smtp://user:s3cret@h?requireTLS=true&requireTLS=true
+      smtp://user:s3cret@h?requireTLS=true&ignoreTLS=true smtp://user:s3cret%zz@h smtp://user:s3cret@-h
+    `,
   ])('rejects %s without repeating the password', (text) => {
     expect(read(text)).toEqual(expect.any(String));
     expect(read(text)).not.toContain('s3cret');

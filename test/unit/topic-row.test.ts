@@ -5,6 +5,7 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { readTopic, toColumns } from '../../src/registry/sql/tables/topic-row.ts';
+import { texts } from '../support/words.ts';
 
 const cipher = new SecretCipher(Buffer.alloc(32));
 
@@ -58,13 +59,11 @@ describe('readTopic: settings that topics have in common', () => {
     expect(rates).toEqual([...numbers, ...numbers]);
   });
 
-  it.each([
-    '{"callbackUrl":"http://x/"}',
-    '{ "callbackUrl": "http://x/", "rate": 0 }',
-    '{"rate":0,"callbackUrl":"http://x/"}',
-    '{"title":"","rate":0,"callbackUrl":"http://x/"}',
-    '{"title":"","callbackUrl":"http://x/","unknown":[1],"rate":0}',
-  ])('reads %s', (settings) => {
+  it.each(texts`
+    {"callbackUrl":"http://x/"} | { "callbackUrl": "http://x/", "rate": 0 } |
+    {"rate":0,"callbackUrl":"http://x/"} | {"title":"","rate":0,"callbackUrl":"http://x/"} |
+    {"title":"","callbackUrl":"http://x/","unknown":[1],"rate":0}
+  `)('reads %s', (settings) => {
     expect(read('t', settings)).toMatchObject({ callbackUrl: 'http://x/', title: '', rate: 0 });
   });
 
