@@ -6,13 +6,11 @@ import { createConnection } from 'mysql2/promise';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { Change } from '../../src/core/journal/change.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
 import type { Healing } from '../../src/ports/healing.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
-import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import { examineJournal } from '../../src/upkeep/journal/journal-fsck.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
-import { journalInstance } from '../support/journal-instance.ts';
+import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { changeOf, spoolDirectory, writerIn } from '../support/spool.ts';
 
@@ -29,21 +27,15 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('fsck of the j
   async function world() {
     await server.ask('FLUSHALL');
     const database = `fsck${made++}`;
-    const connection = await createConnection({ uri: mysql.url('mysql') });
-    await connection.query(`CREATE DATABASE ${database}`);
-    await connection.changeUser({ database });
-    for (const table of journalTables) await connection.query(table);
-    await connection.end();
-    const parsed = parseMysqlUrl(mysql.url(database));
-    if (!parsed.ok) throw new Error(parsed.message);
-    const one = await journalInstance(server, parsed.value, 1);
+    const login = await journalDatabase(mysql, database);
+    const one = await journalInstance(server, login, 1);
     const [first] = await one.store.jobs.push([
       jobOf('a', delayed),
       jobOf('b', delayed),
       jobOf('c', delayed),
     ]);
     await one.store.jobs.cancel([{ topic: 't', id: 'c' }]);
-    const journal = new MysqlJournal(parsed.value);
+    const journal = new MysqlJournal(login);
     onTestFinished(() => journal.close());
     const healing = one.under.store.healing as Healing;
     const { place } = await healing.marks(0);

@@ -2,18 +2,15 @@
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { createConnection } from 'mysql2/promise';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
 import { journaled } from '../../src/journal/journaled-store.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
-import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import { SpoolDirectory } from '../../src/spool/spool-directory.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { shipLate, shipSpool } from '../../src/upkeep/journal/ship-spool.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
-import { journalInstance } from '../support/journal-instance.ts';
+import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { openOn } from '../support/redis-store.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { spoolDirectory, writerIn } from '../support/spool.ts';
@@ -30,15 +27,8 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('spool of a de
   /** A living instance that has healed an emptied Redis, and the spool of a dead one with a lost job. */
   async function afterLoss() {
     await server.ask('FLUSHALL');
-    const database = `ship${made++}`;
-    const connection = await createConnection({ uri: mysql.url('mysql') });
-    await connection.query(`CREATE DATABASE ${database}`);
-    await connection.changeUser({ database });
-    for (const table of journalTables) await connection.query(table);
-    await connection.end();
-    const parsed = parseMysqlUrl(mysql.url(database));
-    if (!parsed.ok) throw new Error(parsed.message);
-    const living = await journalInstance(server, parsed.value, 1);
+    const login = await journalDatabase(mysql, `ship${made++}`);
+    const living = await journalInstance(server, login, 1);
     const dead = await openOn(server, { writer: '9.1' });
     const spool = spoolDirectory();
     const writer = await writerIn(spool, { stream: { instance: 9, incarnation: 1 } });
@@ -55,7 +45,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('spool of a de
       const note = await living.under.raw.hget('{dq:0}:n', 'heal');
       return note !== null && !note.includes(' ');
     });
-    const journal = new MysqlJournal(parsed.value);
+    const journal = new MysqlJournal(login);
     onTestFinished(async () => {
       await spool.close();
       await journal.close();

@@ -1,10 +1,8 @@
 // How topics and notifiers share slots, and when paused, unknown and ailing topics are called.
 import { describe, expect, it } from 'vitest';
-import { freePorts } from '../../scripts/services/free-port.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
-import { createTimer } from '../../src/timer/timer.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, startRig } from './rig.ts';
@@ -42,42 +40,6 @@ describe('notifier: slots', () => {
       return hanging.arrivals.length >= before + 6;
     });
     expect(most).toBeLessThanOrEqual(20);
-  });
-
-  it('an ailing topic ramps after one success: a tenth of its calls, all of them after 4 s', async () => {
-    const rig = await startRig();
-    // Its calls fail because nothing listens. A short timeout would make it ailing too, but would also end
-    // calls of the ramp, during a pause of this process.
-    const [port = 0] = await freePorts(1);
-    const backoff = { type: 'ladder', stepsMs: [100] } as const;
-    await rig.topic('t', `http://127.0.0.1:${port}/`, { concurrency: 12, maxAttempts: 100, backoff });
-    await rig.pushAll('t', ids('j', 300));
-    await rig.run(createTimer(rig.context()));
-    await rig.run(createNotifier(rig.context()));
-    await until('it is ailing', () => rig.notified().length > 2 * notifierLimits.ailingAttempts);
-    let [first, running, most] = [0, 0, 0];
-    /** by calls at once: ms after the first reply */
-    const reachedAt = new Map<number, number>();
-    await startSink((_arrival, response) => {
-      if (first === 0) first = performance.now();
-      running += 1;
-      most = Math.max(most, running);
-      if (!reachedAt.has(running)) reachedAt.set(running, performance.now() - first);
-      response.on('close', () => {
-        running -= 1;
-      });
-      setTimeout(() => response.end('{}'), 150);
-    }, port);
-    await until('all of its capacity is used', () => most >= 12);
-    expect(most).toBe(12);
-    // Each is reached one step later or more: 2, 3, 5, 10, 12.
-    const earliest = new Map([
-      [3, 950],
-      [4, 1_950],
-      [6, 2_950],
-      [11, 3_950],
-    ]);
-    for (const [at, ms] of earliest) expect(reachedAt.get(at), `${at} at once`).toBeGreaterThan(ms);
   });
 
   it('notifiers share the concurrency by index, the remainder goes to the first', async () => {

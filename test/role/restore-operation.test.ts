@@ -2,18 +2,15 @@
 // process dies between two steps. Real Redis and MariaDB.
 
 import { randomBytes } from 'node:crypto';
-import { createConnection } from 'mysql2/promise';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { OperationRecord } from '../../src/core/operation.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
-import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import { Operations } from '../../src/upkeep/operations/operations.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { failedAttempt } from '../support/handmade.ts';
-import { type JournalInstance, journalInstance } from '../support/journal-instance.ts';
+import { type JournalInstance, journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
@@ -30,16 +27,9 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('restore opera
   }
 
   async function startWorld(): Promise<World> {
-    const database = `restore${made++}`;
-    const connection = await createConnection({ uri: mysql.url('mysql') });
-    await connection.query(`CREATE DATABASE ${database}`);
-    await connection.changeUser({ database });
-    for (const table of journalTables) await connection.query(table);
-    await connection.end();
-    const parsed = parseMysqlUrl(mysql.url(database));
-    if (!parsed.ok) throw new Error(parsed.message);
+    const login = await journalDatabase(mysql, `restore${made++}`);
     const server = await owned('test', startRedis({}));
-    const one = await journalInstance(server, parsed.value, 7);
+    const one = await journalInstance(server, login, 7);
     return {
       rig: await startRig(),
       one,
