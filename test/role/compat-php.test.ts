@@ -8,6 +8,7 @@ import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { type IntakeOptions, startIntake } from '../support/intake.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { fail, frame, type PhpClient, phpClient, succ } from '../support/php-client.ts';
 import { until } from '../support/until.ts';
 
@@ -228,6 +229,7 @@ describe('frames', () => {
   });
 
   it('frames: a client that does not read is not read either', async () => {
+    const time = useJumpingTime();
     const dq = await start({}, compatLimits.answerMs);
     await dq.push('t', `{"a":"${'x'.repeat(9_000)}"}`, '?id=big');
     const php = dq.client();
@@ -242,8 +244,8 @@ describe('frames', () => {
       // Sockets hold some MB in the kernel.
       return php.socket.writableLength > 0 && dq.role.inFlight() === 0 && sent > 100;
     });
-    const stopped = performance.now();
-    await until('the requests in the socket are too old', () => performance.now() - stopped > 900);
+    // The requests in the socket become too old.
+    time.jump(compatLimits.answerMs + 1);
     php.socket.resume();
     const received = await php.closed();
     const [first = ''] = await php.replies(1);
@@ -255,14 +257,14 @@ describe('frames', () => {
   });
 
   it('frames: a request long after a pause of reading has all its time', async () => {
+    const time = useJumpingTime();
     const dq = await start({}, compatLimits.answerMs);
     await dq.push('t', '{"a":1}', '?id=a');
     const php = dq.client();
     // More requests at once than dq holds: it pauses behind the last one.
     php.send(frame({ cmd: 'get', topic: 't', id: 'a', pad: 'x'.repeat(9_000) }).repeat(14));
     await php.replies(14);
-    const answered = performance.now();
-    await until('the pause is long ago', () => performance.now() - answered > 1_000);
+    time.jump(compatLimits.answerMs + 100);
     expect(await php.ask({ cmd: 'del', topic: 't', id: 'a' })).toBe(succ);
   });
 
@@ -332,13 +334,13 @@ describe('frames', () => {
 
 describe('silent connections', () => {
   it('end when a new one leaves few places; the others stay', async () => {
-    const silentMs = 2_000;
+    const time = useJumpingTime();
+    const silentMs = 60_000;
     const times = { frameMs: 60_000, idleMs: 60_000, drainIdleMs: 100, silentMs, connectionsMax: 4 };
     const dq = await start({ compatTimes: times });
     const [silent, busy, later] = [dq.client(), dq.client(), dq.client()];
     for (const php of [silent, busy, later]) expect(await php.ask({})).toBe(fail);
-    const from = performance.now();
-    await until('they are silent for so long', () => performance.now() - from > silentMs);
+    time.jump(silentMs + 1);
     expect(await busy.ask({})).toBe(fail);
     const next = dq.client();
     expect(await next.ask({})).toBe(fail);
@@ -352,15 +354,21 @@ describe('unknown outcomes', () => {
   const add = { cmd: 'add', topic: 't', id: 'a', body: {} };
 
   it('900 ms without an outcome: closed without a byte', async () => {
+    const time = useJumpingTime();
     let hangs = false;
+    let hanging = 0;
+    const hang = () => {
+      hanging += 1;
+      return new Promise<never>(() => {});
+    };
     const dq = await start(
       {
         store: (store) => ({
           ...store,
           jobs: {
             ...store.jobs,
-            push: (jobs) => (hangs ? new Promise(() => {}) : store.jobs.push(jobs)),
-            get: (key) => (hangs ? new Promise(() => {}) : store.jobs.get(key)),
+            push: (jobs) => (hangs ? hang() : store.jobs.push(jobs)),
+            get: (key) => (hangs ? hang() : store.jobs.get(key)),
           },
         }),
       },
@@ -370,14 +378,12 @@ describe('unknown outcomes', () => {
     for (const php of clients) expect(await php.ask(add)).toBe(succ);
     hangs = true;
     const requests = [add, { cmd: 'get', topic: 't', id: 'a' }];
-    const waits = clients.map(async (php, n) => {
-      const from = performance.now();
-      // A reply that is ready early must not overtake the one before it.
+    // A reply that is ready early must not overtake the one before it.
+    for (const [n, php] of clients.entries())
       php.send(frame(requests[n] as object) + frame({ cmd: 'unknown' }));
-      expect(await php.closed()).toBe(succ);
-      return performance.now() - from;
-    });
-    for (const ms of await Promise.all(waits)) expect(ms).toBeGreaterThan(890);
+    await until('both hang', () => hanging === 2);
+    time.jump(compatLimits.answerMs);
+    for (const php of clients) expect(await php.closed()).toBe(succ);
     hangs = false;
     expect(await dq.client().ask({ cmd: 'get', topic: 't', id: 'a' })).toContain('succ');
     expect(dq.errors).toHaveLength(1);

@@ -16,7 +16,8 @@ import { optionsIn } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { framed, type GrpcAnswer, grpcClient, rawGrpc } from '../support/grpc-client.ts';
-import { type IntakeOptions, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
+import { type IntakeOptions, pullsWait, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { lacks } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
@@ -52,15 +53,7 @@ async function start({ config = {}, ...options }: IntakeOptions = {}) {
       now += ms + 1;
       for (const partition of jobs.partitions()) await jobs.promote(partition, 500);
     },
-    waits: () =>
-      until(
-        'a pull waits',
-        () =>
-          dq
-            .metrics()
-            ?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && (series[0]?.[1] ?? 0) > 0) ===
-          true,
-      ),
+    waits: () => pullsWait(dq, 1),
   };
 }
 
@@ -227,9 +220,7 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
     const { headers } = await tokenFor(dq.dq, ['order'], ['pull']);
     const token = headers.authorization.slice(7);
     const waiting = dq.queue('Pull', { topics: ['order'], wait: '60s' }, { token });
-    await until('it waits', () =>
-      dq.dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 1),
-    );
+    await dq.waits();
     await removeTokens(dq.dq, headers);
     const { headers: producer } = await tokenFor(dq.dq, ['order'], ['push', 'pull']);
     await dq.dq.call('POST', '/v1/topics/order/jobs?id=a', { headers: producer, body: Buffer.from('1') });
@@ -295,12 +286,7 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
     await dq.waits();
     begun.cancel();
     expect((await begun.answer).code).toBe('CANCELLED');
-    await until(
-      'no pull waits',
-      () =>
-        dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 0) ===
-        true,
-    );
+    await pullsWait(dq.dq, 0);
     await dq.push({ id: 'b' });
     expect((await dq.job('b'))?.state).toBe('ready');
     expect(await dq.pull()).toMatchObject([{ id: 'b', attempt: 1 }]);
@@ -750,14 +736,11 @@ describe.skipIf(isMissing)('the gRPC port', () => {
 
   const silentMs = 2_000;
   const few = { frameMs: 60_000, idleMs: 60_000, drainIdleMs: 100, silentMs, connectionsMax: 4 };
-  const silence = async () => {
-    const since = performance.now();
-    await until('they are silent for so long', () => performance.now() - since > silentMs);
-  };
   // GetRequest {topic: order, id: a}
   const get = framed(Buffer.from('0a056f72646572120161', 'hex'));
 
   it('connections without a call give way while places are short', async () => {
+    const time = useJumpingTime();
     const dq = await start({ compatTimes: few, times: { ...limits, ...apiLimits, lingerMs: 100 } });
     const pull = dq.begin('Pull', { topics: ['order'], wait: '1m' });
     await dq.waits();
@@ -765,7 +748,7 @@ describe.skipIf(isMissing)('the gRPC port', () => {
     const goaways: number[] = [];
     idle.on('goaway', (code) => goaways.push(code));
     await Promise.all([settled(idle), stubborn(dq.port)]);
-    await silence();
+    time.jump(silentMs + 1);
     expect((await rawGrpc(dq.port, '/dq.v1.Queue/Get', get)).headers['grpc-status']).toBe('5');
     await until('the silent client knows', () => idle.destroyed);
     expect(new Set(goaways)).toEqual(new Set([constants.NGHTTP2_NO_ERROR]));
@@ -781,11 +764,12 @@ describe.skipIf(isMissing)('the gRPC port', () => {
   });
 
   it('a call that begins while its connection gives way is disclaimed', async () => {
+    const time = useJumpingTime();
     const dq = await start({ compatTimes: few, times: { ...limits, ...apiLimits, lingerMs: 60_000 } });
     const line = await heldLine(dq.port);
     const session = connectHttp2(`http://127.0.0.1:${line.port}`);
     await Promise.all([settled(session), ...[1, 2].map(() => stubborn(dq.port))]);
-    await silence();
+    time.jump(silentMs + 1);
     line.hold();
     expect((await rawGrpc(dq.port, '/dq.v1.Queue/Get', get)).headers['grpc-status']).toBe('5');
     const sent = line.sent();

@@ -8,7 +8,7 @@ import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { type IntakeOptions, startIntake } from '../support/intake.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, workerMariadb } from '../support/services.ts';
 import { spoolDirectory } from '../support/spool.ts';
 
 async function withTopic(options: IntakeOptions = {}) {
@@ -54,7 +54,7 @@ describe('flow without a journal', () => {
 });
 
 describe.skipIf(await lacks('mysql'))('flow with a journal', async () => {
-  const server = await owned('file', mariadb());
+  const server = await workerMariadb();
   let made = 0;
 
   async function recorded(changes: readonly Change[]) {

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import type { ApiReply } from '../support/daemon.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { problem } from '../support/problem.ts';
 import { until } from '../support/until.ts';
 import { words } from '../support/words.ts';
@@ -425,18 +426,18 @@ describe('list', () => {
   });
 });
 
-/** Starts a dq whose removals from the registry wait for `allow`. Otherwise a removal goes on after
- *  topicChangeMs, even if this process stands still meanwhile. `calledAt`: performance.now() of the
- *  removal */
-async function holdingRemovals(): Promise<{ allow(): void; calledAt(): number }> {
+/** Starts a dq whose removals from the registry wait for `allow`. Until topicChangeMs have passed another
+ *  process may accept a push: `pass` lets them pass. */
+async function holdingRemovals() {
+  const time = useJumpingTime();
   let allow = (): void => {};
   const allowed = new Promise<void>((resolve) => (allow = resolve));
-  let calledAt = 0;
+  let removals = 0;
   dq = await startIntake({
     registry: (registry) => ({
       ...registry,
       remove: async (...asked) => {
-        calledAt = performance.now();
+        removals += 1;
         await allowed;
         return registry.remove(...asked);
       },
@@ -444,7 +445,13 @@ async function holdingRemovals(): Promise<{ allow(): void; calledAt(): number }>
   });
   // After a failed expectation the removal would wait for ever.
   onTestFinished(allow);
-  return { allow, calledAt: () => calledAt };
+  const pass = async () => {
+    await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
+    await dq.topics.refresh();
+    expect(removals).toBe(0);
+    time.jump(useCaseLimits.topicChangeMs);
+  };
+  return { allow, pass };
 }
 
 describe('delete', () => {
@@ -462,29 +469,26 @@ describe('delete', () => {
   });
 
   it('removes a topic without jobs; pushes are rejected meanwhile', async () => {
-    const { allow, calledAt } = await holdingRemovals();
+    const { allow, pass } = await holdingRemovals();
     await create('a');
-    const from = performance.now();
     const deleting = dq.api('DELETE', '/v1/topics/a');
-    await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
-    await dq.topics.refresh();
+    await pass();
     expect(await dq.push('a', '1')).toMatchObject(problem(409, 'topic_offline'));
     allow();
     expect(await deleting).toMatchObject({ status: 200, body: { deleted: true, purged: 0 } });
-    // Until then another process may accept a push. A timer of Node runs up to 2 ms early.
-    expect(calledAt() - from).toBeGreaterThan(useCaseLimits.topicChangeMs - 5);
     expect((await dq.api('GET', '/v1/topics/a')).status).toBe(404);
   });
 
   it('with jobs=purge removes the topic and its jobs', async () => {
+    const { allow, pass } = await holdingRemovals();
+    allow();
     await create('a');
     await create('b');
     for (const id of ['x', 'y']) await dq.push('a', '1', `?id=${id}`);
     await dq.push('b', '1', '?id=x');
-    expect(await dq.api('DELETE', '/v1/topics/a?jobs=purge')).toMatchObject({
-      status: 200,
-      body: { deleted: true, purged: 2 },
-    });
+    const deleting = dq.api('DELETE', '/v1/topics/a?jobs=purge');
+    await pass();
+    expect(await deleting).toMatchObject({ status: 200, body: { deleted: true, purged: 2 } });
     expect((await dq.api('GET', '/v1/topics/a')).status).toBe(404);
     expect(await dq.push('a', '1')).toMatchObject(problem(404, 'topic_not_found'));
     expect((await dq.api('GET', '/v1/topics/b/jobs/x')).status).toBe(200);
@@ -492,10 +496,10 @@ describe('delete', () => {
   });
 
   it('does not remove a topic that was set active meanwhile', async () => {
-    const { allow } = await holdingRemovals();
+    const { allow, pass } = await holdingRemovals();
     await create('a');
     const deleting = dq.api('DELETE', '/v1/topics/a');
-    await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
+    await pass();
     await dq.api('POST', '/v1/topics/a/resume');
     allow();
     expect(await deleting).toMatchObject(problem(503, 'not_stored'));

@@ -3,7 +3,7 @@
 
 import { createConnection } from 'mysql2/promise';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import type { RedisServer } from '../../scripts/services/redis.ts';
 import { openWithoutJournal } from '../../src/compose/journal.ts';
 import type { Config } from '../../src/config/options.ts';
 import { extensionOf } from '../../src/core/extension.ts';
@@ -14,19 +14,19 @@ import type { DumpedJob } from '../conformance/store-under-test.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type JournalInstance, journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { openEmpty } from '../support/redis-store.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 const records = '{dq:0}:j';
 const job = (id: string, topic = 't') => ({ topic, id });
 
 describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, audit and survey', async () => {
-  const mysql = await owned('file', mariadb());
+  const mysql = await workerMariadb();
   let server: RedisServer;
   let made = 0;
   let database = '';
   beforeAll(async () => {
-    server = await owned('file', startRedis());
+    server = await workerRedis();
   });
 
   async function opened() {

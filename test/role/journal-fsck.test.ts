@@ -3,24 +3,20 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/journal/change.ts';
 import type { Healing } from '../../src/ports/healing.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import { examineJournal } from '../../src/upkeep/journal/journal-fsck.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { changeOf, spoolDirectory, writerIn } from '../support/spool.ts';
 
 describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('fsck of the journal', async () => {
-  const mysql = await owned('file', mariadb());
-  let server: RedisServer;
+  const mysql = await workerMariadb();
+  const server = await workerRedis();
   let made = 0;
-  beforeAll(async () => {
-    server = await owned('file', startRedis());
-  });
 
   const delayed = { when: { delayMs: farOffMs } } as const;
 

@@ -1,7 +1,6 @@
 // Tests changes that reach the journal while their partition may be healed: an instance that was cut off, a
 // process that dies in between, and lost replies. Real Redis and MariaDB.
-import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JournalDb } from '../../src/ports/journal.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
@@ -12,7 +11,7 @@ import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 
@@ -21,12 +20,9 @@ const isMissing = (await lacks('redis')) || (await lacks('mysql'));
 const away = new StoreError({ kind: 'not_stored', code: 'away' });
 
 describe.skipIf(isMissing)('late changes', async () => {
-  const mysql = await owned('file', mariadb());
-  let server: RedisServer;
+  const mysql = await workerMariadb();
+  const server = await workerRedis();
   let made = 0;
-  beforeAll(async () => {
-    server = await owned('file', startRedis());
-  });
   const database = () => journalDatabase(mysql, `late${made++}`);
   const opened = (parsed: ConstructorParameters<typeof MysqlJournal>[0]) => {
     const journal = new MysqlJournal(parsed);

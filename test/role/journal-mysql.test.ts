@@ -11,7 +11,7 @@ import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { randomLife } from '../support/journal-lives.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, workerMariadb } from '../support/services.ts';
 import { changeKinds, changeOf } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 
@@ -27,7 +27,7 @@ const batch = (changes: readonly Change[], from: number, more: Partial<ShippedBa
 });
 
 describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
-  const server = await owned('file', mariadb());
+  const server = await workerMariadb();
   let database = '';
   let made = 0;
   const ask = async (sql: string, name = database) => {

@@ -13,7 +13,7 @@ import type { SpoolDirectory } from '../../src/spool/spool-directory.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { Recorder, type RecorderOptions } from '../../src/upkeep/journal/recorder.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, workerMariadb } from '../support/services.ts';
 import { changeKinds, changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 
@@ -22,7 +22,7 @@ const dayMs = 86_400_000;
 const everMs = 100 * 365 * dayMs;
 
 describe.skipIf(await lacks('mysql'))('recorder', async () => {
-  const server = await owned('file', mariadb());
+  const server = await workerMariadb();
   let database = '';
   let made = 0;
   const ask = async (sql: string, name = database) => {

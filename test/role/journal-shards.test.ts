@@ -9,7 +9,7 @@ import { placesOf, withShard } from '../../src/core/shard-list.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { dumpOf, openEmpty } from '../support/redis-store.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, owned, workerMariadb } from '../support/services.ts';
 import { listOf, openShards, shardOf } from '../support/shards.ts';
 import { until } from '../support/until.ts';
 
@@ -34,7 +34,7 @@ async function snapshot(raw: Redis): Promise<() => Promise<unknown>> {
 it.skipIf(isSkipped)(
   'journal: two shards of an unsettled list go back, and both are healed',
   async () => {
-    const mysql = await owned('test', mariadb());
+    const mysql = await workerMariadb();
     const servers = [await owned('test', startRedis()), await owned('test', startRedis())] as const;
     const raws = [await connected(servers[0]), await connected(servers[1])] as const;
     const listed = { list: listOf([servers[0]]) };
@@ -112,7 +112,7 @@ it.skipIf(isSkipped)(
 it.skipIf(isSkipped)(
   'journal: a loss at the end of a healing: only the second healing has healed it',
   async () => {
-    const mysql = await owned('test', mariadb());
+    const mysql = await workerMariadb();
     const server = await owned('test', startRedis());
     const opened = await openEmpty(server, { writer: '1.1' });
     const { healing } = opened.store;

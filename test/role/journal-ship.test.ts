@@ -2,8 +2,7 @@
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { journaled } from '../../src/journal/journaled-store.ts';
 import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
 import { SpoolDirectory } from '../../src/spool/spool-directory.ts';
@@ -12,17 +11,14 @@ import { shipLate, shipSpool } from '../../src/upkeep/journal/ship-spool.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { openOn } from '../support/redis-store.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { spoolDirectory, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 
 describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('spool of a dead daemon', async () => {
-  const mysql = await owned('file', mariadb());
-  let server: RedisServer;
+  const mysql = await workerMariadb();
+  const server = await workerRedis();
   let made = 0;
-  beforeAll(async () => {
-    server = await owned('file', startRedis());
-  });
 
   /** A living instance that has healed an emptied Redis, and the spool of a dead one with a lost job. */
   async function afterLoss() {

@@ -1,8 +1,7 @@
 // The job store with a journal, on a real Redis: the records of each call, what it waits for, and its outcome
 // when the spool is full or fails.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { describe, expect, it } from 'vitest';
 import { extensionOf } from '../../src/core/extension.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -16,7 +15,7 @@ import { attemptOf, farOffMs, jobOf, owner, Trial } from '../conformance/trial.t
 import { compareJournal } from '../support/journaled-store.ts';
 import { MemorySpool } from '../support/memory-spool.ts';
 import { openEmpty } from '../support/redis-store.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
 import { readAll, spoolDirectory, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 
@@ -37,12 +36,8 @@ function failedCall(error: unknown): null {
   throw error;
 }
 
-describe.skipIf(await lacks('redis'))('a store with a journal', () => {
-  let server: RedisServer;
-  beforeAll(async () => {
-    server = await startRedis();
-  });
-  afterAll(() => server.stop());
+describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
+  const server = await workerRedis();
 
   /** `alter`: replaces calls of the store below the journal. */
   async function opened(alter: (store: Store) => Partial<JobStore> = () => ({})): Promise<Journaled> {

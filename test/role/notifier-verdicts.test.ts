@@ -11,6 +11,7 @@ import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { drip, startRawServer } from '../support/raw-server.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { startSink, status } from '../support/sink.ts';
@@ -449,16 +450,17 @@ describe('notifier: options of a job', () => {
   });
 
   it('past its deadline no attempt starts, and none is planned', async () => {
-    const rig = await startRig();
+    const time = useJumpingTime();
+    const rig = await startRig({ clock: time.wall });
     const sink = await startSink(status(500));
     await rig.topic('t', sink.url);
     const now = Date.now();
-    await rig.push('t', 'passed', { extension: extensionOf({ deadline: now + 500 }) });
-    await rig.push('t', 'made due', { extension: extensionOf({ deadline: now + 500 }) });
+    await rig.push('t', 'passed', { extension: extensionOf({ deadline: now + 60_000 }) });
+    await rig.push('t', 'made due', { extension: extensionOf({ deadline: now + 60_000 }) });
     await rig.push('t', 'soon', {
       extension: extensionOf({ deadline: now + 600_000, backoff: { type: 'ladder', stepsMs: [3_600_000] } }),
     });
-    await until('a deadline to pass', () => Date.now() > now + 500);
+    time.jump(60_000);
     await rig.store.jobs.reschedule([{ topic: 't', id: 'made due', when: { delayMs: 0 } }]);
     await rig.run(createNotifier(rig.context()));
     await until('all are settled', () => rig.notified().length >= 3);

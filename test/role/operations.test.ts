@@ -15,7 +15,7 @@ import { StoreClock } from '../../src/process/store-clock.ts';
 import { Operations } from '../../src/upkeep/operations/operations.ts';
 import { failedAttempt } from '../support/handmade.ts';
 import { type OneShardOptions, openEmpty } from '../support/redis-store.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
 import { listOf, openShards, shardOf } from '../support/shards.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
@@ -35,8 +35,7 @@ async function openBench(kind: 'sqlite' | 'redis'): Promise<Bench> {
 }
 
 async function openRedis(more: OneShardOptions = {}) {
-  const server = await owned('test', startRedis({}));
-  const under = await openEmpty(server, more);
+  const under = await openEmpty(await workerRedis(), more);
   await owned('test', Promise.resolve({ stop: () => under.close() }));
   return under;
 }

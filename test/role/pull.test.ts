@@ -12,7 +12,7 @@ import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
-import { removeTokens, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
+import { pullsWait, removeTokens, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
 import { until } from '../support/until.ts';
 
@@ -29,14 +29,7 @@ const act = async (verb: string, leases: readonly string[], more: object = {}) =
   (await dq.api('POST', `/v1/leases/${verb}`, { leases, ...more })).body;
 const push = (id: string, body = '{"n":1}', topic = 'report') => dq.push(topic, body, `?id=${id}`);
 
-const clientsWait = (number: number) =>
-  until(
-    'clients wait',
-    () =>
-      dq
-        .metrics()
-        ?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === number) === true,
-  );
+const clientsWait = (count: number) => pullsWait(dq, count);
 const aClientWaits = () => clientsWait(1);
 
 describe('a pulled job', () => {

@@ -99,12 +99,11 @@ it('notifier: queued look-ups neither spin nor delay other topics', async () => 
   const queued = hung.length - notifierLimits.lookupThreads.new;
   await until('topics wait', () => topicsLogged('look-up is queued').length === queued);
   const before = { ...count() };
-  const from = performance.now();
   let pushed = 0;
-  await until('some seconds have passed', async () => {
+  await until('it goes on', async () => {
     await rig.push('healthy', `h${pushed++}`);
     await until('the healthy topic is called', () => rig.counted('healthy', 'delivered') === pushed);
-    return performance.now() - from > 3_000;
+    return pushed >= 20;
   });
   // Calls that had started before are released later; none is repeated.
   expect(count().released - before.released).toBeLessThan(queued * 20);

@@ -1,7 +1,6 @@
 // The changes that the store on Redis names for a journal: which calls name one, and its members.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { describe, expect, it } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import type { Changed, ChangedJob } from '../../src/core/journal/change.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -9,7 +8,7 @@ import type { OnChanged } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { farOffMs, jobOf, owner, Trial } from '../conformance/trial.ts';
 import { openEmpty } from '../support/redis-store.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
 import { words } from '../support/words.ts';
 
 const place = `${'5a'.repeat(8)}:0`;
@@ -18,12 +17,8 @@ const attempt: AttemptRecord = {
   ...{ outcome: 'failed', replyExcerpt: '', notifier: 'n', host: 'h' },
 };
 
-describe.skipIf(await lacks('redis'))('Redis store, changes', () => {
-  let server: RedisServer;
-  beforeAll(async () => {
-    server = await startRedis();
-  });
-  afterAll(() => server.stop());
+describe.skipIf(await lacks('redis'))('Redis store, changes', async () => {
+  const server = await workerRedis();
 
   async function opened(): Promise<Trial> {
     const under = await openEmpty(server, { writer: '7.9' });

@@ -2,8 +2,7 @@
 // note, and until the journal has put the jobs back no answer and no removal relies on what is absent.
 
 import type { Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { describe, expect, it } from 'vitest';
 import type { Changed, ChangedJob } from '../../src/core/journal/change.ts';
 import { readSafe } from '../../src/core/number-bytes.ts';
 import type { Store } from '../../src/ports/job-store.ts';
@@ -11,19 +10,15 @@ import { bucketOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import { cancelJob } from '../../src/use-cases/move-job.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
 import { until } from '../support/until.ts';
 import { ids } from './rig.ts';
 
 const meta = '{dq:0}:n';
 const restoring = { kind: 'not_stored', code: 'restoring' };
 
-describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', () => {
-  let server: RedisServer;
-  beforeAll(async () => {
-    server = await startRedis();
-  });
-  afterAll(() => server.stop());
+describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', async () => {
+  const server = await workerRedis();
 
   async function owning(opening: Promise<OpenedRedis>): Promise<OpenedRedis> {
     const under = await opening;

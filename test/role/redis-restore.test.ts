@@ -1,14 +1,14 @@
 // What the store on Redis does with a row of the journal: each line of the put-back, on a real server.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { describe, expect, it } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
 import type { PushedParts } from '../../src/core/journal/change.ts';
 import type { JobRow } from '../../src/core/journal/job-row.ts';
 import { placesOf, withShard } from '../../src/core/shard-list.ts';
 import type { Healing } from '../../src/ports/healing.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
 import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
 import { until } from '../support/until.ts';
 
@@ -20,12 +20,8 @@ const pushedParts: PushedParts = {
   ...{ extension: Buffer.from([1, 4, 0, 0, 1, 0]), body: Buffer.from('of the journal') },
 };
 
-describe.skipIf(await lacks('redis'))('Redis store, put-back', () => {
-  let server: RedisServer;
-  beforeAll(async () => {
-    server = await startRedis();
-  });
-  afterAll(() => server.stop());
+describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
+  const server = await workerRedis();
 
   async function opened(): Promise<{ under: OpenedRedis; trial: Trial; healing: Healing }> {
     const under = await openEmpty(server, { writer: '7.1' });

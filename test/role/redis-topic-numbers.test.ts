@@ -1,15 +1,14 @@
 // Topic numbers in Redis: unused topics cost no command, and no two topics have one number at a time.
 import { describe, expect, it } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
 import { attemptOf, farOffMs, jobOf, request, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 async function opened(
   more: Parameters<typeof openEmpty>[1] = {},
 ): Promise<{ under: OpenedRedis; trial: Trial }> {
-  const server = await owned('test', startRedis());
+  const server = await workerRedis();
   // Without hints: their connection subscribes again from time to time, which would count as a cost.
   const under = await openEmpty(server, { plainPolls: false, hints: false, ...more });
   await owned('test', Promise.resolve({ stop: () => under.close() }));

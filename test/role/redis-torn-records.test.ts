@@ -2,17 +2,15 @@
 // continue.
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
 import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Examination } from '../../src/ports/job-store.ts';
 import { attemptOf, farOffMs, jobOf, owner, request, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 async function opened(): Promise<{ under: OpenedRedis; trial: Trial; raw: Redis }> {
-  const server = await owned('test', startRedis());
-  const under = await openEmpty(server, { plainPolls: false });
+  const under = await openEmpty(await workerRedis(), { plainPolls: false });
   await owned('test', Promise.resolve({ stop: () => under.close() }));
   return { under, trial: new Trial(under), raw: under.raw };
 }

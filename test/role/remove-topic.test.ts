@@ -1,6 +1,5 @@
 // Tests the removal of a topic with its jobs, beside other calls of the store.
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
 import type { JobState } from '../../src/core/job.ts';
 import type { StoreAdmin } from '../../src/ports/job-store.ts';
 import { RemovalWatch } from '../../src/upkeep/removal-watch.ts';
@@ -10,7 +9,7 @@ import { removeTopic } from '../../src/use-cases/remove-topic.ts';
 import type { StoreUnderTest } from '../conformance/store-under-test.ts';
 import { Trial } from '../conformance/trial.ts';
 import { openEmpty } from '../support/redis-store.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks, workerRedis } from '../support/services.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 import { ids, type Rig, startRig } from './rig.ts';
@@ -63,7 +62,7 @@ const stores: [string, boolean, () => Promise<StoreUnderTest>][] = [
       return { store: client.store, dump: async () => dump(), close };
     },
   ],
-  ['Redis', await lacks('redis'), async () => openEmpty(await owned('test', startRedis()))],
+  ['Redis', await lacks('redis'), async () => openEmpty(await workerRedis())],
 ];
 
 for (const [name, isMissing, open] of stores)

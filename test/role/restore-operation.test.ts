@@ -3,7 +3,6 @@
 
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
 import type { OperationRecord } from '../../src/core/operation.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
@@ -11,12 +10,12 @@ import { Operations } from '../../src/upkeep/operations/operations.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { failedAttempt } from '../support/handmade.ts';
 import { type JournalInstance, journalDatabase, journalInstance } from '../support/journal-instance.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, owned, workerMariadb, workerRedis } from '../support/services.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
 describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('restore operation', async () => {
-  const mysql = await owned('file', mariadb());
+  const mysql = await workerMariadb();
   let made = 0;
 
   interface World {
@@ -28,7 +27,8 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('restore opera
 
   async function startWorld(): Promise<World> {
     const login = await journalDatabase(mysql, `restore${made++}`);
-    const server = await owned('test', startRedis({}));
+    const server = await workerRedis();
+    await server.ask('FLUSHALL');
     const one = await journalInstance(server, login, 7);
     return {
       rig: await startRig(),

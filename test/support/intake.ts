@@ -112,6 +112,12 @@ async function describe(url: string): Promise<OpenApi> {
   return dereferenced((await reply.json()) as OpenApi);
 }
 
+/** Waits until so many pulls of clients wait. */
+export const pullsWait = (dq: TestIntake, count: number) =>
+  until(`${count} pulls wait`, () =>
+    dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === count),
+  );
+
 /** Ends every token, and waits until this server knows it. */
 export async function removeTokens(dq: TestIntake, headers: Record<string, string>): Promise<void> {
   for (const { name } of (await dq.registry.tokens(-1)).tokens ?? []) await dq.registry.removeToken(name);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
 import { type ServiceKind, whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { type MariadbOptions, type MariadbServer, startMariadb } from '../../scripts/services/mariadb.ts';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { runDirectory, skippedFile } from './services-setup.ts';
 
 /** For `describe.skipIf(await lacks('mysql'))` at the top of a file. Installs missing programs where it
@@ -36,3 +37,13 @@ export async function owned<T extends { stop(): Promise<void> }>(
 export function mariadb(options: MariadbOptions = {}): Promise<MariadbServer> {
   return startMariadb({ templateIn: runDirectory(), ...options });
 }
+
+let redis: Promise<RedisServer> | null = null;
+let mysql: Promise<MariadbServer> | null = null;
+
+/** The Redis of this worker process, which ends with it. A test removes its data first (openEmpty), and changes
+ *  nothing else. */
+export const workerRedis = (): Promise<RedisServer> => (redis ??= startRedis());
+
+/** The MariaDB of this worker process, which ends with it. A test makes a database of its own. */
+export const workerMariadb = (): Promise<MariadbServer> => (mysql ??= mariadb());
