@@ -42,8 +42,16 @@ let redis: Promise<RedisServer> | null = null;
 let mysql: Promise<MariadbServer> | null = null;
 
 /** The Redis of this worker process, which ends with it. A test removes its data first (openEmpty), and changes
- *  nothing else. */
-export const workerRedis = (): Promise<RedisServer> => (redis ??= startRedis());
+ *  nothing else. Undefined where it is missing, for tests that are skipped. */
+export async function workerRedis(): Promise<RedisServer> {
+  if (await lacks('redis')) return undefined as never;
+  redis ??= startRedis();
+  return redis;
+}
 
 /** The MariaDB of this worker process, which ends with it. A test makes a database of its own. */
-export const workerMariadb = (): Promise<MariadbServer> => (mysql ??= mariadb());
+export async function workerMariadb(): Promise<MariadbServer> {
+  if (await lacks('mysql')) return undefined as never;
+  mysql ??= mariadb();
+  return mysql;
+}
