@@ -1,5 +1,5 @@
-// The suite on a Cluster in one bucket, and its smoke cases on a Sentinel group. For a Cluster also: buckets
-// on several nodes, distinct numbers among them, nodes that fail and return.
+// The smoke cases on a Sentinel group and on a Cluster in one bucket (redis-whole.test.ts runs all). For a
+// Cluster also: buckets on several nodes, distinct numbers among them, nodes that fail and return.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
@@ -13,7 +13,6 @@ import { type OpenedRedis, oneShard, onlyShard, openGroup } from '../support/red
 import { lacks } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
-import { cases } from './exercise.ts';
 import { smokeCases } from './smoke.ts';
 import { jobOf, request, Trial } from './trial.ts';
 
@@ -92,7 +91,7 @@ describe.skipIf(missing)('cluster', () => {
   });
   afterAll(() => cluster.stop());
   // Hints travel between nodes: late, in any order, or not at all. The poll ceiling covers that.
-  for (const each of cases.filter(({ title }) => !title.startsWith('hint')))
+  for (const each of smokeCases.filter(({ title }) => !title.startsWith('hint')))
     it(each.title, () =>
       each.run(() => openGroup(cluster.url, cluster.masters, { clock: new SteppedClock() })),
     );

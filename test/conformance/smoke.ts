@@ -39,3 +39,29 @@ export const smokeCases: readonly Case[] = titles.map((title) => {
   if (found === undefined) throw new Error(`unknown case "${title}"`);
   return found;
 });
+
+const titlesOfOnePartition = [
+  'promote: orders several topics by due time, turns by their first jobs',
+  'push: topics of a call get turns in the order of their first jobs',
+  'reserve: takes turns over the topics of a priority',
+  'reserve: takes the earliest due of a topic first, equal ones by version',
+  'dead requeue: oldest death first, at most max; returns whether more are left',
+  'dead purge: oldest death first, at most max; returns whether more are left',
+  'forget: removes older entries, the oldest end first, at most max',
+  'expire: removes older dead letters, the oldest death first, at most max',
+  'alerts due: names topics with owed alerts, the longest owed first',
+  'position: counts the jobs that reserve takes before',
+  'hint due: sent only when a push becomes the earliest delayed job',
+  'hint ready: sent only when the ready queue stops being empty',
+  'pull: a topic gets jobs while it has fewer leases than are left',
+  'numbers: each lease of a reserve has its own token',
+];
+
+const isOfOnePartition = ({ title }: Case) => titlesOfOnePartition.includes(title);
+
+/** Cases of an order, a bound or distinct numbers: they hold for the jobs of each shard. */
+export const casesOfOnePartition: readonly Case[] = cases.filter(isOfOnePartition);
+if (casesOfOnePartition.length !== titlesOfOnePartition.length) throw new Error('an unknown case');
+
+/** Those that hold for any number of partitions. */
+export const casesOfAllPartitions: readonly Case[] = cases.filter((each) => !isOfOnePartition(each));

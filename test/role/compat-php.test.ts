@@ -245,7 +245,7 @@ describe('frames', () => {
       return php.socket.writableLength > 0 && dq.role.inFlight() === 0 && sent > 100;
     });
     // The requests in the socket become too old.
-    time.jump(compatLimits.answerMs + 1);
+    await time.jump(compatLimits.answerMs + 1);
     php.socket.resume();
     const received = await php.closed();
     const [first = ''] = await php.replies(1);
@@ -264,7 +264,7 @@ describe('frames', () => {
     // More requests at once than dq holds: it pauses behind the last one.
     php.send(frame({ cmd: 'get', topic: 't', id: 'a', pad: 'x'.repeat(9_000) }).repeat(14));
     await php.replies(14);
-    time.jump(compatLimits.answerMs + 100);
+    await time.jump(compatLimits.answerMs + 100);
     expect(await php.ask({ cmd: 'del', topic: 't', id: 'a' })).toBe(succ);
   });
 
@@ -340,7 +340,7 @@ describe('silent connections', () => {
     const dq = await start({ compatTimes: times });
     const [silent, busy, later] = [dq.client(), dq.client(), dq.client()];
     for (const php of [silent, busy, later]) expect(await php.ask({})).toBe(fail);
-    time.jump(silentMs + 1);
+    await time.jump(silentMs + 1);
     expect(await busy.ask({})).toBe(fail);
     const next = dq.client();
     expect(await next.ask({})).toBe(fail);
@@ -382,7 +382,7 @@ describe('unknown outcomes', () => {
     for (const [n, php] of clients.entries())
       php.send(frame(requests[n] as object) + frame({ cmd: 'unknown' }));
     await until('both hang', () => hanging === 2);
-    time.jump(compatLimits.answerMs);
+    await time.jump(compatLimits.answerMs);
     for (const php of clients) expect(await php.closed()).toBe(succ);
     hangs = false;
     expect(await dq.client().ask({ cmd: 'get', topic: 't', id: 'a' })).toContain('succ');

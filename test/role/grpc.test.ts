@@ -748,7 +748,7 @@ describe.skipIf(isMissing)('the gRPC port', () => {
     const goaways: number[] = [];
     idle.on('goaway', (code) => goaways.push(code));
     await Promise.all([settled(idle), stubborn(dq.port)]);
-    time.jump(silentMs + 1);
+    await time.jump(silentMs + 1);
     expect((await rawGrpc(dq.port, '/dq.v1.Queue/Get', get)).headers['grpc-status']).toBe('5');
     await until('the silent client knows', () => idle.destroyed);
     expect(new Set(goaways)).toEqual(new Set([constants.NGHTTP2_NO_ERROR]));
@@ -769,7 +769,7 @@ describe.skipIf(isMissing)('the gRPC port', () => {
     const line = await heldLine(dq.port);
     const session = connectHttp2(`http://127.0.0.1:${line.port}`);
     await Promise.all([settled(session), ...[1, 2].map(() => stubborn(dq.port))]);
-    time.jump(silentMs + 1);
+    await time.jump(silentMs + 1);
     line.hold();
     expect((await rawGrpc(dq.port, '/dq.v1.Queue/Get', get)).headers['grpc-status']).toBe('5');
     const sent = line.sent();

@@ -100,7 +100,7 @@ describe('incidents: crash loop', () => {
       'the last time: dq-timer-1 (pid 5) exited\\u000d\\u000aBcc: x@y.z\n',
     );
     expect(smtp.mails).toHaveLength(1);
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: dq-timer stays up again');
     await until('both are marked', async () => (await kept(dataDir)).every((one) => one.endsWith('sent')));
@@ -118,7 +118,7 @@ describe('incidents: crash loop', () => {
     await first.drain(1_000);
     await startUpkeep(rig, smtp, dataDir);
     rig.tell(crash);
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the end is mailed', () => subjects(smtp).includes('dq: dq-timer stays up again'));
     expect(smtp.mails).toHaveLength(2);
     expect(errors(rig, 'dq-timer died 10 times')).toBe(1);
@@ -150,7 +150,7 @@ describe('incidents: crash loop', () => {
     for (let mails = 1; mails <= 2; mails += 1) {
       rig.tell(crash);
       await until('it has begun', async () => (await kept(dataDir)).length === 2 * mails - 1);
-      time.jump(windowMs);
+      await time.jump(windowMs);
       await until(
         'it is over',
         async () => (await kept(dataDir)).filter((one) => one.includes('over')).length >= mails,
@@ -161,7 +161,7 @@ describe('incidents: crash loop', () => {
     await until('the other is mailed', () =>
       smtp.mails.some(({ parsed }) => parsed.text?.includes('dq-server died')),
     );
-    time.jump(10 * windowMs);
+    await time.jump(10 * windowMs);
     await until('all alerts are settled', async () =>
       (await kept(dataDir)).every((one) => one.endsWith('sent')),
     );
@@ -186,7 +186,7 @@ describe('incidents: daemon that gives up', () => {
     await second.drain(30_000);
     expect(smtp.mails).toHaveLength(1);
     await startUpkeep(rig, smtp, dataDir);
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: the daemon stays up again');
   });
@@ -217,7 +217,7 @@ describe('incidents: job store', () => {
     await until('the mail', () => smtp.mails.length === 1);
     ok = true;
     await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)).toEqual([
       'dq: the job store has failed: disk full: pushes are refused',
@@ -243,11 +243,11 @@ describe('incidents: job store', () => {
     await looked();
     isAway = false;
     await looked();
-    time.jump(windowMs);
+    await time.jump(windowMs);
     isAway = true;
     await looked();
     expect(await kept(dataDir)).toEqual([]);
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toContain('the job store does not answer: store: not_stored (store_away)');
   });
@@ -259,13 +259,13 @@ describe('incidents: lateness', () => {
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.push('t', 'a');
     await startUpkeep(rig, smtp, dataDir);
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: the oldest was due \S+ ago$/);
     const others = { room: 1, leaseMs: 60_000 };
     await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
     await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: jobs are delivered in time again');
   });
@@ -276,7 +276,7 @@ describe('incidents: lateness', () => {
     // No timer runs here.
     await rig.store.jobs.push([jobOf('a', { when: { delayMs: 1_000 } })]);
     await startUpkeep(rig, smtp, dataDir);
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
   });
@@ -298,7 +298,7 @@ describe('incidents: lateness', () => {
 
     const config = { 'alerts.pullLate': 600_000 };
     await startUpkeep(rig, smtp, dataDir, { config, health: { lateMs: 1, afterMs: 0 } });
-    time.jump(600_000);
+    await time.jump(600_000);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(
       /^dq: jobs of pull topics wait for a client: the oldest was due \S+ ago$/,
@@ -306,7 +306,7 @@ describe('incidents: lateness', () => {
     const others = { room: 1, leaseMs: 60_000 };
     await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
     await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: jobs of pull topics wait no longer than alerts.pullLate');
   });

@@ -449,7 +449,7 @@ async function holdingRemovals() {
     await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline');
     await dq.topics.refresh();
     expect(removals).toBe(0);
-    time.jump(useCaseLimits.topicChangeMs);
+    await time.jump(useCaseLimits.topicChangeMs);
   };
   return { allow, pass };
 }

@@ -174,7 +174,7 @@ describe('mailer with hooks', () => {
     await until('the first message', () => sink.arrivals.length === 1);
     await until('its mail has failed', async () => (await states(rig.store)).includes('j1 owed'));
     await die(rig.store, 't', ['j2', 'j3']);
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('the second message', () => sink.arrivals.length === 2);
     expect(texts(sink).map(idsIn)).toEqual([['j1'], ['j2', 'j3']]);
     expect(await states(rig.store)).not.toContain('j1 sent');
@@ -232,7 +232,7 @@ describe('mailer with mail, a webhook and the robots of four chats', () => {
     const hostile = ['"'.repeat(2_000), '<!channel> & \\'.repeat(100), '失'.repeat(1_000), '\n\u0000'];
     for (const [n, replyExcerpt] of hostile.entries())
       await die(rig.store, 't', [`h${n}`, `失"<${n}`], { attempt: { replyExcerpt } });
-    time.jump(window);
+    await time.jump(window);
     await until('all sent', () => allSent(rig.store));
     expect(counts(robots, smtp)).toEqual([2, 2, 2, 2, 2, 2]);
     expect(robots.rejected).toEqual([]);
@@ -313,7 +313,7 @@ describe('mailer of dead jobs', () => {
     await die(rig.store, 'other', ['x']);
     await until('the mail of the other', () => smtp.mails.length === 2);
     expect(smtp.mails[1]).toMatchObject({ to: ['ops@x.org'], parsed: { subject: 'dq: 1 job died: other' } });
-    time.jump(windowMs);
+    await time.jump(windowMs);
     await until('all alerts are settled', () => allSent(rig.store));
     expect(smtp.mails[2]?.parsed.subject).toBe('dq: 14 jobs died: t');
     expect(idsIn(smtp.mails[2]?.parsed.text)).toEqual(rest.slice(0, 10));
@@ -424,7 +424,7 @@ describe('mailer of dead jobs', () => {
     await until('the other gets its mail', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
     for (let n = 2; n <= 4; n += 1) {
       expect(tries()).toBe(n - 1);
-      time.jump(windowMs);
+      await time.jump(windowMs);
       await until('the next try', () => tries() === n);
       await until('its answer', async () => !(await states(rig.store)).includes('1 claimed'));
     }
@@ -509,7 +509,7 @@ describe('mailer of dead jobs', () => {
     await die(rig.store, 't', ['1']);
     await until('the first mail', () => smtp.mails.length === 1);
     await die(rig.store, 't', ['2']);
-    time.jump(windowMs);
+    await time.jump(windowMs);
     // late@ is still full when the window of the others ends.
     await until('the second mail', () => smtp.mails.length === 2);
     expect(smtp.mails.map(({ to, parsed }) => [to.join(), idsIn(parsed.text).join()])).toEqual([
@@ -617,7 +617,7 @@ describe('mailer of dead jobs', () => {
       await die(rig.store, 't', names);
       await until('it looks again and again', () => asked.dues > looks + 20);
       expect(asked).toMatchObject({ claims: 1, settles: 1 });
-      time.jump(windowMs);
+      await time.jump(windowMs);
       await until('all are settled', () => all('nobody')(rig.store));
       expect(asked.claims).toBeLessThanOrEqual(8);
       expect(asked.settles).toBeLessThanOrEqual(8);

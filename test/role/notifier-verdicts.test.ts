@@ -460,7 +460,7 @@ describe('notifier: options of a job', () => {
     await rig.push('t', 'soon', {
       extension: extensionOf({ deadline: now + 600_000, backoff: { type: 'ladder', stepsMs: [3_600_000] } }),
     });
-    time.jump(60_000);
+    await time.jump(60_000);
     await rig.store.jobs.reschedule([{ topic: 't', id: 'made due', when: { delayMs: 0 } }]);
     await rig.run(createNotifier(rig.context()));
     await until('all are settled', () => rig.notified().length >= 3);

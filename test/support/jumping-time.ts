@@ -1,13 +1,15 @@
 // Time that goes on as the machine's and jumps where a test says so, instead of waiting. For the code of dq a
 // jump is as a pause of the process: timers that are due run once.
 
+import { setImmediate as turn } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import { type Run, systemSource, type Timer, useTimeSource } from '../../src/runtime/time.ts';
 
 export interface JumpingTime {
   /** The storage clock of a store that jumps, too. */
   readonly wall: () => number;
-  jump(ms: number): void;
+  /** Resolves when the timers that are due have run. */
+  jump(ms: number): Promise<void>;
 }
 
 /** For this test, whose stores and roles start after it. */
@@ -48,9 +50,11 @@ export function useJumpingTime(): JumpingTime {
   onTestFinished(() => useTimeSource(null));
   return {
     wall,
-    jump(ms) {
+    async jump(ms) {
       shift += ms;
-      for (const timer of [...timers].sort((a, b) => a.at - b.at)) timer.arm();
+      const due = [...timers].sort((a, b) => a.at - b.at).map((timer) => timer.arm());
+      const at = now();
+      while (due.some((timer) => timers.has(timer) && timer.at <= at)) await turn();
     },
   };
 }
