@@ -7,7 +7,7 @@ const slow = [
   'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death}.test.ts',
   // The suite again on further stores
   'test/conformance/{redis-groups,redis-shards}.test.ts',
-  'test/role/{intake-bad-input,journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
+  'test/role/{journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/{role,system}/compat-php.test.ts',
@@ -27,14 +27,15 @@ const slow = [
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
  *  their time before a release. */
 const release = [
-  'test/conformance/{mutants,random-operations,redis-random}.test.ts',
-  'test/role/schedule-zones.test.ts',
+  'test/conformance/{mutants,random-operations,redis-random,redis-whole}.test.ts',
+  'test/role/{intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,pull,redis-groups-daemon}.test.ts',
   'test/fault/{registry-gone-back,schedules,standby,total-queue-stores}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],
-  processes: ['test/{conformance,fault,role,system}/*.test.ts'],
+  roles: ['test/{conformance,role}/*.test.ts'],
+  processes: ['test/{fault,system}/*.test.ts'],
 };
 
 // Without --mode every test can be named: `npx vitest run test/fault/kill.test.ts`.
@@ -57,15 +58,23 @@ export default defineConfig(({ mode }) => {
   } as const;
   // Pure functions and classes: to start a process for each file would take longer than its tests.
   const unit = { ...settings, name: 'unit', include: include.unit, isolate: false };
+  const listed = mode === 'slow' ? slow : mode === 'release' ? release : null;
+  const left = mode === 'main' ? [...slow, ...release] : mode === 'slow' ? release : [];
+  // Roles and stores live in the process of their test: to load their code for each file would take longer than
+  // the tests of most.
+  const roles = {
+    ...settings,
+    name: 'roles',
+    include: listed ?? include.roles,
+    exclude: [...configDefaults.exclude, ...left, ...include.processes],
+    isolate: false,
+  };
   // Each file in its own process: tests start daemons, and a crash of one file must not take others along.
   const processes = {
     ...settings,
     name: 'processes',
-    include: mode === 'slow' ? slow : mode === 'release' ? release : include.processes,
-    exclude: [
-      ...configDefaults.exclude,
-      ...(mode === 'main' ? [...slow, ...release] : mode === 'slow' ? release : []),
-    ],
+    include: listed ?? include.processes,
+    exclude: [...configDefaults.exclude, ...left, ...include.roles],
   };
   return {
     test: {
@@ -74,7 +83,7 @@ export default defineConfig(({ mode }) => {
       // broken networks need the processor more.
       maxWorkers: mode === 'main' ? 5 : 3,
       reporters: ['default', './test/support/summary-reporter.ts'],
-      projects: (mode === 'slow' || mode === 'release' ? [processes] : [unit, processes]).map((test) => ({
+      projects: (listed === null ? [unit, roles, processes] : [roles, processes]).map((test) => ({
         ...common,
         test,
       })),
