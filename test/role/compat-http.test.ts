@@ -12,8 +12,8 @@ import type { Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { processLimits } from '../../src/process/limits.ts';
 import { useCaseLimits } from '../../src/use-cases/limits.ts';
-import { bury } from '../support/handmade.ts';
-import { type IntakeOptions, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
+import { bury, failedAttempt } from '../support/handmade.ts';
+import { type IntakeOptions, pullsWait, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
 import { plainHttp } from '../support/plain-http.ts';
 import { until } from '../support/until.ts';
 
@@ -108,6 +108,7 @@ const clientHeaders: readonly [string, Record<string, string>][] = [
   ['a client behind a proxy with a Referer', { referer: 'http://gateway.example/' }],
 ];
 
+const expired: AttemptRecord = { ...failedAttempt, reason: 'lease_expired', status: null };
 const added = '{"code":0,"message":"添加成功","data":null}';
 const done = '{"code":0,"message":"操作成功","data":null}';
 const failed = (message: string) => JSON.stringify({ code: 1, message, data: null });
@@ -273,11 +274,7 @@ describe('ouqiang/delay-queue', () => {
     expect(JSON.parse(await dq.ask('/pop', { topic: 'order' })).data.id).toBe('a');
     await dq.pass(push.ttr * 1_000);
     const { pulled = [] } = await dq.store.jobs.recover(0, 1);
-    const attempt: AttemptRecord = {
-      ...{ attempt: 1, startedAt: from, durationMs: 1, outcome: 'failed', reason: 'lease_expired' },
-      ...{ status: null, replyExcerpt: '', notifier: '', host: '' },
-    };
-    const retries = pulled.map(({ lease }) => ({ ...lease, delayMs: 9_000, attempt }));
+    const retries = pulled.map(({ lease }) => ({ ...lease, delayMs: 9_000, attempt: expired }));
     expect(await dq.store.jobs.retry(retries)).toEqual([{ kind: 'retried' }]);
     expect(await dq.ask('/finish', { id: 'a' })).toBe(done);
     expect(await dq.store.jobs.get({ topic: 'order', id: 'a' })).toBeNull();
@@ -292,11 +289,7 @@ describe('ouqiang/delay-queue', () => {
       expect((await dq.api('POST', '/v1/topics/order/pull')).body.items).toHaveLength(1);
       await dq.pass(push.ttr * 1_000);
       const { pulled = [] } = await dq.store.jobs.recover(0, 1);
-      const attempt: AttemptRecord = {
-        ...{ attempt: 1, startedAt: from, durationMs: 1, outcome: 'failed', reason: 'lease_expired' },
-        ...{ status: null, replyExcerpt: '', notifier: '', host: '' },
-      };
-      const retries = pulled.map(({ lease }) => ({ ...lease, delayMs: 9_000, attempt }));
+      const retries = pulled.map(({ lease }) => ({ ...lease, delayMs: 9_000, attempt: expired }));
       expect(await dq.store.jobs.retry(retries)).toEqual([{ kind: 'retried' }]);
     };
     await dq.ask('/push', push);
@@ -313,12 +306,7 @@ describe('ouqiang/delay-queue', () => {
   it('pop: 50 at once get 50 jobs; those that wait get a job that arrives', async () => {
     const dq = await start({ compatTimes: { ...times, popMs: 60_000 } });
     const pops = Array.from({ length: 50 }, () => dq.ask('/pop', { topic: 'order,new' }));
-    await until(
-      'all wait',
-      () =>
-        dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 50) ===
-        true,
-    );
+    await pullsWait(dq, 50);
     const ids = Array.from({ length: 50 }, (_, n) => `j${n}`);
     for (const [n, id] of ids.entries())
       await dq.ask('/push', { ...push, id, topic: n % 2 === 0 ? 'order' : 'new' });
@@ -395,15 +383,15 @@ describe('access', () => {
     expect(await ask({ host: 'localhost:1' })).toBe(added);
   });
 
-  it.each(clientHeaders)('a push of %s is accepted', async (_, headers) => {
+  it('pushes of HTTP clients are accepted', async () => {
     const dq = await start();
-    const reply = await plainHttp(dq.ports.ouqiang, 'POST', '/push', { body: JSON.stringify(push), headers });
-    expect(reply.text).toBe(added);
-    expect((await plainHttp(dq.ports.sdmq, 'GET', '/finish?jobId=a', { headers })).status).toBe(200);
-  });
-
-  it('a push of fetch is accepted', async () => {
-    const dq = await start();
+    for (const [name, headers] of clientHeaders) {
+      const body = JSON.stringify(push);
+      const reply = await plainHttp(dq.ports.ouqiang, 'POST', '/push', { body, headers });
+      expect(reply.text, name).toBe(added);
+      const finish = await plainHttp(dq.ports.sdmq, 'GET', '/finish?jobId=a', { headers });
+      expect(finish.status, name).toBe(200);
+    }
     const url = `http://127.0.0.1:${dq.ports.ouqiang}/push`;
     const reply = await fetch(url, { method: 'POST', body: JSON.stringify(push) });
     expect(await reply.text()).toBe(added);
@@ -489,9 +477,7 @@ describe('access', () => {
       const [method, path] = port === 'sdmq' ? ['GET', '/get/order?wait=1m'] : ['POST', '/pop'];
       const body = port === 'sdmq' ? '' : '{"topic":"order"}';
       const waiting = plainHttp(dq.ports[port], method as string, path as string, { body, headers });
-      await until('it waits', () =>
-        dq.metrics()?.gauges.some(([name, series]) => name === 'dq_pull_waiting' && series[0]?.[1] === 1),
-      );
+      await pullsWait(dq, 1);
       await removeTokens(dq, headers);
       await dq.ask('/push', push);
       await dq.pass(10_000);
