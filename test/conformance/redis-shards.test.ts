@@ -1,5 +1,6 @@
-// The smoke cases on three Redis servers as one job store, with ids on one and on all of them. Orders and bounds
-// hold within a partition, so their cases run only where one shard takes all ids. redis-whole.test.ts runs all.
+// The smoke cases on three Redis servers as one job store, with ids on one and on all of them. Orders and
+// bounds hold within a partition, so their cases run only where one shard takes all ids. redis-whole.test.ts
+// runs all cases.
 
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';

@@ -1,5 +1,5 @@
-// The whole suite on a Cluster in one bucket, and on three Redis servers as one job store: before a release. Of
-// these the slow tests run the smoke cases (redis-groups.test.ts, redis-shards.test.ts).
+// The whole suite on a Cluster in one bucket, and on three Redis servers as one job store: before a release.
+// The slow tests run its smoke cases (redis-groups.test.ts, redis-shards.test.ts).
 
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { type RedisServer, startRedisServers } from '../../scripts/services/redis.ts';

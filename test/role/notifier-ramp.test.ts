@@ -1,5 +1,5 @@
-// Tests that a backlog does not meet a receiver that asks to slow down. The pauses and the ramp after them are
-// those of capacity.test.ts.
+// Tests that a backlog does not meet a receiver that asks to slow down. The pauses and the ramp after them
+// are those of capacity.test.ts.
 import { expect, it } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';

@@ -41,8 +41,8 @@ export function mariadb(options: MariadbOptions = {}): Promise<MariadbServer> {
 let redis: Promise<RedisServer> | null = null;
 let mysql: Promise<MariadbServer> | null = null;
 
-/** The Redis of this worker process, which ends with it. A test removes its data first (openEmpty), and changes
- *  nothing else. Undefined where it is missing, for tests that are skipped. */
+/** The Redis of this worker process, which ends with it. A test removes its data first (openEmpty), and
+ *  changes nothing else. Undefined where it is missing, for tests that are skipped. */
 export async function workerRedis(): Promise<RedisServer> {
   if (await lacks('redis')) return undefined as never;
   redis ??= startRedis();

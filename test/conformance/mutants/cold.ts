@@ -3,6 +3,7 @@
 import { alter, change, type Mutant, mutant, mutants } from './mutant.ts';
 
 const ends = 'alerts: an owed alert outlives its dead letter';
+const settledForNobody = 'alerts settle nobody: settles the alert and keeps it with its dead letter'; // check-words: data
 const requeued = 'dead requeue: makes the job ready with a new version and its origin';
 
 const deadMutants: readonly Mutant[] = mutants({
@@ -152,8 +153,7 @@ const alertMutants: readonly Mutant[] = [
         right(versions, as);
       }),
     },
-    'alerts settle nobody: settles the alert and keeps it with its dead letter': {
-      // check-words: data
+    [settledForNobody]: {
       'state `nobody` counts as sent': change(
         'settle',
         (right) => (versions, as) => right(versions, as === 'nobody' ? 'sent' : as),
