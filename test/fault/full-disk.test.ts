@@ -127,7 +127,8 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     await until('a push to be stored', async () => (await push(daemon, 'held', 'after')).status === 201);
     await until('the daemon to be ready', async () => (await isReady(daemon)) === 200);
     await until('it to be done', async () => (await jobsLeft(daemon)) === 50 + late.length);
-    const waiting = await pushAll(daemon, 'held', ids(50), 3_600_000);
+    // Due while the disk is full.
+    const waiting = await pushAll(daemon, 'held', ids(50), 10_000);
     expect(await daemon.stop()).toBe(0);
     expectWhole(daemon);
 
@@ -135,8 +136,6 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     truncateSync(join(directory, 'filler'), filler - limits.startFreeBytes - 64 * 1024);
     const second = await startDaemon({ directory });
     await fill(second, 'later');
-    for (const id of waiting)
-      expect(await second.api('POST', `/v1/topics/held/jobs/${id}/run`)).toMatchObject({ status: 200 });
     await until('all to arrive', () => waiting.every((id) => times(sink, 'held').get(id) === 2));
     freeBlocks(second);
     await until('a push to be stored', async () => (await push(second, 'held', 'last')).status === 201);
