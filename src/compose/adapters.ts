@@ -14,14 +14,17 @@ import type { WorkerChannel } from '../process/master-channel.ts';
 import type { Init } from '../process/worker-life.ts';
 import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
-import type { ConnectTcp } from '../runtime/dial.ts';
 import type { Resources } from '../runtime/resources.ts';
+import type { RedisStoreOptions } from '../store/redis/shard/redis-store.ts';
 import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
 import type { OpenLog } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { ProcessJournal } from './journal.ts';
 import type { RedisJobs } from './shards.ts';
+
+/** What the job store on Redis reaches, and a bound that many topics of a test would reach. */
+export type RedisSeams = Pick<RedisStoreOptions, 'connectTcp' | 'capacitiesMax'>;
 
 /** What each worker has, whatever its role is. */
 export interface Worker {
@@ -36,8 +39,7 @@ export interface Worker {
   readonly opened: Resources;
   /** Ends this process, which cannot survive an error. */
   readonly end: (reason: string) => void;
-  /** to Redis, in place of the network of this machine */
-  readonly connectTcp?: ConnectTcp | undefined;
+  readonly redis?: RedisSeams | undefined;
 }
 
 /** Path of the key file that encrypts secrets and headers of topics. */
@@ -67,7 +69,7 @@ export async function mysqlRegistryOf({ init, log, opened }: Worker): Promise<My
 /** The job store on Redis; null = jobs are in the embedded store. `embedded`: the client of dq-store, in the
  *  other processes */
 export async function redisJobsOf(
-  { init, title, log, end, connectTcp }: Worker,
+  { init, title, log, end, redis: seams }: Worker,
   registry: Registry,
   mysql: MysqlRegistry | null,
   embedded?: StoreAdmin,
@@ -91,7 +93,7 @@ export async function redisJobsOf(
     // A server waits for jobs from its first puller on; the other roles do not.
     hints: role === 'timer' || role === 'notifier',
     onFatal: (error) => end(reasonOf(error)),
-    connectTcp,
+    ...seams,
   });
 }
 

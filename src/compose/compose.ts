@@ -18,7 +18,6 @@ import { StatSender } from '../process/stat-sender.ts';
 import { StoreClock } from '../process/store-clock.ts';
 import type { Composed, Init } from '../process/worker-life.ts';
 import { TopicBook } from '../registry/topic-book.ts';
-import type { ConnectTcp } from '../runtime/dial.ts';
 import { Resources } from '../runtime/resources.ts';
 import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import type { OpenLog } from '../telemetry/log.ts';
@@ -30,6 +29,7 @@ import {
   journalOf,
   leaseKeyOf,
   mysqlRegistryOf,
+  type RedisSeams,
   redisJobsOf,
   storeConnectionOf,
   type Worker,
@@ -55,8 +55,7 @@ export interface Parts {
   readonly create?: (ctx: RoleContext) => Role;
   /** Ends this process, which cannot survive an error. */
   readonly end?: (reason: string) => void;
-  /** to Redis, in place of the network of this machine */
-  readonly connectTcp?: ConnectTcp;
+  readonly redis?: RedisSeams;
 }
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
@@ -99,7 +98,7 @@ export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
   const worker = {
     ...{ init, title: place.title, channel, log, leaving, end, opened },
     metrics: metrics.buffer,
-    connectTcp: parts.connectTcp,
+    redis: parts.redis,
   };
   try {
     const own = await (init.role === 'store'

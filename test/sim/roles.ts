@@ -2,6 +2,7 @@
 // Left out: the HTTP front of dq-server, and of dq-upkeep all agents but recoverer and janitor. A loop stands
 // in for the mailer, because a dead letter expires only after its alert is settled.
 
+import type { RedisSeams } from '../../src/compose/adapters.ts';
 import { composeRole, importAll, type Parts } from '../../src/compose/compose.ts';
 import type { StoreSeams } from '../../src/compose/store-role.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
@@ -10,7 +11,7 @@ import { joined, joinedRoles } from '../../src/process/joined-roles.ts';
 import type { WorkerChannel } from '../../src/process/master-channel.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
 import type { Composed, Init } from '../../src/process/worker-life.ts';
-import type { Channel } from '../../src/runtime/channel.ts';
+import type { ConnectTcp } from '../../src/runtime/dial.ts';
 import { Loop as AgentLoop } from '../../src/runtime/loop.ts';
 import type { Service } from '../../src/runtime/service.ts';
 import { monotonicNow, sleep, wallNow } from '../../src/runtime/time.ts';
@@ -26,6 +27,7 @@ import { PushQueue } from '../../src/use-cases/push-queue.ts';
 import { PushTurns } from '../../src/use-cases/push-turns.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
+import type { RedisSide } from './redis/redis-side.ts';
 import { SimSocket } from './redis/sim-socket.ts';
 import type { Scene } from './scene.ts';
 
@@ -73,7 +75,7 @@ export function compose(options: WorkerOptions): Promise<Composed> {
     ...{ channel, log, leaving },
     counters: { add() {}, flush: async () => {}, close: async () => {} },
     leaseKey: () => Buffer.alloc(32),
-    connectTcp: (address) => SimSocket.asSocket(connectRedis(options), address),
+    ...(scene.redis === null ? {} : { redis: seamsOf(scene.redis, options) }),
     end: (reason) => {
       if (init.role === 'store' && disk.hasFailed) loop.kill(process, 'its disk has failed');
       else judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`);
@@ -85,9 +87,9 @@ export function compose(options: WorkerOptions): Promise<Composed> {
   return composeRole(init, { ...parts, create, connection: connectionOf(options, log) });
 }
 
-function connectRedis({ scene: { redis, network }, process }: WorkerOptions): Channel {
-  if (redis === null) throw new Error('this world has no Redis');
-  return redis.port.dial(process, network);
+function seamsOf({ port, capacitiesMax }: RedisSide, { scene, process }: WorkerOptions): RedisSeams {
+  const connectTcp: ConnectTcp = (address) => SimSocket.asSocket(port.dial(process, scene.network), address);
+  return { connectTcp, capacitiesMax };
 }
 
 /** The registry of the world, and a file in memory. */

@@ -131,10 +131,11 @@ export class World {
     }
     const { hash, sentences: story } = loop.trace;
     const { commits } = this.#store;
-    const { calls, ledger } = this.#scene;
+    const { calls, ledger, redis } = this.#scene;
     const ended = [...loop.processes.values()].filter(({ isAlive }) => !isAlive).length;
     const happened = { calls: calls.count, commits, ended, virtualS: Math.round(loop.at / 1_000) };
-    const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts };
+    const scripts = redis?.machine.counts ?? {};
+    const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts, ...scripts };
     const numbers = { ...this.#producers.outcomes, ...happened, ...counts, ...this.#punctuality.counts };
     const { violation } = this.#judge;
     return { hash, events: loop.events, parts: this.#parts, faults: this.#kinds, violation, story, numbers };

@@ -25,7 +25,7 @@ export async function runBesideRedis(): Promise<number> {
   try {
     const socket = connect(join(server.process.directory, socketName));
     await once(socket, 'connect');
-    const program = spawn(process.execPath, process.argv.slice(1), {
+    const program = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
       stdio: [socket, 'inherit', 'inherit'],
       env: { ...process.env, [asked]: '1' },
     });

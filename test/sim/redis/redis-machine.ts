@@ -71,6 +71,8 @@ export class RedisMachine {
   #starts = 0;
   #process: Process | null = null;
   mood: Mood = 'works';
+  /** how often each script ran */
+  readonly counts: Record<string, number> = {};
 
   constructor(options: MachineOptions) {
     this.#options = options;
@@ -224,7 +226,11 @@ export class RedisMachine {
         '1 no script fails',
         () => `${script.name}: ${reply.text}`,
       );
-    else onRan({ name: script.name, args, reply });
+    else {
+      const title = `script ${script.name}`;
+      this.counts[title] = (this.counts[title] ?? 0) + 1;
+      onRan({ name: script.name, args, reply });
+    }
     return asked;
   }
 

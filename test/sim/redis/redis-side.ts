@@ -1,6 +1,7 @@
 // The Redis of a world: one machine with its port, what it stored, and the shard list that names it.
 
 import { filled, type ShardList } from '../../../src/core/shard-list.ts';
+import { redisLimits } from '../../../src/store/redis/limits.ts';
 import { Port } from '../channel.ts';
 import type { Judge } from '../judge.ts';
 import type { Ledger, LedgerSnapshot } from '../ledger.ts';
@@ -46,6 +47,8 @@ export class RedisSide {
   readonly machine: RedisMachine;
   readonly follower: ScriptFollower;
   readonly shards: ShardList = filled([{ id: '5a'.repeat(8), url: redisUrl, buckets: 1, addedAt: 0 }]);
+  /** In some worlds so few that a reserve names its topics by a copy of the rings. */
+  readonly capacitiesMax: number;
   readonly #options: RedisSideOptions;
   readonly #dice;
   /** ms until the machine starts again; 0: the usual time */
@@ -57,6 +60,7 @@ export class RedisSide {
     const { ground, loop, judge, network } = options;
     this.#options = options;
     this.#dice = loop.stream('redis');
+    this.capacitiesMax = this.#dice.pick([redisLimits.capacitiesMax, redisLimits.capacitiesMax, 0, 1]);
     this.port = new Port(loop);
     this.machine = new RedisMachine({
       ...{ loop, judge, port: this.port, real: ground.real, scripts: ground.scripts, database: 0 },
