@@ -28,9 +28,10 @@ export const noCertificates: string | null = (() => {
   }
 })();
 
-export function createAuthority(): Authority {
+/** `atEnd`: afterAll for a call at the top of a file */
+export function createAuthority(atEnd: (end: () => void) => void = onTestFinished): Authority {
   const directory = temporaryDirectory();
-  onTestFinished(directory.remove);
+  atEnd(directory.remove);
   const at = (name: string) => join(directory.path, name);
   const openssl = (...args: string[]) =>
     void execFileSync('openssl', args, { stdio: 'pipe', timeout: 10_000 });

@@ -1,13 +1,13 @@
 // Does what producers do: topics, many pushes at once, pushes until stop().
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import type { Daemon } from './daemon.ts';
+import type { RunningDaemon } from './daemon.ts';
 import { until } from './until.ts';
 
 /** The default timeout is longer than any delay of a busy machine: a failed attempt would repeat a minute
  *  later. */
 export async function addTopic(
-  daemon: Daemon,
+  daemon: RunningDaemon,
   topic: string,
   callbackUrl: string,
   settings: Record<string, unknown> = {},
@@ -16,7 +16,7 @@ export async function addTopic(
 }
 
 /** Tries again while MySQL takes longer than dq waits for it, as on a busy disk. */
-export async function createTopic(daemon: Daemon, topic: Record<string, unknown>): Promise<void> {
+export async function createTopic(daemon: RunningDaemon, topic: Record<string, unknown>): Promise<void> {
   const created = [201];
   const reply = await until(`topic ${topic.topic}`, async () => {
     const answer = await daemon.api('POST', '/v1/topics', topic);
@@ -29,7 +29,7 @@ export async function createTopic(daemon: Daemon, topic: Record<string, unknown>
 }
 
 /** Pauses the topic, and waits until every notifier knows it. */
-export async function pauseTopic(daemon: Daemon, topic: string): Promise<void> {
+export async function pauseTopic(daemon: RunningDaemon, topic: string): Promise<void> {
   expect(await daemon.api('POST', `/v1/topics/${topic}/pause`)).toMatchObject({ status: 200 });
   await until('every notifier knows that the topic is paused', async () => {
     const { notifiers } = (await daemon.api('GET', `/v1/topics/${topic}/capacity`)).body as {
@@ -41,7 +41,7 @@ export async function pauseTopic(daemon: Daemon, topic: string): Promise<void> {
 
 /** For a paused topic: jobs pushed before become ready together. A topic whose calls have hung for
  *  slowCallMs gets few further calls, so single pushes would not start many. */
-export async function resumeTopic(daemon: Daemon, topic: string): Promise<void> {
+export async function resumeTopic(daemon: RunningDaemon, topic: string): Promise<void> {
   expect(await daemon.api('POST', `/v1/topics/${topic}/resume`)).toMatchObject({ status: 200 });
 }
 
@@ -67,7 +67,7 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map
 }
 
 /** Jobs that are stored in any state. */
-export async function jobsLeft(daemon: Daemon): Promise<number> {
+export async function jobsLeft(daemon: RunningDaemon): Promise<number> {
   const { body } = await daemon.api('GET', '/v1/stats');
   return Object.values(body.states as Record<string, number>).reduce((sum, n) => sum + n, 0);
 }
@@ -82,7 +82,7 @@ export interface Pushing {
 const pushPauseMs = 10;
 
 /** Four producers that push until stop(), and repeat rejected and unanswered pushes with the same id. */
-export function startPushing(daemon: Daemon, topic: string): Pushing {
+export function startPushing(daemon: RunningDaemon, topic: string): Pushing {
   const acknowledged: string[] = [];
   let stopped = false;
   const run = async (producer: number) => {

@@ -34,6 +34,11 @@ const processes: readonly (string | undefined)[] = ['start', 'restart', 'reload'
 export function runDq(args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const isProcess = options.launcher !== undefined || options.timeoutMs !== undefined;
   if (isProcess || processes.includes(args[0])) return runDqProcess(args, options);
+  return runDqHere(args, options);
+}
+
+/** Also a command that would be a process: for words that it rejects. */
+export function runDqHere(args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const run = turn.then(() => runHere(args, options));
   turn = run.then(
     () => {},

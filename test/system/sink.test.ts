@@ -1,8 +1,9 @@
-// Tests dq sink with signed and unsigned requests.
+// Tests dq sink: its lines, its replies, its end. The verdicts on signatures are in
+// test/unit/sink-signature.test.ts.
 import { connect } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
-import { runDq, startDqSink } from '../support/run-dq.ts';
+import { runDq, runDqHere, startDqSink } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
@@ -30,116 +31,70 @@ function callback(body: string, by = secret, more: Record<string, string> = {}):
 }
 
 describe('dq sink', () => {
-  it('answers 200 {"code":200} and prints a line for a request', async () => {
-    const sink = await startDqSink(['--secret', secret]);
+  it('prints a line for a request, answers as configured, and ends with 0 on TERM during a request', async () => {
+    const sink = await startDqSink(['--secret', secret, '--delay', '1ms']);
     const reply = await fetch(`${sink.url}/close?a=1`, callback('{"order":"中文"}'));
-    expect(reply.status).toBe(200);
-    expect(reply.headers.get('content-type')).toBe('application/json');
+    expect([reply.status, reply.headers.get('content-type')]).toEqual([200, 'application/json']);
     expect(await reply.text()).toBe('{"code":200}');
-    const line = await until('a line', () => sink.stdout());
-    expect(line).toMatch(
+    expect(await until('a line', () => sink.stdout())).toMatch(
       /^\d\d:\d\d:\d\d\.\d{3} {2}POST \/close\?a=1 {2}order\.close {2}订单\/1 {2}attempt 2\/10 {2}late \S+ {2}signature ok {2}\{"order":"中文"\}\n$/,
     );
     expect(sink.stderr()).toContain('answers 200 {"code":200}');
-  });
 
-  it('sink: distinguishes ok, wrong and not checked signatures', async () => {
-    const sink = await startDqSink(['--json', '--secret', `order.close=${secret}`]);
-    await fetch(sink.url, callback('1'));
-    await fetch(sink.url, callback('1', other));
-    await fetch(sink.url, callback('1', secret, { 'webhook-timestamp': '1500000000' }));
-    await fetch(sink.url, callback('1', other, { 'dq-topic': 'another' }));
-    await until('four lines', () => sink.reports().length === 4);
-    expect(sink.reports().map(({ signature }) => signature)).toEqual(['ok', 'wrong', 'wrong', 'not checked']);
-    expect(sink.reports()[2]?.['reason']).toContain('5 minutes');
-  });
-
-  it('sink --json: reports the request, binary bodies too', async () => {
-    const sink = await startDqSink(['--json']);
-    await fetch(sink.url, callback('{"n":1}'));
-    await fetch(sink.url, { method: 'PUT', body: Buffer.from([0xff, 0x1b]) });
-    await until('two lines', () => sink.reports().length === 2);
-    expect(sink.reports()[0]).toMatchObject({
-      method: 'POST',
-      path: '/',
-      topic: 'order.close',
-      id: '订单/1',
-      attempt: 2,
-      maxAttempts: 10,
-      contentType: 'application/json',
-      signature: 'not checked',
-      body: '{"n":1}',
+    // Control characters of a request reach no terminal.
+    const headers = { 'dq-topic': 't', 'dq-job-id': '%1b%5b2J' };
+    await fetch(`${sink.url}/x`, { method: 'POST', body: 'a\u001b[2Jb\nc', headers });
+    const lines = await until('the second line', () => {
+      const all = sink.stdout().trimEnd().split('\n');
+      return all.length === 2 ? all : null;
     });
-    expect(sink.reports()[0]?.['latenessMs']).toBeGreaterThanOrEqual(40);
-    expect(sink.reports()[1]).toMatchObject({
-      method: 'PUT',
-      topic: null,
-      latenessMs: null,
-      bodyBase64: '/xs=',
-    });
-  });
+    expect(lines[1]).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/);
 
-  it('sink: sends the configured reply', async () => {
-    const sink = await startDqSink(['--status', '503', '--reply', 'busy', '--delay', '30ms']);
-    const reply = await fetch(sink.url);
-    expect([reply.status, reply.headers.get('content-type'), await reply.text()]).toEqual([
-      503,
-      'text/plain; charset=utf-8',
-      'busy',
-    ]);
-    const silent = await startDqSink(['--status', '204']);
-    const nothing = await fetch(silent.url);
-    expect([nothing.status, await nothing.text()]).toEqual([204, '']);
-  });
-
-  it('sink: escapes control characters of a request', async () => {
-    const sink = await startDqSink();
-    await fetch(`${sink.url}/x`, {
-      method: 'POST',
-      body: 'a\u001b[2Jb\nc',
-      headers: { 'dq-topic': 't', 'dq-job-id': '%1b%5b2J' },
-    });
-    const line = await until('a line', () => sink.stdout());
-    expect(line).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/);
-    expect(line.trimEnd().split('\n')).toHaveLength(1);
-  });
-
-  it('sink: survives a sender that disconnects', async () => {
-    const sink = await startDqSink(['--json']);
-    const socket = connect(Number(new URL(sink.url).port), '127.0.0.1');
-    await new Promise<void>((resolve) => socket.once('connect', resolve));
-    socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
-    socket.destroy();
-    await fetch(sink.url, callback('1'));
-    await until('the next request', () => sink.reports().length === 1);
-  });
-
-  it('sink: exits with 0 on TERM during a request', async () => {
-    const sink = await startDqSink(['--json', '--delay', '1h']);
-    const reply = fetch(sink.url, callback('1')).then(
-      () => 'answered',
-      () => 'cut',
-    );
-    await until('the request came', () => sink.reports().length === 1);
-    expect(await sink.stop()).toBe(0);
-    expect(await reply).toBe('cut');
-  });
-
-  it('sink: exits with 1 and one sentence when the port is used', async () => {
-    const sink = await startDqSink();
     const second = await runDq(['sink', '--port', new URL(sink.url).port]);
     expect(second.code).toBe(1);
     expect(second.stderr).toMatch(/^dq: cannot listen: .*EADDRINUSE.*\n$/);
+    expect(await sink.stop()).toBe(0);
   });
 
-  it.each([
-    ['--secret', 'whsec_short'],
-    ['--status', '99'],
-    ['--port', 'x'],
-    ['--delay', '-1s'],
-  ])('rejects %s %s: exit 2', async (flag, value) => {
-    const run = await runDq(['sink', flag, value]);
-    expect(run.code).toBe(2);
-    expect(run.stderr).toContain(flag);
+  it('--json: reports each request, whatever its body, its signature and its end', async () => {
+    const sink = await startDqSink([
+      ...['--json', '--secret', `order.close=${secret}`, '--status', '503', '--reply', 'busy'],
+    ]);
+    const cut = connect(Number(new URL(sink.url).port), '127.0.0.1');
+    await new Promise<void>((resolve) => cut.once('connect', resolve));
+    cut.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
+    cut.destroy();
+    const reply = await fetch(sink.url, callback('{"n":1}'));
+    expect([reply.status, reply.headers.get('content-type'), await reply.text()]).toEqual([
+      ...[503, 'text/plain; charset=utf-8', 'busy'],
+    ]);
+    await fetch(sink.url, callback('1', other));
+    await fetch(sink.url, callback('1', secret, { 'webhook-timestamp': '1500000000' }));
+    await fetch(sink.url, callback('1', other, { 'dq-topic': 'another' }));
+    await fetch(sink.url, { method: 'PUT', body: Buffer.from([0xff, 0x1b]) });
+    await until('all lines', () => sink.reports().length === 5);
+    const reports = sink.reports();
+    expect(reports.map(({ signature }) => signature)).toEqual([
+      ...['ok', 'wrong', 'wrong', 'not checked', 'not checked'],
+    ]);
+    expect(reports[2]?.['reason']).toContain('5 minutes');
+    expect(reports[0]).toMatchObject({
+      ...{ method: 'POST', path: '/', topic: 'order.close', id: '订单/1', attempt: 2, maxAttempts: 10 },
+      ...{ contentType: 'application/json', body: '{"n":1}' },
+    });
+    expect(reports[0]?.['latenessMs']).toBeGreaterThanOrEqual(40);
+    expect(reports[4]).toMatchObject({ method: 'PUT', topic: null, latenessMs: null, bodyBase64: '/xs=' });
+  });
+
+  it('rejects wrong options with 2', async () => {
+    for (const [flag, value] of [
+      ['--secret', 'whsec_short'],
+      ['--status', '99'],
+      ['--port', 'x'],
+      ['--delay', '-1s'],
+    ] as const) {
+      const run = await runDqHere(['sink', flag, value]);
+      expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(flag)]);
+    }
   });
 });
