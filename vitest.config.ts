@@ -10,16 +10,15 @@ const slow = [
   'test/role/{journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
-  'test/{role,system}/compat-php.test.ts',
-  'test/{role,system}/compat-http.test.ts',
-  'test/{role,system}/grpc.test.ts',
+  'test/role/{compat-php,compat-http,grpc}.test.ts',
+  'test/system/compat.test.ts',
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
-  'test/system/{bench,console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit,console-pull}.test.ts',
+  'test/system/{console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit,console-pull}.test.ts',
   'test/system/{console-failures,console-flows,console-looks,console-hostile-texts,console-keyboard,console-operations,console-secrets}.test.ts',
-  'test/system/{alerts,copied-directory,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
-  'test/system/{fuzz-http,hung-names,import}.test.ts',
-  'test/system/{instances,many-topics,mysql,neighbours,package,process-death,reload,reload-*,restart}.test.ts',
-  'test/system/{secrets,service,shards,signals,silent-workers,small-profile,stop,systemd}.test.ts',
+  'test/system/{alerts,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
+  'test/system/import.test.ts',
+  'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
+  'test/system/{secrets,shards,signals,silent-workers,small-profile,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
   'test/system/{logs,manual,no-deliveries,pull,tokens}.test.ts',
@@ -31,6 +30,7 @@ const release = [
   'test/role/{intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,pull,redis-groups-daemon}.test.ts',
   'test/fault/{registry-gone-back,schedules,standby,total-queue-stores}.test.ts',
+  'test/system/{bench,fuzz-http,hung-names,instances,many-topics,package,service}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],

@@ -97,14 +97,18 @@ function errorLines(daemon: Daemon): { process: string; message: string; stack?:
     .map((line) => JSON.parse(line));
 }
 
-it(
-  'Redis on a wrong port: named with its address, one error line a kind of process, no stack',
-  patience,
-  async () => {
-    const url = `redis://:${password}@127.0.0.1:1`;
-    const env = { DQ_REDIS: url };
+describe.skipIf(await lacks('redis'))('a first start with a wrong Redis', patience, () => {
+  it('is named with its address, one error line a kind of process, no stack; then Redis returns', async () => {
+    const redis = await owned('test', startRedis({ config: ['requirepass right'] }));
+    await redis.process.kill();
+    const { port } = redis;
+    const env = { DQ_REDIS: `redis://:${password}@127.0.0.1:${port}` };
     const daemon = await startDaemon({ env });
-    await expectNamed(daemon, /redis:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1/, env);
+    const unreachable = new RegExp(
+      `redis://127\\.0\\.0\\.1:${port}: connect ECONNREFUSED 127\\.0\\.0\\.1:${port}`,
+    );
+    await expectNamed(daemon, unreachable, env);
+    expect(daemon.output()).toMatch(/durability: .*unknown/);
     const lines = errorLines(daemon);
     expect(lines.filter(({ stack }) => stack !== undefined)).toEqual([]);
     const ofOutage = lines.filter(({ message }) =>
@@ -113,41 +117,28 @@ it(
     const kinds = ofOutage.map((line) => line.process.replace(/-\d+$/, ''));
     expect(kinds.length).toBeGreaterThan(0);
     expect(kinds.sort()).toEqual([...new Set(kinds)]);
-    await expectNoJobs(daemon, /redis:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1/);
-  },
-);
+    await expectNoJobs(daemon, unreachable);
 
-describe.skipIf(await lacks('redis'))('a Redis with a password', patience, () => {
-  it.each([
-    ['a wrong one', `:${password}@`, /redis:\/\/127\.0\.0\.1:\d+: WRONGPASS /],
-    ['none', '', /redis:\/\/127\.0\.0\.1:\d+: NOAUTH /],
-    ['a database that it does not have', ':right@', /redis:\/\/127\.0\.0\.1:\d+\/99: SELECT 99: ERR /, '/99'],
-  ])('and %s in the configuration: its words are repeated', async (_, login, words, path = '') => {
-    const redis = await owned('test', startRedis({ config: ['requirepass right'] }));
-    const { port } = new URL(redis.url);
-    const env = { DQ_REDIS: `redis://${login}127.0.0.1:${port}${path}` };
-    const daemon = await startDaemon({ env });
-    await expectNamed(daemon, words, env);
-    await expectNoJobs(daemon, words);
+    // The words of Redis are repeated. NOAUTH and SELECT: role/redis-connection.
+    await redis.process.start();
+    await expectNamed(daemon, /redis:\/\/127\.0\.0\.1:\d+: WRONGPASS /, env);
+    await redis.ask('ACL', 'SETUSER', 'default', `>${password}`);
+    await until(
+      'a push is stored',
+      async () => (await daemon.push('t', '1', { delay: '1h' })).status === 201,
+    );
+    await until('the log names its durability', () =>
+      daemon.log('notice').some((line) => String(line['durability']).includes('Redis in memory only')),
+    );
+    await until('dq status shows it', async () => {
+      const { stderr } = await runDq(['status', '--data-dir', daemon.dataDir]);
+      return /durability: Redis in memory only.*; warning: /.test(stderr) && !stderr.includes('unknown');
+    });
   });
 });
 
-describe.skipIf(await lacks('mysql'))('MySQL', patience, () => {
-  it('unknown user or database: dq repeats the error of MySQL', async () => {
-    const server = await owned('test', mariadb());
-    await server.run(`CREATE USER dq IDENTIFIED BY 'right'; GRANT ALL ON known.* TO dq`);
-    for (const [login, words] of [
-      [`dq:${password}`, /Access denied for user 'dq'@/],
-      ['dq:right', /Access denied for user 'dq'@.* to database 'unknown'|Unknown database 'unknown'/],
-    ] as const) {
-      const env = { DQ_MYSQL__URL: `mysql://${login}@127.0.0.1:${server.port}/unknown` };
-      const daemon = await startDaemon({ env });
-      await expectNamed(daemon, words, env);
-      await daemon.stop();
-    }
-  });
-
-  it('MySQL is frozen at first, then rejects the password: both reasons are printed', async () => {
+describe.skipIf(await lacks('mysql'))('a first start with a wrong MySQL', patience, () => {
+  it('frozen, another password, no such database: each reason is named; then dq works', async () => {
     const server = await owned('test', mariadb());
     await server.run(`CREATE USER dq IDENTIFIED BY 'right'`);
     await server.process.freeze();
@@ -156,8 +147,27 @@ describe.skipIf(await lacks('mysql'))('MySQL', patience, () => {
     await until('the first reason is printed', () => /not ready: .*no answer/.test(daemon.output()));
     server.process.thaw();
     await expectNamed(daemon, /Access denied for user 'dq'@/, env);
-    await server.run(`CREATE DATABASE unknown; ALTER USER dq IDENTIFIED BY '${password}'`);
-    await server.run('GRANT ALL ON unknown.* TO dq');
+    const dq = (...args: string[]) => runDq([...args, '--data-dir', daemon.dataDir]);
+    const topic = ['topic', 'add', 't', '--callback', 'http://127.0.0.1:9/'];
+    for (const [args, says] of [
+      [['token', 'ls'], 'MySQL: unavailable (access_denied)'],
+      [topic, 'MySQL: nothing was changed (access_denied)'],
+    ] as const) {
+      const { code, stderr } = await dq(...args);
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining(`${says}; a repeat does not help: \`dq doctor\` names the cause`),
+      ]);
+    }
+    await server.run(`ALTER USER dq IDENTIFIED BY '${password}'; GRANT ALL ON known.* TO dq`);
+    await expectNamed(
+      daemon,
+      /Access denied for user 'dq'@.* to database 'unknown'|Unknown database 'unknown'/,
+      env,
+    );
+    await server.run('CREATE DATABASE unknown; GRANT ALL ON unknown.* TO dq');
     await until('it reports that it is ready', () => /^dq: ready$/m.test(daemon.output()));
+    await until('a topic can be created', async () => (await dq(...topic)).code === 0);
+    await until('it stores jobs', async () => (await daemon.push('t', '1', { delay: '1h' })).status === 201);
   });
 });

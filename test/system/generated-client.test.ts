@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
-import { startDaemon } from '../support/daemon.ts';
+import { sharedDaemon } from '../support/shared-daemon.ts';
 
 const root = join(import.meta.dirname, '../..');
 const program = join(root, 'test/generated-client');
@@ -25,7 +25,7 @@ async function run(name: string, script: string, args: readonly string[], cwd: s
 
 // Four programs, of which two read the whole of TypeScript.
 it('openapi: a generated client pushes, reads, and handles problems', { timeout: 300_000 }, async () => {
-  const daemon = await startDaemon();
+  const daemon = await sharedDaemon();
   const { body } = await daemon.api('GET', '/openapi.json');
   // Below the packages, so that the imports of the program find them.
   const directory = mkdtempSync(join(program, 'node_modules/.run-'));

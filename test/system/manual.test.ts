@@ -36,8 +36,16 @@ function wordsOf(line: string): string[] {
   return [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 }
 
-describe('README', { timeout: 180_000 }, () => {
-  it('the lines of its trial bring a callback with a verified signature', async () => {
+describe('manual', { timeout: 180_000 }, async () => {
+  const daemon = await startDaemon({ scope: 'file' });
+  const shown = pages
+    .map((name) => ({
+      name,
+      script: blocks(readFileSync(join(manual, name), 'utf8'), 'sh', '<!-- run -->\n').join(''),
+    }))
+    .filter(({ script }) => script !== '');
+
+  it('README: the lines of its trial bring a callback with a verified signature', async () => {
     const readme = readFileSync(join(root, 'README.md'), 'utf8');
     const lines =
       blocks(readme, 'sh')
@@ -49,7 +57,6 @@ describe('README', { timeout: 180_000 }, () => {
     const sinkLine = wordsOf(sinkWords ?? '');
     expect(sinkLine.pop()).toBe('&');
     expect(rest).toHaveLength(2);
-    const daemon = await startDaemon();
     const sink = await startDqSink(sinkLine.slice(2));
     for (const line of rest) {
       const args = wordsOf(line)
@@ -63,16 +70,6 @@ describe('README', { timeout: 180_000 }, () => {
       /POST \/close {2}order\.close {2}\S+ {2}attempt 1\/10 {2}late \S+ {2}signature ok {2}\{"order":4711\}/,
     );
   });
-});
-
-describe('manual', { timeout: 180_000 }, async () => {
-  const daemon = await startDaemon({ scope: 'file' });
-  const shown = pages
-    .map((name) => ({
-      name,
-      script: blocks(readFileSync(join(manual, name), 'utf8'), 'sh', '<!-- run -->\n').join(''),
-    }))
-    .filter(({ script }) => script !== '');
 
   /** Each page begins without topics and tokens. */
   async function clear(): Promise<void> {

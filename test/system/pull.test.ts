@@ -1,21 +1,22 @@
 // dq pull, ack, nack and extend against a real daemon.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { environment, launcher, startDaemon } from '../support/daemon.ts';
+import { environment, launcher } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
+import { sharedDaemon } from '../support/shared-daemon.ts';
 import { until } from '../support/until.ts';
 
-const dq = await startDaemon({ scope: 'file' });
+const dq = await sharedDaemon();
 const at = ['--data-dir', dq.dataDir];
 
 beforeAll(async () => {
-  const leases = { report: '1h', work: '1h', down: '1h', missing: '1h', slow: '6s' }; // at half of it, a command extends
+  const leases = { report: '1h', work: '1h', missing: '1h', slow: '6s' }; // at half of it, a command extends
   for (const [topic, lease] of Object.entries(leases)) {
     const settings = { topic, delivery: 'pull', lease, backoff: ['1h'] };
     expect((await dq.api('POST', '/v1/topics', settings)).status).toBe(201);
@@ -207,27 +208,5 @@ describe('dq pull --exec', () => {
     expect(texts.stderr).toContain('the daemon answers again');
     expect(await job('slow', 'long')).toMatchObject({ state: 'done', attempts: [{ attempt: 1 }] });
     expect(await state('slow', 'next')).toBe('ready');
-  });
-
-  it('exec: a dq-server that dies meanwhile is called again', async () => {
-    const files = directory();
-    const end = join(files, 'end');
-    const ran = join(files, 'ran');
-    await dq.push('down', '1', { id: 'a' });
-    const { child, exited } = startPuller(
-      'down',
-      `echo $DQ_ID >> ${ran}; while [ ! -e ${end} ]; do sleep 0.05; done`,
-      '--lease',
-      '1h',
-    );
-    await until('the command runs', () => existsSync(ran));
-    for (const { title, pid } of dq.workers()) if (title.includes('dq-server')) process.kill(pid, 'SIGKILL');
-    writeFileSync(end, '');
-    await until('the job is done', async () => (await state('down', 'a')) === 'done');
-    await dq.push('down', '2', { id: 'b' });
-    await until('the next job is done', async () => (await state('down', 'b')) === 'done');
-    expect(readFileSync(ran, 'utf8')).toBe('a\nb\n');
-    child.kill('SIGTERM');
-    expect(await exited).toEqual([0, null]);
   });
 });

@@ -1,7 +1,9 @@
-// Tests a daemon on a real Redis: its output, its deliveries, and what happens when Redis goes and returns.
+// Tests a daemon on a real Redis: its output, its deliveries, its backup, and what happens when Redis goes
+// and returns. A start without Redis: first-start.test.ts.
 
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
@@ -12,16 +14,21 @@ import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
-describe.skipIf(await lacks('redis'))('dq start --redis', () => {
+const traceId = '0af7651916cd43dd8448eb211c80319c';
+
+describe.skipIf(await lacks('redis'))('dq start --redis', async () => {
+  const server = await owned('file', startRedis({ config: ['appendonly yes', 'appendfsync everysec'] }));
+  const daemon = await startDaemon({
+    ...{ scope: 'file', args: ['--redis', server.url], config: { retry: { unit: '50ms' } } },
+  });
+
   it('prints store and durability; delivers each job once, not early, with retries', async () => {
-    const server = await owned('test', startRedis({ config: ['appendonly yes', 'appendfsync everysec'] }));
     const failed = new Set<string>();
     const sink = await startSink((arrival, response) => {
       if (Number(arrival.id) % 10 > 0 || failed.has(arrival.id)) return ok(arrival, response);
       failed.add(arrival.id);
       return status(500)(arrival, response);
     });
-    const daemon = await startDaemon({ args: ['--redis', server.url], config: { retry: { unit: '50ms' } } });
     await until('the facts', () => daemon.output().includes('ready in'));
     expect(daemon.output()).toMatch(
       /^dq \S+ \(pid \d+\) on Redis at redis:\/\/127\.0\.0\.1:\d+, with its topics in \S+\ndurability: Redis, appendfsync everysec: .+\nhttp/,
@@ -37,7 +44,7 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
       expect(reply.status).toBe(201);
       due.set(`${n}`, Date.parse(reply.body.dueAt));
     });
-    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 50);
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
     const byId = groupBy(sink.arrivals, (arrival) => arrival.id);
     expect(byId.size).toBe(300);
     for (const [id, arrivals] of byId) {
@@ -56,82 +63,74 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     expect(daemon.log('error')).toEqual([]);
   });
 
-  it('Redis unavailable: rejects pushes; delivers acknowledged jobs when it returns', async () => {
-    const server = await owned('test', startRedis({ config: ['appendonly yes', 'appendfsync always'] }));
-    const sink = await startSink(ok);
-    const daemon = await startDaemon({ args: ['--redis', server.url] });
-    await addTopic(daemon, 't', sink.url);
-    await forAll(numbers(50), async (n) => {
-      expect((await daemon.push('t', '1', { id: `${n}`, delay: 2_000 })).status).toBe(201);
-    });
-    await server.process.kill();
-    const rejected = await until('a push to be rejected', async () => {
-      const reply = await daemon.push('t', '1', { id: 'refused' });
-      return reply.status === 503 && reply.body.code === 'not_stored' ? reply : null;
-    });
-    expect(rejected.body.detail).toBeTruthy();
-    expect((await daemon.api('GET', '/readyz')).status).toBe(503);
-    await server.process.start();
-    await until(
-      'Redis to be found',
-      async () => (await daemon.api('GET', '/readyz')).status === 200,
-      90_000,
-      50,
-    );
-    expect((await daemon.push('t', '1', { id: 'after' })).status).toBe(201);
-    await until('all to arrive', () => new Set(sink.arrivals.map(({ id }) => id)).size === 51);
-    expect(sink.arrivals.some(({ id }) => id === 'refused')).toBe(false);
-    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
+  it('a trace costs its bytes in the record, and a job without one no byte', async () => {
+    await addTopic(daemon, 'traced', 'http://127.0.0.1:9/');
+    const parent = `00-${traceId}-b7ad6b7169203331-01`;
+    const tracestate = 'congo=t61rcWkgMzE,rojo=00f067aa0ba902b7';
+    for (const [id, traces] of Object.entries({
+      waits__1: {},
+      waits__2: { traceparent: `00-${'0'.repeat(32)}-b7ad6b7169203331-01`, tracestate },
+      waits__3: { traceparent: parent },
+      waits__4: { traceparent: parent, tracestate },
+    })) {
+      const url = `${daemon.url}/v1/topics/traced/jobs?id=${id}&delay=1h`;
+      const headers = { 'content-type': 'application/json', ...traces };
+      expect((await fetch(url, { method: 'POST', headers, body: '{"n":1}' })).status).toBe(201);
+    }
+    const client = new Redis(server.url);
+    const records: Record<string, Buffer> = {};
+    for (const key of await client.keys('{dq:*}:j'))
+      for (const [field, record] of Object.entries(await client.hgetallBuffer(key)))
+        records[field.slice(-8)] = record;
+    client.disconnect();
+    const bytes = ['waits__1', 'waits__2', 'waits__3', 'waits__4'].map((id) => records[id]?.length ?? -1);
+    const [plain = -1] = bytes;
+    // Of each option its type, its length and its bytes: 16 + 8 + 1 of the parent, and the state. Each block
+    // has a length of two bytes.
+    const parentBytes = 2 + 2 + 25;
+    expect(bytes).toEqual([plain, plain, plain + parentBytes, plain + parentBytes + 2 + tracestate.length]);
+    expect(records['waits__1']?.includes(Buffer.from(traceId, 'hex'))).toBe(false);
+    expect(records['waits__4']?.includes(Buffer.from(traceId, 'hex'))).toBe(true);
+    await daemon.api('DELETE', '/v1/topics/traced?jobs=purge');
   });
 
   it('dq backup: copies the registry alone, and names the rest and the manual page', async () => {
-    const server = await owned('test', startRedis());
-    const daemon = await startDaemon({ args: ['--redis', server.url] });
-    await addTopic(daemon, 'kept', 'http://127.0.0.1:9/');
     const copy = join(daemon.dataDir, 'copy');
     const made = await runDq(['backup', copy, '--data-dir', daemon.dataDir]);
     expect(made).toMatchObject({ code: 0, stdout: `${copy}\n` });
     expect(readdirSync(copy)).toEqual(['registry.db']);
     for (const step of ['secret.key', 'Redis', 'BGSAVE', 'dump.rdb']) expect(made.stderr).toContain(step);
     const registry = openDatabase(join(copy, 'registry.db'), { readOnly: true });
-    expect(registry.prepare('SELECT name FROM topic').all()).toMatchObject([{ name: 'kept' }]);
+    expect(registry.prepare('SELECT name FROM topic ORDER BY name').all()).toMatchObject([
+      { name: 'a' },
+      { name: 'b' },
+      { name: 'c' },
+    ]);
     registry.close();
     const page = /dq help ([a-z-]+)/.exec(made.stderr)?.[1];
     expect(page).toBe('backup-restore');
     expect(existsSync(join(import.meta.dirname, `../../src/manual/${page}.md`))).toBe(true);
   });
 
-  it('starts while every sentinel is unavailable', async () => {
-    const daemon = await startDaemon({ args: ['--redis', 'redis+sentinel://127.0.0.1:1/dq'] });
-    await until('the facts', () => daemon.output().includes('ready in'));
-    expect(daemon.output()).toMatch(/durability: .*unknown/);
-    await addTopic(daemon, 't', (await startSink(ok)).url);
-    expect((await daemon.push('t', '1')).status).toBe(503);
-  });
-
-  it('starts while Redis is unavailable, and stores pushes when it returns', async () => {
-    const server = await owned('test', startRedis());
-    await server.process.kill();
-    const daemon = await startDaemon({ args: ['--redis', server.url] });
-    await until('the facts', () => daemon.output().includes('ready in'));
-    expect(daemon.output()).toMatch(/durability: .*unknown/);
+  it('Redis unavailable: rejects pushes; delivers acknowledged jobs when it returns', async () => {
+    await server.ask('CONFIG', 'SET', 'appendfsync', 'always');
     const sink = await startSink(ok);
     await addTopic(daemon, 't', sink.url);
-    expect((await daemon.push('t', '1')).status).toBe(503);
-    await server.process.start();
-    await until(
-      'a push to be stored',
-      async () => (await daemon.push('t', '1', { id: '1' })).status === 201,
-      90_000,
-      50,
-    );
-    await until('it to arrive', () => sink.arrivals.length > 0);
-    await until('the log to name its durability', () =>
-      daemon.log('notice').some((line) => String(line['durability']).includes('Redis in memory only')),
-    );
-    await until('dq status to show it', async () => {
-      const { stderr } = await runDq(['status', '--data-dir', daemon.dataDir]);
-      return /durability: Redis in memory only.*; warning: /.test(stderr) && !stderr.includes('unknown');
+    await forAll(numbers(50), async (n) => {
+      expect((await daemon.push('t', '1', { id: `${n}`, delay: 2_000 })).status).toBe(201);
     });
+    await server.process.kill();
+    const rejected = await until('a push is rejected', async () => {
+      const reply = await daemon.push('t', '1', { id: 'refused' });
+      return reply.status === 503 && reply.body.code === 'not_stored' ? reply : null;
+    });
+    expect(rejected.body.detail).toBeTruthy();
+    expect((await daemon.api('GET', '/readyz')).status).toBe(503);
+    await server.process.start();
+    await until('Redis is found', async () => (await daemon.api('GET', '/readyz')).status === 200);
+    expect((await daemon.push('t', '1', { id: 'after' })).status).toBe(201);
+    await until('all arrive', () => new Set(sink.arrivals.map(({ id }) => id)).size === 51);
+    expect(sink.arrivals.some(({ id }) => id === 'refused')).toBe(false);
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
   });
 });

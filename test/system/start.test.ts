@@ -1,5 +1,5 @@
-// Tests dq start, in the foreground and in the background.
-import { spawn } from 'node:child_process';
+// Tests dq start, in the foreground and in the background, and dq status.
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
@@ -15,6 +15,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { runDirOf, writeMasterRecord } from '../../src/master/data/run-record.ts';
 import { childrenOf, isAlive, launcher, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
@@ -28,28 +29,6 @@ beforeEach(() => {
 const places = () => ['--data-dir', join(directory, 'data'), '--log-dir', join(directory, 'logs')];
 
 describe('dq start', () => {
-  it('runs every role under its title', async () => {
-    const daemon = await startDaemon({ args: ['--notifiers', '11', '--servers', '2', '--timers', '2'] });
-    const notifiers = Array.from({ length: 11 }, (_, n) => `dq-notifier-${n}`);
-    expect(
-      daemon
-        .workers()
-        .map((worker) => worker.title)
-        .sort(),
-    ).toEqual(
-      [
-        ...notifiers,
-        'dq-server-0',
-        'dq-server-1',
-        'dq-store',
-        'dq-timer-0',
-        'dq-timer-1',
-        'dq-upkeep',
-      ].sort(),
-    );
-    expect(readFileSync(`/proc/${daemon.pid}/cmdline`, 'utf8').replaceAll('\0', '')).toBe('dq-master');
-  });
-
   it('start: of many at once on one directory one wins; the others name it', async () => {
     // Like after a power cut: the run record names a process that has ended.
     mkdirSync(join(directory, 'data/run'), { recursive: true });
@@ -127,16 +106,19 @@ describe('dq start', () => {
     });
     expect(existsSync(join(directory, 'data'))).toBe(false);
   });
-
-  it('start: exits with 78 beyond this machine without a token, leaves no process', async () => {
-    const rejected = await runDq(['start', '--host', '0.0.0.0', ...places()], { cwd: directory });
-    expect(rejected).toMatchObject({ code: 78, stdout: '' });
-    expect(rejected.stderr).toContain('dq token add');
-    // The tokens are in the registry, so the directory has been made; the next start finds it free.
-    const daemon = await startDaemon({ directory });
-    expect((await daemon.api('GET', '/livez')).status).toBe(200);
-  });
 });
+
+function watchStatus(command: string, ...args: readonly string[]) {
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+  const exited = once(child, 'exit') as Promise<[number | null]>;
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
+  let stdout = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  return { child, exited, stdout: () => stdout };
+}
 
 /** `terminal` 0 = without a controlling terminal. */
 function sessionOf(pid: number): { session: number; terminal: number } {
@@ -194,46 +176,124 @@ describe('dq start -d', () => {
 });
 
 describe('a daemon that runs', async () => {
-  // The first test reads its output, the last one kills its server.
-  const daemon = await startDaemon({ scope: 'file' });
+  // The first test reads its output, the last ones kill its server and end it.
+  const daemon = await startDaemon({ scope: 'file', args: ['--notifiers', '3', '--timers', '2'] });
+  const dataDir = ['--data-dir', daemon.dataDir];
 
-  it('start: prints store, address and duration', async () => {
+  it('start: prints store, address and duration; runs every role under its title', async () => {
     await until('it has printed all', () => daemon.output().includes('ready in'));
     expect(daemon.output()).toMatch(
-      /^dq \S+ \(pid \d+\) on the embedded store in \S+\ndurability: .+\nhttp:\/\/127\.0\.0\.1:\d+\nready in \d+ ms\n$/,
+      /^dq \S+ \(pid \d+\) on the embedded store in \S+\ndurability: .+\nhttp:\/\/127\.0\.0\.1:\d+\nready in \d+ ms\n(dq: .*\n)*$/,
     );
     expect(daemon.output()).toContain(daemon.url);
+    const titles = daemon.workers().map((worker) => worker.title);
+    expect(titles.sort()).toEqual([
+      ...['dq-notifier-0', 'dq-notifier-1', 'dq-notifier-2', 'dq-server-0', 'dq-store'],
+      ...['dq-timer-0', 'dq-timer-1', 'dq-upkeep'],
+    ]);
+    expect(readFileSync(`/proc/${daemon.pid}/cmdline`, 'utf8').replaceAll('\0', '')).toBe('dq-master');
   });
 
-  it('start: rejects a directory in use, names the pid, and harms no daemon', async () => {
-    const second = await runDq(['start', '--port', '0', '--data-dir', daemon.dataDir], { cwd: directory });
-    expect(second).toMatchObject({
-      code: 1,
-      stdout: '',
-      stderr: expect.stringMatching(
-        new RegExp(
-          `^dq: already running on ${daemon.dataDir} \\(pid ${daemon.pid}, since \\d{4}-\\d\\d-\\d\\dT[^)]+, ${daemon.url}\\); end it with dq stop --data-dir ${daemon.dataDir}, .* another --data-dir and --port\\n$`,
-        ),
-      ),
-    });
+  it('start: rejects a directory in use, also with -d, names the pid, and harms no daemon', async () => {
+    const says = new RegExp(
+      `^dq: already running on ${daemon.dataDir} \\(pid ${daemon.pid}, since \\d{4}-\\d\\d-\\d\\dT[^)]+, ${daemon.url}\\); end it with dq stop --data-dir ${daemon.dataDir}, .* another --data-dir and --port\\n$`,
+    );
+    for (const more of [[], ['-d', '--log-dir', daemon.logDir]])
+      expect(await runDq(['start', '--port', '0', ...dataDir, ...more], { cwd: directory })).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringMatching(says),
+      });
     expect((await daemon.api('GET', '/livez')).status).toBe(200);
     expect(existsSync(join(daemon.dataDir, 'run/dq.json'))).toBe(true);
   });
 
-  it('start -d: returns with the reason of a failed start', async () => {
-    const args = ['start', '-d', '--port', '0', '--data-dir', daemon.dataDir, '--log-dir', daemon.logDir];
-    expect(await runDq(args, { cwd: directory })).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(new RegExp(`^dq: already running on \\S+ \\(pid ${daemon.pid}, .*\\n$`)),
-    });
+  it('status: shows every process with cost and age; --watch repeats', async ({ skip }) => {
+    const once = await runDq(['status', ...dataDir]);
+    expect(once.code, once.stderr).toBe(0);
+    const [head, ...rows] = once.stdout.trimEnd().split('\n');
+    expect(head).toMatch(/^PROCESS +PID +STATE +UP +CPU % +RSS MiB +IN FLIGHT +RESTARTS +VERSION$/);
+    const shown = rows.map((row) => row.split(/ +/).slice(0, 2).join(' '));
+    expect(shown[0]).toBe(`dq-master ${daemon.pid}`);
+    const running = daemon.workers().map(({ title, pid }) => `${title} ${pid}`);
+    expect(shown.slice(1).sort()).toEqual(running.sort());
+    for (const row of rows)
+      expect(row).toMatch(/^dq-\S+ +\d+ +ready +(?:\d+m)?\d+s +\d+\.\d +\d+\.\d +\d+ +0 +\d+\.\d+\.\d+$/);
+    expect(once.stderr).toContain(daemon.url);
+
+    const json = watchStatus(process.execPath, launcher, 'status', '--watch', '--json', ...dataDir);
+    const lines = () => json.stdout().split('\n').slice(0, -1);
+    await until('two looks', () => lines().length >= 2);
+    for (const line of lines()) expect(JSON.parse(line).processes[0]).toMatchObject({ title: 'dq-master' });
+    json.child.kill('SIGINT');
+    expect(await json.exited).toEqual([0, null]);
+
+    // util-linux provides the terminal.
+    if (spawnSync('script', ['--version']).status !== 0) skip('no script(1) here');
+    // `exec`: dash would stay and end by the Ctrl-C itself, with its own code.
+    const command = ['exec', process.execPath, launcher, 'status', '--watch', ...dataDir].join(' ');
+    const terminal = watchStatus('script', '-qec', command, '/dev/null');
+    await until('it is drawn twice', () => terminal.stdout().split('\u001b[H').length > 2);
+    terminal.child.stdin.write('\u0003');
+    expect(await terminal.exited).toEqual([0, null]);
+    expect(terminal.stdout()).toContain('dq-notifier-1');
   });
 
-  it('keeps its port when its only server was killed', async () => {
+  it('copied data directory: commands and a daemon of it do not touch the original', async () => {
+    // cp fails when a file vanishes: the temporary one of workers.json, which is written at each fork.
+    const workers = await until('every worker is ready and recorded', async () => {
+      const { processes } = (await daemon.api('GET', '/v1/processes')).body;
+      if (processes.some(({ state }: { state: string }) => state !== 'ready')) return null;
+      const text = readFileSync(join(daemon.dataDir, 'run/workers.json'), 'utf8');
+      const recorded = (JSON.parse(text) as { pid: number }[]).map(({ pid }) => pid);
+      const now = daemon.workers();
+      return recorded.length === now.length && now.every(({ pid }) => recorded.includes(pid)) && now;
+    });
+    const copied = join(directory, 'data');
+    execFileSync('cp', ['-a', daemon.dataDir, copied]);
+    for (const args of [['stop'], ['status'], ['restart'], ['reload'], ['topic', 'ls'], ['push', 't', '{}']])
+      expect(await runDq([...args, '--data-dir', copied], { cwd: directory })).toMatchObject({
+        ...{ code: 3, stderr: expect.stringContaining(`no daemon is running on ${copied}`) },
+      });
+    const copy = await startDaemon({ dataDir: copied, directory });
+    expect(daemon.workers()).toEqual(workers);
+    for (const one of [daemon, copy]) expect((await one.api('GET', '/readyz')).status).toBe(200);
+    expect(copy.log('notice').map(({ message }) => message)).not.toContainEqual(
+      expect.stringContaining('ended workers of a killed master'),
+    );
+    // Commands reach each daemon by its own directory.
+    const found = await runDq(['status', '--json', '--data-dir', copied]);
+    expect(found.stdout).toContain(copy.url);
+    expect(await copy.stop()).toBe(0);
+    expect((await daemon.api('GET', '/livez')).status).toBe(200);
+  });
+
+  it('keeps its port when its only server was killed; a watch ends with it', async () => {
     const before = daemon.pidOf('dq-server-0');
     process.kill(before, 'SIGKILL');
     await until('another server answers at the same address', async () => {
       const answered = await daemon.api('GET', '/livez').catch(() => null);
       return answered?.status === 200 && daemon.pidOf('dq-server-0') !== before;
     });
+    const plain = watchStatus(process.execPath, launcher, 'status', '--watch', ...dataDir);
+    await until('it has looked', () => plain.stdout().includes('dq-upkeep'));
+    expect(plain.stdout()).not.toContain('\u001b');
+    await daemon.stop();
+    expect(await plain.exited).toEqual([3, null]);
   });
+});
+
+it('status: a daemon that ends during the question does not run', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'dq-status-'));
+  onTestFinished(() => rmSync(dataDir, { recursive: true }));
+  mkdirSync(runDirOf(dataDir));
+  const controlSocket = join(runDirOf(dataDir), 'control.sock');
+  writeMasterRecord(dataDir, { pid: process.pid, startedAt: 1, controlSocket });
+  // As a master that ends: it removes its socket and leaves the question unread.
+  const server = createServer((socket) => {
+    server.close();
+    socket.destroy();
+  });
+  await once(server.listen(controlSocket), 'listening');
+  expect((await runDq(['status', '--data-dir', dataDir])).code).toBe(3);
 });

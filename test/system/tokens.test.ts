@@ -4,15 +4,21 @@ import { once } from 'node:events';
 import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { type Daemon, openFilesOf, startDaemon } from '../support/daemon.ts';
-import { runDq } from '../support/run-dq.ts';
+import { commandsOf, runDq, runDqProcess } from '../support/run-dq.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
-const patience = { timeout: 180_000 };
-const commands = (daemon: Daemon) => (args: readonly string[]) =>
-  runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
+// No machine has this address: an accepted start fails at listening, so no test listens to others.
+const start = (dataDir: string, ...args: string[]) =>
+  runDq(['start', '--port', '0', '--host', '192.0.2.1', '--data-dir', dataDir, ...args], {
+    cwd: join(dataDir, '..'),
+  });
+const notOurs = {
+  code: 1,
+  stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is not an address of this machine/),
+};
 
 /** The statuses of each server for GET /v1/topics. The kernel chooses the server of a connection, so the
  *  test finds it before sending: a rejected connection is closed. */
@@ -55,165 +61,93 @@ function serverOf(daemon: Daemon, port: number): string | undefined {
   return servers.find(({ pid }) => openFilesOf(pid).some((path) => sockets.includes(path)))?.title;
 }
 
-describe('tokens', patience, () => {
-  it('are added and removed in both servers without a restart', async () => {
-    const daemon = await startDaemon({ args: ['--servers', '2'] });
-    const dq = commands(daemon);
-    const everywhere = (status: number, token?: string) =>
-      until(`${status} from both servers`, async () =>
-        (await statusesOf(daemon, 2, token)).every((one) => one === status),
-      );
-    await everywhere(200);
-
-    const added = await dq(['token', 'add', 'shop', '--scope', 'read']);
-    expect(added.code, added.stderr).toBe(0);
-    const token = added.stdout.trim();
-    await everywhere(401);
-    await everywhere(200, token);
-
-    expect((await dq(['token', 'add', 'other', '--scope', 'push'])).code).toBe(0);
-    expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(0);
-    await everywhere(401, token);
-
-    expect((await dq(['token', 'rm', 'other', '-y'])).code).toBe(0);
-    await everywhere(200);
+it('tokens: made without a daemon, they allow a start for other machines; in force in all servers', async () => {
+  const directory = temporaryDirectory();
+  onTestFinished(directory.remove);
+  const dataDir = join(directory.path, 'data');
+  // A process, because it becomes the owner of the directory.
+  const add = (name: string, ...args: string[]) =>
+    runDqProcess(['token', 'add', name, '--data-dir', dataDir, ...args], { cwd: directory.path });
+  expect((await add('me')).stderr).toContain('the directory does not exist');
+  expect(await start(dataDir)).toMatchObject({
+    code: 78,
+    stderr: `dq: server.host: 192.0.2.1 can be reached from other machines and no access token exists; make one while dq is stopped (dq token add me --scope admin --data-dir ${dataDir}), or add --no-auth to accept requests without a token\n`,
   });
-
-  it('are created, listed and removed by commands; --token and DQ_TOKEN send them', async () => {
-    const daemon = await startDaemon();
-    const dq = commands(daemon);
-    const added = await dq(['token', 'add', 'shop', '--topic', 'order.*', '--topic', 'bill.*']);
-    expect(added.stdout).toMatch(/^dqk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}\n$/);
-    const token = added.stdout.trim();
-    const admin = (await dq(['token', 'add', 'me', '--scope', 'admin,read'])).stdout.trim();
-
-    const [head, ...rows] = (await dq(['token', 'ls'])).stdout.trimEnd().split('\n');
-    expect(head).toMatch(/^NAME +BEGINS WITH +SCOPES +TOPICS +CREATED AT +LAST USED AT +EXPIRES AT$/);
-    expect(rows[0]).toMatch(/^me +dqk_[0-9a-f]{12}_ +admin,read +\* +\d{4}-/);
-    expect(rows[1]?.split(/ +/).slice(0, 4)).toEqual([
-      'shop',
-      token.slice(0, 17),
-      'push,read',
-      'order.*,bill.*',
-    ]);
-    expect(rows).toHaveLength(2);
-
-    const far = (args: readonly string[], env: Record<string, string> = {}) =>
-      runDq([...args, '--url', daemon.url], { env });
-    expect(await far(['topic', 'ls'])).toMatchObject({
-      code: 1,
-      stderr: 'dq: authorization: is required; send Authorization: Bearer dqk_… (give --token or DQ_TOKEN)\n',
-    });
-    const callback = ['--callback', 'http://127.0.0.1:9/', '--delay', '1h'];
-    for (const topic of ['order.close', 'other'])
-      expect((await far(['topic', 'add', topic, ...callback], { DQ_TOKEN: admin })).code).toBe(0);
-    expect((await far(['push', 'order.close', '{}', '--token', token])).code).toBe(0);
-    expect(await far(['push', 'other', '{}', '--token', token])).toMatchObject({
-      code: 1,
-      stderr: 'dq: token: does not cover the topic "other"; use one that does\n',
-    });
-    expect(await far(['topic', 'pause', 'order.close', '--token', token])).toMatchObject({
-      code: 1,
-      stderr: 'dq: token: lacks the scope operate; use one that has it\n',
-    });
-
-    expect((await dq(['token', 'rm', 'shop'])).stderr).toMatch(/-y agrees/);
-    expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(0);
-    expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(4);
-    expect((await dq(['token', 'add', 'me'])).stderr).toMatch(/the token me exists/);
-    expect((await far(['topic', 'ls', '--token', token])).code).toBe(1);
-
-    for (const [directory, name] of [daemon.dataDir, daemon.logDir].flatMap((path) =>
-      readdirSync(path, { recursive: true, withFileTypes: true })
-        .filter((entry) => entry.isFile())
-        .map((entry) => [entry.parentPath, entry.name] as const),
-    ))
-      for (const secret of [token, admin])
-        expect(readFileSync(join(directory, name), 'latin1').includes(secret.slice(17)), name).toBe(false);
+  const logs = ['--log-dir', join(directory.path, 'elsewhere')];
+  expect(await start(dataDir, '--no-auth', ...logs)).toMatchObject(notOurs);
+  // As in a directory that a service manager made for its own user.
+  const owner = process.getuid?.() === 0 ? 65_534 : process.getuid?.();
+  const files = () => readdirSync(dataDir, { recursive: true }).map((name) => join(dataDir, String(name)));
+  for (const path of [directory.path, dataDir, ...files()]) chownSync(path, owner ?? 0, owner ?? 0);
+  for (const [args, says] of [
+    [['a b'], 'name: must be'],
+    [['me', '--scope', 'write'], '--scope: must be some of push, pull, read, operate, admin'],
+    [['me', '--topic', 'a b'], '--topic: must be'],
+  ] as const) {
+    const [name, ...rest] = args;
+    expect(await add(name, ...rest)).toMatchObject({ code: 2, stderr: expect.stringContaining(says) });
+  }
+  const made = await add('me', '--scope', 'admin,read');
+  expect(made).toMatchObject({
+    ...{ code: 0, stdout: expect.stringMatching(/^dqk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}\n$/) },
+    stderr: expect.stringContaining('no daemon is running'),
   });
-});
+  expect(await add('me')).toMatchObject({
+    ...{ code: 1, stderr: 'dq: name: the token me exists; choose another name or remove it\n' },
+  });
+  for (const path of files()) expect(statSync(path).uid, path).toBe(owner);
+  expect(await start(dataDir)).toMatchObject(notOurs);
 
-describe('another --host', patience, () => {
-  // No machine has this address: an accepted start fails at listening, so no test listens to others.
-  const start = (dataDir: string, ...args: string[]) =>
-    runDq(['start', '--port', '0', '--host', '192.0.2.1', '--data-dir', dataDir, ...args], {
-      cwd: join(dataDir, '..'),
-    });
-
-  it('start beyond this machine: exits with 78 without a token, unless --no-auth', async () => {
-    const daemon = await startDaemon();
-    await daemon.stop();
-    const rejectedLogs = join(daemon.directory, 'refused');
-    const rejected = await start(daemon.dataDir, '--log-dir', rejectedLogs);
-    expect(rejected.code).toBe(78);
-    expect(rejected.stderr).toBe(
-      'dq: server.host: 192.0.2.1 can be reached from other machines and no access token exists; make one while dq is stopped (dq token add me --scope admin --data-dir ' +
-        `${daemon.dataDir}), or add --no-auth to accept requests without a token\n`,
+  const daemon = await startDaemon({ dataDir, args: ['--servers', '2'] });
+  const dq = commandsOf(daemon);
+  const admin = made.stdout.trim();
+  const everywhere = (status: number, token?: string) =>
+    until(`${status} from both servers`, async () =>
+      (await statusesOf(daemon, 2, token)).every((one) => one === status),
     );
-    const noticed = (directory: string) =>
-      readdirSync(directory)
-        .map((name) => readFileSync(join(directory, name), 'utf8'))
-        .join('');
-    expect(noticed(daemon.logDir)).toContain('"message":"ready"');
-    expect(noticed(rejectedLogs)).toContain('"message":"starting"');
-    expect(noticed(rejectedLogs)).not.toContain('"message":"ready"');
-    expect(await start(daemon.dataDir, '--no-auth')).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is not an address of this machine/),
-    });
-    const detached = await start(daemon.dataDir, '-d');
-    expect(detached.code).toBe(78);
+  await everywhere(401);
+  await everywhere(200, admin);
+  await everywhere(401, `${admin.slice(0, -1)}-`);
+  const token = (await dq(['token', 'add', 'shop', '--topic', 'order.*', '--topic', 'bill.*'])).stdout.trim();
+  await everywhere(200, token);
+
+  const [head, ...rows] = (await dq(['token', 'ls'])).stdout.trimEnd().split('\n');
+  expect(head).toMatch(/^NAME +BEGINS WITH +SCOPES +TOPICS +CREATED AT +LAST USED AT +EXPIRES AT$/);
+  expect(rows[0]).toMatch(/^me +dqk_[0-9a-f]{12}_ +admin,read +\* +\d{4}-/);
+  expect(rows[1]?.split(/ +/).slice(0, 4)).toEqual([
+    ...['shop', token.slice(0, 17), 'push,read', 'order.*,bill.*'],
+  ]);
+  expect(rows).toHaveLength(2);
+
+  const far = (args: readonly string[], env: Record<string, string> = {}) =>
+    runDq([...args, '--url', daemon.url], { env });
+  expect(await far(['topic', 'ls'])).toMatchObject({
+    code: 1,
+    stderr: 'dq: authorization: is required; send Authorization: Bearer dqk_… (give --token or DQ_TOKEN)\n',
+  });
+  const callback = ['--callback', 'http://127.0.0.1:9/', '--delay', '1h'];
+  for (const topic of ['order.close', 'other'])
+    expect((await far(['topic', 'add', topic, ...callback], { DQ_TOKEN: admin })).code).toBe(0);
+  expect((await far(['push', 'order.close', '{}', '--token', token])).code).toBe(0);
+  expect(await far(['push', 'other', '{}', '--token', token])).toMatchObject({
+    ...{ code: 1, stderr: 'dq: token: does not cover the topic "other"; use one that does\n' },
+  });
+  expect(await far(['topic', 'pause', 'order.close', '--token', token])).toMatchObject({
+    ...{ code: 1, stderr: 'dq: token: lacks the scope operate; use one that has it\n' },
   });
 
-  it('token add: works without a daemon', async () => {
-    const directory = temporaryDirectory();
-    onTestFinished(directory.remove);
-    const dataDir = join(directory.path, 'data');
-    const add = (name: string, ...args: string[]) =>
-      runDq(['token', 'add', name, '--data-dir', dataDir, ...args], { cwd: directory.path });
-    expect((await add('me')).stderr).toContain('the directory does not exist');
-    expect((await start(dataDir)).code).toBe(78);
-    // As in a directory that a service manager made for its own user.
-    const owner = process.getuid?.() === 0 ? 65_534 : process.getuid?.();
-    const files = () => readdirSync(dataDir, { recursive: true }).map((name) => join(dataDir, String(name)));
-    for (const path of [directory.path, dataDir, ...files()]) chownSync(path, owner ?? 0, owner ?? 0);
-    for (const [args, says] of [
-      [['a b'], 'name: must be'],
-      [['me', '--scope', 'write'], '--scope: must be some of push, pull, read, operate, admin'],
-      [['me', '--topic', 'a b'], '--topic: must be'],
-    ] as const) {
-      const [name, ...rest] = args;
-      const run = await add(name, ...rest);
-      expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining(says) });
-    }
-    const made = await add('me', '--scope', 'admin');
-    expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('no daemon is running') });
-    expect(made.stdout).toMatch(/^dqk_\S+\n$/);
-    expect(await add('me')).toMatchObject({
-      code: 1,
-      stderr: 'dq: name: the token me exists; choose another name or remove it\n',
-    });
-    for (const path of files()) expect(statSync(path).uid, path).toBe(owner);
-    expect(await start(dataDir)).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is not an address of this machine/),
-    });
-    const daemon = await startDaemon({ dataDir });
-    const status = (token: string) =>
-      fetch(`${daemon.url}/v1/tokens`, { headers: { authorization: `Bearer ${token}` } }).then(
-        (reply) => reply.status,
-      );
-    expect(await status(made.stdout.trim())).toBe(200);
-    expect(await status(`${made.stdout.trim().slice(0, -1)}-`)).toBe(401);
-  });
+  expect((await dq(['token', 'rm', 'shop'])).stderr).toMatch(/-y agrees/);
+  expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(0);
+  expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(4);
+  await everywhere(401, token);
+  expect((await dq(['token', 'rm', 'me', '-y'])).code).toBe(0);
+  await everywhere(200);
 
-  it('is accepted once a token exists', async () => {
-    const daemon = await startDaemon();
-    expect((await commands(daemon)(['token', 'add', 'a'])).code).toBe(0);
-    await daemon.stop();
-    expect(await start(daemon.dataDir)).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is not an address of this machine/),
-    });
-  });
+  for (const [directory, name] of [daemon.dataDir, daemon.logDir].flatMap((path) =>
+    readdirSync(path, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => [entry.parentPath, entry.name] as const),
+  ))
+    for (const secret of [token, admin])
+      expect(readFileSync(join(directory, name), 'latin1').includes(secret.slice(17)), name).toBe(false);
 });
