@@ -145,8 +145,8 @@ async function ouqiangIsServed(daemon: Daemon): Promise<void> {
   expect((await runDq(['fsck', '--url', daemon.url])).code).toBe(0);
 }
 
-/** Pushes with ids, `pushers` at once, until stop(); and one pull that waits. Returns the pushed ids. `repeats`:
- *  also those that were answered UNAVAILABLE. */
+/** Pushes with ids, `pushers` at once, until stop(); and one pull that waits. Returns the pushed ids.
+ *  `repeats`: also those that were answered UNAVAILABLE. */
 function pushing(client: GrpcClient, { repeats = false, prefix = '', pushers = 8 } = {}) {
   const pushed: string[] = [];
   const failures: object[] = [];

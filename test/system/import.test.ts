@@ -9,10 +9,11 @@ import { startRedis } from '../../scripts/services/redis.ts';
 import { openPhp } from '../../src/cli/import/php-delayqueue.ts';
 import type { Found } from '../../src/cli/import/source.ts';
 import { SourceMysql } from '../../src/cli/import/source-mysql.ts';
-import { type Daemon, environment, launcher, startDaemon } from '../support/daemon.ts';
+import { environment, launcher, type RunningDaemon } from '../support/daemon.ts';
 import { type PhpDatabase, type PhpJob, PhpQueue, phpDatabase } from '../support/php-queue.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
+import { sharedDaemon } from '../support/shared-daemon.ts';
 import { startSink } from '../support/sink.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
@@ -24,7 +25,7 @@ const missing = (await lacks('mysql')) || (await lacks('redis'));
 describe.skipIf(missing)('dq import', async () => {
   const server = await owned('file', mariadb());
   const redis = await owned('file', startRedis());
-  const daemon = await startDaemon({ scope: 'file' });
+  const daemon = await sharedDaemon();
   const place = `127.0.0.1:${redis.port}`;
 
   interface Setup {
@@ -61,8 +62,8 @@ describe.skipIf(missing)('dq import', async () => {
     return { directory, php, database, run: (...args) => importFrom(directory, [...source, ...args]) };
   };
   let names = 0;
-  const newTopic = async (settings: object = {}, on: Daemon = daemon) => {
-    const topic = `t${++names}`;
+  const newTopic = async (settings: object = {}, on: RunningDaemon = daemon) => {
+    const topic = `import${++names}`;
     await on.api('POST', '/v1/topics', { topic, callbackUrl, format: 'form', ...settings });
     return topic;
   };
@@ -162,7 +163,7 @@ describe.skipIf(missing)('dq import', async () => {
 
   it('jobs of php-delayqueue: each key', async () => {
     const { php, database, directory, run } = await setUp();
-    const topic = await newTopic();
+    const topic = await newTopic({ backoff: ['1m'] });
     const off = `off${++names}`;
     await database.topic({ topic: off, callback: callbackUrl, status: 0 });
     await run('--only', 'topics');
@@ -447,7 +448,7 @@ describe.skipIf(missing)('dq import', async () => {
 
   it('ouqiang: buckets, queues, msgpack', async () => {
     const { php, directory } = await setUp();
-    const topic = `t${++names}`;
+    const topic = `import${++names}`;
     await daemon.api('POST', '/v1/topics', { topic, delivery: 'pull', lease: '5m' });
     const called = await newTopic({ format: 'raw' });
     const score = inAnHour();
@@ -551,7 +552,7 @@ describe.skipIf(missing)('dq import', async () => {
 
   it('servers that do not answer: exit 75 with their place', async () => {
     const { database, run } = await setUp();
-    const topic = `t${++names}`;
+    const topic = `import${++names}`;
     await database.topic({ topic, callback: callbackUrl, status: 0 });
     expect(await run('--redis', '127.0.0.1:1')).toMatchObject({
       code: 75,
