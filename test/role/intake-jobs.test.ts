@@ -6,6 +6,7 @@ import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { payload } from '../support/payloads.ts';
 import { problem } from '../support/problem.ts';
 import { texts, words } from '../support/words.ts';
+import { jobOf } from '../conformance/trial.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -77,12 +78,7 @@ describe('push', () => {
 
   it('reports a running attempt of the replaced job', async () => {
     await dq.push('t', '1', '?id=a&delay=0');
-    await dq.store.jobs.reserve(0, {
-      owner: { instance: 1, incarnation: 2 },
-      max: 1,
-      others: { room: 1, leaseMs: 60_000 },
-      topics: new Map(),
-    });
+    await reserveOne(dq);
     expect((await dq.push('t', '2', '?id=a')).body).toMatchObject({ replaced: true, inFlight: true });
   });
 
@@ -232,27 +228,8 @@ describe('ids', () => {
 describe('cancel and get', () => {
   it('shows a job with its attempts and the limits of its topic', async () => {
     const pushed = await dq.push('t', '{}', '?id=a&delay=0');
-    const [lease] = (
-      await dq.store.jobs.reserve(0, {
-        owner: { instance: 1, incarnation: 2 },
-        max: 1,
-        others: { room: 1, leaseMs: 60_000 },
-        topics: new Map(),
-      })
-    ).jobs;
-    if (lease === undefined) throw new Error('nothing was reserved');
-    const attempt = {
-      attempt: 1,
-      startedAt: Date.UTC(2026, 0, 1),
-      durationMs: 12,
-      outcome: 'failed',
-      reason: 'status',
-      status: 500,
-      replyExcerpt: 'oops',
-      notifier: 'dq-notifier-0',
-      host: 'vm',
-    } as const;
-    await dq.store.jobs.retry([{ ...lease, delayMs: 60_000, attempt }]);
+    const attempt = { ...failedAttempt, startedAt: Date.UTC(2026, 0, 1) };
+    await dq.store.jobs.retry([{ ...(await reserveOne(dq)), delayMs: 60_000, attempt }]);
     expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body).toEqual({
       topic: 't',
       id: 'a',
@@ -315,12 +292,7 @@ describe('cancel and get', () => {
     const { body: dead } = await dq.api('GET', '/v1/topics/t/jobs/a');
     expect(dead).toMatchObject({ buryReason: 'gone', alert: 'owed', nextAttempts: [] });
     expect(dead.why).toEqual({ code: 'dead', at: dead.deadAt });
-    await dq.store.jobs.push([
-      {
-        ...{ topic: 'gone', id: 'b', when: { delayMs: 0 }, mode: 'replace', priority: 'normal' },
-        ...{ contentType: null, body: Buffer.from('1') },
-      },
-    ]);
+    await dq.store.jobs.push([jobOf('b', { topic: 'gone' })]);
     expect((await dq.api('GET', '/v1/topics/gone/jobs/b')).body.why).toEqual({ code: 'not_registered' });
   });
 

@@ -4,6 +4,7 @@ import type { ProcessInfo } from '../../src/process/messages.ts';
 import { bury } from '../support/handmade.ts';
 import { startIntake } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
+import { jobOf } from '../conformance/trial.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 describe('dead letters', () => {
@@ -121,25 +122,11 @@ describe('stats', () => {
     for (const topic of ['a', 'idle']) await dq.api('POST', '/v1/topics', { topic, callbackUrl });
     await bury(dq, 'a', ['1']);
     await dq.push('a', '1', '?delay=1h');
-    await dq.store.jobs.push([
-      {
-        topic: 'gone',
-        id: 'x',
-        when: { delayMs: 0 },
-        mode: 'replace',
-        priority: 'normal',
-        contentType: null,
-        body: Buffer.from(''),
-      },
-    ]);
+    await dq.store.jobs.push([jobOf('x', { topic: 'gone' })]);
+    const day = Number(new Date().toISOString().slice(0, 10).replaceAll('-', ''));
     await dq.registry.addStats([
       { topic: 'a', day: 20010101, name: 'pushed', n: 5 },
-      {
-        topic: 'a',
-        day: Number(new Date().toISOString().slice(0, 10).replaceAll('-', '')),
-        name: 'pushed',
-        n: 2,
-      },
+      { topic: 'a', day, name: 'pushed', n: 2 },
     ]);
     const { body } = await dq.api('GET', '/v1/stats');
     expect(body).toMatchObject({
@@ -148,28 +135,14 @@ describe('stats', () => {
       oldestOverdueMs: expect.any(Number),
     });
     const none = { pushed: 0, delivered: 0, retried: 0, dead: 0, cancelled: 0 };
+    const states = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
     expect(body.topics).toEqual([
       {
-        topic: 'a',
-        registered: true,
-        total: { ...none, pushed: 7 },
-        today: { ...none, pushed: 2 },
-        states: { delayed: 1, ready: 0, reserved: 0, dead: 1 },
+        ...{ topic: 'a', registered: true, states: { ...states, delayed: 1, dead: 1 } },
+        ...{ total: { ...none, pushed: 7 }, today: { ...none, pushed: 2 } },
       },
-      {
-        topic: 'gone',
-        registered: false,
-        total: none,
-        today: none,
-        states: { delayed: 0, ready: 1, reserved: 0, dead: 0 },
-      },
-      {
-        topic: 'idle',
-        registered: true,
-        total: none,
-        today: none,
-        states: { delayed: 0, ready: 0, reserved: 0, dead: 0 },
-      },
+      { topic: 'gone', registered: false, total: none, today: none, states: { ...states, ready: 1 } },
+      { topic: 'idle', registered: true, total: none, today: none, states },
     ]);
   });
 
@@ -291,11 +264,7 @@ describe('topic capacity', () => {
     isStoreDown = false;
     answers = [{ process: 'n', answer: unknown }];
     expect(await dq.api('GET', '/v1/topics/absent/capacity')).toMatchObject({ status: 404 });
-    const when = { delayMs: 0 };
-    const body = Buffer.from('1');
-    await dq.store.jobs.push([
-      { topic: 'orphan', id: '1', when, mode: 'replace', priority: 'normal', contentType: '', body },
-    ]);
+    await dq.store.jobs.push([jobOf('1', { topic: 'orphan' })]);
     expect(await dq.api('GET', '/v1/topics/orphan/capacity')).toMatchObject({
       status: 200,
       body: { states: { ready: 1 }, notifiers: [{ notifier: 'n', reasons: unknown }] },

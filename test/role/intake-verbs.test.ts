@@ -4,6 +4,7 @@ import type { Store } from '../../src/ports/job-store.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
+import { jobOf } from '../conformance/trial.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 let dq: TestIntake;
@@ -171,13 +172,7 @@ describe('each verb', () => {
   });
 
   it('moves a job of a removed topic', async () => {
-    await dq.store.jobs.push([
-      {
-        ...{ topic: 'gone', id: 'a', mode: 'replace', priority: 'normal', contentType: null },
-        when: { delayMs: 60_000 },
-        body: Buffer.from('x'),
-      },
-    ]);
+    await dq.store.jobs.push([jobOf('a', { topic: 'gone', when: { delayMs: 60_000 } })]);
     expect((await dq.api('POST', '/v1/topics/gone/jobs/a/run')).body.state).toBe('ready');
   });
 

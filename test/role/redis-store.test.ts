@@ -21,17 +21,7 @@ import { lacks, owned } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 
-const attempt = {
-  attempt: 1,
-  startedAt: 0,
-  durationMs: 1,
-  outcome: 'failed',
-  reason: 'status',
-  status: 500,
-  replyExcerpt: '',
-  notifier: 'n',
-  host: 'h',
-} as const;
+const attempt = attemptOf({ failures: 0 });
 
 async function opened(
   more: Parameters<typeof openEmpty>[1] = {},
@@ -73,15 +63,8 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     // Topics with only history are put at rest.
     await trial.history.forget(farOffMs, 100);
     const job = await trial.reserved('1');
-    const wrong = {
-      topic: 't',
-      id: '1',
-      version: job.version + 1,
-      token: job.token,
-      attempt,
-      delayMs: 0,
-      reason: 'gone',
-    } as const;
+    const { token } = job;
+    const wrong = { topic: 't', id: '1', version: job.version + 1, token, attempt, delayMs: 0 } as const;
     const gone = { ...wrong, id: 'absent' };
     const far = { when: { delayMs: 0 } } as const;
     const { jobs, dead, alerts, history, admin } = under.store;
@@ -102,7 +85,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
         jobs.reserve(0, { owner, max: 5, others: { room: 0, leaseMs: 1_000 }, topics: new Map() }),
       ack: () => jobs.ack([wrong, gone]),
       retry: () => jobs.retry([wrong, gone]),
-      bury: () => jobs.bury([wrong, gone]),
+      bury: () => jobs.bury([wrong, gone].map((one) => ({ ...one, reason: 'gone' }))),
       release: () => jobs.release([wrong, gone]),
       recoverOwners: () => jobs.recoverOwners(0, 1, { living: [] }, 500),
       releaseUnheld: () => jobs.releaseUnheld(0, { instance: 1, incarnation: 1 }, []),
