@@ -44,10 +44,7 @@ function inTurn(store: Store): Store {
   const { jobs, dead, alerts, history, admin } = store;
   return {
     ...store,
-    jobs: queued(jobs),
-    dead: queued(dead),
-    alerts: queued(alerts),
-    history: queued(history),
+    ...{ jobs: queued(jobs), dead: queued(dead), alerts: queued(alerts), history: queued(history) },
     admin: queued(admin),
   };
 }

@@ -139,14 +139,8 @@ export function attemptOf(
   over: Partial<AttemptRecord> = {},
 ): AttemptRecord {
   return {
-    attempt: job.failures + 1,
-    startedAt: 1_900_000_000_000,
-    durationMs: 12,
-    outcome: 'failed',
-    reason: 'status',
-    status: 503,
-    replyExcerpt: 'busy \\u0000 “später”',
-    notifier: 'dq-notifier-0',
+    ...{ attempt: job.failures + 1, startedAt: 1_900_000_000_000, durationMs: 12, outcome: 'failed' },
+    ...{ reason: 'status', status: 503, replyExcerpt: 'busy \\u0000 “später”', notifier: 'dq-notifier-0' },
     host: 'vm-1',
     ...over,
   };
@@ -385,21 +379,8 @@ export function storedAs(
 ): object {
   const { topic, id, priority, contentType, body } = pushed;
   return {
-    topic,
-    id,
-    version: outcome.version,
-    origin: outcome.version,
-    state: 'ready',
-    dueAt: outcome.dueAt,
-    acceptedAt: now,
-    failures: 0,
-    strikes: 0,
-    priority,
-    lease: null,
-    contentType,
-    body,
-    attempts: [],
-    deadAt: null,
-    buryReason: null,
+    ...{ topic, id, version: outcome.version, origin: outcome.version, state: 'ready', dueAt: outcome.dueAt },
+    ...{ acceptedAt: now, failures: 0, strikes: 0, priority, lease: null, contentType, body, attempts: [] },
+    ...{ deadAt: null, buryReason: null },
   };
 }

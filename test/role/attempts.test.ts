@@ -96,12 +96,7 @@ describe('GET /v1/attempts and GET /v1/endpoints', () => {
   const part = {
     ...{ origin: 'http://a', topics: ['order.close'], isProbing: false, inFlight: 1, failuresInRow: 0 },
     ...{
-      lastSuccessAt: 1,
-      lastFailureAt: null,
-      lastReason: null,
-      delivered: 4,
-      failed: 0,
-      durations: [4],
+      ...{ lastSuccessAt: 1, lastFailureAt: null, lastReason: null, delivered: 4, failed: 0, durations: [4] },
       longestMs: 1,
     },
   } as const;

@@ -28,11 +28,7 @@ async function tokenFor(
     name: `t-${id}`,
     id,
     digest,
-    scopes,
-    topics,
-    createdAt: 0,
-    expiresAt: null,
-    usedAt: null,
+    ...{ scopes, topics, createdAt: 0, expiresAt: null, usedAt: null },
   });
   return { token, name: `t-${id}` };
 }
@@ -50,10 +46,7 @@ it('a change of a topic is recorded with its difference, a rejection that change
   expect(found).toHaveLength(4);
   expect(found[0]).toMatchObject({ action: 'removeTopic', topic: 't', status: 409, code: 'topic_has_jobs' });
   expect(found[1]).toEqual({
-    actor: 'this machine',
-    action: 'pauseTopic',
-    topic: 't',
-    jobId: null,
+    ...{ actor: 'this machine', action: 'pauseTopic', topic: 't', jobId: null },
     detail: { changes: [{ field: 'state', before: 'active', after: 'paused' }] },
     status: 200,
     code: null,

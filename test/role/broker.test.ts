@@ -200,10 +200,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     const reasons = rig.notified().map(({ topic, reason, outcome }) => [topic, reason ?? outcome]);
     expect(Object.fromEntries(reasons)).toEqual({
       ...{
-        password: 'mq_refused',
-        vhost: 'mq_refused',
-        rights: 'mq_refused',
-        closed: 'connect',
+        ...{ password: 'mq_refused', vhost: 'mq_refused', rights: 'mq_refused', closed: 'connect' },
         name: 'dns',
       },
       ...{ certificate: 'tls', plain: 'tls', denied: 'blocked_address', trusted: 'delivered' },
@@ -377,10 +374,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
       expect((message.body as { content: Buffer }).content).toEqual(body);
       const id = webhookIdOf({ topic: 't', id: 'ü/1', origin: await versionOf(rig, 'ü/1') });
       expect(message).toMatchObject({
-        message_id: id,
-        content_type: 'x/y',
-        durable: true,
-        subject: 'created',
+        ...{ message_id: id, content_type: 'x/y', durable: true, subject: 'created' },
       });
       expect(message.application_properties).toMatchObject({
         tenant: 'a',
@@ -460,11 +454,7 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
     expect(message?.body).toBe('{"ü":1}');
     expect(message?.headers).toMatchObject({
       ...{
-        tenant: 'a',
-        'dq-topic': 't',
-        'dq-job-id': 'ü/1',
-        'dq-attempt': '1',
-        persistent: 'true',
+        ...{ tenant: 'a', 'dq-topic': 't', 'dq-job-id': 'ü/1', 'dq-attempt': '1', persistent: 'true' },
         type: 'created',
       },
       'content-type': 'application/json',

@@ -28,10 +28,7 @@ function instance(config: Partial<Config> = {}) {
   };
   const all = {
     ...defaultConfig,
-    dataDir,
-    logDir: join(dataDir, 'log'),
-    'server.port': 0,
-    'console.port': 0,
+    ...{ dataDir, logDir: join(dataDir, 'log'), 'server.port': 0, 'console.port': 0 },
   };
   return {
     composed: (role: RoleName, parts: Partial<Parts> = {}): Promise<Composed> =>

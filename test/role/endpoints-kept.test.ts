@@ -20,10 +20,7 @@ async function deliverAll(method: 'POST' | 'PUT' | 'GET', onRequest: (socket: So
   const rig = await startRig();
   const server = await startRawServer(onRequest);
   await rig.topic('t', server.url, {
-    method,
-    format: method === 'GET' ? 'form' : 'raw',
-    concurrency: 2,
-    maxAttempts: 100,
+    ...{ method, format: method === 'GET' ? 'form' : 'raw', concurrency: 2, maxAttempts: 100 },
     backoff: { type: 'ladder', stepsMs: [0] },
   });
   await rig.pushAll('t', ids('j', jobs));

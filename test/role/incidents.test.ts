@@ -46,11 +46,8 @@ interface Setup {
 
 async function startUpkeep(rig: Rig, smtp: SmtpSink | null, dataDir: string, setup: Setup = {}) {
   const config = {
-    dataDir,
-    logDir: dataDir,
-    'smtp.url': smtp?.url ?? '',
-    'smtp.from': smtp === null ? '' : 'dq@x.org',
-    'alerts.emails': ['ops@x.org'],
+    ...{ dataDir, logDir: dataDir, 'smtp.url': smtp?.url ?? '' },
+    ...{ 'smtp.from': smtp === null ? '' : 'dq@x.org', 'alerts.emails': ['ops@x.org'] },
     'alerts.window': windowMs,
     ...setup.config,
   };

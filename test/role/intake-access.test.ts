@@ -171,12 +171,7 @@ describe('calls over several topics', () => {
     expect(await asked('POST', `${job}?id=a%2Fb&delay=1s`)).toEqual([401, 1]);
     expect(last()).toEqual({
       ...line,
-      method: 'POST',
-      topic: 'order.close',
-      id: 'a/b',
-      status: 401,
-      code: 'unauthorized',
-      bytes: 0,
+      ...{ method: 'POST', topic: 'order.close', id: 'a/b', status: 401, code: 'unauthorized', bytes: 0 },
     });
     const stranger = { headers: bearer('dqk_unknown') };
     expect(await asked('DELETE', `${job}/%E8%AE%A2`, stranger)).toEqual([401, 1]);

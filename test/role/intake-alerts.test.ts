@@ -41,15 +41,8 @@ describe('GET /v1/alerts', () => {
     expect(first.items).toMatchObject([
       { id: '3', state: 'owed' },
       {
-        topic: 't',
-        id: '2',
-        version: String(versions[1]),
-        reason: 'gone',
-        attempt: 1,
-        lastReason: 'status',
-        status: 503,
-        replyExcerpt: 'no',
-        state: 'claimed',
+        ...{ topic: 't', id: '2', version: String(versions[1]), reason: 'gone', attempt: 1 },
+        ...{ lastReason: 'status', status: 503, replyExcerpt: 'no', state: 'claimed' },
       },
     ]);
     const second = (await dq.api('GET', `/v1/alerts?limit=2&cursor=${first.nextCursor}`)).body;
@@ -70,28 +63,16 @@ describe('GET /v1/alerts', () => {
     const { incidents } = (await dq.api('GET', '/v1/alerts')).body;
     expect(incidents).toEqual([
       {
-        kind: 'crash_loop',
-        about: 'timer',
-        state: 'over',
-        at: '2030-03-17T17:46:40.003Z',
-        detail: 'incident 3',
-        alert: 'sent',
+        ...{ kind: 'crash_loop', about: 'timer', state: 'over', at: '2030-03-17T17:46:40.003Z' },
+        ...{ detail: 'incident 3', alert: 'sent' },
       },
       {
-        kind: 'late',
-        about: '',
-        state: 'begun',
-        at: '2030-03-17T17:46:40.002Z',
-        detail: 'incident 2',
+        ...{ kind: 'late', about: '', state: 'begun', at: '2030-03-17T17:46:40.002Z', detail: 'incident 2' },
         alert: 'owed',
       },
       {
-        kind: 'crash_loop',
-        about: 'timer',
-        state: 'begun',
-        at: '2030-03-17T17:46:40.001Z',
-        detail: 'incident 1',
-        alert: 'sent',
+        ...{ kind: 'crash_loop', about: 'timer', state: 'begun', at: '2030-03-17T17:46:40.001Z' },
+        ...{ detail: 'incident 1', alert: 'sent' },
       },
     ]);
     // On a busy machine the store may take longer than dq waits for it.

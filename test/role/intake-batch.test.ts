@@ -101,11 +101,7 @@ describe('a batch', () => {
       expect.arrayContaining([
         expect.objectContaining({
           ...line,
-          id: 'a',
-          status: 201,
-          bytes: 2,
-          version: expect.any(String),
-          dueAt: expect.any(String),
+          ...{ id: 'a', status: 201, bytes: 2, version: expect.any(String), dueAt: expect.any(String) },
         }),
         { ...line, id: 'b', status: 400, code: 'invalid', bytes: 1, ms: null },
         { ...line, topic: null, id: null, status: 400, code: 'invalid', bytes: 0, ms: null },

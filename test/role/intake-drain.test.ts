@@ -7,12 +7,8 @@ import { startIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
 const times: FrontTimes = {
-  headersTimeoutMs: 1_000,
-  requestTimeoutMs: 2_000,
-  connectionsCheckMs: 50,
-  connectionTimeoutMs: 5_000,
-  keepAliveMs: 4_000,
-  lingerMs: 500,
+  ...{ headersTimeoutMs: 1_000, requestTimeoutMs: 2_000, connectionsCheckMs: 50, connectionTimeoutMs: 5_000 },
+  ...{ keepAliveMs: 4_000, lingerMs: 500 },
 };
 
 const get = 'GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n';

@@ -88,11 +88,7 @@ describe.skipIf(await lacks('mysql'))('flow with a journal', async () => {
   } as Change;
   const run = {
     ...common,
-    kind: 'moved',
-    by: 'run',
-    number: at + 5e6,
-    version: at + 5e6,
-    failures: 0,
+    ...{ kind: 'moved', by: 'run', number: at + 5e6, version: at + 5e6, failures: 0 },
   } as Change;
   const done = {
     ...{ ...common, kind: 'ended', end: 'done', number: at + 9e6, version: at + 5e6, failures: 0 },
@@ -107,18 +103,12 @@ describe.skipIf(await lacks('mysql'))('flow with a journal', async () => {
       entries: [
         {
           ...by,
-          at: '2030-01-01T00:00:00.000Z',
-          version: String(at),
-          event: 'accepted',
-          attempt: null,
+          ...{ at: '2030-01-01T00:00:00.000Z', version: String(at), event: 'accepted', attempt: null },
           dueAt: '2030-01-01T00:00:00.000Z',
         },
         {
           ...by,
-          at: '2030-01-01T00:00:05.000Z',
-          version: String(at + 5e6),
-          event: 'run',
-          attempt: null,
+          ...{ at: '2030-01-01T00:00:05.000Z', version: String(at + 5e6), event: 'run', attempt: null },
           dueAt: '2030-01-01T00:00:00.000Z',
         },
         {

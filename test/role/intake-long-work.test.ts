@@ -30,10 +30,7 @@ it('backup: copies store and registry into a new directory, once', async () => {
   const start = () => dq.call('POST', '/v1/backup', { ...owner, body: JSON.stringify({ directory }) });
   expect(await start()).toMatchObject({ status: 202, body: { startedAt: expect.stringMatching(/Z$/) } });
   expect(await ended(dq, '/v1/backup')).toEqual({
-    state: 'done',
-    startedAt: expect.any(String),
-    endedAt: expect.any(String),
-    directory,
+    ...{ state: 'done', startedAt: expect.any(String), endedAt: expect.any(String), directory },
     bytes: expect.any(Number),
   });
   expect(readdirSync(directory)).toContain('jobs.db');

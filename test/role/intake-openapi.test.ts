@@ -247,10 +247,8 @@ it('openapi: the schema of a topic accepts what dq accepts', async () => {
       { type: 'exponential' },
       { type: 'exponential', base: '1s', factor: 2, cap: '1h', x: 1 },
     ],
-    jitter: [0, 0.5, 0.6, -0.1],
-    priority: ['high', 'normal', 'low', 'urgent'],
-    concurrency: [1, 10_000, 0, 10_001],
-    rate: [0, 1, 100_000, -1, 100_001, 1.5],
+    ...{ jitter: [0, 0.5, 0.6, -0.1], priority: ['high', 'normal', 'low', 'urgent'] },
+    ...{ concurrency: [1, 10_000, 0, 10_001], rate: [0, 1, 100_000, -1, 100_001, 1.5] },
     alertEmails: [
       ...[
         [],

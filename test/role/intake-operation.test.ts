@@ -1,10 +1,10 @@
 // Tests the routes for operators: dead letters, statistics, processes, capacity, health.
 import { describe, expect, it } from 'vitest';
 import type { ProcessInfo } from '../../src/process/messages.ts';
+import { jobOf } from '../conformance/trial.ts';
 import { bury } from '../support/handmade.ts';
 import { startIntake } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
-import { jobOf } from '../conformance/trial.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 describe('dead letters', () => {
@@ -17,16 +17,9 @@ describe('dead letters', () => {
     expect(body.nextCursor).toBe(null);
     expect(body.items.map(({ id }: { id: string }) => id).sort()).toEqual(['1', '2', '3']);
     expect(body.items[0]).toEqual({
-      topic: 'a',
-      id: expect.any(String),
-      version: expect.stringMatching(/^\d+$/),
-      deadAt: expect.stringMatching(/Z$/),
-      reason: 'attempts_exhausted',
-      lastReason: 'status',
-      status: 500,
-      attempt: 1,
-      replyExcerpt: 'no',
-      dueAt: expect.stringMatching(/Z$/),
+      ...{ topic: 'a', id: expect.any(String), version: expect.stringMatching(/^\d+$/) },
+      ...{ deadAt: expect.stringMatching(/Z$/), reason: 'attempts_exhausted', lastReason: 'status' },
+      ...{ status: 500, attempt: 1, replyExcerpt: 'no', dueAt: expect.stringMatching(/Z$/) },
       createdAt: expect.stringMatching(/Z$/),
     });
     const first = await dq.api('GET', '/v1/dead?limit=3');
@@ -161,17 +154,8 @@ describe('stats', () => {
 
 describe('processes', () => {
   const process: ProcessInfo = {
-    title: 'dq-server-0',
-    role: 'server',
-    pid: 4711,
-    version: '0.0.0',
-    generation: 2,
-    state: 'ready',
-    startedAt: Date.UTC(2026, 0, 1),
-    restarts: 0,
-    inFlight: 1,
-    rssBytes: 50_000_000,
-    cpuPercent: 1.5,
+    ...{ title: 'dq-server-0', role: 'server', pid: 4711, version: '0.0.0', generation: 2, state: 'ready' },
+    ...{ startedAt: Date.UTC(2026, 0, 1), restarts: 0, inFlight: 1, rssBytes: 50_000_000, cpuPercent: 1.5 },
   };
 
   it('come from the master, each answer by its number', async () => {

@@ -10,10 +10,7 @@ beforeEach(async () => {
 });
 
 const daily = {
-  name: 'daily',
-  topic: 'report',
-  cron: '0 9 * * *',
-  timezone: 'Asia/Shanghai',
+  ...{ name: 'daily', topic: 'report', cron: '0 9 * * *', timezone: 'Asia/Shanghai' },
   body: { n: 1 },
 };
 const add = (json: object = daily) => dq.api('POST', '/v1/schedules', json);
@@ -32,10 +29,7 @@ it('a schedule is created, shown with its next times, changed, paused, run and r
 
   const changed = await dq.api('PATCH', '/v1/schedules/daily', { every: '90m', missed: 'last' });
   expect(changed.body).toMatchObject({
-    cron: null,
-    every: '1h30m',
-    missed: 'last',
-    revision: 2,
+    ...{ cron: null, every: '1h30m', missed: 'last', revision: 2 },
     body: '{"n":1}',
   });
 

@@ -238,10 +238,7 @@ describe('put and patch', () => {
 
   it('PUT creates with 201, replaces with 200, resets missing fields to defaults', async () => {
     const created = await dq.api('PUT', '/v1/topics/a', {
-      callbackUrl,
-      title: 'x',
-      maxAttempts: 3,
-      state: 'paused',
+      ...{ callbackUrl, title: 'x', maxAttempts: 3, state: 'paused' },
     });
     expect(created).toMatchObject({
       status: 201,

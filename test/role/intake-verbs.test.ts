@@ -1,10 +1,10 @@
 // Tests run, reschedule and requeue of one job, and the test of a retry rule.
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../src/ports/job-store.ts';
+import { jobOf } from '../conformance/trial.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
-import { jobOf } from '../conformance/trial.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 let dq: TestIntake;

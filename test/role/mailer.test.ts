@@ -754,10 +754,7 @@ describe('mailer: kill -9 between the answer of the mail server and the settle',
     const { store } = sqlite.client;
     await registry.create({
       ...topicDefaults,
-      topic: 't',
-      callbackUrl: url,
-      alertEmails: ['a@x.org'],
-      state: 'active',
+      ...{ topic: 't', callbackUrl: url, alertEmails: ['a@x.org'], state: 'active' },
       secrets: [{ secret, untilAt: null }],
     });
     const start = () =>

@@ -59,11 +59,8 @@ describe('the intake', () => {
     ]);
     await intake.api('DELETE', '/v1/topics/t/jobs/nothing');
     expect(Object.fromEntries(numbers())).toMatchObject({
-      'dq_pushes_total stored': 2,
-      'dq_pushes_total replaced': 1,
-      'dq_pushes_total kept': 1,
-      'dq_pushes_total refused': 4,
-      'dq_http_requests_total 4xx': 4,
+      ...{ 'dq_pushes_total stored': 2, 'dq_pushes_total replaced': 1, 'dq_pushes_total kept': 1 },
+      ...{ 'dq_pushes_total refused': 4, 'dq_http_requests_total 4xx': 4 },
       // Pushes that reached the store. The creation of the topic counts in dq_http_requests_total too.
       dq_push_seconds: 5,
     });
@@ -156,11 +153,8 @@ describe('a notifier', () => {
     await rig.run(createTimer(rig.context()));
     await until('all are settled', () => rig.counted('t', 'delivered') + rig.counted('t', 'dead') === 6);
     expect(Object.fromEntries(numbers())).toEqual({
-      'dq_attempts_total ack none': 5,
-      'dq_attempts_total retry status': 1,
-      'dq_attempts_total bury status': 1,
-      dq_callback_seconds: 7,
-      dq_delivery_lateness_seconds: 7,
+      ...{ 'dq_attempts_total ack none': 5, 'dq_attempts_total retry status': 1 },
+      ...{ 'dq_attempts_total bury status': 1, dq_callback_seconds: 7, dq_delivery_lateness_seconds: 7 },
       dq_jobs_promoted_total: 1,
     });
   });
@@ -227,14 +221,9 @@ describe('upkeep', () => {
     await startUpkeep(rig);
     await until('the numbers are reported', () => numbers().get('dq_jobs delayed') === 2);
     expect(Object.fromEntries(numbers())).toMatchObject({
-      'dq_jobs ready': 2,
-      'dq_jobs dead': 0,
-      'dq_topic_jobs t delayed': 2,
-      'dq_topic_jobs held ready': 1,
-      'dq_topic_jobs _other ready': 1,
-      dq_jobs_orphaned: 1,
-      dq_oldest_overdue_seconds: 0,
-      dq_store_up: 1,
+      ...{ 'dq_jobs ready': 2, 'dq_jobs dead': 0, 'dq_topic_jobs t delayed': 2 },
+      ...{ 'dq_topic_jobs held ready': 1, 'dq_topic_jobs _other ready': 1, dq_jobs_orphaned: 1 },
+      ...{ dq_oldest_overdue_seconds: 0, dq_store_up: 1 },
     });
     await rig.push('t', 'now');
     await until('it is late', () => (numbers().get('dq_oldest_overdue_seconds') ?? 0) > 0);
@@ -308,10 +297,8 @@ describe('upkeep', () => {
     await rig.registry.remove('z', first?.revision ?? 0);
     await rig.topics.refresh();
     expect(pushed()).toEqual({
-      'dq_topic_events_total z pushed': 1,
-      'dq_topic_events_total y pushed': 2,
-      'dq_topic_events_total _other pushed': 2,
-      'dq_topic_events_total a pushed': 1,
+      ...{ 'dq_topic_events_total z pushed': 1, 'dq_topic_events_total y pushed': 2 },
+      ...{ 'dq_topic_events_total _other pushed': 2, 'dq_topic_events_total a pushed': 1 },
     });
   });
 });

@@ -85,25 +85,15 @@ describe('notifier: a reply', () => {
     const sink = await startSink();
     const line = await attempt(rig, `${sink.url}cb?x=1`);
     expect(line).toMatchObject({
-      topic: 't',
-      id: 'a',
-      attempt: 1,
-      outcome: 'delivered',
-      verdict: 'ack',
-      status: 200,
+      ...{ topic: 't', id: 'a', attempt: 1, outcome: 'delivered', verdict: 'ack', status: 200 },
     });
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toBeNull();
     const [arrival] = sink.arrivals;
     expect(arrival?.path).toBe('/cb?x=1');
     expect(arrival?.body.toString()).toBe('{"id":"a"}');
     expect(arrival?.headers).toMatchObject({
-      'content-type': 'application/json',
-      'accept-encoding': 'identity',
-      'user-agent': `dq/${version}`,
-      'dq-topic': 't',
-      'dq-job-id': 'a',
-      'dq-attempt': '1',
-      'dq-max-attempts': '10',
+      ...{ 'content-type': 'application/json', 'accept-encoding': 'identity', 'user-agent': `dq/${version}` },
+      ...{ 'dq-topic': 't', 'dq-job-id': 'a', 'dq-attempt': '1', 'dq-max-attempts': '10' },
     });
     expect(() =>
       new Webhook(secret).verify(arrival?.body ?? '', arrival?.headers as Record<string, string>),

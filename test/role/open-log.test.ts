@@ -58,12 +58,8 @@ function openWithDefaults(
 ): OpenLog {
   const log = openLog({
     config: {
-      logDir: directory,
-      'log.level': 'info',
-      'log.request': 'all',
-      'log.notify': 'all',
-      'log.bytesMaxPerDay': 0,
-      timezone: 'UTC',
+      ...{ logDir: directory, 'log.level': 'info', 'log.request': 'all', 'log.notify': 'all' },
+      ...{ 'log.bytesMaxPerDay': 0, timezone: 'UTC' },
       ...config,
     },
     role: 'server',
@@ -109,11 +105,8 @@ describe('lines and their files', () => {
         time,
         level: 'error',
         ...head,
-        message: 'cannot',
-        reason: 'why: deeper',
-        code: 'EX',
-        stack: expect.stringContaining('open-log.test'),
-        n: 1,
+        ...{ message: 'cannot', reason: 'why: deeper', code: 'EX' },
+        ...{ stack: expect.stringContaining('open-log.test'), n: 1 },
       },
     ]);
     expect(linesOf(pathOf('request'))).toEqual([{ time, process: 'dq-server-0', status: 201, id: 'a' }]);
@@ -329,9 +322,7 @@ describe('failing disk', () => {
     await hasLines(pathOf('request'), 1);
     await hasLines(pathOf('notice'), 2);
     expect(linesOf(pathOf('notice'))[1]).toMatchObject({
-      message: 'log: lines were lost',
-      kind: 'request',
-      lines: 5,
+      ...{ message: 'log: lines were lost', kind: 'request', lines: 5 },
       reason: expect.stringContaining('ENOSPC'),
     });
     expect(statSync('/dev/full').mode & 0o777).toBe(0o666);

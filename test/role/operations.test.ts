@@ -105,11 +105,7 @@ async function begin({ registry, store }: Bench, { ids: named, versions, ...wish
     ...{ dryRun: false, actor: 'test', state: 'not_started', createdAt: now, updatedAt: now },
     ...{
       moment: await store.admin.moment(),
-      startedAt: null,
-      movingAt: null,
-      endedAt: null,
-      matched: null,
-      problem: null,
+      ...{ startedAt: null, movingAt: null, endedAt: null, matched: null, problem: null },
     },
     ...{ done: 0, skipped: 0, failed: 0, failures: [] },
     ...wish,
@@ -254,10 +250,7 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect((await bench.registry.operation(id))?.done).toBe(500);
     const second = await work(bench, { incarnation: 2 });
     expect(await ended(bench, id)).toMatchObject({
-      state: 'finished',
-      done: 1_700,
-      skipped: 0,
-      matched: 1_700,
+      ...{ state: 'finished', done: 1_700, skipped: 0, matched: 1_700 },
     });
     expect(first.calls.requeued).toBe(1_000);
     expect(second.calls.requeued).toBe(700);

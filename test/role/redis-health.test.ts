@@ -33,12 +33,8 @@ async function startUpkeep(rig: Rig, smtp: SmtpSink | null, store: Store, afterM
   const dataDir = mkdtempSync(join(tmpdir(), 'dq-redis-health-'));
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
   const config = {
-    dataDir,
-    logDir: dataDir,
-    'smtp.url': smtp?.url ?? '',
-    'smtp.from': smtp === null ? '' : 'dq@x.org',
-    'alerts.emails': ['ops@x.org'],
-    'alerts.window': 300,
+    ...{ dataDir, logDir: dataDir, 'smtp.url': smtp?.url ?? '' },
+    ...{ 'smtp.from': smtp === null ? '' : 'dq@x.org', 'alerts.emails': ['ops@x.org'], 'alerts.window': 300 },
   };
   const context = rig.context({ config, store: { ...rig.store, admin: store.admin } });
   const health = { everyMs: 20, afterMs, lateMs: 60_000, crashWindowMs: 60_000 };

@@ -58,10 +58,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     const dueAt = Date.now() + farOffMs;
     // Above the clock.
     const row = rowOf(version + 60_000_000, {
-      origin: version - 5,
-      bodyOrigin: version - 5,
-      dueAt,
-      failures: 3,
+      ...{ origin: version - 5, bodyOrigin: version - 5, dueAt, failures: 3 },
     });
     const [outcome] = await healing.put([row]);
     expect(outcome).toMatchObject({

@@ -265,11 +265,7 @@ for (const [name, isSkipped, open] of cases)
         ...{ createdAt: now, updatedAt: now, startedAt: now, movingAt: now, endedAt: null, matched: 1 },
         ...{
           moment: { [`${'a'.repeat(16)}:0`]: 1_000 * now },
-          problem: null,
-          done: 0,
-          skipped: 0,
-          failed: 0,
-          failures: [],
+          ...{ problem: null, done: 0, skipped: 0, failed: 0, failures: [] },
         },
       };
       const work = { ids: null, cursor: null, isListed: false, isCounting: false, step: [] };

@@ -838,15 +838,8 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       return {
         id: makeSessionHalves().id,
         ...digestHalves(`cookie ${made}`, `key ${made}`),
-        name: 'li.wei',
-        scopes: ['read', 'operate'],
-        topics: ['order.*'],
-        tokenId: null,
-        signedInBy: 'link',
-        address: '::1',
-        createdAt: made,
-        usedAt: made,
-        endsAt: 1_000_000,
+        ...{ name: 'li.wei', scopes: ['read', 'operate'], topics: ['order.*'], tokenId: null },
+        ...{ signedInBy: 'link', address: '::1', createdAt: made, usedAt: made, endsAt: 1_000_000 },
         ...more,
       };
     };
@@ -1044,11 +1037,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       ...{ at: null, dryRun: false, actor: 'Li', state: 'not_started', createdAt, updatedAt: createdAt },
       ...{
         moment: { 'jobs.db': createdAt },
-        startedAt: null,
-        movingAt: null,
-        endedAt: null,
-        matched: null,
-        problem: null,
+        ...{ startedAt: null, movingAt: null, endedAt: null, matched: null, problem: null },
       },
       ...{ done: 0, skipped: 0, failed: 0, failures: [] },
     });

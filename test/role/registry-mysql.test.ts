@@ -62,11 +62,8 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     const parsed = parseMysqlUrl(server.url(database));
     if (!parsed.ok) throw new Error(parsed.message);
     return {
-      server: parsed.value,
-      keyPath: join(directory, 'secret.key'),
-      snapshotPath: join(directory, 'registry-copy.json'),
-      keepsSnapshot: false,
-      migrates: true,
+      ...{ server: parsed.value, keyPath: join(directory, 'secret.key') },
+      ...{ snapshotPath: join(directory, 'registry-copy.json'), keepsSnapshot: false, migrates: true },
       warn: (sentence) => warnings.push(sentence),
       ...more,
     };
@@ -426,14 +423,8 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       JSON.parse(readFileSync(path, 'utf8').split('\n')[0] ?? '').of;
     const token = { name: 'ops', ...makeToken(), scopes: ['admin'] as const, topics: ['*'], createdAt: 5 };
     const record = {
-      name: token.name,
-      id: token.id,
-      digest: token.digest,
-      scopes: token.scopes,
-      topics: token.topics,
-      createdAt: 5,
-      expiresAt: 4_000_000_000_000,
-      usedAt: null,
+      ...{ name: token.name, id: token.id, digest: token.digest, scopes: token.scopes, topics: token.topics },
+      ...{ createdAt: 5, expiresAt: 4_000_000_000_000, usedAt: null },
     };
 
     const list = filled([{ id: '00ff00ff00ff00ff', url: 'redis://:geheim@h', buckets: 1, addedAt: 5 }]);

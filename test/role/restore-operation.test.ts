@@ -65,11 +65,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('restore opera
       ...{ dryRun: false, actor: 'test', state: 'not_started', createdAt: now, updatedAt: now },
       ...{
         moment: wish.kind === undefined ? {} : await one.store.admin.moment(),
-        startedAt: null,
-        movingAt: null,
-        endedAt: null,
-        matched: null,
-        problem: null,
+        ...{ startedAt: null, movingAt: null, endedAt: null, matched: null, problem: null },
       },
       ...{ done: 0, skipped: 0, failed: 0, failures: [], overdue: 'fire' },
       ...wish,

@@ -74,10 +74,7 @@ it('start checks: an address of other machines needs a token', async () => {
   await registry.createToken({
     ...makeToken(),
     ...allRights,
-    name: 'ops',
-    createdAt: 0,
-    expiresAt: null,
-    usedAt: null,
+    ...{ name: 'ops', createdAt: 0, expiresAt: null, usedAt: null },
   });
   expect(await why(dataDir, flags)).toBeNull();
 });

@@ -86,12 +86,7 @@ describe('registry through the socket', () => {
     expect(await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 3 }])).toBeUndefined();
     expect(await allStats(registry, 20_301_231)).toEqual(await allStats(file, 20_301_231));
     const token = {
-      name: 'a',
-      scopes: ['push' as const],
-      topics: ['*'],
-      createdAt: 1,
-      expiresAt: null,
-      usedAt: null,
+      ...{ name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, expiresAt: null, usedAt: null },
       ...digestOnly(),
     };
     expect(await registry.createToken(token)).toBe('created');
@@ -126,12 +121,7 @@ describe('registry through the socket', () => {
     await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 1 }]);
     expect(await registry.remove('t', 999)).toBe('changed');
     const token = {
-      name: 'a',
-      scopes: ['push' as const],
-      topics: ['*'],
-      createdAt: 1,
-      expiresAt: null,
-      usedAt: null,
+      ...{ name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, expiresAt: null, usedAt: null },
       ...digestOnly(),
     };
     expect(await registry.removeToken('a')).toBe('absent');

@@ -38,10 +38,7 @@ describe('GET /v1/summary', () => {
       topics: { active: 2, paused: 1, offline: 1 },
       states: { delayed: 3, ready: 1, reserved: 0, dead: 0 },
       today: { delivered: 113, retried: 6 },
-      orphaned: 0,
-      ready: true,
-      incidents: [],
-      attentionCount: 3,
+      ...{ orphaned: 0, ready: true, incidents: [], attentionCount: 3 },
     });
     expect(body.oldestOverdueMs).toBeGreaterThanOrEqual(0);
     expect(body.attention).toMatchObject([
@@ -55,14 +52,8 @@ describe('GET /v1/summary', () => {
     const dq = await start();
     mkdirSync(join(dq.dataDir, 'alerts'), { recursive: true });
     const incident = {
-      id: 1,
-      kind: 'redis',
-      about: 'redis-1:6379',
-      state: 'begun',
-      at: 0,
-      detail: 'does not answer',
-      alert: 'sent',
-      sentAt: 0,
+      ...{ id: 1, kind: 'redis', about: 'redis-1:6379', state: 'begun', at: 0, detail: 'does not answer' },
+      ...{ alert: 'sent', sentAt: 0 },
     };
     writeFileSync(join(dq.dataDir, 'alerts/0000000000000001.json'), JSON.stringify(incident));
     const some = await dq.call('GET', '/v1/summary', await tokenFor(dq, ['order.*']));
@@ -105,14 +96,8 @@ describe('GET /v1/me', () => {
   it('answers name, rights and facts, for every token', async () => {
     const dq = await start();
     expect((await dq.api('GET', '/v1/me')).body).toMatchObject({
-      name: 'this machine',
-      scopes: ['admin'],
-      tokensExist: false,
-      label: 'shop',
-      color: 'red',
-      timezone: 'UTC',
-      store: 'embedded',
-      version,
+      ...{ name: 'this machine', scopes: ['admin'], tokensExist: false, label: 'shop', color: 'red' },
+      ...{ timezone: 'UTC', store: 'embedded', version },
     });
     const { body } = await dq.call('GET', '/v1/me', await tokenFor(dq, ['a.*'], ['push']));
     expect(body).toMatchObject({ scopes: ['push'], topics: ['a.*'], tokensExist: true, readOnly: false });

@@ -17,21 +17,12 @@ const iso = (at: number) => new Date(at).toISOString().replace('.000Z', 'Z');
 
 const record = (name: string, more: Partial<ScheduleRecord> = {}): ScheduleRecord => ({
   ...{
-    name,
-    topic: 't',
-    cron: null,
-    everyMs: second,
-    timezone: 'UTC',
-    createdAt: Date.now(),
+    ...{ name, topic: 't', cron: null, everyMs: second, timezone: 'UTC', createdAt: Date.now() },
     updatedAt: Date.now(),
   },
   ...{
     body: '{}',
-    isBase64: false,
-    contentType: 'application/json',
-    missed: 'skip',
-    isPaused: false,
-    revision: 1,
+    ...{ isBase64: false, contentType: 'application/json', missed: 'skip', isPaused: false, revision: 1 },
   },
   ...more,
 });

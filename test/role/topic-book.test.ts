@@ -77,13 +77,7 @@ it('topic book: reads a restored registry again, and follows it', async () => {
   const [lost, restored] = [await open('lost.db'), await open('restored.db')];
   const { id, digest, token: text } = makeToken();
   const token: TokenRecord = {
-    name: 'a',
-    id,
-    digest,
-    scopes: ['push'],
-    topics: [everyTopic],
-    createdAt: 0,
-    expiresAt: null,
+    ...{ name: 'a', id, digest, scopes: ['push'], topics: [everyTopic], createdAt: 0, expiresAt: null },
     usedAt: null,
   };
   for (const registry of [lost, restored]) {

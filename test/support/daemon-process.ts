@@ -116,9 +116,7 @@ export async function launchDaemon(
   rmSync(join(dataDir, 'run/dq.json'), { force: true });
   const command = [...(options.prefix ?? []), process.execPath, options.launcher ?? launcher, ...args];
   const child = spawn(command[0] as string, command.slice(1), {
-    cwd: directory,
-    env: environment(env),
-    stdio: ['ignore', 'pipe', 'pipe'],
+    ...{ cwd: directory, env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] },
     detached: options.group ?? false,
   });
   let output = '';

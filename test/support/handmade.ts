@@ -4,15 +4,8 @@ import type { AttemptRecord, ReservedJob } from '../../src/core/job.ts';
 import type { TestIntake } from './intake.ts';
 
 export const failedAttempt: AttemptRecord = {
-  attempt: 1,
-  startedAt: 1_700_000_000_000,
-  durationMs: 5,
-  outcome: 'failed',
-  reason: 'status',
-  status: 500,
-  replyExcerpt: 'no',
-  notifier: 'dq-notifier-0',
-  host: 'vm',
+  ...{ attempt: 1, startedAt: 1_700_000_000_000, durationMs: 5, outcome: 'failed', reason: 'status' },
+  ...{ status: 500, replyExcerpt: 'no', notifier: 'dq-notifier-0', host: 'vm' },
 };
 
 /** The only ready job. */

@@ -6,10 +6,7 @@ import { openLog } from '../../src/telemetry/open-log.ts';
 const log = openLog({
   config: {
     logDir: process.argv[2] ?? '',
-    'log.level': 'info',
-    'log.request': 'all',
-    'log.notify': 'all',
-    'log.bytesMaxPerDay': 0,
+    ...{ 'log.level': 'info', 'log.request': 'all', 'log.notify': 'all', 'log.bytesMaxPerDay': 0 },
     timezone: 'UTC',
   },
   role: 'server',

@@ -10,13 +10,10 @@ export type RobotKind = (typeof robotKinds)[number];
 
 /** The secret parts of the hooks, which no log and no reply may contain. */
 export const robotSecrets = {
-  webhook: `whsec_${Buffer.from('a key of the webhook, 32 bytes..').toString('base64')}`,
-  slack: 'T0SLACKTEAM/B0SLACKHOOK/sLaCkToKeN0123456789',
-  dingtalk: 'dingtalkaccesstoken0123456789',
-  dingtalkSign: 'SECdingtalksigningsecret',
-  wecom: '693a91f6-7a0c-4bc4-97a0-0ec2sifa5aaa',
-  feishu: 'f1e15b00-feed-4bc4-97a0-0ec2sifa5aaa',
-  feishuSign: 'feishusigningsecret01',
+  ...{ webhook: `whsec_${Buffer.from('a key of the webhook, 32 bytes..').toString('base64')}` },
+  ...{ slack: 'T0SLACKTEAM/B0SLACKHOOK/sLaCkToKeN0123456789', dingtalk: 'dingtalkaccesstoken0123456789' },
+  ...{ dingtalkSign: 'SECdingtalksigningsecret', wecom: '693a91f6-7a0c-4bc4-97a0-0ec2sifa5aaa' },
+  ...{ feishu: 'f1e15b00-feed-4bc4-97a0-0ec2sifa5aaa', feishuSign: 'feishusigningsecret01' },
 } as const;
 
 export interface Robots {
@@ -133,11 +130,7 @@ const success: Readonly<Record<RobotKind, Reply>> = {
 
 export async function startRobots(): Promise<Robots> {
   const accepted: Record<RobotKind, string[]> = {
-    webhook: [],
-    slack: [],
-    dingtalk: [],
-    wecom: [],
-    feishu: [],
+    ...{ webhook: [], slack: [], dingtalk: [], wecom: [], feishu: [] },
   };
   const rejected: string[] = [];
   const replies = new Map<RobotKind, Reply>();

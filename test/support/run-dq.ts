@@ -93,11 +93,8 @@ async function runHere(args: readonly string[], { input = '', env, cwd }: RunOpt
 /** Never through npx, which hides exit codes and signals. */
 export async function runDqProcess(args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const child = spawn(process.execPath, [options.launcher ?? launcher, ...args], {
-    cwd: options.cwd,
-    env: environment(options.env),
-    stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: options.timeoutMs ?? 90_000,
-    killSignal: 'SIGKILL',
+    ...{ cwd: options.cwd, env: environment(options.env), stdio: ['pipe', 'pipe', 'pipe'] },
+    ...{ timeout: options.timeoutMs ?? 90_000, killSignal: 'SIGKILL' },
   });
   const chunks: Buffer[] = [];
   let stderr = '';
@@ -116,10 +113,7 @@ export async function runDqProcess(args: readonly string[], options: RunOptions 
 export async function runDqOnTerminal(args: readonly string[], input: string): Promise<Run> {
   const command = [process.execPath, launcher, ...args].join(' ');
   const child = spawn('script', ['-qec', command, '/dev/null'], {
-    env: environment(),
-    stdio: ['pipe', 'pipe', 'pipe'],
-    detached: true,
-    timeout: 90_000,
+    ...{ env: environment(), stdio: ['pipe', 'pipe', 'pipe'], detached: true, timeout: 90_000 },
   });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

@@ -62,13 +62,8 @@ export async function startSink(first: Answer = ok, atPort = 0): Promise<Sink> {
         topic: String(request.headers['dq-topic']),
         id: decodeURIComponent(String(request.headers['dq-job-id'])),
         attempt: Number(request.headers['dq-attempt']),
-        webhookId: String(request.headers['webhook-id']),
-        headers: request.headers,
-        body,
-        sha256: sha256(body),
-        arrivedAt: Date.now(),
-        endedAt: null,
-        broken: false,
+        ...{ webhookId: String(request.headers['webhook-id']), headers: request.headers, body },
+        ...{ sha256: sha256(body), arrivedAt: Date.now(), endedAt: null, broken: false },
       };
       arrivals.push(arrival);
       open.set(arrival, response);

@@ -54,10 +54,7 @@ describe('hookRequest', () => {
     const { url, headers, body } = hookRequest(hook, mail, nowMs);
     expect(url).toBe('https://h/x');
     expect(JSON.parse(body)).toEqual({
-      type: 'dq.dead_jobs',
-      count: 1,
-      subject: mail.subject,
-      text: mail.text,
+      ...{ type: 'dq.dead_jobs', count: 1, subject: mail.subject, text: mail.text },
     });
     expect(headers['webhook-timestamp']).toBe('1700000000');
     const id = headers['webhook-id'] ?? '';

@@ -15,10 +15,7 @@ function jobOf(id: string, bytes: number): PushJob {
     topic: 't',
     id,
     when: { delayMs: 0 },
-    mode: 'replace',
-    priority: 'normal',
-    contentType: null,
-    body,
+    ...{ mode: 'replace', priority: 'normal', contentType: null, body },
   };
 }
 

@@ -83,10 +83,8 @@ describe('form', () => {
 const clock = createClock('Asia/Shanghai');
 const job = {
   body: Buffer.from('{"order":4711}'),
-  contentType: 'application/json',
-  dueAt: Date.parse('2030-01-31T15:59:59.999Z'),
-  acceptedAt: Date.parse('2029-12-31T16:00:00Z'),
-  failures: 0,
+  ...{ contentType: 'application/json', dueAt: Date.parse('2030-01-31T15:59:59.999Z') },
+  ...{ acceptedAt: Date.parse('2029-12-31T16:00:00Z'), failures: 0 },
 };
 const form = { method: 'POST', format: 'form' } as const;
 const get = { method: 'GET', format: 'form' } as const;

@@ -64,9 +64,7 @@ describe('loadConfig: sources', () => {
     expect(config['server.workers']).toBe(4);
     expect(config['log.days']).toBe(7);
     expect(origins).toMatchObject({
-      'server.port': '--port',
-      'server.workers': 'DQ_SERVER__WORKERS',
-      'log.days': 'dq.yaml:5:3',
+      ...{ 'server.port': '--port', 'server.workers': 'DQ_SERVER__WORKERS', 'log.days': 'dq.yaml:5:3' },
       'timer.workers': 'default',
     });
   });

@@ -13,12 +13,13 @@ import {
 } from '../../src/core/topic/secrets.ts';
 
 const job = {
-  topic: 'order.close',
-  id: '订单 1/%.:',
-  origin: 1_767_225_600_000_123,
-  dueAt: Date.UTC(2026, 0, 1, 9),
-  failures: 2,
-  contentType: 'application/json; charset=utf-8',
+  ...{
+    topic: 'order.close',
+    id: '订单 1/%.:',
+    origin: 1_767_225_600_000_123,
+    dueAt: Date.UTC(2026, 0, 1, 9),
+  },
+  ...{ failures: 2, contentType: 'application/json; charset=utf-8' },
 };
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
 const older = `whsec_${Buffer.alloc(64, 9).toString('base64')}`;
@@ -117,17 +118,11 @@ describe('signature', () => {
 describe('callbackHeaders', () => {
   it('headers: the documented ones', () => {
     expect(headersAt(1_767_258_000_999)).toEqual({
-      'content-type': 'application/json; charset=utf-8',
-      'accept-encoding': 'identity',
-      'user-agent': 'dq/1.2.3',
-      'webhook-id': webhookIdOf(job),
-      'webhook-timestamp': '1767258000',
+      ...{ 'content-type': 'application/json; charset=utf-8', 'accept-encoding': 'identity' },
+      ...{ 'user-agent': 'dq/1.2.3', 'webhook-id': webhookIdOf(job), 'webhook-timestamp': '1767258000' },
       'webhook-signature': signatureHeader([secret], webhookIdOf(job), 1_767_258_000, body),
-      'dq-topic': 'order.close',
-      'dq-job-id': '%E8%AE%A2%E5%8D%95%201%2F%25.%3A',
-      'dq-attempt': '3',
-      'dq-max-attempts': '10',
-      'dq-due-at': '2026-01-01T09:00:00.000Z',
+      ...{ 'dq-topic': 'order.close', 'dq-job-id': '%E8%AE%A2%E5%8D%95%201%2F%25.%3A', 'dq-attempt': '3' },
+      ...{ 'dq-max-attempts': '10', 'dq-due-at': '2026-01-01T09:00:00.000Z' },
     });
   });
 
@@ -137,10 +132,7 @@ describe('callbackHeaders', () => {
 
   it("headers: the topic's replace neither dq's nor the pushed content type", () => {
     const own = {
-      'x-key': 'k',
-      'content-type': 'text/plain',
-      'user-agent': 'me',
-      'accept-encoding': 'gzip',
+      ...{ 'x-key': 'k', 'content-type': 'text/plain', 'user-agent': 'me', 'accept-encoding': 'gzip' },
       'dq-attempt': '9',
     };
     const { 'x-key': key, ...rest } = headersAt(0, { headers: own });

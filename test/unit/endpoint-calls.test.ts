@@ -38,10 +38,7 @@ describe('endpoint', () => {
     expect(x).toMatchObject({
       ...{ origin: 'http://x', topics: ['a', 'b'], inFlight: 6, failuresInRow: 2, isProbing: true },
       ...{
-        lastSuccessAt: start + 1,
-        lastFailureAt: start + 2,
-        lastReason: 'status',
-        delivered: 2,
+        ...{ lastSuccessAt: start + 1, lastFailureAt: start + 2, lastReason: 'status', delivered: 2 },
         failed: 2,
       },
     });

@@ -4,11 +4,7 @@ import type { AttemptRecord } from '../../src/core/job.ts';
 import { packFirstAttempt, readFirstAttempt } from '../../src/store/first-attempt.ts';
 
 const first: AttemptRecord = {
-  attempt: 1,
-  startedAt: 1_900_000_000_000,
-  durationMs: 12,
-  outcome: 'delivered',
-  reason: null,
+  ...{ attempt: 1, startedAt: 1_900_000_000_000, durationMs: 12, outcome: 'delivered', reason: null },
   status: 200,
   replyExcerpt: '{"code":200}',
   notifier: 'dq-notifier-0',

@@ -10,20 +10,10 @@ const read = (text: string) => {
 describe('mysql.url', () => {
   it('mysql.url: user, optional password, host and database', () => {
     expect(read('mysql://dq@db.example.org/dq')).toEqual({
-      host: 'db.example.org',
-      port: 3306,
-      user: 'dq',
-      password: '',
-      database: 'dq',
-      tls: 'off',
+      ...{ host: 'db.example.org', port: 3306, user: 'dq', password: '', database: 'dq', tls: 'off' },
     });
     expect(read('mysql://us%40er:p%3As%2Fs@[::1]:3307/my-dq_1')).toEqual({
-      host: '::1',
-      port: 3307,
-      user: 'us@er',
-      password: 'p:s/s',
-      database: 'my-dq_1',
-      tls: 'off',
+      ...{ host: '::1', port: 3307, user: 'us@er', password: 'p:s/s', database: 'my-dq_1', tls: 'off' },
     });
   });
 

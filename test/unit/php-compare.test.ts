@@ -215,20 +215,14 @@ describe('comparison', () => {
         ['==', '!=', '===', '!==', '<', '<=', '>', '>='].map((operator) => [operator, holds(operator, x, y)]),
       );
     expect(facts(a, b)).toEqual({
-      '==': equal,
-      '!=': !equal,
-      '===': same,
-      '!==': !same,
+      ...{ '==': equal, '!=': !equal, '===': same, '!==': !same },
       '<': ordered['<'],
       '<=': ordered['<'] || ordered['='],
       '>': ordered['>'],
       '>=': ordered['>'] || ordered['='],
     });
     expect(facts(b, a)).toEqual({
-      '==': equal,
-      '!=': !equal,
-      '===': same,
-      '!==': !same,
+      ...{ '==': equal, '!=': !equal, '===': same, '!==': !same },
       '<': ordered['>'],
       '<=': ordered['>'] || ordered['='],
       '>': ordered['<'],

@@ -4,13 +4,7 @@ import { words } from '../support/words.ts';
 
 it('query: reads names and values, + as a space, and an empty query', () => {
   expect({ ...parseQuery('a=1&b=x+y%20z&c=%e8%ae%a2&d=&e&f==&=g') }).toEqual({
-    a: '1',
-    b: 'x y z',
-    c: '订',
-    d: '',
-    e: '',
-    f: '=',
-    '': 'g',
+    ...{ a: '1', b: 'x y z', c: '订', d: '', e: '', f: '=', '': 'g' },
   });
   expect({ ...parseQuery('') }).toEqual({});
   expect({ ...parseQuery('&&a=1&') }).toEqual({ a: '1' });

@@ -26,11 +26,7 @@ describe('redis addresses', () => {
       'rediss://user:p%40ss@[::1]:6379/3',
       {
         ...plain,
-        kind: 'server',
-        tls: true,
-        user: 'user',
-        password: 'p@ss',
-        database: 3,
+        ...{ kind: 'server', tls: true, user: 'user', password: 'p@ss', database: 3 },
         hosts: [{ host: '::1', port: 6379 }],
       },
     ],

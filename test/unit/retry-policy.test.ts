@@ -122,10 +122,7 @@ describe('a configured backoff', () => {
     expect(print?.({ type: 'odd' })).toBe('2n+1');
     expect(print?.({ type: 'ladder', stepsMs: [15_000, 180_000] })).toEqual(['15s', '3m']);
     expect(print?.({ type: 'exponential', baseMs: 10_000, factor: 2, capMs: 3_600_000 })).toEqual({
-      type: 'exponential',
-      base: '10s',
-      factor: 2,
-      cap: '1h',
+      ...{ type: 'exponential', base: '10s', factor: 2, cap: '1h' },
     });
   });
 

@@ -38,11 +38,9 @@ async function seenBy(
       response.on('close', () => {
         const { socket } = request;
         after.push({
-          closed: request.url,
-          headersSent: response.headersSent,
-          ended: [response.writableEnded, response.writableFinished, response.finished],
-          status: response.statusCode,
-          timeout: socket.destroyed ? null : socket.timeout,
+          ...{ closed: request.url, headersSent: response.headersSent },
+          ...{ ended: [response.writableEnded, response.writableFinished, response.finished] },
+          ...{ status: response.statusCode, timeout: socket.destroyed ? null : socket.timeout },
         });
       });
       for (const name of ['prefinish', 'finish'])

@@ -15,12 +15,7 @@ async function bookOf(life: Pick<TokenRecord, 'expiresAt' | 'usedAt'>, uses: Tok
   let fails = false;
   let failures = 0;
   const record: TokenRecord = {
-    name: 'a',
-    id,
-    digest,
-    scopes: ['push'],
-    topics: ['*'],
-    createdAt: 0,
+    ...{ name: 'a', id, digest, scopes: ['push'], topics: ['*'], createdAt: 0 },
     ...life,
   };
   const registry = {

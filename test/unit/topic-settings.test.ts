@@ -206,11 +206,8 @@ it('topicJson: parsing it returns the same settings', () => {
   const parsed = parse(
     {
       callbackUrl: 'http://a.example/',
-      title: 'x',
-      delay: '90 s',
-      timeout: '1500ms',
-      backoff: ['15s', '3 min', 'PT10M'],
-      okStatus: ['2xx', '404'],
+      ...{ title: 'x', delay: '90 s', timeout: '1500ms', backoff: ['15s', '3 min', 'PT10M'] },
+      ...{ okStatus: ['2xx', '404'] },
       headers: { 'X-A': '1' },
       priority: 'high',
       dangerouslySkipTlsVerify: true,

@@ -51,10 +51,7 @@ describe('judge: without a reply', () => {
   ];
   it.each(reasons)('%s: a failure without request of the receiver', (reason) => {
     expect(judge(plain, ruleOf('1==2'), call, { kind: 'no_reply', reason })).toEqual({
-      outcome: 'failed',
-      reason,
-      noMoreAttempts: null,
-      retryAfterMs: 0,
+      ...{ outcome: 'failed', reason, noMoreAttempts: null, retryAfterMs: 0 },
     });
   });
 });

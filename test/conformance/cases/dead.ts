@@ -177,10 +177,7 @@ export const deadCases: readonly Case[] = [
     const again = await trial.lease();
     expect(again.version).toBeGreaterThan(job.token);
     expect(again).toMatchObject({
-      origin: job.origin,
-      acceptedAt: job.acceptedAt,
-      failures: 0,
-      body: job.body,
+      ...{ origin: job.origin, acceptedAt: job.acceptedAt, failures: 0, body: job.body },
     });
     await trial.lost(job);
     expect(await trial.ack(again)).toEqual({ kind: 'acked' });

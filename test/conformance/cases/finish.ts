@@ -109,10 +109,7 @@ export const finishCases: readonly Case[] = [
     const job = await trial.reserved('1', { priority: 'high', contentType: null });
     const attempt = attemptOf(job, {
       ...{
-        reason: 'timeout',
-        status: null,
-        replyExcerpt: '',
-        latenessMs: 7,
+        ...{ reason: 'timeout', status: null, replyExcerpt: '', latenessMs: 7 },
         detail: 'no whole reply “später”',
       },
       ...{ ruleValues: { '{res.code}': '500' }, replyHeaders: ['server: nginx'] },
@@ -123,10 +120,7 @@ export const finishCases: readonly Case[] = [
       (_outcome, now) => ({
         jobs: {
           't/1': {
-            state: 'delayed',
-            dueAt: dueAfter(now, 60_000),
-            failures: 1,
-            lease: null,
+            ...{ state: 'delayed', dueAt: dueAfter(now, 60_000), failures: 1, lease: null },
             attempts: [attempt],
           },
         },
@@ -147,11 +141,7 @@ export const finishCases: readonly Case[] = [
     );
     const again = await trial.lease();
     expect(again).toMatchObject({
-      id: '1',
-      version: job.version,
-      origin: job.origin,
-      failures: 1,
-      body: job.body,
+      ...{ id: '1', version: job.version, origin: job.origin, failures: 1, body: job.body },
     });
   }),
 
@@ -213,14 +203,8 @@ export const finishCases: readonly Case[] = [
           },
           alerts: {
             [job.version]: {
-              topic: 't',
-              id: '1',
-              version: job.version,
-              deadAt: now,
-              reason,
-              failures: 2,
-              attempt: attemptOf(job),
-              state: 'owed',
+              ...{ topic: 't', id: '1', version: job.version, deadAt: now, reason, failures: 2 },
+              ...{ attempt: attemptOf(job), state: 'owed' },
             },
           },
         }),

@@ -13,12 +13,8 @@ export const pushCases: readonly Case[] = [
       async () => only(await trial.jobs.push([job])),
       (outcome, now) => {
         expect(outcome).toEqual({
-          kind: 'stored',
-          version: expect.any(Number),
-          dueAt: dueAfter(now, farOffMs),
-          state: 'delayed',
-          replaced: false,
-          inFlight: false,
+          ...{ kind: 'stored', version: expect.any(Number), dueAt: dueAfter(now, farOffMs) },
+          ...{ state: 'delayed', replaced: false, inFlight: false },
         });
         const stored = outcome as { version: number; dueAt: number };
         return { jobs: { 't/1': { ...storedAs(job, stored, now), state: 'delayed' } } };
@@ -134,11 +130,7 @@ export const pushCases: readonly Case[] = [
     await trial.retry(first, 0);
     const again = await trial.push('1');
     expect(await trial.jobs.get({ topic: 't', id: '1' })).toMatchObject({
-      version: again.version,
-      origin: again.version,
-      failures: 0,
-      strikes: 0,
-      attempts: [],
+      ...{ version: again.version, origin: again.version, failures: 0, strikes: 0, attempts: [] },
     });
   }),
 

@@ -92,12 +92,8 @@ export const recoverCases: readonly Case[] = [
             alerts: {
               [job.version]: {
                 ...burial,
-                topic: 't',
-                id: '1',
-                version: job.version,
-                reason: 'poison',
-                attempt: attemptOf(failed),
-                state: 'owed',
+                ...{ topic: 't', id: '1', version: job.version, reason: 'poison' },
+                ...{ attempt: attemptOf(failed), state: 'owed' },
               },
             },
           };

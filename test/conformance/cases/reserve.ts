@@ -32,18 +32,9 @@ export const reserveCases: readonly Case[] = [
       (jobs, now) => {
         const lease = only(jobs);
         expect(lease).toEqual({
-          topic: 't',
-          id: '1',
-          version: stored.version,
-          token: expect.any(Number),
-          origin: stored.version,
-          dueAt: stored.dueAt,
-          acceptedAt: stored.acceptedAt,
-          failures: 0,
-          strikes: 0,
-          leaseMs: 45_000,
-          contentType: null,
-          body: job.body,
+          ...{ topic: 't', id: '1', version: stored.version, token: expect.any(Number) },
+          ...{ origin: stored.version, dueAt: stored.dueAt, acceptedAt: stored.acceptedAt, failures: 0 },
+          ...{ strikes: 0, leaseMs: 45_000, contentType: null, body: job.body },
         });
         expect(lease.token).toBeGreaterThan(stored.version);
         const held = { token: lease.token, owner, untilMs: now + 45_000 };

@@ -108,10 +108,7 @@ export const verbCases: readonly Case[] = [
     );
     const again = await trial.lease();
     expect(again).toMatchObject({
-      origin: job.origin,
-      acceptedAt: job.acceptedAt,
-      failures: 1,
-      body: job.body,
+      ...{ origin: job.origin, acceptedAt: job.acceptedAt, failures: 1, body: job.body },
     });
     await trial.lost(job);
     await trial.lost({ ...again, version: job.version });
@@ -145,10 +142,7 @@ export const verbCases: readonly Case[] = [
           (outcome, now) => {
             const due = dueAfter(now, farOffMs / 2);
             expect(outcome).toEqual({
-              kind: 'rescheduled',
-              state: 'delayed',
-              version: expect.any(Number),
-              dueAt: due,
+              ...{ kind: 'rescheduled', state: 'delayed', version: expect.any(Number), dueAt: due },
             });
             const { version, dueAt } = outcome as { version: number; dueAt: number };
             expect(version).toBeGreaterThan(job.token);
@@ -167,10 +161,7 @@ export const verbCases: readonly Case[] = [
         async () => only(await trial.jobs.reschedule([{ ...key, when: { at: 1_600_000_000_000 } }])),
         (outcome, now) => {
           expect(outcome).toEqual({
-            kind: 'rescheduled',
-            state: 'ready',
-            version: expect.any(Number),
-            dueAt: now,
+            ...{ kind: 'rescheduled', state: 'ready', version: expect.any(Number), dueAt: now },
           });
           const { version, dueAt } = outcome as { version: number; dueAt: number };
           return { jobs: { 't/1': { state: 'ready', version, dueAt } } };
@@ -207,10 +198,7 @@ export const verbCases: readonly Case[] = [
     );
     const again = await trial.lease();
     expect(again).toMatchObject({
-      origin: job.origin,
-      acceptedAt: job.acceptedAt,
-      failures: 0,
-      body: job.body,
+      ...{ origin: job.origin, acceptedAt: job.acceptedAt, failures: 0, body: job.body },
     });
     await trial.lost(job);
     expect(await trial.retry(again, 0)).toEqual({ kind: 'retried' });
