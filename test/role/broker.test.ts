@@ -256,10 +256,14 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
       found.set(id, (found.get(id) ?? 0) + 1);
     }
     expect(found.size).toBe(31 + tellers.length);
-    // Each attempt that began before dq knew of the alarm may have written its message.
-    const attempts = (id: string) => rig.notified().filter((one) => one.id === id).length;
-    for (const [id, times] of found)
-      expect(times, id).toBeLessThanOrEqual(tellers.includes(id) ? attempts(id) : 1);
+    // An attempt that ended because of the alarm has written nothing, unless it began before dq knew of it. A
+    // busy broker may confirm another one too late.
+    const written = (id: string) =>
+      rig
+        .notified()
+        .filter((one) => one.id === id)
+        .filter(({ detail }) => tellers.includes(id) || !String(detail).includes('blocks publishers'));
+    for (const [id, times] of found) expect(times, id).toBeLessThanOrEqual(written(id).length);
   });
 
   it('a broker that is killed and returns: every job is confirmed', async () => {

@@ -1,12 +1,12 @@
 // Tests push, get and cancel of single jobs over real sockets.
 import { Webhook } from 'standardwebhooks';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { jobOf } from '../conformance/trial.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { payload } from '../support/payloads.ts';
 import { problem } from '../support/problem.ts';
 import { texts, words } from '../support/words.ts';
-import { jobOf } from '../conformance/trial.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
