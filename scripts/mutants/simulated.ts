@@ -3,6 +3,7 @@
 // Invariant (test/unit/mutants.test.ts): each text occurs once in its file.
 
 import type { SimulatedMutant } from './mutants.ts';
+import { masterMutants } from './simulated-master.ts';
 
 const engine = (name: string) => `src/store/sqlite/engine/${name}.ts`;
 const notifier = (name: string) => `src/notifier/${name}.ts`;
@@ -272,4 +273,5 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
       by: 'if (target === null) return;',
     },
   },
+  ...masterMutants,
 ];

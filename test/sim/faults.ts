@@ -33,6 +33,7 @@ export const faultKinds = [
   'masterKill',
   'masterPause',
   'masterSlow',
+  'freeze',
   'loseHints',
   'topicOff',
   'poison',
@@ -104,8 +105,8 @@ export class Faults {
     reloadDeath: (dice) => this.#reloadDeath(dice),
     badReload: (dice) => this.#badReload(dice),
     badStart: (dice) => {
-      this.#badStart(dice);
-      this.#kill(dice, roles);
+      const role = this.#badStart(dice);
+      this.#kill(dice, dice.chance(0.7) ? [role] : roles);
     },
     hang: (dice) => this.#hang(this.#victim(dice, roles)),
     terminate: (dice) => this.#terminate(dice),
@@ -113,6 +114,7 @@ export class Faults {
     masterKill: () => this.#masterKill(),
     masterPause: (dice) => this.#masterPause(dice),
     masterSlow: (dice) => this.#masterSlow(dice),
+    freeze: (dice) => this.#freeze(dice),
     loseHints: (dice) => this.#loseHints(dice),
     topicOff: (dice) => this.#topicOff(dice),
     poison: (dice) => this.#poison(dice),
@@ -185,7 +187,7 @@ export class Faults {
     });
   }
 
-  /** Ends every fault that lasts. */
+  /** Ends every fault that lasts, but the starts that go wrong: their number is bounded. */
   calm(): void {
     const { loop, network, occasions, topics, disk } = this.#scene;
     this.#isCalm = true;
@@ -195,7 +197,6 @@ export class Faults {
     network.latencyMs = Math.min(network.latencyMs, 2);
     network.hintLoss = 0;
     network.masterMs = 0;
-    this.#master.workers.flaws.clear();
     this.#master.workers.storeDownMs = 0;
     this.#master.mend();
     this.#redisFaults.calm();
@@ -463,23 +464,23 @@ export class Faults {
   }
 
   #badReload(dice: Dice): void {
-    const { workers } = this.#master;
     if (dice.chance(0.3)) {
       this.#tell('the configuration is invalid for some time');
       this.#master.configure(null);
       this.#later(dice.next() * 10_000, () => this.#master.mend());
     } else this.#badStart(dice);
     this.#reload(dice);
-    this.#later(20_000, () => workers.flaws.clear());
   }
 
   /** The next starts of a role go wrong. */
-  #badStart(dice: Dice): void {
+  #badStart(dice: Dice): RoleName {
     const role = dice.pick(roles);
     const flaw = dice.pick(startFlaws);
-    const left = flaw === 'refuses' ? 1 : dice.pick([1, 1, 2, 12]);
+    // So many that the daemon gives up, or one that it gets over.
+    const left = flaw === 'refuses' ? 1 : dice.pick([1, 2, flaw === 'hangs' ? 4 : 12]);
     this.#tell(`${left} starts of dq-${role} go wrong: ${flaw}`);
     this.#master.workers.flaws.set(role, { flaw, left });
+    return role;
   }
 
   /** For ever, until its master kills it. */
@@ -522,6 +523,15 @@ export class Faults {
     const ms = dice.pick([500, 5_000, 40_000, 90_000]) * dice.next();
     this.#tell(`${process.title} stands still for ${seconds(ms)}`);
     process.pauseUntil(at + ms, at);
+  }
+
+  /** As a suspended machine whose clocks go on. */
+  #freeze(dice: Dice): void {
+    const { at } = this.#scene.loop;
+    const ms = dice.pick([5_000, 40_000, 90_000]) * dice.next();
+    this.#tell(`every process stands still for ${seconds(ms)}`);
+    for (const { process } of this.#master.workers.living()) process.pauseUntil(at + ms, at);
+    this.#master.process?.pauseUntil(at + ms, at);
   }
 
   #masterSlow(dice: Dice): void {

@@ -22,6 +22,8 @@ interface Known {
   readyAt: number | null;
   takeOverAt: number | null;
   hasTakenOver: boolean;
+  /** killed because it was not ready in time */
+  isHung: boolean;
   /** early deaths in a row in its slot, before it */
   readonly early: number;
   /** until then a drain is in time; infinite without one */
@@ -40,15 +42,17 @@ const endMs = 2_000;
 
 const killedLate = (ms: number) => ms + 2 * limits.drainGraceMs;
 
-/** The callbacks of the last reload, the start of the new workers, servers, dq-upkeep and dq-store of the old
- *  generation one after the other, and the take-over. */
-const reloadMsMax = (readyMs: number) =>
-  killedLate(masterLimits.reloadCallbacksMs) +
-  2 * readyMs +
+/** Servers, dq-upkeep and dq-store of a generation leave one after the other. */
+const leaveMsMax =
   killedLate(masterLimits.serverDrainMs) +
   killedLate(limits.mailMs) +
   killedLate(masterLimits.storeDrainMs) +
-  4 * endMs;
+  3 * endMs;
+const readyMsMax = masterLimits.workerReadyMs + endMs;
+/** From the first fork on. */
+const rejectMsMax = readyMsMax + leaveMsMax;
+/** The callbacks of the last reload, the start of the new workers, the end of the old ones, the take-over. */
+const reloadMsMax = killedLate(masterLimits.reloadCallbacksMs) + 2 * readyMsMax + leaveMsMax;
 
 const stopMsMax = (callbacksMs: number) =>
   killedLate(Math.max(callbacksMs, masterLimits.serverDrainMs)) +
@@ -76,10 +80,14 @@ export class MasterRules {
   #killsAll = false;
   #reload: (Moment & { readonly generation: number }) | null = null;
   /** `ready`: roles with a worker that was ready */
+  /** of its first fork */
+  #trial: Moment | null = null;
   #stop: (Moment & { readonly ready: ReadonlySet<string> }) | null = null;
   /** virtual ms, by role */
   #deaths = new Map<RoleName, number[]>();
   #hangs = new Map<RoleName, number>();
+  /** why no worker may start any more; null: the daemon goes on */
+  #mustEnd: string | null = null;
   /** by role and index */
   #ended = new Map<string, Ended>();
 
@@ -96,6 +104,7 @@ export class MasterRules {
     this.#stop = null;
     this.#deaths = new Map();
     this.#hangs = new Map();
+    this.#mustEnd = null;
     this.#ended = new Map();
   }
 
@@ -113,9 +122,20 @@ export class MasterRules {
     const { at } = this.#scene.loop;
     const early = this.#checkDelay(process, init);
     process.isOnTrial = init.isOnTrial === true;
-    this.#checkStartFailures(init);
+    const isOver = this.#mustEnd !== null && this.#supervisor?.state !== 'draining';
+    this.#check(!isOver, 'a crash loop ends the daemon', () => `${process.title}: ${this.#mustEnd}`);
+    this.#checkGenerations(process);
+    if (process.isOnTrial) this.#trial ??= this.#moment();
     this.#known.set(process, {
-      ...{ init, forkedAt: at, readyAt: null, takeOverAt: null, hasTakenOver: !init.takesOver, early },
+      ...{
+        init,
+        forkedAt: at,
+        readyAt: null,
+        takeOverAt: null,
+        hasTakenOver: !init.takesOver,
+        early,
+        isHung: false,
+      },
       ...{ drainedBy: Number.POSITIVE_INFINITY, last: this.#moment() },
     });
     this.#happened();
@@ -163,7 +183,9 @@ export class MasterRules {
     if (!isAwake && this.#infoOf(process)?.state === 'draining') return;
     if (readyAt === null) {
       const isLate = at - forkedAt >= readyMs;
-      if (isLate) this.#hangs.set(init.role, (this.#hangs.get(init.role) ?? 0) + 1);
+      known.isHung = isLate;
+      const counts = isLate && (init.role !== 'store' || this.#supervisor?.state === 'starting');
+      if (counts) this.#hangs.set(init.role, (this.#hangs.get(init.role) ?? 0) + 1);
       this.#check(
         isLate || !this.#isInForce(process),
         'a start has its whole time',
@@ -190,8 +212,10 @@ export class MasterRules {
     const known = this.#known.get(process);
     if (known === undefined) return;
     const { at } = this.#scene.loop;
-    if (known.drainedBy === Number.POSITIVE_INFINITY) this.#died(known.init.role, at);
     const { init, readyAt } = known;
+    const isDrained =
+      known.drainedBy !== Number.POSITIVE_INFINITY || (readyAt !== null && process.exitCode === 0);
+    if (!isDrained && this.#isInForce(process)) this.#died(init.role, process);
     const isLong = readyAt !== null && at - readyAt > masterLimits.restartMsMax;
     const generation = this.#infoOf(process)?.generation ?? 0;
     this.#ended.set(slotOf(init), { generation, at, early: isLong ? 0 : known.early + 1 });
@@ -204,7 +228,7 @@ export class MasterRules {
     const early = (this.#endedBefore(init)?.early ?? 0) + 1;
     const generation = this.#supervisor?.generation ?? 0;
     if (init.isOnTrial !== true) this.#ended.set(slotOf(init), { generation, at, early });
-    this.#died(init.role, at);
+    if (init.isOnTrial !== true) this.#died(init.role, null);
   }
 
   /** Returns the early deaths in a row. */
@@ -229,8 +253,20 @@ export class MasterRules {
     return isSame ? ended : undefined;
   }
 
-  #died(role: RoleName, at: number): void {
-    this.#deaths.set(role, [...(this.#deaths.get(role) ?? []), at]);
+  /** A start with a role that never works ends, and so does a daemon without one. A running daemon with a
+   *  role that hangs goes on: it may wait for a server. `process`: null = not forked */
+  #died(role: RoleName, process: Process | null): void {
+    const { at } = this.#scene.loop;
+    const died = [...(this.#deaths.get(role) ?? []), at];
+    this.#deaths.set(role, died);
+    const recent = died.filter((one) => at - one < limits.crashLoopWindowMs);
+    const hangs = this.#hangs.get(role) ?? 0;
+    const isLoop = recent.length >= masterLimits.crashLoopFailures || hangs >= masterLimits.crashLoopHangs;
+    const isHung = process !== null && this.#known.get(process)?.isHung === true;
+    const isAlone = !this.#ready(process).some((info) => info.role === role);
+    const isHopeless = this.#supervisor?.state === 'starting' || (isAlone && !isHung);
+    if (isLoop && isHopeless && role !== 'console')
+      this.#mustEnd ??= `dq-${role} died ${recent.length} times, and hung ${hangs} times`;
   }
 
   // Reloads and stops
@@ -238,6 +274,7 @@ export class MasterRules {
   reloadBegins(): void {
     if (this.#supervisor === null) return;
     this.#reload = { ...this.#moment(), generation: this.#supervisor.generation };
+    this.#trial = null;
   }
 
   /** The new generation is in force. */
@@ -257,17 +294,20 @@ export class MasterRules {
       'a rejected reload changes nothing',
       () => `generation ${generation} after ${reload.generation}: ${rejected ?? 'reloaded'}`,
     );
+    const trial = this.#trial;
+    if (rejected !== null && trial !== null)
+      this.#check(
+        this.#ranMs(trial) <= rejectMsMax,
+        'a reload gives up in time',
+        () => `${seconds(this.#ranMs(trial))} of ${seconds(rejectMsMax)}`,
+      );
     const ranMs = this.#ranMs(reload);
-    const maxMs = reloadMsMax(masterLimits.workerReadyMs);
+    const maxMs = reloadMsMax;
     this.#check(ranMs <= maxMs, 'a reload ends in time', () => `${seconds(ranMs)} of ${seconds(maxMs)}`);
   }
 
   stopBegins(): void {
-    const infos = this.#supervisor?.processes().slice(1) ?? [];
-    const ready = infos.filter(
-      ({ state, generation }) => state === 'ready' && generation === this.#supervisor?.generation,
-    );
-    this.#stop = { ...this.#moment(), ready: new Set(ready.map(({ role }) => role)) };
+    this.#stop = { ...this.#moment(), ready: new Set(this.#ready().map(({ role }) => role)) };
   }
 
   daemonOutcome({ exitCode, reason }: Outcome, living: readonly Worker[]): void {
@@ -283,16 +323,18 @@ export class MasterRules {
     if (exitCode === exitCrashLoop) this.#checkGivenUp(reason ?? '');
   }
 
-  /** As the first start can show a role that never works, it does not go on for ever. */
-  #checkStartFailures({ role }: Init): void {
-    const { loop } = this.#scene;
-    const died = this.#deaths.get(role) ?? [];
-    const recent = died.filter((at) => loop.at - at < limits.crashLoopWindowMs);
-    const isHopeless = role !== 'console' && this.#supervisor?.state === 'starting';
+  /** Notifiers of a third generation would be too many. */
+  #checkGenerations({ isOnTrial, title }: Process): void {
+    const supervisor = this.#supervisor;
+    if (!isOnTrial || supervisor === null) return;
+    const { generation: current } = supervisor;
+    const [, ...infos] = supervisor.processes();
+    const others = infos.filter(({ generation }) => generation < current);
+    const names = others.map(({ pid }) => `#${pid}`).join(', ');
     this.#check(
-      !isHopeless || recent.length < masterLimits.crashLoopFailures,
-      'a start that cannot succeed ends',
-      () => `dq-${role} is started after ${recent.length} deaths`,
+      names === '',
+      'a reload waits until an earlier one is over',
+      () => `${title} beside ${names}`,
     );
   }
 
@@ -336,6 +378,15 @@ export class MasterRules {
       if (found !== count) return `${found} of ${count} dq-${role} live`;
     }
     return null;
+  }
+
+  /** of the generation in force */
+  #ready(except: Process | null = null): readonly ProcessInfo[] {
+    const [, ...infos] = this.#supervisor?.processes() ?? [];
+    return infos.filter(
+      ({ state, generation, pid }) =>
+        state === 'ready' && generation === this.#supervisor?.generation && pid !== except?.incarnation,
+    );
   }
 
   #isInForce(process: Process): boolean {

@@ -181,7 +181,7 @@ export class Master {
       'server.workers': 1 + dice.below(2),
       'notifier.workers': 1 + dice.below(2),
       'timer.workers': dice.pick([0, 1, 1, 2]),
-      'console.enabled': dice.chance(0.3),
+      'console.enabled': dice.chance(0.5),
     };
   }
 }
