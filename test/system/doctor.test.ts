@@ -28,12 +28,8 @@ import { launcher, startDaemon } from '../support/daemon.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
-import { dqWithClock } from '../support/shifted-clock.ts';
 import { startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
-
-// A test runs up to ten commands, each a process.
-vi.setConfig({ testTimeout: 300_000 });
 
 function temporary(): string {
   const directory = mkdtempSync(join(tmpdir(), 'dq-doctor-'));
@@ -42,11 +38,9 @@ function temporary(): string {
 }
 
 /** The port is free, unless `config` names one. */
-async function doctor(cwd: string, config: Record<string, unknown> = {}, launcher?: string) {
+async function doctor(cwd: string, config: Record<string, unknown> = {}) {
   writeFileSync(join(cwd, 'dq.yaml'), JSON.stringify({ 'server.port': 0, ...config }));
-  const { code, stdout, stderr } = await runDq(['doctor', '--json', '-c', 'dq.yaml'], {
-    ...{ cwd, ...(launcher === undefined ? {} : { launcher }) },
-  });
+  const { code, stdout, stderr } = await runDq(['doctor', '--json', '-c', 'dq.yaml'], { cwd });
   expect(stdout, stderr).not.toBe('');
   const findings = JSON.parse(stdout) as readonly Finding[];
   const stateOf = (check: string) => findings.filter((one) => one.check === check).map(({ state }) => state);
@@ -54,7 +48,7 @@ async function doctor(cwd: string, config: Record<string, unknown> = {}, launche
   return { code, findings, stateOf, about };
 }
 
-it('start, doctor and /readyz report a file of authorities that cannot be read', async () => {
+it('doctor: reports a file of authorities that cannot be read', () => {
   const cwd = temporary();
   const absent = join(cwd, 'absent.pem');
   const empty = join(cwd, 'empty.pem');
@@ -88,10 +82,6 @@ it('start, doctor and /readyz report a file of authorities that cannot be read',
       ]);
     }
   }
-  const daemon = await startDaemon({ env: { NODE_EXTRA_CA_CERTS: absent } });
-  expect(daemon.output()).toContain(`dq: warning: NODE_EXTRA_CA_CERTS: cannot read ${absent} (ENOENT)`);
-  const { body } = await daemon.api('GET', '/readyz');
-  expect(body.warnings).toEqual([expect.stringContaining(`cannot read ${absent} (ENOENT)`)]);
 });
 
 it('doctor: finds no failure on a sound machine, and leaves no file', async () => {
@@ -148,9 +138,14 @@ it('doctor: finds beside a daemon what the console finds', async () => {
     alerts: { hooks: ['ops=slack+http://127.0.0.1:2/'] },
     logDir,
   };
-  const daemon = await startDaemon({ directory, config, console: true });
+  const absent = join(directory, 'absent.pem');
+  const extra = { NODE_EXTRA_CA_CERTS: absent };
+  const daemon = await startDaemon({ directory, config, console: true, env: extra });
+  expect(daemon.output()).toContain(`dq: warning: NODE_EXTRA_CA_CERTS: cannot read ${absent} (ENOENT)`);
+  const { warnings } = (await daemon.api('GET', '/readyz')).body;
+  expect(warnings).toContainEqual(expect.stringContaining(`cannot read ${absent} (ENOENT)`));
   const cli = ['doctor', '--json', '-c', 'dq.yaml', '--data-dir', daemon.dataDir];
-  const env = { DQ_CONSOLE__ENABLED: 'true' };
+  const env = { DQ_CONSOLE__ENABLED: 'true', ...extra };
   const { stdout } = await runDq(cli, { cwd: directory, env });
   const url = await daemon.consoleUrl();
   const json = { 'content-type': 'application/json' };
@@ -372,8 +367,10 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('doctor with a
     await connection.query('SET GLOBAL max_allowed_packet = 2097152');
     await connection.end();
     // The reported difference lacks the time until the server runs the query. No warning below 500 ms.
-    const dq = dqWithClock(900);
-    const broken = await doctor(temporary(), { ...config, 'journal.spoolBytes': '1024gib' }, dq.launcher);
+    const realNow = Date.now.bind(Date);
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => realNow() + 900);
+    const broken = await doctor(temporary(), { ...config, 'journal.spoolBytes': '1024gib' });
+    clock.mockRestore();
     const found = broken.findings.filter(({ check }) => check === 'journal');
     expect(found.map(({ state, about }) => [state, about])).toEqual([
       ['warning', expect.stringMatching(/the disk is full before the spool is/)],
