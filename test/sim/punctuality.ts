@@ -24,8 +24,10 @@ export class Punctuality {
   readonly #receivers: Receivers;
   /** virtual ms from which on all processes have worked for some time */
   #completeAt = 0;
-  readonly #overdue;
-  readonly #ready;
+  /** delayed jobs that were due before a time */
+  readonly #overdue: (before: number) => readonly (readonly [version: number, due: number])[];
+  /** versions */
+  readonly #ready: () => ReadonlySet<number>;
   /** virtual ms from which on the rules hold */
   #from: number;
   /** by version: virtual ms since when nothing keeps a ready job waiting */
@@ -39,8 +41,16 @@ export class Punctuality {
     this.#receivers = receivers;
     this.#from = Number.POSITIVE_INFINITY;
     const select = (sql: string) => scene.db.prepare(sql, { returnArrays: true });
-    this.#overdue = select('SELECT version, due FROM job WHERE state = 0 AND due < ?');
-    this.#ready = select('SELECT version FROM job WHERE state = 1');
+    const { redis } = scene;
+    if (redis !== null) {
+      this.#overdue = (before) => redis.follower.overdue(before);
+      this.#ready = () => redis.follower.ready();
+      return;
+    }
+    const overdue = select('SELECT version, due FROM job WHERE state = 0 AND due < ?');
+    const ready = select('SELECT version FROM job WHERE state = 1');
+    this.#overdue = (before) => overdue.all(before) as [number, number][];
+    this.#ready = () => new Set((ready.all() as [number][]).map(([version]) => version));
   }
 
   holdFrom(at: number): void {
@@ -60,7 +70,9 @@ export class Punctuality {
   /** A process stands still or is missing, or did or was so lately. */
   #isStopped(): boolean {
     const { loop } = this.#scene;
-    if (this.#master.whyIncomplete !== null) this.#completeAt = loop.at + resumedMs;
+    const { redis } = this.#scene;
+    const isComplete = this.#master.whyIncomplete === null && redis?.machine.process !== null;
+    if (!isComplete) this.#completeAt = loop.at + resumedMs;
     if (loop.at < this.#completeAt) return true;
     for (const { isAlive, lastPauseEnd } of loop.processes.values())
       if (isAlive && lastPauseEnd > loop.at - resumedMs) return true;
@@ -72,7 +84,7 @@ export class Punctuality {
     const { loop, judge, config } = this.#scene;
     const lateMs = config.pollCeiling + messagesMs;
     this.counts['promotes judged'] += 1;
-    for (const [version, due] of this.#overdue.all(loop.wall - lateMs) as [number, number][])
+    for (const [version, due] of this.#overdue(loop.wall - lateMs))
       judge.fail(
         '9 a job is late by at most pollCeiling',
         `version ${version} is due since ${loop.wall - due} ms`,
@@ -82,7 +94,7 @@ export class Punctuality {
   /** A notifier without anything to do reserves a ready job of a topic that nothing restricts. */
   #lookForIdle(): void {
     const { loop, judge, ledger, topics, config } = this.#scene;
-    const ready = new Set((this.#ready.all() as [number][]).map(([version]) => version));
+    const ready = this.#ready();
     const entries = [...ledger.entries.values()];
     const isIdle = entries.every(({ lease }) => lease === null);
     const free = new Map<number, number>();

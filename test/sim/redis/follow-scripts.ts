@@ -33,14 +33,16 @@ const wholeShare = 0.1;
 const leftScript = `local P = '{dq:0}'
 return { redis.call('ZRANGE', P .. ':l', 0, -1), redis.call('ZRANGE', P .. ':k', 0, -1),
   redis.call('ZRANGE', P .. ':x', 0, -1), redis.call('HKEYS', P .. ':o') }`;
-/** Ready jobs with their due times. */
-const readyScript = `local P, out = '{dq:0}', {}
+/** Jobs of these sets of each topic, with their due times. */
+const waitingScript = (sets: readonly string[]) => `local P, out = '{dq:0}', {}
 for _, no in ipairs(redis.call('HKEYS', P .. ':T')) do
-  for prio = 0, 2 do
-    for _, one in ipairs(redis.call('ZRANGE', P .. ':r:' .. prio .. ':' .. no, 0, -1, 'WITHSCORES')) do out[#out + 1] = one end
+  for _, set in ipairs({ ${sets.map((set) => `'${set}'`).join(', ')} }) do
+    for _, one in ipairs(redis.call('ZRANGE', P .. set .. no, 0, -1, 'WITHSCORES')) do out[#out + 1] = one end
   end
 end
 return out`;
+const readyScript = waitingScript([':r:0:', ':r:1:', ':r:2:']);
+const delayedScript = waitingScript([':d:']);
 
 type Follow = (ran: Ran) => void;
 
@@ -185,12 +187,27 @@ export class ScriptFollower {
 
   /** Versions of jobs that are ready before their due time. */
   #early(): ReadonlySet<number> {
-    const flat = this.#options.read(readyScript) as readonly Buffer[];
     const { wall } = this.#options.loop;
-    const early = new Set<number>();
-    for (let i = 0; i < flat.length; i += 2)
-      if (Number(String(flat[i + 1])) > wall) early.add(readSafe(flat[i] as Buffer, 0));
-    return early;
+    const early = this.#waiting(readyScript).filter(([, due]) => due > wall);
+    return new Set(early.map(([version]) => version));
+  }
+
+  /** Delayed jobs that were due before this time. */
+  overdue(before: number): readonly (readonly [version: number, due: number])[] {
+    return this.#waiting(delayedScript).filter(([, due]) => due < before);
+  }
+
+  /** Versions of the ready jobs. */
+  ready(): ReadonlySet<number> {
+    return new Set(this.#waiting(readyScript).map(([version]) => version));
+  }
+
+  #waiting(script: string): readonly (readonly [version: number, due: number])[] {
+    const flat = this.#options.read(script) as readonly Buffer[];
+    return Array.from({ length: flat.length / 2 }, (_, i) => [
+      readSafe(flat[2 * i] as Buffer, 0),
+      Number(String(flat[2 * i + 1])),
+    ]);
   }
 }
 
