@@ -18,7 +18,7 @@ const slow = [
   'test/system/{alerts,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
   'test/system/import.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
-  'test/system/{secrets,shards,signals,silent-workers,small-profile,stop,systemd}.test.ts',
+  'test/system/{secrets,shards,signals,small-profile,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
   'test/system/{logs,manual,no-deliveries,pull,tokens}.test.ts',
