@@ -14,6 +14,8 @@ export interface Polled<T> {
   readonly sentAt: number | null;
   /** Calls now. */
   readonly refresh: () => void;
+  /** Shows what another call returned, until the next poll. */
+  readonly take: (data: T) => void;
 }
 
 const retryMsMax = 15_000;
@@ -37,7 +39,7 @@ export function usePoll<T>(
   everyMs: number | ((data: T) => number),
   query: Readonly<Record<string, string | undefined>> = {},
 ): Polled<T> {
-  const [state, setState] = useState<Omit<Polled<T>, 'refresh'>>(nothing);
+  const [state, setState] = useState<Omit<Polled<T>, 'refresh' | 'take'>>(nothing);
   const refresh = useRef(() => {});
   // The newest one counts, without a new start of the polling.
   const period = useRef(everyMs);
@@ -87,5 +89,10 @@ export function usePoll<T>(
       all.removeEventListener('refresh', onVisible);
     };
   }, [key]);
-  return { ...state, refresh: () => refresh.current() };
+  const take = (data: T): void => {
+    setState((last) => ({ ...last, data }));
+    // The answer of a call that runs may be older.
+    refresh.current();
+  };
+  return { ...state, refresh: () => refresh.current(), take };
 }
