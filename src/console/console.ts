@@ -23,6 +23,7 @@ import { doctorRoutes } from './doctor-routes.ts';
 import { consoleLimits } from './limits.ts';
 import { SessionAccess } from './session-access.ts';
 import { sessionRoutes } from './session-routes.ts';
+import { SignInFailures } from './sign-in-failures.ts';
 import { Trial } from './trial.ts';
 import { trialRoutes } from './trial-routes.ts';
 import { answerUnchanged } from './unchanged.ts';
@@ -31,6 +32,7 @@ import { answerUnchanged } from './unchanged.ts';
 export interface ConsoleOptions {
   /** instead of dist/console */
   readonly assets?: string;
+  /** of sessions and of the count of failed sign-ins */
   readonly now?: () => number;
   readonly times?: FrontTimes;
 }
@@ -46,7 +48,8 @@ class Console implements Role {
   readonly #server: ApiServer;
   #url: string | null = null;
 
-  constructor(role: RoleContext, { assets: directory, now = wallNow, times }: ConsoleOptions) {
+  constructor(role: RoleContext, options: ConsoleOptions) {
+    const { assets: directory, now = wallNow, times } = options;
     const { config, registry, log } = role;
     const publicUrl = parsePublicUrl(config['console.publicUrl']);
     const assets = new Assets(
@@ -65,6 +68,7 @@ class Console implements Role {
     });
     const access = new SessionAccess({ config, tokens, sessions });
     const trial = new Trial(role);
+    const failures = new SignInFailures(options.now);
     this.#role = role;
     this.#access = access;
     this.#server = new ApiServer({
@@ -80,7 +84,7 @@ class Console implements Role {
       services: [sessions, trial],
       addRoutes: (api, questions) => {
         answerUnchanged(api);
-        sessionRoutes(api, { config, registry, tokens, sessions, access, now });
+        sessionRoutes(api, { config, registry, tokens, sessions, access, failures, now });
         trialRoutes(api, trial);
         doctorRoutes(api, role, questions);
       },

@@ -15,7 +15,7 @@ import type { Registry } from '../ports/registry.ts';
 import { endOf, type SessionBook } from '../registry/session-book.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { SessionAccess } from './session-access.ts';
-import { SignInFailures } from './sign-in-failures.ts';
+import type { SignInFailures } from './sign-in-failures.ts';
 
 export interface SessionRoutesOptions {
   readonly config: Config;
@@ -23,6 +23,7 @@ export interface SessionRoutesOptions {
   readonly tokens: TokenBook;
   readonly sessions: SessionBook;
   readonly access: SessionAccess;
+  readonly failures: SignInFailures;
   readonly now: () => number;
 }
 
@@ -66,8 +67,7 @@ const signOutSchema = {
 type Presented = Rights & Pick<SessionRecord, 'name' | 'tokenId' | 'signedInBy'>;
 
 export function sessionRoutes(api: Api, options: SessionRoutesOptions): void {
-  const { config, registry, tokens, sessions, access, now } = options;
-  const failures = new SignInFailures();
+  const { config, registry, tokens, sessions, access, failures, now } = options;
 
   api.post(
     '/v1/session',
