@@ -13,8 +13,8 @@ const slow = [
   'test/role/{compat-php,compat-http,grpc}.test.ts',
   'test/system/compat.test.ts',
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
-  'test/system/{console,console-series,console-attempts,console-first,console-job,console-clock,console-scale,console-shell,console-screens,console-system,console-find,console-audit,console-pull}.test.ts',
-  'test/system/{console-failures,console-flows,console-looks,console-hostile-texts,console-keyboard,console-operations,console-secrets}.test.ts',
+  'test/system/{console,console-jobs,console-screens,console-secrets}.test.ts',
+  'test/system/{console-shell,console-system,console-topics}.test.ts',
   'test/system/{alerts,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
   'test/system/import.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
@@ -31,6 +31,8 @@ const release = [
   'test/fault/{broker-daemon,journal-daemon,pull,redis-groups-daemon}.test.ts',
   'test/fault/{registry-gone-back,schedules,standby,total-queue-stores}.test.ts',
   'test/system/{bench,fuzz-http,hung-names,instances,many-topics,package,service}.test.ts',
+  // Every screen in every size, colour and language; the calls of the page with many jobs
+  'test/system/{console-looks,console-scale}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],

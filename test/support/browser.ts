@@ -1,12 +1,14 @@
-// Starts a real Chromium for a test and watches its pages: an exception of a script, a violation of the
-// content security policy and a request to another origin fail the test.
+// Starts a real Chromium for a test and watches its pages: an exception of a script, an error in the page's
+// console, a violation of the content security policy and a request to another origin fail the test.
 import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { expect, onTestFinished } from 'vitest';
-import { findProgram } from '../../scripts/services/binaries.ts';
+import { findProgram, whyNotInstalled } from '../../scripts/services/binaries.ts';
 
-/** One for a file: `afterAll(browser.close)`. Throws without chromium. */
+/** One for a file: `afterAll(browser.close)`. Installs chromium where it can, and throws without it. */
 export async function startBrowser(): Promise<Browser> {
+  const why = await whyNotInstalled('browser');
+  if (why !== null) throw new Error(why);
   const executablePath = findProgram('chromium');
   if (executablePath === null) throw new Error('chromium not found');
   return await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
@@ -26,9 +28,16 @@ export async function openPage(
   options: BrowserContextOptions = {},
 ): Promise<Watched> {
   const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Asia/Shanghai', ...options });
+  // A deadline proves nothing.
+  context.setDefaultTimeout(100_000);
   const faults: string[] = [];
   const { origin } = new URL(url);
   context.on('weberror', (error) => faults.push(`exception: ${error.error().message}`));
+  context.on('console', (message) => {
+    // The page handles replies with an error status; Chromium notes them as errors, too.
+    const isReply = message.text().startsWith('Failed to load resource');
+    if (message.type() === 'error' && !isReply) faults.push(`console: ${message.text()}`);
+  });
   context.on('dialog', (dialog) => {
     faults.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();

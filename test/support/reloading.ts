@@ -23,3 +23,8 @@ export function writeConfig(daemon: Daemon, config: Readonly<Record<string, unkn
   const text = typeof config === 'string' ? config : stringify(config);
   writeFileSync(join(daemon.directory, 'dq.yaml'), text);
 }
+
+/** Consoles that died or were ended so far. On a busy machine the master ends one that is not ready in time,
+ *  and with it its connections: a test of a reload then looks at the next one. */
+export const endedConsoles = (daemon: Daemon): number =>
+  daemon.log('error').filter(({ message }) => String(message).startsWith('dq-console')).length;

@@ -3,13 +3,10 @@
 // and endpoints choose are given, so that a test finds them again. Ends with the file.
 
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { afterAll, expect } from 'vitest';
-import { startDaemon } from './daemon.ts';
+import { drawn, startSite } from './console-site.ts';
 import { until } from './until.ts';
 
 /** Texts from outside. */
@@ -34,10 +31,9 @@ export interface OutsideTexts {
 }
 
 export interface RichConsole {
+  readonly browser: Browser;
   readonly url: string;
-  /** of scope admin */
-  readonly token: string;
-  /** what the API answers to a call with that token */
+  /** what the API answers to a token of scope admin */
   read(path: string): Promise<unknown>;
   /** paths of every screen in each of its states */
   readonly screens: readonly string[];
@@ -49,33 +45,26 @@ export interface RichConsole {
 const nowhere = '127.0.0.1:9';
 
 /** `vip.recall` dies with a 502, `coupon.expire` by its rule, `user.purge` by a 410. */
-export async function startRichConsole(browser: Browser, texts: OutsideTexts): Promise<RichConsole> {
-  const endpoint = await startEndpoint(texts);
+export async function startRichConsole(texts: OutsideTexts): Promise<RichConsole> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-rich-'));
   writeIncidents(join(directory, 'data/alerts'), texts.incident);
-  const daemon = await startDaemon({
-    console: true,
-    scope: 'file',
-    directory,
-    config: {
-      console: { label: texts.label, color: 'amber' },
-      smtp: { url: 'smtp://127.0.0.1:10', from: 'dq@example.org' },
-      retry: { unit: '1h' },
-      brokers: ['main=amqp091+amqp://127.0.0.1:2'],
+  const site = await startSite(
+    {
+      directory,
+      config: {
+        console: { label: texts.label, color: 'amber' },
+        smtp: { url: 'smtp://127.0.0.1:10', from: 'dq@example.org' },
+        brokers: ['main=amqp091+amqp://127.0.0.1:2'],
+      },
     },
-  });
-  const url = await daemon.consoleUrl();
-  const post = async (path: string, body?: unknown, method = 'POST') => {
-    const reply = await daemon.api(method, path, body);
-    expect([path, reply]).toEqual([path, expect.objectContaining({ status: expect.toSatisfy(isSuccess) })]);
-    return reply.body;
-  };
+    { reply: texts.reply, header: texts.replyHeader },
+  );
+  const { url, endpoint, browser, daemon } = site;
+  const post = (path: string, body?: unknown, method = 'POST') => site.change(method, path, body);
   const { id, contentType } = texts;
   const body = JSON.stringify({ text: texts.body, order: 4711 });
-  const push = async (topic: string, name: string, delay: string, type = 'application/json') => {
-    const reply = await daemon.push(topic, body, { id: id + name, delay }, type);
-    expect([topic, name, reply.status, reply.body]).toEqual([topic, name, 201, expect.anything()]);
-  };
+  const push = (topic: string, name: string, delay: string, type = 'application/json') =>
+    site.push(topic, id + name, { body, delay, contentType: type });
   const people = { title: texts.title, owner: texts.owner, concurrency: 8 };
   const topics: Readonly<Record<string, object>> = {
     'order.close': { callbackUrl: `${endpoint}/ok`, delay: '30m' },
@@ -96,6 +85,7 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
     'sms.send': { callbackUrl: `${endpoint}/ok` },
     'stock.sync': { callbackUrl: `http://${nowhere}/`, timeout: '1s' },
     'report.make': { callbackUrl: `${endpoint}/hang`, timeout: '60s', concurrency: 1 },
+    'export.pull': { delivery: 'pull', concurrency: undefined },
   };
   for (const [topic, settings] of Object.entries(topics))
     await post('/v1/topics', { topic, ...people, ...settings });
@@ -121,21 +111,23 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
   const at = (topic: string, name: string) => `/v1/topics/${topic}/jobs/${encodeURIComponent(id + name)}`;
   await post(at('order.close', 'cancelled'), undefined, 'DELETE');
   await post('/v1/topics/sms.send/offline');
-  const jobIs = (topic: string, name: string, state: string) =>
-    until(`${name} is ${state}`, async () => {
-      const { body: job } = await daemon.api('GET', at(topic, name));
-      return job.state === state && (state !== 'delayed' || job.attempt > 0);
-    });
   for (const [topic, name, state] of [
     ['order.close', 'done-3', 'done'],
     ['vip.recall', 'dead-3', 'dead'],
     ['coupon.expire', 'ruled', 'dead'],
     ['user.purge', 'gone', 'dead'],
-    ['bill.send', 'again', 'delayed'],
-    ['stock.sync', 'nowhere', 'delayed'],
     ['report.make', 'runs', 'reserved'],
   ] as const)
-    await jobIs(topic, name, state);
+    await site.jobIs(topic, id + name, state);
+  // A delayed job whose attempt has failed.
+  for (const [topic, name] of [
+    ['bill.send', 'again'],
+    ['stock.sync', 'nowhere'],
+  ] as const)
+    await until(
+      `${name} has failed`,
+      async () => (await site.jobIs(topic, id + name, 'delayed')).attempt > 0,
+    );
   const operation = await post('/v1/operations', {
     kind: 'requeue',
     filter: { topic: 'user.purge', idPrefix: id },
@@ -153,53 +145,36 @@ export async function startRichConsole(browser: Browser, texts: OutsideTexts): P
   ] as const) {
     await post('/v1/schedules', { name, topic, every: '1s' });
     await until(`the schedule ${name} had its time`, async () => {
-      const { lastAt, problem } = (await daemon.api('GET', `/v1/schedules/${name}`)).body;
+      const { lastAt, problem } = await site.read(`/v1/schedules/${name}`);
       return lastAt !== null || problem !== null;
     });
     await post(`/v1/schedules/${name}`, { every: '1d' }, 'PATCH');
   }
   const { token } = await post('/v1/tokens', { name: 'ops', scopes: ['admin'] });
   const job = (topic: string, name: string) => `/jobs/${topic}/${encodeURIComponent(id + name)}`;
+  const under = (path: string, ...rest: string[]) => rest.map((one) => path + one);
+  const jobs = {
+    'order.close': ['later-3', 'done-1', 'cancelled', 'absent'],
+    ...{ 'vip.recall': ['dead-1'], 'coupon.expire': ['ruled'], 'bill.send': ['again'] },
+    ...{ 'stock.sync': ['nowhere'], 'report.make': ['runs', 'waits'] },
+    ...{ 'pay.check': ['held-1'], 'sms.send': ['off-1'] },
+  };
   const screens = [
-    ...['/', '/topics', '/topics?search=none', '/topics/new?create', '/topics/absent'],
-    ...[
-      '/topics/order.close',
-      '/topics/vip.recall',
-      '/topics/pay.check',
-      '/topics/sms.send',
-      '/topics/stock.sync',
-    ],
-    ...['jobs', 'attempts', 'settings', 'secret', 'changes'].map((tab) => `/topics/vip.recall/${tab}`),
-    ...[
-      '/topics/coupon.expire/settings',
-      '/topics/order.publish/settings',
-      '/jobs',
-      `/jobs?body=4711`,
-      '/jobs?state=reserved',
-      '/jobs?topic=absent',
-    ],
-    ...[job('order.close', 'later-3'), job('order.close', 'done-1'), job('order.close', 'cancelled')],
-    ...[job('vip.recall', 'dead-1'), job('coupon.expire', 'ruled'), job('bill.send', 'again')],
-    ...[job('stock.sync', 'nowhere'), job('report.make', 'runs'), job('report.make', 'waits')],
-    ...[job('pay.check', 'held-1'), job('sms.send', 'off-1'), job('order.close', 'absent')],
-    ...['/dead', '/dead?topic=vip.recall', '/dead?topic=order.close', '/push', '/push?topic=order.close'],
-    ...[
-      '/operations',
-      `/operations/${operation.id}`,
-      '/operations/absent',
-      '/store',
-      '/processes',
-      '/alerts?all=1',
-    ],
-    ...['', '/daily-report', '/daily-report/edit', '/cleanup', '/made', '/absent', '/new?create'].map(
-      (path) => `/schedules${path}`,
-    ),
-    ...['/access', '/configuration', '/audit', '/doctor', '/first', '/more', '/absent'],
+    ...['/', '/topics', '/push', '/dead', '/jobs', '/operations', '/schedules', '/store', '/processes'],
+    ...['/access', '/configuration', '/audit', '/doctor', '/first', '/more', '/absent', '/alerts?all=1'],
+    ...under('/topics', '?search=none', '/new?create', '/absent', '/order.close', '/vip.recall'),
+    ...under('/topics/', 'pay.check', 'sms.send', 'stock.sync'),
+    ...under('/topics/vip.recall/', 'jobs', 'attempts', 'settings', 'secret', 'changes'),
+    ...['coupon.expire', 'order.publish', 'export.pull'].map((topic) => `/topics/${topic}/settings`),
+    ...under('/jobs?', 'body=4711', 'state=reserved', 'topic=absent'),
+    ...Object.entries(jobs).flatMap(([topic, names]) => names.map((name) => job(topic, name))),
+    ...under('/dead?topic=', 'vip.recall', 'order.close'),
+    ...under('/operations/', operation.id, 'absent'),
+    ...under('/schedules/', 'daily-report', 'daily-report/edit', 'cleanup', 'made', 'absent', 'new?create'),
+    '/push?topic=order.close',
   ];
   return {
-    url,
-    token,
-    screens,
+    ...{ browser, url, screens },
     async read(path) {
       const reply = await fetch(daemon.url + path, { headers: { authorization: `Bearer ${token}` } });
       return await reply.json();
@@ -220,26 +195,6 @@ async function signIn(browser: Browser, url: string, token: string): Promise<Ric
   const state = await context.storageState();
   await context.close();
   return state;
-}
-
-const isSuccess = (status: number): boolean => status >= 200 && status < 300;
-
-async function startEndpoint({ reply, replyHeader }: OutsideTexts): Promise<string> {
-  const server = createServer((request, response) => {
-    request.resume();
-    const path = request.url ?? '';
-    const text = JSON.stringify({ code: 1, msg: reply });
-    if (path.startsWith('/hang')) return;
-    if (path.startsWith('/ok')) response.end('{"code":0}');
-    else if (path.startsWith('/rule')) response.setHeader('x-note', replyHeader).end(text);
-    else response.writeHead(Number(path.slice(1, 4)), { 'x-note': replyHeader }).end(reply);
-  });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  afterAll(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 /** As dq-upkeep writes them: one that lasts, and one that is over. */
@@ -270,4 +225,12 @@ export async function screenIsThere(page: Page): Promise<void> {
   await page.locator('main h1').first().waitFor();
   const isWaiting = async () => (await page.locator('.waiting').count()) > 0;
   await until(`${page.url()} has its data`, async () => !(await isWaiting()));
+}
+
+/** Goes to another screen as a link does, without a load of the page. */
+export async function goTo(page: Page, path: string): Promise<void> {
+  await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)});
+    dispatchEvent(new PopStateEvent('popstate'))`);
+  await drawn(page);
+  await screenIsThere(page);
 }

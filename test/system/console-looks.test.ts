@@ -3,16 +3,14 @@
 // Chinese no English text.
 
 import type { Page } from 'playwright-core';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { en } from '../../src/console/web/words/en.ts';
 import { zh } from '../../src/console/web/words/zh.ts';
-import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
-import { screenIsThere, startRichConsole } from '../support/rich-console.ts';
+import { openPage, scrollsSideways, seriousFaults } from '../support/browser.ts';
+import { goTo, screenIsThere, startRichConsole } from '../support/rich-console.ts';
 import { englishTexts } from '../support/zh-texts.ts';
 
-const browser = await startBrowser();
-afterAll(() => browser.close());
-const rich = await startRichConsole(browser, {
+const rich = await startRichConsole({
   title: '催付未支付的订单',
   owner: '李伟',
   id: 'vip-2026-',
@@ -26,7 +24,7 @@ const rich = await startRichConsole(browser, {
   incident: 'Redis 无应答',
   label: '预发环境',
 });
-const { url, screens, storageState } = rich;
+const { browser, url, screens, storageState } = rich;
 
 /** In the other colours only the contrast differs, and Chinese has the same colours. */
 const looks = {
@@ -55,11 +53,11 @@ it.each(cases)(
   async ({ locale, paths }) => {
     // Without transitions: a colour half-way has a lower contrast.
     const { page } = await openPage(browser, url, { locale, storageState, reducedMotion: 'reduce' });
+    await screenIsThere(page);
     const faults: unknown[] = [];
     for (const path of paths) {
       await look(page, looks[locale][0]);
-      await page.goto(url + path);
-      await screenIsThere(page);
+      await goTo(page, path);
       for (const { width, colorScheme, rules } of looks[locale]) {
         await look(page, { width, colorScheme });
         const found = [...(await seriousFaults(page, rules))];
@@ -78,6 +76,17 @@ async function look(page: Page, { width, colorScheme }: Look): Promise<void> {
   await page.setViewportSize({ width, height: 900 });
   await page.emulateMedia({ colorScheme });
 }
+
+it('the manual: no serious fault, fits the window', async () => {
+  const { page } = await openPage(browser, `${url}/manual`);
+  for (const name of ['', '/reference/configuration', '/console', '/zh']) {
+    await page.goto(`${url}/manual${name}`);
+    for (const { width, colorScheme } of looks['en-GB']) {
+      await look(page, { width, colorScheme });
+      expect([name, await seriousFaults(page), await scrollsSideways(page)]).toEqual([name, [], false]);
+    }
+  }
+});
 
 interface Look {
   readonly width: number;

@@ -1,3 +1,4 @@
+// The calls of the page with many jobs: each examines what it answers, on both stores.
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { redisLimits } from '../../src/store/redis/limits.ts';
@@ -11,7 +12,6 @@ const topics = 200;
 const dead = 300;
 const bodyBytes = 200;
 const batch = 1_000;
-const times = 3;
 const timeout = 120_000 + jobs;
 
 const topicOf = (n: number) => `t-${String(n % topics).padStart(3, '0')}`;
@@ -56,16 +56,14 @@ async function fill(daemon: Daemon): Promise<void> {
 
 async function signedIn(daemon: Daemon) {
   const port = Number(new URL(await daemon.consoleUrl()).port);
-  const json = { 'content-type': 'application/json' };
-  const reply = await sendTo(port, 'POST', '/v1/session', json, '{}');
-  expect(reply.status).toBe(200);
-  const [cookie = ''] = String(reply.headers['set-cookie']).split(';');
-  const halves = halvesIn({ cookie, key: reply.json.key });
+  const signIn = await sendTo(port, 'POST', '/v1/session', { 'content-type': 'application/json' }, '{}');
+  expect(signIn.status).toBe(200);
+  const [cookie = ''] = String(signIn.headers['set-cookie']).split(';');
+  const halves = halvesIn({ cookie, key: signIn.json.key });
   return async (path: string) => {
-    const from = performance.now();
     const { status, json } = await sendTo(port, 'GET', path, halves);
     expect(status, `${path}: ${JSON.stringify(json)}`).toBe(200);
-    return { json, ms: performance.now() - from };
+    return json;
   };
 }
 
@@ -80,29 +78,13 @@ async function commandsOf(redis: RedisServer): Promise<{ all: number; of(name: s
   return { all: [...calls.values()].reduce((sum, n) => sum + n, 0), of };
 }
 
-async function pushTimes(daemon: Daemon, isOver: () => boolean): Promise<number[]> {
-  const all: number[] = [];
-  while (!isOver()) {
-    const from = performance.now();
-    const reply = await daemon.push(topicOf(0), '{}', { delay: '1h', mode: 'replace', id: 'pushed' });
-    expect([200, 201]).toContain(reply.status);
-    all.push(performance.now() - from);
-  }
-  return all.sort((a, b) => a - b);
-}
-const p99 = (sorted: readonly number[]) => sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN;
-
-/** All pages of a scan: jobs found, jobs examined, requests, the longest one. */
+/** All pages of a scan: jobs found, jobs examined. */
 async function scanAll(get: Awaited<ReturnType<typeof signedIn>>, query: string) {
-  const result = { found: 0, examined: 0, calls: 0, ms: 0, firstMs: 0, longestMs: 0 };
+  const result = { found: 0, examined: 0 };
   for (let cursor: string | null = ''; cursor !== null; ) {
-    const { json, ms } = await get(`/v1/jobs?${query}${cursor === '' ? '' : `&cursor=${cursor}`}`);
-    if (result.calls === 0) result.firstMs = ms;
+    const json = await get(`/v1/jobs?${query}${cursor === '' ? '' : `&cursor=${cursor}`}`);
     result.found += json.items.length;
     result.examined += json.scanned.jobs;
-    result.calls += 1;
-    result.ms += ms;
-    result.longestMs = Math.max(result.longestMs, ms);
     cursor = json.nextCursor === null ? null : encodeURIComponent(json.nextCursor);
   }
   return result;
@@ -122,9 +104,6 @@ describe.each(stores)('console at scale, %s', (store) => {
       });
       await fill(daemon);
       const get = await signedIn(daemon);
-      const lines: string[] = [];
-      const note = (name: string, text: string) => lines.push(`  ${name.padEnd(20)} ${text}`);
-
       // Each call costs at most some commands for each topic, however many jobs there are.
       const commandsMax = 40 * topics;
       const topic = topicOf(7);
@@ -141,20 +120,14 @@ describe.each(stores)('console at scale, %s', (store) => {
         'horizon of a topic': `/v1/horizon?topic=${topic}`,
         'dead groups': '/v1/dead/groups',
       };
-      const answers: Record<string, Awaited<ReturnType<typeof get>>['json']> = {};
+      const answers: Record<string, Awaited<ReturnType<typeof get>>> = {};
       for (const [name, path] of Object.entries(calls)) {
         if (redis !== null) await commandsOf(redis);
-        const first = await get(path);
-        const commands = redis === null ? null : await commandsOf(redis);
-        if (commands !== null) {
-          expect(commands.of('hscan'), name).toBe(0);
-          expect(commands.all, name).toBeLessThan(commandsMax);
-        }
-        const all = [first.ms];
-        for (let n = 1; n < times; n++) all.push((await get(path)).ms);
-        answers[name] = first.json;
-        const text = all.map((ms) => ms.toFixed(0)).join(' ');
-        note(name, `${text} ms${commands === null ? '' : ` · ${commands.all} commands`}`);
+        answers[name] = await get(path);
+        if (redis === null) continue;
+        const commands = await commandsOf(redis);
+        expect(commands.of('hscan'), name).toBe(0);
+        expect(commands.all, name).toBeLessThan(commandsMax);
       }
       expect(answers['summary'].states).toMatchObject({ delayed: jobs, dead });
       expect(answers['exact id, all topics'].items).toHaveLength(1);
@@ -163,28 +136,11 @@ describe.each(stores)('console at scale, %s', (store) => {
       expect(answers['horizon of a topic'].total).toBe(jobs / topics);
       expect(answers['dead groups']).toMatchObject({ examined: dead, complete: true });
 
-      let pushes = 0;
-      const alone = await pushTimes(daemon, () => ++pushes > 300);
-      let isOver = false;
-      const meanwhile = pushTimes(daemon, () => isOver);
       if (redis !== null) await commandsOf(redis);
       const prefix = await scanAll(get, `idPrefix=${idOf(4_321).slice(0, -1)}&limit=50`);
       const prefixCommands = redis === null ? null : await commandsOf(redis);
       const body = await scanAll(get, 'body=order-00004321&limit=50');
       const bodyCommands = redis === null ? null : await commandsOf(redis);
-      isOver = true;
-      const beside = await meanwhile;
-      for (const [name, { found, examined, calls, ms, firstMs, longestMs }] of Object.entries({
-        prefix,
-        body,
-      }))
-        note(
-          name,
-          `${ms.toFixed(0)} ms · ${calls} calls, first ${firstMs.toFixed(0)}, longest ${longestMs.toFixed(0)} ms · ${found} found of ${examined} examined`,
-        );
-      note('push p99', `${p99(beside).toFixed(1)} ms beside the scans, ${p99(alone).toFixed(1)} ms alone`);
-      console.log(`${jobs} jobs, ${topics} topics, ${store}\n${lines.join('\n')}`);
-
       expect(prefix.found).toBe(10);
       expect(body.found).toBe(1);
       // A scan of bodies visits each job once. HSCAN may repeat some while the hash grows.

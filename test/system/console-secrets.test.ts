@@ -12,10 +12,7 @@ import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
 const password = {
-  redis: 'pw-redis-1f0e',
-  mysql: 'pw-mysql-2d9c',
-  smtp: 'pw-smtp-3b8a',
-  shard: 'pw-shard-4c7d',
+  ...{ redis: 'pw-redis-1f0e', mysql: 'pw-mysql-2d9c', smtp: 'pw-smtp-3b8a', shard: 'pw-shard-4c7d' },
 };
 const header = 'Bearer pw-header-5e6f';
 
@@ -37,10 +34,8 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
     const mysql = await owned('test', mariadb());
     await mysql.run(`CREATE USER dq IDENTIFIED BY '${password.mysql}'; GRANT ALL ON *.* TO dq`);
     await mysql.createDatabase('dq');
-    const redis = await owned(
-      'test',
-      startRedis({ config: [`requirepass ${password.redis}`, 'appendonly yes'] }),
-    );
+    const protectedBy = [`requirepass ${password.redis}`, 'appendonly yes'];
+    const redis = await owned('test', startRedis({ config: protectedBy }));
     const daemon = await startDaemon({
       console: true,
       config: {
@@ -55,19 +50,8 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
     const dq = (...args: readonly string[]) => runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
     const failing = await startSink(status(500, {}, 'no'));
     const port = Number(new URL(await daemon.consoleUrl()).port);
-    const topicSecret = (
-      await dq(
-        'topic',
-        'add',
-        'a',
-        '--callback',
-        failing.url,
-        '--max-attempts',
-        '1',
-        '--header',
-        `x-a: ${header}`,
-      )
-    ).stdout.trim();
+    const settings = ['--callback', failing.url, '--max-attempts', '1', '--header', `x-a: ${header}`];
+    const topicSecret = (await dq('topic', 'add', 'a', ...settings)).stdout.trim();
     const token = (await dq('token', 'add', 'me', '--scope', 'admin')).stdout.trim();
     const link = /dql_[\w-]+/.exec((await dq('console')).stdout)?.[0] ?? '';
     const json = { 'content-type': 'application/json' };
@@ -81,13 +65,8 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
     const [admin = { cookie: '', key: '' }] = sessions;
     const seen: Seen[] = [];
     const call = async (method: string, path: string, body?: object, keep = true, halves = admin) => {
-      const reply = await sendTo(
-        port,
-        method,
-        path,
-        { ...halvesIn(halves), ...(body === undefined ? {} : json) },
-        body === undefined ? undefined : JSON.stringify(body),
-      );
+      const headers = { ...halvesIn(halves), ...(body === undefined ? {} : json) };
+      const reply = await sendTo(port, method, path, headers, body && JSON.stringify(body));
       const text = `${JSON.stringify(reply.headers)} ${reply.body.toString()}`;
       if (keep) seen.push({ where: `${method} ${path}: ${reply.status}`, text });
       return reply;
@@ -107,10 +86,8 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
     // Rejected sign-ins, and secrets where they do not belong.
     for (const body of [{ link }, { token: `${token}x` }, { link, token }, { token: [token] }])
       seen.push({ where: 'sign-in', text: (await present(JSON.stringify(body))).body.toString() });
-    seen.push({
-      where: 'bearer',
-      text: (await sendTo(port, 'GET', '/v1/me', { authorization: `Bearer ${token}` })).body.toString(),
-    });
+    const bearer = await sendTo(port, 'GET', '/v1/me', { authorization: `Bearer ${token}` });
+    seen.push({ where: 'bearer', text: bearer.body.toString() });
     expect((await call('POST', '/v1/doctor')).status).toBe(202);
     await until('the checks have ended', async () => (await call('GET', '/v1/doctor')).json.endedAt !== null);
     await until('the changes are recorded', async () =>
