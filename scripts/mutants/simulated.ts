@@ -273,5 +273,49 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
       by: 'if (target === null) return;',
     },
   },
+  {
+    name: 'alert-settled-before-its-mail',
+    faults: 'mailTrouble,receiverDown',
+    edit: {
+      file: 'src/upkeep/alerts/mailer.ts',
+      text: 'const done = alerts.filter(({ version }) => finished.has(version));',
+      by: 'const done = alerts;',
+    },
+  },
+  {
+    name: 'claim-of-an-alert-never-expires',
+    faults: 'kill,killMid,receiverDown',
+    edit: {
+      file: engine('alerts'),
+      text: "'state < 2 AND (state = 0 OR claimed_until <= ?)'",
+      by: "'state < 2 AND (state = 0 OR claimed_until <= ? - 999999999)'",
+    },
+  },
+  {
+    name: 'mailed-alerts-are-forgotten',
+    faults: 'mailTrouble,receiverDown',
+    edit: {
+      file: 'src/upkeep/alerts/recipient-state.ts',
+      text: 'for (const id of ids) recipient.done.add(id);',
+      by: '',
+    },
+  },
+  {
+    name: 'statistics-of-an-unknown-write-count-again',
+    faults: 'storeKillAtRegistry',
+    edit: {
+      file: 'src/upkeep/stats-recorder.ts',
+      text: 'if (!perhapsWritten) this.add(deltas);',
+      by: 'if (perhapsWritten || !perhapsWritten) this.add(deltas);',
+    },
+  },
+  {
+    name: 'sent-counters-stay-in-the-buffer',
+    edit: {
+      file: 'src/process/stat-buffer.ts',
+      text: 'this.#entries.delete(key);',
+      by: '',
+    },
+  },
   ...masterMutants,
 ];

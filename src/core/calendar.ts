@@ -19,14 +19,13 @@ const dayMs = 86_400_000;
 /** Its year has four digits in each zone. */
 const lastMs = Date.UTC(9999, 11, 30);
 
+/** Of the last calendar: the processes of a simulated world have one each, and a format takes 0.2 ms. */
+let last: { readonly timezone: string; readonly format: Intl.DateTimeFormat } | null = null;
+
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createCalendar(timezone: string): Calendar {
-  const format = new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
-    timeZone: timezone,
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-  });
+  const format = last?.timezone === timezone ? last.format : dayFormat(timezone);
+  last = { timezone, format };
   let knownSlot = Number.NaN;
   let knownDay = 0;
   return {
@@ -40,6 +39,15 @@ export function createCalendar(timezone: string): Calendar {
       return knownDay;
     },
   };
+}
+
+function dayFormat(timezone: string): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
+    timeZone: timezone,
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+  });
 }
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */

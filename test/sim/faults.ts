@@ -8,6 +8,7 @@ import type { Master } from './master.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
 import { RedisFaults, redisFaultKinds } from './redis/redis-faults.ts';
+import { registryWrites } from './registry.ts';
 import type { Scene } from './scene.ts';
 import { startFlaws } from './workers.ts';
 
@@ -21,6 +22,7 @@ export const faultKinds = [
   'wallStep',
   'storeKill',
   'storeKillAtPush',
+  'storeKillAtRegistry',
   'storeDown',
   'reload',
   'reloads',
@@ -38,6 +40,7 @@ export const faultKinds = [
   'topicOff',
   'poison',
   'receiverDown',
+  'mailTrouble',
   'powerCut',
   'diskFull',
   'commitFails',
@@ -99,6 +102,7 @@ export class Faults {
       else this.#killMid(this.#victim(dice, ['store']), dice, 3);
     },
     storeKillAtPush: () => this.#storeKillAtPush(),
+    storeKillAtRegistry: (dice) => this.#storeKillAtRegistry(dice),
     storeDown: (dice) => this.#storeDown(dice),
     reload: (dice) => this.#reload(dice),
     reloads: (dice) => this.#reloads(dice),
@@ -119,6 +123,7 @@ export class Faults {
     topicOff: (dice) => this.#topicOff(dice),
     poison: (dice) => this.#poison(dice),
     receiverDown: (dice) => this.#receiverDown(dice),
+    mailTrouble: (dice) => this.#mailTrouble(dice),
     redisKill: (dice) => this.#redisFaults.act.redisKill(dice),
     redisDown: (dice) => this.#redisFaults.act.redisDown(dice),
     redisPause: (dice) => this.#redisFaults.act.redisPause(dice),
@@ -189,7 +194,7 @@ export class Faults {
 
   /** Ends every fault that lasts, but the starts that go wrong: their number is bounded. */
   calm(): void {
-    const { loop, network, occasions, topics, disk } = this.#scene;
+    const { loop, mails, network, occasions, topics, disk } = this.#scene;
     this.#isCalm = true;
     loop.tell('From here on there are no faults, and the receivers take everything.');
     occasions.clear();
@@ -197,6 +202,7 @@ export class Faults {
     network.latencyMs = Math.min(network.latencyMs, 2);
     network.hintLoss = 0;
     network.masterMs = 0;
+    mails.mood = 'up';
     this.#master.workers.storeDownMs = 0;
     this.#master.mend();
     this.#redisFaults.calm();
@@ -292,6 +298,16 @@ export class Faults {
     this.#tell('the store dies between the COMMIT of the next push and its reply');
     occasions.add('commit', () => {
       if (ledger.stored.size === before) return false;
+      this.#endTurn();
+      return true;
+    });
+  }
+
+  #storeKillAtRegistry(dice: Dice): void {
+    const write = dice.pick(registryWrites);
+    this.#tell(`dq-store dies between the next ${write} and its reply`);
+    this.#scene.occasions.add('registry', (name) => {
+      if (name !== write) return false;
       this.#endTurn();
       return true;
     });
@@ -429,6 +445,16 @@ export class Faults {
     this.#tell(`the receiver of ${topic} is ${mood}`);
     const before = this.#receivers.setMood(topic, mood);
     this.#later(dice.next() * 15_000, () => this.#receivers.setMood(topic, before));
+  }
+
+  #mailTrouble(dice: Dice): void {
+    const { mails } = this.#scene;
+    const before = mails.mood;
+    mails.mood = dice.pick(['mixed', 'down', 'mute'] as const);
+    this.#tell(`the mail server is ${mails.mood}`);
+    this.#later(dice.next() * 20_000, () => {
+      mails.mood = before;
+    });
   }
 
   #reload(dice: Dice): void {

@@ -10,12 +10,14 @@ import type { Disk } from './disk.ts';
 import type { Judge } from './judge.ts';
 import { describe, type How, keyOf, type Ledger } from './ledger.ts';
 import type { Loop } from './loop.ts';
+import type { MailServer } from './mail.ts';
 import type { Occasions } from './occasions.ts';
 
 export interface FollowOptions {
   readonly loop: Loop;
   readonly judge: Judge;
   readonly ledger: Ledger;
+  readonly mails: MailServer;
   readonly db: Database;
   readonly occasions: Occasions;
   readonly disk: Disk;
@@ -37,8 +39,8 @@ export class Follower {
   }
 
   follow(engine: Engine): void {
-    const { ledger, loop, retentionMs, db, disk } = this.#options;
-    const { moves, recovery } = engine;
+    const { ledger, loop, retentionMs, db, disk, mails } = this.#options;
+    const { alerts, moves, recovery } = engine;
     const select = (sql: string) => db.prepare(sql, { returnArrays: true });
     const held = select('SELECT token FROM job WHERE state = 2');
     const dead = select('SELECT version FROM job WHERE state = 3');
@@ -83,6 +85,7 @@ export class Follower {
     recovery.releaseUnheld = note(recovery.releaseUnheld.bind(recovery), recovered('unheld'), left);
     const expire = engine.expire.bind(engine);
     engine.expire = note(expire, (_, __, { dead }) => ledger.swept(dead, retentionMs), left);
+    alerts.settle = note(alerts.settle.bind(alerts), (_, given) => mails.settled(...given));
     const forget = engine.forget.bind(engine);
     engine.forget = (...given) => {
       const before = numbers(ended);

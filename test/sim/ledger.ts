@@ -16,6 +16,7 @@ import type {
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import type { Judge } from './judge.ts';
 import type { Loop } from './loop.ts';
+import type { MailServer } from './mail.ts';
 import type { Network } from './network.ts';
 import type { Process } from './process.ts';
 import type { TopicTable } from './topics.ts';
@@ -106,6 +107,7 @@ export interface LedgerOptions {
   readonly loop: Loop;
   readonly judge: Judge;
   readonly topics: TopicTable;
+  readonly mails: MailServer;
   readonly network: Network;
   readonly retryUnitMs: number;
 }
@@ -157,6 +159,7 @@ export class Ledger {
     const { loop } = this.#options;
     const entries = [...this.entries.values()].map((entry) => ({ ...entry }));
     const endings = [...this.leases.values()].map((lease) => [lease, lease.ended] as const);
+    const restoreMails = this.#options.mails.copy();
     const [stored, ended] = [new Map(this.stored), new Map(this.#ended)];
     const [lastNumber, wallOffset] = [this.#lastNumber, loop.wallOffset];
     return () => {
@@ -169,6 +172,7 @@ export class Ledger {
       this.#ended = ended;
       this.#lastNumber = lastNumber;
       this.#died = [];
+      restoreMails();
       if (loop.wallOffset !== wallOffset) this.wallStepped(loop.wallOffset - wallOffset, false);
     };
   }
@@ -214,6 +218,7 @@ export class Ledger {
     this.stored.clear();
     for (const [tag, version] of stored) this.stored.set(tag, version);
     this.#numberAfterLoss = lastNumber;
+    this.#options.mails.forget();
     if (this.#wall * 1_000 < this.#lastNumber) this.#lastNumber = lastNumber;
   }
 
@@ -505,6 +510,11 @@ export class Ledger {
         '8 a jump of the clock removes nothing',
         () => `dead letter ${entry.key} was removed after ${seconds(ageMs)}`,
       );
+      this.#check(
+        !this.#options.mails.isOwed(entry.version),
+        'decision 8: no dead letter is removed before its alert is settled',
+        () => entry.key,
+      );
       this.#end(entry, 'expired');
     }
   }
@@ -565,6 +575,7 @@ export class Ledger {
     entry.deadAt = this.#options.loop.at;
     entry.isAgeKnown = true;
     this.#died.push(entry);
+    this.#options.mails.died(entry.version, entry.topic, entry.key);
     this.#tell(`${entry.key} is dead.`);
   }
 

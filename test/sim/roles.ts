@@ -1,6 +1,5 @@
 // Composes the processes of a world as the daemon does; the parts keep real files and sockets out.
-// Left out: the HTTP front of dq-server, and of dq-upkeep all agents but recoverer and janitor. A loop stands
-// in for the mailer, because a dead letter expires only after its alert is settled.
+// Left out: the HTTP front of dq-server, and dq-console.
 
 import type { RedisSeams } from '../../src/compose/adapters.ts';
 import { composeRole, importAll, type Parts } from '../../src/compose/compose.ts';
@@ -12,8 +11,6 @@ import type { WorkerChannel } from '../../src/process/master-channel.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
 import type { Composed, Init } from '../../src/process/worker-life.ts';
 import type { ConnectTcp } from '../../src/runtime/dial.ts';
-import { Loop as AgentLoop } from '../../src/runtime/loop.ts';
-import type { Service } from '../../src/runtime/service.ts';
 import { monotonicNow, sleep, wallNow } from '../../src/runtime/time.ts';
 import { storeLimits } from '../../src/store/limits.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
@@ -21,14 +18,14 @@ import { Engine } from '../../src/store/sqlite/engine/engine.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import type { LogFields, OpenLog } from '../../src/telemetry/log.ts';
 import { createTimer } from '../../src/timer/timer.ts';
-import { Janitor } from '../../src/upkeep/janitor.ts';
-import { Recoverer } from '../../src/upkeep/recoverer.ts';
+import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { PushQueue } from '../../src/use-cases/push-queue.ts';
 import { PushTurns } from '../../src/use-cases/push-turns.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
 import type { RedisSide } from './redis/redis-side.ts';
 import { SimSocket } from './redis/sim-socket.ts';
+import { loadRegistry } from './registry.ts';
 import type { Scene } from './scene.ts';
 
 export const instance = 7;
@@ -56,8 +53,14 @@ export interface WorkerOptions {
   readonly servers: Map<Process, Server>;
 }
 
+/** Shorter than those of a daemon: a world has no minutes to spare. */
+const mailTimes = { mailBackoff: { min: 500, max: 4_000 }, alertClaimMs: 10_000 };
+
 /** composeRole() imports the code of a role. Once loaded, an import takes no turn of the real event loop. */
-export const loadRoles: () => Promise<void> = importAll;
+export async function loadRoles(): Promise<void> {
+  await importAll();
+  await loadRegistry();
+}
 
 const jobsPath = '/nowhere/jobs.db';
 
@@ -73,7 +76,6 @@ export function compose(options: WorkerOptions): Promise<Composed> {
   const log = logOf(scene, process);
   const parts: Parts = {
     ...{ channel, log, leaving },
-    counters: { add() {}, flush: async () => {}, close: async () => {} },
     leaseKey: () => Buffer.alloc(32),
     ...(scene.redis === null ? {} : { redis: seamsOf(scene.redis, options) }),
     end: (reason) => {
@@ -94,9 +96,9 @@ function seamsOf({ port, capacitiesMax }: RedisSide, { scene, process }: WorkerO
 
 /** The registry of the world, and a file in memory. */
 function storeOf({ scene, process }: WorkerOptions): StoreSeams {
-  const { judge, db, topics, port, follower, ledger, single, disk } = scene;
+  const { judge, db, registry, port, follower, ledger, single, disk } = scene;
   return {
-    openRegistry: async () => ({ registry: topics.registry(scene.redis?.shards), damage: () => null }),
+    openRegistry: async () => ({ registry, damage: () => null }),
     whyUnusable: () => null,
     checkHandover: async () => {},
     listen: (onChannel) => port.listen(process, onChannel),
@@ -125,7 +127,7 @@ function storeOf({ scene, process }: WorkerOptions): StoreSeams {
 
 /** to dq-store */
 function connectionOf({ scene, process, init }: WorkerOptions, log: OpenLog): StoreConnection {
-  const registry = scene.topics.registry();
+  const { registry } = scene.topics;
   const connection = connectStore({
     socketPath: init.socketPath,
     title: process.name,
@@ -152,17 +154,7 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
       },
       lookup: () => scene.judge.fail('the world looks up no names', process.title),
     });
-  if (name === 'upkeep') {
-    const agents = all(upkeepOf(ctx, scene));
-    const takeOver = () => {
-      scene.single.begin('upkeep', process);
-      return agents.start();
-    };
-    const start = async () => {
-      if (!init.takesOver) await takeOver();
-    };
-    return { name, url: null, inFlight: () => 0, ...agents, start, takeOver };
-  }
+  if (name === 'upkeep') return upkeepOf(options, ctx);
   if (name === 'console') return { name, url: null, inFlight: () => 0, async start() {}, async drain() {} };
   const onFailure = (error: unknown) => scene.judge.fail('4 the store answers each push', String(error));
   const turns = new PushTurns(new PushQueue(ctx.store.jobs, onFailure));
@@ -182,40 +174,21 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
   };
 }
 
-function upkeepOf(ctx: RoleContext, { topics }: Scene): readonly Service[] {
-  const recoverer = new Recoverer(ctx);
-  ctx.link.onMessage((message) => {
-    if (message.kind === 'owner_dead') recoverer.ownerDied(message.incarnation);
-    else if (message.kind === 'living') recoverer.onlyTheseLive(message.incarnations);
-  });
-  const { alerts, admin } = ctx.store;
-  // The removal of log files asks for the health first, and waits for ever.
-  const never = { ...admin, health: () => new Promise<never>(() => {}) };
-  const janitor = new Janitor({ ...ctx, store: { ...ctx.store, admin: never } });
-  const mailer = new AgentLoop({
-    step: async () => {
-      for (const topic of topics.names) {
-        const claimed = await alerts.claim(topic, 30_000, 50);
-        const versions = claimed.map(({ version }) => version);
-        if (versions.length > 0) await alerts.settle(versions, 'sent');
-      }
-      return 1_000;
-    },
-    // The store is unavailable; the next step follows.
-    onFailure: () => {},
-  });
-  return [recoverer, janitor, mailer];
-}
-
-function all(services: readonly Service[]): Service {
+/** At most one process does what only one dq-upkeep may do. */
+function upkeepOf({ scene, process, init }: WorkerOptions, ctx: RoleContext): Role {
+  const { files, mails, single } = scene;
+  const role = createUpkeep(ctx, { ...files, mails: mails.senderOf(process), ...mailTimes });
   return {
+    ...{ name: role.name, url: null, inFlight: () => role.inFlight() },
     async start() {
-      for (const service of services) await service.start();
+      if (!init.takesOver) single.begin('upkeep', process);
+      await role.start();
     },
-    async drain(deadlineMs) {
-      // The janitor waits for its log files.
-      await Promise.all(services.map((service) => service.drain(Math.min(deadlineMs, 200))));
+    async takeOver() {
+      single.begin('upkeep', process);
+      await role.takeOver?.();
     },
+    drain: (deadlineMs, isLast) => role.drain(deadlineMs, isLast),
   };
 }
 

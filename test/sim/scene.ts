@@ -1,6 +1,7 @@
 // What all parts of a world share.
 
 import type { Config } from '../../src/config/options.ts';
+import type { Registry } from '../../src/ports/registry.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import type { Calls } from './calls.ts';
 import type { Port } from './channel.ts';
@@ -9,11 +10,13 @@ import type { Follower } from './follow-engine.ts';
 import type { Judge } from './judge.ts';
 import type { Ledger } from './ledger.ts';
 import type { Loop } from './loop.ts';
+import type { MailServer } from './mail.ts';
 import type { Network } from './network.ts';
 import type { Occasions } from './occasions.ts';
 import type { RedisSide } from './redis/redis-side.ts';
 import type { Single } from './single.ts';
 import type { TopicTable } from './topics.ts';
+import type { UpkeepFiles } from './upkeep-files.ts';
 
 export interface Scene {
   readonly loop: Loop;
@@ -31,6 +34,10 @@ export interface Scene {
   /** Nothing goes wrong in this world: workers are replaced in order. */
   readonly isOrderly: boolean;
   readonly config: Config;
+  readonly registry: Registry;
+  /** of dq-upkeep */
+  readonly files: UpkeepFiles;
+  readonly mails: MailServer;
   /** survives its owners */
   readonly db: Database;
   /** null: the jobs are in the embedded store */

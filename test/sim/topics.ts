@@ -1,11 +1,8 @@
-// The topics of a world, and the part of the registry that its roles use. The registry is not under test: it
-// dies with no process, and fails only as a whole.
+// The topics of a world, in place of those of the registry (registry.ts).
 
 import type { Dice } from '../../scripts/dice.ts';
-import { noShards, type ShardList } from '../../src/core/shard-list.ts';
 import { asKnown, type Topic, type TopicState, topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicRecord } from '../../src/ports/registry.ts';
-import { StoreError } from '../../src/ports/store-error.ts';
 
 const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
 
@@ -20,6 +17,18 @@ export class TopicTable {
   #isCalm = false;
   /** The registry answers no call. */
   isAway = false;
+  /** what the registry knows about them */
+  readonly registry: Pick<Registry, 'changes' | 'read' | 'get' | 'turn' | 'onChange'> = {
+    changes: async (after) => {
+      const changed = [...this.#topics.values()].filter(({ revision }) => revision > after.revision);
+      return { revision: this.#revision, topics: changed.map(recordOf), deleted: [], next: null };
+    },
+    read: (record) => asKnown(JSON.parse(record.settings) as Topic),
+    get: async (name) => this.#topics.get(name) ?? null,
+    turn: async (name, state) =>
+      this.#isCalm ? { kind: 'changed' } : { kind: 'updated', revision: this.#turn(name, state) },
+    onChange: () => () => {},
+  };
 
   /** @param now virtual ms */
   constructor(dice: Dice, now: () => number) {
@@ -72,37 +81,6 @@ export class TopicTable {
     return this.#revision;
   }
 
-  /** @param shards - empty: the jobs are in the embedded store */
-  registry(shards: ShardList = noShards): Registry {
-    const known: Pick<
-      Registry,
-      'changes' | 'read' | 'get' | 'turn' | 'trimAudit' | 'close' | 'shards' | 'id' | 'onChange'
-    > = {
-      changes: async (after) => {
-        const changed = [...this.#topics.values()].filter(({ revision }) => revision > after.revision);
-        return { revision: this.#revision, topics: changed.map(recordOf), deleted: [], next: null };
-      },
-      read: (record) => asKnown(JSON.parse(record.settings) as Topic),
-      get: async (name) => this.#topics.get(name) ?? null,
-      turn: async (name, state) =>
-        this.#isCalm ? { kind: 'changed' } : { kind: 'updated', revision: this.#turn(name, state) },
-      trimAudit: async () => ({ more: false }),
-      close: async () => {},
-      id: async () => 'r1',
-      onChange: () => () => {},
-      shards: async () => ({ revision: 1, list: shards }),
-    };
-    const answer = (of: Registry, name: keyof Registry) => {
-      const method = of[name] as ((...given: unknown[]) => Promise<unknown>) | undefined;
-      if (method === undefined || isLocal(name)) return method;
-      return async (...given: unknown[]) => {
-        if (this.isAway) throw new StoreError({ kind: 'not_stored', code: 'busy' });
-        return method(...given);
-      };
-    };
-    return new Proxy(known as Registry, { get: (of, name) => answer(of, name as keyof Registry) });
-  }
-
   #add(topic: string, dice: Dice): void {
     const added: Topic = {
       ...topicDefaults,
@@ -112,6 +90,7 @@ export class TopicTable {
       secrets: [{ secret, untilAt: null }],
       ...settingsOf(dice),
       priority: dice.pick(['high', 'normal', 'low'] as const),
+      alertEmails: topic === 't1' ? ['t1@team.test'] : [],
       revision: this.#revision,
       createdAt: 0,
       updatedAt: 0,
@@ -133,9 +112,6 @@ function settingsOf(
     jitter: dice.pick([0, 0, 0.5]),
   };
 }
-
-/** Methods that ask no file. */
-const isLocal = (name: keyof Registry) => name === 'read' || name === 'close' || name === 'onChange';
 
 function recordOf(topic: Topic): TopicRecord {
   const { topic: name, state, revision, createdAt, updatedAt } = topic;

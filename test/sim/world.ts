@@ -5,6 +5,7 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import { type Config, options as configOptions, type OptionName } from '../../src/config/options.ts';
+import type { StatName } from '../../src/ports/registry.ts';
 import { type Database, openDatabase } from '../../src/runtime/database.ts';
 import { schema } from '../../src/store/sqlite/file/schema.ts';
 import { Calls } from './calls.ts';
@@ -15,6 +16,7 @@ import { Follower } from './follow-engine.ts';
 import { Judge, type Violation } from './judge.ts';
 import { describe, Ledger } from './ledger.ts';
 import { Loop } from './loop.ts';
+import { MailServer } from './mail.ts';
 import { Master } from './master.ts';
 import { Network } from './network.ts';
 import { Occasions } from './occasions.ts';
@@ -22,9 +24,11 @@ import { Producers } from './producers.ts';
 import { Punctuality } from './punctuality.ts';
 import { Receivers } from './receivers.ts';
 import { type RedisGround, RedisSide, redisUrl } from './redis/redis-side.ts';
+import { RegistryTables } from './registry.ts';
 import type { Scene } from './scene.ts';
 import { Single } from './single.ts';
 import { TopicTable } from './topics.ts';
+import { UpkeepFiles } from './upkeep-files.ts';
 
 export interface Plan {
   readonly seed: number;
@@ -69,6 +73,7 @@ export class World {
   readonly #judge: Judge;
   readonly #dice: Dice;
   readonly #db: Database;
+  readonly #tables: RegistryTables;
   readonly #kinds: readonly FaultKind[];
   readonly #parts: string[] = [];
   readonly #scene: Scene;
@@ -94,7 +99,11 @@ export class World {
     const occasions = new Occasions();
     const network = new Network(loop);
     const config = this.#configOf(ground !== null);
-    const ledger = new Ledger({ loop, judge, topics, network, retryUnitMs: config['retry.unit'] });
+    const mails = new MailServer({ loop, judge, topics, config });
+    const ledger = new Ledger({
+      ...{ loop, judge, topics, mails, network },
+      retryUnitMs: config['retry.unit'],
+    });
     const isOneGeneration = !this.#kinds.some((kind) => renewing.includes(kind));
     const isOrderly = this.#kinds.every((kind) => orderly.includes(kind));
     const calls = new Calls({ loop, judge, ledger, topics, occasions, isOneGeneration, isOrderly });
@@ -102,13 +111,20 @@ export class World {
     const dice = loop.stream('tables');
     const disk = new Disk({ loop, db, ledger, network });
     const retentionMs = config['dead.retention'];
-    const follower = new Follower({ loop, judge, ledger, db, disk, occasions, retentionMs, dice });
+    const follower = new Follower({
+      ...{ loop, judge, ledger, mails, db, disk, occasions },
+      retentionMs,
+      dice,
+    });
     const redis =
       ground === null
         ? null
-        : new RedisSide({ ground, loop, judge, ledger, network, occasions, retentionMs });
+        : new RedisSide({ ground, loop, judge, ledger, mails, network, occasions, retentionMs });
+    this.#tables = new RegistryTables(topics.names);
+    const registry = this.#tables.registry(topics, occasions, redis?.shards);
+    const upkeep = { mails, registry, files: new UpkeepFiles() };
     const common = { network, port: new Port(loop), config, isOrderly, single: new Single(judge), redis };
-    this.#scene = { loop, judge, topics, ledger, calls, follower, disk, occasions, db, ...common };
+    this.#scene = { loop, judge, topics, ledger, calls, follower, disk, occasions, db, ...common, ...upkeep };
     this.#receivers = new Receivers(this.#scene);
     this.#master = new Master(this.#scene, this.#receivers);
     this.#producers = new Producers(this.#scene, this.#master);
@@ -128,12 +144,19 @@ export class World {
       process.off('unhandledRejection', onRejection);
       loop.close();
       this.#db.close();
+      this.#tables.close();
     }
     const { hash, sentences: story } = loop.trace;
     const { commits } = this.#store;
     const { calls, ledger, redis } = this.#scene;
     const ended = [...loop.processes.values()].filter(({ isAlive }) => !isAlive).length;
-    const happened = { calls: calls.count, commits, ended, virtualS: Math.round(loop.at / 1_000) };
+    const happened = {
+      calls: calls.count,
+      mails: this.#scene.mails.count,
+      commits,
+      ended,
+      virtualS: Math.round(loop.at / 1_000),
+    };
     const scripts = redis?.machine.counts ?? {};
     const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts, ...scripts };
     const numbers = { ...this.#producers.outcomes, ...happened, ...counts, ...this.#punctuality.counts };
@@ -188,6 +211,7 @@ export class World {
   /** Every job has ended or is dead, every push is answered, and the daemon is complete. */
   #isQuiet(): boolean {
     if (!this.#producers.isAnswered || this.#master.whyIncomplete !== null) return false;
+    if (this.#scene.mails.owed.length > 0) return false;
     for (const { state } of this.#scene.ledger.entries.values()) if (state === 'live') return false;
     return true;
   }
@@ -200,6 +224,29 @@ export class World {
     this.#judge.check(left.length === 0, '1 every accepted job ends', () => names.join('; '));
     const why = this.#master.whyIncomplete;
     this.#judge.check(why === null, 'every place is filled in the end', () => why ?? '');
+    const { owed } = this.#scene.mails;
+    this.#judge.check(owed.length === 0, 'decision 8: each alert is settled', () => owed.join(', '));
+    this.#checkStatistics();
+  }
+
+  /** They may be too low: those of a killed process are lost. An outcome whose first call has no answer
+   *  counts although its lease had expired. */
+  #checkStatistics(): void {
+    const { counts } = this.#scene.ledger;
+    const sum = (...names: readonly string[]) => names.reduce((all, name) => all + (counts[name] ?? 0), 0);
+    const happened = {
+      delivered: sum('ack', 'expired', 'owner'),
+      retried: sum('retry', 'expired', 'owner'),
+      dead: sum('bury', 'poisoned', 'expired', 'owner'),
+    };
+    for (const [name, most] of Object.entries(happened)) {
+      const recorded = this.#tables.recorded(name as StatName);
+      this.#judge.check(
+        recorded <= most,
+        'statistics are never too high',
+        () => `${name}: ${recorded} are recorded, ${most} happened`,
+      );
+    }
   }
 
   #planPushes(): void {
@@ -245,6 +292,8 @@ export class World {
       pollCeiling: dice.pick([200, 1_000]),
       'notifier.slots': dice.pick([4, 16, 64]),
       'history.retention': 3_600_000,
+      'alerts.window': 2_000,
+      'alerts.emails': dice.chance(0.9) ? ['ops@dq.test'] : [],
       'dead.retention': dice.pick([3_600_000, 3_600_000, 20_000]),
     };
   }

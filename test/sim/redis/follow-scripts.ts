@@ -9,16 +9,25 @@ import type { ScriptName } from '../../../src/store/redis/scripts/scripts.ts';
 import type { Judge } from '../judge.ts';
 import { describe, type How, keyOf, type Ledger } from '../ledger.ts';
 import type { Loop } from '../loop.ts';
+import type { MailServer } from '../mail.ts';
 import type { Occasions } from '../occasions.ts';
 import { Bucket, bucketScript } from './bucket.ts';
 import type { Ran } from './redis-machine.ts';
 import type { Reply } from './resp.ts';
-import { readFinishes, readPushes, readReserve, readVerbs, reasonOfCode } from './script-calls.ts';
+import {
+  readFinishes,
+  readPushes,
+  readReserve,
+  readSettle,
+  readVerbs,
+  reasonOfCode,
+} from './script-calls.ts';
 
 export interface FollowOptions {
   readonly loop: Loop;
   readonly judge: Judge;
   readonly ledger: Ledger;
+  readonly mails: MailServer;
   readonly occasions: Occasions;
   readonly retentionMs: number;
   /** decides after which scripts everything is compared */
@@ -53,7 +62,7 @@ export class ScriptFollower {
 
   constructor(options: FollowOptions) {
     this.#options = options;
-    const { ledger } = options;
+    const { ledger, mails } = options;
     const codes = (reply: Reply) => reply as Buffer;
     const rows = (reply: Reply) => reply as readonly (readonly [number, number, number, number])[];
     const finish =
@@ -118,6 +127,10 @@ export class ScriptFollower {
       recover: () => this.#recovered('expired'),
       recoverOwners: () => this.#recovered('owner'),
       releaseUnheld: () => this.#recovered('unheld'),
+      alertSettle: ({ args }) => {
+        const { as, versions } = readSettle(args);
+        mails.settled(versions, as);
+      },
       deadExpire: ({ reply }) => {
         if ((reply as readonly number[])[0] !== 0) ledger.swept(this.#left().dead, options.retentionMs);
       },
@@ -213,7 +226,7 @@ export class ScriptFollower {
 
 /** Scripts that change no job. */
 const harmless: ReadonlySet<ScriptName> = new Set<ScriptName>([
-  ...(['mark', 'get', 'alertDue', 'alertClaim', 'alertSettle', 'alertList', 'alertState'] as const),
+  ...(['mark', 'get', 'alertDue', 'alertClaim', 'alertList', 'alertState'] as const),
   ...(['historyGet', 'historyForget', 'counts', 'raiseList', 'restTopics', 'countQuarantined'] as const),
   ...(['moment', 'position', 'marks', 'lacks', 'look', 'horizon', 'deadLast', 'deadList'] as const),
   ...(['searchLive', 'searchEnded', 'searchId', 'ids', 'scan', 'walk'] as const),

@@ -6,6 +6,7 @@ import { Port } from '../channel.ts';
 import type { Judge } from '../judge.ts';
 import type { Ledger, LedgerSnapshot } from '../ledger.ts';
 import type { Loop } from '../loop.ts';
+import type { MailServer } from '../mail.ts';
 import type { Network } from '../network.ts';
 import type { Occasions } from '../occasions.ts';
 import { ScriptFollower } from './follow-scripts.ts';
@@ -31,6 +32,7 @@ export interface RedisSideOptions {
   readonly loop: Loop;
   readonly judge: Judge;
   readonly ledger: Ledger;
+  readonly mails: MailServer;
   readonly network: Network;
   readonly occasions: Occasions;
   readonly retentionMs: number;

@@ -47,6 +47,11 @@ class Cursor {
   }
 }
 
+export function readSettle(args: readonly Buffer[]) {
+  const [as, ...versions] = args.slice(common).map(numberOf);
+  return { as: (['owed', '', 'sent', 'nobody'] as const)[as ?? 0] || 'owed', versions };
+}
+
 /** The members of a push that the ledger needs. */
 export type ReadPush = Pick<PushJob, 'topic' | 'id' | 'body' | 'mode'>;
 
