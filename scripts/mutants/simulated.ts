@@ -4,6 +4,7 @@
 
 import type { SimulatedMutant } from './mutants.ts';
 import { masterMutants } from './simulated-master.ts';
+import { promiseMutants } from './simulated-promises.ts';
 
 const engine = (name: string) => `src/store/sqlite/engine/${name}.ts`;
 const notifier = (name: string) => `src/notifier/${name}.ts`;
@@ -318,4 +319,5 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     },
   },
   ...masterMutants,
+  ...promiseMutants,
 ];

@@ -28,6 +28,8 @@ export interface CallsOptions {
   readonly isOneGeneration: boolean;
   /** as in Scene */
   readonly isOrderly: boolean;
+  /** of a notifier */
+  readonly slots: number;
 }
 
 /** Calls of a topic with a rate that are compared with each other. */
@@ -50,7 +52,7 @@ export class Calls {
 
   /** Returns null for a request without a lease. */
   begin(request: Request): CallRecord | null {
-    const { loop, judge, ledger } = this.#options;
+    const { loop, judge, ledger, topics } = this.#options;
     const { process, attempt } = request;
     const key = keyOf(request);
     this.count += 1;
@@ -91,6 +93,11 @@ export class Calls {
       );
       ledger.checkEarly(entry, 'called');
     }
+    judge.check(
+      !topics.isKnownClosed(request.topic),
+      '10 a topic that is not active gets no calls',
+      () => `${key} by ${process.title}`,
+    );
     this.#checkLimits(key, lease, process);
     this.#checkRate(request);
     const call = { lease, process, startedAt: loop.at, endedAt: null, status: null };
@@ -108,7 +115,7 @@ export class Calls {
   #checkLimits(key: string, lease: LeaseRecord, process: Process): void {
     const { loop, judge, topics, isOneGeneration } = this.#options;
     const topic = key.slice(0, key.indexOf('/'));
-    let ofTopic = 1;
+    let [ofTopic, ofProcess, ofBoth] = [1, 1, 1];
     const isSuspect = (of: LeaseRecord) => of.strikes >= limits.strikesIsolated;
     for (const call of this.#running) {
       if (!call.process.isAlive) {
@@ -116,8 +123,11 @@ export class Calls {
         continue;
       }
       const isShared = call.process === process || isOneGeneration;
-      if (isShared && call.lease.key.startsWith(`${topic}/`)) ofTopic += 1;
+      const isOfTopic = call.lease.key.startsWith(`${topic}/`);
+      if (isShared && isOfTopic) ofTopic += 1;
       if (call.process === process) {
+        ofProcess += 1;
+        if (isOfTopic) ofBoth += 1;
         judge.check(
           !isSuspect(lease) && !isSuspect(call.lease),
           '7 a job with two strikes is called alone',
@@ -132,6 +142,19 @@ export class Calls {
         () => `${key}: tokens ${call.lease.token} and ${lease.token}`,
       );
     }
+    const { slots } = this.#options;
+    const probes = Math.max(1, Math.floor(slots * limits.probesPerSlot));
+    const most = slots + Math.floor(slots * limits.slowCallsPerSlot) + probes;
+    judge.check(
+      ofProcess <= most,
+      '10 calls of a notifier ≤ its slots, slow calls and probes',
+      () => `${process.title}: ${ofProcess} of ${most}`,
+    );
+    judge.check(
+      ofBoth <= Math.max(1, Math.floor(slots / 2)),
+      '10 a topic has half of the slots of a notifier at most',
+      () => `${topic}: ${ofBoth} of ${slots} slots of ${process.title}`,
+    );
     const concurrency = Math.max(...topics.possible(topic).map((each) => each.concurrency));
     judge.check(
       ofTopic <= concurrency,

@@ -256,6 +256,7 @@ export class Faults {
     const picks = () => dice.chance(0.6);
     const { port, redis } = this.#scene;
     const clients = [...port.cut(picks), ...(redis?.port.cut(picks) ?? [])];
+    this.#scene.network.isSlowUntil(this.#scene.loop.at);
     this.#tell(`the channels of ${clients.join(', ') || 'no process'} are cut`);
   }
 

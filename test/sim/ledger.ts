@@ -128,6 +128,8 @@ export class Ledger {
   #steps = 0;
   /** virtual ms of the last jump of the clock that the running dq-store could see */
   #jumpedAt = Number.NEGATIVE_INFINITY;
+  /** virtual ms of the last start of the dq-store that has the jobs */
+  #storeStartedAt = Number.POSITIVE_INFINITY;
   /** entries that died in this transaction */
   #died: Entry[] = [];
   /** by version: virtual ms of the end of the job */
@@ -178,7 +180,8 @@ export class Ledger {
   }
 
   /** It has seen no step. */
-  storeStarted(): void {
+  storeStarted(hasJobs: boolean): void {
+    if (hasJobs) this.#storeStartedAt = this.#options.loop.at;
     this.#jumpedAt = Number.NEGATIVE_INFINITY;
   }
 
@@ -477,13 +480,19 @@ export class Ledger {
         '7 only a dead or silent notifier gets a strike',
         () => `${key}: ${owner?.title} lives, and its lease of ${lease.ms} ms expired`,
       );
-    } else if (how === 'owner')
+    } else if (how === 'owner') {
       this.#check(
         owner?.isAlive !== true,
         '7 only the leases of dead notifiers end early',
         () => `${key} of ${owner?.title}`,
       );
-    else
+      const wasReached = network.slowUntil < lease.at && this.#storeStartedAt < lease.at;
+      this.#check(
+        owner?.exitCode !== 0 || !wasReached,
+        '7 a drain leaves no lease',
+        () => `${key} of ${owner?.title}`,
+      );
+    } else
       this.#check(
         lease.call?.process.isAlive !== true || lease.wasForgotten,
         '7 a held lease is not released',

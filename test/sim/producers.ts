@@ -22,11 +22,18 @@ const verbs = ['cancel', 'cancel', 'run', 'reschedule', 'requeue'] as const;
 const idsOfTopic = 8;
 const retryMs = 300;
 const retriesMax = 100;
+/** Numbers of the pushes while faults happen are below. */
+const pushesMax = 1_000;
+const afterFaultsMs = 500;
+const isLater = (tag: string) => Number(tag.slice(1)) >= pushesMax;
 
 export class Producers {
   readonly #scene: Scene;
   readonly #master: Master;
   readonly #pushes: Push[] = [];
+  #sentLater = 0;
+  /** of the last push after the faults */
+  #last: PushOutcome | null = null;
   readonly outcomes: Record<PushOutcome['kind'], number> = {
     ...{ stored: 0, kept: 0, job_exists: 0, not_stored: 0, unknown: 0 },
   };
@@ -34,6 +41,14 @@ export class Producers {
   constructor(scene: Scene, master: Master) {
     this.#scene = scene;
     this.#master = master;
+  }
+
+  /** The store takes pushes again. One that was not stored is sent again. */
+  pushAfterFaults(): void {
+    const { loop } = this.#scene;
+    const n = pushesMax + this.#sentLater;
+    this.#sentLater += 1;
+    loop.after(afterFaultsMs, null, 'producer', () => this.push(n, loop.stream(`push ${n}`)));
   }
 
   /** Push number n, by a dq-server that works; later when there is none. */
@@ -102,6 +117,10 @@ export class Producers {
     loop.tell(`The answer to push ${tag} is ${outcome.kind}.`);
     judge.check(push.outcome === null, '4 one answer to each push', () => tag);
     push.outcome = outcome;
+    if (isLater(tag)) {
+      this.#last = outcome;
+      if (outcome.kind === 'not_stored') this.pushAfterFaults();
+    }
     this.outcomes[outcome.kind] += 1;
     this.#checkOrderly(push, outcome);
     if (outcome.kind === 'stored')
@@ -147,11 +166,18 @@ export class Producers {
   }
 
   get isAnswered(): boolean {
+    // A push that is not stored after the faults is sent again.
+    if (this.#last?.kind === 'not_stored') return false;
     return this.#pushes.every(({ outcome }) => outcome !== null);
   }
 
   checkEnd(): void {
     const { judge, ledger } = this.#scene;
+    judge.check(
+      this.#last?.kind !== 'not_stored',
+      '4 pushes are stored after the faults',
+      () => `the last one is not: ${JSON.stringify(this.#last)}`,
+    );
     for (const { tag, outcome } of this.#pushes) {
       judge.check(outcome !== null, '4 one answer to each push', () => `push ${tag} has none`);
       const isStored = ledger.stored.has(tag) || ledger.lost.has(tag);

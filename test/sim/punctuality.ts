@@ -6,11 +6,10 @@ import { describe, seconds } from './ledger.ts';
 import type { Master } from './master.ts';
 import type { Receivers } from './receivers.ts';
 import type { Scene } from './scene.ts';
+import { topicsKnownMs } from './topics.ts';
 
 /** Messages, turns and timers between a moment and what follows it. */
 const messagesMs = 150;
-/** A process has read a changed topic. */
-const topicsKnownMs = 7_000;
 /** Settling repeats after a lost answer, which only faults cause. */
 const settledMs = 1_000;
 /** After this time a process that stood still, or started, has done what was missed. */
@@ -30,6 +29,8 @@ export class Punctuality {
   readonly #ready: () => ReadonlySet<number>;
   /** virtual ms from which on the rules hold */
   #from: number;
+  /** after a due time, or after a job is ready */
+  #lateMs = 0;
   /** by version: virtual ms since when nothing keeps a ready job waiting */
   #free = new Map<number, number>();
   /** how often a rule was asked about a job */
@@ -53,8 +54,10 @@ export class Punctuality {
     this.#ready = () => new Set((ready.all() as [number][]).map(([version]) => version));
   }
 
-  holdFrom(at: number): void {
+  /** `areHintsLost`: a job may wait for pollCeiling. */
+  holdFrom(at: number, areHintsLost: boolean): void {
     this.#from = at;
+    this.#lateMs = (areHintsLost ? this.#scene.config.pollCeiling : 0) + messagesMs;
   }
 
   /** Several times a second. */
@@ -81,10 +84,9 @@ export class Punctuality {
 
   /** Invariant 9: with or without a hint. */
   #lookForOverdue(): void {
-    const { loop, judge, config } = this.#scene;
-    const lateMs = config.pollCeiling + messagesMs;
+    const { loop, judge } = this.#scene;
     this.counts['promotes judged'] += 1;
-    for (const [version, due] of this.#overdue(loop.wall - lateMs))
+    for (const [version, due] of this.#overdue(loop.wall - this.#lateMs))
       judge.fail(
         '9 a job is late by at most pollCeiling',
         `version ${version} is due since ${loop.wall - due} ms`,
@@ -93,7 +95,7 @@ export class Punctuality {
 
   /** A notifier without anything to do reserves a ready job of a topic that nothing restricts. */
   #lookForIdle(): void {
-    const { loop, judge, ledger, topics, config } = this.#scene;
+    const { loop, judge, ledger, topics } = this.#scene;
     const ready = this.#ready();
     const entries = [...ledger.entries.values()];
     const isIdle = entries.every(({ lease }) => lease === null);
@@ -106,7 +108,7 @@ export class Punctuality {
       free.set(version, since);
       this.counts['idle reserves judged'] += 1;
       judge.check(
-        loop.at - since <= config.pollCeiling + messagesMs,
+        loop.at - since <= this.#lateMs,
         '9 an idle notifier reserves a ready job within pollCeiling',
         () => `${key} is ready since ${seconds(loop.at - since)}`,
       );

@@ -119,7 +119,7 @@ function storeOf({ scene, process }: WorkerOptions): StoreSeams {
       single.begin('store', process);
       disk.follow(engine);
       if (scene.redis === null) follower.follow(engine);
-      ledger.storeStarted();
+      ledger.storeStarted(scene.redis === null);
       return engine;
     },
   };

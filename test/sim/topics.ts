@@ -4,17 +4,21 @@ import type { Dice } from '../../scripts/dice.ts';
 import { asKnown, type Topic, type TopicState, topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicRecord } from '../../src/ports/registry.ts';
 
+/** A process has read a changed topic. */
+export const topicsKnownMs = 7_000;
 const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
 
 export class TopicTable {
   readonly #topics = new Map<string, Topic>();
   /** by name: all settings that a topic ever had, oldest first */
-  readonly #versions = new Map<string, Topic[]>();
+  readonly #versions = new Map<string, { readonly at: number; readonly topic: Topic }[]>();
   /** by name: virtual ms of the last change */
   readonly #changedAt = new Map<string, number>();
   readonly #now: () => number;
   #revision = 1;
   #isCalm = false;
+  /** No fault keeps a process from reading the registry: it knows each change soon. */
+  isReadSoon = false;
   /** The registry answers no call. */
   isAway = false;
   /** what the registry knows about them */
@@ -49,7 +53,17 @@ export class TopicTable {
 
   /** What a process may know about a topic: one that stands still, or whose calls fail, knows its past. */
   possible(name: string): readonly Topic[] {
-    return this.#versions.get(name) ?? [this.get(name)];
+    const versions = this.#versions.get(name) ?? [];
+    if (!this.isReadSoon) return versions.map(({ topic }) => topic);
+    const since = this.#now() - topicsKnownMs;
+    const [last] = versions.filter(({ at }) => at <= since).slice(-1);
+    const late = versions.filter(({ at }) => at > since);
+    return [...(last === undefined ? [] : [last]), ...late].map(({ topic }) => topic);
+  }
+
+  /** Each process knows that the topic gets no calls. */
+  isKnownClosed(name: string): boolean {
+    return this.isReadSoon && this.possible(name).every(({ state }) => state !== 'active');
   }
 
   /** Active, without a rate, and unchanged since this virtual ms. */
@@ -62,9 +76,7 @@ export class TopicTable {
   edit(name: string, dice: Dice): void {
     this.#revision += 1;
     const edited = { ...this.get(name), ...settingsOf(dice), revision: this.#revision };
-    this.#topics.set(name, edited);
-    this.#changedAt.set(name, this.#now());
-    this.#versions.get(name)?.push(edited);
+    this.#set(edited);
   }
 
   /** Makes every topic active. A turn that was sent before and arrives later changes nothing. */
@@ -76,9 +88,16 @@ export class TopicTable {
 
   #turn(name: string, state: TopicState): number {
     this.#revision += 1;
-    this.#topics.set(name, { ...this.get(name), state, revision: this.#revision });
-    this.#changedAt.set(name, this.#now());
+    this.#set({ ...this.get(name), state, revision: this.#revision });
     return this.#revision;
+  }
+
+  #set(topic: Topic): void {
+    const { topic: name } = topic;
+    const at = this.#now();
+    this.#topics.set(name, topic);
+    this.#changedAt.set(name, at);
+    this.#versions.set(name, [...(this.#versions.get(name) ?? []), { at, topic }]);
   }
 
   #add(topic: string, dice: Dice): void {
@@ -95,8 +114,7 @@ export class TopicTable {
       createdAt: 0,
       updatedAt: 0,
     };
-    this.#topics.set(topic, added);
-    this.#versions.set(topic, [added]);
+    this.#set(added);
     this.#revision += 1;
   }
 }

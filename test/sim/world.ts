@@ -106,7 +106,9 @@ export class World {
     });
     const isOneGeneration = !this.#kinds.some((kind) => renewing.includes(kind));
     const isOrderly = this.#kinds.every((kind) => orderly.includes(kind));
-    const calls = new Calls({ loop, judge, ledger, topics, occasions, isOneGeneration, isOrderly });
+    const slots = config['notifier.slots'];
+    const ofCalls = { isOneGeneration, isOrderly, slots };
+    const calls = new Calls({ loop, judge, ledger, topics, occasions, ...ofCalls });
     const db = this.#db;
     const dice = loop.stream('tables');
     const disk = new Disk({ loop, db, ledger, network });
@@ -171,17 +173,24 @@ export class World {
 
   #live(): void {
     const loop = this.#loop;
+    const { topics } = this.#scene;
     // In some worlds the janitor gets its next turn after the faults.
-    const lingerMs = this.#dice.chance(0.2) ? 70_000 : 5_000;
+    const isLong = this.#dice.chance(0.2);
+    const isShortLived = this.#scene.config['dead.retention'] < activeMs;
+    const lingerMs = isShortLived ? 100_000 : isLong ? 70_000 : 5_000;
     this.#scene.redis?.start();
     this.#master.start();
     this.#planPushes();
     this.#planFaults();
     const isHarmless = this.#kinds.every((kind) => harmless.includes(kind));
-    this.#punctuality.holdFrom(isHarmless ? startedMs : activeMs + recoveredMs);
+    // Those of Redis may be lost at each reconnect.
+    const areHintsLost = this.#kinds.includes('loseHints') || this.#scene.redis !== null;
+    this.#punctuality.holdFrom(isHarmless ? startedMs : activeMs + recoveredMs, areHintsLost);
+    if (isHarmless && !this.#kinds.includes('registryAway')) topics.isReadSoon = true;
     this.#runUntil(activeMs);
     this.#faults.calm();
     this.#receivers.isCalm = true;
+    this.#producers.pushAfterFaults();
     const end = activeMs + calmMsMax;
     while (this.#judge.violation === null && loop.at < end) {
       this.#runUntil(loop.at + 1_000);
@@ -294,7 +303,7 @@ export class World {
       'history.retention': 3_600_000,
       'alerts.window': 2_000,
       'alerts.emails': dice.chance(0.9) ? ['ops@dq.test'] : [],
-      'dead.retention': dice.pick([3_600_000, 3_600_000, 20_000]),
+      'dead.retention': dice.pick([3_600_000, 3_600_000, 3_600_000, 20_000]),
     };
   }
 }
