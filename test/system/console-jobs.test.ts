@@ -182,10 +182,12 @@ describe('the page of a job', () => {
   });
 
   it('copies the signed callback as curl, which sends it from a shell', async () => {
-    await site.addTopic('copied');
+    await site.addTopic('as.curl');
     const body = `{"it's":"@file"}`;
-    await site.push('copied', 'curl', { body, delay: '1h' });
-    const page = await site.open('/jobs/copied/curl', { permissions: ['clipboard-read', 'clipboard-write'] });
+    await site.push('as.curl', 'curl', { body, delay: '1h' });
+    const page = await site.open('/jobs/as.curl/curl', {
+      permissions: ['clipboard-read', 'clipboard-write'],
+    });
     await button(page, 'Copy as curl').click();
     await shows(page, 'Copied');
     const curl = (await page.evaluate('navigator.clipboard.readText()')) as string;
@@ -193,7 +195,7 @@ describe('the page of a job', () => {
     expect(stdout).toContain('{"code":200}');
     const [sent] = site.callsOf('curl');
     expect(sent?.body).toBe(body);
-    expect(sent?.headers['webhook-id']).toBe((await jobOf('copied', 'curl')).webhookId);
+    expect(sent?.headers['webhook-id']).toBe((await jobOf('as.curl', 'curl')).webhookId);
     expect(sent?.headers['webhook-signature']).toMatch(/^v1,/);
   });
 });
