@@ -205,6 +205,7 @@ export class Ledger {
       if (lease === null) continue;
       forget(lease);
       lease.ended = 'forgotten';
+      this.#count('forgotten');
     }
     this.entries.clear();
     for (const saved of entries) {

@@ -239,14 +239,14 @@ export class World {
   }
 
   /** They may be too low: those of a killed process are lost. An outcome whose first call has no answer
-   *  counts although its lease had expired. */
+   *  counts although its lease had expired, or was lost with the data of the store. */
   #checkStatistics(): void {
     const { counts } = this.#scene.ledger;
     const sum = (...names: readonly string[]) => names.reduce((all, name) => all + (counts[name] ?? 0), 0);
     const happened = {
-      delivered: sum('ack', 'expired', 'owner'),
-      retried: sum('retry', 'expired', 'owner'),
-      dead: sum('bury', 'poisoned', 'expired', 'owner'),
+      delivered: sum('ack', 'expired', 'owner', 'forgotten'),
+      retried: sum('retry', 'expired', 'owner', 'forgotten'),
+      dead: sum('bury', 'poisoned', 'expired', 'owner', 'forgotten'),
     };
     for (const [name, most] of Object.entries(happened)) {
       const recorded = this.#tables.recorded(name as StatName);

@@ -100,6 +100,7 @@ describe('RecipientState', () => {
     const state = open();
     answer(state, ['a'], { ids: [1] });
     expect(state.nextAt('u', ['a'])).toBe(0);
+    state.settled('t', [1]);
     state.forget('t');
     expect(plan(state, [1], 0, ['a'])).toEqual([['a', '1']]);
   });
@@ -107,8 +108,26 @@ describe('RecipientState', () => {
   it('forgets alerts that are settled', () => {
     const state = open();
     answer(state, ['a'], { ids: [1, 2] });
-    plan(state, [2, 3], 0, ['a']);
+    state.settled('t', [1]);
     expect(state.finished('t', ['a'], [1, 2, 3])).toEqual([2]);
+  });
+
+  it('remembers an alert that the store did not settle while a claim of others is served', () => {
+    const state = open();
+    answer(state, ['a'], { ids: [1] });
+    expect(plan(state, [2], windowMs, ['a'])).toEqual([['a', '2']]);
+    answer(state, ['a'], { ids: [2], now: windowMs });
+    state.settled('t', [2]);
+    state.forget('t');
+    expect(plan(state, [1], 2 * windowMs, ['a'])).toEqual([]);
+    expect(state.finished('t', ['a'], [1])).toEqual([1]);
+  });
+
+  it('forgets an alert that is not claimed again', () => {
+    const state = open();
+    answer(state, ['a'], { ids: [1] });
+    plan(state, [2], 2 * hourMs, ['a']);
+    expect(state.finished('t', ['a'], [1, 2])).toEqual([]);
   });
 
   it('serves a failed key last and each of its recipients alone, the failing one last', () => {
@@ -153,6 +172,7 @@ describe('RecipientState with a cap', () => {
       now = Math.max(now, state.nextAt(key, [address]));
       if (now >= toMs) return times;
       state.answered(key, [1], new Map([[address, { kind: 'accepted' }]]), [address], now);
+      state.settled(key, [1]);
       state.forget(key);
       times.push(now);
     }

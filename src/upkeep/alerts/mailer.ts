@@ -180,6 +180,7 @@ export class Mailer<A extends Alert> implements Service {
     const done = alerts.filter(({ version }) => finished.has(version));
     const rest = alerts.filter(({ version }) => !finished.has(version));
     await this.#settle(done, 'sent');
+    recipients.settled(key, [...finished]);
     await this.#settle(rest, 'owed');
     if (rest.length === 0) recipients.forget(key);
   }

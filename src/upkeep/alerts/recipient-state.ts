@@ -19,8 +19,9 @@ export interface Batch {
 }
 
 interface Recipient {
-  /** alerts that this recipient needs no more, while another recipient does */
-  readonly done: Set<number>;
+  /** Alerts that this recipient needs no more and that are not settled: another recipient needs them, or the
+   *  store failed to settle them. When they were claimed last. */
+  readonly done: Map<number, number>;
   /** end of the window or of the backoff */
   nextAt: number;
   /** deferred so many times in a row */
@@ -38,6 +39,9 @@ export interface RecipientRules {
 }
 
 const hourMs = 3_600_000;
+/** An unsettled alert that was not claimed for this long is settled, by another instance or with its job.
+ *  Longer than a claim, a window and a backoff. */
+const doneMs = hourMs;
 
 export class RecipientState {
   readonly #rules: RecipientRules;
@@ -70,14 +74,16 @@ export class RecipientState {
     return Math.min(...addresses.map((address) => this.#nextAt(key, address)));
   }
 
-  /** The mails to send now. `owed`: all alerts that are owed; others are forgotten. */
+  /** The mails to send now. `owed`: the alerts of one claim. It lacks those that an earlier claim holds. */
   plan(key: string, addresses: readonly string[], owed: readonly number[], now: number): readonly Batch[] {
     const batches: { addresses: string[]; ids: Set<number>; failures: number }[] = [];
     const all = new Set(owed);
     for (const address of addresses) {
       const recipient = this.#of(key, address);
       const { done, failures } = recipient;
-      for (const id of done) if (!all.has(id)) done.delete(id);
+      for (const [id, at] of done)
+        if (all.has(id)) done.set(id, now);
+        else if (now - at > doneMs) done.delete(id);
       const ids = done.size === 0 ? all : new Set(owed.filter((id) => !done.has(id)));
       if (this.#nextAt(key, address) > now) continue;
       // Or each round would claim the alerts that another recipient fails to take: a write each.
@@ -105,7 +111,7 @@ export class RecipientState {
         recipient.failures += 1;
         recipient.nextAt = now + this.#rules.backoffMs(recipient.failures);
       } else if (kind !== 'failed') {
-        for (const id of ids) recipient.done.add(id);
+        for (const id of ids) recipient.done.set(id, now);
         recipient.failures = 0;
         recipient.nextAt = now + this.#rules.windowMs;
         for (const [known, at] of this.#uncappedAt) if (at <= now) this.#uncappedAt.delete(known);
@@ -132,9 +138,15 @@ export class RecipientState {
     return owed.filter((id) => done.every((ids) => ids.has(id)));
   }
 
-  /** Every alert of the key is settled: the store knows when its window ends. */
+  settled(key: string, ids: readonly number[]): void {
+    for (const { done } of this.#keys.get(key)?.values() ?? []) for (const id of ids) done.delete(id);
+  }
+
+  /** Every alert of a claim is settled: the store knows when the window ends. */
   forget(key: string): void {
-    this.#keys.delete(key);
+    const recipients = this.#keys.get(key);
+    for (const [address, { done }] of recipients ?? []) if (done.size === 0) recipients?.delete(address);
+    if (recipients?.size === 0) this.#keys.delete(key);
   }
 
   #nextAt(key: string, address: string): number {
@@ -145,7 +157,12 @@ export class RecipientState {
 
   #of(key: string, address: string): Recipient {
     const recipients = this.#keys.get(key) ?? new Map<string, Recipient>();
-    const recipient = recipients.get(address) ?? { done: new Set<number>(), nextAt: 0, failures: 0, idle: 0 };
+    const recipient = recipients.get(address) ?? {
+      done: new Map<number, number>(),
+      nextAt: 0,
+      failures: 0,
+      idle: 0,
+    };
     this.#keys.set(key, recipients.set(address, recipient));
     return recipient;
   }
