@@ -6,7 +6,7 @@ import createClient from 'openapi-fetch';
 import type { components, paths } from './schema.ts';
 
 const dq = createClient<paths>({ baseUrl: process.argv[2] ?? '' });
-const topic = 'order.close';
+const topic = 'generated.close';
 
 const index = await dq.GET('/');
 const created = await dq.PUT('/v1/topics/{topic}', {
@@ -32,7 +32,7 @@ const batch = await dq.POST('/v1/jobs', {
 const read = await dq.GET('/v1/topics/{topic}', { params: { path: { topic } } });
 const job = await dq.GET('/v1/topics/{topic}/jobs/{id}', { params: { path: { topic, id: '4711' } } });
 const raw = await dq.GET('/v1/topics/{topic}/jobs/{id}', { params: { path: { topic, id: 'bytes' } } });
-const missing = await dq.GET('/v1/topics/{topic}', { params: { path: { topic: 'order.clse' } } });
+const missing = await dq.GET('/v1/topics/{topic}', { params: { path: { topic: 'generated.clse' } } });
 
 // The types of the generated client: each line fails to compile when a named schema is lost.
 const result: components['schemas']['PushResult'] | undefined = pushed.data;
