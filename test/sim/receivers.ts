@@ -115,12 +115,13 @@ class Exchange {
     this.begin();
     const headers = status === 429 ? { 'retry-after': String(retryAfterMs / 1_000) } : {};
     this.#later(waitMs, () => {
-      this.#call.status = status;
       this.#caller.onResponseStart(this.#controller, status, headers, '');
       this.#later(bodyMs, () => {
         if (status !== 204) this.#caller.onResponseData(this.#controller, Buffer.from('ok'));
-        if (this.#end(`The receiver replies ${status} to the call`))
-          this.#caller.onResponseEnd(this.#controller, {});
+        if (!this.#end(`The receiver replies ${status} to the call`)) return;
+        // Only a whole reply counts: a notifier that gives up before the end has seen a timeout.
+        this.#call.status = status;
+        this.#caller.onResponseEnd(this.#controller, {});
       });
     });
   }
