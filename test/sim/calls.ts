@@ -98,9 +98,10 @@ export class Calls {
       '10 a topic that is not active gets no calls',
       () => `${key} by ${process.title}`,
     );
-    this.#checkLimits(key, lease, process);
+    const concurrency = Math.max(...topics.possible(request.topic).map((each) => each.concurrency));
+    this.#checkLimits(key, lease, process, concurrency);
     this.#checkRate(request);
-    const call = { lease, process, startedAt: loop.at, endedAt: null, status: null };
+    const call = { lease, process, startedAt: loop.at, endedAt: null, status: null, concurrency };
     lease.call = call;
     this.#running.add(call);
     this.#options.occasions.happened('call', key);
@@ -112,10 +113,12 @@ export class Calls {
     this.#running.delete(call);
   }
 
-  #checkLimits(key: string, lease: LeaseRecord, process: Process): void {
-    const { loop, judge, topics, isOneGeneration } = this.#options;
+  #checkLimits(key: string, lease: LeaseRecord, process: Process, concurrency: number): void {
+    const { loop, judge, isOneGeneration } = this.#options;
     const topic = key.slice(0, key.indexOf('/'));
     let [ofTopic, ofProcess, ofBoth] = [1, 1, 1];
+    // A call that began before its topic was edited goes on.
+    let allowed = concurrency;
     const isSuspect = (of: LeaseRecord) => of.strikes >= limits.strikesIsolated;
     for (const call of this.#running) {
       if (!call.process.isAlive) {
@@ -124,7 +127,10 @@ export class Calls {
       }
       const isShared = call.process === process || isOneGeneration;
       const isOfTopic = call.lease.key.startsWith(`${topic}/`);
-      if (isShared && isOfTopic) ofTopic += 1;
+      if (isShared && isOfTopic) {
+        ofTopic += 1;
+        allowed = Math.max(allowed, call.concurrency);
+      }
       if (call.process === process) {
         ofProcess += 1;
         if (isOfTopic) ofBoth += 1;
@@ -155,11 +161,10 @@ export class Calls {
       '10 a topic has half of the slots of a notifier at most',
       () => `${topic}: ${ofBoth} of ${slots} slots of ${process.title}`,
     );
-    const concurrency = Math.max(...topics.possible(topic).map((each) => each.concurrency));
     judge.check(
-      ofTopic <= concurrency,
+      ofTopic <= allowed,
       '10 calls of a topic ≤ its concurrency',
-      () => `${topic}: ${ofTopic} of ${concurrency}, the last one by ${process.title}`,
+      () => `${topic}: ${ofTopic} of ${allowed}, the last one by ${process.title}`,
     );
   }
 

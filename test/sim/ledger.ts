@@ -49,6 +49,8 @@ export interface CallRecord {
   endedAt: number | null;
   /** of the whole reply; null: without one */
   status: number | null;
+  /** calls of its topic that its process might allow when it began */
+  readonly concurrency: number;
 }
 
 export interface Entry {
