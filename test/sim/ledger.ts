@@ -257,7 +257,7 @@ export class Ledger {
       '1 one state',
       () => `${key}: replaced ${outcome.replaced}, in flight ${outcome.inFlight}; ${describe(old)}`,
     );
-    if (old !== undefined) this.#end(old, 'replaced');
+    if (old !== undefined) this.#withdraw(old, 'replaced');
     const tag = tagOf(job.body);
     const before = this.stored.get(tag) ?? this.lost.get(tag);
     this.#check(
@@ -288,7 +288,7 @@ export class Ledger {
       '1 one state',
       () => `${entry.key}: in flight ${outcome.inFlight}; ${describe(entry)}`,
     );
-    this.#end(entry, 'cancelled');
+    this.#withdraw(entry, 'cancelled');
     this.#tell(`The store removes ${entry.key}: it is cancelled.`);
   }
 
@@ -576,6 +576,11 @@ export class Ledger {
 
   #count(what: string): void {
     this.counts[what] = (this.counts[what] ?? 0) + 1;
+  }
+
+  #withdraw(entry: Entry, how: 'replaced' | 'cancelled'): void {
+    if (entry.lease !== null) this.#count('withdrawn lease');
+    this.#end(entry, how);
   }
 
   #end(entry: Entry, how: string): void {

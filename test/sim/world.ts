@@ -239,14 +239,16 @@ export class World {
   }
 
   /** They may be too low: those of a killed process are lost. An outcome whose first call has no answer
-   *  counts although its lease had expired, or was lost with the data of the store. */
+   *  counts although its lease had expired, was lost with the data of the store, or its job was replaced or
+   *  cancelled. */
   #checkStatistics(): void {
     const { counts } = this.#scene.ledger;
     const sum = (...names: readonly string[]) => names.reduce((all, name) => all + (counts[name] ?? 0), 0);
+    const uncertain = sum('expired', 'owner', 'forgotten', 'withdrawn lease');
     const happened = {
-      delivered: sum('ack', 'expired', 'owner', 'forgotten'),
-      retried: sum('retry', 'expired', 'owner', 'forgotten'),
-      dead: sum('bury', 'poisoned', 'expired', 'owner', 'forgotten'),
+      delivered: sum('ack') + uncertain,
+      retried: sum('retry') + uncertain,
+      dead: sum('bury', 'poisoned') + uncertain,
     };
     for (const [name, most] of Object.entries(happened)) {
       const recorded = this.#tables.recorded(name as StatName);
