@@ -233,10 +233,11 @@ describe('total queue, jobs', () => {
   });
 
   it('called after its end: a frozen receiver may have had the bytes before', () => {
-    const one = (target: string) =>
-      story().push(0).pushed(10).fault(12, 800, target, 'freeze').cancel(20).cancelled(30).call(900, 'a');
-    expectVerdicts(one('receiver-a').check(), 'undoneByFault');
-    expectVerdicts(one('dq-upkeep').check(), 'afterEnd');
+    const one = (target: string, what: 'freeze' | 'kill') =>
+      story().push(0).pushed(10).fault(12, 800, target, what).cancel(20).cancelled(30).call(900, 'a');
+    expectVerdicts(one('receiver-a', 'freeze').check(), 'undoneByFault');
+    expectVerdicts(one('receiver-a', 'kill').check(), 'afterEnd');
+    expectVerdicts(one('dq-upkeep', 'freeze').check(), 'afterEnd');
   });
 
   it('called after its end: two calls after inFlight true', () => {
