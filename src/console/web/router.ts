@@ -9,6 +9,12 @@ export interface Place {
   readonly query: URLSearchParams;
 }
 
+/** Segments of the path after the first. */
+export interface Segments {
+  readonly first?: string | undefined;
+  readonly second?: string | undefined;
+}
+
 function read(): Place {
   const segments = location.pathname
     .slice(base.length)

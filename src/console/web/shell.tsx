@@ -15,6 +15,7 @@ import {
   session,
   signOut,
   start,
+  summary,
 } from './api/session.ts';
 import type { Summary } from './api/types.ts';
 import { clock, duration, shortNumber, useSecond } from './format.ts';
@@ -25,22 +26,14 @@ import { KeysDialog } from './parts/keys-dialog.tsx';
 import { later, NewVersion } from './parts/later.tsx';
 import { Card, Head, Icon, Toasts } from './parts/parts.tsx';
 import { Time } from './parts/time.tsx';
-import { href, type Place, place } from './router.ts';
+import { href, type Place, place, type Segments } from './router.ts';
 import { FindBox } from './screens/find.tsx';
 import { Overview } from './screens/overview.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { language, t, type Word } from './words/words.ts';
 
-/** Of the overview and the navigation: one poll for both. */
-export const summary = signal<Summary | null>(null);
-/** epoch ms by the browser's clock */
+/** Build of the daemon that answered first. Another one later means that this page is outdated. */
 const firstBuild = signal<string | null>(null);
-
-/** Segments of the path after the first. */
-export interface Segments {
-  readonly first?: string | undefined;
-  readonly second?: string | undefined;
-}
 
 interface ScreenEntry {
   readonly title: Word;

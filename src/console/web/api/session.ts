@@ -3,6 +3,7 @@
 
 import { signal } from '@preact/signals';
 import { CallError, call, hasKey, setKey, signedOut } from './call.ts';
+import type { Summary } from './types.ts';
 
 export type Scope = 'push' | 'pull' | 'read' | 'operate' | 'admin';
 
@@ -34,6 +35,8 @@ export type SessionState =
   | { readonly kind: 'signed_in'; readonly me: Me };
 
 export const session = signal<SessionState>({ kind: 'starting' });
+/** Counts of the instance: the shell polls them for the navigation and the screens. null: not read yet. */
+export const summary = signal<Summary | null>(null);
 /** Daemon's clock minus the browser's, ms. */
 export const clockOffset = signal(0);
 

@@ -4,7 +4,7 @@
 import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may } from '../api/session.ts';
+import { daemonNow, may, summary } from '../api/session.ts';
 import type { DeadGroup, DeadGroups, DeadJson, OperationFilter } from '../api/types.ts';
 import { writeQuery } from '../find-query.ts';
 import { number, relative } from '../format.ts';
@@ -35,7 +35,6 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { hrefQuery, place, setQuery } from '../router.ts';
-import { summary } from '../shell.tsx';
 import { t } from '../words/words.ts';
 
 const hourMs = 3_600_000;

@@ -4,12 +4,11 @@
 import { useEffect, useState } from 'preact/hooks';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may, serverUrl, session } from '../api/session.ts';
+import { daemonNow, may, serverUrl, session, summary } from '../api/session.ts';
 import { duration, exactClock } from '../format.ts';
 import { Card, CopyButton, errorText, Failure, Head, Icon, LoadError, Pill } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { href } from '../router.ts';
-import { summary } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
 import { type Code, codes, sampleOf } from './first-samples.ts';
 

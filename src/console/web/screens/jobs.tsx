@@ -24,8 +24,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { place, setQuery } from '../router.ts';
-import type { Segments } from '../shell.tsx';
+import { place, type Segments, setQuery } from '../router.ts';
 import { t, wordOf } from '../words/words.ts';
 import { Job } from './job.tsx';
 import { ScanProgress, useScan } from './scan.tsx';

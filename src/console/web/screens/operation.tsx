@@ -26,8 +26,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { href } from '../router.ts';
-import type { Segments } from '../shell.tsx';
+import { href, type Segments } from '../router.ts';
 import { t } from '../words/words.ts';
 
 export function Operations({ first }: Segments) {

@@ -3,7 +3,7 @@
 
 import { useEffect } from 'preact/hooks';
 import { usePoll } from '../api/poll.ts';
-import { may, session } from '../api/session.ts';
+import { may, session, summary } from '../api/session.ts';
 import type { Column, Series, Summary, TopicSeries } from '../api/types.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
@@ -24,7 +24,6 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { go, href, hrefQuery } from '../router.ts';
-import { summary } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
 import { FailedAttempts, isAbsent, Lateness, successOf, Throughput, useSeries } from './series-cards.tsx';
 import { askResume } from './topic-actions.tsx';

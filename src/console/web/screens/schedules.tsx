@@ -30,8 +30,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { go, href, place } from '../router.ts';
-import type { Segments } from '../shell.tsx';
+import { go, href, place, type Segments } from '../router.ts';
 import { spoken } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 import { jsonMistake, Wrong } from './push.tsx';

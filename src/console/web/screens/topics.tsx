@@ -2,7 +2,7 @@
 // or owner, filters by state and owner.
 
 import { usePoll } from '../api/poll.ts';
-import { may } from '../api/session.ts';
+import { may, summary } from '../api/session.ts';
 import type { Column, Stats, TopicJson, TopicSeries } from '../api/types.ts';
 import { Spark } from '../charts/spark.tsx';
 import { axisClock, duration, number, shortNumber } from '../format.ts';
@@ -22,8 +22,7 @@ import {
   useTyped,
   Waiting,
 } from '../parts/parts.tsx';
-import { href, hrefQuery, place, setQuery } from '../router.ts';
-import { type Segments, summary } from '../shell.tsx';
+import { href, hrefQuery, place, type Segments, setQuery } from '../router.ts';
 import { targetText, topicCommand } from '../topic-command.ts';
 import { spoken } from '../waits.ts';
 import { t } from '../words/words.ts';
