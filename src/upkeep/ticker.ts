@@ -20,7 +20,7 @@ import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { monotonicNow, turn as setImmediate, wallNow } from '../runtime/time.ts';
-import { acceptJob } from '../use-cases/accept-job.ts';
+import { acceptJob, pushTerms } from '../use-cases/accept-job.ts';
 import { upkeepLimits } from './limits.ts';
 
 interface Made {
@@ -183,7 +183,11 @@ export class Ticker implements Service {
         ...{ contentType, body: Buffer.from(body, isBase64 ? 'base64' : 'utf8'), isLiteral: true },
       };
       const topics = [topicName, ...earlier.map((one) => one.topic)];
-      return { job: acceptJob(request, topic, now), topics, end: { ...end, madeAt: make } };
+      return {
+        job: acceptJob(request, topic, { ...pushTerms(this.#ctx), nowMs: now }),
+        topics,
+        end: { ...end, madeAt: make },
+      };
     } catch (error) {
       const problem = reasonOf(error);
       // Once, and not at each instant.

@@ -5,6 +5,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { v7 } from 'uuid';
+import type { Config } from '../config/options.ts';
 import { hasByteOrderMark } from '../core/byte-order-mark.ts';
 import { formatDuration, formatInstant, parseDuration, parseInstant } from '../core/duration.ts';
 import { DqError, invalidField, restoring } from '../core/errors.ts';
@@ -59,8 +60,25 @@ export function isImport({ acceptedAt, failures }: PushRequest): boolean {
   return acceptedAt !== undefined || failures !== undefined;
 }
 
-/** Returns the job of a valid request; throws DqError for an invalid one. `nowMs` only bounds `at`. */
-export function acceptJob(request: PushRequest, topic: PlainTopic, nowMs: number): PushJob {
+/** What a push is judged by, beside its topic. */
+export interface PushTerms {
+  /** epoch ms; bounds `at` and `deadline` */
+  readonly nowMs: number;
+  /** limits.bodyBytes */
+  readonly bodyBytesMax: number;
+}
+
+export const pushTerms = ({
+  clock,
+  config,
+}: {
+  readonly clock: { now(): number };
+  readonly config: Pick<Config, 'limits.bodyBytes'>;
+}): PushTerms => ({ nowMs: clock.now(), bodyBytesMax: config['limits.bodyBytes'] });
+
+/** Returns the job of a valid request; throws DqError for an invalid one. */
+export function acceptJob(request: PushRequest, topic: PlainTopic, terms: PushTerms): PushJob {
+  const { nowMs } = terms;
   const id = request.id ?? newJobId();
   if (request.id !== undefined) {
     const wrong = refusesId(id);
@@ -70,7 +88,7 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, nowMs: number
     throw new DqError('topic_offline', `topic ${topic.topic} is offline and accepts no jobs; resume it`);
   const when = readWhen(request, nowMs) ?? { delayMs: topic.delayMs };
   const mode = readMode(request.mode);
-  checkContent(request, topic, nowMs);
+  checkContent(request, topic, terms);
   return {
     topic: topic.topic,
     id,
@@ -177,12 +195,16 @@ function readMode(mode: string | undefined): PushMode {
 /** A later callback sends it as a header. */
 const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
 
-/** Whether the topic accepts the body and its type. Throws DqError. */
+/** Whether dq and the topic accept the body and its type. Throws DqError. */
 export function checkContent(
   { contentType, body, isLiteral }: Pick<PushRequest, 'contentType' | 'body' | 'isLiteral'>,
   topic: PlainTopic,
-  nowMs: number,
+  { nowMs, bodyBytesMax }: PushTerms,
 ): void {
+  if (body.length > bodyBytesMax) {
+    const message = `larger than ${bodyBytesMax} bytes (limits.bodyBytes)`;
+    throw new DqError('body_too_large', `body: ${message}`, { errors: [{ field: 'body', message }] });
+  }
   if (
     contentType !== null &&
     (contentType.length > useCaseLimits.contentTypeMax || !contentTypePattern.test(contentType))

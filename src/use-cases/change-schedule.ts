@@ -11,7 +11,7 @@ import type { ScheduleRecord, StoredSchedule } from '../core/schedule-record.ts'
 import { tokenNamePattern } from '../core/token.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { Registry } from '../ports/registry.ts';
-import { checkContent } from './accept-job.ts';
+import { checkContent, type PushTerms } from './accept-job.ts';
 
 /** As the API names the members; absent ones keep their value, or take their default. */
 export interface ScheduleInput {
@@ -116,10 +116,10 @@ export function nextOf(record: ScheduleRecord, now: number): number | null {
 export function checkSchedule(
   { body, isBase64, contentType }: ScheduleRecord,
   topic: PlainTopic,
-  now: number,
+  terms: PushTerms,
 ): void {
   const bytes = Buffer.from(body, isBase64 ? 'base64' : 'utf8');
-  checkContent({ contentType, body: bytes, isLiteral: true }, topic, now);
+  checkContent({ contentType, body: bytes, isLiteral: true }, topic, terms);
 }
 
 /** Throws DqError schedule_not_found. */

@@ -112,11 +112,6 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
   const error = errors.error();
   if (error !== null) return ofItem(error, index);
   if (push === null) throw new Error('item of a batch without a push and without an error');
-  if (push.request.body.length > bodyBytesMax)
-    return new DqError(
-      'body_too_large',
-      `${field}: body larger than ${bodyBytesMax} bytes (limits.bodyBytes)`,
-    );
   return push;
 }
 

@@ -180,7 +180,10 @@ describe('bodies of a batch', () => {
     const text = (length: number) => `{"topic":"t","body":"${'x'.repeat(length - 2)}"}`;
     const { results } = await send(`[${text(1_000)},${text(1_001)}]`);
     expect(statuses(results)).toEqual([201, 413]);
-    expect(results[1]).toMatchObject({ code: 'body_too_large', errors: [] });
+    expect(results[1]).toMatchObject({
+      code: 'body_too_large',
+      errors: [{ field: 'items[1].body', message: 'larger than 1000 bytes (limits.bodyBytes)' }],
+    });
   });
 });
 

@@ -169,6 +169,15 @@ describe('bodies', () => {
       body: { code: 'body_too_large', detail: 'body: larger than 1000 bytes (limits.bodyBytes)' },
     });
     expect(dq.requests.at(-1)).toMatchObject({ topic: 't', status: 413, code: 'body_too_large' });
+    const text = 'x'.repeat(1_001);
+    const schedule = { name: 's', topic: 't', every: '1h', contentType: 'text/plain', body: text };
+    for (const [path, json] of [
+      ['schedules', schedule],
+      ['topics/t/test-call', { contentType: 'text/plain', body: text }],
+    ] as const)
+      expect(await dq.api('POST', `/v1/${path}`, json), path).toMatchObject(
+        problem(413, 'body_too_large', 'body'),
+      );
   });
 
   it('of JSON routes must be JSON in UTF-8, with that content type or none', async () => {

@@ -99,7 +99,7 @@ export class Producers {
     };
     let job: PushJob;
     try {
-      job = acceptJob(request, known, wallNow());
+      job = acceptJob(request, known, { nowMs: wallNow(), bodyBytesMax: Number.MAX_SAFE_INTEGER });
     } catch (error) {
       if (!(error instanceof DqError)) throw error;
       loop.tell(`${process.title} rejects push ${tag}: ${error.message}.`);

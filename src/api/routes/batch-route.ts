@@ -10,7 +10,7 @@ import { grants } from '../../core/token.ts';
 import { topicFields, topicNamePattern } from '../../core/topic/fields.ts';
 import type { PushJob } from '../../ports/job-store.ts';
 import type { TopicBook } from '../../registry/topic-book.ts';
-import { acceptJob, isImport } from '../../use-cases/accept-job.ts';
+import { acceptJob, isImport, pushTerms } from '../../use-cases/accept-job.ts';
 import { BatchFeeder } from '../../use-cases/batch-feeder.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../../use-cases/read-batch.ts';
@@ -197,7 +197,7 @@ export async function lookUpTopics(
 
 /** Never throws: PushBatch.next calls it wherever an earlier push is answered. */
 function jobOf(
-  { role: { topics, log, clock }, suggestion }: ApiContext,
+  { role, suggestion }: ApiContext,
   request: FastifyRequest,
   { topic: name, request: push }: BatchPush,
   lookUpError: DqError | null,
@@ -206,7 +206,7 @@ function jobOf(
   if (forbidden !== null) return forbidden;
   if (isImport(push) && !grants(rightsOf(request), 'admin'))
     return new DqError('forbidden', 'acceptedAt, failures: the token lacks the scope admin; omit them');
-  const topic = topics.get(name);
+  const topic = role.topics.get(name);
   if (topic === undefined)
     return lookUpError !== null && topicNamePattern.test(name)
       ? lookUpError
@@ -214,10 +214,10 @@ function jobOf(
   try {
     // A trace of the request is that of each item without one of its own.
     const trace = push.traceparent === undefined ? traceOf(request.headers) : {};
-    return acceptJob({ ...push, ...trace }, topic, clock.now());
+    return acceptJob({ ...push, ...trace }, topic, pushTerms(role));
   } catch (error) {
     if (error instanceof DqError) return error;
-    log.error('unhandled error in an item of a batch', error);
+    role.log.error('unhandled error in an item of a batch', error);
     return new DqError('not_stored', 'dq failed at this item; its error log has the cause');
   }
 }

@@ -10,7 +10,7 @@ import { invalidField } from '../../core/errors.ts';
 import { backoffJson } from '../../core/topic/backoff.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { PushJob } from '../../ports/job-store.ts';
-import { acceptJob } from '../../use-cases/accept-job.ts';
+import { acceptJob, pushTerms } from '../../use-cases/accept-job.ts';
 import { topicOfPush } from '../../use-cases/topic-of-push.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
@@ -170,7 +170,7 @@ export function jobOfPush(
       isLiteral: query.literal !== undefined,
     },
     topic,
-    context.role.clock.now(),
+    pushTerms(context.role),
   );
 }
 

@@ -9,7 +9,7 @@ import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { nextTicks } from '../../core/schedule.ts';
 import type { ScheduleRecord, StoredSchedule } from '../../core/schedule-record.ts';
-import { acceptJob, pushRejection } from '../../use-cases/accept-job.ts';
+import { acceptJob, pushRejection, pushTerms } from '../../use-cases/accept-job.ts';
 import {
   changedSchedule,
   checkSchedule,
@@ -190,7 +190,11 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     }
     requireTopic(request, record.topic);
     // A schedule whose topic is gone can be paused.
-    if (!record.isPaused) checkSchedule(record, await topicOfPush(topics, record.topic), now);
+    if (!record.isPaused)
+      checkSchedule(record, await topicOfPush(topics, record.topic), {
+        ...pushTerms(context.role),
+        nowMs: now,
+      });
     auditNote(request, {
       topic: record.topic,
       detail: { changes: difference(auditedOf(old), auditedOf(record)) },
@@ -236,7 +240,10 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     // Not now(): this process may not have asked the store yet, and the clock of this machine may be wrong.
     const now = await clock.read();
     const record = newSchedule(name, input, config.timezone, now);
-    checkSchedule(record, await topicOfPush(topics, record.topic), now);
+    checkSchedule(record, await topicOfPush(topics, record.topic), {
+      ...pushTerms(context.role),
+      nowMs: now,
+    });
     auditNote(request, { topic: record.topic, detail: { changes: difference(null, auditedOf(record)) } });
     const outcome = await registry.createSchedule(record, nextOf(record, now));
     if (outcome === 'exists')
@@ -309,7 +316,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
       const job = acceptJob(
         { ...given, contentType, body: Buffer.from(body, isBase64 ? 'base64' : 'utf8') },
         topic,
-        now,
+        { ...pushTerms(context.role), nowMs: now },
       );
       auditNote(request, { topic: topicName, detail: { count: 1 } });
       const [outcome] = await context.role.store.jobs.push([job]);

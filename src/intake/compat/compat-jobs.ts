@@ -15,7 +15,7 @@ import type { Page, PushOutcome } from '../../ports/job-store.ts';
 import { remedyOf, StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { monotonicNow } from '../../runtime/time.ts';
-import { acceptJob, type PushRequest } from '../../use-cases/accept-job.ts';
+import { acceptJob, type PushRequest, pushTerms } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { cancelJob } from '../../use-cases/move-job.ts';
 import type { PushQueue, PushTicket } from '../../use-cases/push-queue.ts';
@@ -116,10 +116,7 @@ export class CompatJobs {
   ): void {
     const { role, via } = this.#options;
     const request = { mode: 'replace', inQuery: false, isLiteral: true, ...read(topic) } as const;
-    const most = role.config['limits.bodyBytes'];
-    if (request.body.length > most)
-      throw new DqError('body_too_large', `body: larger than ${most} bytes (limits.bodyBytes)`);
-    const job = acceptJob(request, topic, role.clock.now());
+    const job = acceptJob(request, topic, pushTerms(role));
     add({
       job,
       settle(outcome: PushOutcome) {

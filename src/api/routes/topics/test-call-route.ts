@@ -10,7 +10,7 @@ import { unknownBroker } from '../../../core/topic/target.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
 import type { TestCallResult } from '../../../process/test-call.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
-import { checkContent } from '../../../use-cases/accept-job.ts';
+import { checkContent, pushTerms } from '../../../use-cases/accept-job.ts';
 import {
   checkNamed,
   draftTopic,
@@ -133,7 +133,7 @@ const schema = {
 };
 
 export function testCallRoute(api: Api, { role, egress }: ApiContext, questions: MasterQuestions): void {
-  const { registry, clock, config } = role;
+  const { registry, config } = role;
   const recent = new RecentCalls();
 
   api.post(
@@ -152,7 +152,7 @@ export function testCallRoute(api: Api, { role, egress }: ApiContext, questions:
       requireDelivery(topic, 'push', 'mq');
       if (topic.delivery === 'mq' && !egress.brokers.has(topic.target.broker))
         throw invalidField('target.broker', unknownBroker(egress.brokers));
-      checkContent({ contentType, body: Buffer.from(body), isLiteral: true }, topic, clock.now());
+      checkContent({ contentType, body: Buffer.from(body), isLiteral: true }, topic, pushTerms(role));
       if (config.noDeliveries)
         throw new DqError('unavailable', 'dq was started with --no-deliveries; start it without');
       recent.add(monotonicNow());

@@ -9,7 +9,7 @@ import { PushBatch } from '../../../api/routes/push-batch.ts';
 import { backoffOf } from '../../../api/routes/push-route.ts';
 import { webhookIdOf } from '../../../core/delivery.ts';
 import { formatInstant } from '../../../core/duration.ts';
-import { DqError, invalidField } from '../../../core/errors.ts';
+import { type DqError, invalidField } from '../../../core/errors.ts';
 import { optionsIn, withOptions } from '../../../core/extension.ts';
 import type { JobKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
@@ -17,7 +17,7 @@ import { reaches } from '../../../core/token.ts';
 import { topicNamePattern } from '../../../core/topic/fields.ts';
 import type { PushJob } from '../../../ports/job-store.ts';
 import type { RoleContext } from '../../../process/role.ts';
-import { acceptJob, type PushRequest } from '../../../use-cases/accept-job.ts';
+import { acceptJob, type PushRequest, pushTerms } from '../../../use-cases/accept-job.ts';
 import { BatchFeeder } from '../../../use-cases/batch-feeder.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { BatchPush } from '../../../use-cases/read-batch.ts';
@@ -113,16 +113,13 @@ export class QueueService {
     call: GrpcCall,
     lookUpError: DqError | null,
   ): PushJob | DqError {
-    const { topics, clock, config } = this.#role;
+    const { topics } = this.#role;
     try {
       this.#access.require('push', name, call.rights);
       const topic = topics.get(name);
       if (topic === undefined)
         return lookUpError !== null && topicNamePattern.test(name) ? lookUpError : topicNotFound(name);
-      const most = config['limits.bodyBytes'];
-      if (request.body.length > most)
-        return new DqError('body_too_large', `body: larger than ${most} bytes (limits.bodyBytes)`);
-      return acceptJob(withBackoff(request), topic, clock.now());
+      return acceptJob(withBackoff(request), topic, pushTerms(this.#role));
     } catch (error) {
       return this.#jobs.errorOf(error);
     }
