@@ -185,7 +185,10 @@ function judgeRepeats(
     const to = previous.answer?.at ?? previous.broken?.at ?? event.at;
     const isSlow = to - from >= run.timeoutMs / 2;
     const isExplained =
-      isSlow || overlaps(faults, 'repeats', from, to + settleMs) || isUndone(to, promise, faults);
+      isSlow ||
+      wasSentToFrozen(faults, from, from) ||
+      overlaps(faults, 'repeats', from, to + settleMs) ||
+      isUndone(to, promise, faults);
     const how = previous.answer === null ? 'without an answer' : `answered ${previous.answer.status}`;
     add(
       isExplained ? 'duplicatedByFault' : 'duplicated',
@@ -199,6 +202,15 @@ function judgeContent({ event }: Push, calls: readonly Call[], add: Add): void {
     if (call.sha !== event.sha) add('corrupt', `the body of call ${call.call}`);
     if (call.webhookId !== calls[0]?.event.webhookId) add('corrupt', `the webhook-id of call ${call.call}`);
   }
+}
+
+/** A frozen receiver logs, once it runs again, requests that dq sent and gave up before: one that it logged at
+ *  `loggedAt` may have been sent before `sentBy`. */
+function wasSentToFrozen(faults: readonly Fault[], sentBy: number, loggedAt: number): boolean {
+  return faults.some(
+    ({ target, what, from, to }) =>
+      target.startsWith('receiver') && what === 'freeze' && from <= sentBy && to + arrivalLagMs >= loggedAt,
+  );
 }
 
 /** After `inFlight: false` no attempt arrives, after `inFlight: true` one may. */
@@ -217,13 +229,7 @@ function judgeCallsAfterEnd(
       const isOnItsWay =
         // The receiver had the bytes before, and was stopped.
         overlaps(faults, 'repeats', call.at - arrivalLagMs, result.at) && call.at - result.at < arrivalLagMs;
-      const wasStopped = faults.some(
-        ({ target, what, from, to }) =>
-          target.startsWith('receiver') &&
-          what === 'freeze' &&
-          from <= result.at &&
-          to + arrivalLagMs >= call.at,
-      );
+      const wasStopped = wasSentToFrozen(faults, result.at, call.at);
       // The healing does not know attempts from before the loss. One of them may arrive.
       const isForgotten =
         promise.putsBack &&

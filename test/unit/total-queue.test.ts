@@ -57,6 +57,10 @@ class Story {
     return this.add(at, { kind: 'answer', call, status, final });
   }
 
+  broken(at: number, call: string): this {
+    return this.add(at, { kind: 'broken', call });
+  }
+
   fault(from: number, to: number, target: string, what: 'kill' | 'freeze' | 'reload' = 'kill'): this {
     this.#faults += 1;
     const fault = { kind: 'fault', fault: this.#faults, what, target, seen: '' } as const;
@@ -195,6 +199,16 @@ describe('total queue, jobs', () => {
   it('duplicated within the promise: dq gave up a slow answer', () => {
     const one = story().push(0).pushed(10).call(20, 'a').answer(5_100, 'a');
     expectVerdicts(one.call(5_600, 'b', { attempt: 2 }).answer(5_610, 'b').check(), 'duplicatedByFault');
+  });
+
+  it('duplicated within the promise: a receiver logs what it got while it was frozen', () => {
+    const one = (target: string) =>
+      story().push(0).pushed(10).fault(12, 9_900, target, 'freeze').call(9_960, 'a').broken(9_960, 'a');
+    for (const [target, verdict] of [
+      ['receiver-a', 'duplicatedByFault'],
+      ['dq-upkeep', 'duplicated'],
+    ] as const)
+      expectVerdicts(one(target).call(12_500, 'b', { attempt: 2 }).answer(12_510, 'b').check(), verdict);
   });
 
   it('a retry after its wait: no finding', () => {
