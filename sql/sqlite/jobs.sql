@@ -1,11 +1,11 @@
--- The embedded job store of dq, layout 2. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
+-- The embedded job store of dq, layout 1. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
 -- Times are epoch ms.
 -- job.state: 0 delayed, 1 ready, 2 reserved, 3 dead, 4 ended. job.prio: 0 high, 1 normal, 2 low.
 -- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison, 4 nacked.
 -- job.ended_as: 0 done, 1 cancelled, 2 purged, 3 expired.
 -- alert.state: 0 owed, 1 claimed, 2 sent, 3 'nobody'.
 PRAGMA application_id = 1685154402;
-PRAGMA user_version = 2;
+PRAGMA user_version = 1;
 
 -- seq: last number drawn; wheel: next ticket; clock: last trusted time
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -45,6 +45,7 @@ CREATE TABLE job(
 CREATE UNIQUE INDEX job_key ON job(topic, id);
 CREATE INDEX job_due ON job(due, version) WHERE state = 0;
 CREATE INDEX job_ready ON job(prio, topic, due, version) WHERE state = 1;
+-- Two, so that expired leases of processes are found without reading those of pulled jobs.
 CREATE INDEX job_leased ON job(lease_until) WHERE state = 2 AND owner_instance > 0;
 CREATE INDEX job_pulled ON job(lease_until) WHERE state = 2 AND owner_instance = 0;
 CREATE INDEX job_dead ON job(dead_at, version) WHERE state = 3;

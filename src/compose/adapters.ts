@@ -83,7 +83,6 @@ export async function redisJobsOf(
     registryBackup: mysql === null ? (embedded ?? null) : null,
     urls: config.redis,
     takesLogins: role === 'store' && init.restarts === 0,
-    upgrades: role === 'store' && init.restarts === 0 && !init.takesOver,
     registryId: () => registry.id(),
     title,
     log,

@@ -123,15 +123,6 @@ describe.skipIf(await lacks('redis'))('topic numbers', () => {
     expect(await trial.known('2')).toMatchObject({ state: 'ready' });
   });
 
-  it('numbers from before the index of numbers are found', async () => {
-    const { under, trial } = await opened();
-    await trial.push('1');
-    await under.raw.del('{dq:0}:u');
-    expect((await under.store.admin.counts()).topics).toEqual({});
-    await trial.history.forget(farOffMs, 100);
-    expect((await under.store.admin.counts()).topics).toMatchObject({ t: { ready: 1 } });
-  });
-
   it('fsck: finds no problem while topics come and go', async () => {
     const { under, trial } = await opened();
     await comeAndGo(trial, names(50, 'gone'));

@@ -10,7 +10,7 @@ import { setTimeout } from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { failureOf, unknownReply } from '../client/failures.ts';
 import type { Bucket } from '../scripts/keys.ts';
-import { isOfLayoutBefore, markerText, readMarker, whyForeign } from '../scripts/marker.ts';
+import { markerText, readMarker, whyForeign } from '../scripts/marker.ts';
 
 export interface OwnershipOptions {
   readonly log: Log;
@@ -22,9 +22,6 @@ export interface OwnershipOptions {
   readonly buckets: number;
   /** true: accepts whatever shard id the marker names; else another id is another server */
   readonly takesName?: boolean;
-  /** This process starts the daemon: it may upgrade the marker of an earlier version. In a reload, processes
-   *  of that version still run. */
-  readonly upgrades?: boolean;
   /** The shard list names it, so it had a marker: without one it has lost its data. */
   readonly isListed?: boolean;
 }
@@ -34,13 +31,8 @@ export interface MarkedServer {
   readonly name: string;
   readonly isConnected: () => boolean;
   /** The marker of the bucket after the call; '' = none. Where `makes` is not '0', writes `wanted` to a
-   *  bucket without a marker, or with `before`. emptied: the bucket has lost its jobs. */
-  readonly mark: (
-    bucket: Bucket,
-    wanted: string,
-    before: string,
-    makes: '0' | '1' | 'emptied',
-  ) => Promise<string>;
+   *  bucket without a marker. emptied: the bucket has lost its jobs. */
+  readonly mark: (bucket: Bucket, wanted: string, makes: '0' | '1' | 'emptied') => Promise<string>;
   /** It follows another server, so it applies no write. */
   readonly isReplica: () => Promise<boolean>;
   /** which rights its user lacks, as the end of a sentence about the server; null = none */
@@ -146,19 +138,16 @@ export class Ownership {
     try {
       let emptied = false;
       for (let bucket = 0; bucket < buckets; bucket += 1) {
-        const found = await this.#server.mark(bucket, wanted, '', '0');
+        const found = await this.#server.mark(bucket, wanted, '0');
         const sameAs = bucket === 0 ? null : wanted;
         const isEmptied = found === '' && (this.#knownMarker !== null || isListed === true);
         emptied ||= isEmptied;
         // The marker of the first bucket decides the shard's id; the first writer wins.
         const makes = isEmptied ? 'emptied' : '1';
-        const made = found === '' ? await this.#server.mark(bucket, wanted, '', makes) : found;
-        const current = currentOf(made);
-        const foreign = this.#whyForeign(current, registryId, sameAs);
+        const marker = found === '' ? await this.#server.mark(bucket, wanted, makes) : found;
+        const foreign = this.#whyForeign(marker, registryId, sameAs);
         if (foreign !== null) return this.#rejectServer(foreign);
-        if (current !== made && this.#options.upgrades !== true) return this.#rejectServer(ofEarlierVersion);
-        if (current !== made) await this.#server.mark(bucket, current, made, '1');
-        wanted = current;
+        wanted = marker;
       }
       const redis = this.#server.name;
       if (emptied)
@@ -240,13 +229,4 @@ export class Ownership {
       this.#options.log.error(message, error, { redis: this.#server.name });
     this.#failing = true;
   }
-}
-
-const ofEarlierVersion =
-  'an earlier version of dq wrote its layout: run `dq restart` on every instance of this Redis, and again if Redis was unavailable then';
-
-/** The marker as this version writes it. */
-function currentOf(marker: string): string {
-  const read = readMarker(marker);
-  return typeof read === 'string' || !isOfLayoutBefore(marker) ? marker : markerText(read);
 }

@@ -42,8 +42,7 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
       const shardId = randomBytes(8).toString('hex');
       // The caller reports the result, and may call every second.
       const one = { ...options, log: silentLog, url, buckets, shardId };
-      // No process works on a server outside the list: a marker of an earlier version is only a leftover.
-      const shard = new Shard({ ...one, takesName: true, upgrades: true });
+      const shard = new Shard({ ...one, takesName: true });
       try {
         return await identified(shard);
       } finally {

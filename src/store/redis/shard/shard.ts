@@ -334,13 +334,13 @@ export class Shard {
 
   // ── for the ownership
 
-  async #mark(bucket: Bucket, wanted: string, before: string, makes: '0' | '1' | 'emptied'): Promise<string> {
+  async #mark(bucket: Bucket, wanted: string, makes: '0' | '1' | 'emptied'): Promise<string> {
     const prefix = prefixOf(bucket);
     const isNoted = makes === 'emptied' && this.#options.writer !== undefined;
     // Numbers are the clock in µs: this one is above those of other processes too, unless clocks differ much.
     const above = isNoted ? Math.max(wallNow() * 1_000, ...this.#received.map((number) => number + 1)) : '';
     const wants = makes === '0' ? '0' : '1';
-    const answer = this.#call('mark')(prefix, wanted, before, this.#listNumber, wants, above);
+    const answer = this.#call('mark')(prefix, wanted, this.#listNumber, wants, above);
     return String(await this.#within(answer, nodeOf(this.#client, prefix)));
   }
 

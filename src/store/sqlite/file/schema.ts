@@ -4,8 +4,8 @@
 
 /** In the file header: "dqjb". */
 export const applicationId = 0x64716a62;
-/** In the file header; a changed layout gets a new number, and no process opens a file with a higher one. */
-export const layoutVersion = 2;
+/** In the file header; a changed layout gets a new number, and no process opens a file with another one. */
+export const layoutVersion = 1;
 
 /** Indexes of stateCodes. */
 export const delayed = 0;
@@ -19,20 +19,8 @@ export const ended = 4;
 /** The name of the only partition in a moment (core/job.ts). */
 export const partitionName = 'jobs.db';
 
-/** Two, so that expired leases of processes are found without reading those of pulled jobs. */
-const leaseIndexes = `\
-CREATE INDEX job_leased ON job(lease_until) WHERE state = 2 AND owner_instance > 0;
-CREATE INDEX job_pulled ON job(lease_until) WHERE state = 2 AND owner_instance = 0;
-`;
-
-/** By layout: changes a file of this layout into one of the next. */
-export const upgrades: Readonly<Record<number, string>> = {
-  1: `ALTER TABLE job ADD COLUMN extension BLOB; DROP INDEX job_leased; ${leaseIndexes}
-    UPDATE job SET token = version WHERE state = 3;`,
-};
-
 export const schema = `\
--- The embedded job store of dq, layout 2. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
+-- The embedded job store of dq, layout 1. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
 -- Times are epoch ms.
 -- job.state: 0 delayed, 1 ready, 2 reserved, 3 dead, 4 ended. job.prio: 0 high, 1 normal, 2 low.
 -- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison, 4 nacked.
@@ -79,7 +67,10 @@ CREATE TABLE job(
 CREATE UNIQUE INDEX job_key ON job(topic, id);
 CREATE INDEX job_due ON job(due, version) WHERE state = 0;
 CREATE INDEX job_ready ON job(prio, topic, due, version) WHERE state = 1;
-${leaseIndexes}CREATE INDEX job_dead ON job(dead_at, version) WHERE state = 3;
+-- Two, so that expired leases of processes are found without reading those of pulled jobs.
+CREATE INDEX job_leased ON job(lease_until) WHERE state = 2 AND owner_instance > 0;
+CREATE INDEX job_pulled ON job(lease_until) WHERE state = 2 AND owner_instance = 0;
+CREATE INDEX job_dead ON job(dead_at, version) WHERE state = 3;
 CREATE INDEX job_dead_topic ON job(topic, dead_at, version) WHERE state = 3;
 -- Filtered by ended_at, not by state: each change of state would rewrite these indexes.
 CREATE INDEX job_time ON job(due, version) WHERE ended_at IS NULL;

@@ -1,6 +1,5 @@
-// Creates, checks, opens and closes jobs.db. Invariants: a foreign, newer or damaged file is rejected with
-// its reason and stays unchanged; an older layout is upgraded in one transaction; an open file is locked
-// (locking_mode EXCLUSIVE: the kernel frees the lock of a dead process, and no shell can open the file); a
+// Creates, checks, opens and closes jobs.db. Invariants: a foreign or damaged file, or one of another layout, is
+// rejected with its reason and stays unchanged; an open file is locked (locking_mode EXCLUSIVE: the kernel frees the lock of a dead process, and no shell can open the file); a
 // clean close leaves one file without a WAL.
 // Hazard: while the file is open, this process must not open and close it by other means (fs.readFile): that
 // drops the POSIX locks of the whole process.
@@ -19,11 +18,11 @@ import {
 import { foreignLogText, readHeader } from '../../../runtime/database-header.ts';
 import { sqliteLimits } from '../limits.ts';
 import { forgetBoot, noteBoot, wasLeftOpen, wasOpenInThisBoot } from './boot-note.ts';
-import { applicationId, layoutVersion, schema, upgrades } from './schema.ts';
+import { applicationId, layoutVersion, schema } from './schema.ts';
 
 /** Why a file was not opened; the message is for the operator who starts dq. */
 export class StoreFileRefused extends Error {
-  readonly why: 'in_use' | 'foreign' | 'newer' | 'damaged' | 'incomplete' | 'unwritable';
+  readonly why: 'in_use' | 'foreign' | 'layout' | 'damaged' | 'incomplete' | 'unwritable';
   constructor(why: StoreFileRefused['why'], message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'StoreFileRefused';
@@ -45,7 +44,7 @@ export function layoutOnDisk(path: string): number | null {
   return header.readUInt32BE(60);
 }
 
-/** Why every start rejects this file, in any state: another kind of file, or a newer layout. null: no such
+/** Why every start rejects this file, in any state: another kind of file, or another layout. null: no such
  *  reason, or no file. Reads 100 bytes: an owner in another process keeps its lock. Not for a file that this
  *  process has open. */
 export function whyNeverOpened(path: string): string | null {
@@ -160,20 +159,12 @@ function openExclusive(path: string): Database {
     db.exec('PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL');
     // Takes the lock now, not at the first push.
     db.exec('BEGIN IMMEDIATE; COMMIT');
-    const layout = Number(pragma(db, 'user_version'));
-    checkLayout(path, layout);
-    upgrade(db, layout);
+    checkLayout(path, Number(pragma(db, 'user_version')));
     return db;
   } catch (error) {
     db.close();
     throw error;
   }
-}
-
-/** All or nothing: after an interrupted upgrade the file still has its old layout. */
-function upgrade(db: Database, from: number): void {
-  for (let layout = from; layout < layoutVersion; layout += 1)
-    db.exec(`BEGIN IMMEDIATE; ${upgrades[layout] ?? ''} PRAGMA user_version = ${layout + 1}; COMMIT`);
 }
 
 /** Runs before SQLite opens the file: opening replays a WAL that may be foreign. */
@@ -200,9 +191,9 @@ function checkKind(path: string, size: number): Buffer {
 }
 
 function checkLayout(path: string, version: number): void {
-  if (version <= layoutVersion) return;
+  if (version === layoutVersion) return;
   throw new StoreFileRefused(
-    'newer',
+    'layout',
     `${path} has layout ${version}, this dq knows ${layoutVersion}: use the dq that wrote it, or a newer one`,
   );
 }

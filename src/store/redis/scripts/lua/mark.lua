@@ -1,12 +1,10 @@
 #!lua flags=allow-oom
--- mark: returns the marker of a bucket, and writes one to an unmarked bucket, or to one of the layout before.
+-- mark: returns the marker of a bucket, and writes one to an unmarked bucket.
 -- @keys P of the bucket
--- @args the wanted marker, the marker of the layout before that it replaces ('' = none), number of the shard
---   list; '1' = write it; a number above all that the caller knows, if the bucket has had jobs and a journal
---   can put them back; else ''
+-- @args the wanted marker; number of the shard list; '1' = write it; a number above all that the caller
+--   knows, if the bucket has had jobs and a journal can put them back; else ''
 -- @returns the marker now; '' without one. NOPERM: the user lacks a command that the scripts need
--- @writes a try key that is gone at its end; the marker; the list number, if there was no marker; numbers of
---   topics in use, if unknown
+-- @writes a try key that is gone at its end; the marker and the list number, if there was no marker
 -- Why: every other script rejects a bucket without the caller's marker, so only this one has no frame. It
 --   runs on a full server too, which a new daemon must be able to drain. Redis does not roll back a script
 --   that meets a denied command, so this script tries each command first, unless the bucket is foreign.
@@ -22,24 +20,17 @@ local tried = {
   { 'ZRANDMEMBER', z, 1 },
   { 'ZRANGE', z, 0, 0 }, { 'ZRANGEBYSCORE', z, 0, 0 }, { 'ZSCAN', z, 0 }, { 'ZSCORE', z, 'm' },
 }
-local is_ours = marker == ARGV[1] or marker == ARGV[2]
-for _, command in ipairs(marker and not is_ours and {} or tried) do
+for _, command in ipairs(marker and marker ~= ARGV[1] and {} or tried) do
   local answer = redis.pcall(unpack(command))
   if type(answer) == 'table' and answer.err then
     return redis.error_reply('NOPERM the scripts of dq need ' .. command[1] .. ', which answers: ' .. answer.err)
   end
 end
-if ARGV[4] == '1' and (not marker or marker == ARGV[2]) then
-  if not marker then call('HSET', P .. ':n', 'list', ARGV[3]) end
+if ARGV[3] == '1' and not marker then
+  call('HSET', P .. ':n', 'list', ARGV[2])
   -- All jobs are lost: a note from 0 on. No number is given twice, even if the new clock is behind.
-  if not marker and ARGV[5] ~= '' then
-    call('HSET', P .. ':n', 'seq', ARGV[5], 'heal', '0 ' .. ARGV[5] .. ' jobs')
-  end
+  if ARGV[4] ~= '' then call('HSET', P .. ':n', 'seq', ARGV[4], 'heal', '0 ' .. ARGV[4] .. ' jobs') end
   call('HSET', P .. ':n', 'marker', ARGV[1])
   marker = ARGV[1]
-end
--- Topics of versions before :u existed: counts need them.
-if marker == ARGV[1] and call('EXISTS', P .. ':u') == 0 then
-  for _, no in ipairs(call('HKEYS', P .. ':T')) do call('ZADD', P .. ':u', 0, no) end
 end
 return marker or ''

@@ -3,19 +3,12 @@
 -- @keys P
 -- @args number of topics in use to skip, number to examine
 -- @returns number to skip in the next call, -1 = end; freed numbers
--- @writes numbers that :u lacks; per topic at rest: its number, its score; per free one: number, name, score
+-- @writes per topic at rest: its number, its score; per free one: number, name, score
 -- @include clock, numbers, topics, jobs
 -- Why: history entries are removed in the order of their ends. All entries of a topic at rest ended before
 --   its score: when the oldest entry of the bucket is younger, the topic has none. Counting entries per topic
 --   would cost each one a write.
 local before, most = tonumber(ARGV[4]), tonumber(ARGV[5])
-
--- Topics that a version before :u added after mark ran.
-if before == 0 and call('HLEN', P .. ':T') ~= call('ZCOUNT', P .. ':u', 0, '+inf') then
-  for _, no in ipairs(call('HKEYS', P .. ':T')) do
-    if (tonumber(call('ZSCORE', P .. ':u', no) or '-1')) < 0 then call('ZADD', P .. ':u', 0, no) end
-  end
-end
 
 -- Leases and claims are bounded by the capacity of their owners.
 local busy = {}
