@@ -204,8 +204,8 @@ function judgeContent({ event }: Push, calls: readonly Call[], add: Add): void {
   }
 }
 
-/** A frozen receiver logs, once it runs again, requests that dq sent and gave up before: one that it logged at
- *  `loggedAt` may have been sent before `sentBy`. */
+/** A frozen receiver logs, once it runs again, requests that dq sent and gave up before: one that it logged
+ *  at `loggedAt` may have been sent before `sentBy`. */
 function wasSentToFrozen(faults: readonly Fault[], sentBy: number, loggedAt: number): boolean {
   return faults.some(
     ({ target, what, from, to }) =>

@@ -1,6 +1,7 @@
-// Creates, checks, opens and closes jobs.db. Invariants: a foreign or damaged file, or one of another layout, is
-// rejected with its reason and stays unchanged; an open file is locked (locking_mode EXCLUSIVE: the kernel frees the lock of a dead process, and no shell can open the file); a
-// clean close leaves one file without a WAL.
+// Creates, checks, opens and closes jobs.db. Invariants: a foreign or damaged file, or one of another layout,
+// is rejected with its reason and stays unchanged; an open file is locked (locking_mode EXCLUSIVE: the kernel
+// frees the lock of a dead process, and no shell can open the file); a clean close leaves one file without a
+// WAL.
 // Hazard: while the file is open, this process must not open and close it by other means (fs.readFile): that
 // drops the POSIX locks of the whole process.
 
