@@ -151,6 +151,40 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
+    name: 'redis-instance-recovers-leases-of-another',
+    edit: {
+      file: script('shared/owners'),
+      text: 'its == instance and matches',
+      by: 'matches',
+    },
+  },
+  {
+    name: 'redis-lease-of-another-instance',
+    edit: {
+      file: 'src/compose/compose.ts',
+      text: 'owner: { instance: init.instance,',
+      by: 'owner: { instance: 7,',
+    },
+  },
+  {
+    name: 'redis-expired-leases-recovered-each-half-minute',
+    faults: 'instanceDown,kill',
+    edit: {
+      file: 'src/upkeep/limits.ts',
+      text: 'recoverEveryMs: 1_000,',
+      by: 'recoverEveryMs: 30_000,',
+    },
+  },
+  {
+    name: 'redis-hold-of-each-old-lease',
+    faults: 'instanceDown,kill',
+    edit: {
+      file: script('recover'),
+      text: '(is_late and any_began_before(now - away_ms))',
+      by: 'any_began_before(now - away_ms)',
+    },
+  },
+  {
     name: 'redis-dead-letters-expire-at-once',
     edit: {
       file: script('dead-expire'),

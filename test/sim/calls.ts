@@ -24,7 +24,7 @@ export interface CallsOptions {
   readonly ledger: Ledger;
   readonly topics: TopicTable;
   readonly occasions: Occasions;
-  /** The notifiers share each topic: there is one generation of them. */
+  /** The notifiers of an instance share each topic: there is one generation of them. */
   readonly isOneGeneration: boolean;
   /** as in Scene */
   readonly isOrderly: boolean;
@@ -125,7 +125,8 @@ export class Calls {
         this.#running.delete(call);
         continue;
       }
-      const isShared = call.process === process || isOneGeneration;
+      const isOfInstance = call.process.instance === process.instance;
+      const isShared = call.process === process || (isOneGeneration && isOfInstance);
       const isOfTopic = call.lease.key.startsWith(`${topic}/`);
       if (isShared && isOfTopic) {
         ofTopic += 1;

@@ -3,6 +3,7 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import type { RoleName } from '../../src/process/messages.ts';
+import type { Instances } from './instances.ts';
 import { seconds } from './ledger.ts';
 import type { Master } from './master.ts';
 import type { Process } from './process.ts';
@@ -48,6 +49,7 @@ export const faultKinds = [
   'backupRestored',
   'registryAway',
   'topicEdit',
+  'instanceDown',
   ...redisFaultKinds,
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
@@ -59,11 +61,12 @@ const ofEmbedded: readonly FaultKind[] = [
   ...(['storeDown', 'powerCut', 'diskFull', 'commitFails', 'slowDisk', 'backupRestored'] as const),
 ];
 
+/** Without Redis a world has one instance. */
+const ofRedis: readonly FaultKind[] = [...redisFaultKinds, 'instanceDown'];
+
 /** Those that a world with this store can draw. */
 export function kindsOf(store: StoreName): readonly FaultKind[] {
-  return faultKinds.filter((kind) =>
-    store === 'redis' ? !ofEmbedded.includes(kind) : !kind.startsWith('redis'),
-  );
+  return faultKinds.filter((kind) => !(store === 'redis' ? ofEmbedded : ofRedis).includes(kind));
 }
 
 /** With these alone nothing is slow: each job is punctual. */
@@ -83,7 +86,7 @@ const victims: readonly RoleName[] = ['server', 'timer', 'notifier', 'notifier',
 
 export class Faults {
   readonly #scene: Scene;
-  readonly #master: Master;
+  readonly #instances: Instances;
   readonly #receivers: Receivers;
   /** The clock ends at its latest offset: jobs accepted ahead are due later by right. */
   #latestOffset: number;
@@ -115,7 +118,7 @@ export class Faults {
     hang: (dice) => this.#hang(this.#victim(dice, roles)),
     terminate: (dice) => this.#terminate(dice),
     restart: (dice) => this.#restart(dice),
-    masterKill: () => this.#masterKill(),
+    masterKill: (dice) => this.#masterKill(dice),
     masterPause: (dice) => this.#masterPause(dice),
     masterSlow: (dice) => this.#masterSlow(dice),
     freeze: (dice) => this.#freeze(dice),
@@ -124,6 +127,7 @@ export class Faults {
     poison: (dice) => this.#poison(dice),
     receiverDown: (dice) => this.#receiverDown(dice),
     mailTrouble: (dice) => this.#mailTrouble(dice),
+    instanceDown: (dice) => this.#instanceDown(dice),
     redisKill: (dice) => this.#redisFaults.act.redisKill(dice),
     redisDown: (dice) => this.#redisFaults.act.redisDown(dice),
     redisPause: (dice) => this.#redisFaults.act.redisPause(dice),
@@ -157,9 +161,9 @@ export class Faults {
   /** how often each kind happened; and while calls ran or pushes were unanswered */
   readonly counts: Record<string, number> = {};
 
-  constructor(scene: Scene, master: Master, receivers: Receivers) {
+  constructor(scene: Scene, instances: Instances, receivers: Receivers) {
     this.#scene = scene;
-    this.#master = master;
+    this.#instances = instances;
     this.#receivers = receivers;
     this.#latestOffset = scene.loop.wallOffset;
     this.#redisFaults = new RedisFaults({
@@ -203,8 +207,7 @@ export class Faults {
     network.hintLoss = 0;
     network.masterMs = 0;
     mails.mood = 'up';
-    this.#master.workers.storeDownMs = 0;
-    this.#master.mend();
+    this.#instances.mend();
     this.#redisFaults.calm();
     disk.calm();
     this.#step(this.#latestOffset - loop.wallOffset);
@@ -227,7 +230,7 @@ export class Faults {
   }
 
   #victim(dice: Dice, roles: readonly RoleName[]): Process | null {
-    const living = this.#master.living(dice.pick(roles));
+    const living = this.#instances.living(dice.pick(roles));
     return living.length === 0 ? null : dice.pick(living).process;
   }
 
@@ -249,13 +252,14 @@ export class Faults {
     const { loop, network } = this.#scene;
     this.#tell(`${victim.title} stands still for ${seconds(ms)}`);
     victim.pauseUntil(loop.at + ms, loop.at);
-    if (victim.name.startsWith('store')) network.isSlowUntil(victim.pausedUntil);
+    if (/store-\d+$/.test(victim.name)) network.isSlowUntil(victim.pausedUntil);
   }
 
   #cut(dice: Dice): void {
     const picks = () => dice.chance(0.6);
-    const { port, redis } = this.#scene;
-    const clients = [...port.cut(picks), ...(redis?.port.cut(picks) ?? [])];
+    const ports = this.#instances.all.map(({ scene }) => scene.port);
+    const { redis } = this.#scene;
+    const clients = [...ports, ...(redis === null ? [] : [redis.port])].flatMap((port) => port.cut(picks));
     this.#scene.network.isSlowUntil(this.#scene.loop.at);
     this.#tell(`the channels of ${clients.join(', ') || 'no process'} are cut`);
   }
@@ -289,7 +293,10 @@ export class Faults {
     if (ms === 0) return;
     this.#scene.loop.wallOffset += ms;
     // The clock of Redis decides alone, and dq-store looks at no lease there.
-    this.#scene.ledger.wallStepped(ms, this.#scene.redis === null && this.#master.hasStore);
+    this.#scene.ledger.wallStepped(
+      ms,
+      this.#scene.redis === null && this.#instances.all.some(({ hasStore }) => hasStore),
+    );
   }
 
   /** The COMMIT of a push is the last thing that dq-store does: its replies never leave. */
@@ -318,7 +325,7 @@ export class Faults {
   #storeDown(dice: Dice): void {
     const ms = 5_000 + dice.next() * 20_000;
     this.#tell(`dq-store ends, and the next one starts after ${seconds(ms)}`);
-    this.#master.workers.storeDownMs = ms;
+    this.#instances.pick(dice).workers.storeDownMs = ms;
     this.#kill(dice, ['store']);
   }
 
@@ -432,7 +439,7 @@ export class Faults {
   }
 
   #turn(topic: string, state: 'active' | 'paused' | 'offline', dice: Dice): void {
-    const { servers } = this.#master;
+    const { servers } = this.#instances;
     if (servers.length === 0) return;
     const { process, ctx } = dice.pick(servers);
     // Without an answer the state may or may not change.
@@ -458,11 +465,13 @@ export class Faults {
     });
   }
 
-  #reload(dice: Dice): void {
+  #reload(dice: Dice): Master {
     const change = dice.chance(0.3) ? ', with other numbers of workers' : '';
     this.#tell(`the daemon reloads${change}`);
-    if (change !== '') this.#master.configure(dice);
-    this.#master.reload();
+    const master = this.#instances.pick(dice);
+    if (change !== '') master.configure(dice);
+    master.reload();
+    return master;
   }
 
   #reloads(dice: Dice): void {
@@ -477,11 +486,11 @@ export class Faults {
   /** In some phase of a reload: at one of the steps that the master takes. */
   #reloadDeath(dice: Dice): void {
     let steps = dice.below(30);
-    this.#reload(dice);
+    const master = this.#reload(dice);
     this.#scene.occasions.add('reload', () => {
       steps -= 1;
       if (steps > 0) return false;
-      const living = this.#master.workers.living();
+      const living = master.workers.living();
       if (living.length === 0) return true;
       const { process } = dice.pick(living);
       if (dice.chance(0.7)) this.#killSoon(process);
@@ -493,9 +502,13 @@ export class Faults {
   #badReload(dice: Dice): void {
     if (dice.chance(0.3)) {
       this.#tell('the configuration is invalid for some time');
-      this.#master.configure(null);
-      this.#later(dice.next() * 10_000, () => this.#master.mend());
-    } else this.#badStart(dice);
+      const master = this.#instances.pick(dice);
+      master.configure(null);
+      this.#later(dice.next() * 10_000, () => master.mend());
+      master.reload();
+      return;
+    }
+    this.#badStart(dice);
     this.#reload(dice);
   }
 
@@ -506,7 +519,7 @@ export class Faults {
     // So many that the daemon gives up, or one that it gets over.
     const left = flaw === 'refuses' ? 1 : dice.pick([1, 2, flaw === 'hangs' ? 4 : 12]);
     this.#tell(`${left} starts of dq-${role} go wrong: ${flaw}`);
-    this.#master.workers.flaws.set(role, { flaw, left });
+    this.#instances.pick(dice).workers.flaws.set(role, { flaw, left });
     return role;
   }
 
@@ -519,7 +532,7 @@ export class Faults {
 
   /** A signal of an operator to one worker: before its first lines it kills. */
   #terminate(dice: Dice): void {
-    const living = this.#master.living(dice.pick(roles));
+    const living = this.#instances.living(dice.pick(roles));
     if (living.length === 0) return;
     const { process, hooks, hasHandlers } = dice.pick(living);
     this.#tell(`${process.title} gets SIGTERM`);
@@ -534,17 +547,26 @@ export class Faults {
   #restart(dice: Dice): void {
     const atOnce = dice.chance(0.2);
     this.#tell(`the daemon is ${atOnce ? 'killed' : 'stopped'}, and starts again`);
-    this.#master.restart(atOnce);
+    this.#instances.pick(dice).restart(atOnce);
   }
 
-  #masterKill(): void {
-    const { process } = this.#master;
+  #masterKill(dice: Dice): void {
+    const { process } = this.#instances.pick(dice);
     if (process !== null) this.#killSoon(process);
   }
 
   /** Longer than a silence. */
+  /** A whole machine ends, and is back after longer than leases last, or soon. */
+  #instanceDown(dice: Dice): void {
+    const { loop } = this.#scene;
+    const master = this.#instances.pick(dice);
+    master.downMs = dice.pick([500, 10_000, 40_000]) * dice.next();
+    this.#tell(`the machine of ${master.process?.title} ends for ${seconds(master.downMs)}`);
+    for (const process of master.processes) loop.kill(process, 'fault: its machine ends');
+  }
+
   #masterPause(dice: Dice): void {
-    const { process } = this.#master;
+    const { process } = this.#instances.pick(dice);
     if (process === null) return;
     const { at } = this.#scene.loop;
     const ms = dice.pick([500, 5_000, 40_000, 90_000]) * dice.next();
@@ -556,9 +578,11 @@ export class Faults {
   #freeze(dice: Dice): void {
     const { at } = this.#scene.loop;
     const ms = dice.pick([5_000, 40_000, 90_000]) * dice.next();
-    this.#tell(`every process stands still for ${seconds(ms)}`);
-    for (const { process } of this.#master.workers.living()) process.pauseUntil(at + ms, at);
-    this.#master.process?.pauseUntil(at + ms, at);
+    const { processes, scene } = this.#instances.pick(dice);
+    this.#tell(
+      `every process ${scene.prefix === '' ? '' : `of ${scene.prefix} `}stands still for ${seconds(ms)}`,
+    );
+    for (const process of processes) process.pauseUntil(at + ms, at);
   }
 
   #masterSlow(dice: Dice): void {

@@ -79,7 +79,7 @@ export class Follower {
     moves.promote = note(promote, (_, __, versions) => ledger.promoted(versions), lookEarly);
     const left = () => ({ held: numbers(held), dead: numbers(dead), isFull: disk.isReserveUsed });
     const recovered = (how: How) => (_: unknown, __: unknown, seen: ReturnType<typeof left>) =>
-      ledger.recovered(how, seen);
+      ledger.recovered(how, { ...seen, instance: null });
     recovery.expired = note(recovery.expired.bind(recovery), recovered('expired'), left);
     recovery.ofOwners = note(recovery.ofOwners.bind(recovery), recovered('owner'), left);
     recovery.releaseUnheld = note(recovery.releaseUnheld.bind(recovery), recovered('unheld'), left);

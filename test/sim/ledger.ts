@@ -34,6 +34,8 @@ export interface LeaseRecord {
   readonly timeoutMs: number;
   /** ms that the wall clock stepped ahead while no dq-store ran: it ends so much earlier */
   unseenMs: number;
+  /** ms that the clock of Redis stepped back: it ends so much later */
+  behindMs: number;
   /** The store once forgot that it gave it, or that it ended: its notifier knows better. */
   wasForgotten: boolean;
   /** null: it holds */
@@ -91,6 +93,8 @@ export interface Recovered {
   readonly dead: ReadonlySet<number>;
   /** the disk reserve is in use */
   readonly isFull: boolean;
+  /** that asks for it; null: the store has one, or the leases have expired */
+  readonly instance: number | null;
 }
 type Moved = RunOutcome | RescheduleOutcome | RequeueOutcome;
 type Finish = 'ack' | 'retry' | 'bury' | 'release';
@@ -154,7 +158,9 @@ export class Ledger {
     for (const entry of this.entries.values()) {
       entry.isDueKnown = false;
       entry.isAgeKnown = false;
-      if (entry.lease !== null && !isSeen) entry.lease.unseenMs += Math.max(0, ms);
+      if (entry.lease === null || isSeen) continue;
+      entry.lease.unseenMs += Math.max(0, ms);
+      entry.lease.behindMs += Math.max(0, -ms);
     }
     if (isSeen && Math.abs(ms) > sqliteLimits.clockJumpMs) this.#jumpedAt = this.#options.loop.at;
   }
@@ -351,11 +357,17 @@ export class Ledger {
       () => `${key}: ${job.body.length} bytes of ${entry.body.length}`,
     );
     this.checkEarly(entry, 'reserved');
+    const owned = this.#options.loop.processes.get(owner.incarnation)?.instance ?? 0;
+    this.#check(
+      owned === owner.instance,
+      '14 a lease belongs to the instance of its process',
+      () => `${key}: #${owner.incarnation} of instance ${owned} reserves as one of ${owner.instance}`,
+    );
     const timeoutMs = Math.min(...this.#topicsOf(entry).map((topic) => topic.timeoutMs));
     const { token, leaseMs: ms } = job;
     const { at } = this.#options.loop;
     const lease = { token, version, key, owner, at, ms, failures, strikes, timeoutMs };
-    entry.lease = { ...lease, unseenMs: 0, wasForgotten: false, ended: null, call: null };
+    entry.lease = { ...lease, unseenMs: 0, behindMs: 0, wasForgotten: false, ended: null, call: null };
     this.leases.set(token, entry.lease);
     this.#tell(`The store leases ${key} for ${seconds(ms)} to notifier #${owner.incarnation}.`);
   }
@@ -443,7 +455,7 @@ export class Ledger {
     this.#die(entry);
   }
 
-  recovered(how: How, { held, dead, isFull }: Recovered): void {
+  recovered(how: How, { held, dead, isFull, instance }: Recovered): void {
     for (const entry of this.entries.values()) {
       const { lease } = entry;
       if (lease === null || held.has(lease.token)) continue;
@@ -451,6 +463,11 @@ export class Ledger {
       entry.lease = null;
       this.#count(how);
       this.#tell(`The store ends the lease of ${entry.key}: ${endings[how]}.`);
+      this.#check(
+        instance === null || instance === lease.owner.instance,
+        '14 an instance ends no unexpired lease of another one',
+        () => `${entry.key}: instance ${instance} ends a lease of instance ${lease.owner.instance}`,
+      );
       this.#checkRecovered(how, entry, lease);
       // On a full disk leases expire because outcomes cannot be stored.
       if (how === 'unheld' || (how === 'expired' && isFull)) continue;

@@ -10,7 +10,7 @@ import { ticker } from '../../src/runtime/second-ticker.ts';
 import { MasterRules } from './master-rules.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';
-import { instance, logOf, type Server } from './roles.ts';
+import { logOf, type Server } from './roles.ts';
 import type { Scene } from './scene.ts';
 import { type Worker, Workers } from './workers.ts';
 
@@ -22,19 +22,20 @@ interface Daemon {
 
 export class Master {
   readonly workers: Workers;
+  /** of its instance */
+  readonly scene: Scene;
   readonly #rules: MasterRules;
-  readonly #scene: Scene;
   readonly #dice: Dice;
   #config: Config;
   /** what a reload and a start read; null: it is invalid */
   #onDisk: Config | null;
   #daemon: Daemon | null = null;
-  #masters = 0;
-  #incarnation = 0;
+  /** how much longer the next start takes, ms */
+  downMs = 0;
 
   constructor(scene: Scene, receivers: Receivers) {
-    this.#scene = scene;
-    this.#dice = scene.loop.stream('master');
+    this.scene = scene;
+    this.#dice = scene.loop.stream(`${scene.prefix}master`);
     this.#rules = new MasterRules(scene);
     this.workers = new Workers(scene, receivers, this.#rules);
     this.#config = this.#withCounts(scene.config, this.#dice);
@@ -42,14 +43,18 @@ export class Master {
   }
 
   start(): void {
-    const { loop } = this.#scene;
-    this.#masters += 1;
-    const process = loop.birth('master', -this.#masters);
+    const { loop } = this.scene;
+    const { incarnations, instance, prefix } = this.scene;
+    incarnations.masters += 1;
+    const process = loop.birth(`${prefix}master`, -incarnations.masters);
+    process.instance = instance;
     const daemon: Daemon = { process, supervisor: null };
     this.#daemon = daemon;
     process.onDeath.push(() => {
       this.#rules.daemonEnded();
-      loop.after(100 + this.#dice.next() * 3_000, null, 'the next master', () => this.start());
+      const waitMs = 100 + this.#dice.next() * 3_000 + this.downMs;
+      this.downMs = 0;
+      loop.after(waitMs, null, 'the next master', () => this.start());
     });
     loop.after(1 + this.#dice.next() * 100, process, 'start', () => this.#run(daemon));
   }
@@ -63,14 +68,21 @@ export class Master {
     return this.#daemon?.process ?? null;
   }
 
+  /** Those that live: the master and all workers. */
+  get processes(): readonly Process[] {
+    const master = this.#daemon?.process;
+    const workers = this.workers.living().map(({ process }) => process);
+    return master?.isAlive === true ? [...workers, master] : workers;
+  }
+
   /** A dq-store has its file open. */
   get hasStore(): boolean {
-    return this.#scene.single.worker('store') !== null;
+    return this.scene.single.worker('store') !== null;
   }
 
   /** Servers that clients reach now. */
   get servers(): readonly Server[] {
-    const { at } = this.#scene.loop;
+    const { at } = this.scene.loop;
     return [...this.workers.servers.values()].filter(
       ({ process }) => process.isAlive && process.pausedUntil <= at,
     );
@@ -82,7 +94,7 @@ export class Master {
 
   /** Other numbers of workers from the next reload or start on; null: an invalid file. */
   configure(dice: Dice | null): void {
-    this.#onDisk = dice === null ? null : this.#withCounts(this.#scene.config, dice);
+    this.#onDisk = dice === null ? null : this.#withCounts(this.scene.config, dice);
   }
 
   /** The file on disk is valid again. */
@@ -111,18 +123,18 @@ export class Master {
   #ask(what: string, act: (supervisor: Supervisor) => void): void {
     const daemon = this.#daemon;
     if (daemon === null) return;
-    this.#scene.loop.after(0, daemon.process, what, () => {
+    this.scene.loop.after(0, daemon.process, what, () => {
       if (daemon.supervisor !== null) act(daemon.supervisor);
     });
   }
 
   #run(daemon: Daemon): void {
-    const { loop } = this.#scene;
+    const { loop, incarnations, instance } = this.scene;
     const { process } = daemon;
     const rules = this.#rules;
     this.workers.endLeftovers();
     if (this.#onDisk !== null) this.#config = this.#onDisk;
-    const log = logOf(this.#scene, process);
+    const log = logOf(this.scene, process);
     const supervisor = new Supervisor({
       ...{ config: this.#config, instance, storeSocket: 'store.sock', adminToken: 'admin' },
       log: {
@@ -135,8 +147,8 @@ export class Master {
       ticker: ticker(),
       fork: (options) => this.workers.fork(process, options),
       drawIncarnation: () => {
-        this.#incarnation += 1;
-        return this.#incarnation;
+        incarnations.workers += 1;
+        return incarnations.workers;
       },
       workerPath: () => 'worker.js',
       onFork() {},

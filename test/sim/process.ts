@@ -26,6 +26,8 @@ export class Process {
   readonly bornAt: number;
   readonly wallAtBirth: number;
   isAlive = true;
+  /** of the daemon that it belongs to; 0: of none */
+  instance = 0;
   /** null: a signal ends it, if anything does */
   exitCode: number | null = null;
   /** a worker of a reload that is not in force */

@@ -6,8 +6,8 @@ import { DqError } from '../../src/core/errors.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
 import { wallNow } from '../../src/runtime/time.ts';
 import { acceptJob } from '../../src/use-cases/accept-job.ts';
+import type { Instances } from './instances.ts';
 import { seconds } from './ledger.ts';
-import type { Master } from './master.ts';
 import type { Server } from './roles.ts';
 import type { Scene } from './scene.ts';
 
@@ -29,7 +29,7 @@ const isLater = (tag: string) => Number(tag.slice(1)) >= pushesMax;
 
 export class Producers {
   readonly #scene: Scene;
-  readonly #master: Master;
+  readonly #instances: Instances;
   readonly #pushes: Push[] = [];
   #sentLater = 0;
   /** of the last push after the faults */
@@ -38,9 +38,9 @@ export class Producers {
     ...{ stored: 0, kept: 0, job_exists: 0, not_stored: 0, unknown: 0 },
   };
 
-  constructor(scene: Scene, master: Master) {
+  constructor(scene: Scene, instances: Instances) {
     this.#scene = scene;
-    this.#master = master;
+    this.#instances = instances;
   }
 
   /** The store takes pushes again. One that was not stored is sent again. */
@@ -54,9 +54,11 @@ export class Producers {
   /** Push number n, by a dq-server that works; later when there is none. */
   push(n: number, dice: Dice, retries = 0): void {
     const { loop, topics } = this.#scene;
-    const { servers } = this.#master;
+    const { servers } = this.#instances;
     if (servers.length === 0) {
-      if (retries < retriesMax) loop.after(retryMs, null, 'producer', () => this.push(n, dice, retries + 1));
+      // A daemon that gave up can be unavailable for longer than faults last.
+      if (retries < retriesMax || n >= pushesMax)
+        loop.after(retryMs, null, 'producer', () => this.push(n, dice, retries + 1));
       return;
     }
     const server = dice.pick(servers);
@@ -147,7 +149,7 @@ export class Producers {
   /** One verb on a stored job; half of the calls name the version that the caller has read before. */
   verb(dice: Dice): void {
     const { loop, ledger } = this.#scene;
-    const { servers } = this.#master;
+    const { servers } = this.#instances;
     const entries = [...ledger.entries.values()];
     if (servers.length === 0 || entries.length === 0) return;
     const { topic, id, key, version: read } = dice.pick(entries);

@@ -2,6 +2,7 @@
 // alone, and some time after the end of others.
 // Invariant: a rule says what the manual or src/README.md promises; the time of messages is added to it.
 
+import type { Instances } from './instances.ts';
 import { describe, seconds } from './ledger.ts';
 import type { Master } from './master.ts';
 import type { Receivers } from './receivers.ts';
@@ -14,12 +15,16 @@ const messagesMs = 150;
 const settledMs = 1_000;
 /** After this time a process that stood still, or started, has done what was missed. */
 const resumedMs = 15_000;
+/** The leases of a dead instance end so much later at most (guarantees.md). */
+const takenOverMs = 5_000;
+/** between two looks, and more */
+const lookedMs = 1_000;
 /** A janitor's turn, and its start. */
 const janitorMs = 75_000;
 
 export class Punctuality {
   readonly #scene: Scene;
-  readonly #master: Master;
+  readonly #instances: Instances;
   readonly #receivers: Receivers;
   /** virtual ms from which on all processes have worked for some time */
   #completeAt = 0;
@@ -34,11 +39,16 @@ export class Punctuality {
   /** by version: virtual ms since when nothing keeps a ready job waiting */
   #free = new Map<number, number>();
   /** how often a rule was asked about a job */
-  readonly counts = { 'promotes judged': 0, 'idle reserves judged': 0, 'ends judged': 0 };
+  readonly counts = {
+    ...{ 'promotes judged': 0, 'idle reserves judged': 0, 'ends judged': 0 },
+    'expired leases judged': 0,
+  };
+  /** by instance: virtual ms since when it and its store have worked */
+  readonly #worksSince = new Map<Master, number>();
 
-  constructor(scene: Scene, master: Master, receivers: Receivers) {
+  constructor(scene: Scene, instances: Instances, receivers: Receivers) {
     this.#scene = scene;
-    this.#master = master;
+    this.#instances = instances;
     this.#receivers = receivers;
     this.#from = Number.POSITIVE_INFINITY;
     const select = (sql: string) => scene.db.prepare(sql, { returnArrays: true });
@@ -63,6 +73,7 @@ export class Punctuality {
   /** Several times a second. */
   look(): void {
     const { loop, db } = this.#scene;
+    this.#lookForTakenOver();
     if (loop.at < this.#from || db.isTransaction || this.#isStopped()) return;
     this.#lookForOverdue();
     this.#lookForIdle();
@@ -74,7 +85,7 @@ export class Punctuality {
   #isStopped(): boolean {
     const { loop } = this.#scene;
     const { redis } = this.#scene;
-    const isComplete = this.#master.whyIncomplete === null && redis?.machine.process !== null;
+    const isComplete = this.#instances.whyIncomplete === null && redis?.machine.process !== null;
     if (!isComplete) this.#completeAt = loop.at + resumedMs;
     if (loop.at < this.#completeAt) return true;
     for (const { isAlive, lastPauseEnd } of loop.processes.values())
@@ -114,6 +125,35 @@ export class Punctuality {
       );
     }
     this.#free = free;
+  }
+
+  /** Invariant 14, also while faults happen: one instance that works recovers the expired leases of all. */
+  #lookForTakenOver(): void {
+    const { loop, judge, ledger, network, redis } = this.#scene;
+    const { at } = loop;
+    if (redis === null) return;
+    const { process, mood } = redis.machine;
+    const isStoreUp = process !== null && mood === 'works' && process.pausedUntil <= at;
+    const isNetworkUp = network.slowUntil <= at;
+    for (const master of this.#instances.all) {
+      const works = isStoreUp && isNetworkUp && master.whyIncomplete === null;
+      const hasWorked = works && master.processes.every(({ lastPauseEnd }) => lastPauseEnd <= at - lookedMs);
+      if (!hasWorked) this.#worksSince.delete(master);
+      else if (!this.#worksSince.has(master)) this.#worksSince.set(master, at);
+    }
+    const since = Math.min(...this.#worksSince.values());
+    if (since > at - resumedMs) return;
+    for (const { key, lease } of ledger.entries.values()) {
+      if (lease === null || lease.wasForgotten) continue;
+      const lateMs = at - lease.at - lease.ms - lease.behindMs;
+      if (lateMs <= 0) continue;
+      this.counts['expired leases judged'] += 1;
+      judge.check(
+        lateMs <= takenOverMs + messagesMs,
+        '14 a working instance recovers the expired leases of all',
+        () => `${key}: its lease of ${lease.owner.instance} has ended ${seconds(lateMs)} ago`,
+      );
+    }
   }
 
   #lookForUnsettled(): void {

@@ -28,8 +28,6 @@ import { SimSocket } from './redis/sim-socket.ts';
 import { loadRegistry } from './registry.ts';
 import type { Scene } from './scene.ts';
 
-export const instance = 7;
-
 /** A started dq-server, as its clients see it. */
 export interface Server {
   readonly process: Process;

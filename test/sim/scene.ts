@@ -18,7 +18,18 @@ import type { Single } from './single.ts';
 import type { TopicTable } from './topics.ts';
 import type { UpkeepFiles } from './upkeep-files.ts';
 
+/** Numbers of the next processes of dq: each is drawn once in a world, so one number names one process. */
+export interface Incarnations {
+  masters: number;
+  workers: number;
+}
+
+/** The instances of a world have some parts of their own. */
 export interface Scene {
+  readonly instance: number;
+  /** of the names of its processes; empty in a world with one instance */
+  readonly prefix: string;
+  readonly incarnations: Incarnations;
   readonly loop: Loop;
   readonly judge: Judge;
   readonly topics: TopicTable;

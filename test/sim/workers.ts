@@ -50,7 +50,7 @@ export class Workers {
     this.#scene = scene;
     this.#receivers = receivers;
     this.#rules = rules;
-    this.#dice = scene.loop.stream('workers');
+    this.#dice = scene.loop.stream(`${scene.prefix}workers`);
   }
 
   living(...roles: readonly RoleName[]): readonly Worker[] {
@@ -61,7 +61,7 @@ export class Workers {
 
   /** The Fork of a master. */
   fork(master: Process, options: ForkOptions): Child {
-    const { loop } = this.#scene;
+    const { loop, prefix } = this.#scene;
     const { init } = options;
     const { role, index, incarnation } = init;
     const flaw = this.#takeFlaw(role);
@@ -69,7 +69,8 @@ export class Workers {
       this.#rules.notForked(init);
       throw new Error('spawn ENOMEM');
     }
-    const process = loop.birth(`${role}-${index}`, incarnation);
+    const process = loop.birth(`${prefix}${role}-${index}`, incarnation);
+    process.instance = init.instance;
     const hooks = { terminated: false, onTerm() {}, onReopen() {} };
     this.#rules.forked(process, init);
     const worker: Worker = { process, init, master, hooks, hasHandlers: false };

@@ -1,6 +1,6 @@
-// One instance of dq on virtual time: the real master over simulated forks, the real dq-store owner over a
-// database in memory, the real roles, producers, receivers and faults. It runs while faults happen, then in
-// calm until each accepted job has ended and the daemon is complete.
+// One instance of dq on virtual time, or two over one Redis: the real masters over simulated forks, the real
+// dq-store owners over databases in memory, the real roles, producers, receivers and faults. It runs while
+// faults happen, then in calm until each accepted job has ended and the daemons are complete.
 // Invariant: every choice comes from the seed, so two runs of one plan are equal in every event.
 
 import type { Dice } from '../../scripts/dice.ts';
@@ -13,11 +13,11 @@ import { Port } from './channel.ts';
 import { Disk } from './disk.ts';
 import { type FaultKind, Faults, harmless, kindsOf, orderly, renewing, type StoreName } from './faults.ts';
 import { Follower } from './follow-engine.ts';
+import { Instances } from './instances.ts';
 import { Judge, type Violation } from './judge.ts';
 import { describe, Ledger } from './ledger.ts';
 import { Loop } from './loop.ts';
 import { MailServer } from './mail.ts';
-import { Master } from './master.ts';
 import { Network } from './network.ts';
 import { Occasions } from './occasions.ts';
 import { Producers } from './producers.ts';
@@ -64,6 +64,9 @@ const eventsMax = 150_000;
 /** virtual ms after which the processes of a new world work, and after which no fault has an effect */
 const startedMs = 5_000;
 const recoveredMs = 30_000;
+const instances = [7, 9] as const;
+/** of the worlds on Redis in which no instance can be lost */
+const pairShare = 0.15;
 /** virtual ms between two looks for what is late */
 const lookMs = 250;
 
@@ -72,13 +75,13 @@ export class World {
   readonly #loop: Loop;
   readonly #judge: Judge;
   readonly #dice: Dice;
-  readonly #db: Database;
+  readonly #databases: Database[] = [];
   readonly #tables: RegistryTables;
   readonly #kinds: readonly FaultKind[];
   readonly #parts: string[] = [];
   readonly #scene: Scene;
   readonly #receivers: Receivers;
-  readonly #master: Master;
+  readonly #instances: Instances;
   readonly #producers: Producers;
   readonly #faults: Faults;
   readonly #punctuality: Punctuality;
@@ -91,8 +94,8 @@ export class World {
     this.#dice = loop.stream('world');
     const storeName = ground === null ? 'sqlite' : 'redis';
     this.#kinds = plan.faults ?? drawKinds(loop.stream('faults'), kindsOf(storeName));
-    this.#db = openDatabase(':memory:');
-    this.#db.exec(`BEGIN; ${schema} COMMIT`);
+    const db = memoryDatabase();
+    this.#databases.push(db);
     const judge = new Judge(() => loop.at);
     this.#judge = judge;
     const topics = new TopicTable(loop.stream('topics'), () => loop.at);
@@ -109,7 +112,6 @@ export class World {
     const slots = config['notifier.slots'];
     const ofCalls = { isOneGeneration, isOrderly, slots };
     const calls = new Calls({ loop, judge, ledger, topics, occasions, ...ofCalls });
-    const db = this.#db;
     const dice = loop.stream('tables');
     const disk = new Disk({ loop, db, ledger, network });
     const retentionMs = config['dead.retention'];
@@ -126,12 +128,33 @@ export class World {
     const registry = this.#tables.registry(topics, occasions, redis?.shards);
     const upkeep = { mails, registry, files: new UpkeepFiles() };
     const common = { network, port: new Port(loop), config, isOrderly, single: new Single(judge), redis };
-    this.#scene = { loop, judge, topics, ledger, calls, follower, disk, occasions, db, ...common, ...upkeep };
+    const own = { instance: instances[0], prefix: '', incarnations: { masters: 0, workers: 0 } };
+    this.#scene = {
+      ...{ loop, judge, topics, ledger, calls, follower, disk, occasions, db },
+      ...{ ...common, ...upkeep, ...own },
+    };
     this.#receivers = new Receivers(this.#scene);
-    this.#master = new Master(this.#scene, this.#receivers);
-    this.#producers = new Producers(this.#scene, this.#master);
-    this.#faults = new Faults(this.#scene, this.#master, this.#receivers);
-    this.#punctuality = new Punctuality(this.#scene, this.#master, this.#receivers);
+    this.#instances = new Instances(this.#scenes(ground !== null), this.#receivers);
+    this.#producers = new Producers(this.#scene, this.#instances);
+    this.#faults = new Faults(this.#scene, this.#instances, this.#receivers);
+    this.#punctuality = new Punctuality(this.#scene, this.#instances, this.#receivers);
+  }
+
+  /** On Redis some worlds have two instances, and those in which one can be lost. */
+  #scenes(isOnRedis: boolean): readonly Scene[] {
+    const first = this.#scene;
+    const { loop, judge, ledger, network } = first;
+    const isLost = this.#kinds.includes('instanceDown');
+    const isAlone = !isLost && !loop.stream('instances').chance(pairShare);
+    if (!isOnRedis || isAlone) return [first];
+    const db = memoryDatabase();
+    this.#databases.push(db);
+    const second: Scene = {
+      ...first,
+      ...{ instance: instances[1], prefix: 'b-', port: new Port(loop), db, files: new UpkeepFiles() },
+      ...{ single: new Single(judge), disk: new Disk({ loop, db, ledger, network }) },
+    };
+    return [{ ...first, prefix: 'a-' }, second];
   }
 
   run(): Result {
@@ -145,7 +168,7 @@ export class World {
     } finally {
       process.off('unhandledRejection', onRejection);
       loop.close();
-      this.#db.close();
+      for (const db of this.#databases) db.close();
       this.#tables.close();
     }
     const { hash, sentences: story } = loop.trace;
@@ -179,7 +202,7 @@ export class World {
     const isShortLived = this.#scene.config['dead.retention'] < activeMs;
     const lingerMs = isShortLived ? 100_000 : isLong ? 70_000 : 5_000;
     this.#scene.redis?.start();
-    this.#master.start();
+    this.#instances.start();
     this.#planPushes();
     this.#planFaults();
     const isHarmless = this.#kinds.every((kind) => harmless.includes(kind));
@@ -219,7 +242,7 @@ export class World {
 
   /** Every job has ended or is dead, every push is answered, and the daemon is complete. */
   #isQuiet(): boolean {
-    if (!this.#producers.isAnswered || this.#master.whyIncomplete !== null) return false;
+    if (!this.#producers.isAnswered || this.#instances.whyIncomplete !== null) return false;
     if (this.#scene.mails.owed.length > 0) return false;
     for (const { state } of this.#scene.ledger.entries.values()) if (state === 'live') return false;
     return true;
@@ -231,7 +254,7 @@ export class World {
     const left = [...this.#scene.ledger.entries.values()].filter(({ state }) => state === 'live');
     const names = left.map((entry) => `${entry.key}: ${describe(entry)}`);
     this.#judge.check(left.length === 0, '1 every accepted job ends', () => names.join('; '));
-    const why = this.#master.whyIncomplete;
+    const why = this.#instances.whyIncomplete;
     this.#judge.check(why === null, 'every place is filled in the end', () => why ?? '');
     const { owed } = this.#scene.mails;
     this.#judge.check(owed.length === 0, 'decision 8: each alert is settled', () => owed.join(', '));
@@ -320,6 +343,12 @@ function drawKinds(dice: Dice, faultKinds: readonly FaultKind[]): readonly Fault
   }
   if (dice.chance(0.45)) return faultKinds.filter(() => dice.chance(0.4));
   return [...new Set([dice.pick(faultKinds), dice.pick(faultKinds), dice.pick(faultKinds)])];
+}
+
+function memoryDatabase(): Database {
+  const db = openDatabase(':memory:');
+  db.exec(`BEGIN; ${schema} COMMIT`);
+  return db;
 }
 
 function stackOf(error: unknown): string {

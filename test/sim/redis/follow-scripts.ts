@@ -16,6 +16,7 @@ import type { Ran } from './redis-machine.ts';
 import type { Reply } from './resp.ts';
 import {
   readFinishes,
+  readInstance,
   readPushes,
   readReserve,
   readSettle,
@@ -125,8 +126,8 @@ export class ScriptFollower {
       bury: finish('bury'),
       release: finish('release'),
       recover: () => this.#recovered('expired'),
-      recoverOwners: () => this.#recovered('owner'),
-      releaseUnheld: () => this.#recovered('unheld'),
+      recoverOwners: ({ args }) => this.#recovered('owner', readInstance(args, 1)),
+      releaseUnheld: ({ args }) => this.#recovered('unheld', readInstance(args, 0)),
       alertSettle: ({ args }) => {
         const { as, versions } = readSettle(args);
         mails.settled(versions, as);
@@ -174,9 +175,10 @@ export class ScriptFollower {
     }
   }
 
-  #recovered(how: How): void {
+  /** `instance`: that asks; null: its leases are recovered by their end alone */
+  #recovered(how: How, instance: number | null = null): void {
     const { held, dead } = this.#left();
-    this.#options.ledger.recovered(how, { held, dead, isFull: false });
+    this.#options.ledger.recovered(how, { held, dead, isFull: false, instance });
   }
 
   #checkAlerts(): void {

@@ -100,6 +100,9 @@ export interface ReadFinish extends Lease {
   readonly isDone: boolean;
 }
 
+/** The own argument `at` of a script. */
+export const readInstance = (args: readonly Buffer[], at: number): number => numberOf(args[common + at]);
+
 /** The leases of an ack, retry, bury or release. */
 export function readFinishes(args: readonly Buffer[], reply: Reply): readonly ReadFinish[] {
   const cursor = new Cursor(args[common] ?? Buffer.alloc(0));
