@@ -8,7 +8,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bundleWorlds, root } from '../worlds/bundle.ts';
+import { bundleWorlds, nodeFlags, root } from '../worlds/bundle.ts';
 import { type Edit, type Mutant, mutants, type SimulatedMutant } from './mutants.ts';
 import { simulatedMutants as ofSqlite } from './simulated.ts';
 import { simulatedRedisMutants } from './simulated-redis.ts';
@@ -84,7 +84,7 @@ async function simulate({ name, edit, faults, store = 'sqlite' }: SimulatedMutan
   const aimed = faults === undefined ? [] : ['--faults', faults];
   const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed];
   try {
-    const output = await outputOf([outfile, ...flags]);
+    const output = await outputOf([...nodeFlags, outfile, ...flags]);
     return /^seed \d+ breaks the rule ".*?"/m.exec(output)?.[0] ?? null;
   } finally {
     rmSync(outfile, { force: true });

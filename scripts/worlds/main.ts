@@ -5,18 +5,20 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bundleWorlds, root } from './bundle.ts';
+import { bundleWorlds, nodeFlags, root } from './bundle.ts';
 import { reportUnreached } from './coverage.ts';
 
 const coverage = '--coverage';
 const given = process.argv.slice(2);
 const isCovered = given.includes(coverage);
-const flags = given.filter((flag) => flag !== coverage);
+// The counts are those of one process.
+const flags = [...given.filter((flag) => flag !== coverage), ...(isCovered ? ['--jobs', '1'] : [])];
 const outfile = join(root, 'dist.sim', 'main.cjs');
 await bundleWorlds({ outfile, sourcemap: isCovered });
 
 function run(env: NodeJS.ProcessEnv): void {
-  const { status } = spawnSync(process.execPath, [outfile, ...flags], { cwd: root, env, stdio: 'inherit' });
+  const program = [...nodeFlags, outfile, ...flags];
+  const { status } = spawnSync(process.execPath, program, { cwd: root, env, stdio: 'inherit' });
   process.exitCode = status ?? 1;
 }
 

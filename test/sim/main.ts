@@ -8,8 +8,10 @@
 //   --first        ends with the first violation
 //   --story        prints all that happened in each world, in sentences
 //   --numbers      prints what happened, in numbers
+//   --jobs N       processes that share the seeds; default one for each core from 100 seeds on, else one
 // The last line is equal for equal seeds. Exit code 1: a rule was broken.
 
+import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
@@ -19,6 +21,7 @@ import { seconds } from './ledger.ts';
 import { isBesideRedis, RealRedis, runBesideRedis } from './redis/real-redis.ts';
 import { groundOn, type RedisGround } from './redis/redis-side.ts';
 import { loadRoles } from './roles.ts';
+import { addNumbers, printSums, readShare, runShares, seedsOfTwoJobs } from './shares.ts';
 import { shrink } from './shrink.ts';
 import { type Plan, type Result, World } from './world.ts';
 
@@ -34,12 +37,15 @@ const { values: given } = parseArgs({
     first: { type: 'boolean', default: false },
     numbers: { type: 'boolean', default: false },
     story: { type: 'boolean', default: false },
+    jobs: { type: 'string' },
+    share: { type: 'string', default: '0/1' },
   },
 });
 
 const store = storeNames.find((name) => name === given.store);
 if (store === undefined)
   throw new Error(`--store: unknown store ${given.store}; known: ${storeNames.join(', ')}`);
+const share = readShare(given.share);
 let ground: RedisGround | null = null;
 
 /** Seeds of one day: more than a day's runs use. */
@@ -51,7 +57,7 @@ const kept = given.story ? 100_000 : 80;
 function firstSeed(): number {
   if (given.from !== 'today') return wholeNumber('from', given.from);
   const first = Math.floor(Date.now() / dayMs) * seedsOfDay;
-  console.log(`sim: the seeds of today begin at ${first}`);
+  if (share.index === 0) console.log(`sim: the seeds of today begin at ${first}`);
   return first;
 }
 
@@ -70,7 +76,16 @@ function faultsOf(text: string | undefined): readonly FaultKind[] | undefined {
   });
 }
 
+/** Those of this share. */
 function* plans(): Generator<Plan> {
+  let n = 0;
+  for (const plan of allPlans()) {
+    if (n % share.of === share.index) yield plan;
+    n += 1;
+  }
+}
+
+function* allPlans(): Generator<Plan> {
   if (given.kept)
     for (const plan of keptSeeds(resolve('test/sim/seeds')))
       if ((plan.store ?? 'sqlite') === store) yield { ...plan, kept };
@@ -90,7 +105,7 @@ function runPlan(plan: Plan): void {
   if (given.story) for (const sentence of result.story) console.log(sentence);
   seeds += 1;
   events += result.events;
-  for (const [name, n] of Object.entries(result.numbers)) totals[name] = (totals[name] ?? 0) + n;
+  addNumbers(totals, result.numbers);
   if (result.violation !== null) {
     violations += 1;
     if (given.shrink) reportSmaller(plan, result);
@@ -124,7 +139,7 @@ function reportSmaller(plan: Plan, broken: Result): void {
 
 function end(): never {
   if (given.numbers) console.log(`sim: ${JSON.stringify(totals)}`);
-  console.log(`sim: ${seeds} seeds, ${events} events, ${violations} violations`);
+  printSums({ seeds, events, violations });
   process.exit(violations > 0 ? 1 : 0);
 }
 
@@ -136,12 +151,23 @@ function next(left: Generator<Plan>): void {
   setImmediate(() => next(left));
 }
 
+/** The first violation ends all worlds only where one process runs them. */
+function jobsOf(): number {
+  if (share.of > 1 || given.first) return 1;
+  if (given.jobs !== undefined) return wholeNumber('jobs', given.jobs);
+  return wholeNumber('seeds', given.seeds) < seedsOfTwoJobs ? 1 : availableParallelism();
+}
+
 async function begin(): Promise<void> {
-  if (store === 'redis' && !isBesideRedis()) {
-    const missing = await whyNotInstalled('redis');
-    if (missing === null) process.exit(await runBesideRedis());
-    console.log(`sim: SKIPPED: ${missing}`);
-    process.exit(process.env['DQ_TEST_REQUIRE'] === 'services' ? 1 : 0);
+  if (!isBesideRedis()) {
+    const missing = store === 'redis' ? await whyNotInstalled('redis') : null;
+    if (missing !== null) {
+      console.log(`sim: SKIPPED: ${missing}`);
+      process.exit(process.env['DQ_TEST_REQUIRE'] === 'services' ? 1 : 0);
+    }
+    const jobs = jobsOf();
+    if (jobs > 1) process.exit(await runShares(jobs, process.argv.slice(2)));
+    if (store === 'redis') process.exit(await runBesideRedis());
   }
   if (store === 'redis') ground = groundOn(new RealRedis());
   await loadRoles();

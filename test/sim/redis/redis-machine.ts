@@ -10,7 +10,7 @@ import type { Port } from '../channel.ts';
 import type { Judge } from '../judge.ts';
 import type { Loop } from '../loop.ts';
 import type { Process } from '../process.ts';
-import type { RealRedis } from './real-redis.ts';
+import type { Asked, RealRedis } from './real-redis.ts';
 import { type Arg, type Reply, ReplyError, readCommands, replyBytes } from './resp.ts';
 import type { KnownScript, ScriptTable } from './script-table.ts';
 
@@ -54,6 +54,9 @@ for i = 1, #ARGV, 2 do redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1]) end`;
 /** Everything that the server holds at one moment. */
 export type Snapshot = readonly Buffer[];
 
+const nameOf = (verb: string, args: readonly Buffer[]): string =>
+  [verb, ...args.map((arg) => `${arg.length}:${arg.toString('latin1')}`)].join(' ');
+
 const plainReads = new Set(['zrange', 'exists', 'get', 'hget', 'hlen', 'zcard', 'dbsize']);
 const settings: Readonly<Record<string, string>> = {
   appendonly: 'yes',
@@ -71,6 +74,8 @@ export class RedisMachine {
   #starts = 0;
   #process: Process | null = null;
   mood: Mood = 'works';
+  /** by command: replies to reads, which stay true until something is written. No key expires. */
+  readonly #known = new Map<string, Asked>();
   /** how often each script ran */
   readonly counts: Record<string, number> = {};
 
@@ -111,7 +116,9 @@ export class RedisMachine {
 
   /** The reply to a script of the world, which changes nothing. */
   read(script: string): Reply {
-    return this.#onReal(['EVAL', script, 0]);
+    const { reply } = this.#readReal(script, ['EVAL', script, 0]);
+    if (reply instanceof ReplyError) throw new Error(`redis: ${reply.text}`);
+    return reply;
   }
 
   /** The server forgets the scripts that clients have sent. */
@@ -120,11 +127,27 @@ export class RedisMachine {
   }
 
   #onReal(command: readonly Arg[]): Reply {
-    const { real, database } = this.#options;
-    real.use(database);
-    const { reply } = real.ask(command);
+    const { reply } = this.#writeReal(command);
     if (reply instanceof ReplyError) throw new Error(`redis: ${reply.text}`);
     return reply;
+  }
+
+  #writeReal(command: readonly Arg[]): Asked {
+    const { real, database } = this.#options;
+    this.#known.clear();
+    real.use(database);
+    return real.ask(command);
+  }
+
+  /** `name`: no other command has it */
+  #readReal(name: string, command: readonly Arg[]): Asked {
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    const { real, database } = this.#options;
+    real.use(database);
+    const asked = real.ask(command);
+    this.#known.set(name, asked);
+    return asked;
   }
 
   #accept(channel: Channel): void {
@@ -197,16 +220,14 @@ export class RedisMachine {
       return only(new ReplyError('LOADING Redis is loading the dataset in memory'));
     if (verb === 'eval' || verb === 'evalsha') return this.#eval(verb, args);
     if (!plainReads.has(verb)) throw new Error(`the Redis of a world knows no ${verb}`);
-    const { real, database } = this.#options;
-    real.use(database);
-    return real.ask(['EVAL', runner, 0, verb, ...args]);
+    return this.#readReal(nameOf(verb, args), ['EVAL', runner, 0, verb, ...args]);
   }
 
   #eval(
     verb: string,
     [text = Buffer.alloc(0), , ...rest]: readonly Buffer[],
   ): { readonly reply: Reply; readonly published: readonly string[] } {
-    const { scripts, real, database, loop, judge, onRan } = this.#options;
+    const { scripts, loop, judge, onRan } = this.#options;
     const isWhole = verb === 'eval';
     const script = isWhole ? scripts.ofText(String(text)) : scripts.ofSha(String(text));
     if (script === undefined) throw new Error('the Redis of a world knows the scripts of dq alone');
@@ -217,8 +238,9 @@ export class RedisMachine {
     if (rejection !== null) return { reply: new ReplyError(rejection), published: [] };
     const [prefix = Buffer.alloc(0), numbers = Buffer.alloc(0), ...args] = rest;
     const clock = script.readsClock ? [String(Math.floor((loop.wallOffset + loop.at) * 1_000))] : [];
-    real.use(database);
-    const asked = real.ask(['EVALSHA', script.loaded, 2, prefix, numbers, ...args, ...clock]);
+    const command = ['EVALSHA', script.loaded, 2, prefix, numbers, ...args, ...clock];
+    const isRead = !script.flags.writes && !script.readsClock;
+    const asked = isRead ? this.#readReal(nameOf(script.name, rest), command) : this.#writeReal(command);
     const { reply } = asked;
     if (reply instanceof ReplyError)
       judge.check(

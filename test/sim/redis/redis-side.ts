@@ -13,6 +13,7 @@ import { ScriptFollower } from './follow-scripts.ts';
 import type { RealRedis } from './real-redis.ts';
 import { RedisMachine, type Snapshot } from './redis-machine.ts';
 import { ScriptTable } from './script-table.ts';
+import { shareCommands } from './shared-commands.ts';
 
 export const redisUrl = 'redis://10.0.0.1:6379';
 
@@ -24,6 +25,7 @@ export interface RedisGround {
 
 export function groundOn(real: RealRedis): RedisGround {
   real.subscribe('{dq:0}:hint');
+  shareCommands();
   return { real, scripts: new ScriptTable(real) };
 }
 

@@ -158,10 +158,18 @@ const constants =
   pullLeasesMax = ${limits.pullLeasesMax}, pullLeaseMsMin = ${limits.pullLeaseMsMin},
   pullLeaseMsMax = ${limits.pullLeaseMsMax} }\n`;
 
-/** `replaced`: other text for parts, for tests. Throws for an unknown part in an @include. */
-export function composeScripts(
-  replaced: Readonly<Record<string, string>> = {},
-): Readonly<Record<ScriptName, string>> {
+type Scripts = Readonly<Record<ScriptName, string>>;
+let composed: Scripts | null = null;
+
+/** `replaced`: other text for parts, for tests. Without it each call returns the same texts. Throws for an
+ *  unknown part in an @include. */
+export function composeScripts(replaced?: Readonly<Record<string, string>>): Scripts {
+  if (replaced !== undefined) return composeWith(replaced);
+  composed ??= composeWith({});
+  return composed;
+}
+
+function composeWith(replaced: Readonly<Record<string, string>>): Scripts {
   const partOf = (name: string) => {
     const text = replaced[name] ?? parts[name];
     if (text === undefined) throw new Error(`unknown part of a script: ${name}`);
@@ -175,5 +183,5 @@ export function composeScripts(
   };
   return Object.fromEntries(
     Object.entries(files).map(([name, text]) => [name, compose(name, text)]),
-  ) as unknown as Record<ScriptName, string>;
+  ) as unknown as Scripts;
 }
