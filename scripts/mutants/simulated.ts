@@ -297,7 +297,7 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     faults: 'mailTrouble,receiverDown',
     edit: {
       file: 'src/upkeep/alerts/recipient-state.ts',
-      text: 'for (const id of ids) recipient.done.set(id, now);',
+      text: 'for (const id of ids) done.add(id);',
       by: '',
     },
   },

@@ -8,7 +8,7 @@ const windowMs = 300;
 const hourMs = 3_600_000;
 /** Waits 10 ms after the first failure, 20 ms after the second. */
 const open = (perHour: number | null = null, window = windowMs) =>
-  new RecipientState({ perHour, windowMs: window, backoffMs: (failures) => 10 * failures });
+  new RecipientState({ perHour, windowMs: window, backoffMs: (failures) => 10 * failures, doneMax: 4 });
 
 const plan = (state: RecipientState, ids: readonly number[], now: number, addresses = everyone) =>
   state.plan('t', addresses, ids, now).map((batch) => [batch.addresses.join(), [...batch.ids].join()]);
@@ -123,11 +123,20 @@ describe('RecipientState', () => {
     expect(state.finished('t', ['a'], [1])).toEqual([1]);
   });
 
-  it('forgets an alert that is not claimed again', () => {
+  it('an alert that was mailed and not settled is not mailed again, whenever it is claimed', () => {
     const state = open();
     answer(state, ['a'], { ids: [1] });
-    plan(state, [2], 2 * hourMs, ['a']);
-    expect(state.finished('t', ['a'], [1, 2])).toEqual([]);
+    expect(plan(state, [2], 100 * hourMs, ['a'])).toEqual([['a', '2']]);
+    expect(plan(state, [1], 200 * hourMs, ['a'])).toEqual([]);
+    expect(state.finished('t', ['a'], [1, 2])).toEqual([1]);
+  });
+
+  it('of too many mailed and unsettled alerts those are mailed again that were claimed longest ago', () => {
+    const state = open();
+    answer(state, ['a'], { ids: [1, 2, 3] });
+    plan(state, [1], 10, ['a']);
+    answer(state, ['a'], { ids: [4, 5] });
+    expect(state.finished('t', ['a'], [1, 2, 3, 4, 5])).toEqual([1, 3, 4, 5]);
   });
 
   it('serves a failed key last and each of its recipients alone, the failing one last', () => {

@@ -67,12 +67,13 @@ export class Mailer<A extends Alert> implements Service {
   #nextRoundAt = 0;
 
   constructor(options: MailerOptions<A>) {
-    const { name, log, channels, config, perHour, pollMs } = options;
+    const { name, log, channels, config, perHour, perMail, pollMs } = options;
     this.#options = options;
     this.#recipients = new RecipientState({
       perHour,
       windowMs: config['alerts.window'],
       backoffMs: (failures) => channels.backoffMs(failures),
+      doneMax: 2 * perMail,
     });
     this.#failures = new FailureLog(log, {
       failure: `mailer: cannot mail ${name}`,

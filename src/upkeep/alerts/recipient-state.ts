@@ -6,7 +6,8 @@
 //   backing off  the mail server deferred it: a retry after 10, 20, 40 … 300 s
 //   capped       it got its mails of the hour, about all keys: half of them at once, the rest spread over it
 //
-// Invariant: a recipient gets each alert once (a restart may repeat one) and never delays another recipient.
+// Invariant: a recipient gets each alert once and never delays another recipient. A restart repeats alerts that
+// were mailed and not settled, and so does a recipient with more than doneMax of them.
 // Pure: the caller passes the time, monotonicNow().
 
 import type { Answers } from '../../mail/smtp-sender.ts';
@@ -20,8 +21,8 @@ export interface Batch {
 
 interface Recipient {
   /** Alerts that this recipient needs no more and that are not settled: another recipient needs them, or the
-   *  store failed to settle them. When they were claimed last. */
-  readonly done: Map<number, number>;
+   *  store failed to settle them. In the order of their last claims. */
+  readonly done: Set<number>;
   /** end of the window or of the backoff */
   nextAt: number;
   /** deferred so many times in a row */
@@ -36,12 +37,12 @@ export interface RecipientRules {
   readonly windowMs: number;
   /** after so many failures in a row */
   readonly backoffMs: (failures: number) => number;
+  /** Alerts in `done`, of one recipient and key: a shard may be unreachable for any time between the mail and
+   *  the settlement, so only a number bounds them. The one that was claimed longest ago goes first. */
+  readonly doneMax: number;
 }
 
 const hourMs = 3_600_000;
-/** An unsettled alert that was not claimed for this long is settled, by another instance or with its job.
- *  Longer than a claim, a window and a backoff. */
-const doneMs = hourMs;
 
 export class RecipientState {
   readonly #rules: RecipientRules;
@@ -81,9 +82,7 @@ export class RecipientState {
     for (const address of addresses) {
       const recipient = this.#of(key, address);
       const { done, failures } = recipient;
-      for (const [id, at] of done)
-        if (all.has(id)) done.set(id, now);
-        else if (now - at > doneMs) done.delete(id);
+      for (const id of owed) if (done.delete(id)) done.add(id);
       const ids = done.size === 0 ? all : new Set(owed.filter((id) => !done.has(id)));
       if (this.#nextAt(key, address) > now) continue;
       // Or each round would claim the alerts that another recipient fails to take: a write each.
@@ -111,7 +110,12 @@ export class RecipientState {
         recipient.failures += 1;
         recipient.nextAt = now + this.#rules.backoffMs(recipient.failures);
       } else if (kind !== 'failed') {
-        for (const id of ids) recipient.done.set(id, now);
+        const { done } = recipient;
+        for (const id of ids) done.add(id);
+        for (const id of done) {
+          if (done.size <= this.#rules.doneMax) break;
+          done.delete(id);
+        }
         recipient.failures = 0;
         recipient.nextAt = now + this.#rules.windowMs;
         for (const [known, at] of this.#uncappedAt) if (at <= now) this.#uncappedAt.delete(known);
@@ -158,7 +162,7 @@ export class RecipientState {
   #of(key: string, address: string): Recipient {
     const recipients = this.#keys.get(key) ?? new Map<string, Recipient>();
     const recipient = recipients.get(address) ?? {
-      done: new Map<number, number>(),
+      done: new Set<number>(),
       nextAt: 0,
       failures: 0,
       idle: 0,
