@@ -7,6 +7,7 @@ import { createNotifier } from '../../src/notifier/notifier.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { storeLimits } from '../../src/store/limits.ts';
 import { Link } from '../../src/store/sqlite/client/link.ts';
+import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { kinds } from '../../src/store/sqlite/wire/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -26,16 +27,14 @@ function clocked() {
   const directory = temporaryDirectory();
   onTestFinished(() => directory.remove());
   let [wall, monotonic] = [1_900_000_000_000, 1_000];
-  const opened = () =>
-    openSqliteStore(
-      {
-        ...{ clock: () => wall, monotonic: () => monotonic, clockHoldMs: sqliteLimits.clockHoldMs },
-        recoverHoldMs: storeLimits.recoverHoldMs,
-      },
-      directory,
-    );
+  const options = {
+    ...{ clock: () => wall, monotonic: () => monotonic, clockHoldMs: sqliteLimits.clockHoldMs },
+    recoverHoldMs: storeLimits.recoverHoldMs,
+  };
   return {
-    opened,
+    options,
+    directory: directory.path,
+    opened: () => openSqliteStore(options, directory),
     pass(ms: number) {
       wall += ms;
       monotonic += ms;
@@ -149,6 +148,24 @@ describe('embedded store after a clock jump', () => {
       await store.close();
     },
   );
+
+  it('holds after a start with the right time, if the clock was behind while the disk was full', async () => {
+    const clock = clocked();
+    let store = await clock.opened();
+    await store.client.store.jobs.push([jobOf('earlier')]);
+    expect(await removed(store)).toBe(0);
+    await store.close();
+    clock.jump(-retentionMs);
+    const engine = openEngine(ownerPaths(clock.directory).path, clock.options);
+    // Its transaction is one of a full disk.
+    engine.freeDiskReserve();
+    engine.close();
+    clock.jump(retentionMs);
+    clock.pass(1_000);
+    store = await clock.opened();
+    expect(await warnings(store)).toEqual([expect.stringMatching(/after the last time in jobs.db/)]);
+    await store.close();
+  });
 
   it('does not hold after a short downtime, an NTP step or a slewed clock', async () => {
     const clock = clocked();

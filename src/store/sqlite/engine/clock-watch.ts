@@ -2,9 +2,10 @@
 // every entry too old at once. After a jump nothing is removed for a hold: sqliteLimits.clockHoldMs, or
 // clockFarHoldMs where the jump is longer than the shortest retention.
 // A running process sees a jump as a changed distance between wall clock and monotonic clock. At a start,
-// a jump is a large distance from the last trusted time in jobs.db (meta, `clock`). That time is not
-// renewed during a hold, so a restart begins a new hold. A long downtime looks like a jump: one hold.
-// A clock that is behind is trusted at once: entries get its times, and a start with the right time holds.
+// a jump is a large distance from the last trusted time in jobs.db (meta, `clock`). After a jump ahead that
+// time is not renewed during the hold, so a restart begins a new hold. After a jump back the first
+// transaction stores the new time, because entries get it: a restart with this clock needs no hold, and one
+// with the right time finds a jump. A long downtime looks like a jump: one hold.
 // Jumps up to clockJumpMs are ignored: each removes an entry too early by at most half of the smallest
 // dead.retention, and a machine that pauses often would otherwise never remove anything.
 
@@ -63,16 +64,17 @@ export class ClockWatch {
   }
 
   /** At the begin of each transaction: a jump that is undone before the next removal, or while no process
-   *  runs, counts, because entries were written meanwhile. `mayNote`: as in mayRemove. */
-  watch(now: number, mayNote: boolean): void {
+   *  runs, counts, because entries were written meanwhile. A full disk has space for the note wherever it has
+   *  space for an entry: it changes a row of a page that most transactions write. */
+  watch(now: number): void {
     this.#look();
     this.#noted = null;
-    if (!this.#isBehind || !mayNote) return;
+    if (!this.#isBehind) return;
     this.#putNote.run(now);
     this.#noted = now;
   }
 
-  /** The transaction is on disk. */
+  /** The transaction is committed. */
   keep(): void {
     if (this.#noted === null) return;
     this.#notedAt = this.#noted;

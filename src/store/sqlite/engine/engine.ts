@@ -264,7 +264,7 @@ export class Engine {
     this.#savepoint = counters.savepoint();
     this.readClock();
     this.recovery.watchClock();
-    this.#clockWatch.watch(this.#tx.now, !this.#tx.isDiskFull);
+    this.#clockWatch.watch(this.#tx.now);
   }
 
   /** Commits everything since begin(). Throws what COMMIT throws, and NoDiskSpace; then the caller ends the
