@@ -11,7 +11,7 @@ import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import type { StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { WorkerChannel } from '../process/master-channel.ts';
-import type { Init } from '../process/worker-life.ts';
+import type { Init } from '../process/messages.ts';
 import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import type { Resources } from '../runtime/resources.ts';

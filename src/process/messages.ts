@@ -31,8 +31,8 @@ export type ToWorker =
       readonly socketPath: string;
       /** admin token of this start, for the command line */
       readonly adminToken: string;
-      /** for a server and the console: the port that servers or the console have or had; absent: none yet,
-       *  and that of the configuration counts */
+      /** for a server and the console: the port that clients know. A server needs it where the option is 0.
+       *  Absent: none listens yet */
       readonly port?: number | undefined;
       /** An older process of this role still works (a reload), and does what only one of them may do until
        *  `take_over`. For dq-store, dq-upkeep and a notifier on trial; false for the others. */
@@ -93,6 +93,9 @@ export type ToWorker =
   | { readonly kind: 'ask'; readonly call: number; readonly question: Question }
   /** to a server or console: the answers to its `ask` with the same number, one for each asked process */
   | { readonly kind: 'answers'; readonly call: number; readonly answers: readonly AnswerOf<unknown>[] };
+
+/** The first message of a worker. */
+export type Init = Extract<ToWorker, { kind: 'init' }>;
 
 export type ToMaster =
   /** This worker receives messages now; the answer is `init`. An earlier message would be lost:

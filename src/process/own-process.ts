@@ -2,9 +2,9 @@
 // A simulation gives the life of a worker another one.
 
 import cluster from 'node:cluster';
-import { writeSync } from 'node:fs';
 import { closeDebugger } from '../runtime/close-debugger.ts';
 import { ticker } from '../runtime/second-ticker.ts';
+import { fatalLine } from '../telemetry/fatal-line.ts';
 import { MasterChannel, type WorkerChannel } from './master-channel.ts';
 
 export interface OwnProcess {
@@ -44,13 +44,7 @@ export function ownProcess(): OwnProcess {
       return { cpuMs: (user + system) / 1_000, rssBytes: process.memoryUsage.rss() };
     },
     closeDebugger,
-    warn(line) {
-      try {
-        writeSync(2, `${line}\n`);
-      } catch {
-        // stderr is closed; the exit code says it too.
-      }
-    },
+    warn: fatalLine,
   };
 }
 

@@ -11,12 +11,10 @@ import { StartImpossible } from '../runtime/start-impossible.ts';
 import { setTimeout } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
 import type { WorkerChannel } from './master-channel.ts';
-import type { DrainCause, ToWorker } from './messages.ts';
+import type { DrainCause, Init, ToWorker } from './messages.ts';
 import { type OwnProcess, ownProcess } from './own-process.ts';
 import { titleOf } from './process-title.ts';
 import { reporter } from './report.ts';
-
-export type Init = Extract<ToWorker, { kind: 'init' }>;
 
 /** A role with its connections, built by compose.ts from an init message. */
 export interface Composed {

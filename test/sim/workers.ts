@@ -5,9 +5,9 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import type { Child, ForkOptions } from '../../src/master/workers/fork.ts';
-import type { RoleName, ToMaster, ToWorker } from '../../src/process/messages.ts';
+import type { Init, RoleName, ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { OwnProcess } from '../../src/process/own-process.ts';
-import { type Init, runWorker, type SignalHooks } from '../../src/process/worker-life.ts';
+import { runWorker, type SignalHooks } from '../../src/process/worker-life.ts';
 import { StartImpossible } from '../../src/runtime/start-impossible.ts';
 import type { MasterRules } from './master-rules.ts';
 import type { Process } from './process.ts';

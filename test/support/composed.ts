@@ -1,9 +1,9 @@
 // Composes a process as the daemon does, but inside the test, which sees what leaves it.
 
 import { composeRole, type Parts } from '../../src/compose/compose.ts';
-import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
+import type { Init, ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
-import type { Composed, Init } from '../../src/process/worker-life.ts';
+import type { Composed } from '../../src/process/worker-life.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 

@@ -36,7 +36,9 @@ export interface ListenFlags {
 }
 
 /** One sentence with the remedy. */
-export function whyNotListening(error: unknown, { host, port, hostFlag, portFlag }: ListenFlags): Error {
+export function whyNotListening(error: unknown, { host, hostFlag, portFlag, ...flags }: ListenFlags): Error {
+  // With port 0 it may be the port that the servers had before.
+  const { port = flags.port } = error as { readonly port?: number };
   switch ((error as NodeJS.ErrnoException).code) {
     case 'EADDRINUSE':
       return new Error(`port ${port} is taken; choose another one with ${portFlag}, 0 picks a free one`, {

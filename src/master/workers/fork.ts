@@ -1,19 +1,14 @@
-// Forks a worker process by node:cluster: its messages, its end, and the signal that kills it. Knows no
-// role and no meaning of a message. A simulation gives the master another Fork.
+// Forks a worker process by node:cluster: its messages, its end, and the signal that kills it. Knows the
+// meaning of no message. A simulation gives the master another Fork.
 
 import cluster from 'node:cluster';
-import type { ToMaster, ToWorker } from '../../process/messages.ts';
+import type { Init, ToMaster, ToWorker } from '../../process/messages.ts';
 import { setTimeout } from '../../runtime/time.ts';
-import { smallYoungSpace } from '../limits.ts';
+import { masterLimits, smallYoungSpace } from '../limits.ts';
 
 // With round robin a connection passed to a dying worker hangs for ever. Workers share listening sockets
 // instead.
 cluster.schedulingPolicy = cluster.SCHED_NONE;
-
-/** How long the messages of an exited process may take, ms. */
-const lastMessagesMs = 500;
-
-export type Init = Extract<ToWorker, { kind: 'init' }>;
 
 export interface ForkOptions {
   readonly title: string;
@@ -24,8 +19,8 @@ export interface ForkOptions {
   readonly onMessage: (message: ToMaster) => void;
   /** A message was not sent: the process exits. Or the fork failed, and its end follows. */
   readonly onError: (error: Error) => void;
-  /** Called once, when the process has exited and its last message was read; not at a mere disconnect. Both
-   *  null: the fork failed. */
+  /** Called once, when the process has exited and its last message was read, or masterLimits.lastMessagesMs later;
+   *  not at a mere disconnect. Both null: the fork failed. */
   readonly onExit: (code: number | null, signal: NodeJS.Signals | null) => void;
 }
 
@@ -70,7 +65,7 @@ export const clusterFork: Fork = ({ title, path, init, onMessage, onError, onExi
     }
     // The channel may still hold its last messages.
     child.once('disconnect', () => end(code, signal));
-    setTimeout(() => end(code, signal), lastMessagesMs).unref();
+    setTimeout(() => end(code, signal), masterLimits.lastMessagesMs).unref();
   });
   return {
     pid: child.pid ?? 0,

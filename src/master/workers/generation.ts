@@ -21,8 +21,8 @@ export class Generation {
   readonly number: number;
   readonly config: Config;
   readonly slots: readonly WorkerSlot[];
-  /** The port that its servers ask for: servers that ask for the same port share one listening socket, those
-   *  that ask for port 0, too. */
+  /** The port that its servers ask for: servers that ask for the same port share one listening socket, also
+   *  where that port is 0. */
   readonly askedPort: number;
   /** The port that they got; null before the first one listens. A server that asks for port 0 and gets
    *  another one, because all others have died, asks for this one. */
@@ -75,7 +75,8 @@ export class Generation {
 
   /** The port that the workers of this role got; undefined before one listens, and of other roles. */
   boundPortOf(role: RoleName): number | undefined {
-    return { server: this.boundPort, console: this.consolePort }[role as 'server' | 'console'] ?? undefined;
+    if (role === 'server') return this.boundPort ?? undefined;
+    return role === 'console' ? (this.consolePort ?? undefined) : undefined;
   }
 
   /** undefined: the protocol is switched off */

@@ -182,7 +182,9 @@ export class Supervisor implements SlotHost {
 
   /** base of the HTTP API; null before a server listens */
   get url(): string | null {
-    return this.#fleet.current.workers('server').find((worker) => worker.url !== null)?.url ?? null;
+    const { boundPort } = this.#fleet.current;
+    const urls = this.#fleet.current.workers('server').flatMap(({ url }) => url ?? []);
+    return urls.find((url) => portOf(url) === boundPort) ?? null;
   }
 
   /** address of the console, with its remark; null while none listens */
@@ -319,7 +321,7 @@ export class Supervisor implements SlotHost {
     });
     const generation = this.#fleet.of(slot);
     if (generation !== undefined && from.role === 'server' && from.url !== null)
-      generation.boundPort = portOf(from.url);
+      this.#noteServerPort(generation, from, portOf(from.url));
     if (generation !== undefined && from.role === 'console' && from.url !== null)
       generation.consolePort = portOf(from.url);
     this.#sendPorts(from);
@@ -329,6 +331,16 @@ export class Supervisor implements SlotHost {
     }
     if (this.#phase === 'running' && from.role === 'console') this.#options.onConsole();
     this.#checkStart();
+  }
+
+  /** Servers of one daemon have one port. With port 0 they get two, when the first one dies after it was
+   *  ready and before another one listens: the other one is killed, and its successor asks for the port that
+   *  clients know. */
+  #noteServerPort(generation: Generation, from: WorkerProcess, port: number): void {
+    generation.boundPort ??= port;
+    if (port === generation.boundPort) return;
+    this.#options.log.error(`${from.title} listens on another port than the servers before it; killing it`);
+    from.kill();
   }
 
   #answerConsole(from: WorkerProcess, message: ToMaster): void {

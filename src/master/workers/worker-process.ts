@@ -5,6 +5,7 @@ import { limits } from '../../core/limits.ts';
 import { joinedRoles } from '../../process/joined-roles.ts';
 import type {
   DrainCause,
+  Init,
   ProcessInfo,
   RoleName,
   ToMaster,
@@ -13,7 +14,7 @@ import type {
 } from '../../process/messages.ts';
 import { afterRunning, type RunningTimer } from '../../runtime/running-time.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
-import { type Child, clusterFork, type Fork, type Init } from './fork.ts';
+import { type Child, clusterFork, type Fork } from './fork.ts';
 import { readyMsOf } from './ready-time.ts';
 import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
 
