@@ -1,6 +1,6 @@
 // Makes the planned faults, overlapping where they concern different targets. Each fault is recorded when it
 // begins, when its effect was seen in /proc or on the port, and when its target works again.
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive, stateOf } from '../services/live-processes.ts';
@@ -104,14 +104,20 @@ export class Nemesis {
   }
 
   async #rollBack(server: RedisServer, holdMs: number, note: Note): Promise<void> {
+    const proof = 'of-the-snapshot';
+    await server.ask('SET', proof, '1');
     await server.ask('SAVE');
     const snapshot = join(server.process.directory, 'dump.rdb');
     copyFileSync(snapshot, `${snapshot}.older`);
+    await server.ask('DEL', proof);
     await sleep(holdMs);
     await server.process.kill();
     copyFileSync(`${snapshot}.older`, snapshot);
     await server.process.start();
-    note('effective', `the port ${server.port} serves what it had ${holdMs} ms before`);
+    if ((await server.ask('DEL', proof)).trim() === '1')
+      note('effective', `the port ${server.port} has a key again that was removed ${holdMs} ms before`);
+    // It holds its data in memory: a later kill has to lose all of it.
+    for (const file of [snapshot, `${snapshot}.older`]) rmSync(file);
     await this.#untilWhole(note);
   }
 

@@ -184,7 +184,7 @@ export class Ticker implements Service {
       };
       const topics = [topicName, ...earlier.map((one) => one.topic)];
       return {
-        job: acceptJob(request, topic, { ...pushTerms(this.#ctx), nowMs: now }),
+        job: acceptJob(request, topic, pushTerms(this.#ctx, now)),
         topics,
         end: { ...end, madeAt: make },
       };

@@ -68,13 +68,13 @@ export interface PushTerms {
   readonly bodyBytesMax: number;
 }
 
-export const pushTerms = ({
-  clock,
-  config,
-}: {
-  readonly clock: { now(): number };
-  readonly config: Pick<Config, 'limits.bodyBytes'>;
-}): PushTerms => ({ nowMs: clock.now(), bodyBytesMax: config['limits.bodyBytes'] });
+/** `nowMs`: for a caller that has already read the storage clock. */
+export function pushTerms(
+  role: { readonly clock: { now(): number }; readonly config: Pick<Config, 'limits.bodyBytes'> },
+  nowMs = role.clock.now(),
+): PushTerms {
+  return { nowMs, bodyBytesMax: role.config['limits.bodyBytes'] };
+}
 
 /** Returns the job of a valid request; throws DqError for an invalid one. */
 export function acceptJob(request: PushRequest, topic: PlainTopic, terms: PushTerms): PushJob {

@@ -191,10 +191,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     requireTopic(request, record.topic);
     // A schedule whose topic is gone can be paused.
     if (!record.isPaused)
-      checkSchedule(record, await topicOfPush(topics, record.topic), {
-        ...pushTerms(context.role),
-        nowMs: now,
-      });
+      checkSchedule(record, await topicOfPush(topics, record.topic), pushTerms(context.role, now));
     auditNote(request, {
       topic: record.topic,
       detail: { changes: difference(auditedOf(old), auditedOf(record)) },
@@ -240,10 +237,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     // Not now(): this process may not have asked the store yet, and the clock of this machine may be wrong.
     const now = await clock.read();
     const record = newSchedule(name, input, config.timezone, now);
-    checkSchedule(record, await topicOfPush(topics, record.topic), {
-      ...pushTerms(context.role),
-      nowMs: now,
-    });
+    checkSchedule(record, await topicOfPush(topics, record.topic), pushTerms(context.role, now));
     auditNote(request, { topic: record.topic, detail: { changes: difference(null, auditedOf(record)) } });
     const outcome = await registry.createSchedule(record, nextOf(record, now));
     if (outcome === 'exists')
@@ -316,7 +310,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
       const job = acceptJob(
         { ...given, contentType, body: Buffer.from(body, isBase64 ? 'base64' : 'utf8') },
         topic,
-        { ...pushTerms(context.role), nowMs: now },
+        pushTerms(context.role, now),
       );
       auditNote(request, { topic: topicName, detail: { count: 1 } });
       const [outcome] = await context.role.store.jobs.push([job]);

@@ -41,6 +41,8 @@ export function usePoll<T>(
 ): Polled<T> {
   const [state, setState] = useState<Omit<Polled<T>, 'refresh' | 'take'>>(nothing);
   const refresh = useRef(() => {});
+  /** calls of take() so far */
+  const taken = useRef(0);
   // The newest one counts, without a new start of the polling.
   const period = useRef(everyMs);
   period.current = everyMs;
@@ -62,12 +64,14 @@ export function usePoll<T>(
       clearTimeout(timer);
       let waitMs: number;
       const sentAt = Date.now();
+      const takenBefore = taken.current;
       try {
         const data = await get<T>(path, query, last);
         failures = 0;
         const { current } = period;
         waitMs = typeof current === 'number' ? current : current(data);
-        if (!ended) setState({ data, error: null, at: Date.now(), sentAt });
+        // take() has shown what is newer, and asked for the next call.
+        if (!ended && taken.current === takenBefore) setState({ data, error: null, at: Date.now(), sentAt });
       } catch (error) {
         waitMs = Math.min(1_000 * 2 ** failures, retryMsMax);
         failures += 1;
@@ -90,6 +94,7 @@ export function usePoll<T>(
     };
   }, [key]);
   const take = (data: T): void => {
+    taken.current += 1;
     setState((last) => ({ ...last, data }));
     // The answer of a call that runs may be older.
     refresh.current();

@@ -200,9 +200,9 @@ export function useLeaveCheck(isUnsaved: boolean): void {
   }, [isUnsaved]);
 }
 
-/** `saved`: takes the topic of each save. Without it the form that is opened next would begin with the topic
+/** `onSaved`: takes the topic of each save. Without it the form that is opened next would begin with the topic
  *  before the save, and report the save as a change by someone else. */
-export function TopicSettings({ topic, saved: show }: { topic: TopicJson; saved: (now: TopicJson) => void }) {
+export function TopicSettings({ topic, onSaved }: { topic: TopicJson; onSaved: (now: TopicJson) => void }) {
   // The topic as it was when the form was opened: polls must not change what is typed.
   const [base, setBase] = useState(() => ({ values: valuesOf(topic), revision: topic.revision }));
   const before = base.values;
@@ -225,7 +225,7 @@ export function TopicSettings({ topic, saved: show }: { topic: TopicJson; saved:
       setErrors([]);
       setFailure(null);
       setTheirs([]);
-      show(saved);
+      onSaved(saved);
       toast(t('saved'));
       if (thenTest) setTestRuns(testRuns + 1);
     } catch (error) {

@@ -102,7 +102,7 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
           <RecentAttempts topic={data} most={200} tab />
         </div>
       ) : tab === 'settings' ? (
-        <TopicSettings topic={data} saved={topic.take} />
+        <TopicSettings topic={data} onSaved={topic.take} />
       ) : tab === 'secret' ? (
         <Secret name={name} />
       ) : tab === 'changes' ? (
