@@ -1,8 +1,8 @@
 // Fixed limits of the master, each with its reason. Users cannot configure them.
 
 export const masterLimits = {
-  /** Time for the last messages of an exited process: they are in the kernel's buffer, and a master whose machine
-   *  has ten times too much load reads them within this time. */
+  /** Time for the last messages of an exited process: they are in the kernel's buffer, and a master on a
+   *  machine with ten times too much load reads them within it. */
   lastMessagesMs: 500,
   /** Least and greatest delay before a dead worker is started again, ms. */
   restartMsMin: 100,

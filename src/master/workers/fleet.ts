@@ -1,6 +1,7 @@
 // Keeps all generations that have processes: the one in force, the one that a reload tries, those that leave.
-// Owns the order in which workers drain, and the handover of dq-store and dq-upkeep. Invariants: one dq-store and one dq-upkeep work at a time; a leaving generation starts no
-// worker; a new generation begins only when none leaves, so there are at most twice the processes.
+// Owns the order in which workers drain, and the handover of dq-store and dq-upkeep. Invariants: one dq-store
+// and one dq-upkeep work at a time; a leaving generation starts no worker; a new generation begins only when
+// none leaves, so there are at most twice the processes.
 
 import { limits } from '../../core/limits.ts';
 import type { DrainCause, RoleName } from '../../process/messages.ts';

@@ -19,8 +19,8 @@ export interface ForkOptions {
   readonly onMessage: (message: ToMaster) => void;
   /** A message was not sent: the process exits. Or the fork failed, and its end follows. */
   readonly onError: (error: Error) => void;
-  /** Called once, when the process has exited and its last message was read, or masterLimits.lastMessagesMs later;
-   *  not at a mere disconnect. Both null: the fork failed. */
+  /** Called once, when the process has exited and its last message was read, or masterLimits.lastMessagesMs
+   *  later; not at a mere disconnect. Both null: the fork failed. */
   readonly onExit: (code: number | null, signal: NodeJS.Signals | null) => void;
 }
 

@@ -6,8 +6,8 @@
 //   backing off  the mail server deferred it: a retry after 10, 20, 40 … 300 s
 //   capped       it got its mails of the hour, about all keys: half of them at once, the rest spread over it
 //
-// Invariant: a recipient gets each alert once and never delays another recipient. A restart repeats alerts that
-// were mailed and not settled, and so does a recipient with more than doneMax of them.
+// Invariant: a recipient gets each alert once and never delays another recipient. A restart repeats alerts
+// that were mailed and not settled, and so does a recipient with more than doneMax of them.
 // Pure: the caller passes the time, monotonicNow().
 
 import type { Answers } from '../../mail/smtp-sender.ts';
