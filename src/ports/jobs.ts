@@ -170,8 +170,7 @@ export interface Reserved {
   readonly jobs: readonly ReservedJob[];
   /** ready jobs remain that this request has capacity for */
   readonly more: boolean;
-  /** the storage clock of the partition at the reserve, epoch ms; null: no job was reserved, or the owner of
-   *  the embedded store runs an earlier version (its clock is the clock of this machine) */
+  /** the storage clock of the partition at the reserve, epoch ms; null: no job was reserved */
   readonly now: number | null;
   /** Requested topics with ready jobs that get none, because each has as many leases of pullOwner as the
    *  partition has left. Only when no job was reserved; absent: there is no such topic. */

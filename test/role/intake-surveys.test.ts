@@ -85,11 +85,10 @@ it('search: names the wrong parameter of a scan', async () => {
   expect(await scan(dq, 'idPrefix=..')).toEqual([]);
 });
 
-it('surveys: a busy store, an earlier store and a survey without end answer 503 with a remedy', async () => {
+it('surveys: a busy store and a survey without end answer 503 with a remedy', async () => {
   const fail = (code: string) => () => Promise.reject(new StoreError({ kind: 'not_stored', code }));
   for (const [code, problem, detail] of [
     ['survey_busy', 'survey_busy', 'try again in a second'],
-    ['older_store', 'unavailable', 'until the reload ends'],
     ['survey_too_long', 'unavailable', 'name a topic'],
   ] as const) {
     const dq = await started(withSurveys({ scan: fail(code), horizon: fail(code), deadGroups: fail(code) }));

@@ -106,14 +106,3 @@ it('reserve: a one-time delta leaves the table of the connection unchanged', asy
   expect(topics).toBe(4 * few.size);
   expect(looks.mock.calls.length).toBeLessThan(100);
 });
-
-it('reserve: an owner of an earlier version serves a one-time delta', async () => {
-  const { with: served } = KnownCapacities.prototype;
-  vi.spyOn(KnownCapacities.prototype, 'with').mockImplementation(function (this: KnownCapacities, delta) {
-    return delta.base < 0 ? null : served.call(this, delta);
-  });
-  await push(['a', 'b']);
-  expect(await reserve(blocked(['a', 'b']))).toEqual([]);
-  expect(await reserve(new Map([['b', { room: 1, leaseMs }]]), 0)).toEqual(['b 1']);
-  expect(await reserve(blocked(['b']))).toEqual(['a 1']);
-});

@@ -6,11 +6,8 @@ import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { storeLimits } from '../../src/store/limits.ts';
-import { Link } from '../../src/store/sqlite/client/link.ts';
 import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
-import { kinds } from '../../src/store/sqlite/wire/protocol.ts';
-import { silentLog } from '../../src/telemetry/log.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { startIntake } from '../support/intake.ts';
@@ -392,25 +389,6 @@ describe('embedded store after a clock jump', () => {
     // From the first recover.
     expect(await secondsUntilExpiry(clock, second.client.store, 60)).toBe(20);
     await second.close();
-  });
-
-  it('removes nothing for an earlier version, which sends its own moment', async () => {
-    const clock = clocked();
-    const store = await clock.opened();
-    await fill(store);
-    clock.pass(retentionMs + 1);
-    const link = new Link(
-      { ...ownerPaths(store.directory), title: 'earlier', log: silentLog },
-      { onMessage() {}, onConnected() {}, onRefused() {} },
-    );
-    link.open();
-    const call = async (kind: number) =>
-      (await link.call(kind, (w) => w.json([Number.MAX_SAFE_INTEGER, 10]), true)).json();
-    expect(await call(kinds.deadExpire)).toEqual({ expired: 0, more: false });
-    expect(await call(kinds.endedForget)).toEqual({ forgotten: 0, more: false });
-    await link.close(1_000);
-    expect(await removed(store)).toBe(2);
-    await store.close();
   });
 });
 

@@ -68,14 +68,3 @@ it('without history: earlier entries stay visible until they are forgotten', asy
   expect(await history.forget(0, 10)).toEqual({ forgotten: 3, more: false });
   expect(rows()).toEqual([0, 0, 0]);
 });
-
-it('an entry of an older dq, with a content type: has no attempt', async () => {
-  await store.close();
-  store = await openSqliteStore({}, given);
-  await endThree();
-  const { history } = store.client.store;
-  const delivered = { topic: 't', id: '3' };
-  expect((await history.get(delivered))?.attempts).toHaveLength(1);
-  store.owner.inspect((db) => db.exec("UPDATE job SET ctype = 'application/json'"));
-  expect(await history.get(delivered)).toMatchObject({ state: 'done', failures: 0, attempts: [] });
-});

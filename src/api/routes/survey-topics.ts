@@ -41,6 +41,5 @@ export function rejectSurvey(error: unknown): never {
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  older_store: 'the store runs an earlier version until the reload ends; try again',
   survey_too_long: 'the store has too many jobs for this survey; name a topic',
 };

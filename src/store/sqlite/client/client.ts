@@ -4,7 +4,7 @@
 
 import type { EndedJob, VersionedKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
+import type { KnownTopic } from '../../../core/topic/topic.ts';
 import type {
   AlertOutbox,
   DeadFilter,
@@ -25,14 +25,15 @@ import type {
   StoreHealth,
   Surveys,
 } from '../../../ports/job-store.ts';
-import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.ts';
+import type { Registry, TopicRecord } from '../../../ports/registry.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import { StoreError } from '../../../ports/store-error.ts';
-import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer, wallNow } from '../../../runtime/time.ts';
+import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../../runtime/time.ts';
 import { inBatches, pushBatches, type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
 import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
+import type { SurveyCall } from '../owner/survey-service.ts';
 import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
 import {
   readCancelOutcome,
@@ -50,10 +51,10 @@ import {
   writeReschedule,
   writeReserveRequest,
   writeRetry,
-  writeVersions,
+  writeVersionedKey,
 } from '../wire/messages.ts';
 import { kinds, type Reader, Writer } from '../wire/protocol.ts';
-import { isOlderStore, OlderTopics, type RegistryMethod, registryMethods } from '../wire/registry-calls.ts';
+import { type RegistryMethod, registryMethods } from '../wire/registry-calls.ts';
 import { Link, type LinkOptions } from './link.ts';
 
 export interface ConnectionOptions extends LinkOptions {
@@ -172,16 +173,16 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     items: readonly I[],
     write: (w: Writer, item: I) => void,
     read: (r: Reader) => O = (r) => r.json() as O,
-  ) => itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, read, false, writeVersions);
+  ) => itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, read, false);
   const capacities = new SentCapacities();
   return {
     partitions: () => [0],
     push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
     cancel: (keys, as) =>
-      verb(as === 'done' ? kinds.finishById : kinds.cancel, keys, writeKey, readCancelOutcome),
-    run: (keys) => verb<VersionedKey, RunOutcome>(kinds.run, keys, writeKey),
+      verb(as === 'done' ? kinds.finishById : kinds.cancel, keys, writeVersionedKey, readCancelOutcome),
+    run: (keys) => verb<VersionedKey, RunOutcome>(kinds.run, keys, writeVersionedKey),
     reschedule: (items) => verb<RescheduleItem, RescheduleOutcome>(kinds.reschedule, items, writeReschedule),
-    requeue: (keys) => verb<VersionedKey, RequeueOutcome>(kinds.requeue, keys, writeKey),
+    requeue: (keys) => verb<VersionedKey, RequeueOutcome>(kinds.requeue, keys, writeVersionedKey),
     async get(key) {
       const r = await link.call(kinds.get, (w) => writeKey(w, key), true);
       return r.u8() === 0 ? null : readSnapshot(r);
@@ -196,12 +197,8 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
       const reserve = async (delta: CapacityDelta) =>
         readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request, delta), false));
       const { others, topics } = request;
-      if (others.room <= 0 && topics.size <= limits.keptTopicsMax) {
-        const reserved = await reserve(oneTimeDelta(topics));
-        // An owner of an earlier version supports only tables.
-        if (reserved !== null) return reserved;
-      }
-      const reserved = await reserve(capacities.deltaTo(topics));
+      const isFew = others.room <= 0 && topics.size <= limits.keptTopicsMax;
+      const reserved = await reserve(isFew ? oneTimeDelta(topics) : capacities.deltaTo(topics));
       if (reserved !== null) return reserved;
       // A new connection, or a lost call: nothing was reserved. Send the whole table.
       capacities.forget();
@@ -281,11 +278,7 @@ async function inFilteredSteps(
 
 function deadCalls(link: Link): DeadLetters {
   return {
-    async list(filter, limit, cursor) {
-      const r = await link.call(kinds.deadList, (w) => w.json([filter, limit, cursor]), true);
-      const nextCursor = r.textOrNull();
-      return { items: r.list(readSnapshot).map(({ body, ...letter }) => letter), nextCursor };
-    },
+    list: (filter, limit, cursor) => cold(link, kinds.deadList, [filter, limit, cursor], true),
     async requeue(filter, max) {
       const { done, more } = await inFilteredSteps(filter, max, async (...args) => {
         type Answer = Omit<FilterStep, 'done'> & { readonly requeued: number };
@@ -302,7 +295,7 @@ function deadCalls(link: Link): DeadLetters {
       });
       return { purged: done, more };
     },
-    expire: (olderThanMs, max) => cold(link, kinds.deadExpire, ageArgs(olderThanMs, max), true),
+    expire: (olderThanMs, max) => cold(link, kinds.deadExpire, [olderThanMs, max], true),
   };
 }
 
@@ -322,18 +315,12 @@ function alertCalls(link: Link): AlertOutbox {
 function historyCalls(link: Link): History {
   return {
     get: (key) => cold<EndedJob | null>(link, kinds.endedGet, [key], true),
-    forget: (olderThanMs, max) => cold(link, kinds.endedForget, ageArgs(olderThanMs, max), true),
+    forget: (olderThanMs, max) => cold(link, kinds.endedForget, [olderThanMs, max], true),
   };
 }
 
-/** An owner of an earlier version reads the first argument as a moment of the caller's clock and ignores the
- *  third: no entry is older than 0. */
-function ageArgs(olderThanMs: number, max: number): readonly number[] {
-  return [0, max, olderThanMs];
-}
-
 /** The owner's answer to `health`. `now`: the storage clock */
-type OwnerHealth = StoreHealth & { readonly now?: number; readonly surveys?: true };
+type OwnerHealth = StoreHealth & { readonly now: number };
 
 function adminCalls(link: Link): StoreAdmin {
   return {
@@ -346,8 +333,7 @@ function adminCalls(link: Link): StoreAdmin {
         for (const entry of Object.entries(page.topics)) topics.push(entry);
         const { oldestOverdueMs: oldest } = page;
         if (oldest !== null) oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, oldest);
-        // An older dq-store answers all topics without `next`.
-        after = page.next ?? null;
+        after = page.next;
       }
       // Object.fromEntries, not assignment: a topic may be called `constructor`.
       return { topics: Object.fromEntries(topics), oldestOverdueMs };
@@ -365,11 +351,10 @@ function adminCalls(link: Link): StoreAdmin {
       return { purged: done, more };
     },
     async health() {
-      const { now: _, surveys: _s, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
+      const { now: _, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
       return health;
     },
-    // An owner of an earlier version sends no clock; its clock is the clock of this machine.
-    clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now ?? wallNow(),
+    clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now,
     moment: () => cold(link, kinds.moment, [], true),
     // A repeat would find the task of the first call and return `busy`.
     startBackup: (directory) => cold(link, kinds.startBackup, [directory], false),
@@ -380,17 +365,13 @@ function adminCalls(link: Link): StoreAdmin {
 }
 
 function surveyCalls(link: Link): Surveys {
-  const ask = async <T>(kind: number, args: unknown): Promise<T> => {
-    // An owner of an earlier version would end the connection because of an unknown kind.
-    const { surveys } = await cold<OwnerHealth>(link, kinds.health, [], true);
-    if (surveys !== true) throw new StoreError({ kind: 'not_stored', code: 'older_store' });
-    return (await link.call(kind, (w) => w.json(args), true)).json() as T;
-  };
+  const survey = async <T>(call: SurveyCall): Promise<T> =>
+    (await link.call(kinds.survey, (w) => w.json(call), true)).json() as T;
   return {
-    position: (key) => ask(kinds.position, [key]),
-    scan: (...args) => ask(kinds.survey, { method: 'scan', args }),
-    horizon: (...args) => ask(kinds.survey, { method: 'horizon', args }),
-    deadGroups: (...args) => ask(kinds.survey, { method: 'deadGroups', args }),
+    position: (key) => cold(link, kinds.position, [key], true),
+    scan: (...args) => survey({ method: 'scan', args }),
+    horizon: (...args) => survey({ method: 'horizon', args }),
+    deadGroups: (...args) => survey({ method: 'deadGroups', args }),
   };
 }
 
@@ -398,31 +379,16 @@ function registryCalls(
   link: Link,
   read: (record: TopicRecord) => KnownTopic,
 ): Omit<Registry, 'onChange' | 'close'> {
-  const older = new OlderTopics();
   const call = async <T>(method: RegistryMethod, ...args: readonly unknown[]): Promise<T> => {
     const { again } = registryMethods[method];
     return (await link.call(kinds.registry, (w) => w.json({ method, args }), again)).json() as T;
   };
   return {
     id: () => call('id'),
-    async changes(after) {
-      try {
-        return await call('changesAfter', after);
-      } catch (error) {
-        if (!isOlderStore(error)) throw error;
-        return older.pageOf(await call('changes', after.revision));
-      }
-    },
-    read: (record) => older.get(record) ?? read(record),
+    changes: (after) => call('changes', after),
+    read,
     get: (topic) => call('get', topic),
-    async remains(topic) {
-      try {
-        return await call('remains', topic);
-      } catch (error) {
-        if (!isOlderStore(error)) throw error;
-        return await call<Topic | null>('get', topic);
-      }
-    },
+    remains: (topic) => call('remains', topic),
     create: (draft) => call('create', draft),
     update: (draft, expectedRevision) => call('update', draft, expectedRevision),
     turn: (topic, state, expectedRevision) => call('turn', topic, state, expectedRevision),
@@ -430,23 +396,8 @@ function registryCalls(
     addStats: async (deltas) => {
       await call('addStats', deltas);
     },
-    async stats(topic, day) {
-      try {
-        return await call('statsOf', topic, day);
-      } catch (error) {
-        if (!isOlderStore(error)) throw error;
-        const [stats = null] = await call<readonly TopicStats[]>('stats', topic, day);
-        return stats;
-      }
-    },
-    async statsPage(after, day) {
-      try {
-        return await call('statsPage', after, day);
-      } catch (error) {
-        if (!isOlderStore(error)) throw error;
-        return { stats: await call<readonly TopicStats[]>('stats', null, day), next: null };
-      }
-    },
+    stats: (topic, day) => call('stats', topic, day),
+    statsPage: (after, day) => call('statsPage', after, day),
     putSeries: (rows, now, sweptTo) => call('putSeries', rows, now, sweptTo),
     series: (query) => call('series', query),
     tokens: (since) => call('tokens', since),
@@ -496,7 +447,6 @@ async function itemCall<I, O>(
   write: (w: Writer, item: I) => void,
   read: (r: Reader) => O,
   again: boolean,
-  writeMore: (w: Writer, batch: readonly I[]) => void = () => {},
 ): Promise<readonly (O | StoreFailure)[]> {
   const answers = await Promise.all(
     batches.map(async (batch): Promise<readonly (O | StoreFailure)[]> => {
@@ -505,7 +455,7 @@ async function itemCall<I, O>(
           batch,
           (item) => write(new Writer(), item),
           async (items) => {
-            const r = await link.call(kind, (w) => writeMore(w.list(items, write), items), again);
+            const r = await link.call(kind, (w) => w.list(items, write), again);
             return r.list(read);
           },
         );

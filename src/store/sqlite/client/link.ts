@@ -22,7 +22,7 @@ import {
 import type { Log } from '../../../telemetry/log.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
-import { readFailedCall, readFailure } from '../wire/messages.ts';
+import { readFailure, readRefusal } from '../wire/messages.ts';
 import {
   type Frame,
   FrameCutter,
@@ -249,7 +249,7 @@ export class Link {
 
   #greeted({ kind, payload }: Frame): void {
     if (kind !== kinds.hello) {
-      const code = kind === kinds.failed ? readFailure(payload).code : 'no hello';
+      const code = kind === kinds.failed ? readRefusal(payload).code : 'no hello';
       this.#events.onRefused(code);
       throw new ProtocolError(code);
     }
@@ -269,7 +269,7 @@ export class Link {
       call.resolve(payload);
       return;
     }
-    const failure = readFailedCall(payload);
+    const failure = readFailure(payload);
     if (failure.code === 'handover') this.#requeue(call);
     else {
       this.#ended(call);

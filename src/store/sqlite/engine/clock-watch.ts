@@ -57,7 +57,8 @@ export class ClockWatch {
     this.#notedAt = read('clock')?.v ?? null;
     const [now, at] = [options.clock(), options.monotonic()];
     this.#reference = { offset: now - at, at };
-    // Without a stored time (written by an earlier version): the last version or token, the clock in µs.
+    // Without a stored time (the first process died before a removal): the last version or token, which
+    // begins as the clock in µs.
     const last = this.#notedAt ?? (read('seq')?.v ?? 0) / 1_000;
     // A store without any job has nothing to lose.
     if (last !== 0) this.#holdAfter(now - last, at, false);

@@ -210,21 +210,20 @@ export class Engine {
 
   // Expiry and clock
 
-  /** `olderThanMs`: undefined in calls of an earlier version, which sent a moment of its own clock. */
-  expire(olderThanMs: number | undefined, max: number) {
+  expire(olderThanMs: number, max: number) {
     const before = this.#removableBefore(olderThanMs);
     return before === null ? { expired: 0, more: false } : this.dead.expireBefore(before, max);
   }
 
-  forget(olderThanMs: number | undefined, max: number) {
+  forget(olderThanMs: number, max: number) {
     const before = this.#removableBefore(olderThanMs);
     return before === null ? { forgotten: 0, more: false } : this.history.forgetBefore(before, max);
   }
 
   /** null: nothing may be removed now */
-  #removableBefore(olderThanMs: number | undefined): number | null {
+  #removableBefore(olderThanMs: number): number | null {
     const { now, isDiskFull } = this.#tx;
-    if (olderThanMs === undefined || !this.#clockWatch.mayRemove(now, !isDiskFull)) return null;
+    if (!this.#clockWatch.mayRemove(now, !isDiskFull)) return null;
     return now - Math.max(0, olderThanMs);
   }
 

@@ -74,9 +74,8 @@ export class History {
   }
 }
 
-/** job.ctype of an entry holds its only attempt; an older dq left the content type there, which is one
- *  line. */
+/** job.ctype of an entry holds its only attempt. */
 export function attemptsOfEnded(list: string | null, ctype: string | null): readonly AttemptRecord[] {
   if (list !== null) return JSON.parse(list) as AttemptRecord[];
-  return ctype?.includes('\n') ? [readFirstAttempt(ctype)] : [];
+  return ctype === null ? [] : [readFirstAttempt(ctype)];
 }

@@ -20,9 +20,7 @@ export function wasLeftOpen(path: string): boolean {
 /** Whether the file was opened in this boot, and its owner has merely died. */
 export function wasOpenInThisBoot(path: string): boolean {
   const boot = bootId();
-  const [noted, file] = readText(notePath(path))?.split('\n') ?? [];
-  // Notes of earlier versions have no second line.
-  return boot !== null && noted === boot && (file === undefined || file === idOf(path));
+  return boot !== null && readText(notePath(path)) === `${boot}\n${idOf(path)}`;
 }
 
 /** Call as the holder of the file, before the first write. */

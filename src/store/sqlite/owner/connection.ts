@@ -6,6 +6,7 @@ import type { Channel } from '../../../runtime/channel.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
+import { writeFailure } from '../wire/messages.ts';
 import {
   type Frame,
   FrameCutter,
@@ -56,7 +57,8 @@ export class Connection {
     write(this.#out.begin(requestId, kind));
     if (this.#out.end() > limits.frameBytesMax) {
       this.#out.abandon();
-      this.#out.begin(requestId, kinds.failed).u8(1).text('answer_too_large').end();
+      writeFailure(this.#out.begin(requestId, kinds.failed), { kind: 'unknown', code: 'answer_too_large' });
+      this.#out.end();
     }
   }
 
@@ -118,7 +120,8 @@ export class Connection {
     this.title = payload.text();
     this.#greeted = theirs === protocolNumber;
     if (this.#greeted) this.answer(requestId, kinds.hello, (w) => w.u32(protocolNumber));
-    else this.answer(requestId, kinds.failed, (w) => w.u8(0).text('protocol'));
+    else
+      this.answer(requestId, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code: 'protocol' }));
     this.flush();
     if (!this.#greeted) throw new ProtocolError(`${this.title} speaks protocol ${theirs}`);
   }

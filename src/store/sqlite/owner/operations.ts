@@ -4,7 +4,6 @@
 import type { VersionedKey } from '../../../core/job.ts';
 import type {
   CancelOutcome,
-  DeadLetter,
   ExtendItem,
   ExtendOutcome,
   PushJob,
@@ -25,7 +24,7 @@ import {
   readReschedule,
   readReserveRequest,
   readRetry,
-  readVersions,
+  readVersionedKey,
   writeCancelOutcome,
   writeExtended,
   writeFinish,
@@ -76,9 +75,8 @@ const list = <I, O>(
   read: (r: Reader) => I,
   act: (engine: Engine) => (item: I) => O,
   write: (w: Writer, outcome: O | StoreFailure) => void,
-  complete: (r: Reader, items: readonly I[]) => readonly I[] = (_, items) => items,
 ): ReturnType<Read> => {
-  const items = complete(r, r.list(read));
+  const items = r.list(read);
   return {
     items: items.length,
     isList: true,
@@ -88,12 +86,6 @@ const list = <I, O>(
     },
   };
 };
-
-/** A list of keys, which may name versions. */
-const verb = <I extends VersionedKey, O>(...[r, read, act, write]: Parameters<typeof list<I, O>>) =>
-  list<I, O>(r, read, act, write, readVersions);
-
-const emptyBody = Buffer.alloc(0);
 
 /** Outcomes of rare calls. */
 const writeJson = (w: Writer, outcome: unknown) => void w.json(outcome);
@@ -118,9 +110,6 @@ const cold =
 
 type Args<F> = F extends (...args: infer A) => unknown ? A : never;
 
-/** A client of an earlier version sends a moment of its own clock and no age: nothing is removed for it. */
-type AgeArgs = [moment: unknown, max: number, olderThanMs?: number];
-
 const operations: Readonly<Record<number, Operation>> = {
   [kinds.push]: {
     needs: 'full',
@@ -129,24 +118,31 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.cancel]: {
     needs: 'full',
-    read: (r) => verb<VersionedKey, CancelOutcome>(r, readKey, (engine) => engine.cancel, writeCancelOutcome),
+    read: (r) =>
+      list<VersionedKey, CancelOutcome>(r, readVersionedKey, (engine) => engine.cancel, writeCancelOutcome),
   },
   [kinds.finishById]: {
     needs: 'full',
     read: (r) =>
-      verb<VersionedKey, CancelOutcome>(r, readKey, (engine) => engine.finishById, writeCancelOutcome),
+      list<VersionedKey, CancelOutcome>(
+        r,
+        readVersionedKey,
+        (engine) => engine.finishById,
+        writeCancelOutcome,
+      ),
   },
   [kinds.run]: {
     needs: 'full',
-    read: (r) => verb<VersionedKey, RunOutcome>(r, readKey, (engine) => engine.run, writeJson),
+    read: (r) => list<VersionedKey, RunOutcome>(r, readVersionedKey, (engine) => engine.run, writeJson),
   },
   [kinds.reschedule]: {
     needs: 'full',
-    read: (r) => verb(r, readReschedule, (engine) => engine.reschedule, writeJson),
+    read: (r) => list(r, readReschedule, (engine) => engine.reschedule, writeJson),
   },
   [kinds.requeue]: {
     needs: 'full',
-    read: (r) => verb<VersionedKey, RequeueOutcome>(r, readKey, (engine) => engine.requeue, writeJson),
+    read: (r) =>
+      list<VersionedKey, RequeueOutcome>(r, readVersionedKey, (engine) => engine.requeue, writeJson),
   },
   [kinds.get]: {
     needs: 'read',
@@ -228,15 +224,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.deadList]: {
     needs: 'read',
-    read: (r) => {
-      const [filter, limit, cursor] = readArgs<Args<Engine['dead']['list']>>(r);
-      return one((engine) => {
-        const page = engine.dead.list(filter, limit, cursor);
-        // An empty body, for clients of the previous version during a reload.
-        const withBody = (letter: DeadLetter) => ({ ...letter, body: emptyBody });
-        return (w) => w.text(page.nextCursor).list(page.items.map(withBody), writeSnapshot);
-      });
-    },
+    read: cold((engine, ...args: Args<Engine['dead']['list']>) => engine.dead.list(...args)),
   },
   [kinds.deadRequeue]: {
     needs: 'full',
@@ -255,7 +243,7 @@ const operations: Readonly<Record<number, Operation>> = {
   [kinds.deadExpire]: {
     needs: 'full',
     isBulk: true,
-    read: cold((engine, ...[, max, olderThanMs]: AgeArgs) => engine.expire(olderThanMs, max)),
+    read: cold((engine, ...args: Args<Engine['expire']>) => engine.expire(...args)),
   },
   [kinds.endedGet]: {
     needs: 'read',
@@ -265,7 +253,7 @@ const operations: Readonly<Record<number, Operation>> = {
   [kinds.endedForget]: {
     needs: 'normal',
     isBulk: true,
-    read: cold((engine, ...[, max, olderThanMs]: AgeArgs) => engine.forget(olderThanMs, max)),
+    read: cold((engine, ...args: Args<Engine['forget']>) => engine.forget(...args)),
   },
   [kinds.alertClaim]: {
     needs: 'full',

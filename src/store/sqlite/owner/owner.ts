@@ -22,7 +22,7 @@ import { type Metrics, noMetrics } from '../../../telemetry/metrics.ts';
 import { type Engine, type EngineOptions, type Hints, openEngine } from '../engine/engine.ts';
 import { damagedText, StoreFileRefused, toStoreFileRefused } from '../file/store-file.ts';
 import { sqliteLimits } from '../limits.ts';
-import { writeFailedCall, writeFailure } from '../wire/messages.ts';
+import { writeFailure } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
 import { serveRegistry } from '../wire/registry-calls.ts';
 import { CommitTimes } from './commit-times.ts';
@@ -231,7 +231,7 @@ export class StoreOwner implements Service {
 
   /** Requests answered outside groups: from memory, or later. */
   readonly #unqueued: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
-    [kinds.health]: () => ({ ...this.#health(), now: this.#now(), surveys: true }),
+    [kinds.health]: () => ({ ...this.#health(), now: this.#now() }),
     [kinds.startBackup]: ([directory]) => this.#maintenance.startBackup(directory),
     [kinds.backup]: () => this.#maintenance.backup,
     [kinds.startFsck]: () => this.#maintenance.startFsck(),
@@ -417,7 +417,7 @@ export class StoreOwner implements Service {
     const done = serveRegistry(this.#options.registry, call, this.#pages).then((served) => {
       if ('failure' in served) {
         if (served.cause !== undefined) this.#options.log.error('store: registry call failed', served.cause);
-        from.answer(id, kinds.failed, (w) => writeFailedCall(w, served.failure));
+        from.answer(id, kinds.failed, (w) => writeFailure(w, served.failure));
       } else from.answer(id, kinds.registry, (w) => writeResult(w, served));
       const changed = 'changed' in served && served.changed;
       for (const connection of changed ? this.#connections : []) connection.send(kinds.registryChanged);

@@ -18,8 +18,7 @@ export interface CapacityDelta {
   readonly capacities: readonly (readonly [topic: string, capacity: TopicCapacity | null])[];
 }
 
-/** As `base` and `number`. An owner of an earlier version has no such table and answers that it does not know
- *  it. */
+/** As `base` and `number`. */
 const oneTime = -1;
 
 /** For a reserve of a few topics without capacity for others: between reserves that use the table, its

@@ -54,24 +54,21 @@ function oneOf<T>(list: readonly T[], code: number): T {
 
 const failureKinds = ['not_stored', 'unknown'] as const;
 
-export function writeFailure(w: Writer, failure: StoreFailure): void {
-  w.u8(codeIn(failureKinds, failure.kind)).text(failure.code);
+export function writeFailure(w: Writer, { kind, code, why }: StoreFailure): void {
+  w.u8(codeIn(failureKinds, kind))
+    .text(code)
+    .text(why ?? null);
 }
 
 export function readFailure(r: Reader): StoreFailure {
-  return { kind: oneOf(failureKinds, r.u8()), code: r.text() };
-}
-
-/** The answer of a failed call, with StoreFailure.why. A client of an earlier version does not read that. */
-export function writeFailedCall(w: Writer, failure: StoreFailure): void {
-  writeFailure(w, failure);
-  if (failure.why !== undefined) w.text(failure.why);
-}
-
-export function readFailedCall(r: Reader): StoreFailure {
-  const failure = readFailure(r);
-  const why = r.isAtEnd ? null : r.textOrNull();
+  const failure = readRefusal(r);
+  const why = r.textOrNull();
   return why === null ? failure : { ...failure, why };
+}
+
+/** In place of a greeting. Every protocol number begins a failure like this. */
+export function readRefusal(r: Reader): StoreFailure {
+  return { kind: oneOf(failureKinds, r.u8()), code: r.text() };
 }
 
 /** In place of an outcome's code: a failure follows. */
@@ -87,19 +84,16 @@ export function readKey(r: Reader): JobKey {
   return { topic: r.text(), id: r.text() };
 }
 
-/** Follows a list of keys of which some name a version: per key, -1 without one. An owner of an earlier build
- *  ends the connection because of it, which is better than a verb that ignores the version. */
-export function writeVersions(w: Writer, keys: readonly VersionedKey[]): void {
-  if (keys.every(({ version }) => version === undefined)) return;
-  for (const { version = -1 } of keys) w.f64(version);
+/** -1: without a version. */
+export function writeVersionedKey(w: Writer, key: VersionedKey): void {
+  writeKey(w, key);
+  w.f64(key.version ?? -1);
 }
 
-export function readVersions<I extends VersionedKey>(r: Reader, keys: readonly I[]): readonly I[] {
-  if (r.isAtEnd) return keys;
-  return keys.map((key) => {
-    const version = r.f64();
-    return version < 0 ? key : { ...key, version };
-  });
+export function readVersionedKey(r: Reader): VersionedKey {
+  const key = readKey(r);
+  const version = r.f64();
+  return version < 0 ? key : { ...key, version };
 }
 
 function writeWhen(w: Writer, when: When): void {
@@ -199,12 +193,12 @@ export function readCancelOutcome(r: Reader): CancelOutcome {
 // Operator moves
 
 export function writeReschedule(w: Writer, item: RescheduleItem): void {
-  writeKey(w, item);
+  writeVersionedKey(w, item);
   writeWhen(w, item.when);
 }
 
 export function readReschedule(r: Reader): RescheduleItem {
-  return { ...readKey(r), when: readWhen(r) };
+  return { ...readVersionedKey(r), when: readWhen(r) };
 }
 
 // Leases and finishing writes
@@ -227,32 +221,25 @@ export function readEndingLease(r: Reader): EndingLease {
   return { ...lease, ifExpired: flags % 2 === 1, isPulled: flags >= 2 };
 }
 
-/** An only attempt travels as it is stored, which saves the owner's time; as JSON, because an owner of an
- *  earlier version reads that during a reload. */
+const attemptForms = ['none', 'packed', 'json'] as const;
+/** added to the code of the form */
+const pulled = 4;
+
+/** An only attempt travels as it is stored, which saves the owner's time. */
 export function writeAck(w: Writer, item: AckItem): void {
   writeLease(w, item);
-  const { attempt, isPulled } = item;
-  // A member of the attempt: such an owner ignores it.
-  if (isPulled === true) attempt === null ? w.u8(2) : w.u8(1).json({ ...attempt, isPulled });
-  else if (attempt === null) w.u8(0);
-  else w.u8(1).json(attempt.attempt > 1 ? attempt : packFirstAttempt(attempt));
+  const { attempt } = item;
+  const form = attempt === null ? 'none' : attempt.attempt > 1 ? 'json' : 'packed';
+  w.u8(codeIn(attemptForms, form) + (item.isPulled === true ? pulled : 0));
+  if (attempt !== null) w.text(form === 'json' ? JSON.stringify(attempt) : packFirstAttempt(attempt));
 }
 
 export function readAck(r: Reader): AckedLease {
   // A literal: spreads make slow objects.
   const [topic, id, version, token, code] = [r.text(), r.text(), r.f64(), r.f64(), r.u8()];
-  const given = code === 1 ? (r.json() as string | (AttemptRecord & { readonly isPulled?: boolean })) : null;
-  if (typeof given === 'string' || given?.isPulled !== true)
-    return { topic, id, version, token, attempt: given, isPulled: code === 2 };
-  const { isPulled, ...attempt } = given;
-  return {
-    topic,
-    id,
-    version,
-    token,
-    attempt: attempt.attempt > 1 ? attempt : packFirstAttempt(attempt),
-    isPulled,
-  };
+  const form = oneOf(attemptForms, code % pulled);
+  const attempt = form === 'none' ? null : form === 'packed' ? r.text() : (r.json() as AttemptRecord);
+  return { topic, id, version, token, attempt, isPulled: code >= pulled };
 }
 
 export function writeRetry(w: Writer, item: RetryItem): void {
@@ -343,12 +330,12 @@ export function writeReserved(w: Writer, reserved: Reserved | null): void {
     w.f64(job.origin).f64(job.dueAt).f64(job.acceptedAt).u32(job.failures).u32(job.strikes);
     w.f64(job.leaseMs).text(job.contentType).bytes(job.body);
   });
-  // Last: a client of an earlier version reads no further than the jobs.
-  w.f64(reserved.now ?? -1);
+  w.f64(reserved.now ?? -1).list(reserved.atLeaseLimit ?? [], (_, topic) => w.text(topic));
+  // Apart from the jobs: few have any.
   const hasOptions = reserved.jobs.some(({ extension }) => extension !== undefined);
-  if (reserved.atLeaseLimit !== undefined || hasOptions)
-    w.list(reserved.atLeaseLimit ?? [], (_, topic) => w.text(topic));
-  if (hasOptions) w.list(reserved.jobs, (_, { extension }) => w.text(extension?.toString('base64') ?? null));
+  w.list(hasOptions ? reserved.jobs : [], (_, { extension }) =>
+    w.text(extension?.toString('base64') ?? null),
+  );
 }
 
 export function readReserved(r: Reader): Reserved | null {
@@ -372,15 +359,14 @@ export function readReserved(r: Reader): Reserved | null {
       body: Buffer.from(r.bytes()),
     };
   });
-  // The answer of an owner of an earlier version ends after the jobs.
-  const now = r.isAtEnd ? -1 : r.f64();
-  const answer = { jobs, more: code === 1, now: now < 0 ? null : now };
-  if (r.isAtEnd) return answer;
+  const now = r.f64();
   const limited = r.list(() => r.text());
-  const extensions = r.isAtEnd ? [] : r.list(() => r.textOrNull() ?? undefined);
+  const extensions = r.list(() => r.textOrNull() ?? undefined);
   return {
-    ...answer,
-    jobs: jobs.map((job, n) => ({ ...job, ...readExtension(extensions[n]) })),
+    jobs:
+      extensions.length === 0 ? jobs : jobs.map((job, n) => ({ ...job, ...readExtension(extensions[n]) })),
+    more: code === 1,
+    now: now < 0 ? null : now,
     ...(limited.length > 0 ? { atLeaseLimit: limited } : {}),
   };
 }

@@ -6,7 +6,7 @@
 import { limits } from '../../../core/limits.ts';
 
 /** Both sides must agree; a change of the number needs a restart instead of a reload. */
-export const protocolNumber = 2;
+export const protocolNumber = 3;
 export const protocolMagic = 0x31736471;
 
 export const kinds = {
@@ -242,10 +242,6 @@ export class Reader {
     const items: T[] = [];
     for (let i = 0; i < length; i += 1) items.push(one(this));
     return items;
-  }
-
-  get isAtEnd(): boolean {
-    return this.#at === this.#buffer.length;
   }
 
   /** Throws unless the whole payload has been read. */
