@@ -23,7 +23,8 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { ProcessJournal } from './journal.ts';
 import type { RedisJobs } from './shards.ts';
 
-/** What the job store on Redis reaches, and a bound that many topics of a test would reach. */
+/** For a simulation. `connectTcp`: instead of this machine's network; `capacitiesMax`: lower, so that few
+ *  topics exceed it. */
 export type RedisSeams = Pick<RedisStoreOptions, 'connectTcp' | 'capacitiesMax'>;
 
 /** What each worker has, whatever its role is. */
@@ -39,7 +40,7 @@ export interface Worker {
   readonly opened: Resources;
   /** Ends this process, which cannot survive an error. */
   readonly end: (reason: string) => void;
-  readonly redis?: RedisSeams | undefined;
+  readonly redisSeams?: RedisSeams | undefined;
 }
 
 /** Path of the key file that encrypts secrets and headers of topics. */
@@ -69,7 +70,7 @@ export async function mysqlRegistryOf({ init, log, opened }: Worker): Promise<My
 /** The job store on Redis; null = jobs are in the embedded store. `embedded`: the client of dq-store, in the
  *  other processes */
 export async function redisJobsOf(
-  { init, title, log, end, redis: seams }: Worker,
+  { init, title, log, end, redisSeams }: Worker,
   registry: Registry,
   mysql: MysqlRegistry | null,
   embedded?: StoreAdmin,
@@ -92,7 +93,7 @@ export async function redisJobsOf(
     // A server waits for jobs from its first puller on; the other roles do not.
     hints: role === 'timer' || role === 'notifier',
     onFatal: (error) => end(reasonOf(error)),
-    ...seams,
+    ...redisSeams,
   });
 }
 

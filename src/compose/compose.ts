@@ -55,7 +55,7 @@ export interface Parts {
   readonly create?: (ctx: RoleContext) => Role;
   /** Ends this process, which cannot survive an error. */
   readonly end?: (reason: string) => void;
-  readonly redis?: RedisSeams;
+  readonly redisSeams?: RedisSeams;
 }
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
@@ -98,7 +98,7 @@ export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
   const worker = {
     ...{ init, title: place.title, channel, log, leaving, end, opened },
     metrics: metrics.buffer,
-    redis: parts.redis,
+    redisSeams: parts.redisSeams,
   };
   try {
     const own = await (init.role === 'store'

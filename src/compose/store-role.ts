@@ -22,7 +22,8 @@ import { StoreOwner, type StoreOwnerOptions } from '../store/sqlite/owner/owner.
 import { keyPathOf, redisJobsOf, type Worker } from './adapters.ts';
 
 /** What dq-store reaches beside its channel. By default files in the data directory, and a Unix socket. */
-export interface StoreSeams extends Required<Pick<StoreOwnerOptions, 'listen' | 'open'>> {
+export interface StoreSeams {
+  readonly owner: Pick<StoreOwnerOptions, 'listen' | 'open'>;
   /** at the embedded registry */
   readonly openRegistry: () => Promise<ServedRegistry>;
   /** one sentence; null: the disk of the data directory can be written */
@@ -36,7 +37,7 @@ export class StoreRole implements Role {
   readonly url = null;
   readonly #worker: Worker;
   readonly #mysql: MysqlRegistry | null;
-  readonly #seams: Partial<StoreSeams>;
+  readonly #seams: StoreSeams;
   readonly #jobsPath: string;
   readonly #registryPath: string;
   #note: string | null = null;
@@ -49,9 +50,15 @@ export class StoreRole implements Role {
     const { dataDir } = worker.init.config;
     this.#worker = worker;
     this.#mysql = mysql;
-    this.#seams = seams;
     this.#jobsPath = join(dataDir, 'jobs.db');
     this.#registryPath = join(dataDir, 'registry.db');
+    this.#seams = {
+      owner: {},
+      openRegistry: () => this.#openRegistryFile(),
+      whyUnusable: () => whyUnusable(this.#jobsPath, dataDir),
+      checkHandover: () => this.#checkServing(),
+      ...seams,
+    };
   }
 
   /** one sentence on the durability of the store; null before it is open */
@@ -68,7 +75,7 @@ export class StoreRole implements Role {
     const { init, log } = this.#worker;
     const mysql = this.#mysql;
     if (init.restarts === 0) {
-      const unusable = this.#whyUnusable();
+      const unusable = this.#seams.whyUnusable();
       if (unusable !== null) throw new Error(unusable);
       if (mysql !== null && existsSync(this.#registryPath))
         log.notice(
@@ -76,10 +83,7 @@ export class StoreRole implements Role {
         );
     }
     if (!init.takesOver) await this.#open();
-    else if (init.restarts === 0) {
-      const { checkHandover = () => this.#checkHandover() } = this.#seams;
-      await checkHandover();
-    }
+    else if (init.restarts === 0) await this.#seams.checkHandover();
   }
 
   async takeOver(): Promise<void> {
@@ -107,8 +111,7 @@ export class StoreRole implements Role {
     const mysql = this.#mysql;
     // A wrong key or schema ends a first start. Later it is an error in the log.
     const isFirst = init.restarts === 0 && !init.takesOver;
-    const { openRegistry = () => this.#openRegistry() } = this.#seams;
-    const file = mysql === null ? await this.#onUsableDisk(openRegistry) : null;
+    const file = mysql === null ? await this.#onUsableDisk(this.#seams.openRegistry) : null;
     if (file !== null) opened.add(file, () => file.registry.close());
     const registry = mysql ?? (file as ServedRegistry).registry;
     if (isFirst) {
@@ -123,14 +126,14 @@ export class StoreRole implements Role {
     if (init.config.redis.length > 0) await this.#watchRedis(owner, registry, isFirst);
   }
 
-  #openRegistry(): Promise<ServedRegistry> {
+  #openRegistryFile(): Promise<ServedRegistry> {
     const { init, log, channel } = this.#worker;
     return openServedRegistry(this.#registryPath, {
       keyPath: keyPathOf(init.config),
       warn: (sentence) => log.notice(`warning: ${sentence}`),
       mustExist: existsSync(this.#jobsPath),
       servesRejected: init.isRunning === true,
-      isDiskUsable: () => this.#whyUnusable() === null,
+      isDiskUsable: () => this.#seams.whyUnusable() === null,
       onDamage: (why) => log.error(`dq-store: serves no registry: ${why}`),
       onRepaired: () => {
         log.notice(`dq-store: ends, so that the next dq-store opens ${this.#registryPath}`);
@@ -141,10 +144,8 @@ export class StoreRole implements Role {
 
   #ownerOf(registry: Registry, registryDamage: () => string | null): StoreOwner {
     const { init, log, metrics, end } = this.#worker;
-    const { listen, open } = this.#seams;
     return new StoreOwner({
-      ...(listen === undefined ? {} : { listen }),
-      ...(open === undefined ? {} : { open }),
+      ...this.#seams.owner,
       path: this.#jobsPath,
       socketPath: init.socketPath,
       log,
@@ -178,7 +179,7 @@ export class StoreRole implements Role {
   }
 
   /** Checks beside a serving dq-store whether this process could follow it. Opens nothing. */
-  async #checkHandover(): Promise<void> {
+  async #checkServing(): Promise<void> {
     const { init, log } = this.#worker;
     const mysql = this.#mysql;
     if (mysql !== null) await mysql.prove();
@@ -208,12 +209,6 @@ export class StoreRole implements Role {
     }
   }
 
-  #whyUnusable(): string | null {
-    const { dataDir } = this.#worker.init.config;
-    const { whyUnusable: why = () => whyUnusable(this.#jobsPath, dataDir) } = this.#seams;
-    return why();
-  }
-
   /** A first start ends with the reason. After a crash or in a handover this process waits for the disk and
    *  then ends, so that the next one starts: ending at once would repeat until the master gives up. */
   async #onUsableDisk<T>(open: () => Promise<T>): Promise<T> {
@@ -221,7 +216,7 @@ export class StoreRole implements Role {
     try {
       return await open();
     } catch (error) {
-      const why = this.#whyUnusable();
+      const why = this.#seams.whyUnusable();
       if ((init.restarts > 0 || init.takesOver) && why !== null) {
         log.error('dq-store: cannot open the store; waiting for its disk', new Error(why, { cause: error }));
         await untilUsable(this.#jobsPath, init.config.dataDir, leaving);

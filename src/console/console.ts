@@ -32,8 +32,10 @@ import { answerUnchanged } from './unchanged.ts';
 export interface ConsoleOptions {
   /** instead of dist/console */
   readonly assets?: string;
-  /** of sessions and of the count of failed sign-ins */
+  /** the wall clock of sessions */
   readonly now?: () => number;
+  /** the monotonic clock of the count of failed sign-ins */
+  readonly monotonic?: () => number;
   readonly times?: FrontTimes;
 }
 
@@ -49,7 +51,7 @@ class Console implements Role {
   #url: string | null = null;
 
   constructor(role: RoleContext, options: ConsoleOptions) {
-    const { assets: directory, now = wallNow, times } = options;
+    const { assets: directory, now = wallNow, monotonic, times } = options;
     const { config, registry, log } = role;
     const publicUrl = parsePublicUrl(config['console.publicUrl']);
     const assets = new Assets(
@@ -68,7 +70,7 @@ class Console implements Role {
     });
     const access = new SessionAccess({ config, tokens, sessions });
     const trial = new Trial(role);
-    const failures = new SignInFailures(options.now);
+    const failures = new SignInFailures(monotonic);
     this.#role = role;
     this.#access = access;
     this.#server = new ApiServer({

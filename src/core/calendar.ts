@@ -19,13 +19,13 @@ const dayMs = 86_400_000;
 /** Its year has four digits in each zone. */
 const lastMs = Date.UTC(9999, 11, 30);
 
-/** Of the last calendar: the processes of a simulated world have one each, and a format takes 0.2 ms. */
-let last: { readonly timezone: string; readonly format: Intl.DateTimeFormat } | null = null;
+/** A process needs the days of one time zone, and a format takes 0.2 ms to make. A format has no state. */
+let lastFormat: { readonly timezone: string; readonly format: Intl.DateTimeFormat } | null = null;
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createCalendar(timezone: string): Calendar {
-  const format = last?.timezone === timezone ? last.format : dayFormat(timezone);
-  last = { timezone, format };
+  const format = lastFormat?.timezone === timezone ? lastFormat.format : dayFormat(timezone);
+  lastFormat = { timezone, format };
   let knownSlot = Number.NaN;
   let knownDay = 0;
   return {

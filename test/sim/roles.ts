@@ -76,7 +76,7 @@ export function compose(options: WorkerOptions): Promise<Composed> {
   const parts: Parts = {
     ...{ channel, log, leaving },
     leaseKey: () => Buffer.alloc(32),
-    ...(scene.redis === null ? {} : { redis: seamsOf(scene.redis, options) }),
+    ...(scene.redis === null ? {} : { redisSeams: seamsOf(scene.redis, options) }),
     end: (reason) => {
       if (init.role === 'store' && disk.hasFailed) loop.kill(process, 'its disk has failed');
       else judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`);
@@ -100,26 +100,28 @@ function storeOf({ scene, process }: WorkerOptions): StoreSeams {
     openRegistry: async () => ({ registry, damage: () => null }),
     whyUnusable: () => null,
     checkHandover: async () => {},
-    listen: (onChannel) => port.listen(process, onChannel),
-    open: ({ keepHistory = true, shortestRetentionMs = 0 }) => {
-      disk.opened();
-      const engine = new MemoryEngine(
-        jobsPath,
-        { db, wasUnclean: false, wasChecked: false },
-        {
-          ...{ clock: wallNow, monotonic: monotonicNow, keepHistory, shortestRetentionMs },
-          space: disk.space,
-          recoverHoldMs: storeLimits.recoverHoldMs,
-          clockHoldMs: sqliteLimits.clockHoldMs,
-          onDamage: (what) => judge.fail('1 no row is damaged', what),
-          diskReserveBytes: 1_048_576,
-        },
-      );
-      single.begin('store', process);
-      disk.follow(engine);
-      if (scene.redis === null) follower.follow(engine);
-      ledger.storeStarted(scene.redis === null);
-      return engine;
+    owner: {
+      listen: (onChannel) => port.listen(process, onChannel),
+      open: ({ keepHistory = true, shortestRetentionMs = 0 }) => {
+        disk.opened();
+        const engine = new MemoryEngine(
+          jobsPath,
+          { db, wasUnclean: false, wasChecked: false },
+          {
+            ...{ clock: wallNow, monotonic: monotonicNow, keepHistory, shortestRetentionMs },
+            space: disk.space,
+            recoverHoldMs: storeLimits.recoverHoldMs,
+            clockHoldMs: sqliteLimits.clockHoldMs,
+            onDamage: (what) => judge.fail('1 no row is damaged', what),
+            diskReserveBytes: 1_048_576,
+          },
+        );
+        single.begin('store', process);
+        disk.follow(engine);
+        if (scene.redis === null) follower.follow(engine);
+        ledger.storeStarted(scene.redis === null);
+        return engine;
+      },
     },
   };
 }

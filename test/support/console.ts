@@ -61,7 +61,7 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<TestCo
   const started = await startApiRole('console', { ...options, config }, (context) =>
     createConsole(context, {
       assets,
-      ...(options.now === undefined ? {} : { now: options.now }),
+      ...(options.now === undefined ? {} : { now: options.now, monotonic: options.now }),
       ...(options.times === undefined ? {} : { times: options.times }),
     }),
   );
