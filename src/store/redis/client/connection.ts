@@ -74,7 +74,7 @@ export interface ClientOptions {
   readonly scripts?: Readonly<Record<string, string>>;
   /** redisLimits.silentMs, unless a test has more time */
   readonly silentMs?: number | undefined;
-  /** in place of the network of this machine */
+  /** in place of the network of this machine; the servers of a Sentinel are always dialled by it */
   readonly connectTcp?: ConnectTcp | undefined;
 }
 

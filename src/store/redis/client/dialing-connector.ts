@@ -14,7 +14,7 @@ import { redisLimits } from '../limits.ts';
 type Options = Pick<RedisOptions, 'tls' | 'connectTimeout' | 'disconnectTimeout'> & {
   readonly host?: string;
   readonly port?: number;
-  /** for simulated networks */
+  /** in place of the network of this machine */
   readonly connectTcp?: ConnectTcp | undefined;
 };
 
