@@ -72,6 +72,7 @@ export class Producers {
         if (push.outcome !== null) return;
         push.outcome = { kind: 'unknown', code: 'server_died' };
         this.#checkOrderly(push, push.outcome);
+        if (isLater(push.tag)) this.#answeredLater(push.outcome);
       });
       server.open += 1;
       const settle = (outcome: PushOutcome) => {
@@ -119,10 +120,7 @@ export class Producers {
     loop.tell(`The answer to push ${tag} is ${outcome.kind}.`);
     judge.check(push.outcome === null, '4 one answer to each push', () => tag);
     push.outcome = outcome;
-    if (isLater(tag)) {
-      this.#last = outcome;
-      if (outcome.kind === 'not_stored') this.pushAfterFaults();
-    }
+    if (isLater(tag)) this.#answeredLater(outcome);
     this.outcomes[outcome.kind] += 1;
     this.#checkOrderly(push, outcome);
     if (outcome.kind === 'stored')
@@ -137,6 +135,11 @@ export class Producers {
         '4 a rejected push is not stored',
         () => `push ${tag}: ${outcome.kind} is answered, version ${version} is stored`,
       );
+  }
+
+  #answeredLater(outcome: PushOutcome): void {
+    this.#last = outcome;
+    if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') this.pushAfterFaults();
   }
 
   /** Without a fault each push is answered, also by a server that leaves. */
@@ -168,8 +171,8 @@ export class Producers {
   }
 
   get isAnswered(): boolean {
-    // A push that is not stored after the faults is sent again.
-    if (this.#last?.kind === 'not_stored') return false;
+    // A push that is not stored after the faults, or by a server that died, is sent again.
+    if (this.#last?.kind === 'not_stored' || this.#last?.kind === 'unknown') return false;
     return this.#pushes.every(({ outcome }) => outcome !== null);
   }
 
