@@ -218,6 +218,34 @@ export const masterMutants: readonly SimulatedMutant[] = [
       by: '(isStarting || noneAlive || !hung);',
     },
   },
+  // The daemon works without a console that hangs or fails.
+  {
+    name: 'gives-up-for-a-console',
+    faults: 'badStart',
+    edit: {
+      file: workers('supervisor'),
+      text: "const hopeless = role !== 'console' && (isStarting",
+      by: 'const hopeless = (isStarting',
+    },
+  },
+  {
+    name: 'start-waits-for-the-console',
+    faults: 'badStart,restart',
+    edit: {
+      file: workers('generation'),
+      text: "(slot.role === 'console' && slot.hasFailed)",
+      by: 'false',
+    },
+  },
+  {
+    name: 'console-rejects-a-reload',
+    faults: 'badStart,reload',
+    edit: {
+      file: workers('supervisor'),
+      text: "const isVital = slot.role !== 'console' || ",
+      by: 'const isVital = true || ',
+    },
+  },
   // A stop and a reload end in time, and leave no worker.
   {
     name: 'late-drain-is-not-ended',

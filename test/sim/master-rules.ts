@@ -12,7 +12,7 @@ import type { Init, ProcessInfo, RoleName, ToMaster, ToWorker } from '../../src/
 import { seconds } from './ledger.ts';
 import type { Process } from './process.ts';
 import type { Scene } from './scene.ts';
-import type { Worker } from './workers.ts';
+import { type Worker, wrongConfiguration } from './workers.ts';
 
 /** A worker, as the messages that its master has read and sent show it. Times: virtual ms. */
 interface Known {
@@ -121,6 +121,7 @@ export class MasterRules {
     const { at } = this.#scene.loop;
     const early = this.#checkDelay(process, init);
     process.isOnTrial = init.isOnTrial === true;
+    this.#checkConsole(init);
     const isOver = this.#mustEnd !== null && this.#supervisor?.state !== 'draining';
     this.#check(!isOver, 'a crash loop ends the daemon', () => `${process.title}: ${this.#mustEnd}`);
     this.#checkGenerations(process);
@@ -230,6 +231,18 @@ export class MasterRules {
     if (init.isOnTrial !== true) this.#died(init.role, null);
   }
 
+  /** A console that has failed is started again: a start whose other workers are ready is over by then. */
+  #checkConsole(init: Init): void {
+    const { role, config } = init;
+    if (role !== 'console' || this.#supervisor?.state !== 'starting' || !this.#ended.has(slotOf(init)))
+      return;
+    const ready = this.#ready();
+    const waits = Object.entries(countsOf(config)).some(
+      ([other, count]) => other !== 'console' && ready.filter((info) => info.role === other).length < count,
+    );
+    this.#check(waits, 'the daemon works without a console', () => 'its start waits for one that has failed');
+  }
+
   /** Returns the early deaths in a row. */
   #checkDelay(process: Process, init: Init): number {
     const ended = this.#endedBefore(init);
@@ -293,6 +306,8 @@ export class MasterRules {
       'a rejected reload changes nothing',
       () => `generation ${generation} after ${reload.generation}: ${rejected ?? 'reloaded'}`,
     );
+    const isOfConsole = rejected?.includes('dq-console') === true && !rejected.includes(wrongConfiguration);
+    this.#check(!isOfConsole, 'the daemon works without a console', () => rejected ?? '');
     const trial = this.#trial;
     if (rejected !== null && trial !== null)
       this.#check(

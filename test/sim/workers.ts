@@ -29,6 +29,9 @@ export interface Worker {
 export const startFlaws = ['no fork', 'dies', 'fails', 'refuses', 'hangs'] as const;
 export type StartFlaw = (typeof startFlaws)[number];
 
+/** Why a worker refuses to start. */
+export const wrongConfiguration = 'a wrong configuration of the world';
+
 /** Node loads the code of a worker. */
 const loadMs = 40;
 /** The master may wait so long for the last messages of a process. */
@@ -169,7 +172,7 @@ export class Workers {
     flaw: StartFlaw | null,
   ): ReturnType<typeof compose> {
     if (flaw === 'fails') throw new Error('a fault of the world');
-    if (flaw === 'refuses') throw new StartImpossible('configuration', 'a fault of the world');
+    if (flaw === 'refuses') throw new StartImpossible('configuration', wrongConfiguration);
     return compose({
       ...{ scene: this.#scene, receivers: this.#receivers, process, channel, init, leaving },
       servers: this.servers,

@@ -33,6 +33,8 @@ export interface DaemonOptions {
   readonly portInFile?: boolean;
   /** another bin/dq than this repository's */
   readonly launcher?: string;
+  /** options of Node for its master */
+  readonly execArgv?: readonly string[];
   /** instead of a free one: the port of a daemon that has ended */
   readonly port?: number;
   /** a command that executes the daemon: of its own name server (scripts/services/name-server.ts) */
@@ -114,7 +116,8 @@ export async function launchDaemon(
     args.push('-c', join(directory, 'dq.yaml'));
   }
   rmSync(join(dataDir, 'run/dq.json'), { force: true });
-  const command = [...(options.prefix ?? []), process.execPath, options.launcher ?? launcher, ...args];
+  const bin = [...(options.execArgv ?? []), options.launcher ?? launcher];
+  const command = [...(options.prefix ?? []), process.execPath, ...bin, ...args];
   const child = spawn(command[0] as string, command.slice(1), {
     ...{ cwd: directory, env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] },
     detached: options.group ?? false,

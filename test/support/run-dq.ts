@@ -23,6 +23,8 @@ export interface RunOptions {
   readonly timeoutMs?: number;
   /** another bin/dq than this repository's */
   readonly launcher?: string;
+  /** options of Node */
+  readonly execArgv?: readonly string[];
 }
 
 /** These fork, end on a signal, or run beside further commands: each is a process. */
@@ -92,10 +94,14 @@ async function runHere(args: readonly string[], { input = '', env, cwd }: RunOpt
 
 /** Never through npx, which hides exit codes and signals. */
 export async function runDqProcess(args: readonly string[], options: RunOptions = {}): Promise<Run> {
-  const child = spawn(process.execPath, [options.launcher ?? launcher, ...args], {
-    ...{ cwd: options.cwd, env: environment(options.env), stdio: ['pipe', 'pipe', 'pipe'] },
-    ...{ timeout: options.timeoutMs ?? 90_000, killSignal: 'SIGKILL' },
-  });
+  const child = spawn(
+    process.execPath,
+    [...(options.execArgv ?? []), options.launcher ?? launcher, ...args],
+    {
+      ...{ cwd: options.cwd, env: environment(options.env), stdio: ['pipe', 'pipe', 'pipe'] },
+      ...{ timeout: options.timeoutMs ?? 90_000, killSignal: 'SIGKILL' },
+    },
+  );
   const chunks: Buffer[] = [];
   let stderr = '';
   child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk));

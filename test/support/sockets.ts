@@ -32,8 +32,3 @@ export function portsOf(pids: readonly number[]): number[] {
     .filter(({ inode, listens }) => listens && files.has(inode))
     .map(({ localPort }) => localPort);
 }
-
-/** A process on this machine listens there. */
-export function isListenedOn(port: number): boolean {
-  return tcpSockets().some(({ listens, localPort }) => listens && localPort === port);
-}

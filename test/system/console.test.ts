@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
 import { freePorts } from '../../scripts/services/free-port.ts';
-import { alteredDq } from '../support/altered-dq.ts';
 import { type Halves, halvesIn, sendTo } from '../support/console.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { endedConsoles } from '../support/reloading.ts';
@@ -251,26 +250,5 @@ describe('dq start', patience, () => {
       expect(run.code, message).toBe(78);
       expect(run.stderr).toContain(message);
     }
-  });
-
-  it('goes on without a console that hangs or fails, like a reload, and gets it when it works', async () => {
-    const altered = alteredDq();
-    altered.hang('dq-console');
-    const { launcher } = altered;
-    const daemon = await startDaemon({ console: true, launcher, config: { profile: 'small' } });
-    const isServed = async () => {
-      expect(daemon.output()).not.toContain('console http');
-      expect((await daemon.api('GET', '/livez')).status).toBe(200);
-    };
-    const reloads = async () => expect((await runDq(['reload', '--data-dir', daemon.dataDir])).code).toBe(0);
-    await isServed();
-    await reloads();
-    await isServed();
-    altered.breakDown('dq-console');
-    await reloads();
-    await isServed();
-    altered.mend('dq-console');
-    expect(await answers(await portOf(daemon))).toBe(true);
-    expect(await daemon.stop()).toBe(0);
   });
 });

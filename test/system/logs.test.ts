@@ -1,19 +1,10 @@
 // Tests the log files of a real daemon during rotation under load, at its end, and in a crash.
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { copyDq } from '../support/copied-dq.ts';
+import { describe, expect, it } from 'vitest';
 import { type Daemon, openFilesOf, startDaemon } from '../support/daemon.ts';
+import { misbehaving } from '../support/misbehaving.ts';
 import { addTopic } from '../support/producing.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -105,28 +96,9 @@ it('logs: rotated under load, by USR1 and by logrotate, lose and cut no line, an
   expect(linesOf(daemon, 'notice').filter(lost)).toEqual([]);
 });
 
-/** A built dq whose processes throw uncaught errors on a signal. */
-function crashingDq(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-crashing-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
-  copyDq(directory);
-  const crash = `
-process.on('SIGWINCH', () => { throw new Error('broken by the test', { cause: new Error('a deeper reason') }); });
-process.on('SIGURG', () => { void Promise.reject(new Error('left alone by the test')); });
-`;
-  for (const entry of ['cli.js', 'worker.js']) {
-    const path = join(directory, 'dist', entry);
-    const text = readFileSync(path, 'utf8');
-    rmSync(path);
-    // After the imports and before the first wait.
-    writeFileSync(path, `${crash}${text}`);
-  }
-  return join(directory, 'bin/dq');
-}
-
 describe('a crash', () => {
   it('leaves its reason in the error logs of the worker and the master', async () => {
-    const daemon = await startDaemon({ launcher: crashingDq() });
+    const daemon = await startDaemon(misbehaving());
     process.kill(daemon.pidOf('dq-timer-0'), 'SIGWINCH');
     process.kill(daemon.pidOf('dq-server-0'), 'SIGURG');
     const reasons = ['broken by the test: a deeper reason', 'left alone by the test'] as const;
@@ -135,7 +107,7 @@ describe('a crash', () => {
         process: 'dq-timer-0',
         message: 'crashed',
         reason: reasons[0],
-        stack: expect.stringContaining('worker.js'),
+        stack: expect.stringContaining('misbehaving.mjs'),
       },
       { process: 'dq-server-0', reason: reasons[1] },
       ...reasons.map((reason) => ({ process: 'dq-master', message: expect.stringContaining(reason) })),

@@ -15,6 +15,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { copyDq } from '../support/copied-dq.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { processesOf, reload } from '../support/reloading.ts';
+import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
 const repository = join(import.meta.dirname, '../..');
@@ -66,6 +67,16 @@ it('reload: runs the code of a switched link with the port open; reports that a 
   // Without a link no process can start, so the reload fails.
   expect(await reload(daemon)).toMatchObject({ code: 1, stderr: expect.stringContaining('ENOENT') });
   symlinkSync('2', current);
+  // Half an upgrade.
+  const worker = join(root, '2/dist/worker.js');
+  const whole = readFileSync(worker);
+  writeFileSync(worker, 'throw new Error("half a file")');
+  expect(await runDq(['restart', '--data-dir', daemon.dataDir], { cwd: daemon.directory })).toMatchObject({
+    code: 1,
+    stderr:
+      'dq: the restart was rejected, the daemon still runs: no worker of this build can start: Error: half a file\n',
+  });
+  writeFileSync(worker, whole);
   const { code, stderr } = await reload(daemon);
   expect(code).toBe(0);
   expect(stderr).toContain('dq-master was not replaced (on disk is version 8.0.2, it runs 8.0.1)');
