@@ -6,7 +6,7 @@ const slow = [
   'test/fault/*.test.ts',
   'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death}.test.ts',
   // The suite again on further stores
-  'test/conformance/{redis-groups,redis-shards}.test.ts',
+  'test/conformance/redis-shards.test.ts',
   'test/role/{journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
@@ -26,7 +26,7 @@ const slow = [
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
  *  their time before a release. */
 const release = [
-  'test/conformance/{mutants,random-operations,redis-random,redis-whole}.test.ts',
+  'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-whole}.test.ts',
   'test/role/{intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,pull,redis-groups-daemon}.test.ts',
   'test/fault/{registry-gone-back,schedules,standby,total-queue-stores}.test.ts',

@@ -7,7 +7,7 @@ import { expectKeptPromises } from '../support/total-queue.ts';
 const timeout = 300_000;
 
 it('total queue: no promise is broken on the embedded store', { timeout }, () =>
-  expectKeptPromises('smoke', '--store', 'sqlite', '--seed', '7'),
+  expectKeptPromises('smoke', '--store', 'sqlite', '--seed', '7', '--seconds', '12'),
 );
 
 it.skipIf((await lacks('redis')) || (await lacks('mysql')))(

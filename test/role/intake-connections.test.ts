@@ -272,22 +272,27 @@ describe('slow clients', () => {
     const slower = { ...short, headersTimeoutMs: 3_000, requestTimeoutMs: 3_000 };
     const dq = await withTopic(await startIntake({ times: slower }));
     // In the header, and in the body.
-    for (const [id, early] of [
-      ['header', 30],
-      ['body', 150],
-    ] as const) {
+    const open = (
+      [
+        ['header', 30],
+        ['body', 150],
+      ] as const
+    ).map(([id, early]) => {
       const text = push(id, `"${'x'.repeat(100)}"`);
       const connection = dq.open();
       connection.send(text.slice(0, early));
-      // dq reads the first bytes after the first pause, and Node's check names the request after the second.
-      for (const _ of ['first', 'second', 'third']) {
-        standStill(slower.headersTimeoutMs);
-        await new Promise((resolve) => setTimeout(resolve, 2 * slower.connectionsCheckMs));
-      }
-      connection.send(text.slice(early));
-      await until('a reply', () => statuses(connection.received()).length > 0);
-      expect(statuses(connection.received()), id).toEqual([201]);
-      connection.socket.destroy();
+      return { ...connection, id, rest: text.slice(early) };
+    });
+    // dq reads the first bytes after the first pause, and Node's check names the request after the second.
+    for (const _ of ['first', 'second', 'third']) {
+      standStill(slower.headersTimeoutMs);
+      await new Promise((resolve) => setTimeout(resolve, 2 * slower.connectionsCheckMs));
+    }
+    for (const { send, rest } of open) send(rest);
+    for (const { id, received, socket } of open) {
+      await until('a reply', () => statuses(received()).length > 0);
+      expect(statuses(received()), id).toEqual([201]);
+      socket.destroy();
     }
   });
 

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { problem } from '../support/problem.ts';
 
 const topic = { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' };
@@ -24,10 +25,11 @@ async function pushAgainst(
 }
 
 it('without the store owner: not_stored, unavailable, not ready', async () => {
+  const time = useJumpingTime();
   const dq = await startIntake();
   await dq.api('POST', '/v1/topics', topic);
   await dq.sqlite.owner.drain(0);
-  const [push, get, cancel, ready, live, patch, unknownTopic] = await Promise.all([
+  const answers = Promise.all([
     dq.call('POST', '/v1/topics/t/jobs?id=a', { body: '1' }),
     dq.call('GET', '/v1/topics/t/jobs/a'),
     dq.call('DELETE', '/v1/topics/t/jobs/a'),
@@ -36,6 +38,7 @@ it('without the store owner: not_stored, unavailable, not ready', async () => {
     dq.api('PATCH', '/v1/topics/t', { title: 'x' }),
     dq.push('other', '1'),
   ]);
+  const [push, get, cancel, ready, live, patch, unknownTopic] = await time.outlast(answers);
   expect(push).toMatchObject(problem(503, 'not_stored'));
   expect(get).toMatchObject(problem(503, 'unavailable'));
   expect(cancel).toMatchObject(problem(503, 'not_stored'));
@@ -54,6 +57,7 @@ it('without the store owner: not_stored, unavailable, not ready', async () => {
 });
 
 it.each(['store', 'registry'])('a hanging %s is not ready, and /readyz answers in time', async (check) => {
+  const time = useJumpingTime();
   const never = () => new Promise<never>(() => {});
   let hangs = false;
   const dq = await startIntake({
@@ -71,7 +75,7 @@ it.each(['store', 'registry'])('a hanging %s is not ready, and /readyz answers i
   });
   expect((await dq.call('GET', '/readyz')).status).toBe(200);
   hangs = true;
-  expect(await dq.call('GET', '/readyz')).toMatchObject({
+  expect(await time.outlast(dq.call('GET', '/readyz'))).toMatchObject({
     status: 503,
     body: { errors: [{ field: check, message: 'no answer within 2 s' }] },
   });

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, startRig } from './rig.ts';
@@ -11,6 +12,7 @@ const hang = () => {};
 
 describe('notifier: slots', () => {
   it('a hanging topic holds half of the slots, then two probes', async () => {
+    const time = useJumpingTime();
     const rig = await startRig();
     let most = 0;
     const hanging = await startSink(() => {
@@ -29,13 +31,13 @@ describe('notifier: slots', () => {
     await rig.pushAll('fine', ids('f', 200));
     await until('the others are delivered', () => rig.counted('fine', 'delivered') === 200);
     expect(hanging.arrivals.length).toBeLessThan(200);
-    await until(
+    await time.passUntil(
       'the topic is ailing',
       () => rig.notified().filter(({ reason }) => reason === 'timeout').length >= 30,
     );
-    await until('two probes hang', () => hanging.open().length === notifierLimits.ailingCallsMax);
+    await time.passUntil('two probes hang', () => hanging.open().length === notifierLimits.ailingCallsMax);
     const before = hanging.arrivals.length;
-    await until('probing goes on', () => {
+    await time.passUntil('probing goes on', () => {
       expect(hanging.open().length).toBeLessThanOrEqual(notifierLimits.ailingCallsMax);
       return hanging.arrivals.length >= before + 6;
     });

@@ -4,10 +4,12 @@ import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startHanging } from '../support/hanging.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, startRig } from './rig.ts';
 
+const hang = () => {};
 const never = { type: 'ladder', stepsMs: [600_000] } as const;
 
 describe('notifier: many hanging topics', () => {
@@ -41,6 +43,7 @@ describe('notifier: many hanging topics', () => {
   });
 
   it('more restricted topics than probes are probed in turn', async () => {
+    const time = useJumpingTime();
     const rig = await startRig();
     const hanging = await startHanging();
     const names = ids('bad', 40);
@@ -50,15 +53,16 @@ describe('notifier: many hanging topics', () => {
     hanging.hang();
     const notifier = createNotifier(rig.context({ config: { 'notifier.slots': 16 } }));
     await rig.run(notifier);
-    await until('each was called', () => new Set(hanging.called).size === 40);
-    await until('all calls are probes', () => notifier.inFlight() <= 4);
+    await time.passUntil('each was called', () => new Set(hanging.called).size === 40);
+    await time.passUntil('all calls are probes', () => notifier.inFlight() <= 4);
     const from = hanging.called.length;
-    await until('each was probed', () => new Set(hanging.called.slice(from)).size === 40, 60_000);
+    await time.passUntil('each was probed', () => new Set(hanging.called.slice(from)).size === 40);
     const times = names.map((name) => hanging.called.slice(from).filter((topic) => topic === name).length);
     expect(Math.max(...times)).toBeLessThanOrEqual(4);
   });
 
   it('the topics of a dead origin share a few probes, in turn', async () => {
+    const time = useJumpingTime();
     const rig = await startRig();
     const hanging = await startHanging();
     const names = ids('bad', 20);
@@ -67,11 +71,14 @@ describe('notifier: many hanging topics', () => {
     hanging.hang();
     const notifier = createNotifier(rig.context({ config: { 'notifier.slots': 128 } }));
     await rig.run(notifier);
-    await until('each was called', () => new Set(hanging.called).size === 20);
-    await until('a few probes run', () => notifier.inFlight() <= notifierLimits.ailingOriginCallsMax);
+    await time.passUntil('each was called', () => new Set(hanging.called).size === 20);
+    await time.passUntil(
+      'a few probes run',
+      () => notifier.inFlight() <= notifierLimits.ailingOriginCallsMax,
+    );
     const from = hanging.called.length;
     let most = 0;
-    await until('each was probed', () => {
+    await time.passUntil('each was probed', () => {
       most = Math.max(most, notifier.inFlight());
       return new Set(hanging.called.slice(from)).size === 20;
     });
@@ -79,21 +86,22 @@ describe('notifier: many hanging topics', () => {
   });
 
   it('a healthy topic whose calls take long keeps its concurrency', async () => {
+    const time = useJumpingTime();
     const rig = await startRig();
-    const sink = await startSink((_arrival, response) => {
-      setTimeout(() => response.end('{}'), 2 * notifierLimits.slowCallMs);
-    });
-    await rig.topic('long', sink.url, { concurrency: 8 });
+    const sink = await startSink(hang);
+    const answerAll = () => {
+      for (const open of sink.open()) sink.finish(open);
+    };
+    await rig.topic('long', sink.url, { concurrency: 8, timeoutMs: 60_000 });
     await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 16 } })));
-    await rig.push('long', 'first');
-    await until('the first is delivered', () => rig.counted('long', 'delivered') === 1);
     await rig.pushAll('long', ids('j', 4));
-    await until('their calls are slow', () => {
-      const [first] = sink.open();
-      return first !== undefined && Date.now() - first.arrivedAt > 1.2 * notifierLimits.slowCallMs;
-    });
+    await until('their calls run', () => sink.open().length === 4);
+    await time.jump(2 * notifierLimits.slowCallMs);
     await rig.pushAll('long', ids('k', 20));
     await until('all of its concurrency is used beside them', () => sink.open().length === 8);
-    await until('all are delivered', () => rig.counted('long', 'delivered') === 25);
+    await time.passUntil('all are delivered', () => {
+      answerAll();
+      return rig.counted('long', 'delivered') === 24;
+    });
   });
 });

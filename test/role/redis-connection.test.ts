@@ -163,7 +163,8 @@ describe.skipIf(await lacks('redis'))('an error reply of a managed server or a p
     ["READONLY You can't write against a read only replica. script: 0a, on @user_script:5."],
     ['ERR this node has been demoted'],
   ])('%s: a new connection, which may lead to another server', async (words) => {
-    const server = await owned('test', startRedis());
+    // Redis waits 5 s for further replicas before it copies itself to the first.
+    const server = await owned('test', startRedis({ config: ['repl-diskless-sync-delay 0'] }));
     const next = await owned('test', startRedis({ config: [`replicaof 127.0.0.1 ${server.port}`] }));
     const scripted = await startScriptedRedis(server.port);
     const { untilStored } = await openAt(server, scripted.url);

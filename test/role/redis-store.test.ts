@@ -16,6 +16,7 @@ import { composeScripts, type ScriptName, scriptNames } from '../../src/store/re
 import type { Arg, Shards } from '../../src/store/redis/shard/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
 import { attemptOf, farOffMs, jobOf, owner, request, Trial, within } from '../conformance/trial.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { allKeys, type OpenedRedis, oneShard, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
@@ -205,6 +206,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
   });
 
   it('nearly full server: keeps no new history and forgets the old', async () => {
+    const time = useJumpingTime();
     const { server, under, trial } = await opened();
     await trial.ack(await trial.reserved('before'));
     // Redis frees the memory of script loading some seconds later.
@@ -213,7 +215,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       await server.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(used * 1.05)));
       return under.shard.isNearlyFull;
     };
-    await until('the store to notice', makeNearlyFull);
+    await time.passUntil('the store to notice', makeNearlyFull);
     await trial.push('after');
     await trial.ack(await trial.lease());
     expect((await trial.dump()).ended.map(({ id }) => id)).toEqual(['before']);
@@ -664,10 +666,10 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await owned('test', Promise.resolve({ stop: () => under.close() }));
     expect(await isLoading()).toBe(true);
     expect(await under.store.jobs.push([jobOf('1')])).toMatchObject([{ kind: 'not_stored' }]);
+    await server.ask('CONFIG', 'SET', 'key-load-delay', '0');
     await until(
       'a push to be stored',
       async () => (await under.store.jobs.push([jobOf('1')]))[0]?.kind === 'stored',
-      20_000,
     );
   });
 

@@ -13,6 +13,7 @@ import { outputName } from '../../src/telemetry/old-logs.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
@@ -24,6 +25,12 @@ function logDirectory(): string {
 
 async function startUpkeep(rig: Rig, store = rig.store, logDir = logDirectory()) {
   return rig.run(createUpkeep(rig.context({ store, config: { logDir } })));
+}
+
+/** A store whose clock jumps with the time of this process. */
+async function jumping() {
+  const time = useJumpingTime();
+  return { time, rig: await startRig({ clock: time.wall }) };
 }
 
 /** Reserves every ready job, as the notifier of that incarnation. */
@@ -40,7 +47,7 @@ const stateOf = async (rig: Rig, id: string) => (await rig.store.jobs.get({ topi
 
 describe('recoverer: leases', () => {
   it('of pulled jobs that expired are failed attempts, without a strike', async () => {
-    const rig = await startRig();
+    const { time, rig } = await jumping();
     await rig.topic('t', 'http://127.0.0.1:1/', {
       maxAttempts: 2,
       backoff: { type: 'ladder', stepsMs: [0] },
@@ -53,7 +60,7 @@ describe('recoverer: leases', () => {
     };
     const first = await pull();
     await startUpkeep(rig);
-    await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
+    await time.passUntil('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
       ...{ strikes: 0, failures: 1 },
       attempts: [{ attempt: 1, outcome: 'failed', reason: 'lease_expired', status: null, nextBy: 'backoff' }],
@@ -62,7 +69,7 @@ describe('recoverer: leases', () => {
       { kind: 'lease_lost' },
     ]);
     await pull();
-    await until('it is dead', async () => (await stateOf(rig, 'a')) === 'dead');
+    await time.passUntil('it is dead', async () => (await stateOf(rig, 'a')) === 'dead');
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
       ...{ strikes: 0, failures: 2, buryReason: 'attempts_exhausted' },
     });
@@ -70,7 +77,7 @@ describe('recoverer: leases', () => {
   });
 
   it('of pulled jobs that are extended between list and settlement go on', async () => {
-    const rig = await startRig();
+    const { time, rig } = await jumping();
     await rig.topic('t', 'http://127.0.0.1:1/');
     await rig.push('t', 'a');
     const others = { room: 1, leaseMs: 100 };
@@ -89,25 +96,25 @@ describe('recoverer: leases', () => {
       },
     });
     await startUpkeep(rig, { ...rig.store, jobs });
-    await until('the next round', () => lists >= 2);
+    await time.passUntil('the next round', () => lists >= 2);
     expect(extended).toMatchObject({ kind: 'extended' });
     expect(await rig.store.jobs.get(job)).toMatchObject({ state: 'reserved', failures: 0 });
     expect(await rig.store.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'acked' }]);
   });
 
   it('of pulled jobs that expired are released when their topic is unknown', async () => {
-    const rig = await startRig();
+    const { time, rig } = await jumping();
     await rig.push('unknown', 'a');
     const others = { room: 1, leaseMs: 100 };
     await rig.store.jobs.reserve(0, { owner: pullOwner, max: 1, others, topics: new Map() });
     await startUpkeep(rig);
     const key = { topic: 'unknown', id: 'a' };
-    await until('it is ready', async () => (await rig.store.jobs.get(key))?.state === 'ready');
+    await time.passUntil('it is ready', async () => (await rig.store.jobs.get(key))?.state === 'ready');
     expect(await rig.store.jobs.get(key)).toMatchObject({ strikes: 0, failures: 0, attempts: [] });
   });
 
   it('of an exited process are recovered at once; the others stay', async () => {
-    const rig = await startRig();
+    const { time, rig } = await jumping();
     // More than one call of the store returns.
     await rig.pushAll('t', ids('a', limits.recoverMax + 20));
     for (let taken = 0; taken < limits.recoverMax + 20; ) taken += (await reserve(rig, 11)).length;
@@ -115,7 +122,7 @@ describe('recoverer: leases', () => {
     await reserve(rig, 12);
     await startUpkeep(rig);
     rig.tell({ kind: 'owner_dead', incarnation: 11 });
-    await until('all are ready', async () => {
+    await time.passUntil('all are ready', async () => {
       const { topics } = await rig.store.admin.counts();
       return topics['t']?.ready === limits.recoverMax + 20;
     });
@@ -123,14 +130,14 @@ describe('recoverer: leases', () => {
   });
 
   it('of processes that died unseen are recovered by the list of living ones', async () => {
-    const rig = await startRig();
+    const { time, rig } = await jumping();
     await rig.push('t', 'a');
     await reserve(rig, 3);
     await rig.push('t', 'b');
     await reserve(rig, 21);
     await startUpkeep(rig);
     let answered = 0;
-    await until('it is ready', async () => {
+    await time.passUntil('it is ready', async () => {
       // A late answer is not used: each question gets one.
       const asked = questions(rig);
       if (asked > answered) rig.tell({ kind: 'living', incarnations: [21, 22] });
@@ -141,25 +148,25 @@ describe('recoverer: leases', () => {
   });
 
   it('are not recovered by an old list; a new one is requested', async () => {
-    const rig = await startRig();
+    const { time, rig } = await jumping();
     await rig.push('t', 'a');
     await reserve(rig, 31);
     await startUpkeep(rig);
     let [asked, seenAt] = [0, 0];
-    await until('the answer to the last question is late', () => {
-      if (questions(rig) > asked) [asked, seenAt] = [questions(rig), performance.now()];
-      return asked > 0 && performance.now() > seenAt + upkeepLimits.livingFreshMs;
+    await time.passUntil('the answer to the last question is late', () => {
+      if (questions(rig) > asked) [asked, seenAt] = [questions(rig), time.wall()];
+      return asked > 0 && time.wall() > seenAt + upkeepLimits.livingFreshMs;
     });
     rig.tell({ kind: 'living', incarnations: [30, 32] });
-    await until('it asks again', () => questions(rig) > asked);
+    await time.passUntil('it asks again', () => questions(rig) > asked);
     asked = questions(rig);
     rig.tell({ kind: 'living', incarnations: [31] });
-    await until('it asks once more', () => questions(rig) > asked);
+    await time.passUntil('it asks once more', () => questions(rig) > asked);
     expect(await stateOf(rig, 'a')).toBe('reserved');
   });
 
   it('of a dead process are recovered when the store answers again', async () => {
-    const rig = await startRig();
+    const { time, rig } = await jumping();
     await rig.push('t', 'a');
     await reserve(rig, 11);
     let down = true;
@@ -177,13 +184,13 @@ describe('recoverer: leases', () => {
     });
     await startUpkeep(rig, { ...rig.store, jobs });
     rig.tell({ kind: 'owner_dead', incarnation: 11 });
-    await until('it is reported', () =>
+    await time.passUntil('it is reported', () =>
       rig.lines.some(({ message }) => message === 'recoverer: cannot recover leases'),
     );
     down = false;
-    await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
+    await time.passUntil('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
     const before = rounds;
-    await until('two more rounds have passed', () => rounds >= before + 2);
+    await time.passUntil('two more rounds have passed', () => rounds >= before + 2);
     expect(recovered).toBe(1);
   });
 });
@@ -254,13 +261,13 @@ describe('upkeep: other agents', () => {
   });
 
   it('janitor continues if the log directory cannot be read', async () => {
-    const rig = await startRig();
+    const { time, rig } = await jumping();
     await startUpkeep(rig, rig.store, join(logDirectory(), 'absent'));
-    await until('it is reported', () =>
+    await time.passUntil('it is reported', () =>
       rig.lines.some(({ message }) => message === 'janitor: cannot remove log files'),
     );
     await rig.push('t', 'a');
     await reserve(rig, 1, 100);
-    await until('leases are recovered', async () => (await stateOf(rig, 'a')) === 'ready');
+    await time.passUntil('leases are recovered', async () => (await stateOf(rig, 'a')) === 'ready');
   });
 });

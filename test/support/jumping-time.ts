@@ -4,12 +4,17 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import { type Run, systemSource, type Timer, useTimeSource } from '../../src/runtime/time.ts';
+import { until } from './until.ts';
 
 export interface JumpingTime {
   /** The storage clock of a store that jumps, too. */
   readonly wall: () => number;
   /** Resolves when the timers that are due have run. */
   jump(ms: number): Promise<void>;
+  /** As until(), and time jumps before each look: for waits whose begin a test does not see. */
+  passUntil<T>(what: string, look: () => T | Promise<T>, stepMs?: number): Promise<NonNullable<T>>;
+  /** Time jumps until `work` has ended. */
+  outlast<T>(work: Promise<T>, stepMs?: number): Promise<T>;
 }
 
 /** For this test, whose stores and roles start after it. */
@@ -48,13 +53,27 @@ export function useJumpingTime(): JumpingTime {
     },
   });
   onTestFinished(() => useTimeSource(null));
+  const jump = async (ms: number) => {
+    shift += ms;
+    const due = [...timers].sort((a, b) => a.at - b.at).map((timer) => timer.arm());
+    const at = now();
+    while (due.some((timer) => timers.has(timer) && timer.at <= at)) await turn();
+  };
+  const passUntil = <T>(what: string, look: () => T | Promise<T>, stepMs = 250) =>
+    until(what, async () => {
+      await jump(stepMs);
+      return look();
+    });
   return {
-    wall,
-    async jump(ms) {
-      shift += ms;
-      const due = [...timers].sort((a, b) => a.at - b.at).map((timer) => timer.arm());
-      const at = now();
-      while (due.some((timer) => timers.has(timer) && timer.at <= at)) await turn();
+    ...{ wall, jump, passUntil },
+    async outlast(work, stepMs) {
+      let isOver = false;
+      const end = () => {
+        isOver = true;
+      };
+      work.then(end, end);
+      await passUntil('the end of the work', () => isOver, stepMs);
+      return work;
     },
   };
 }
