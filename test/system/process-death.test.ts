@@ -69,11 +69,9 @@ describe('kill -9 of a worker', async () => {
     );
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
   });
-});
 
-describe('kill -9 of a notifier during a callback', () => {
-  it('another notifier gets its job before the lease expires', async () => {
-    const { daemon, sink } = await calling();
+  it('of a notifier during a callback: another one gets its job before the lease expires', async () => {
+    const sink = await calling(daemon);
     const [first] = sink.arrivals;
     const caller = daemon.workers().find((worker) => openSocketsTo(worker.pid, sink.port));
     process.kill(caller?.pid as number, 'SIGKILL');

@@ -83,7 +83,7 @@ describe('reload', () => {
     expect(since).toEqual([]);
   });
 
-  it('keeps the port picked for 0, even if all servers die later', async () => {
+  it('keeps the port picked for 0, even if all servers die later; a stop ends both generations', async () => {
     const daemon = await startDaemon();
     expect((await reload(daemon)).code).toBe(0);
     expect(urlOf(daemon)).toBe(daemon.url);
@@ -91,10 +91,20 @@ describe('reload', () => {
     await until('it is served again', () => livez(daemon.url).then((status) => status === 200));
     expect((await reload(daemon)).code).toBe(0);
     expect(await livez(daemon.url)).toBe(200);
+
+    const answer = reload(daemon);
+    const before = pidsOf(daemon);
+    await until('new workers start', () => pidsOf(daemon).length > before.length);
+    const all = pidsOf(daemon);
+    expect(await daemon.stop()).toBe(0);
+    expect(all.filter(isAlive)).toEqual([]);
+    expect(await answer).toMatchObject({ code: 1, stderr: expect.stringContaining('is being stopped') });
+    expect((await reload(daemon)).code).toBe(3);
   });
 
-  it('lets a callback finish in the old notifier, and names it', async () => {
-    const { daemon, sink } = await calling({ notifier: { workers: 1 } });
+  it('names the old notifier that finishes a callback; a stop shortens its time', async () => {
+    const daemon = await startDaemon({ config: { shutdownTimeout: '300ms', notifier: { workers: 1 } } });
+    const sink = await calling(daemon);
     const caller = daemon.pidOf('dq-notifier-0');
     const { code, stderr } = await reload(daemon);
     expect(code).toBe(0);
@@ -108,16 +118,6 @@ describe('reload', () => {
     };
     await until('it reports its call', async () => (await old())?.inFlight === 1);
     expect(await old()).toMatchObject({ generation: 1, state: 'draining' });
-    sink.finish(sink.open()[0]);
-    await until('the job is done', async () => (await jobsLeft(daemon)) === 0);
-    await until('the old notifier is gone', () => !isAlive(caller));
-  });
-});
-
-describe('stop during a reload', () => {
-  it('shortens the time of callbacks in the old notifier', async () => {
-    const { daemon, sink } = await calling({ shutdownTimeout: '300ms' });
-    expect((await reload(daemon)).code).toBe(0);
     const stopped = daemon.stop();
     await until('the callback was cut', () => sink.arrivals[0]?.broken === true);
     expect(await stopped).toBe(0);
@@ -127,22 +127,6 @@ describe('stop during a reload', () => {
         interrupted: 1,
       }),
     );
-    const next = await startDaemon({ directory: daemon.directory });
-    await until('it is called again', () => sink.open().length === 1);
-    expect(sink.arrivals[1]).toMatchObject({ attempt: 1 });
-    expect((await next.api('GET', '/v1/topics/t/jobs/a')).body).toMatchObject({ attempt: 0, attempts: [] });
-  });
-
-  it('ends both generations; a reload then exits with 3', async () => {
-    const daemon = await startDaemon();
-    const answer = reload(daemon);
-    const before = pidsOf(daemon);
-    await until('new workers start', () => pidsOf(daemon).length > before.length);
-    const all = pidsOf(daemon);
-    expect(await daemon.stop()).toBe(0);
-    expect(all.filter(isAlive)).toEqual([]);
-    expect(await answer).toMatchObject({ code: 1, stderr: expect.stringContaining('is being stopped') });
-    expect((await reload(daemon)).code).toBe(3);
   });
 });
 
