@@ -1,5 +1,5 @@
-// Tests the ports for clients of other queues of a real daemon, on both stores: PHP itself, frozen stores,
-// reloads under calls, servers that are killed.
+// Tests the ports for clients of other queues of a real daemon: PHP itself, a frozen store, reloads under calls,
+// servers that are killed. The ports do not know the kind of store; without Redis: role/redis-unreached.
 import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
-import { startRedis } from '../../scripts/services/redis.ts';
 import { compatLimits } from '../../src/intake/compat/limits.ts';
 import { masterLimits } from '../../src/master/limits.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -16,7 +15,7 @@ import { fail, frame, type PhpClient, phpClient, succ } from '../support/php-cli
 import { plainHttp } from '../support/plain-http.ts';
 import { reload, writeConfig } from '../support/reloading.ts';
 import { commandsOf, type Run, runDq } from '../support/run-dq.ts';
-import { lacks, owned } from '../support/services.ts';
+import { lacks } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
@@ -324,18 +323,6 @@ describe('on the embedded store', async () => {
       .map(({ message }) => String(message));
     expect(errors.filter((message) => late === 0 || !message.startsWith('php: no outcome'))).toEqual([]);
   });
-});
-
-it.skipIf(await lacks('redis'))('the same on Redis', async () => {
-  const server = await owned('test', startRedis());
-  const daemon = await startDaemon({ args: [...args, '--redis', server.url], env: { DQ_TIMEZONE: 'UTC' } });
-  await phpIsServed(daemon);
-  await frozenStoreCloses(
-    daemon,
-    () => server.process.freeze(),
-    () => server.process.thaw(),
-  );
-  await ouqiangIsServed(daemon);
 });
 
 it('ports: a taken one rejects the reload or the start; a change between listeners needs a restart', async () => {
