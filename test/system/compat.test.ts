@@ -1,5 +1,6 @@
-// Tests the ports for clients of other queues of a real daemon: PHP itself, a frozen store, reloads under calls,
-// servers that are killed. The ports do not know the kind of store; without Redis: role/redis-unreached.
+// Tests the ports for clients of other queues of a real daemon: PHP itself, a frozen store, reloads under
+// calls, servers that are killed. The ports do not know the kind of store. Without Redis:
+// role/redis-unreached.
 import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';

@@ -1,5 +1,5 @@
-// Tests running work during a stop of the daemon. Simulated worlds show that a stop ends in time and leaves no
-// worker, and that a job whose call is cut counts no attempt.
+// Tests running work during a stop of the daemon. Simulated worlds show that a stop ends in time and leaves
+// no worker, and that a job whose call is cut counts no attempt.
 import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
