@@ -8,18 +8,18 @@ CREATE TABLE IF NOT EXISTS migration (
   applied_at BIGINT NOT NULL -- epoch ms
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
--- 1: topics, statistics and access tokens
+-- 1: tables
 CREATE TABLE IF NOT EXISTS registry (
   only INT NOT NULL PRIMARY KEY,
   revision BIGINT NOT NULL,
-  key_check VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NULL -- a text sealed with the key of the secrets
+  key_check VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NULL -- a text encrypted with the key of the secrets
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO registry (only, revision, key_check) VALUES (1, 0, NULL);
 CREATE TABLE IF NOT EXISTS topic (
   name VARBINARY(191) NOT NULL PRIMARY KEY,
   state VARCHAR(20) NOT NULL, -- active, paused, offline
   settings MEDIUMTEXT NOT NULL, -- JSON
-  secrets TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- JSON, the current one first, sealed
+  secrets TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- JSON, the current one first, encrypted
   revision BIGINT NOT NULL, -- of its last change
   created_at BIGINT NOT NULL, -- epoch ms
   updated_at BIGINT NOT NULL,
@@ -45,29 +45,19 @@ CREATE TABLE IF NOT EXISTS token (
   scopes TEXT NOT NULL, -- JSON list
   topics MEDIUMTEXT NOT NULL, -- JSON list of globs
   created_at BIGINT NOT NULL, -- epoch ms
+  ends_at BIGINT NULL, -- epoch ms; null: it does not end
+  used_at BIGINT NULL, -- of the last known use
   UNIQUE KEY token_id (id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (1, 'topics, statistics and access tokens', '44a8c45f3fb8b3dc6d0faba1a7db0785e43d995e5e908c49f38d2e574ba711b5', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
-
--- 2: shards
 CREATE TABLE IF NOT EXISTS shard_list (
   only INT NOT NULL PRIMARY KEY,
   revision BIGINT NOT NULL, -- of its last change
-  list MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- JSON, sealed
+  list MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- JSON, encrypted
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (2, 'shards', '122b6f1455f4984c4639382ab1fb1e7fc1870f9fcf6fb5cc8011b0d888dd714a', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
-
--- 3: id of the registry
 CREATE TABLE IF NOT EXISTS registry_id (
   only INT NOT NULL PRIMARY KEY,
   id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (3, 'id of the registry', '327f4b1263421d9daf8b7d3f249d4b4f53fa36d6537b98555c2a90130de86157', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
-
--- 4: sessions of the console
 CREATE TABLE IF NOT EXISTS session (
   id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- names it in lists
   cookie_digest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- SHA-256, hexadecimal
@@ -90,11 +80,6 @@ CREATE TABLE IF NOT EXISTS sign_in_link (
   topics MEDIUMTEXT NOT NULL, -- JSON list of globs
   token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the token that made it
   ends_at BIGINT NOT NULL -- epoch ms
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-CREATE TABLE IF NOT EXISTS token_life (
-  id VARBINARY(64) NOT NULL PRIMARY KEY, -- of the token
-  ends_at BIGINT NULL, -- epoch ms
-  used_at BIGINT NULL -- epoch ms
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 CREATE TABLE IF NOT EXISTS operation (
   id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
@@ -127,10 +112,6 @@ CREATE TABLE IF NOT EXISTS audit (
   code VARCHAR(64) NULL, -- of the error
   KEY audit_topic (topic, id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (4, 'sessions of the console', '015bea2acf474f0a8da603d317a06b547bc7ca37ebe16ea5cd9d01d54b11e930', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
-
--- 5: journal
 CREATE TABLE IF NOT EXISTS dq_job ( -- one row per id
   topic VARBINARY(128) NOT NULL,
   id VARBINARY(256) NOT NULL,
@@ -210,10 +191,6 @@ CREATE TABLE IF NOT EXISTS dq_restore ( -- work that puts jobs back
   ended_at BIGINT NULL,
   UNIQUE KEY dq_restore_work (kind, about, note)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
-INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (5, 'journal', 'bc4ae639c7041652d093f8945ecff18c659999dcfc9608253a0a316a93bd6a0f', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
-
--- 6: leader and schedules
 CREATE TABLE IF NOT EXISTS leader (
   only INT NOT NULL PRIMARY KEY,
   instance BIGINT NOT NULL, -- that calls jobs, among those with standby; 0: none yet
@@ -231,10 +208,6 @@ CREATE TABLE IF NOT EXISTS schedule (
   problem TEXT NULL, -- why the last job was not made
   KEY schedule_due (next_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'leader and schedules', '5ad3e0d88697c8927c859c94a6c916ea783afd9913f6333c1ba00578a2aebade', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
-
--- 7: leading processes
 CREATE TABLE IF NOT EXISTS leader_process (
   instance BIGINT NOT NULL,
   incarnation BIGINT NOT NULL, -- of a notifier that calls jobs while its instance leads
@@ -242,5 +215,5 @@ CREATE TABLE IF NOT EXISTS leader_process (
   PRIMARY KEY (instance, incarnation)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (7, 'leading processes', '59350a522d7ce3a7352c0721e1647e01583452c585ef5700893fbb1d4867c1ed', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (1, 'tables', '7445c20de09b76689b1b8f7c8edaf94cad5df288b6dbbd294c09aa82cbdcf4ba', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

@@ -7,17 +7,18 @@ CREATE TABLE IF NOT EXISTS migration (
   applied_at INTEGER NOT NULL -- epoch ms
 );
 
--- 1: topics and statistics
+-- 1: tables
 CREATE TABLE registry (
   only INTEGER PRIMARY KEY CHECK (only = 1),
-  revision INTEGER NOT NULL
+  revision INTEGER NOT NULL,
+  key_check TEXT -- a text encrypted with the key of the secrets
 );
 INSERT INTO registry (only, revision) VALUES (1, 0);
 CREATE TABLE topic (
   name TEXT NOT NULL PRIMARY KEY,
   state TEXT NOT NULL, -- active, paused, offline
   settings TEXT NOT NULL, -- JSON
-  secrets TEXT NOT NULL, -- JSON, the current one first
+  secrets TEXT NOT NULL, -- JSON, the current one first, encrypted
   revision INTEGER NOT NULL, -- of its last change
   created_at INTEGER NOT NULL, -- epoch ms
   updated_at INTEGER NOT NULL
@@ -36,44 +37,25 @@ CREATE TABLE topic_stat (
   today INTEGER NOT NULL,
   PRIMARY KEY (topic, name)
 );
-INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (1, 'topics and statistics', 'dfd77fb64b41d36e30ef4577e70c99fb102b36c10aa419090d4e9a8754f87148', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
-
--- 2: access tokens
 CREATE TABLE token (
   name TEXT NOT NULL PRIMARY KEY,
   id TEXT NOT NULL UNIQUE, -- the readable part of the token
   digest TEXT NOT NULL, -- SHA-256 of the token, hexadecimal
   scopes TEXT NOT NULL, -- JSON list
   topics TEXT NOT NULL, -- JSON list of globs
-  created_at INTEGER NOT NULL -- epoch ms
+  created_at INTEGER NOT NULL, -- epoch ms
+  ends_at INTEGER, -- epoch ms; null: it does not end
+  used_at INTEGER -- of the last known use
 );
-INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (2, 'access tokens', 'a6255a21a868149d90e17dfcfda0326045c70ed4fe2bf5c2fd0bb17d2001c2cf', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
-
--- 3: sealed secrets
-ALTER TABLE registry ADD COLUMN key_check TEXT;
-INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (3, 'sealed secrets', 'ae536d59f2c8319c44a3544ea68dd3bfa02ae3a68cb73f6e5ec0d81d1d40fc6d', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
-
--- 4: shards
 CREATE TABLE shard_list (
   only INTEGER PRIMARY KEY CHECK (only = 1),
   revision INTEGER NOT NULL, -- of its last change
-  list TEXT NOT NULL -- JSON, sealed
+  list TEXT NOT NULL -- JSON, encrypted
 );
-INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (4, 'shards', 'a592049a7fd19bdd28ec9be59fd66ee68ce2d476494a759bbbb150f18fd5d86b', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
-
--- 5: id of the registry
 CREATE TABLE registry_id (
   only INTEGER PRIMARY KEY CHECK (only = 1),
   id TEXT NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
 );
-INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (5, 'id of the registry', '44c1ce48e5633610d80b950081a8d5e138d1209104052aafc9c4810b708810a7', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
-
--- 6: sessions of the console
 CREATE TABLE session (
   id TEXT NOT NULL PRIMARY KEY, -- names it in lists
   cookie_digest TEXT NOT NULL UNIQUE, -- SHA-256, hexadecimal
@@ -95,11 +77,6 @@ CREATE TABLE sign_in_link (
   topics TEXT NOT NULL, -- JSON list of globs
   token_id TEXT, -- the token that made it
   ends_at INTEGER NOT NULL -- epoch ms
-);
-CREATE TABLE token_life (
-  id TEXT NOT NULL PRIMARY KEY, -- of the token
-  ends_at INTEGER, -- epoch ms
-  used_at INTEGER -- epoch ms
 );
 CREATE TABLE operation (
   id TEXT NOT NULL PRIMARY KEY,
@@ -132,10 +109,6 @@ CREATE TABLE audit (
   code TEXT -- of the error
 );
 CREATE INDEX audit_topic ON audit (topic, id);
-INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'sessions of the console', 'aa863402b30b3a38ba8a658bc05b257cf951b3ca61900ba1274e263bfd24a0d5', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
-
--- 7: schedules
 CREATE TABLE schedule (
   name TEXT NOT NULL PRIMARY KEY,
   record TEXT NOT NULL, -- JSON: what an operator sets
@@ -148,5 +121,5 @@ CREATE TABLE schedule (
 );
 CREATE INDEX schedule_due ON schedule (next_at);
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (7, 'schedules', '9ee3d176c94c97cb67ac44d962ff5e5cfd6bcd3a758e4f7072e907a48cecf2d6', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
+  VALUES (1, 'tables', '75a76fa7ba761080306e3e8b564edab937ffae1b559a716c23b5ee702b3c4378', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 COMMIT;

@@ -120,7 +120,7 @@ async function checkColumns(db: Db): Promise<Finding[]> {
   );
 }
 
-/** null also for an older schema without registry_id and for foreign tables; another check reports those. */
+/** null also for an empty database and for foreign tables; another check reports those. */
 async function registryIdOf(db: Db): Promise<string | null> {
   const tables = await db.introspection.getTables();
   return tables.some(({ name }) => name === 'registry_id') ? findRegistryId(db) : null;

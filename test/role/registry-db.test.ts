@@ -169,7 +169,7 @@ describe('the file', () => {
         await (await openRegistryDb(path)).close();
         text(openDatabase(path), "UPDATE migration SET checksum = 'x'");
       },
-      /step 1 \(topics and statistics\) differs from this version/,
+      /step 1 \(tables\) differs from this version's: use the dq that wrote it/,
     ],
   ])('is rejected and unchanged when it is %s', async (_, prepare, message) => {
     await prepare();

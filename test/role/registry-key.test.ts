@@ -7,10 +7,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
-import { renderSchema } from '../../src/registry/sql/schema/migrate.ts';
-import { encryptedSince, registrySchema } from '../../src/registry/sql/schema/registry-schema.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
-import { freeBytesIn, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { changesOf } from '../support/registry-pages.ts';
 
 const secret = 'whsec_QXMgcGxhaW4gYXMgZGF5bGlnaHQsIDMyIGJ5dGVz';
@@ -171,79 +168,3 @@ it('secrets in the row of another topic are invalid', async () => {
   });
   expect((await registry.get('b'))?.secrets[0]?.secret).toBe(old);
 });
-
-/** A registry without a key, with topics and counters. */
-function plainRegistry(topics: number, counters = 0): void {
-  const before = openDatabase(path);
-  before.exec('PRAGMA journal_mode = WAL');
-  before.exec(
-    renderSchema('', {
-      ...registrySchema,
-      migrations: registrySchema.migrations.slice(0, encryptedSince - 1),
-    }),
-  );
-  const insert = before.prepare("INSERT INTO topic VALUES (?, 'active', ?, ?, 1, 1, 1)");
-  for (let n = 0; n < topics; n++)
-    insert.run(`t${n}`, JSON.stringify({ callbackUrl: 'http://a/' }), JSON.stringify(draft('a').secrets));
-  const count = before.prepare('INSERT INTO topic_stat VALUES (?, ?, 1, 1, 1)');
-  before.exec('BEGIN');
-  for (let n = 0; n < counters; n++) count.run(`t${n}`, 'pushed');
-  before.exec('COMMIT; UPDATE registry SET revision = 1; PRAGMA wal_checkpoint(TRUNCATE)');
-  before.close();
-  expect(everyByte().includes(secret)).toBe(true);
-}
-
-it('plain secrets are encrypted by the start that creates the key, to the last byte', async () => {
-  plainRegistry(50);
-  const { secrets } = draft('a');
-  const registry = await open();
-  const { topics } = await changesOf(registry, 0);
-  expect(topics).toHaveLength(50);
-  for (const topic of topics) expect(topic.secrets).toEqual(secrets);
-  expect(everyByte().includes(secret)).toBe(false);
-  await registry.close();
-  expect(everyByte().includes(secret)).toBe(false);
-  expect(everyByte().includes(old)).toBe(false);
-  expect((await (await open()).get('t49'))?.secrets).toEqual(secrets);
-});
-
-it('plain headers are encrypted by a start, to the last byte', async () => {
-  const registry = await open();
-  const names = Array.from({ length: 250 }, (_, n) => `t${n}`);
-  for (const name of names) await registry.create({ ...draft(name), title: '"headers":{"x":' });
-  await registry.close();
-  const headers = { authorization: 'Bearer geheim-im-kopf' };
-  const before = openDatabase(path);
-  const write = before.prepare("UPDATE topic SET settings = json_set(settings, '$.headers', json(?))");
-  write.run(JSON.stringify(headers));
-  before.exec("UPDATE topic SET settings = '{\"headers\":{\"broken' WHERE name = 't9'");
-  before.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-  before.close();
-  expect(everyByte().includes('geheim-im-kopf')).toBe(true);
-  const again = await open();
-  expect(everyByte().includes('geheim-im-kopf')).toBe(false);
-  for (const name of names.filter((one) => one !== 't9')) {
-    const topic = await again.get(name);
-    expect([topic?.headers, topic?.revision]).toEqual([headers, names.indexOf(name) + 1]);
-  }
-});
-
-it.skipIf(unmountable !== null)(
-  `plain secrets left by a start on a full disk are removed by the next${unmountable === null ? '' : `: ${unmountable}`}`,
-  async () => {
-    const small = mountTmpfs(4 * 1024 * 1024);
-    path = join(small, 'registry.db');
-    plainRegistry(50, 20_000);
-    const filler = join(small, 'filler');
-    writeFileSync(filler, Buffer.alloc(freeBytesIn(small) - 400 * 1024));
-    const warnings: string[] = [];
-    const first = await open((sentence) => warnings.push(sentence));
-    expect(warnings).toEqual([expect.stringMatching(/^the registry \S+ may still hold plain secrets/)]);
-    expect((await first.get('t49'))?.secrets).toEqual(draft('a').secrets);
-    await first.close();
-    rmSync(filler);
-    await (await open((sentence) => warnings.push(sentence))).close();
-    expect(warnings).toHaveLength(1);
-    for (const one of [secret, old]) expect(everyByte().includes(one)).toBe(false);
-  },
-);

@@ -127,17 +127,6 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
       // As mysql.md says: two a process, and four more of an instance for its journal.
       expect(Number(connections)).toBeLessThanOrEqual(sqlLimits.mysqlConnections * processes + 2 * 4);
 
-      // Plain headers of an older dq are encrypted, once.
-      await server.run(
-        `UPDATE dq${made}.topic SET settings = REPLACE(settings, '"headers":{}', '"headers":{"x-key":"geheim"}')`,
-      );
-      const env = { DQ_MYSQL__URL: url, DQ_DATA_DIR: one.dataDir };
-      const migrate = async () => (await runDq(['migrate', '--encrypt-headers'], { env })).stderr;
-      expect(await migrate()).toContain('encrypted the headers of 1 topics');
-      expect(await migrate()).toContain('encrypted the headers of 0 topics');
-      expect(await server.run(`SELECT settings FROM dq${made}.topic`)).not.toMatch(/geheim|x-key/);
-      expect((await one.api('GET', '/v1/topics/t')).body.headers).toEqual({ 'x-key': 'geheim' });
-
       // Calls of both hang; those of the killed one return by the end of their leases.
       sink.answer(() => {});
       await pushToBoth('killed');

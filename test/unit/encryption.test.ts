@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { isEncrypted, SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
+import { SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
 
 const cipher = new SecretCipher(randomBytes(32));
 
@@ -9,7 +9,6 @@ it.each(['', 'a', 'whsec_MDAw', '[{"secret":"订单"}]', 'x'.repeat(100_000)])(
   (text) => {
     const encrypted = cipher.encrypt(text, 'order.close');
     expect(encrypted).toMatch(/^v1:[A-Za-z0-9+/]+=*$/);
-    expect(isEncrypted(encrypted)).toBe(true);
     expect(cipher.decrypt(encrypted, 'order.close')).toBe(text);
   },
 );
@@ -39,8 +38,6 @@ it('encryption: a text with any changed byte is rejected', () => {
 });
 
 it('encryption: a plain text is rejected', () => {
-  for (const text of ['', '[]', 'v2:AAAA', 'V1:AAAA']) {
-    expect(isEncrypted(text)).toBe(false);
+  for (const text of ['', '[]', 'v2:AAAA', 'V1:AAAA'])
     expect(() => cipher.decrypt(text, 'a')).toThrow('not encrypted');
-  }
 });

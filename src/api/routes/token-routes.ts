@@ -140,6 +140,4 @@ function tokenJson({ createdAt, expiresAt, usedAt, digest: _, ...token }: TokenR
   };
 }
 
-/** undefined: of a dq-store of an earlier version, during a reload. */
-const instantOrNull = (at: number | null | undefined): string | null =>
-  typeof at === 'number' ? formatInstant(at) : null;
+const instantOrNull = (at: number | null): string | null => (at === null ? null : formatInstant(at));

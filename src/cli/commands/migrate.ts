@@ -1,19 +1,14 @@
 // dq migrate: updates the registry's schema in MySQL to this version, or prints it as a script for users
-// without the right to create tables. With --encrypt-headers it also encrypts headers that an older version
-// stored plain.
+// without the right to create tables.
 // Each start updates the embedded registry, so it needs no command.
 
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
-import { existingCipher } from '../../registry/sql/keys/registry-key.ts';
-import { encryptPlainHeaders } from '../../registry/sql/keys/stored-headers.ts';
 import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
-import { mysqlEngine } from '../../registry/sql/mysql/mysql-engine.ts';
 import { migrateMysql } from '../../registry/sql/mysql/mysql-migrate.ts';
 import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
 import { mysqlSchemaScript } from '../../registry/sql/schema/mysql-schema.ts';
@@ -25,7 +20,6 @@ interface MigrateFlags {
   readonly config?: string;
   readonly mysql?: string;
   readonly printSql?: boolean;
-  readonly encryptHeaders?: boolean;
 }
 
 export function register(program: Command): void {
@@ -34,7 +28,6 @@ export function register(program: Command): void {
     .description("update the registry's schema in MySQL")
     .option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
     .option('--mysql <url>', 'URL instead of mysql.url')
-    .option('--encrypt-headers', 'encrypt old plain headers; needs this version on every instance')
     .option('--print-sql', 'print the schema as a script for the mysql shell; change nothing')
     .action(migrate);
 }
@@ -65,14 +58,6 @@ async function migrate(flags: MigrateFlags): Promise<void> {
     const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
     const { before, after } = await migrateMysql(db, server.value, what);
     say(`dq: ${what} ${before === after ? `has schema ${after}` : `went from schema ${before} to ${after}`}`);
-    if (flags.encryptHeaders) {
-      const { secretKeyFile, dataDir } = loaded.config;
-      const keyPath = secretKeyFile === '' ? join(dataDir, 'secret.key') : secretKeyFile;
-      const cipher = await existingCipher(db, what, { keyPath, isShared: true, warn: () => {} });
-      // No key: no topic was ever stored.
-      const changed = cipher === null ? 0 : await encryptPlainHeaders(mysqlEngine(db), cipher);
-      say(`dq: encrypted the headers of ${changed} topics`);
-    }
   } catch (error) {
     if (error instanceof DqError) throw new Exit('failed', error.message, { cause: error });
     throw new Exit('storeUnreachable', `${what}: ${reasonOf(error)}`, { cause: error });

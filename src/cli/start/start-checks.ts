@@ -25,11 +25,7 @@ import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
 import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
 import { checkSchema, type Schema } from '../../registry/sql/schema/migrate.ts';
 import { mysqlSchema } from '../../registry/sql/schema/mysql-schema.ts';
-import {
-  encryptedSince,
-  type RegistrySchema,
-  registrySchema,
-} from '../../registry/sql/schema/registry-schema.ts';
+import { type RegistrySchema, registrySchema } from '../../registry/sql/schema/registry-schema.ts';
 import { whyDamaged } from '../../registry/sql/sqlite/registry-file.ts';
 import { kyselyOver } from '../../registry/sql/sqlite/sqlite-dialect.ts';
 import { findRegistryId } from '../../registry/sql/tables/registry-id.ts';
@@ -231,17 +227,13 @@ async function checkContents(
   registry: { readonly what: string; readonly keyPath: string; readonly isShared: boolean },
 ): Promise<RegistryFacts> {
   const step = await checkSchema(db, schema, registry.what);
-  let cipher: SecretCipher | null = null;
-  if (schema !== registrySchema || step >= encryptedSince) {
-    const { what, keyPath, isShared } = registry;
-    if (step > 0) cipher = await existingCipher(db, what, { keyPath, isShared, warn: () => {} });
-  }
-  const tables = (await db.introspection.getTables()).map(({ name }) => name);
-  const tokens = tables.includes('token') ? await readTokens(db) : [];
+  const isNew = step === 0;
+  const { what, ...key } = registry;
+  const cipher = isNew ? null : await existingCipher(db, what, { ...key, warn: () => {} });
+  const tokens = isNew ? [] : await readTokens(db);
   await checkExposure(config, { tokens: async () => ({ revision: step, tokens }) });
-  const registryId = tables.includes('registry_id') ? await findRegistryId(db) : null;
-  const list = cipher !== null && tables.includes('shard_list') ? await listOf(db, cipher) : noShards;
-  return { registryId: registryId ?? '', list };
+  const registryId = isNew ? null : await findRegistryId(db);
+  return { registryId: registryId ?? '', list: cipher === null ? noShards : await listOf(db, cipher) };
 }
 
 async function listOf(db: Kysely<RegistrySchema>, cipher: SecretCipher): Promise<ShardList | null> {

@@ -3,8 +3,6 @@
 
 import type { Kysely } from 'kysely';
 import type { ChangePlace } from '../../ports/registry.ts';
-import type { SecretCipher } from './keys/encryption.ts';
-import { encryptSettings } from './keys/stored-headers.ts';
 import { type SnapshotHead, type SnapshotState, SnapshotWriter } from './registry-snapshot.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { findRegistryId } from './tables/registry-id.ts';
@@ -17,7 +15,6 @@ export interface RegistryCopyOptions {
   readonly of: string;
   readonly db: Kysely<RegistrySchema>;
   readonly pages: TopicPages;
-  readonly cipherOf: (head: SnapshotHead) => SecretCipher;
   /** the shard list to keep, given the registry's */
   readonly shardsOf: (
     head: SnapshotHead,
@@ -66,7 +63,7 @@ export class RegistryCopy {
   async #follow(
     from: { readonly place: ChangePlace; readonly head: SnapshotHead } | null,
   ): Promise<number | null> {
-    const { cipherOf, shardsOf } = this.#options;
+    const { shardsOf } = this.#options;
     let reached = from;
     for (;;) {
       const page = await this.#read(reached?.place ?? start);
@@ -78,12 +75,7 @@ export class RegistryCopy {
         continue;
       }
       if (reached === null) await this.#writer.begin(head);
-      const cipher = cipherOf(head);
-      const topics = rows.topics.map((row) => {
-        const settings = encryptSettings(row.settings, row.name, cipher);
-        return settings === null ? row : { ...row, settings };
-      });
-      await this.#writer.add({ topics, deleted: rows.deleted.map(({ name }) => name) });
+      await this.#writer.add({ topics: rows.topics, deleted: rows.deleted.map(({ name }) => name) });
       if (state !== null) {
         await this.#writer.finish({ ...state, shards: await shardsOf(head, state.shards) });
         this.#reached = { place: { revision: page.revision, name: null }, head };
@@ -93,7 +85,7 @@ export class RegistryCopy {
     }
   }
 
-  /** null: the registry has no key, so no topic. */
+  /** null: the registry has no key or no id, so no topic. */
   #read(after: ChangePlace): Promise<Page | null> {
     const { db, of, pages } = this.#options;
     return db
@@ -104,8 +96,9 @@ export class RegistryCopy {
           .selectFrom('registry')
           .select(['revision', 'key_check'])
           .executeTakeFirstOrThrow();
-        if (keyCheck === null) return null;
-        const head = { of, id: (await findRegistryId(trx)) ?? undefined, keyCheck };
+        const id = await findRegistryId(trx);
+        if (keyCheck === null || id === null) return null;
+        const head = { of, id, keyCheck };
         const rows = await pages.rows(trx, after);
         if (rows.next !== null) return { head, revision, rows, state: null };
         const tokens = await readTokenRows(trx);

@@ -1,7 +1,7 @@
 // Reads and writes the copy of a MySQL registry in the data directory, which a start uses while MySQL is
-// unavailable. Rows are as in MySQL: secrets encrypted, tokens as digests; headers are encrypted even where
-// MySQL has plain ones. One line per page of topics, and a line that closes each state. Changes are appended:
-// rewriting 100,000 topics per change would take seconds and 60 MB. Invariant: all lines up to the last
+// unavailable. Rows are as in MySQL: secrets and headers encrypted, tokens as digests. One line per page of
+// topics, and a line that closes each state. Changes are appended: rewriting 100,000 topics per change would
+// take seconds and 60 MB. Invariant: all lines up to the last
 // closing line are one complete revision.
 
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
@@ -16,15 +16,14 @@ type TopicRow = RegistrySchema['topic'];
 export interface SnapshotHead {
   /** the registry that it copies; a copy of another registry is ignored */
   readonly of: string;
-  /** absent in copies written before registries had ids */
-  readonly id?: string | undefined;
+  readonly id: string;
   readonly keyCheck: string;
 }
 
 export interface SnapshotState {
   readonly revision: number;
   readonly tokens: readonly TokenRow[];
-  /** absent before the first list, and in copies written before shards existed */
+  /** absent before the first list */
   readonly shards?: RegistrySchema['shard_list'] | undefined;
 }
 
@@ -37,8 +36,8 @@ export interface SnapshotPage {
   readonly deleted: readonly string[];
 }
 
-/** of the file; other formats are unreadable, except 1 of earlier versions: one JSON document */
-const format = 2;
+/** of the file; a copy of another format is ignored */
+const format = 1;
 const lineEnd = 10;
 
 /** null: missing, or of another registry. Rejects for an unreadable copy. */
@@ -78,12 +77,8 @@ async function readLines(
     throw error;
   }
   const lines = linesOf(bytes);
-  const head = JSON.parse(lines[0]?.toString() ?? '') as SnapshotHead &
-    Partial<SnapshotState> & { format: number };
-  if (head.of !== of) return null;
-  if (head.format === 1)
-    return ofFormat1(head as unknown as SnapshotHead & SnapshotState, lines[0] as Buffer);
-  if (head.format !== format) return null;
+  const head = JSON.parse(lines[0]?.toString() ?? '') as SnapshotHead & { readonly format: number };
+  if (head.of !== of || head.format !== format) return null;
   const end = lines.findLastIndex((line) => line.subarray(0, closing.length).equals(closing));
   if (end < 0) throw new Error('the copy is incomplete');
   const state = JSON.parse((lines[end] as Buffer).toString()) as SnapshotState;
@@ -92,13 +87,6 @@ async function readLines(
 }
 
 const closing = Buffer.from('{"revision":');
-
-function ofFormat1(
-  { of, id, keyCheck, revision, tokens, shards }: SnapshotHead & SnapshotState,
-  line: Buffer,
-) {
-  return { head: { of, id, keyCheck }, state: { revision, tokens, shards }, pages: [line] };
-}
 
 /** Complete lines only. */
 function linesOf(bytes: Buffer): Buffer[] {

@@ -33,7 +33,7 @@ export class SecretCipher {
 
   /** Throws for another key or owner, and for a changed or plain text. */
   decrypt(encrypted: string, owner: string): string {
-    if (!isEncrypted(encrypted)) throw new Error('the text is not encrypted');
+    if (!encrypted.startsWith(version)) throw new Error('the text is not encrypted');
     const bytes = Buffer.from(encrypted.slice(version.length), 'base64');
     const iv = bytes.subarray(0, ivBytes);
     const tag = bytes.subarray(ivBytes, ivBytes + tagBytes);
@@ -42,8 +42,4 @@ export class SecretCipher {
       .setAuthTag(tag);
     return Buffer.concat([decipher.update(bytes.subarray(ivBytes + tagBytes)), decipher.final()]).toString();
   }
-}
-
-export function isEncrypted(text: string): boolean {
-  return text.startsWith(version);
 }

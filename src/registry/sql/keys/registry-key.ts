@@ -1,13 +1,13 @@
 // Finds or creates the key of a registry's secrets. The registry holds a check text encrypted with that key:
 // a key that cannot decrypt it is rejected, and while it exists no other key is created. Invariant: when
-// openCipher returns, every stored secret is encrypted with the cipher's key.
+// openCipher returns, the registry has that text, so every secret is stored with the cipher's key.
 
 import { hkdfSync } from 'node:crypto';
 import type { Kysely } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import { isEncrypted, SecretCipher, secretKeyBytes } from './encryption.ts';
+import { SecretCipher, secretKeyBytes } from './encryption.ts';
 import { keyFileWarning, makeKeyFile, readKeyFile } from './key-file.ts';
 
 type Db = Kysely<RegistrySchema>;
@@ -55,8 +55,8 @@ export function cipherFor(
   return cipher;
 }
 
-/** The cipher of this registry; creates a key if the registry has no encrypted text, and encrypts plain
- *  secrets. Idempotent, also in two processes at once. */
+/** The cipher of this registry; creates a key if the registry has no encrypted text. Idempotent, also in two
+ *  processes at once. */
 export async function openCipher(
   { db, lock }: Pick<RegistryEngine, 'db' | 'lock'>,
   what: string,
@@ -68,7 +68,7 @@ export async function openCipher(
     const created = new SecretCipher(readKeyFile(keyPath) ?? makeKeyFile(keyPath));
     await db.transaction().execute(async (trx) => {
       await lock(trx);
-      await encryptAll(trx, created);
+      await putCheck(trx, created);
     });
     // Another process may have been faster, with another key file.
     cipher = (await existingCipher(db, what, options)) ?? created;
@@ -78,27 +78,12 @@ export async function openCipher(
   return cipher;
 }
 
-/** Whether any stored secret is plain. */
-export async function holdsPlainSecrets(db: Db): Promise<boolean> {
-  const rows = await db.selectFrom('topic').select('secrets').execute();
-  return rows.some(({ secrets }) => !isEncrypted(secrets));
-}
-
-/** Encrypts check text and secrets in one transaction: half of them would be unreadable at the next start. */
-async function encryptAll(trx: Db, cipher: SecretCipher): Promise<void> {
-  const { key_check: check } = await trx.selectFrom('registry').select('key_check').executeTakeFirstOrThrow();
-  if (check !== null) return;
+async function putCheck(trx: Db, cipher: SecretCipher): Promise<void> {
   await trx
     .updateTable('registry')
     .set({ key_check: cipher.encrypt(checkText, checkOwner) })
+    .where('key_check', 'is', null)
     .execute();
-  const rows = await trx.selectFrom('topic').select(['name', 'secrets']).execute();
-  for (const { name, secrets } of rows.filter((row) => !isEncrypted(row.secrets)))
-    await trx
-      .updateTable('topic')
-      .set({ secrets: cipher.encrypt(secrets, name) })
-      .where('name', '=', name)
-      .execute();
 }
 
 /** For a registry that another process opened with this key. Throws DqError for a missing or damaged file. */

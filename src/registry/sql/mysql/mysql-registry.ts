@@ -33,7 +33,6 @@ import { within } from '../../../runtime/timeout.ts';
 import type { KeptShards } from '../../shard-book.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import { cipherFor, type KeyOptions, openCipher } from '../keys/registry-key.ts';
-import { holdsPlainHeaders } from '../keys/stored-headers.ts';
 import { sqlLimits } from '../limits.ts';
 import { RegistryCopy } from '../registry-copy.ts';
 import { RegistryDb } from '../registry-db.ts';
@@ -110,7 +109,6 @@ export class MysqlRegistry implements Registry, LeaderRow {
       of: this.#place,
       db: this.#engine.db,
       pages: new TopicPages(pageSize(options.page)),
-      cipherOf: (head) => this.#cipherOf(head),
       shardsOf: (head, shards) => this.#newestShards(head, shards),
     });
   }
@@ -128,10 +126,7 @@ export class MysqlRegistry implements Registry, LeaderRow {
   id(): Promise<string> {
     return this.#first(
       () => this.#run((db) => db.id()),
-      ({ id }) => {
-        if (id === undefined) throw mysqlFailure('unreachable');
-        return id;
-      },
+      ({ id }) => id,
     );
   }
 
@@ -390,7 +385,6 @@ export class MysqlRegistry implements Registry, LeaderRow {
       const cipher = await openCipher(this.#engine, this.#what, this.#key);
       this.#knownCipher = cipher;
       const id = await openRegistryId(this.#engine, this.#what);
-      await this.#warnOfPlainHeaders();
       const opened = new RegistryDb(this.#engine, cipher, id, this.#options.page);
       opened.onChange(() => {
         for (const listener of this.#listeners) listener();
@@ -401,15 +395,6 @@ export class MysqlRegistry implements Registry, LeaderRow {
       if (error instanceof DqError) throw mysqlFailure('refused', error);
       throw this.#engine.failureOf(error);
     }
-  }
-
-  /** Warns only: an instance of an earlier version could not read encrypted headers. */
-  async #warnOfPlainHeaders(): Promise<void> {
-    const { keepsSnapshot, warn } = this.#options;
-    if (!keepsSnapshot || !(await holdsPlainHeaders(this.#engine.db))) return;
-    warn(
-      `${this.#what} holds plain topic headers; when every instance has this version, run dq migrate --encrypt-headers`,
-    );
   }
 
   // The copy in the data directory

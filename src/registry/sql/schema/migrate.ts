@@ -58,7 +58,9 @@ export async function checkSchema<S extends MigrationSchema>(
         `${what} was written by a newer dq: it has schema ${applied.at(-1)?.number}, this version knows ${migrations.length}; start the newer dq`,
       );
     if (row.checksum !== checksumOf(known))
-      throw rejected(`${what}: step ${row.number} (${row.name}) differs from this version's`);
+      throw rejected(
+        `${what}: step ${row.number} (${row.name}) differs from this version's: use the dq that wrote it`,
+      );
   }
   return applied.at(-1)?.number ?? 0;
 }

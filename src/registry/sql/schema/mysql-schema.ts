@@ -26,19 +26,19 @@ export const mysqlSchema: Schema = {
   migrations: [
     {
       number: 1,
-      name: 'topics, statistics and access tokens',
+      name: 'tables',
       statements: [
         `CREATE TABLE IF NOT EXISTS registry (
   only INT NOT NULL PRIMARY KEY,
   revision BIGINT NOT NULL,
-  key_check VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NULL -- a text sealed with the key of the secrets
+  key_check VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NULL -- a text encrypted with the key of the secrets
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
         'INSERT IGNORE INTO registry (only, revision, key_check) VALUES (1, 0, NULL)',
         `CREATE TABLE IF NOT EXISTS topic (
   name VARBINARY(191) NOT NULL PRIMARY KEY,
   state VARCHAR(20) NOT NULL, -- active, paused, offline
   settings MEDIUMTEXT NOT NULL, -- JSON
-  secrets TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- JSON, the current one first, sealed
+  secrets TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- JSON, the current one first, encrypted
   revision BIGINT NOT NULL, -- of its last change
   created_at BIGINT NOT NULL, -- epoch ms
   updated_at BIGINT NOT NULL,
@@ -64,35 +64,19 @@ export const mysqlSchema: Schema = {
   scopes TEXT NOT NULL, -- JSON list
   topics MEDIUMTEXT NOT NULL, -- JSON list of globs
   created_at BIGINT NOT NULL, -- epoch ms
+  ends_at BIGINT NULL, -- epoch ms; null: it does not end
+  used_at BIGINT NULL, -- of the last known use
   UNIQUE KEY token_id (id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
-      ],
-    },
-    {
-      number: 2,
-      name: 'shards',
-      statements: [
         `CREATE TABLE IF NOT EXISTS shard_list (
   only INT NOT NULL PRIMARY KEY,
   revision BIGINT NOT NULL, -- of its last change
-  list MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- JSON, sealed
+  list MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- JSON, encrypted
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
-      ],
-    },
-    {
-      number: 3,
-      name: 'id of the registry',
-      statements: [
         `CREATE TABLE IF NOT EXISTS registry_id (
   only INT NOT NULL PRIMARY KEY,
   id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
-      ],
-    },
-    {
-      number: 4,
-      name: 'sessions of the console',
-      statements: [
         `CREATE TABLE IF NOT EXISTS session (
   id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- names it in lists
   cookie_digest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- SHA-256, hexadecimal
@@ -115,11 +99,6 @@ export const mysqlSchema: Schema = {
   topics MEDIUMTEXT NOT NULL, -- JSON list of globs
   token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the token that made it
   ends_at BIGINT NOT NULL -- epoch ms
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
-        `CREATE TABLE IF NOT EXISTS token_life (
-  id VARBINARY(64) NOT NULL PRIMARY KEY, -- of the token
-  ends_at BIGINT NULL, -- epoch ms
-  used_at BIGINT NULL -- epoch ms
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
         `CREATE TABLE IF NOT EXISTS operation (
   id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
@@ -152,13 +131,7 @@ export const mysqlSchema: Schema = {
   code VARCHAR(64) NULL, -- of the error
   KEY audit_topic (topic, id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
-      ],
-    },
-    { number: 5, name: 'journal', statements: journalTables },
-    {
-      number: 6,
-      name: 'leader and schedules',
-      statements: [
+        ...journalTables,
         `CREATE TABLE IF NOT EXISTS leader (
   only INT NOT NULL PRIMARY KEY,
   instance BIGINT NOT NULL, -- that calls jobs, among those with standby; 0: none yet
@@ -176,12 +149,6 @@ export const mysqlSchema: Schema = {
   problem TEXT NULL, -- why the last job was not made
   KEY schedule_due (next_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
-      ],
-    },
-    {
-      number: 7,
-      name: 'leading processes',
-      statements: [
         `CREATE TABLE IF NOT EXISTS leader_process (
   instance BIGINT NOT NULL,
   incarnation BIGINT NOT NULL, -- of a notifier that calls jobs while its instance leads

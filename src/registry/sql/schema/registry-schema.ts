@@ -7,8 +7,8 @@
 // topic_tombstone  deleted names that were not created again, for caches that missed the deletion
 // topic_stat       per topic and counter: total, and count of the newest day. Rows only for existing topics,
 //                  so the table is bounded. A row per day would need cleanup, and nothing shows older days.
-// token            one row per access token: its digest, which does not reveal it, and its rights
-// token_life       when a token ends and was last used; a token without a row does not end
+// token            one row per access token: its digest, which does not reveal it, its rights, when it ends
+//                  and was last used
 // session          one row per console session: digests of its two halves, its rights and end times
 // sign_in_link     unused links that begin a session: their digests and rights
 // operation        bulk work: its record and the state of its work as JSON, and the lease of its process
@@ -46,8 +46,9 @@ export interface RegistrySchema extends MigrationSchema {
     scopes: string;
     topics: string;
     created_at: number;
+    ends_at: number | null;
+    used_at: number | null;
   };
-  readonly token_life: { id: string; ends_at: number | null; used_at: number | null };
   readonly session: {
     id: string;
     cookie_digest: string;
@@ -114,9 +115,6 @@ export interface RegistrySchema extends MigrationSchema {
   readonly registry_id: { only: number; id: string };
 }
 
-/** Secrets are encrypted from this step on; earlier plain ones are encrypted after it. */
-export const encryptedSince = 3;
-
 export const registrySchema: Schema = {
   createTable: `CREATE TABLE IF NOT EXISTS migration (
   number INTEGER PRIMARY KEY,
@@ -134,18 +132,19 @@ export const registrySchema: Schema = {
   migrations: [
     {
       number: 1,
-      name: 'topics and statistics',
+      name: 'tables',
       statements: [
         `CREATE TABLE registry (
   only INTEGER PRIMARY KEY CHECK (only = 1),
-  revision INTEGER NOT NULL
+  revision INTEGER NOT NULL,
+  key_check TEXT -- a text encrypted with the key of the secrets
 )`,
         'INSERT INTO registry (only, revision) VALUES (1, 0)',
         `CREATE TABLE topic (
   name TEXT NOT NULL PRIMARY KEY,
   state TEXT NOT NULL, -- active, paused, offline
   settings TEXT NOT NULL, -- JSON
-  secrets TEXT NOT NULL, -- JSON, the current one first
+  secrets TEXT NOT NULL, -- JSON, the current one first, encrypted
   revision INTEGER NOT NULL, -- of its last change
   created_at INTEGER NOT NULL, -- epoch ms
   updated_at INTEGER NOT NULL
@@ -164,52 +163,25 @@ export const registrySchema: Schema = {
   today INTEGER NOT NULL,
   PRIMARY KEY (topic, name)
 )`,
-      ],
-    },
-    {
-      number: 2,
-      name: 'access tokens',
-      statements: [
         `CREATE TABLE token (
   name TEXT NOT NULL PRIMARY KEY,
   id TEXT NOT NULL UNIQUE, -- the readable part of the token
   digest TEXT NOT NULL, -- SHA-256 of the token, hexadecimal
   scopes TEXT NOT NULL, -- JSON list
   topics TEXT NOT NULL, -- JSON list of globs
-  created_at INTEGER NOT NULL -- epoch ms
+  created_at INTEGER NOT NULL, -- epoch ms
+  ends_at INTEGER, -- epoch ms; null: it does not end
+  used_at INTEGER -- of the last known use
 )`,
-      ],
-    },
-    {
-      number: encryptedSince,
-      name: 'sealed secrets',
-      statements: ['ALTER TABLE registry ADD COLUMN key_check TEXT'],
-    },
-    {
-      number: 4,
-      name: 'shards',
-      statements: [
         `CREATE TABLE shard_list (
   only INTEGER PRIMARY KEY CHECK (only = 1),
   revision INTEGER NOT NULL, -- of its last change
-  list TEXT NOT NULL -- JSON, sealed
+  list TEXT NOT NULL -- JSON, encrypted
 )`,
-      ],
-    },
-    {
-      number: 5,
-      name: 'id of the registry',
-      statements: [
         `CREATE TABLE registry_id (
   only INTEGER PRIMARY KEY CHECK (only = 1),
   id TEXT NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
 )`,
-      ],
-    },
-    {
-      number: 6,
-      name: 'sessions of the console',
-      statements: [
         `CREATE TABLE session (
   id TEXT NOT NULL PRIMARY KEY, -- names it in lists
   cookie_digest TEXT NOT NULL UNIQUE, -- SHA-256, hexadecimal
@@ -231,11 +203,6 @@ export const registrySchema: Schema = {
   topics TEXT NOT NULL, -- JSON list of globs
   token_id TEXT, -- the token that made it
   ends_at INTEGER NOT NULL -- epoch ms
-)`,
-        `CREATE TABLE token_life (
-  id TEXT NOT NULL PRIMARY KEY, -- of the token
-  ends_at INTEGER, -- epoch ms
-  used_at INTEGER -- epoch ms
 )`,
         `CREATE TABLE operation (
   id TEXT NOT NULL PRIMARY KEY,
@@ -268,12 +235,6 @@ export const registrySchema: Schema = {
   code TEXT -- of the error
 )`,
         'CREATE INDEX audit_topic ON audit (topic, id)',
-      ],
-    },
-    {
-      number: 7,
-      name: 'schedules',
-      statements: [
         `CREATE TABLE schedule (
   name TEXT NOT NULL PRIMARY KEY,
   record TEXT NOT NULL, -- JSON: what an operator sets

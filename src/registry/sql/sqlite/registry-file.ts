@@ -5,25 +5,17 @@ import { closeSync, openSync, statSync } from 'node:fs';
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Database } from '../../../runtime/database.ts';
-import {
-  askAndForget,
-  isDamage,
-  openDatabase,
-  pragma,
-  sqliteCode,
-  sqliteCodes,
-} from '../../../runtime/database.ts';
+import { askAndForget, isDamage, openDatabase } from '../../../runtime/database.ts';
 import { foreignLogText, readHeader } from '../../../runtime/database-header.ts';
 import { wallNow } from '../../../runtime/time.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import type { KeyOptions } from '../keys/registry-key.ts';
-import { existingCipher, holdsPlainSecrets, openCipher } from '../keys/registry-key.ts';
-import { encryptPlainHeaders, holdsPlainHeaders } from '../keys/stored-headers.ts';
+import { existingCipher, openCipher } from '../keys/registry-key.ts';
 import { sqlLimits } from '../limits.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import { checkSchema, migrate } from '../schema/migrate.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import { encryptedSince, registrySchema } from '../schema/registry-schema.ts';
+import { registrySchema } from '../schema/registry-schema.ts';
 import { openRegistryId } from '../tables/registry-id.ts';
 import { putRowsOneByOne } from '../tables/registry-series.ts';
 import { addOneByOne } from '../tables/registry-stats.ts';
@@ -66,18 +58,13 @@ export async function openRegistryFile(
     };
     const { cipher, id } = await untilFree(async () => {
       const step = await checkSchema(db, registrySchema, what);
-      if (step >= encryptedSince) await existingCipher(db, what, options);
+      if (step > 0) await existingCipher(db, what, options);
       // WAL: readers never wait for the writer. FULL: an acknowledged topic survives a power cut.
       opened.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
       opened.exec(`PRAGMA journal_size_limit = ${sqlLimits.registryWalBytesMax};
         PRAGMA wal_autocheckpoint = ${sqlLimits.registryLogPagesMax}`);
       await migrate(db, registrySchema, wallNow);
-      // Set before encrypting: if the process dies before the rewrite, the next start does it.
-      if ((await holdsPlainSecrets(db)) || (await holdsPlainHeaders(db)))
-        opened.exec(`PRAGMA user_version = ${mayHoldPlain}`);
       const cipher = await openCipher(engine, what, options);
-      await encryptPlainHeaders(engine, cipher);
-      if (pragma(opened, 'user_version') === mayHoldPlain) rewriteFile(opened, what, options);
       return { cipher, id: await openRegistryId(engine, what) };
     });
     return { engine, cipher, id };
@@ -128,22 +115,6 @@ function readOnly<T>(path: string, waitMs: number, work: (db: Database) => T): T
     }
   } catch (error) {
     throw isDamage(error) ? damaged(path, error) : error;
-  }
-}
-
-/** In the file header (user_version, otherwise 0): plain secrets or headers may remain in free pages. */
-const mayHoldPlain = 1;
-
-/** Removes plain texts from free pages and from the WAL. */
-function rewriteFile(database: Database, what: string, { warn }: KeyOptions): void {
-  try {
-    database.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA user_version = 0');
-  } catch (error) {
-    // The rows are encrypted; a full disk must not prevent the start.
-    if (sqliteCode(error) !== sqliteCodes.full) throw error;
-    warn(
-      `${what} may still hold plain secrets or headers in free pages, because the disk has no space to rewrite it; the next start tries again`,
-    );
   }
 }
 

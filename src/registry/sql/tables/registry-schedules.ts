@@ -168,8 +168,7 @@ export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void>
       .where('next_at', '=', dueAt)
       .where('revision', '=', revision)
       .executeTakeFirst();
-    // A process of an earlier build names no claim.
-    if (Number(numUpdatedRows) === group.length || (claimedUntil ?? null) === null) continue;
+    if (Number(numUpdatedRows) === group.length || claimedUntil === null) continue;
     await trx
       .updateTable('schedule')
       .set({ claim_until: 0, claims: 1 })

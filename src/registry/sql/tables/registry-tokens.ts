@@ -9,49 +9,39 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type Db = Kysely<RegistrySchema>;
 
-/** A token and its life; rows of a copy by an older version have no life. */
-export type TokenRow = RegistrySchema['token'] &
-  Partial<Pick<RegistrySchema['token_life'], 'ends_at' | 'used_at'>>;
+export type TokenRow = RegistrySchema['token'];
 
 /** In the caller's transaction, which holds the lock between checks and write. */
 export async function insertToken(trx: Db, token: TokenRecord): Promise<'created' | 'exists' | 'full'> {
   const names = await trx.selectFrom('token').select('name').execute();
   if (names.some(({ name }) => name === token.name)) return 'exists';
   if (names.length >= limits.tokensMax) return 'full';
-  // A worker of an earlier version sends no life.
-  const { name, id, digest, createdAt, expiresAt = null, usedAt = null } = token;
+  const { name, id, digest, createdAt, expiresAt, usedAt } = token;
   const [scopes, topics] = [JSON.stringify(token.scopes), JSON.stringify(token.topics)];
-  await trx.insertInto('token').values({ name, id, digest, scopes, topics, created_at: createdAt }).execute();
-  await trx.insertInto('token_life').values({ id, ends_at: expiresAt, used_at: usedAt }).execute();
+  const times = { created_at: createdAt, ends_at: expiresAt, used_at: usedAt };
+  await trx
+    .insertInto('token')
+    .values({ name, id, digest, scopes, topics, ...times })
+    .execute();
   return 'created';
 }
 
 export async function deleteToken(trx: Db, name: string): Promise<'removed' | 'absent'> {
   // SQLite would cut a name at a NUL and find another token.
   if (!tokenNamePattern.test(name)) return 'absent';
-  const row = await trx.selectFrom('token').select('id').where('name', '=', name).executeTakeFirst();
-  if (row === undefined) return 'absent';
-  await trx.deleteFrom('token_life').where('id', '=', row.id).execute();
-  await trx.deleteFrom('token').where('name', '=', name).execute();
-  return 'removed';
+  const { numDeletedRows } = await trx.deleteFrom('token').where('name', '=', name).executeTakeFirst();
+  return numDeletedRows > 0n ? 'removed' : 'absent';
 }
 
 /** In the caller's transaction. */
 export async function updateTokenUses(trx: Db, uses: readonly TokenUse[]): Promise<void> {
-  const rows = await trx
-    .selectFrom('token')
-    .leftJoin('token_life', 'token_life.id', 'token.id')
-    .select(['token.id as id', 'token_life.id as life', 'token_life.used_at as used'])
-    .execute();
-  const known = new Map(rows.map((row) => [String(row.id), row]));
-  for (const { id, usedAt } of uses) {
-    const row = known.get(id);
-    if (row === undefined || (row.used ?? 0) >= usedAt) continue;
-    // A version without this table made the token.
-    if (row.life === null)
-      await trx.insertInto('token_life').values({ id, ends_at: null, used_at: usedAt }).execute();
-    else await trx.updateTable('token_life').set({ used_at: usedAt }).where('id', '=', id).execute();
-  }
+  for (const { id, usedAt } of uses)
+    await trx
+      .updateTable('token')
+      .set({ used_at: usedAt })
+      .where('id', '=', id)
+      .where((eb) => eb.or([eb('used_at', 'is', null), eb('used_at', '<', usedAt)]))
+      .execute();
 }
 
 /** By name. */
@@ -61,13 +51,7 @@ export async function readTokens(db: Db): Promise<TokenRecord[]> {
 
 /** By name. */
 export function readTokenRows(db: Db): Promise<TokenRow[]> {
-  return db
-    .selectFrom('token')
-    .leftJoin('token_life', 'token_life.id', 'token.id')
-    .selectAll('token')
-    .select(['token_life.ends_at', 'token_life.used_at'])
-    .orderBy('token.name')
-    .execute();
+  return db.selectFrom('token').selectAll().orderBy('name').execute();
 }
 
 /** Throws StoreError for a damaged row: half a row must not grant rights. */
@@ -78,8 +62,8 @@ export function toToken({
   scopes,
   topics,
   created_at,
-  ends_at = null,
-  used_at = null,
+  ends_at,
+  used_at,
 }: TokenRow): TokenRecord {
   try {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('invalid digest');

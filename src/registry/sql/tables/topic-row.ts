@@ -8,7 +8,6 @@ import { topicDefaults } from '../../../core/topic/topic.ts';
 import type { TopicDraft, TopicRecord } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
-import { fromStoredHeaders, toStoredHeaders } from '../keys/stored-headers.ts';
 import { sqlLimits } from '../limits.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
@@ -16,10 +15,8 @@ type TopicRow = RegistrySchema['topic'];
 
 const defaults = Object.entries(topicDefaults) as [keyof TopicSettings, unknown][];
 const settingNames = defaults.map(([name]) => name);
-/** A row holds all settings of the dq that wrote it, so a later default changes no topic. Rows without
- *  emptyReply were written when this was its default. */
-const defaultsOfRows: typeof topicDefaults = { ...topicDefaults, emptyReply: 'retry' };
-const { headers: _, ...withoutHeaders } = defaultsOfRows;
+/** A row holds all settings of the dq that wrote it, so a later default changes no topic. */
+const { headers: _, ...withoutHeaders } = topicDefaults;
 const plainDefaults = Object.entries(withoutHeaders) as [keyof TopicSettings, unknown][];
 /** Topics are copies of this: objects that grow member by member take four times the memory, 200 MB per
  *  100,000. */
@@ -45,8 +42,7 @@ export function toColumns(
   const settings: Record<string, unknown> = Object.fromEntries(
     settingNames.map((name) => [name, draft[name]]),
   );
-  settings['headers'] = toStoredHeaders(draft.headers, draft.topic, cipher);
-  // An earlier dq drops it when it writes the row.
+  settings['headers'] = encryptHeaders(draft.headers, draft.topic, cipher);
   if (draft.removal !== undefined && draft.state === 'offline') settings['removal'] = draft.removal;
   return {
     state: draft.state,
@@ -81,7 +77,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 /** A separate function: a closure inside readTopic would keep its other variables in memory. */
 function opener(
   known: PlainTopic,
-  headers: Topic['headers'],
+  headers: string | null,
   secrets: string,
   cipher: () => SecretCipher,
 ): () => Topic {
@@ -91,7 +87,7 @@ function opener(
     const key = cipher();
     return {
       ...plain,
-      headers: orUnreadable(name, () => fromStoredHeaders(headers, name, key)),
+      headers: orUnreadable(name, () => decryptHeaders(headers, name, key)),
       secrets: secretsOf({ name, secrets }, key),
     };
   };
@@ -100,6 +96,21 @@ function opener(
 /** Throws as readTopic. */
 export function toTopic(row: TopicRow, cipher: SecretCipher): Topic {
   return readTopic(toRecord(row), () => cipher).open();
+}
+
+/** Header values carry credentials. null: the topic has none. */
+function encryptHeaders(headers: Topic['headers'], topic: string, cipher: SecretCipher): string | null {
+  return Object.keys(headers).length === 0 ? null : cipher.encrypt(JSON.stringify(headers), ownerOf(topic));
+}
+
+/** Throws for headers encrypted with another key or for another topic. */
+function decryptHeaders(stored: string | null, topic: string, cipher: SecretCipher): Topic['headers'] {
+  return stored === null ? topicDefaults.headers : JSON.parse(cipher.decrypt(stored, ownerOf(topic)));
+}
+
+/** Owner of the encrypted headers. No topic name has a slash. */
+function ownerOf(topic: string): string {
+  return `${topic}/headers`;
 }
 
 /** Throws StoreError if decryption fails. */
@@ -117,7 +128,8 @@ const ownTexts = /^\{"callbackUrl":"(?:[^"\\]|\\.)*",(?:"(?:title|owner)":"(?:[^
 interface RestOfSettings {
   /** these settings, with the template's name, state, revision and times */
   readonly known: KnownTopic;
-  readonly headers: Topic['headers'];
+  /** encrypted */
+  readonly headers: string | null;
   readonly removal: KnownTopic['removal'];
 }
 
@@ -139,7 +151,7 @@ function readSettings(settings: string): {
   if (kept !== undefined) return { texts, rest: kept };
   const rest = readRest(text, texts.callbackUrl);
   // Encrypted headers differ in every topic.
-  if (text.length <= sqlLimits.settingsKeptChars && Object.keys(rest.headers).length === 0) {
+  if (text.length <= sqlLimits.settingsKeptChars && rest.headers === null) {
     if (keptRests.size >= sqlLimits.settingsKept) keptRests.clear();
     keptRests.set(text, rest);
   }
@@ -149,9 +161,10 @@ function readSettings(settings: string): {
 /** `url`: the callbackUrl before the rest */
 function readRest(text: string, url?: string): RestOfSettings {
   const stored = JSON.parse(text) as Readonly<Record<string, unknown>>;
-  const { callbackUrl = url, headers = topicDefaults.headers, removal } = stored;
+  const { callbackUrl = url, headers = null, removal } = stored;
   if (typeof callbackUrl !== 'string') throw new Error('settings have no callbackUrl');
-  if (kindOf(headers) !== 'object') throw new Error('the setting headers has the wrong type');
+  if (headers !== null && typeof headers !== 'string')
+    throw new Error('the setting headers has the wrong type');
   const known: Record<string, unknown> = { ...template, callbackUrl };
   for (const [setting, byDefault] of plainDefaults) {
     const value = stored[setting];
@@ -161,7 +174,7 @@ function readRest(text: string, url?: string): RestOfSettings {
   }
   return {
     known: known as unknown as KnownTopic,
-    headers: headers as Topic['headers'],
+    headers,
     removal: kindOf(removal) === 'object' ? (removal as KnownTopic['removal']) : undefined,
   };
 }
