@@ -78,10 +78,19 @@ function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T
 }
 
 /** The first broken rule, with its seed; null: no world broke one. */
-async function simulate({ name, edit, faults, store = 'sqlite' }: SimulatedMutant): Promise<string | null> {
+async function simulate({
+  name,
+  edit,
+  faults,
+  works,
+  store = 'sqlite',
+}: SimulatedMutant): Promise<string | null> {
   const outfile = join(root, 'dist.sim', `${name}.cjs`);
   await bundleWorlds({ outfile, edit });
-  const aimed = faults === undefined ? [] : ['--faults', faults];
+  const aimed = [
+    ...(faults === undefined ? [] : ['--faults', faults]),
+    ...(works === undefined ? [] : ['--works', works]),
+  ];
   const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed];
   try {
     const output = await outputOf([...nodeFlags, outfile, ...flags]);

@@ -37,6 +37,8 @@ export class MailServer {
   readonly #dice: Dice;
   /** by version, from the death to the settlement */
   readonly #open = new Map<number, OpenAlert>();
+  /** by version: addresses that were mailed before the settlement, or before the store lost the death */
+  readonly #servedBefore = new Map<number, Set<string>>();
   /** by process: pairs of version and address */
   readonly #mailed = new Map<Process, Set<string>>();
   mood: MailMood;
@@ -57,8 +59,9 @@ export class MailServer {
     return this.#open.has(version);
   }
 
-  /** The store has lost its last writes: earlier alerts prove nothing. */
+  /** The store has lost its last writes: earlier alerts prove nothing. A job that dies again was mailed. */
   forget(): void {
+    for (const [version, { served }] of this.#open) this.#servedBefore.set(version, served);
     this.#open.clear();
     this.#mailed.clear();
   }
@@ -76,7 +79,7 @@ export class MailServer {
   }
 
   died(version: number, topic: string, key: string): void {
-    this.#open.set(version, { key, topic, served: new Set() });
+    this.#open.set(version, { key, topic, served: new Set(this.#servedBefore.get(version)) });
   }
 
   settled(versions: readonly number[], as: 'sent' | 'nobody' | 'owed'): void {
@@ -86,8 +89,12 @@ export class MailServer {
       if (alert === undefined) continue;
       this.#open.delete(version);
       const { key, topic, served } = alert;
-      const missing = this.#addressesOf(topic).filter((address) => !served.has(address));
-      const isRight = as === 'sent' ? missing.length === 0 : this.#addressesOf(topic).length === 0;
+      this.#servedBefore.set(version, served);
+      const possible = this.#addressesOf(topic);
+      const [missing = []] = possible.map((all) => all.filter((address) => !served.has(address)));
+      const isRight = possible.some((all) =>
+        as === 'sent' ? all.every((address) => served.has(address)) : all.length === 0,
+      );
       this.#options.judge.check(
         isRight,
         'decision 8: an alert that is settled was mailed',
@@ -157,8 +164,11 @@ export class MailServer {
     }
   }
 
-  #addressesOf(topic: string): readonly string[] {
+  /** Those of a topic, and where it was removed once, those without it. */
+  #addressesOf(topic: string): readonly (readonly string[])[] {
     const { config, topics } = this.#options;
-    return [...new Set([...topics.get(topic).alertEmails, ...config['alerts.emails']])];
+    const ofAll = config['alerts.emails'];
+    const all = [...new Set([...topics.get(topic).alertEmails, ...ofAll])];
+    return topics.wasRemoved(topic) ? [all, ofAll] : [all];
   }
 }
