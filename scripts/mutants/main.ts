@@ -1,5 +1,5 @@
 // `npm run mutants -- [name …]`: makes each mistake of mutants.ts in a copy of the tree, and runs its test;
-// bundles the simulated worlds with each mistake of simulated.ts and simulated-redis.ts, and runs them until
+// bundles the simulated worlds with each mistake of the simulated-*.ts lists, and runs them until
 // one breaks a rule. `simulated` is a name for all of these. Prints `red` when the test fails only with the
 // mistake, else `green` and the reason. Exit code 1: one is green without a reason. Needs the servers that
 // the tests need.
@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { bundleWorlds, nodeFlags, root } from '../worlds/bundle.ts';
 import { type Edit, type Mutant, mutants, type SimulatedMutant } from './mutants.ts';
 import { simulatedMutants as ofSqlite } from './simulated.ts';
+import { simulatedJournalMutants } from './simulated-journal.ts';
 import { simulatedRedisMutants } from './simulated-redis.ts';
 
 const copied = ['src', 'test', 'scripts', 'bin', 'sql', 'README.md', 'package.json'];
@@ -78,19 +79,10 @@ function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T
 }
 
 /** The first broken rule, with its seed; null: no world broke one. */
-async function simulate({
-  name,
-  edit,
-  faults,
-  works,
-  store = 'sqlite',
-}: SimulatedMutant): Promise<string | null> {
+async function simulate({ name, edit, faults, store = 'sqlite' }: SimulatedMutant): Promise<string | null> {
   const outfile = join(root, 'dist.sim', `${name}.cjs`);
   await bundleWorlds({ outfile, edit });
-  const aimed = [
-    ...(faults === undefined ? [] : ['--faults', faults]),
-    ...(works === undefined ? [] : ['--works', works]),
-  ];
+  const aimed = faults === undefined ? [] : ['--faults', faults];
   const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed];
   try {
     const output = await outputOf([...nodeFlags, outfile, ...flags]);
@@ -159,7 +151,7 @@ function runTests(all: readonly Mutant[]): number {
   }
 }
 
-const simulatedMutants = [...ofSqlite, ...simulatedRedisMutants];
+const simulatedMutants = [...ofSqlite, ...simulatedRedisMutants, ...simulatedJournalMutants];
 const names = process.argv.slice(2);
 const known = [...mutants, ...simulatedMutants, { name: 'simulated' }];
 const unknown = names.filter((name) => known.every((each) => each.name !== name));

@@ -31,8 +31,6 @@ export interface SimulatedMutant {
   readonly store?: 'sqlite' | 'redis';
   /** kinds of faults that every world has; absent: those of its seed */
   readonly faults?: string;
-  /** what operators do in its worlds (test/sim/works.ts); absent: what its seed draws */
-  readonly works?: string;
   /** why no world can show it: it is expected to live */
   readonly livesBecause?: string;
 }

@@ -5,7 +5,6 @@
 import type { SimulatedMutant } from './mutants.ts';
 import { masterMutants } from './simulated-master.ts';
 import { promiseMutants } from './simulated-promises.ts';
-import { workMutants } from './simulated-works.ts';
 
 const engine = (name: string) => `src/store/sqlite/engine/${name}.ts`;
 const notifier = (name: string) => `src/notifier/${name}.ts`;
@@ -321,5 +320,4 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   },
   ...masterMutants,
   ...promiseMutants,
-  ...workMutants,
 ];

@@ -20,7 +20,7 @@ import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
 import type { OpenLog } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { ProcessJournal } from './journal.ts';
+import type { JournalSeams, ProcessJournal } from './journal.ts';
 import type { RedisJobs } from './shards.ts';
 
 /** For a simulation. `connectTcp`: instead of this machine's network; `capacitiesMax`: lower, so that few
@@ -98,13 +98,16 @@ export async function redisJobsOf(
 }
 
 /** null: this process has nothing to do with a journal */
-export async function journalOf({ init, log, metrics, opened }: Worker): Promise<ProcessJournal | null> {
+export async function journalOf(
+  { init, log, metrics, opened }: Worker,
+  seams?: JournalSeams,
+): Promise<ProcessJournal | null> {
   const { config, role } = init;
   if (config.redis.length === 0) return null;
   const hasJournal = journalModeOf(config) !== 'off';
   if (!hasJournal && (role !== 'upkeep' || config['mysql.url'] === '')) return null;
   const { openJournal, openWithoutJournal } = await import('./journal.ts');
-  if (hasJournal) return openJournal(init, log, metrics, opened);
+  if (hasJournal) return openJournal(init, log, metrics, opened, seams);
   const notes = await openWithoutJournal(config, log);
   opened.add(notes, () => notes.drain(limits.loopSleepMsMax));
   return { over: (store) => store, parts: undefined, start: () => notes.start() };

@@ -34,6 +34,7 @@ import {
   storeConnectionOf,
   type Worker,
 } from './adapters.ts';
+import type { JournalSeams } from './journal.ts';
 import type { StoreSeams } from './store-role.ts';
 
 /** What reaches out of a process. By default it is that of a daemon; a given part is closed, too. */
@@ -56,6 +57,9 @@ export interface Parts {
   /** Ends this process, which cannot survive an error. */
   readonly end?: (reason: string) => void;
   readonly redisSeams?: RedisSeams;
+  readonly journal?: JournalSeams;
+  /** true: the registry is that of dq-store, although MySQL has a journal */
+  readonly hasLocalRegistry?: boolean;
 }
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
@@ -131,7 +135,7 @@ type OwnPart = Pick<Composed, 'start' | 'takeOver' | 'inFlight' | 'drain'> & Par
 
 async function composeStore(worker: Worker, parts: Parts): Promise<OwnPart> {
   const { StoreRole } = await import('./store-role.ts');
-  const role = new StoreRole(worker, await mysqlRegistryOf(worker), parts.store);
+  const role = new StoreRole(worker, await registryOf(worker, parts), parts.store);
   return {
     async start() {
       await role.start();
@@ -147,6 +151,9 @@ async function composeStore(worker: Worker, parts: Parts): Promise<OwnPart> {
   };
 }
 
+const registryOf = async (worker: Worker, { hasLocalRegistry = false }: Parts) =>
+  hasLocalRegistry ? null : mysqlRegistryOf(worker);
+
 async function composeOther(
   worker: Worker,
   parts: Parts,
@@ -157,9 +164,9 @@ async function composeOther(
   const create = parts.create ?? (await roleOf(name, init));
   const connection = parts.connection ?? (await storeConnectionOf(worker));
   opened.add(connection, () => connection.close());
-  const mysql = await mysqlRegistryOf(worker);
+  const mysql = await registryOf(worker, parts);
   const registry = mysql ?? connection.registry;
-  const journal = await journalOf(worker);
+  const journal = await journalOf(worker, parts.journal);
   const redis = await redisJobsOf(worker, registry, mysql, connection.store.admin);
   if (redis !== null) opened.add(redis, () => redis.close());
   const topics = new TopicBook(registry, log, { inOrder: name === 'server' || name === 'console' });

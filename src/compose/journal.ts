@@ -8,6 +8,8 @@ import { limits } from '../core/limits.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { journaled } from '../journal/journaled-store.ts';
 import type { Store } from '../ports/job-store.ts';
+import type { JournalDb } from '../ports/journal.ts';
+import type { Spool, SpooledStreams } from '../ports/spool.ts';
 import type { Init, RoleName } from '../process/messages.ts';
 import type { JournalParts } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
@@ -33,32 +35,25 @@ export interface ProcessJournal {
   start(): Promise<void>;
 }
 
+/** What the journal of a process reaches. By default MySQL and files in the data directory. */
+export interface JournalSeams {
+  readonly db: JournalDb & { close(): Promise<void> };
+  readonly spool: SpooledStreams;
+  readonly writer: Spool & { start(): Promise<void> };
+}
+
 export async function openJournal(
   init: Init,
   log: Log,
   metrics: Metrics,
   opened: Resources,
+  seams?: JournalSeams,
 ): Promise<ProcessJournal> {
-  const { config, instance, incarnation, role } = init;
-  const db = readers.has(role) ? await openDatabase(config, role) : null;
+  const { config, instance, role } = init;
+  const db = readers.has(role) ? (seams?.db ?? (await openDatabase(config, role))) : null;
   opened.add(db, () => db?.close());
-  const directory = opened.add(new SpoolDirectory(config.dataDir), (own) => own.close());
-  const dropped = opened.add(new DroppedChanges(directory, log), (own) => own.close());
   const mode = config['journal.mode'] === 'lazy' ? 'lazy' : 'sync';
-  // The others let few callers wait for the disk.
-  const thread = role === 'server' && mode === 'sync' ? new SyncThread() : null;
-  opened.add(thread, () => thread?.close());
-  const writer = new SpoolWriter({
-    directory: directory.path,
-    stream: { instance, incarnation },
-    mode,
-    bytesMax: config['journal.spoolBytes'],
-    sizes: () => directory.bytes(),
-    log,
-    metrics,
-    onDropped: (changes) => dropped.add(changes),
-    files: realFiles(thread),
-  });
+  const { spool, writer } = seams ?? openSpool(init, mode, log, metrics, opened);
   opened.add(writer, () => writer.close());
   return {
     over: (store) => journaled(store, writer, mode),
@@ -66,8 +61,7 @@ export async function openJournal(
       db === null
         ? undefined
         : {
-            db,
-            spool: directory,
+            ...{ db, spool },
             record: (changes) => writer.write(changes, 'synced'),
             trouble: () => writer.trouble,
           },
@@ -87,6 +81,32 @@ export async function openJournal(
       await writer.start();
     },
   };
+}
+
+function openSpool(
+  { config, instance, incarnation, role }: Init,
+  mode: 'sync' | 'lazy',
+  log: Log,
+  metrics: Metrics,
+  opened: Resources,
+): Pick<JournalSeams, 'spool' | 'writer'> {
+  const directory = opened.add(new SpoolDirectory(config.dataDir), (own) => own.close());
+  const dropped = opened.add(new DroppedChanges(directory, log), (own) => own.close());
+  // The others let few callers wait for the disk.
+  const thread = role === 'server' && mode === 'sync' ? new SyncThread() : null;
+  opened.add(thread, () => thread?.close());
+  const writer = new SpoolWriter({
+    directory: directory.path,
+    stream: { instance, incarnation },
+    mode,
+    bytesMax: config['journal.spoolBytes'],
+    sizes: () => directory.bytes(),
+    log,
+    metrics,
+    onDropped: (changes) => dropped.add(changes),
+    files: realFiles(thread),
+  });
+  return { spool: directory, writer };
 }
 
 const readers: ReadonlySet<RoleName> = new Set(['upkeep', 'server', 'console']);

@@ -4,6 +4,8 @@
 import type { Dice } from '../../scripts/dice.ts';
 import type { RoleName } from '../../src/process/messages.ts';
 import type { Instances } from './instances.ts';
+import type { JournalSide } from './journal/journal-side.ts';
+import type { MysqlMood } from './journal/mysql.ts';
 import { seconds } from './ledger.ts';
 import type { Master } from './master.ts';
 import type { Process } from './process.ts';
@@ -50,6 +52,7 @@ export const faultKinds = [
   'registryAway',
   'topicEdit',
   'instanceDown',
+  'mysqlTrouble',
   ...redisFaultKinds,
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
@@ -62,7 +65,7 @@ const ofEmbedded: readonly FaultKind[] = [
 ];
 
 /** Without Redis a world has one instance. */
-const ofRedis: readonly FaultKind[] = [...redisFaultKinds, 'instanceDown'];
+const ofRedis: readonly FaultKind[] = [...redisFaultKinds, 'instanceDown', 'mysqlTrouble'];
 
 /** Those that a world with this store can draw. */
 export function kindsOf(store: StoreName): readonly FaultKind[] {
@@ -128,6 +131,7 @@ export class Faults {
     receiverDown: (dice) => this.#receiverDown(dice),
     mailTrouble: (dice) => this.#mailTrouble(dice),
     instanceDown: (dice) => this.#instanceDown(dice),
+    mysqlTrouble: (dice) => this.#mysqlTrouble(dice),
     redisKill: (dice) => this.#redisFaults.act.redisKill(dice),
     redisDown: (dice) => this.#redisFaults.act.redisDown(dice),
     redisPause: (dice) => this.#redisFaults.act.redisPause(dice),
@@ -209,6 +213,7 @@ export class Faults {
     mails.mood = 'up';
     this.#instances.mend();
     this.#redisFaults.calm();
+    if (this.#scene.journal !== null) this.#scene.journal.mysql.mood = 'works';
     disk.calm();
     this.#step(this.#latestOffset - loop.wallOffset);
     topics.calm();
@@ -453,6 +458,32 @@ export class Faults {
     this.#tell(`the receiver of ${topic} is ${mood}`);
     const before = this.#receivers.setMood(topic, mood);
     this.#later(dice.next() * 15_000, () => this.#receivers.setMood(topic, before));
+  }
+
+  #mysqlTrouble(dice: Dice): void {
+    const { journal } = this.#scene;
+    const mood = dice.pick(['away', 'away', 'slow', 'failing', 'restored'] as const);
+    const ms = dice.pick([1_000, 10_000, 30_000]) * dice.next();
+    if (journal === null) return;
+    if (mood !== 'restored') {
+      this.#turnMysql(journal, mood, ms);
+      return;
+    }
+    const restore = journal.mysql.copy();
+    this.#tell('a backup of MySQL is made');
+    this.#later(ms, () => {
+      this.#tell('the backup of MySQL is put back');
+      restore();
+      this.#turnMysql(journal, 'away', ms / 10);
+    });
+  }
+
+  #turnMysql({ mysql }: JournalSide, mood: MysqlMood, ms: number): void {
+    this.#tell(`MySQL is ${mood} for ${seconds(ms)}`);
+    mysql.mood = mood;
+    this.#later(ms, () => {
+      mysql.mood = 'works';
+    });
   }
 
   #mailTrouble(dice: Dice): void {

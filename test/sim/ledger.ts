@@ -4,7 +4,6 @@
 
 import type { JobKey, Lease, Owner, ReservedJob, VersionedKey } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import { tickIdPrefix } from '../../src/core/tick-id.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';
 import type {
   CancelOutcome,
@@ -86,6 +85,16 @@ export interface LedgerSnapshot {
   readonly steps: number;
 }
 
+/** What the store puts back. `deadAt`: epoch ms; null: it waits. `isTold`: its alert is settled. */
+export interface RestoredRow extends JobKey {
+  readonly version: number;
+  readonly dueAt: number;
+  readonly failures: number;
+  readonly body: Buffer;
+  readonly deadAt: number | null;
+  readonly isTold: boolean;
+}
+
 /** How recovery ends a lease. */
 export type How = 'expired' | 'owner' | 'unheld';
 export interface Recovered {
@@ -103,29 +112,6 @@ interface FinishItem extends Lease {
   readonly delayMs?: number;
   readonly attempt?: unknown;
   readonly reason?: string;
-}
-
-/** A stored job, as it is after an operation of the store. */
-export interface StoredJob {
-  readonly version: number;
-  readonly dueAt: number;
-  readonly isDead: boolean;
-}
-
-/** How an operator's call changed a job. */
-export type TouchVerb = 'cancel' | 'run' | 'reschedule' | 'requeue' | 'purge' | 'purge topic';
-export interface Touch {
-  readonly verb: TouchVerb;
-  /** as it was before */
-  readonly entry: Readonly<Entry>;
-  /** of a bulk call: deaths with a lower number match, null: all. absent: the call names the job */
-  readonly below?: number | null;
-}
-
-export interface LedgerListener {
-  /** The store holds a push that it did not hold before. */
-  pushed?(entry: Readonly<Entry>): void;
-  touched?(touch: Touch): void;
 }
 
 /** Longer than a drain. */
@@ -157,23 +143,23 @@ export class Ledger {
   #lastNumber = 0;
   /** The last number of a store that lost its last writes; null: it has drawn another one since. */
   #numberAfterLoss: number | null = null;
-  /** of the wall clock */
-  steps = 0;
+  #steps = 0;
   /** virtual ms of the last jump of the clock that the running dq-store could see */
   #jumpedAt = Number.NEGATIVE_INFINITY;
-  /** virtual ms of the last start of dq-store, or of the Redis that has the jobs */
-  startedAt = Number.NEGATIVE_INFINITY;
   /** virtual ms of the last start of the dq-store that has the jobs */
   #storeStartedAt = Number.POSITIVE_INFINITY;
   /** entries that died in this transaction */
   #died: Entry[] = [];
   /** by version: virtual ms of the end of the job */
   #ended = new Map<number, number>();
-  readonly listeners: LedgerListener[] = [];
-  /** how often the store returned to an earlier state */
-  losses = 0;
-  /** The store forgot ends of jobs: a tick of a schedule may be made again. */
-  hasForgottenEnds = false;
+  /** by key: the highest version that ended, and its virtual ms; a loss of the store changes nothing here */
+  readonly #ends = new Map<string, { readonly version: number; readonly at: number }>();
+  /** virtual ms of the last loss */
+  #lostAt = Number.NEGATIVE_INFINITY;
+  /** virtual ms of the last step of the wall clock */
+  steppedAt = Number.NEGATIVE_INFINITY;
+  /** body of each stored push, by its tag */
+  readonly #bodies = new Map<string, Buffer>();
   /** virtual ms of the last reserve that brought a job */
   reservedAt = Number.NEGATIVE_INFINITY;
 
@@ -181,15 +167,11 @@ export class Ledger {
     this.#options = options;
   }
 
-  /** of all that were drawn, and reported here */
-  get lastNumber(): number {
-    return this.#lastNumber;
-  }
-
   /** From now on the due times and ages of the stored jobs prove nothing. dq-store cannot see a step while it
    *  does not run: then the leases prove nothing, either. */
   wallStepped(ms: number, isSeen: boolean): void {
-    this.steps += 1;
+    this.#steps += 1;
+    this.steppedAt = this.#options.loop.at;
     // Only the clock keeps numbers apart from those that were lost.
     if (ms < 0 && this.#numberAfterLoss !== null) this.#lastNumber = this.#numberAfterLoss;
     for (const entry of this.entries.values()) {
@@ -212,7 +194,7 @@ export class Ledger {
     const [stored, ended] = [new Map(this.stored), new Map(this.#ended)];
     const [lastNumber, wallOffset] = [this.#lastNumber, loop.wallOffset];
     return () => {
-      this.losses += 1;
+      this.#lostAt = loop.at;
       this.entries.clear();
       for (const entry of entries) this.entries.set(entry.key, { ...entry });
       for (const lease of this.leases.values()) lease.ended ??= 'undone';
@@ -229,14 +211,13 @@ export class Ledger {
 
   /** It has seen no step. */
   storeStarted(hasJobs: boolean): void {
-    this.startedAt = this.#options.loop.at;
     if (hasJobs) this.#storeStartedAt = this.#options.loop.at;
     this.#jumpedAt = Number.NEGATIVE_INFINITY;
   }
 
   snapshot(): LedgerSnapshot {
     const entries = [...this.entries.values()].map((entry) => ({ ...entry }));
-    const [lastNumber, steps] = [this.#lastNumber, this.steps];
+    const [lastNumber, steps] = [this.#lastNumber, this.#steps];
     return { entries, stored: new Map(this.stored), lastNumber, steps };
   }
 
@@ -244,34 +225,25 @@ export class Ledger {
    *  that hold again, prove nothing; their notifiers may still call. */
   rollBack(snapshot: LedgerSnapshot | null): void {
     const { entries = [], stored = new Map<string, number>(), lastNumber = 0, steps = 0 } = snapshot ?? {};
-    const forget = (lease: LeaseRecord) => {
-      lease.wasForgotten = true;
-      lease.unseenMs = Number.POSITIVE_INFINITY;
-    };
-    for (const { lease } of this.entries.values()) {
-      if (lease === null) continue;
-      forget(lease);
-      lease.ended = 'forgotten';
-      this.#count('forgotten');
-    }
-    this.losses += 1;
+    for (const { lease } of this.entries.values()) if (lease !== null) this.#forget(lease);
     this.entries.clear();
     for (const saved of entries) {
       const entry = { ...saved };
-      if (steps !== this.steps) {
+      if (steps !== this.#steps) {
         entry.isDueKnown = false;
         entry.isAgeKnown = false;
       }
       this.entries.set(entry.key, entry);
       if (entry.lease === null) continue;
       // It holds again.
-      forget(entry.lease);
+      this.#forget(entry.lease);
       entry.lease.ended = null;
     }
     for (const [tag, version] of this.stored) if (!stored.has(tag)) this.lost.set(tag, version);
     this.stored.clear();
     for (const [tag, version] of stored) this.stored.set(tag, version);
     this.#numberAfterLoss = lastNumber;
+    this.#lostAt = this.#options.loop.at;
     this.#options.mails.forget();
     if (this.#wall * 1_000 < this.#lastNumber) this.#lastNumber = lastNumber;
   }
@@ -304,13 +276,12 @@ export class Ledger {
       () => `${key}: replaced ${outcome.replaced}, in flight ${outcome.inFlight}; ${describe(old)}`,
     );
     if (old !== undefined) this.#withdraw(old, 'replaced');
-    const tag = tagOfJob(job);
+    const tag = tagOf(job.body);
     const before = this.stored.get(tag) ?? this.lost.get(tag);
-    const isTick = isTickId(job.id);
     this.#check(
-      before === undefined || (isTick && this.hasForgottenEnds),
-      isTick ? 'schedules: each tick is one job' : '4 a push is stored once',
-      () => `${isTick ? '' : 'push '}${tag} has the versions ${before} and ${version}`,
+      before === undefined,
+      '4 a push is stored once',
+      () => `push ${tag} has the versions ${before} and ${version}`,
     );
     this.stored.set(tag, version);
     const fresh = {
@@ -323,10 +294,70 @@ export class Ledger {
     } as const;
     const { topic, id } = job;
     const body = Buffer.from(job.body);
-    const entry: Entry = { key, topic, id, tag, body, version, dueAt, isDueKnown: true, ...fresh };
-    this.entries.set(key, entry);
-    for (const listener of this.listeners) listener.pushed?.(entry);
+    this.#bodies.set(tag, body);
+    this.entries.set(key, { key, topic, id, tag, body, version, dueAt, isDueKnown: true, ...fresh });
     this.#tell(`The store holds push ${tag}: ${key}, ${inTime(dueAt - this.#wall)}.`);
+  }
+
+  /** The highest version of an id that ever ended; 0: none. */
+  endedVersion(key: string): number {
+    return this.#ends.get(key)?.version ?? 0;
+  }
+
+  /** While Redis is healed, an end of a job that it does not have is recorded. */
+  closed(key: JobKey, version: number): void {
+    const name = keyOf(key);
+    this.#check(!this.entries.has(name), '1 one state', () => `${name} is stored, and ends as an absent job`);
+    this.#noteEnd(name, version);
+    this.#tell(`The store ends ${name}, which it does not have.`);
+  }
+
+  /** A row of the journal is put back. */
+  restored(row: RestoredRow): void {
+    const { topic, id, version, dueAt, failures, deadAt, isTold } = row;
+    const key = keyOf(row);
+    const old = this.entries.get(key);
+    this.#check(
+      old === undefined || old.version <= version,
+      '2 nothing is put back over a later version',
+      () => `${key}, version ${version}: ${describe(old)}`,
+    );
+    // A job of the same version keeps its body: the row may come without it.
+    const body = old?.version === version ? old.body : row.body;
+    const tag = tagOf(body);
+    if (old?.lease) this.#forget(old.lease);
+    this.#check(
+      this.#bodies.get(tag)?.equals(body) === true,
+      '5 the body is unchanged',
+      () => `${key}: ${body.length} bytes are put back of push ${tag}`,
+    );
+    const isKnown = this.#steps === 0;
+    const state = deadAt === null ? 'live' : 'dead';
+    const entry: Entry = {
+      ...{ key, topic, id, tag, body, version, dueAt, isDueKnown: isKnown, failures, strikes: 0, state },
+      ...{ deadAt: (deadAt ?? 0) - this.#options.loop.wallOffset, isAgeKnown: isKnown, lease: null },
+    };
+    this.entries.set(key, entry);
+    this.stored.set(tag, this.stored.get(tag) ?? this.lost.get(tag) ?? version);
+    this.lost.delete(tag);
+    if (state === 'dead' && !isTold) this.#options.mails.diedAgain(version, topic, key);
+    this.#tell(`The journal puts back ${key}, ${state}, with push ${tag}.`);
+  }
+
+  /** A job that came back is removed, because the journal has its end. */
+  removed(key: JobKey): void {
+    const entry = this.entries.get(keyOf(key));
+    if (entry === undefined) return;
+    if (entry.lease !== null) this.#forget(entry.lease);
+    this.entries.delete(entry.key);
+    this.#tell(`The journal removes ${entry.key}.`);
+  }
+
+  #forget(lease: LeaseRecord): void {
+    lease.wasForgotten = true;
+    lease.unseenMs = Number.POSITIVE_INFINITY;
+    lease.ended = 'forgotten';
+    this.#count('forgotten');
   }
 
   cancelled(key: VersionedKey, outcome: CancelOutcome): void {
@@ -337,7 +368,6 @@ export class Ledger {
       '1 one state',
       () => `${entry.key}: in flight ${outcome.inFlight}; ${describe(entry)}`,
     );
-    this.#touched({ verb: 'cancel', entry: { ...entry } });
     this.#withdraw(entry, 'cancelled');
     this.#tell(`The store removes ${entry.key}: it is cancelled.`);
   }
@@ -359,59 +389,16 @@ export class Ledger {
               : true;
     this.#check(isRight, '1 one state', () => `${verb} of ${entry.key}: ${kind}; ${describe(entry)}`);
     if (kind !== 'run' && kind !== 'rescheduled' && kind !== 'requeued') return;
-    this.#move({ verb, entry: { ...entry } }, entry, outcome);
-  }
-
-  /** Dead letters that a bulk call made ready; `stored`: by key, what the store holds after it. */
-  requeued(stored: ReadonlyMap<string, StoredJob>, below: number | null): void {
-    const moved = [...this.entries.values()].flatMap((entry) => {
-      const now = stored.get(entry.key);
-      return entry.state === 'dead' && now !== undefined && now.version !== entry.version
-        ? [{ entry, now }]
-        : [];
-    });
-    for (const { entry, now } of moved.sort((a, b) => a.now.version - b.now.version)) {
-      this.#check(!now.isDead, '1 one state', () => `${entry.key} is requeued, and dead`);
-      this.#count('requeued');
-      this.#move({ verb: 'requeue', entry: { ...entry }, below }, entry, now);
-    }
-  }
-
-  /** Jobs that a bulk call removed: dead letters, or all of a topic; `stored`: as for requeued(). */
-  purged(
-    stored: ReadonlyMap<string, StoredJob>,
-    verb: 'purge' | 'purge topic',
-    below: number | null = null,
-  ): void {
-    for (const entry of [...this.entries.values()]) {
-      if (stored.has(entry.key)) continue;
-      this.#check(
-        verb === 'purge topic' || entry.state === 'dead',
-        '1 a purge removes dead letters',
-        () => `${entry.key}: ${describe(entry)}`,
-      );
-      this.#touched({ verb, entry: { ...entry }, below });
-      this.#withdraw(entry, 'purged');
-      this.#tell(`The store removes ${entry.key}: it is purged.`);
-    }
-  }
-
-  #move(touch: Touch, entry: Entry, to: Pick<StoredJob, 'version' | 'dueAt'>): void {
-    this.#touched(touch);
-    this.#number(to.version, 'version');
-    entry.version = to.version;
-    entry.dueAt = to.dueAt;
+    this.#number(outcome.version, 'version');
+    entry.version = outcome.version;
+    entry.dueAt = outcome.dueAt;
     entry.isDueKnown = true;
     entry.state = 'live';
-    if (touch.verb === 'requeue') {
+    if (kind === 'requeued') {
       entry.failures = 0;
       entry.strikes = 0;
     }
-    this.#tell(`The store ${touch.verb}s ${entry.key}, ${inTime(entry.dueAt - this.#wall)}.`);
-  }
-
-  #touched(touch: Touch): void {
-    for (const listener of this.listeners) listener.touched?.(touch);
+    this.#tell(`The store ${verb}s ${entry.key}, ${inTime(entry.dueAt - this.#wall)}.`);
   }
 
   reserved(owner: Owner, jobs: readonly ReservedJob[]): void {
@@ -427,6 +414,12 @@ export class Ledger {
     this.#check(isReady, '1 only a ready job is reserved', () => `${key}: ${describe(entry)}`);
     if (!isReady) return;
     const { version, failures, strikes } = entry;
+    const end = this.#ends.get(key);
+    this.#check(
+      end === undefined || end.version < version || end.at <= this.#lostAt,
+      '1 an ended job does not come back',
+      () => `${key}, version ${version}: up to ${end?.version} it has ended`,
+    );
     this.#check(
       version === job.version,
       '2 a reserved job has its newest version',
@@ -641,7 +634,6 @@ export class Ledger {
   /** Versions whose history entries the janitor removed. */
   forgotten(removed: readonly number[]): void {
     const { at } = this.#options.loop;
-    this.hasForgottenEnds ||= removed.length > 0;
     for (const version of removed) {
       const endedAt = this.#ended.get(version) ?? at;
       this.#check(
@@ -683,7 +675,11 @@ export class Ledger {
     this.counts[what] = (this.counts[what] ?? 0) + 1;
   }
 
-  #withdraw(entry: Entry, how: 'replaced' | 'cancelled' | 'purged'): void {
+  #noteEnd(key: string, version: number): void {
+    if (version >= this.endedVersion(key)) this.#ends.set(key, { version, at: this.#options.loop.at });
+  }
+
+  #withdraw(entry: Entry, how: 'replaced' | 'cancelled'): void {
     if (entry.lease !== null) this.#count('withdrawn lease');
     this.#end(entry, how);
   }
@@ -692,6 +688,7 @@ export class Ledger {
     this.#count(how);
     if (entry.lease !== null) entry.lease.ended = how;
     this.entries.delete(entry.key);
+    this.#noteEnd(entry.key, entry.version);
     this.#ended.set(entry.version, this.#options.loop.at);
   }
 
@@ -727,13 +724,6 @@ const endings: Readonly<Record<How, string>> = {
   owner: 'its notifier is dead',
   unheld: 'its notifier does not hold it',
 };
-
-const isTickId = (id: string): boolean => id.startsWith(tickIdPrefix);
-
-/** A tick is named by its id, in whatever topic it is. */
-function tagOfJob({ id, body }: PushJob): string {
-  return isTickId(id) ? id : tagOf(body);
-}
 
 /** The body of a push begins with its tag. */
 export function tagOf(body: Buffer): string {

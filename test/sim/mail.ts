@@ -37,8 +37,8 @@ export class MailServer {
   readonly #dice: Dice;
   /** by version, from the death to the settlement */
   readonly #open = new Map<number, OpenAlert>();
-  /** by version: addresses that were mailed before the settlement, or before the store lost the death */
-  readonly #servedBefore = new Map<number, Set<string>>();
+  /** by version: addresses that took or rejected a mail about it; a loss of the store changes nothing here */
+  readonly #served = new Map<number, Set<string>>();
   /** by process: pairs of version and address */
   readonly #mailed = new Map<Process, Set<string>>();
   mood: MailMood;
@@ -59,11 +59,17 @@ export class MailServer {
     return this.#open.has(version);
   }
 
-  /** The store has lost its last writes: earlier alerts prove nothing. A job that dies again was mailed. */
+  /** The store has lost its last writes: earlier alerts prove nothing. */
   forget(): void {
-    for (const [version, { served }] of this.#open) this.#servedBefore.set(version, served);
     this.#open.clear();
     this.#mailed.clear();
+  }
+
+  /** The dead letter is put back, and owes its alert: a process may know that it has mailed it. */
+  diedAgain(version: number, topic: string, key: string): void {
+    this.died(version, topic, key);
+    for (const pairs of this.#mailed.values())
+      for (const pair of pairs) if (pair.startsWith(`${version} `)) pairs.delete(pair);
   }
 
   /** Returns what brings this state back: the store has lost what it wrote since. */
@@ -79,7 +85,8 @@ export class MailServer {
   }
 
   died(version: number, topic: string, key: string): void {
-    this.#open.set(version, { key, topic, served: new Set(this.#servedBefore.get(version)) });
+    // After a loss of the store the same version can die again: its mailer may know that it was mailed.
+    this.#open.set(version, { key, topic, served: new Set(this.#served.get(version)) });
   }
 
   settled(versions: readonly number[], as: 'sent' | 'nobody' | 'owed'): void {
@@ -89,12 +96,8 @@ export class MailServer {
       if (alert === undefined) continue;
       this.#open.delete(version);
       const { key, topic, served } = alert;
-      this.#servedBefore.set(version, served);
-      const possible = this.#addressesOf(topic);
-      const [missing = []] = possible.map((all) => all.filter((address) => !served.has(address)));
-      const isRight = possible.some((all) =>
-        as === 'sent' ? all.every((address) => served.has(address)) : all.length === 0,
-      );
+      const missing = this.#addressesOf(topic).filter((address) => !served.has(address));
+      const isRight = as === 'sent' ? missing.length === 0 : this.#addressesOf(topic).length === 0;
       this.#options.judge.check(
         isRight,
         'decision 8: an alert that is settled was mailed',
@@ -149,9 +152,10 @@ export class MailServer {
       loop.trace.text(`${address} ${kind}`);
       if (kind !== 'accepted' && kind !== 'refused') continue;
       if (isCut)
-        for (const { topic, served } of this.#open.values()) if (topic === data['topic']) served.add(address);
+        for (const [version, { topic }] of this.#open)
+          if (topic === data['topic']) this.#serve(version, address);
       for (const { id, version } of jobs) {
-        this.#open.get(Number(version))?.served.add(address);
+        this.#serve(Number(version), address);
         if (!isAnswered) continue;
         const pair = `${version} ${address}`;
         judge.check(
@@ -164,11 +168,14 @@ export class MailServer {
     }
   }
 
-  /** Those of a topic, and where it was removed once, those without it. */
-  #addressesOf(topic: string): readonly (readonly string[])[] {
+  #serve(version: number, address: string): void {
+    const served = this.#served.get(version) ?? new Set();
+    this.#served.set(version, served.add(address));
+    this.#open.get(version)?.served.add(address);
+  }
+
+  #addressesOf(topic: string): readonly string[] {
     const { config, topics } = this.#options;
-    const ofAll = config['alerts.emails'];
-    const all = [...new Set([...topics.get(topic).alertEmails, ...ofAll])];
-    return topics.wasRemoved(topic) ? [all, ofAll] : [all];
+    return [...new Set([...topics.get(topic).alertEmails, ...config['alerts.emails']])];
   }
 }

@@ -5,7 +5,6 @@
 //   --twice        runs each world twice: the hashes of everything that happened must be equal
 //   --shrink       makes each world that breaks a rule smaller, and prints its story and its plan
 //   --faults a,b   enables these kinds of faults, in place of those that each seed draws
-//   --works a,b    what operators do in these worlds, in place of what each seed draws; none: nothing
 //   --first        ends with the first violation
 //   --story        prints all that happened in each world, in sentences
 //   --numbers      prints what happened, in numbers
@@ -24,7 +23,6 @@ import { groundOn, type RedisGround } from './redis/redis-side.ts';
 import { loadRoles } from './roles.ts';
 import { addNumbers, printSums, readShare, runShares, seedsOfTwoJobs } from './shares.ts';
 import { shrink } from './shrink.ts';
-import { type WorkKind, workKinds } from './works.ts';
 import { type Plan, type Result, World } from './world.ts';
 
 const { values: given } = parseArgs({
@@ -36,7 +34,6 @@ const { values: given } = parseArgs({
     twice: { type: 'boolean', default: false },
     shrink: { type: 'boolean', default: false },
     faults: { type: 'string' },
-    works: { type: 'string' },
     first: { type: 'boolean', default: false },
     numbers: { type: 'boolean', default: false },
     story: { type: 'boolean', default: false },
@@ -79,15 +76,6 @@ function faultsOf(text: string | undefined): readonly FaultKind[] | undefined {
   });
 }
 
-function worksOf(text: string | undefined): readonly WorkKind[] | undefined {
-  if (text === 'none') return [];
-  return text?.split(',').map((name) => {
-    const kind = workKinds.find((known) => known === name);
-    if (kind === undefined) throw new Error(`--works: unknown kind ${name}; known: ${workKinds.join(', ')}`);
-    return kind;
-  });
-}
-
 /** Those of this share. */
 function* plans(): Generator<Plan> {
   let n = 0;
@@ -102,10 +90,9 @@ function* allPlans(): Generator<Plan> {
     for (const plan of keptSeeds(resolve('test/sim/seeds')))
       if ((plan.store ?? 'sqlite') === store) yield { ...plan, kept };
   const faults = faultsOf(given.faults);
-  const works = worksOf(given.works);
   const first = firstSeed();
   const end = first + wholeNumber('seeds', given.seeds);
-  for (let seed = first; seed < end; seed += 1) yield { seed, faults, works, kept };
+  for (let seed = first; seed < end; seed += 1) yield { seed, faults, kept };
 }
 
 let [seeds, events, violations] = [0, 0, 0];
@@ -131,12 +118,11 @@ function runPlan(plan: Plan): void {
   console.log(`seed ${plan.seed}: two runs differ: ${result.hash} and ${again.hash}`);
 }
 
-function report({ seed }: Plan, { violation, faults, works, story }: Result): void {
+function report({ seed }: Plan, { violation, faults, story }: Result): void {
   if (violation === null) return;
   const { rule, detail, at } = violation;
   console.log(`seed ${seed} breaks the rule "${rule}" after ${seconds(at)}: ${detail}`);
-  const kinds = `faults: ${faults.join(', ') || 'none'}; works: ${works.join(', ') || 'none'}`;
-  console.log(`${kinds}; the last sentences of its story:`);
+  console.log(`faults of this world: ${faults.join(', ') || 'none'}; the last sentences of its story:`);
   for (const sentence of story) console.log(sentence);
 }
 
@@ -145,9 +131,9 @@ function reportSmaller(plan: Plan, broken: Result): void {
   const parts = result.parts.join(', ') || 'nothing';
   console.log(`seed ${plan.seed}: of ${broken.parts.length} parts ${parts} is left after ${runs} runs`);
   report(smaller, result);
-  const { seed, faults, works, without } = smaller;
+  const { seed, faults, without } = smaller;
   console.log(
-    `to keep it as a file in test/sim/seeds: ${JSON.stringify({ defect: '', store: given.store, seed, faults, works, without })}`,
+    `to keep it as a file in test/sim/seeds: ${JSON.stringify({ defect: '', store: given.store, seed, faults, without })}`,
   );
 }
 

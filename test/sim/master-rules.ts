@@ -47,11 +47,13 @@ const leaveMsMax =
   killedLate(limits.mailMs) +
   killedLate(masterLimits.storeDrainMs) +
   3 * endMs;
-const readyMsMax = masterLimits.workerReadyMs + endMs;
+/** Of a role that reads the registry: the longest. */
+const readyMsMax = (config: Config) => readyMsOf('server', config) + endMs;
 /** From the first fork on. */
-const rejectMsMax = readyMsMax + leaveMsMax;
+const rejectMsMaxOf = (config: Config) => readyMsMax(config) + leaveMsMax;
 /** The callbacks of the last reload, the start of the new workers, the end of the old ones, the take-over. */
-const reloadMsMax = killedLate(masterLimits.reloadCallbacksMs) + 2 * readyMsMax + leaveMsMax;
+const reloadMsMaxOf = (config: Config) =>
+  killedLate(masterLimits.reloadCallbacksMs) + 2 * readyMsMax(config) + leaveMsMax;
 
 const stopMsMax = (callbacksMs: number) =>
   killedLate(Math.max(callbacksMs, masterLimits.serverDrainMs)) +
@@ -300,6 +302,8 @@ export class MasterRules {
     if (reload === null || supervisor === null) return;
     this.#reload = null;
     const { generation } = supervisor;
+    const { config } = this.#scene;
+    const rejectMsMax = rejectMsMaxOf(config);
     const isStopping = this.#stop !== null;
     this.#check(
       isStopping || generation === reload.generation + (rejected === null ? 1 : 0),
@@ -316,7 +320,7 @@ export class MasterRules {
         () => `${seconds(this.#ranMs(trial))} of ${seconds(rejectMsMax)}`,
       );
     const ranMs = this.#ranMs(reload);
-    const maxMs = reloadMsMax;
+    const maxMs = reloadMsMaxOf(config);
     this.#check(ranMs <= maxMs, 'a reload ends in time', () => `${seconds(ranMs)} of ${seconds(maxMs)}`);
   }
 

@@ -7,17 +7,19 @@ import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
 import { wallNow } from '../../src/runtime/time.ts';
 import { acceptJob } from '../../src/use-cases/accept-job.ts';
 import type { Instances } from './instances.ts';
-import { seconds } from './ledger.ts';
+import { keyOf, seconds } from './ledger.ts';
 import type { Server } from './roles.ts';
 import type { Scene } from './scene.ts';
 
 interface Push {
   readonly tag: string;
+  readonly key: string;
   /** null: not answered */
   outcome: PushOutcome | null;
 }
 
 const verbs = ['cancel', 'cancel', 'run', 'reschedule', 'requeue'] as const;
+const changing: ReadonlySet<string> = new Set(['run', 'rescheduled', 'requeued']);
 /** Ids that producers choose, in each topic: few, so that they meet. */
 const idsOfTopic = 8;
 const retryMs = 300;
@@ -62,11 +64,11 @@ export class Producers {
       return;
     }
     const server = dice.pick(servers);
-    const push: Push = { tag: `p${n}`, outcome: null };
     const topic = dice.pick(topics.names);
     loop.after(0, server.process, 'push', () => {
-      const job = this.#accept(server, push.tag, topic, dice);
+      const job = this.#accept(server, `p${n}`, topic, dice);
       if (job === null) return;
+      const push: Push = { tag: `p${n}`, key: keyOf(job), outcome: null };
       this.#pushes.push(push);
       server.process.onDeath.push(() => {
         if (push.outcome !== null) return;
@@ -114,7 +116,7 @@ export class Producers {
   }
 
   #settle(push: Push, outcome: PushOutcome): void {
-    const { loop, judge, ledger } = this.#scene;
+    const { loop, judge, ledger, journal } = this.#scene;
     const { tag } = push;
     const version = ledger.stored.get(tag) ?? ledger.lost.get(tag);
     loop.tell(`The answer to push ${tag} is ${outcome.kind}.`);
@@ -123,6 +125,7 @@ export class Producers {
     if (isLater(tag)) this.#answeredLater(outcome);
     this.outcomes[outcome.kind] += 1;
     this.#checkOrderly(push, outcome);
+    if (outcome.kind === 'stored') journal?.laws.answered(`push ${tag}`, push.key, outcome.version, false);
     if (outcome.kind === 'stored')
       judge.check(
         version === outcome.version,
@@ -151,13 +154,12 @@ export class Producers {
 
   /** One verb on a stored job; half of the calls name the version that the caller has read before. */
   verb(dice: Dice): void {
-    const { loop, ledger } = this.#scene;
+    const { loop, ledger, journal } = this.#scene;
     const { servers } = this.#instances;
     const entries = [...ledger.entries.values()];
     if (servers.length === 0 || entries.length === 0) return;
     const { topic, id, key, version: read } = dice.pick(entries);
     const version = dice.chance(0.5) ? read : undefined;
-    this.#scene.operations.namedByClients.add(key);
     const { process, ctx } = dice.pick(servers);
     const verb = dice.pick(verbs);
     loop.after(dice.chance(0.5) ? 0 : dice.next() * 5_000, process, verb, () => {
@@ -167,7 +169,12 @@ export class Producers {
       const sent: Promise<readonly { readonly kind: string }[]> =
         verb === 'reschedule' ? jobs.reschedule([{ ...named, when }]) : jobs[verb]([named]);
       loop.tell(`A client sends ${verb} of ${key}${version === undefined ? '' : `, version ${version}`}.`);
-      void sent.then(([outcome]) => loop.tell(`The answer to ${verb} of ${key} is ${outcome?.kind}.`));
+      void sent.then(([outcome]) => {
+        loop.tell(`The answer to ${verb} of ${key} is ${outcome?.kind}.`);
+        const { kind, version: now = read } = outcome as { readonly kind: string; readonly version?: number };
+        if (kind === 'cancelled') journal?.laws.answered(verb, key, read, true);
+        else if (changing.has(kind)) journal?.laws.answered(verb, key, now, false);
+      });
     });
   }
 
@@ -178,13 +185,14 @@ export class Producers {
   }
 
   checkEnd(): void {
-    const { judge, ledger } = this.#scene;
+    const { judge, ledger, journal } = this.#scene;
     judge.check(
       this.#last?.kind !== 'not_stored',
       '4 pushes are stored after the faults',
       () => `the last one is not: ${JSON.stringify(this.#last)}`,
     );
-    for (const { tag, outcome } of this.#pushes) {
+    for (const { tag, key, outcome } of this.#pushes) {
+      if (outcome?.kind === 'stored') journal?.laws.checkAccepted(tag, key, outcome.version);
       judge.check(outcome !== null, '4 one answer to each push', () => `push ${tag} has none`);
       const isStored = ledger.stored.has(tag) || ledger.lost.has(tag);
       const isKept = outcome?.kind !== 'not_stored' || !isStored;

@@ -19,8 +19,6 @@ const resumedMs = 15_000;
 const takenOverMs = 5_000;
 /** between two looks, and more */
 const lookedMs = 1_000;
-/** Two turns of the ticker, and a push. */
-const ticksMs = 3_000;
 /** A janitor's turn, and its start. */
 const janitorMs = 75_000;
 
@@ -28,8 +26,6 @@ export class Punctuality {
   readonly #scene: Scene;
   readonly #instances: Instances;
   readonly #receivers: Receivers;
-  /** virtual ms from which on the registry has answered for some time */
-  #readAt = 0;
   /** virtual ms from which on all processes have worked for some time */
   #completeAt = 0;
   /** delayed jobs that were due before a time */
@@ -42,23 +38,15 @@ export class Punctuality {
   #lateMs = 0;
   /** by version: virtual ms since when nothing keeps a ready job waiting */
   #free = new Map<number, number>();
-  /** names of the schedules whose next instant is before a time */
-  readonly #overdueTicks: (wall: number) => readonly string[];
   /** how often a rule was asked about a job */
   readonly counts = {
     ...{ 'promotes judged': 0, 'idle reserves judged': 0, 'ends judged': 0 },
-    ...{ 'expired leases judged': 0, 'ticks judged': 0 },
+    'expired leases judged': 0,
   };
   /** by instance: virtual ms since when it and its store have worked */
   readonly #worksSince = new Map<Master, number>();
 
-  constructor(
-    scene: Scene,
-    instances: Instances,
-    receivers: Receivers,
-    overdueTicks: (wall: number) => readonly string[],
-  ) {
-    this.#overdueTicks = overdueTicks;
+  constructor(scene: Scene, instances: Instances, receivers: Receivers) {
     this.#scene = scene;
     this.#instances = instances;
     this.#receivers = receivers;
@@ -91,7 +79,6 @@ export class Punctuality {
     this.#lookForIdle();
     this.#lookForUnsettled();
     this.#lookForExpired();
-    this.#lookForTicks();
   }
 
   /** A process stands still or is missing, or did or was so lately. */
@@ -100,6 +87,8 @@ export class Punctuality {
     const { redis } = this.#scene;
     const isComplete = this.#instances.whyIncomplete === null && redis?.machine.process !== null;
     if (!isComplete) this.#completeAt = loop.at + resumedMs;
+    // Nothing is reserved, and jobs are missing.
+    if (this.#scene.journal?.laws.isHealing === true) this.#completeAt = loop.at + resumedMs;
     if (loop.at < this.#completeAt) return true;
     for (const { isAlive, lastPauseEnd } of loop.processes.values())
       if (isAlive && lastPauseEnd > loop.at - resumedMs) return true;
@@ -182,19 +171,6 @@ export class Punctuality {
         () => `${entry.key} since ${seconds(loop.at - endedAt)}: ${describe(entry)}`,
       );
     }
-  }
-
-  #lookForTicks(): void {
-    const { loop, judge, topics } = this.#scene;
-    if (topics.isAway) this.#readAt = loop.at + resumedMs;
-    if (loop.at < this.#readAt) return;
-    this.counts['ticks judged'] += 1;
-    const late = this.#overdueTicks(loop.wall - ticksMs);
-    judge.check(
-      late.length === 0,
-      'schedules: a tick is late by seconds at most',
-      () => `${late.join(', ')}: more than ${seconds(ticksMs)}`,
-    );
   }
 
   #lookForExpired(): void {

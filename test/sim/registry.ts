@@ -14,9 +14,11 @@ import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-dialect.ts';
 import { toStoreError, untilFree } from '../../src/registry/sql/sqlite/sqlite-failure.ts';
 import { putRowsOneByOne } from '../../src/registry/sql/tables/registry-series.ts';
 import { addOneByOne } from '../../src/registry/sql/tables/registry-stats.ts';
-import { type Database, openDatabase, type Statement } from '../../src/runtime/database.ts';
+import { type Database, openDatabase } from '../../src/runtime/database.ts';
 import type { Occasions } from './occasions.ts';
 import type { TopicTable } from './topics.ts';
+
+export const registryId = 'r1';
 
 /** Writes after which dq-store can die before it replies. */
 export const registryWrites = [
@@ -27,13 +29,6 @@ export const registryWrites = [
   'checkpointOperation',
 ] as const;
 type RegistryWrite = (typeof registryWrites)[number];
-
-/** What rules see of the registry: each answer, before its caller has it. */
-export type RegistryWatch = {
-  readonly [M in keyof Registry]?: Registry[M] extends (...given: infer G) => Promise<infer R>
-    ? (result: R, ...given: G) => void
-    : never;
-};
 
 /** Statements that make an empty registry. */
 let emptyRegistry: string | null = null;
@@ -54,16 +49,12 @@ export async function loadRegistry(): Promise<void> {
   await db.destroy();
 }
 
-type Seen = (result: unknown, ...given: readonly unknown[]) => void;
-
 /** Methods that ask no file. */
 const isLocal = (name: string) => name === 'read' || name === 'close' || name === 'onChange';
 
 export class RegistryTables {
   readonly #database: Database;
   readonly #db: RegistryDb;
-  readonly #overdue: Statement;
-  readonly watches: RegistryWatch[] = [];
 
   /** `topics`: their names */
   constructor(topics: readonly string[]) {
@@ -73,7 +64,6 @@ export class RegistryTables {
     // Statistics of an unregistered topic are dropped.
     for (const name of topics)
       this.#database.prepare(`INSERT INTO topic VALUES (?, 'active', '', '', 1, 0, 0)`).run(name);
-    this.#overdue = this.#database.prepare('SELECT name FROM schedule WHERE next_at < ?');
     const engine: RegistryEngine = {
       db: kyselyOver<RegistrySchema>(this.#database),
       lock: async () => {},
@@ -83,7 +73,7 @@ export class RegistryTables {
       failureOf: toStoreError,
       close: async () => {},
     };
-    this.#db = new RegistryDb(engine, null, 'r1');
+    this.#db = new RegistryDb(engine, null, registryId);
   }
 
   registry(topics: TopicTable, occasions: Occasions, list: ShardList = noShards): Registry {
@@ -112,19 +102,10 @@ export class RegistryTables {
         if (isLocal(String(name))) return act;
         return async (...given: unknown[]) => {
           if (topics.isAway) throw new StoreError({ kind: 'not_stored', code: 'busy' });
-          const result = await act(...given);
-          for (const watch of this.watches)
-            (watch[name as keyof Registry] as Seen | undefined)?.(result, ...given);
-          return result;
+          return act(...given);
         };
       },
     });
-  }
-
-  /** names of the schedules whose next instant is before this time */
-  overdue(wall: number): readonly string[] {
-    const rows = this.#overdue.all(wall) as { readonly name: string }[];
-    return rows.map(({ name }) => name);
   }
 
   /** Sum over all topics. */

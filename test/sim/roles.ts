@@ -77,6 +77,7 @@ export function compose(options: WorkerOptions): Promise<Composed> {
     ...{ channel, log, leaving },
     leaseKey: () => Buffer.alloc(32),
     ...(scene.redis === null ? {} : { redisSeams: seamsOf(scene.redis, options) }),
+    ...(scene.journal === null ? {} : { hasLocalRegistry: true, journal: scene.journal.seamsOf(process) }),
     end: (reason) => {
       if (init.role === 'store' && disk.hasFailed) loop.kill(process, 'its disk has failed');
       else judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`);
@@ -177,9 +178,8 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
 
 /** At most one process does what only one dq-upkeep may do. */
 function upkeepOf({ scene, process, init }: WorkerOptions, ctx: RoleContext): Role {
-  const { files, mails, single, operations } = scene;
-  const store = operations.watched(process, ctx.store);
-  const role = createUpkeep({ ...ctx, store }, { ...files, mails: mails.senderOf(process), ...mailTimes });
+  const { files, mails, single } = scene;
+  const role = createUpkeep(ctx, { ...files, mails: mails.senderOf(process), ...mailTimes });
   return {
     ...{ name: role.name, url: null, inFlight: () => role.inFlight() },
     async start() {
@@ -203,12 +203,17 @@ function withLossyHints(store: Store, { network }: Scene): Store {
   return { ...store, jobs: { ...jobs, onHint } };
 }
 
-export function logOf({ loop }: Scene, { title }: Process): OpenLog {
+/** of a healing that waits no longer */
+const givenUp = 'restorer: goes on without the latest changes of instances that do not ship theirs';
+
+export function logOf({ loop, journal }: Scene, { title }: Process): OpenLog {
   const tell = (message: string, more: string) => loop.tell(`${title} logs "${message}"${more}.`);
   return {
     notice: (message) => tell(message, ''),
-    error: (message: string, error?: unknown, _fields?: LogFields) =>
-      tell(message, error === undefined ? '' : ` (${String(error)})`),
+    error: (message: string, error?: unknown, _fields?: LogFields) => {
+      tell(message, error === undefined ? '' : ` (${String(error)})`);
+      if (message === givenUp) journal?.laws.gaveUp();
+    },
     debug() {},
     request() {},
     notify() {},

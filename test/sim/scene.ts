@@ -7,13 +7,13 @@ import type { Calls } from './calls.ts';
 import type { Port } from './channel.ts';
 import type { Disk } from './disk.ts';
 import type { Follower } from './follow-engine.ts';
+import type { JournalSide } from './journal/journal-side.ts';
 import type { Judge } from './judge.ts';
 import type { Ledger } from './ledger.ts';
 import type { Loop } from './loop.ts';
 import type { MailServer } from './mail.ts';
 import type { Network } from './network.ts';
 import type { Occasions } from './occasions.ts';
-import type { OperationRules } from './operation-rules.ts';
 import type { RedisSide } from './redis/redis-side.ts';
 import type { Single } from './single.ts';
 import type { TopicTable } from './topics.ts';
@@ -36,7 +36,6 @@ export interface Scene {
   readonly topics: TopicTable;
   readonly ledger: Ledger;
   readonly calls: Calls;
-  readonly operations: OperationRules;
   readonly follower: Follower;
   readonly disk: Disk;
   readonly network: Network;
@@ -46,8 +45,6 @@ export interface Scene {
   readonly port: Port;
   /** Nothing goes wrong in this world: workers are replaced in order. */
   readonly isOrderly: boolean;
-  /** The faults are over. */
-  readonly isCalm: () => boolean;
   readonly config: Config;
   readonly registry: Registry;
   /** of dq-upkeep */
@@ -55,6 +52,8 @@ export interface Scene {
   readonly mails: MailServer;
   /** survives its owners */
   readonly db: Database;
+  /** null: without one */
+  readonly journal: JournalSide | null;
   /** null: the jobs are in the embedded store */
   readonly redis: RedisSide | null;
 }

@@ -102,11 +102,7 @@ function sleep(
       reject(signal.reason);
       return;
     }
-    const end = () => {
-      signal?.removeEventListener('abort', onAbort);
-      resolve();
-    };
-    const timer = start(end, ms, false);
+    const timer = start(resolve, ms, false);
     const onAbort = () => {
       timer.clear();
       reject(signal?.reason);

@@ -14,34 +14,27 @@ import { Disk } from './disk.ts';
 import { type FaultKind, Faults, harmless, kindsOf, orderly, renewing, type StoreName } from './faults.ts';
 import { Follower } from './follow-engine.ts';
 import { Instances } from './instances.ts';
+import { JournalSide, mysqlUrl } from './journal/journal-side.ts';
 import { Judge, type Violation } from './judge.ts';
 import { describe, Ledger } from './ledger.ts';
 import { Loop } from './loop.ts';
 import { MailServer } from './mail.ts';
 import { Network } from './network.ts';
 import { Occasions } from './occasions.ts';
-import { OperationRules } from './operation-rules.ts';
-import { OperatorsWork } from './operations.ts';
 import { Producers } from './producers.ts';
 import { Punctuality } from './punctuality.ts';
 import { Receivers } from './receivers.ts';
 import { type RedisGround, RedisSide, redisUrl } from './redis/redis-side.ts';
 import { RegistryTables } from './registry.ts';
-import { Removals } from './removals.ts';
 import type { Scene } from './scene.ts';
-import { Schedules } from './schedules.ts';
 import { Single } from './single.ts';
-import { Ticks } from './ticks.ts';
 import { TopicTable } from './topics.ts';
 import { UpkeepFiles } from './upkeep-files.ts';
-import { drawWorks, Operators, type Work, type WorkKind } from './works.ts';
 
 export interface Plan {
   readonly seed: number;
   /** default: drawn from the seed */
   readonly faults?: readonly FaultKind[] | undefined;
-  /** default: drawn from the seed */
-  readonly works?: readonly WorkKind[] | undefined;
   /** parts that are left out, to make a failure smaller */
   readonly without?: readonly string[] | undefined;
   /** sentences of the story that are kept; default none */
@@ -58,7 +51,6 @@ export interface Result {
   readonly parts: readonly string[];
   /** enabled kinds */
   readonly faults: readonly FaultKind[];
-  readonly works: readonly WorkKind[];
   readonly violation: Violation | null;
   readonly story: readonly string[];
   readonly numbers: Readonly<Record<string, number>>;
@@ -66,8 +58,6 @@ export interface Result {
 
 /** virtual ms with pushes and faults */
 const activeMs = 40_000;
-/** An operation is about many jobs. */
-const pushesForOperations = 40;
 /** virtual ms after which a job that has not ended counts as lost */
 const calmMsMax = 900_000;
 /** A usual world has 3,000. */
@@ -78,6 +68,8 @@ const recoveredMs = 30_000;
 const instances = [7, 9] as const;
 /** of the worlds on Redis in which no instance can be lost */
 const pairShare = 0.15;
+/** of the worlds on Redis in which MySQL has no trouble */
+const journalShare = 0.15;
 /** virtual ms between two looks for what is late */
 const lookMs = 250;
 
@@ -89,11 +81,6 @@ export class World {
   readonly #databases: Database[] = [];
   readonly #tables: RegistryTables;
   readonly #kinds: readonly FaultKind[];
-  readonly #workKinds: readonly WorkKind[];
-  readonly #works: readonly Work[];
-  readonly #ticks: Ticks;
-  readonly #removals: Removals;
-  #isCalm = false;
   readonly #parts: string[] = [];
   readonly #scene: Scene;
   readonly #receivers: Receivers;
@@ -110,7 +97,6 @@ export class World {
     this.#dice = loop.stream('world');
     const storeName = ground === null ? 'sqlite' : 'redis';
     this.#kinds = plan.faults ?? drawKinds(loop.stream('faults'), kindsOf(storeName));
-    this.#workKinds = plan.works ?? drawWorks(loop.stream('works'));
     const db = memoryDatabase();
     this.#databases.push(db);
     const judge = new Judge(() => loop.at);
@@ -137,24 +123,25 @@ export class World {
       retentionMs,
       dice,
     });
+    const peerWaitMs = config['journal.peerWait'];
+    const hasJournal = config['mysql.url'] !== '';
+    const journal = hasJournal ? new JournalSide({ loop, judge, ledger, network, peerWaitMs }) : null;
+    const laws = journal?.laws ?? null;
     const redis =
       ground === null
         ? null
-        : new RedisSide({ ground, loop, judge, ledger, mails, network, occasions, retentionMs });
+        : new RedisSide({ ground, loop, judge, ledger, mails, network, occasions, retentionMs, laws });
     this.#tables = new RegistryTables(topics.names);
     const registry = this.#tables.registry(topics, occasions, redis?.shards);
-    const followed = { loop, judge, ledger, network, occasions, topics };
-    const operations = new OperationRules(followed);
-    this.#ticks = new Ticks(followed);
-    const upkeep = { mails, registry, files: new UpkeepFiles(), operations };
+    const upkeep = { mails, registry, files: new UpkeepFiles() };
     const common = {
-      isCalm: () => this.#isCalm,
       network,
       port: new Port(loop),
       config,
       isOrderly,
       single: new Single(judge),
       redis,
+      journal,
     };
     const own = { instance: instances[0], prefix: '', incarnations: { masters: 0, workers: 0 } };
     this.#scene = {
@@ -165,19 +152,11 @@ export class World {
     this.#instances = new Instances(this.#scenes(ground !== null), this.#receivers);
     this.#producers = new Producers(this.#scene, this.#instances);
     this.#faults = new Faults(this.#scene, this.#instances, this.#receivers);
-    const isHarmless = this.#kinds.every((kind) => harmless.includes(kind) || orderly.includes(kind));
-    const operators = new Operators(this.#scene, this.#instances, !isHarmless);
-    this.#removals = new Removals(this.#scene, operators);
-    const works: Readonly<Record<WorkKind, Work>> = {
-      schedules: new Schedules(this.#scene, operators, this.#ticks),
-      operations: new OperatorsWork(this.#scene, operators, operations, this.#receivers),
-      removals: this.#removals,
-    };
-    this.#works = this.#workKinds.map((kind) => works[kind]);
-    this.#tables.watches.push(this.#ticks.watch, operations.watch, this.#removals.watch);
-    this.#punctuality = new Punctuality(this.#scene, this.#instances, this.#receivers, (wall) =>
-      this.#tables.overdue(wall),
-    );
+    this.#punctuality = new Punctuality(this.#scene, this.#instances, this.#receivers);
+  }
+
+  #hasJournal(): boolean {
+    return this.#kinds.includes('mysqlTrouble') || this.#loop.stream('journal').chance(journalShare);
   }
 
   /** On Redis some worlds have two instances, and those in which one can be lost. */
@@ -222,14 +201,11 @@ export class World {
       ended,
       virtualS: Math.round(loop.at / 1_000),
     };
-    const scripts = redis?.machine.counts ?? {};
+    const scripts = { ...redis?.machine.counts, ...this.#scene.journal?.laws.counts };
     const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts, ...scripts };
-    const ofWorks = { ...this.#ticks.counts, ...this.#scene.operations.counts, ...this.#removals.counts };
-    const ofAll = { ...this.#producers.outcomes, ...happened, ...counts, ...this.#punctuality.counts };
-    const numbers = { ...ofAll, ...ofWorks };
+    const numbers = { ...this.#producers.outcomes, ...happened, ...counts, ...this.#punctuality.counts };
     const { violation } = this.#judge;
-    const kinds = { faults: this.#kinds, works: this.#workKinds };
-    return { hash, events: loop.events, parts: this.#parts, ...kinds, violation, story, numbers };
+    return { hash, events: loop.events, parts: this.#parts, faults: this.#kinds, violation, story, numbers };
   }
 
   /** Follows what is stored. */
@@ -248,16 +224,13 @@ export class World {
     this.#instances.start();
     this.#planPushes();
     this.#planFaults();
-    this.#planWorks();
     const isHarmless = this.#kinds.every((kind) => harmless.includes(kind));
     // Those of Redis may be lost at each reconnect.
     const areHintsLost = this.#kinds.includes('loseHints') || this.#scene.redis !== null;
     this.#punctuality.holdFrom(isHarmless ? startedMs : activeMs + recoveredMs, areHintsLost);
     if (isHarmless && !this.#kinds.includes('registryAway')) topics.isReadSoon = true;
     this.#runUntil(activeMs);
-    this.#isCalm = true;
     this.#faults.calm();
-    for (const work of this.#works) work.end();
     this.#receivers.isCalm = true;
     this.#producers.pushAfterFaults();
     const end = activeMs + calmMsMax;
@@ -272,6 +245,7 @@ export class World {
     for (let at = this.#loop.at; at < until; ) {
       at = Math.min(until, at + lookMs);
       this.#step(at);
+      this.#scene.journal?.look();
       if (this.#judge.violation === null) this.#punctuality.look();
     }
   }
@@ -289,8 +263,8 @@ export class World {
   /** Every job has ended or is dead, every push is answered, and the daemon is complete. */
   #isQuiet(): boolean {
     if (!this.#producers.isAnswered || this.#instances.whyIncomplete !== null) return false;
-    if (this.#scene.mails.owed.length > 0) return false;
-    if (this.#works.some(({ whyBusy }) => whyBusy !== null)) return false;
+    const { mails, journal } = this.#scene;
+    if (mails.owed.length > 0 || journal?.isHealed === false) return false;
     for (const { state } of this.#scene.ledger.entries.values()) if (state === 'live') return false;
     return true;
   }
@@ -298,9 +272,6 @@ export class World {
   #checkEnd(): void {
     this.#store.checkTables();
     this.#producers.checkEnd();
-    for (const work of this.#works) work.checkEnd();
-    const busy = this.#works.flatMap(({ whyBusy }) => whyBusy ?? []);
-    this.#judge.check(busy.length === 0, 'operators are served in the end', () => busy.join('; '));
     const left = [...this.#scene.ledger.entries.values()].filter(({ state }) => state === 'live');
     const names = left.map((entry) => `${entry.key}: ${describe(entry)}`);
     this.#judge.check(left.length === 0, '1 every accepted job ends', () => names.join('; '));
@@ -308,6 +279,13 @@ export class World {
     this.#judge.check(why === null, 'every place is filled in the end', () => why ?? '');
     const { owed } = this.#scene.mails;
     this.#judge.check(owed.length === 0, 'decision 8: each alert is settled', () => owed.join(', '));
+    const { journal } = this.#scene;
+    this.#judge.check(
+      journal?.isHealed !== false,
+      'journal: each loss is healed',
+      () => 'a note is in force',
+    );
+    journal?.laws.checkEnd();
     this.#checkStatistics();
   }
 
@@ -335,8 +313,7 @@ export class World {
 
   #planPushes(): void {
     const loop = this.#loop;
-    const more = this.#workKinds.includes('operations') ? pushesForOperations : 0;
-    const pushes = 10 + this.#dice.below(40) + more;
+    const pushes = 10 + this.#dice.below(40);
     for (let n = 0; n < pushes; n += 1) {
       const own = loop.stream(`push ${n}`);
       const at = 200 + own.next() * activeMs * 0.8;
@@ -358,13 +335,6 @@ export class World {
     }
   }
 
-  #planWorks(): void {
-    const loop = this.#loop;
-    for (const [n, kind] of this.#workKinds.entries())
-      for (const { name, at, act } of this.#works[n]?.plan(loop.stream(kind)) ?? [])
-        this.#addPart(name, at, () => act(loop.stream(name)));
-  }
-
   #addPart(name: string, at: number, act: () => void): void {
     if (this.#plan.without?.includes(name) === true) return;
     this.#parts.push(name);
@@ -376,10 +346,14 @@ export class World {
     const defaults = Object.fromEntries(
       Object.entries(configOptions).map(([name, option]) => [name, option.default]),
     ) as Record<OptionName, unknown> as Config;
+    const mysql = isOnRedis && this.#hasJournal() ? mysqlUrl : '';
     return {
       ...defaults,
       dataDir: '/nowhere',
       redis: isOnRedis ? [redisUrl] : [],
+      'mysql.url': mysql,
+      'journal.mode': mysql === '' ? 'off' : this.#loop.stream('journal mode').pick(['sync', 'lazy']),
+      'journal.peerWait': this.#loop.stream('journal wait').pick([15_000, 60_000]),
       'retry.unit': dice.pick([200, 1_000, 3_000]),
       pollCeiling: dice.pick([200, 1_000]),
       'notifier.slots': dice.pick([4, 16, 64]),

@@ -5,9 +5,10 @@ import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { mutants } from '../../scripts/mutants/mutants.ts';
 import { simulatedMutants as ofSqlite } from '../../scripts/mutants/simulated.ts';
+import { simulatedJournalMutants } from '../../scripts/mutants/simulated-journal.ts';
 import { simulatedRedisMutants } from '../../scripts/mutants/simulated-redis.ts';
 
-const simulatedMutants = [...ofSqlite, ...simulatedRedisMutants];
+const simulatedMutants = [...ofSqlite, ...simulatedRedisMutants, ...simulatedJournalMutants];
 const root = resolve(import.meta.dirname, '../..');
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 

@@ -4,10 +4,12 @@
 // asks no code of dq.
 
 import type { Dice } from '../../../scripts/dice.ts';
+import type { Lease } from '../../../src/core/job.ts';
 import { readSafe } from '../../../src/core/number-bytes.ts';
 import type { ScriptName } from '../../../src/store/redis/scripts/scripts.ts';
+import type { JournalLaws } from '../journal/laws.ts';
 import type { Judge } from '../judge.ts';
-import { describe, type How, keyOf, type Ledger, type StoredJob } from '../ledger.ts';
+import { describe, type How, keyOf, type Ledger } from '../ledger.ts';
 import type { Loop } from '../loop.ts';
 import type { MailServer } from '../mail.ts';
 import type { Occasions } from '../occasions.ts';
@@ -15,11 +17,12 @@ import { Bucket, bucketScript } from './bucket.ts';
 import type { Ran } from './redis-machine.ts';
 import type { Reply } from './resp.ts';
 import {
-  readBelow,
+  readCancels,
   readFinishes,
   readInstance,
   readPushes,
   readReserve,
+  readRestores,
   readSettle,
   readVerbs,
   reasonOfCode,
@@ -34,6 +37,8 @@ export interface FollowOptions {
   readonly retentionMs: number;
   /** decides after which scripts everything is compared */
   readonly dice: Dice;
+  /** null: without a journal */
+  readonly laws: JournalLaws | null;
   /** the reply to a script of the world, on the server that ran the last one */
   readonly read: (script: string) => Reply;
 }
@@ -44,6 +49,9 @@ const wholeShare = 0.1;
 const leftScript = `local P = '{dq:0}'
 return { redis.call('ZRANGE', P .. ':l', 0, -1), redis.call('ZRANGE', P .. ':k', 0, -1),
   redis.call('ZRANGE', P .. ':x', 0, -1), redis.call('HKEYS', P .. ':o') }`;
+const noteScript = `return redis.call('HGET', '{dq:0}:n', 'heal')`;
+/** Of a run, reschedule or requeue: a later version may be lost. */
+const restoringKind = 4;
 /** Jobs of these sets of each topic, with their due times. */
 const waitingScript = (sets: readonly string[]) => `local P, out = '{dq:0}', {}
 for _, no in ipairs(redis.call('HKEYS', P .. ':T')) do
@@ -64,15 +72,17 @@ export class ScriptFollower {
 
   constructor(options: FollowOptions) {
     this.#options = options;
-    const { ledger, mails } = options;
-    const codes = (reply: Reply) => reply as Buffer;
+    const { ledger, mails, laws } = options;
     const rows = (reply: Reply) => reply as readonly (readonly [number, number, number, number])[];
     const finish =
       (verb: 'ack' | 'retry' | 'bury' | 'release'): Follow =>
-      ({ args, reply }) => {
-        for (const { number, isDone, ...lease } of readFinishes(args, reply)) {
+      (ran) => {
+        for (const { number, isDone, ...lease } of readFinishes(verb, ran)) {
           const item = { ...lease, delayMs: number, reason: reasonOfCode(number) };
-          ledger.finished(verb, item, isDone ? verb : 'lease_lost');
+          const isAbsent = verb === 'ack' && laws?.isNoted === true && !ledger.entries.has(keyOf(lease));
+          if (isDone && isAbsent) ledger.closed(lease, lease.version);
+          else ledger.finished(verb, item, isDone ? verb : 'lease_lost');
+          if (isDone && verb === 'ack') this.#ended(lease);
         }
       };
     const moved =
@@ -84,7 +94,11 @@ export class ScriptFollower {
       ({ args, reply }) => {
         for (const [i, key] of readVerbs(args, 0, size).entries()) {
           const row = rows(reply)[i] ?? [0, 0, 0, 0];
-          const [, version, dueAt] = row;
+          const [kind, version, dueAt] = row;
+          if (kind === restoringKind) {
+            this.#restoring(keyOf(key));
+            continue;
+          }
           ledger.moved(verb, key, { kind: kindOf(row), version, dueAt } as never);
         }
       };
@@ -93,10 +107,13 @@ export class ScriptFollower {
         for (const [job, outcome] of readPushes(args, reply))
           if (outcome !== null) ledger.pushed(job as never, outcome);
       },
-      cancel: ({ args, reply }) => {
-        for (const [i, key] of readVerbs(args, 1, 3).entries()) {
-          const code = codes(reply)[i];
-          if (code === 1 || code === 2) ledger.cancelled(key, { kind: 'cancelled', inFlight: code === 2 });
+      cancel: (ran) => {
+        for (const { key, code, number } of readCancels(ran)) {
+          if (code === 3 || code === 129) this.#restoring(keyOf(key));
+          if (code === 3) ledger.closed(key, number);
+          else if (code === 129) continue;
+          else if (code === 1 || code === 2)
+            ledger.cancelled(key, { kind: 'cancelled', inFlight: code === 2 });
           else ledger.cancelled(key, code === 128 ? { kind: 'other_version' } : { kind: 'absent' });
         }
       },
@@ -120,21 +137,27 @@ export class ScriptFollower {
       },
       reserve: ({ args, reply }) => {
         const { owner, jobs } = readReserve(args, reply);
+        for (const job of jobs) laws?.reserved(job, job.version);
         ledger.reserved(owner, jobs);
       },
       ack: finish('ack'),
       retry: finish('retry'),
       bury: finish('bury'),
       release: finish('release'),
+      restore: (ran) => {
+        const { put, removed } = readRestores(ran);
+        for (const row of put) {
+          laws?.putBack(row);
+          ledger.restored(row);
+        }
+        for (const key of removed) {
+          laws?.removed();
+          ledger.removed(key);
+        }
+      },
       recover: () => this.#recovered('expired'),
       recoverOwners: ({ args }) => this.#recovered('owner', readInstance(args, 1)),
       releaseUnheld: ({ args }) => this.#recovered('unheld', readInstance(args, 0)),
-      deadRequeue: ({ args }) => ledger.requeued(this.#stored(), readBelow(args)),
-      deadPurge: ({ args }) => ledger.purged(this.#stored(), 'purge', readBelow(args)),
-      purgeTopic: () => ledger.purged(this.#stored(), 'purge topic'),
-      historyForget: ({ reply }) => {
-        if ((reply as readonly number[])[0] !== 0) ledger.hasForgottenEnds = true;
-      },
       alertSettle: ({ args }) => {
         const { as, versions } = readSettle(args);
         mails.settled(versions, as);
@@ -146,6 +169,7 @@ export class ScriptFollower {
   }
 
   ran(ran: Ran): void {
+    this.#followNote(ran);
     const follow = this.#follow[ran.name];
     if (follow === undefined) {
       this.#options.judge.check(harmless.has(ran.name), 'the world follows each script', () => ran.name);
@@ -156,6 +180,25 @@ export class ScriptFollower {
     this.#checkAlerts();
     if (isChange(ran) && this.#options.dice.chance(wholeShare)) this.checkTables();
     this.#options.occasions.happened('commit');
+  }
+
+  /** Each script can make a note, once there was a loss; `look` reads it each second. */
+  #followNote({ name, reply }: Ran): void {
+    const { laws, read } = this.#options;
+    if (laws === null) return;
+    if (laws.hasLost) laws.noted(String(read(noteScript) ?? ''));
+    else if (name === 'look') laws.noted(String(reply));
+  }
+
+  #ended(lease: Lease): void {
+    const { laws, ledger, loop } = this.#options;
+    const owner = ledger.leases.get(lease.token)?.owner;
+    laws?.ended(keyOf(lease), lease.version, loop.processes.get(owner?.incarnation ?? 0));
+  }
+
+  #restoring(key: string): void {
+    const isNoted = this.#options.laws?.isNoted === true;
+    this.#options.judge.check(isNoted, 'journal: a verb waits only while Redis is healed', () => key);
   }
 
   /** Compares everything that is stored with the ledger. */
@@ -180,16 +223,6 @@ export class ScriptFollower {
         () => `${keyOf(job)} is stored as ${job.state}, version ${job.version}; ${describe(entry)}`,
       );
     }
-  }
-
-  #stored(): ReadonlyMap<string, StoredJob> {
-    const { jobs } = new Bucket(this.#options.read(bucketScript));
-    return new Map(
-      jobs.map((job) => [
-        keyOf(job),
-        { version: job.version, dueAt: job.dueAt, isDead: job.state === 'dead' },
-      ]),
-    );
   }
 
   /** `instance`: that asks; null: its leases are recovered by their end alone */
@@ -245,8 +278,8 @@ export class ScriptFollower {
 
 /** Scripts that change no job. */
 const harmless: ReadonlySet<ScriptName> = new Set<ScriptName>([
-  ...(['mark', 'get', 'alertDue', 'alertClaim', 'alertList', 'alertState'] as const),
-  ...(['historyGet', 'counts', 'raiseList', 'restTopics', 'countQuarantined'] as const),
+  ...(['mark', 'get', 'advance', 'alertDue', 'alertClaim', 'alertList', 'alertState'] as const),
+  ...(['historyGet', 'historyForget', 'counts', 'raiseList', 'restTopics', 'countQuarantined'] as const),
   ...(['moment', 'position', 'marks', 'lacks', 'look', 'horizon', 'deadLast', 'deadList'] as const),
   ...(['searchLive', 'searchEnded', 'searchId', 'ids', 'scan', 'walk'] as const),
 ]);

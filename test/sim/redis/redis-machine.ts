@@ -110,6 +110,11 @@ export class RedisMachine {
     this.#onReal(['EVAL', filler, 0, ...snapshot]);
   }
 
+  /** As the first process of dq that uses it. */
+  mark(marker: string): void {
+    this.#onReal(['HSET', '{dq:0}:n', 'marker', marker, 'list', 1]);
+  }
+
   empty(): void {
     this.#onReal(['FLUSHDB']);
   }

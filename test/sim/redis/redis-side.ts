@@ -2,19 +2,23 @@
 
 import { filled, type ShardList } from '../../../src/core/shard-list.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
+import { markerText } from '../../../src/store/redis/scripts/marker.ts';
 import { Port } from '../channel.ts';
+import type { JournalLaws } from '../journal/laws.ts';
 import type { Judge } from '../judge.ts';
 import type { Ledger, LedgerSnapshot } from '../ledger.ts';
 import type { Loop } from '../loop.ts';
 import type { MailServer } from '../mail.ts';
 import type { Network } from '../network.ts';
 import type { Occasions } from '../occasions.ts';
+import { registryId } from '../registry.ts';
 import { ScriptFollower } from './follow-scripts.ts';
 import type { RealRedis } from './real-redis.ts';
 import { RedisMachine, type Snapshot } from './redis-machine.ts';
 import { ScriptTable } from './script-table.ts';
 import { shareCommands } from './shared-commands.ts';
 
+const shardId = '5a'.repeat(8);
 export const redisUrl = 'redis://10.0.0.1:6379';
 
 /** A real server, and the scripts that it has loaded: for all worlds of this process. */
@@ -38,6 +42,8 @@ export interface RedisSideOptions {
   readonly network: Network;
   readonly occasions: Occasions;
   readonly retentionMs: number;
+  /** null: without a journal */
+  readonly laws: JournalLaws | null;
 }
 
 /** What the machine and the ledger knew at one moment. */
@@ -50,7 +56,7 @@ export class RedisSide {
   readonly port: Port;
   readonly machine: RedisMachine;
   readonly follower: ScriptFollower;
-  readonly shards: ShardList = filled([{ id: '5a'.repeat(8), url: redisUrl, buckets: 1, addedAt: 0 }]);
+  readonly shards: ShardList = filled([{ id: shardId, url: redisUrl, buckets: 1, addedAt: 0 }]);
   /** In some worlds so few that a reserve names its topics by a copy of the rings. */
   readonly capacitiesMax: number;
   readonly #options: RedisSideOptions;
@@ -72,13 +78,14 @@ export class RedisSide {
       onRan: (ran) => this.follower.ran(ran),
     });
     const read = (script: string) => this.machine.read(script);
+    // Without a marker, a journal would put back what its first jobs were.
+    if (options.laws !== null) this.machine.mark(markerText({ shardId, registryId, buckets: 1 }));
     this.follower = new ScriptFollower({ ...options, dice: loop.stream('tables'), read });
   }
 
   start(): void {
     const { loop } = this.#options;
     const process = this.machine.start();
-    this.#options.ledger.startedAt = loop.at;
     process.onDeath.push(() => {
       const waitMs = 20 + this.#dice.next() * 1_500 + this.downMs;
       this.downMs = 0;
@@ -100,6 +107,7 @@ export class RedisSide {
       if (holds === null) this.machine.empty();
       else this.machine.fill(holds.data);
       ledger.rollBack(holds?.ledger ?? null);
+      this.#options.laws?.lost();
     }
     this.start();
   }

@@ -7,11 +7,16 @@ import { reasonCodes } from '../../../src/core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../src/ports/job-store.ts';
 import { idOf } from '../../../src/store/redis/scripts/keys.ts';
 import { readRecord, readStateRecord } from '../../../src/store/redis/scripts/records.ts';
+import type { RestoredRow } from '../ledger.ts';
+import type { Ran } from './redis-machine.ts';
 import type { Reply } from './resp.ts';
 
 /** Arguments of every script before its own: marker, list number, switches. */
 const common = 3;
 const pushReplyBytes = 16;
+const changeBytes = 29;
+/** By kind of a restored row: what follows it in the reply. */
+const restoreBytes: Readonly<Record<number, number>> = { 1: changeBytes, 4: 14, 5: 7, 7: changeBytes };
 const replaceCode = 114;
 const keepCode = 107;
 
@@ -100,13 +105,78 @@ export interface ReadFinish extends Lease {
   readonly isDone: boolean;
 }
 
+/** Whether the caller writes a journal: the reply names the changes. */
+const isRecorded = (args: readonly Buffer[]): boolean => String(args[common - 1]).includes(' ');
+
+/** One code for each item; with a journal a change follows those from 1 to 127. */
+function readCodes(reply: Reply, hasChanges: boolean): readonly number[] {
+  const text = reply as Buffer;
+  const codes: number[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.readUInt8(at);
+    codes.push(code);
+    if (hasChanges && code > 0 && code < 128) at += changeBytes;
+  }
+  return codes;
+}
+
+/** The keys of a cancel, each with its code, and the number that the end of an absent job drew. */
+export function readCancels({ args, reply }: Ran) {
+  const text = reply as Buffer;
+  const hasChanges = isRecorded(args);
+  let at = 0;
+  return readVerbs(args, 1, 3).map((key) => {
+    const code = text.readUInt8(at);
+    const number = hasChanges && code === 3 ? readSafe(text, at + 1) : 0;
+    at += hasChanges && code > 0 && code < 128 ? 1 + changeBytes : 1;
+    return { key, code, number };
+  });
+}
+
+/** Rows that a restore put back, and keys of jobs that it removed. */
+export function readRestores({ args, reply }: Ran): {
+  readonly put: readonly RestoredRow[];
+  readonly removed: readonly JobKey[];
+} {
+  const [text = Buffer.alloc(0), ...apart] = args.slice(common + 2);
+  const cursor = new Cursor(text);
+  const answers = new Cursor(reply as Buffer);
+  const [put, removed]: [RestoredRow[], JobKey[]] = [[], []];
+  while (!cursor.isAtEnd) {
+    const key = cursor.key();
+    const state = cursor.uint(1);
+    cursor.slice(1);
+    const version = cursor.uint(7);
+    cursor.slice(7);
+    const [dueAt, failures] = [cursor.uint(6), cursor.uint(2)];
+    cursor.slice(6);
+    const deathAt = cursor.uint(6);
+    cursor.slice(7 + 1);
+    const isTold = cursor.uint(1) === 1;
+    const flags = cursor.uint(1);
+    const tail = cursor.slice(cursor.uint(2));
+    const record = Buffer.concat([Buffer.from([flags]), Buffer.alloc(13), tail]);
+    const body = (flags & 32) === 0 ? readRecord(record, tail).body : (apart.shift() ?? tail);
+    const kind = answers.uint(1);
+    answers.slice(restoreBytes[kind] ?? 0);
+    const deadAt = state === 3 ? deathAt : null;
+    if (kind === 1) put.push({ ...key, version, dueAt, failures, body, deadAt, isTold });
+    else if (kind === 2) removed.push(key);
+  }
+  return { put, removed };
+}
+
 /** The own argument `at` of a script. */
 export const readInstance = (args: readonly Buffer[], at: number): number => numberOf(args[common + at]);
 
 /** The leases of an ack, retry, bury or release. */
-export function readFinishes(args: readonly Buffer[], reply: Reply): readonly ReadFinish[] {
+export function readFinishes(
+  verb: 'ack' | 'retry' | 'bury' | 'release',
+  { args, reply }: Ran,
+): readonly ReadFinish[] {
+  const hasJournal = isRecorded(args);
   const cursor = new Cursor(args[common] ?? Buffer.alloc(0));
-  const codes = reply as Buffer;
+  const codes = readCodes(reply, hasJournal && verb !== 'release');
   const found: ReadFinish[] = [];
   while (!cursor.isAtEnd) {
     const key = cursor.key();
@@ -121,12 +191,6 @@ export function readFinishes(args: readonly Buffer[], reply: Reply): readonly Re
 }
 
 export const reasonOfCode = (code: number): string => reasonCodes[code] ?? '?';
-
-/** Of a bulk call on dead letters: those that died at or after this number do not match; null: all do. */
-export function readBelow(args: readonly Buffer[]): number | null {
-  const below = numberOf(args[common + 4]);
-  return below < 0 ? null : below;
-}
 
 /** Keys of a cancel, run, reschedule or requeue; `size`: arguments of one. */
 export function readVerbs(args: readonly Buffer[], first: number, size: number): readonly VersionedKey[] {

@@ -1,0 +1,219 @@
+// Mistakes in the journal of changes and in its healing, each of which must break a rule in a simulated world
+// on Redis. A mistake that few worlds meet names the faults that it needs.
+
+import type { SimulatedMutant } from './mutants.ts';
+
+const script = (name: string) => `src/store/redis/scripts/lua/${name}.lua`;
+const agent = (name: string) => `src/upkeep/journal/${name}.ts`;
+const decorator = 'src/journal/journaled-jobs.ts';
+
+const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
+  {
+    name: 'journal-cancel-without-record',
+    edit: {
+      file: decorator,
+      text: 'cancel: async (keys, as) =>',
+      by: 'cancel: async (keys, as) => keys.length > 0 ? jobs.cancel(keys, as) :',
+    },
+  },
+  {
+    name: 'journal-push-answered-before-its-record',
+    edit: {
+      file: decorator,
+      text: "    failureOf(spool, changes, 'synced'),\n    ...Array",
+      by: "    (void failureOf(spool, changes, 'synced'), null),\n    ...Array",
+    },
+  },
+  {
+    name: 'journal-ack-without-record',
+    edit: {
+      file: decorator,
+      text: 'ack: async (items) =>',
+      by: 'ack: async (items) => items.length > 0 ? jobs.ack(items) :',
+    },
+  },
+  {
+    name: 'journal-records-of-one-change-alone',
+    edit: {
+      file: 'src/journal/outcomes.ts',
+      text: 'if (change !== undefined) changes.push(',
+      by: 'if (change !== undefined && changes.length === 0) changes.push(',
+    },
+  },
+  {
+    name: 'journal-healing-waits-for-no-instance',
+    faults: 'mysqlTrouble,redisFailover,redisEmptied',
+    edit: {
+      file: agent('barrier'),
+      text: 'if (awaited.length === 0) return',
+      by: 'if (awaited.length >= 0) return',
+    },
+  },
+  {
+    name: 'journal-healing-waits-for-the-living-alone',
+    faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
+    edit: {
+      file: agent('barrier'),
+      text: ': now - began < (silent?.maxMs ?? 0)',
+      by: ': now < began',
+    },
+  },
+  {
+    name: 'journal-ends-are-not-compared',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: agent('restorer'),
+      text: "if (notes.some(({ phase }) => phase === 'ends')) {",
+      by: 'if (notes.length > 99) {',
+    },
+  },
+  {
+    name: 'journal-job-with-a-recorded-end-is-kept',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: script('restore'),
+      text: 'if row.state > 3 then return remove(job, row) end\n  if job.state == 2',
+      by: "if row.state > 3 then return '\\3' end\n  if job.state == 2",
+    },
+  },
+  {
+    name: 'journal-older-version-is-kept',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: agent('restorer'),
+      text: "isEnds ? 'compare' : 'put'",
+      by: "'put'",
+    },
+  },
+  {
+    name: 'journal-reserve-while-ends-are-compared',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: script('reserve'),
+      text: "if note and note.phase == 'ends' then",
+      by: 'if nil then',
+    },
+  },
+  {
+    name: 'journal-hold-is-over-at-once',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: script('reserve'),
+      text: 'us - note.id < 60000000 or',
+      by: 'us - note.id < 60000 or',
+    },
+  },
+  {
+    name: 'journal-losses-are-not-looked-for',
+    faults: 'mysqlTrouble,redisFailover,instanceDown,restart',
+    edit: {
+      file: script('look'),
+      text: 'local is_lost = stored < number and',
+      by: 'local is_lost = false and',
+    },
+  },
+  {
+    name: 'journal-emptied-bucket-without-a-note',
+    faults: 'mysqlTrouble,redisEmptied',
+    edit: {
+      file: script('mark'),
+      text: "if ARGV[4] ~= '' then",
+      by: "if ARGV[4] == 'x' then",
+    },
+  },
+  {
+    name: 'journal-waiting-jobs-are-not-put-back',
+    faults: 'mysqlTrouble,redisEmptied',
+    edit: {
+      file: agent('restorer'),
+      text: "part: isLogged ? 'changed' : 'waiting'",
+      by: "part: isLogged ? 'changed' : 'dead'",
+    },
+  },
+  {
+    name: 'journal-late-changes-are-not-compared',
+    faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
+    edit: {
+      file: agent('recorder'),
+      text: 'const late = () => looker.lateOf(changes, isStale() ? null : marks);',
+      by: 'const late = () => [];',
+    },
+  },
+  {
+    name: 'journal-end-during-a-healing-is-overwritten',
+    faults: 'mysqlTrouble,redisFailover,redisEmptied',
+    edit: {
+      file: script('restore'),
+      text: 'if ended_version(f) >= row.version then',
+      by: 'if ended_version(f) < 0 then',
+    },
+  },
+  {
+    name: 'journal-put-back-over-a-later-version',
+    faults: 'mysqlTrouble,redisFailover,redisEmptied',
+    edit: {
+      file: script('restore'),
+      text: "if job and job.version > row.version then return '\\3' end",
+      by: '',
+    },
+  },
+  {
+    name: 'journal-body-is-not-put-back',
+    faults: 'mysqlTrouble,redisEmptied',
+    edit: {
+      file: script('restore'),
+      text: "  if row.body then call('HSET', P .. ':b', f, row.body) end\n",
+      by: '',
+    },
+  },
+  {
+    name: 'journal-note-is-never-cleared',
+    faults: 'mysqlTrouble,redisEmptied',
+    edit: {
+      file: agent('restorer'),
+      text: "for (const note of notes) await this.#advance(note, 'healed');",
+      by: '',
+    },
+  },
+  {
+    name: 'journal-work-is-never-claimed',
+    faults: 'mysqlTrouble,redisEmptied',
+    edit: {
+      file: agent('restorer'),
+      text: 'if (work === null) return false;',
+      by: 'if (work === null || work.no > 0) return false;',
+    },
+  },
+  {
+    name: 'journal-barrier-reached-while-behind',
+    faults: 'mysqlTrouble,redisFailover,redisEmptied',
+    edit: {
+      file: agent('recorder'),
+      text: '    if (!isBehind) {\n      this.#behindSince = null;',
+      by: '    {\n      this.#behindSince = null;',
+    },
+  },
+  {
+    name: 'journal-merged-end-is-forgotten',
+    faults: 'mysqlTrouble,redisFailover,redisEmptied',
+    edit: {
+      file: 'src/core/journal/job-row.ts',
+      text: 'const top = compareStanding(a, b) >= 0 ? a : b;',
+      by: 'const top = isEnded(b) && !isEnded(a) ? a : compareStanding(a, b) >= 0 ? a : b;',
+    },
+  },
+  {
+    name: 'journal-mysql-that-went-back-is-not-noticed',
+    faults: 'mysqlTrouble,redisEmptied',
+    edit: {
+      file: agent('recorder'),
+      text: 'if (isBefore(outcome.at, from)) this.#positions = await this.#askPositions();\n        else',
+      by: 'if (isBefore(from, outcome.at))',
+    },
+  },
+];
+
+export const simulatedJournalMutants: readonly SimulatedMutant[] = edits.map((mutant) => ({
+  ...mutant,
+  store: 'redis',
+}));

@@ -1,0 +1,263 @@
+// The laws of the journal in a world: nothing that was accepted is lost, however the store loses its data,
+// and a job that came back after its end is not reserved once the loss is noticed.
+// Invariant: it knows the records of the spools, the note in Redis and the ledger, and no code of dq that
+// merges or compares records.
+
+import type { JobKey, Version } from '../../../src/core/job.ts';
+import type { Change } from '../../../src/core/journal/change.ts';
+import type { Judge } from '../judge.ts';
+import { type Entry, keyOf, type Ledger, seconds } from '../ledger.ts';
+import type { Loop } from '../loop.ts';
+import type { Network } from '../network.ts';
+import type { Process } from '../process.ts';
+
+/** What the records say about an id. */
+interface Newest {
+  readonly version: Version;
+  readonly isEnded: boolean;
+  readonly origin: Version;
+  /** the highest origin that ended */
+  readonly endedOrigin: Version;
+}
+
+interface Note {
+  readonly id: Version;
+  readonly phase: string;
+  /** virtual ms */
+  readonly at: number;
+}
+
+export interface JournalLawsOptions {
+  readonly loop: Loop;
+  readonly judge: Judge;
+  readonly ledger: Ledger;
+  /** a healing waits so long for an instance */
+  readonly peerWaitMs: number;
+  readonly network: Pick<Network, 'slowUntil'>;
+}
+
+/** An end in the store whose record is awaited. */
+interface AwaitedEnd {
+  readonly key: string;
+  readonly version: Version;
+  readonly by: Process;
+  /** virtual ms */
+  readonly at: number;
+}
+
+/** Timers, and messages between a moment and its log line. */
+const earlyMs = 1_500;
+/** A record follows the reply of the store. */
+const recordedMs = 3_000;
+/** Without a healing nothing is reserved for so long after a loss (reserve.lua). */
+const holdMs = 60_000;
+/** dq compares its numbers with those of the store within this time, when all of them are shipped. */
+const noticedMs = 12_000;
+
+export class JournalLaws {
+  readonly #options: JournalLawsOptions;
+  /** by key */
+  readonly #newest = new Map<string, Newest>();
+  /** the same when the note was made that is in force, or was last */
+  #beforeNote: ReadonlyMap<string, Newest> | null = null;
+  #note: Note | null = null;
+  /** virtual ms of the last loss that no note covers yet; null: none */
+  #lostAt: number | null = null;
+  #hasLost = false;
+  /** A healing went on without the latest changes of an instance. */
+  #hasGivenUp = false;
+  #awaited: AwaitedEnd[] = [];
+  readonly counts = {
+    losses: 0,
+    notes: 0,
+    'rows put back': 0,
+    'ended rows removed': 0,
+    'judged reserves': 0,
+    'judged ends': 0,
+  };
+
+  constructor(options: JournalLawsOptions) {
+    this.#options = options;
+  }
+
+  /** From the first loss on the note can change with each script. */
+  get hasLost(): boolean {
+    return this.#hasLost;
+  }
+
+  /** Redis knows that it has lost changes. */
+  get isNoted(): boolean {
+    return this.#note !== null;
+  }
+
+  get isHealing(): boolean {
+    return this.#note !== null || this.#lostAt !== null;
+  }
+
+  /** A record reaches a spool. */
+  recorded(_instance: number, change: Change): void {
+    if (change.kind === 'alert') return;
+    const key = keyOf(change);
+    const known = this.#newest.get(key);
+    const isEnded = change.kind === 'ended';
+    const { version, origin, number } = change;
+    const ends = isEnded ? (version === number ? version : origin) : 0;
+    const endedOrigin = Math.max(known?.endedOrigin ?? 0, ends);
+    const isNewer =
+      known === undefined ||
+      version > known.version ||
+      (version === known.version && (isEnded || !known.isEnded));
+    const newest = isNewer ? { version, isEnded, origin } : known;
+    this.#newest.set(key, { ...newest, endedOrigin });
+  }
+
+  /** The answer to a client: `version` of the job now, or of the one that it ended. */
+  answered(what: string, key: string, version: Version, isEnd: boolean): void {
+    const newest = this.#newest.get(key);
+    const isRecorded =
+      newest !== undefined &&
+      (newest.version > version || (newest.version === version && (newest.isEnded || !isEnd)));
+    this.#options.judge.check(
+      isRecorded,
+      'journal: an answer follows its record',
+      () => `${what} of ${key}, version ${version}: recorded is ${newest?.version ?? 'none'}`,
+    );
+  }
+
+  /** An ack in the store. */
+  ended(key: string, version: Version, by: Process | undefined): void {
+    if (by !== undefined) this.#awaited.push({ key, version, by, at: this.#options.loop.at });
+  }
+
+  /** Several times a second. A reply that is late or lost, and a process that stands still or dies, excuse a
+   *  missing record. */
+  look(): void {
+    const { loop, judge, network } = this.#options;
+    const due = this.#awaited.filter(({ at }) => at <= loop.at - recordedMs);
+    this.#awaited = this.#awaited.filter(({ at }) => at > loop.at - recordedMs);
+    for (const { key, version, by, at } of due) {
+      if (!by.isAlive || by.lastPauseEnd > at - recordedMs || network.slowUntil > at - recordedMs) continue;
+      const newest = this.#newest.get(key);
+      const isRecorded = newest !== undefined && (newest.isEnded || newest.version > version);
+      this.counts['judged ends'] += 1;
+      judge.check(isRecorded, 'journal: each end is recorded', () => `${key}, version ${version}`);
+    }
+  }
+
+  /** The store has lost something, or may have. */
+  lost(): void {
+    this.#awaited = [];
+    this.counts.losses += 1;
+    this.#hasLost = true;
+    this.#lostAt = this.#options.loop.at;
+  }
+
+  /** `text`: of the field `heal` */
+  noted(text: string): void {
+    const [, id, phase] = text.split(' ');
+    if (id === undefined || phase === undefined) {
+      if (this.#note !== null) this.#options.loop.tell('Redis is healed.');
+      this.#note = null;
+      return;
+    }
+    if (this.#note?.id !== Number(id)) {
+      this.counts.notes += 1;
+      this.#beforeNote = new Map(this.#newest);
+      this.#options.loop.tell('Redis notes that it lost changes.');
+      this.#options.judge.check(this.#hasLost, 'journal: no loss is noticed without one', () => text);
+    }
+    const at = this.#note?.id === Number(id) ? this.#note.at : this.#options.loop.at;
+    this.#note = { id: Number(id), phase, at };
+    this.#lostAt = null;
+  }
+
+  /** A healing waits no longer. */
+  gaveUp(): void {
+    const { loop, judge, peerWaitMs } = this.#options;
+    const sinceMs = loop.at - (this.#note?.at ?? loop.at);
+    judge.check(
+      this.#hasGivenUp || this.#note === null || sinceMs >= peerWaitMs - earlyMs,
+      'journal: a healing waits for each instance',
+      () => `it goes on ${seconds(sinceMs)} after the note`,
+    );
+    this.#hasGivenUp = true;
+  }
+
+  putBack({ version, ...key }: JobKey & { readonly version: Version }): void {
+    this.counts['rows put back'] += 1;
+    const newest = this.#newest.get(keyOf(key));
+    this.#options.judge.check(
+      newest !== undefined && version <= newest.version,
+      'journal: only what was recorded is put back',
+      () => `${keyOf(key)}, version ${version}: recorded is ${newest?.version ?? 'none'}`,
+    );
+  }
+
+  removed(): void {
+    this.counts['ended rows removed'] += 1;
+  }
+
+  /** In the phase `ends` nothing is known about the jobs that came back. */
+  reserved(key: JobKey, version: Version): void {
+    const name = keyOf(key);
+    const { loop, judge, ledger } = this.#options;
+    if (this.#note?.phase === 'ends') {
+      judge.check(
+        loop.at - this.#note.at >= holdMs - earlyMs || ledger.steppedAt >= this.#note.at,
+        'journal: no job is reserved before the ends are compared',
+        () => name,
+      );
+      return;
+    }
+    if (this.#beforeNote === null || this.#hasGivenUp) return;
+    const newest = this.#beforeNote.get(name);
+    if (newest === undefined) return;
+    this.counts['judged reserves'] += 1;
+    const isOver = version < newest.version || (version === newest.version && newest.isEnded);
+    judge.check(
+      !isOver,
+      'journal: no job is called that ended before the loss was noticed',
+      () =>
+        `${name}, version ${version}: the spool had version ${newest.version}${newest.isEnded ? ', ended' : ''}`,
+    );
+  }
+
+  /** Whether each loss was noticed and healed: `shippedAt` = virtual ms since when no spool has an unshipped
+   *  change. */
+  isHealed(shippedAt: number | null): boolean {
+    if (this.#note !== null || shippedAt === null) return false;
+    if (this.#lostAt === null) return true;
+    const { at } = this.#options.loop;
+    return at - Math.max(this.#lostAt, shippedAt) > noticedMs;
+  }
+
+  /** What the store holds and once ended, against all records. */
+  checkEnd(): void {
+    const { ledger, judge } = this.#options;
+    for (const [key, { version, isEnded, origin, endedOrigin }] of this.#newest) {
+      const entry = ledger.entries.get(key);
+      if (isEnded)
+        judge.check(
+          entry === undefined || entry.version > version || this.#hasGivenUp,
+          'journal: no ended job is stored after the healing',
+          () => `${key}: version ${entry?.version}, ended up to ${version}`,
+        );
+      else
+        judge.check(
+          isThere(entry, version) || ledger.endedVersion(key) >= version || origin <= endedOrigin,
+          'journal: no recorded job is lost',
+          () => `${key}, version ${version}: ${entry?.version ?? 'none'} is stored`,
+        );
+    }
+  }
+
+  /** A push that was answered as stored. */
+  checkAccepted(tag: string, key: string, version: Version): void {
+    const { ledger, judge } = this.#options;
+    const isKept = isThere(ledger.entries.get(key), version) || ledger.endedVersion(key) >= version;
+    judge.check(isKept, 'journal: no accepted job is lost', () => `push ${tag}: ${key}, version ${version}`);
+  }
+}
+
+const isThere = (entry: Entry | undefined, version: Version): boolean =>
+  entry !== undefined && entry.version >= version;
