@@ -128,6 +128,13 @@ export class Disk {
     return true;
   }
 
+  /** The files of a backup take the place of the present ones, and are on the disk. */
+  putBack(backup: Copy): void {
+    this.opened();
+    this.#synced = null;
+    backup.restore();
+  }
+
   copy(): Copy {
     const select = (table: string) => this.#db.prepare(`SELECT * FROM ${table}`, { returnArrays: true });
     const rows = this.#tables.map((table) => [table, select(table).all() as unknown[][]] as const);

@@ -391,8 +391,7 @@ export class Faults {
       if (this.#isCalm) return;
       this.#tell('the backup is put back');
       this.#killAll();
-      disk.opened();
-      copy.restore();
+      disk.putBack(copy);
     });
   }
 
