@@ -19,8 +19,15 @@ const dayMs = 86_400_000;
 /** Its year has four digits in each zone. */
 const lastMs = Date.UTC(9999, 11, 30);
 
-/** A process needs the days of one time zone, and a format takes 0.2 ms to make. A format has no state. */
-let lastFormat: { readonly timezone: string; readonly format: Intl.DateTimeFormat } | null = null;
+interface Format {
+  readonly timezone: string;
+  readonly format: Intl.DateTimeFormat;
+}
+
+/** A process needs the days and times of one time zone, and a format takes 0.2 ms to make. A format has no
+ *  state. */
+let lastFormat: Format | null = null;
+let lastOfClock: Format | null = null;
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createCalendar(timezone: string): Calendar {
@@ -50,9 +57,8 @@ function dayFormat(timezone: string): Intl.DateTimeFormat {
   });
 }
 
-/** `timezone`: an IANA name. Throws RangeError on an unknown one. */
-export function createClock(timezone: string): Clock {
-  const format = new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
+function clockFormat(timezone: string): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
     timeZone: timezone,
     year: 'numeric',
     month: '2-digit',
@@ -62,6 +68,12 @@ export function createClock(timezone: string): Clock {
     second: '2-digit',
     hourCycle: 'h23',
   });
+}
+
+/** `timezone`: an IANA name. Throws RangeError on an unknown one. */
+export function createClock(timezone: string): Clock {
+  const format = lastOfClock?.timezone === timezone ? lastOfClock.format : clockFormat(timezone);
+  lastOfClock = { timezone, format };
   return (epochMs) => {
     const parts = new Map(format.formatToParts(epochMs).map(({ type, value }) => [type, value]));
     const part = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? '';

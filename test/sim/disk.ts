@@ -65,7 +65,8 @@ export class Disk {
     this.#exec = db.exec.bind(db);
     const run = (sql: string) => {
       if (sql === 'COMMIT') this.#commit();
-      else this.#exec(sql);
+      // Memory is never synced; follow() knows what is.
+      else if (!sql.startsWith('PRAGMA synchronous')) this.#exec(sql);
     };
     Object.defineProperty(db, 'exec', { value: run });
     const names = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();

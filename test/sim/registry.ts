@@ -3,6 +3,7 @@
 // whole.
 // Left out: topics and tokens in tables. Each poll of each process would cost a query.
 
+import type { Kysely } from 'kysely';
 import { noShards, type ShardList } from '../../src/core/shard-list.ts';
 import type { Registry, StatName } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -30,23 +31,33 @@ export const registryWrites = [
 ] as const;
 type RegistryWrite = (typeof registryWrites)[number];
 
-/** Statements that make an empty registry. */
-let emptyRegistry: string | null = null;
+/** Of all worlds, one after the other: a migration of each would cost as much as the rest of its start. */
+interface Tables {
+  readonly database: Database;
+  readonly db: Kysely<RegistrySchema>;
+  /** statements that remove what a world has left */
+  readonly empty: string;
+}
+let tables: Tables | null = null;
 
-/** Before the first world, once: a migration of each world would cost as much as the rest of its start. */
+/** Before the first world, once. */
 export async function loadRegistry(): Promise<void> {
   const database = openDatabase(':memory:');
   const db = kyselyOver<RegistrySchema>(database);
   await migrate(db, registrySchema, () => 0);
-  const tables = database.prepare('SELECT sql FROM sqlite_master WHERE sql IS NOT NULL').all() as {
-    sql: string;
+  const names = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as {
+    name: string;
   }[];
-  const columns = Object.entries(database.prepare('SELECT * FROM registry').get() as object);
-  const names = columns.map(([name]) => name).join(', ');
-  const values = columns.map(([, value]) => (typeof value === 'string' ? `'${value}'` : String(value)));
-  emptyRegistry = `BEGIN; ${tables.map(({ sql }) => `${sql};`).join('\n')}
-    INSERT INTO registry (${names}) VALUES (${values.join(', ')}); COMMIT`;
-  await db.destroy();
+  const filled = names.flatMap(({ name }) => insertsOf(database, name));
+  const removed = names.map(({ name }) => `DELETE FROM ${name};`);
+  tables = { database, db, empty: ['BEGIN;', ...removed, ...filled, 'COMMIT'].join('\n') };
+}
+
+/** Statements that write what the table holds now. */
+function insertsOf(database: Database, table: string): readonly string[] {
+  const rows = database.prepare(`SELECT * FROM ${table}`, { returnArrays: true }).all() as unknown[][];
+  const textOf = (value: unknown) => (typeof value === 'string' ? `'${value}'` : String(value));
+  return rows.map((row) => `INSERT INTO ${table} VALUES (${row.map(textOf).join(', ')});`);
 }
 
 /** Methods that ask no file. */
@@ -58,14 +69,16 @@ export class RegistryTables {
 
   /** `topics`: their names */
   constructor(topics: readonly string[]) {
-    if (emptyRegistry === null) throw new Error('loadRegistry() was not called');
-    this.#database = openDatabase(':memory:');
-    this.#database.exec(emptyRegistry);
+    if (tables === null) throw new Error('loadRegistry() was not called');
+    const { database, db, empty } = tables;
+    this.#database = database;
+    if (database.isTransaction) database.exec('ROLLBACK');
+    database.exec(empty);
     // Statistics of an unregistered topic are dropped.
     for (const name of topics)
       this.#database.prepare(`INSERT INTO topic VALUES (?, 'active', '', '', 1, 0, 0)`).run(name);
     const engine: RegistryEngine = {
-      db: kyselyOver<RegistrySchema>(this.#database),
+      db,
       lock: async () => {},
       addStats: addOneByOne,
       putSeries: putRowsOneByOne,
@@ -112,9 +125,5 @@ export class RegistryTables {
   recorded(name: StatName): number {
     const sum = this.#database.prepare('SELECT sum(total) AS n FROM topic_stat WHERE name = ?').get(name);
     return (sum as { n: number | null }).n ?? 0;
-  }
-
-  close(): void {
-    this.#database.close();
   }
 }

@@ -16,6 +16,7 @@ import { Follower } from './follow-engine.ts';
 import { Instances } from './instances.ts';
 import { JournalSide, mysqlUrl } from './journal/journal-side.ts';
 import { Judge, type Violation } from './judge.ts';
+import { keepStatements } from './kept-statements.ts';
 import { describe, Ledger } from './ledger.ts';
 import { Loop } from './loop.ts';
 import { MailServer } from './mail.ts';
@@ -188,7 +189,6 @@ export class World {
       process.off('unhandledRejection', onRejection);
       loop.close();
       for (const db of this.#databases) db.close();
-      this.#tables.close();
     }
     const { hash, sentences: story } = loop.trace;
     const { commits } = this.#store;
@@ -380,6 +380,7 @@ function drawKinds(dice: Dice, faultKinds: readonly FaultKind[]): readonly Fault
 function memoryDatabase(): Database {
   const db = openDatabase(':memory:');
   db.exec(`BEGIN; ${schema} COMMIT`);
+  keepStatements(db);
   return db;
 }
 
