@@ -2,9 +2,10 @@
 // memory, so that no copy of the tree is needed.
 
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import type { Edit } from '../mutants/mutants.ts';
+import { withNotes } from './lua-lines.ts';
 
 export const root = resolve(import.meta.dirname, '../..');
 
@@ -18,11 +19,15 @@ export const nodeFlags: readonly string[] = [
 export interface BundleOptions {
   readonly outfile: string;
   readonly edit?: Edit | undefined;
-  /** writes outfile.map, too */
-  readonly sourcemap?: boolean;
+  /** Lines that ran can be told: writes outfile.map, too, and notes the lines of Lua. */
+  readonly isCounted?: boolean;
 }
 
-export async function bundleWorlds({ outfile, edit, sourcemap = false }: BundleOptions): Promise<void> {
+/** By file below the root: the lines of Lua that have a note. */
+export type LuaLines = ReadonlyMap<string, readonly number[]>;
+
+export async function bundleWorlds({ outfile, edit, isCounted = false }: BundleOptions): Promise<LuaLines> {
+  const lines = new Map<string, readonly number[]>();
   await build({
     absWorkingDir: root,
     entryPoints: ['test/sim/main.ts'],
@@ -34,10 +39,25 @@ export async function bundleWorlds({ outfile, edit, sourcemap = false }: BundleO
     define: { 'import.meta.url': '__filename' },
     loader: { '.sql': 'text', '.lua': 'text', '.proto': 'text' },
     external: ['@photostructure/sqlite'],
-    sourcemap,
-    plugins: edit === undefined ? [] : [withMistake(edit)],
+    sourcemap: isCounted,
+    plugins: [...(edit === undefined ? [] : [withMistake(edit)]), ...(isCounted ? [noting(lines)] : [])],
     logLevel: 'warning',
   });
+  return lines;
+}
+
+function noting(lines: Map<string, readonly number[]>): Plugin {
+  return {
+    name: 'lines of Lua',
+    setup: ({ onLoad }) => {
+      onLoad({ filter: /\.lua$/ }, ({ path }) => {
+        const file = relative(root, path);
+        const noted = withNotes(file, readFileSync(path, 'utf8'));
+        lines.set(file, noted.lines);
+        return { contents: noted.text, loader: 'text' };
+      });
+    },
+  };
 }
 
 function withMistake({ file, text, by }: Edit): Plugin {

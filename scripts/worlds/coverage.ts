@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { root } from './bundle.ts';
+import { type LuaLines, root } from './bundle.ts';
 
 /** What the worlds are to reach. */
 const parts = [
@@ -40,24 +40,25 @@ interface Mapping {
   readonly line: number;
 }
 
-/** `directory`: of NODE_V8_COVERAGE. */
-export function reportUnreached(directory: string, bundle: string): void {
-  const script = scriptOf(directory, bundle);
+/** `directory`: of NODE_V8_COVERAGE, with what each process of the worlds wrote; `lua`: lines with a note. */
+export function reportUnreached(directory: string, bundle: string, lua: LuaLines): void {
+  const scripts = scriptsOf(directory, bundle);
   const text = readFileSync(bundle, 'utf8');
   const map = JSON.parse(readFileSync(`${bundle}.map`, 'utf8')) as SourceMap;
   const mappings = readMappings(map, text).map((mapping) => ({
     ...mapping,
     source: relative(root, resolve(dirname(bundle), mapping.source)),
   }));
-  const counts = countsOf(script, text.length);
+  const counts = scripts.map((script) => countsOf(script, text.length));
   const files = new Map<string, Map<number, boolean>>();
   for (const { offset, source, line } of mappings) {
     if (!parts.some((part) => source.startsWith(part))) continue;
     const lines = files.get(source) ?? new Map<number, boolean>();
     files.set(source, lines);
-    lines.set(line, lines.get(line) === true || counts[offset] === 1);
+    lines.set(line, lines.get(line) === true || counts.some((each) => each[offset] === 1));
   }
-  const unreached = functionsWithoutCalls(script, mappings);
+  addLua(files, directory, lua);
+  const unreached = functionsWithoutCalls(scripts, mappings);
   let [all, reached] = [0, 0];
   for (const source of [...files.keys()].sort()) {
     const lines = files.get(source) as Map<number, boolean>;
@@ -82,20 +83,29 @@ function sourcesUnder(part: string): readonly string[] {
   return names.flatMap((name) => (name.endsWith('.ts') ? [join(part, name)] : [])).sort();
 }
 
-/** Of the process that ran the worlds: the one that starts a Redis only begins. */
-function scriptOf(directory: string, bundle: string): ScriptCoverage {
+/** Of all processes that ran worlds. */
+function scriptsOf(directory: string, bundle: string): readonly ScriptCoverage[] {
   const url = pathToFileURL(bundle).href;
-  const called = ({ functions }: ScriptCoverage) =>
-    functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0).length;
-  const [most] = readdirSync(directory)
-    .flatMap((name) => {
-      const text = readFileSync(join(directory, name), 'utf8');
-      const { result } = JSON.parse(text) as { result: ScriptCoverage[] };
-      return result.filter((each) => each.url === url);
-    })
-    .sort((a, b) => called(b) - called(a));
-  if (most === undefined) throw new Error(`V8 wrote no counts of ${bundle}`);
-  return most;
+  const names = readdirSync(directory).filter((name) => name.startsWith('coverage-'));
+  const found = names.flatMap((name) => {
+    const { result } = JSON.parse(readFileSync(join(directory, name), 'utf8')) as {
+      result: ScriptCoverage[];
+    };
+    return result.filter((each) => each.url === url);
+  });
+  if (found.length === 0) throw new Error(`V8 wrote no counts of ${bundle}`);
+  return found;
+}
+
+function addLua(files: Map<string, Map<number, boolean>>, directory: string, lua: LuaLines): void {
+  const names = readdirSync(directory).filter((name) => name.startsWith('lua-'));
+  // Worlds on SQLite run no script.
+  if (names.length === 0) return;
+  const reached = new Set(
+    names.flatMap((name) => JSON.parse(readFileSync(join(directory, name), 'utf8')) as string[]),
+  );
+  for (const [file, lines] of lua)
+    files.set(file, new Map(lines.map((line) => [line, reached.has(`${file}:${line}`)])));
 }
 
 /** 1 for each character of the bundle that ran. A range within another one has the say. */
@@ -109,16 +119,24 @@ function countsOf({ functions }: ScriptCoverage, length: number): Uint8Array {
 }
 
 function functionsWithoutCalls(
-  { functions }: ScriptCoverage,
+  scripts: readonly ScriptCoverage[],
   mappings: readonly Mapping[],
 ): ReadonlyMap<string, readonly string[]> {
-  const found = new Map<string, string[]>();
-  for (const { functionName, ranges } of functions) {
+  const placeOf = ({ startOffset, endOffset }: Range) => `${startOffset} ${endOffset}`;
+  const called = new Set<string>();
+  const all = new Map<string, readonly [name: string, whole: Range]>();
+  for (const { functionName, ranges } of scripts.flatMap(({ functions }) => functions)) {
     const [whole] = ranges;
-    if (functionName === '' || whole === undefined || whole.count > 0) continue;
+    if (functionName === '' || whole === undefined) continue;
+    if (whole.count > 0) called.add(placeOf(whole));
+    all.set(placeOf(whole), [functionName, whole]);
+  }
+  const found = new Map<string, string[]>();
+  for (const [place, [name, whole]] of all) {
+    if (called.has(place)) continue;
     const mapping = mappings.find(({ offset }) => offset >= whole.startOffset && offset < whole.endOffset);
     if (mapping === undefined) continue;
-    found.set(mapping.source, [...(found.get(mapping.source) ?? []), functionName]);
+    found.set(mapping.source, [...(found.get(mapping.source) ?? []), name]);
   }
   return found;
 }

@@ -11,10 +11,9 @@ import { reportUnreached } from './coverage.ts';
 const coverage = '--coverage';
 const given = process.argv.slice(2);
 const isCovered = given.includes(coverage);
-// The counts are those of one process.
-const flags = [...given.filter((flag) => flag !== coverage), ...(isCovered ? ['--jobs', '1'] : [])];
+const flags = given.filter((flag) => flag !== coverage);
 const outfile = join(root, 'dist.sim', 'main.cjs');
-await bundleWorlds({ outfile, sourcemap: isCovered });
+const lua = await bundleWorlds({ outfile, isCounted: isCovered });
 
 function run(env: NodeJS.ProcessEnv): void {
   const program = [...nodeFlags, outfile, ...flags];
@@ -27,7 +26,7 @@ else {
   const directory = mkdtempSync(join(tmpdir(), 'dq-coverage-'));
   try {
     run({ ...process.env, NODE_V8_COVERAGE: directory });
-    reportUnreached(directory, outfile);
+    reportUnreached(directory, outfile, lua);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

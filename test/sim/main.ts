@@ -11,8 +11,9 @@
 //   --jobs N       processes that share the seeds; default one for each core from 100 seeds on, else one
 // The last line is equal for equal seeds. Exit code 1: a rule was broken.
 
+import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { type FaultKind, kindsOf, storeNames } from './faults.ts';
@@ -137,7 +138,15 @@ function reportSmaller(plan: Plan, broken: Result): void {
   );
 }
 
+/** Beside the counts of V8. */
+function writeLines(): void {
+  const directory = process.env['NODE_V8_COVERAGE'];
+  if (directory === undefined || ground === null) return;
+  writeFileSync(join(directory, `lua-${process.pid}.json`), JSON.stringify([...ground.scripts.lines]));
+}
+
 function end(): never {
+  writeLines();
   if (given.numbers) console.log(`sim: ${JSON.stringify(totals)}`);
   printSums({ seeds, events, violations });
   process.exit(violations > 0 ? 1 : 0);

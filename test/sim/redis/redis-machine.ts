@@ -245,7 +245,8 @@ export class RedisMachine {
     const clock = script.readsClock ? [String(Math.floor((loop.wallOffset + loop.at) * 1_000))] : [];
     const command = ['EVALSHA', script.loaded, 2, prefix, numbers, ...args, ...clock];
     const isRead = !script.flags.writes && !script.readsClock;
-    const asked = isRead ? this.#readReal(nameOf(script.name, rest), command) : this.#writeReal(command);
+    const name = nameOf(script.name, rest);
+    const asked = scripts.replyOf(script, isRead ? this.#readReal(name, command) : this.#writeReal(command));
     const { reply } = asked;
     if (reply instanceof ReplyError)
       judge.check(
