@@ -19,7 +19,7 @@ export const nodeFlags: readonly string[] = [
 export interface BundleOptions {
   readonly outfile: string;
   readonly edit?: Edit | undefined;
-  /** Lines that ran can be told: writes outfile.map, too, and notes the lines of Lua. */
+  /** writes outfile.map, too, and gives each line of Lua a note */
   readonly isCounted?: boolean;
 }
 
