@@ -88,10 +88,10 @@ describe('settings', () => {
     await page.locator('td dd', { hasText: '64 → 7' }).waitFor();
     // A test call of the saved endpoint.
     await page.getByRole('link', { name: 'Settings' }).click();
-    await field(page, 'timeout').fill('2s');
+    await field(page, 'timeout').fill('20s');
     await button(page, 'Save and test').click();
     await page.locator('.verdict').getByText('connect', { exact: true }).waitFor();
-    expect((await topicOf('audited')).timeout).toBe('2s');
+    expect((await topicOf('audited')).timeout).toBe('20s');
     await site.change('PATCH', '/v1/topics/audited', { owner: '=cmd()' });
     await page.goto(`${site.url}/audit?topic=audited&action=patchTopic`);
     await page.getByRole('cell', { name: 'this machine' }).first().waitFor();
