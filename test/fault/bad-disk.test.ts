@@ -56,6 +56,8 @@ it.skipIf(unmountableExt4 !== null)(
     expect(checked).toMatchObject({ wasChecked: true, pid: again });
 
     freeze(true);
+    const codes = await Promise.all(numbers(10).map(async (n) => codeOf(await push(daemon, `first${n}`))));
+    for (const code of codes) expect(['unknown', 'not_stored']).toContain(code);
     await expectRefusing(daemon);
     const waits = () => lines(daemon, 'error', 'waiting for its disk').length > 0;
     await until('dq-store to wait for its disk', waits);
@@ -81,13 +83,9 @@ it.skipIf(unmountableExt4 !== null)(
   },
 );
 
-/** Outcomes of pushes; each waits up to 5 s for a store. */
-async function expectRefusing(daemon: Daemon): Promise<void> {
-  const codes = await Promise.all(numbers(10).map(async (n) => codeOf(await push(daemon, `first${n}`))));
-  for (const code of codes) expect(['unknown', 'not_stored']).toContain(code);
-  // A push that is running when dq-store ends is unknown, too; later ones are not.
-  await until('a push to be not_stored', async () => codeOf(await push(daemon, 'second')) === 'not_stored');
-}
+/** A push that is running when dq-store ends is unknown; later ones wait up to 5 s for a store. */
+const expectRefusing = (daemon: Daemon) =>
+  until('a push to be not_stored', async () => codeOf(await push(daemon, 'second')) === 'not_stored');
 
 describe.skipIf(unmountable !== null)(at(unmountable, 'a read-only data directory'), () => {
   it('dq start fails with one sentence', async () => {

@@ -6,6 +6,7 @@ import { ReloadHistory } from '../../src/master/reload-history.ts';
 import type { ReloadState } from '../../src/process/messages.ts';
 import { halvesIn, startConsole } from '../support/console.ts';
 import { startIntake } from '../support/intake.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
 import { until } from '../support/until.ts';
 
@@ -67,6 +68,7 @@ describe('GET /v1/config', () => {
 
 describe('/v1/reload', () => {
   it('begins a reload only by POST, and answers 503 when the master is silent', async () => {
+    const time = useJumpingTime();
     const begun: boolean[] = [];
     let isSilent = false;
     const reload: ReloadState = {
@@ -96,7 +98,10 @@ describe('/v1/reload', () => {
     expect(await dq.api('POST', '/v1/reload')).toMatchObject({ status: 202, body: answer });
     expect(begun).toEqual([false, true]);
     isSilent = true;
-    expect(await dq.api('GET', '/v1/reload')).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+    expect(await time.outlast(dq.api('GET', '/v1/reload'))).toMatchObject({
+      status: 503,
+      body: { code: 'unavailable' },
+    });
   });
 
   it('the master remembers the running and the last reload, in bounded lines', () => {

@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { Call, type CallEnd } from '../../src/notifier/call-back.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { type PoolSeams, Pools } from '../../src/notifier/pools.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
 import { ids, startRig } from './rig.ts';
@@ -123,13 +124,16 @@ describe.each(['own', 'undici', 'https'] as const)('over %s connections', (way) 
   });
 
   it('a request that is sent again without a reply ends at the deadline of the call', async () => {
+    const time = useJumpingTime();
     const call = startPools();
     const server = await startServer((socket, n) => {
       if (n === 1) socket.write(keptReply);
       else if (n === 2) socket.destroy();
     });
     expect(await call(server.url)).toMatchObject(replied);
-    expect(await call(server.url, 2_000)).toEqual({ kind: 'no_reply', reason: 'timeout' });
+    const ended = call(server.url, 60_000);
+    await until('it is sent again', () => posts(server.received).length === 3);
+    expect(await time.outlast(ended, 5_000)).toEqual({ kind: 'no_reply', reason: 'timeout' });
     expect(posts(server.received)).toHaveLength(3);
     await until('all are closed', () => server.open.size === 0);
   });

@@ -188,11 +188,11 @@ describe('incidents: daemon that gives up', () => {
   });
 
   it('does not wait for an unavailable mail server: the next start mails it', async () => {
-    const { rig, smtp, dataDir } = await setUp();
+    const { time, rig, smtp, dataDir } = await setUp();
     smtp.judgeMail(() => 'hang');
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell({ kind: 'gave_up', reason: 'x' });
-    await first.drain(2_000);
+    await time.outlast(first.drain(2_000));
     expect(await kept(dataDir)).toEqual(['given_up begun owed']);
     smtp.judgeMail(() => null);
     await startUpkeep(rig, smtp, dataDir);
@@ -273,7 +273,7 @@ describe('incidents: lateness', () => {
     await rig.store.jobs.push([jobOf('a', { when: { delayMs: 1_000 } })]);
     await startUpkeep(rig, smtp, dataDir);
     await time.jump(windowMs);
-    await until('the mail', () => smtp.mails.length === 1);
+    await time.passUntil('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
   });
 

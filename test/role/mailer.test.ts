@@ -527,12 +527,12 @@ describe('mailer of dead jobs', () => {
   });
 
   it('serves the others beside a mailbox that stays full', async () => {
-    const { rig, smtp } = await setUp('a@x.org', 'full@x.org');
+    const { time, rig, smtp } = await setUp('a@x.org', 'full@x.org');
     smtp.judgeAddress((address) => (address === 'full@x.org' ? 452 : null));
     await startMailerAlone(rig, smtp, { window: 100, perMail: 3 });
     const names = ids('job-', 7);
     for (const id of names) await die(rig.store, 't', [id]);
-    await until('the youngest is mailed', () =>
+    await time.passUntil('the youngest is mailed', () =>
       smtp.mails.some(({ parsed }) => parsed.text?.includes('job-6')),
     );
     expect(smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text))).toEqual(names);

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { FinishOutcome, JobStore } from '../../src/ports/job-store.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
@@ -144,6 +145,7 @@ describe('notifier: a drain', () => {
   });
 
   it('ends while the store does not answer', async () => {
+    const time = useJumpingTime();
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -158,7 +160,7 @@ describe('notifier: a drain', () => {
     await rig.push('t', 'a');
     // A drain would cut a call short whose reply it has not read.
     await until('its call has ended', () => isCalled);
-    await notifier.drain(100);
+    await time.outlast(notifier.drain(100));
     expect(
       rig.lines.some(({ message, unsettled }) => message.includes('cannot settle jobs') && unsettled === 1),
     ).toBe(true);

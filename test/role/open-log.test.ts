@@ -434,10 +434,8 @@ describe('failing disk', () => {
     for (let n = 0; n < lines; n++) log.request({ n, pad });
     expect(log.dropped()).toBeGreaterThan(lines / 3);
     expect(log.dropped()).toBeLessThan(lines);
-    const closedFrom = performance.now();
+    // Before the disk goes on.
     await log.close();
-    // The default is a second. A pause of this process fits into the rest.
-    expect(performance.now() - closedFrom).toBeLessThan(30_000);
     const before = log.dropped();
     log.request({ n: -1 });
     expect(log.dropped()).toBe(before + 1);

@@ -9,6 +9,7 @@ import { Call, type CallEnd } from '../../src/notifier/call-back.ts';
 import { Pools } from '../../src/notifier/pools.ts';
 import { ticker } from '../../src/runtime/second-ticker.ts';
 import { startBlackHole } from '../support/black-hole.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
 import { texts } from '../support/words.ts';
@@ -385,14 +386,15 @@ it('a receiver that keeps connections for 2 s gets no second request over one', 
 });
 
 it('a kept connection without a further request closes when its time is over', async () => {
+  const time = useJumpingTime();
   const server = await startRawServer((socket) => {
-    socket.write(secondReply.replace('\r\n\r\n', '\r\nkeep-alive: timeout=3\r\n\r\n'));
+    socket.write(secondReply.replace('\r\n\r\n', '\r\nkeep-alive: timeout=60\r\n\r\n'));
   });
   const { origin } = new URL(server.url);
   await callOnce(origin);
-  await until('the connection is closed', () => server.open.size === 0);
+  await time.passUntil('the connection is closed', () => server.open.size === 0, 5_000);
   await callOnce(origin);
-  await until('the next one, too', () => server.connections() === 2 && server.open.size === 0);
+  await time.passUntil('the next one, too', () => server.connections() === 2 && server.open.size === 0);
 });
 
 it('a connection of a pool that became too old closes with its reply', async () => {

@@ -466,10 +466,14 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
   });
 
   it('frozen server: a push is unknown at its deadline; later calls work', async () => {
-    const { server, trial } = await opened({ callMs: 2_000 });
+    const time = useJumpingTime();
+    const { server, trial } = await opened({ callMs: 60_000 });
     await trial.push('1');
     await server.process.freeze();
-    expect(await trial.tryPush('2')).toEqual({ kind: 'unknown', code: 'redis_no_answer' });
+    expect(await time.outlast(trial.tryPush('2'), 5_000)).toEqual({
+      kind: 'unknown',
+      code: 'redis_no_answer',
+    });
     // Until the server answers, other calls fail at once.
     const rejected = { kind: 'not_stored', code: 'redis_no_answer' };
     expect(await trial.tryPush('3')).toEqual(rejected);
@@ -636,9 +640,12 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
   });
 
   it('frozen server: plain commands fail at once too', async () => {
-    const { server, trial } = await opened({ callMs: 2_000 });
+    const time = useJumpingTime();
+    const { server, trial } = await opened({ callMs: 60_000 });
     await server.process.freeze();
-    await expect(trial.promote()).rejects.toMatchObject({ failure: { kind: 'unknown' } });
+    await expect(time.outlast(trial.promote(), 5_000)).rejects.toMatchObject({
+      failure: { kind: 'unknown' },
+    });
     await expect(trial.promote()).rejects.toMatchObject({ failure: { kind: 'not_stored' } });
     server.process.thaw();
     await until('it to be asked again', () =>
@@ -686,11 +693,12 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
   });
 
   it('pending calls: bounded; more are rejected as not stored', async () => {
-    const { server, trial } = await opened({ callMs: 2_000 });
+    const time = useJumpingTime();
+    const { server, trial } = await opened({ callMs: 60_000 });
     await server.process.freeze();
     const body = Buffer.alloc(8 * 1024 * 1024);
     const pushes = Array.from({ length: 10 }, (_, n) => trial.tryPush(String(n), { body }));
-    const kinds = (await Promise.all(pushes)).map((outcome) =>
+    const kinds = (await time.outlast(Promise.all(pushes), 5_000)).map((outcome) =>
       'code' in outcome ? outcome.code : outcome.kind,
     );
     server.process.thaw();

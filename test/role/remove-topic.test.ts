@@ -8,6 +8,7 @@ import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import { removeTopic } from '../../src/use-cases/remove-topic.ts';
 import type { StoreUnderTest } from '../conformance/store-under-test.ts';
 import { Trial } from '../conformance/trial.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks, workerRedis } from '../support/services.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
@@ -16,6 +17,7 @@ import { ids, type Rig, startRig } from './rig.ts';
 
 describe('removing a topic', () => {
   it('purges in steps, between which the store serves other calls', async () => {
+    const time = useJumpingTime();
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.topic('other', 'http://127.0.0.1:9/');
@@ -30,7 +32,7 @@ describe('removing a topic', () => {
         return step;
       },
     };
-    expect(await removeTopic(rig.registry, admin, 't', true)).toBe(800);
+    expect(await time.outlast(removeTopic(rig.registry, admin, 't', true))).toBe(800);
     expect(Math.max(...steps)).toBeLessThanOrEqual(useCaseLimits.purgeStepMax);
     expect(await rig.registry.get('t')).toBeNull();
     expect((await rig.store.admin.counts()).topics).toEqual({
@@ -39,10 +41,11 @@ describe('removing a topic', () => {
   });
 
   it('ends at its time limit with the counts, and continues when repeated', async () => {
+    const time = useJumpingTime();
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.pushAll('t', ids('a', useCaseLimits.purgeStepMax + 50));
-    const remove = () => removeTopic(rig.registry, rig.store.admin, 't', true, 0);
+    const remove = () => time.outlast(removeTopic(rig.registry, rig.store.admin, 't', true, 0));
     await expect(remove()).rejects.toMatchObject({
       code: 'topic_has_jobs',
       extra: { purged: useCaseLimits.purgeStepMax, jobs: 50 },
@@ -85,6 +88,7 @@ for (const [name, isMissing, open] of stores)
     );
 
     it('ends when a job arrives after the first count, and restores the state', async () => {
+      const time = useJumpingTime();
       const rig = await startRig();
       await rig.topic('t', 'http://127.0.0.1:9/', { state: 'paused' });
       const under = await open();
@@ -94,7 +98,7 @@ for (const [name, isMissing, open] of stores)
       await until('it is offline', async () => (await rig.registry.get('t'))?.state === 'offline', 5_000, 5);
       // From a process that has not read the change yet.
       await new Trial(under).push('late', { topic: 't' });
-      await outcome;
+      await time.outlast(outcome);
       expect(await rig.registry.get('t')).toMatchObject({ state: 'paused' });
       expect((await rig.registry.get('t'))?.removal).toBeUndefined();
       expect((await under.store.admin.counts()).topics['t']?.ready).toBe(1);

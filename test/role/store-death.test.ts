@@ -9,6 +9,7 @@ import type { LinkOptions } from '../../src/store/sqlite/client/link.ts';
 import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { fatalExit, OwnerProcess } from '../support/owner-process.ts';
 import { dumpOf, ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
@@ -105,13 +106,15 @@ describe('an owner that is killed', () => {
 
 describe('an owner that stands still', () => {
   it('a call is unknown after its deadline, a late answer is ignored, and pending calls are bounded', async () => {
+    const time = useJumpingTime();
     const owner = await startOwner();
     const [hasty, calm] = [await connected({ callMs: 2_000 }), await connected(patient)];
     owner.signal('SIGSTOP');
     const body = Buffer.alloc(1_000_000);
     const pushes = Array.from({ length: 80 }, (_, n) => calm.store.jobs.push([jobOf(`${n}`, { body })]));
     expect(await pushes.at(-1)).toEqual([{ kind: 'not_stored', code: 'too_many_calls' }]);
-    expect(await hasty.store.jobs.push([jobOf('late')])).toEqual([{ kind: 'unknown', code: 'no_answer' }]);
+    const late = await time.outlast(hasty.store.jobs.push([jobOf('late')]));
+    expect(late).toEqual([{ kind: 'unknown', code: 'no_answer' }]);
     owner.signal('SIGCONT');
     const outcomes = (await Promise.all(pushes)).flat();
     const stored = outcomes.filter((outcome) => outcome.kind === 'stored').length;
