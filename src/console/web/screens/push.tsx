@@ -29,13 +29,39 @@ import { t, type Word } from '../words/words.ts';
 import { dueOf } from './topic-actions.tsx';
 
 type When = 'default' | 'in' | 'at';
-type Options = Readonly<Record<'maxAttempts' | 'backoff' | 'deadline', string>>;
 const optionFields = [
   ['deadline', 'deadline', 'deadline_hint'],
   ['maxAttempts', 'field_maxAttempts', 'topic_default'],
   ['backoff', 'field_backoff', 'topic_default'],
 ] as const;
+type Options = Readonly<Record<(typeof optionFields)[number][0], string>>;
 const modes = ['replace', 'keep', 'reject'] as const;
+
+/** What the form has. */
+interface Draft extends Options {
+  readonly topic: string;
+  readonly id: string;
+  readonly when: When;
+  readonly delay: string;
+  readonly at: string;
+  readonly mode: (typeof modes)[number];
+  readonly contentType: string;
+  readonly body: string;
+}
+
+const empty: Draft = {
+  topic: '',
+  id: '',
+  when: 'default',
+  delay: '10m',
+  at: '',
+  mode: 'replace',
+  maxAttempts: '',
+  backoff: '',
+  deadline: '',
+  contentType: 'application/json',
+  body: '{}',
+};
 
 interface Result {
   readonly topic: string;
@@ -50,34 +76,10 @@ const dueText = (ms: number): string => t('due_both', { clock: clock(ms), time: 
 export function Push() {
   const { query } = place.value;
   const topics = usePoll<{ items: readonly TopicJson[] }>('/v1/topics', 30_000, { limit: '1000' });
-  const [topic, setTopic] = useState(query.get('topic') ?? '');
-  const [id, setId] = useState('');
-  const [when, setWhen] = useState<When>('default');
-  const [delay, setDelay] = useState('10m');
-  const [at, setAt] = useState('');
-  const [mode, setMode] = useState<(typeof modes)[number]>('replace');
-  const [options, setOptions] = useState<Options>({ maxAttempts: '', backoff: '', deadline: '' });
-  const [contentType, setContentType] = useState('application/json');
-  const [body, setBody] = useState('{}');
-  const [error, setError] = useState<CallError | null>(null);
-  const [result, setResult] = useState<Result | null>(null);
-  const [busy, setBusy] = useState(false);
-  const from = query.get('from');
-  // The form appears with the job that it begins with: a late answer would replace what is typed.
-  const [isReading, setReading] = useState(from !== null && topic !== '');
-  useEffect(() => {
-    if (from === null || topic === '') return;
-    get<JobJson>(topicPath(topic, 'jobs', from))
-      .then(
-        (job) => {
-          setBody(job.body ?? '');
-          setContentType(job.contentType ?? '');
-          setId(job.id);
-        },
-        (problem: CallError) => setError(problem),
-      )
-      .finally(() => setReading(false));
-  }, []);
+  const [draft, setDraft] = useState<Draft>({ ...empty, topic: query.get('topic') ?? '' });
+  const set = (some: Partial<Draft>): void => setDraft((last) => ({ ...last, ...some }));
+  const push = usePush(draft, set);
+  const isReading = useEarlierJob(draft.topic, query.get('from'), set, push.setError);
   if (isReading)
     return (
       <>
@@ -96,197 +98,292 @@ export function Push() {
         </Card>
       </>
     );
-  const chosen = topics.data?.items.find((one) => one.topic === topic);
-  const parameters: Record<string, string> = {
-    ...(id === '' ? {} : { id }),
-    ...(when === 'in' ? { delay } : when === 'at' ? { at } : {}),
-    ...(mode === 'replace' ? {} : { mode }),
-    ...Object.fromEntries(Object.entries(options).filter(([, value]) => value !== '')),
-  };
-  const due =
-    when === 'default'
-      ? chosen === undefined
-        ? null
-        : daemonNow() + (durationMs(chosen.delay) ?? 0)
-      : dueOf(when === 'in' ? delay : at);
-  const send = async (): Promise<void> => {
-    setBusy(true);
-    setError(null);
-    setResult(null);
-    try {
-      setResult(
-        await call<Result>('POST', topicPath(topic, 'jobs'), { query: parameters, text: body, contentType }),
-      );
-    } catch (problem) {
-      if (problem instanceof CallError) {
-        setError(problem);
-        // So that the next push has the same id.
-        if (typeof problem.problem['id'] === 'string') setId(problem.problem['id']);
-      }
-    }
-    setBusy(false);
-  };
-  const another = (): void => {
-    setResult(null);
-    setId('');
-  };
-  const bodyMistake = contentType.startsWith('application/json') ? jsonMistake(body) : null;
-  const wrongs = wrongsOf(error, topic, bodyMistake === null);
-  const curl = curlOfPush(topic, parameters, contentType, body);
-  const radio = (value: When, children: ComponentChildren) => (
-    <label class="check">
-      <input type="radio" name="when" checked={when === value} onChange={() => setWhen(value)} />
-      {children}
-    </label>
-  );
+  const known = topics.data?.items ?? [];
+  const topicDelay = known.find(({ topic }) => topic === draft.topic)?.delay;
   return (
     <>
       <Head title={t('push_job')} />
       <LoadError error={topics.error} what={t('topics')} retry={topics.refresh} />
       <div class="cols">
         <Card width={7}>
-          <form
-            class="body form one-top"
-            onSubmit={(event) => {
-              event.preventDefault();
-              void send();
-            }}
-          >
-            <label>
-              {t('topic')}
-              <select value={topic} onChange={(event) => setTopic(event.currentTarget.value)} required>
-                <option value="">{t('choose_topic')}</option>
-                {topics.data?.items.map((one) => (
-                  <option key={one.topic} value={one.topic}>
-                    {one.topic}
-                  </option>
-                ))}
-              </select>
-              <Wrong text={wrongs.topic} />
-            </label>
-            <label>
-              {t('job_id')} ({t('optional')})
-              <input
-                class={wrongs.id === undefined ? 'mono' : 'mono bad'}
-                value={id}
-                autocomplete="off"
-                onInput={(event) => setId(event.currentTarget.value)}
-              />
-              <Wrong text={wrongs.id} />
-            </label>
-            <fieldset class="wide when">
-              <legend>{t('when')}</legend>
-              {radio(
-                'default',
-                t('when_default', { time: chosen === undefined ? '–' : spoken(chosen.delay) }),
-              )}
-              {radio('in', t('when_in'))}
-              <input
-                class={wrongs.delay === undefined ? 'mono' : 'mono bad'}
-                aria-label={t('when_in')}
-                value={delay}
-                placeholder="10m"
-                onFocus={() => setWhen('in')}
-                onInput={(event) => setDelay(event.currentTarget.value)}
-              />
-              {radio('at', t('when_at'))}
-              <input
-                class={wrongs.at === undefined ? 'mono' : 'mono bad'}
-                aria-label={t('when_at')}
-                value={at}
-                placeholder="2030-01-01T08:00:00+08:00"
-                onFocus={() => setWhen('at')}
-                onInput={(event) => setAt(event.currentTarget.value)}
-              />
-              <Wrong text={wrongs.delay ?? wrongs.at} />
-            </fieldset>
-            <label>
-              {t('mode')}
-              <select
-                value={mode}
-                onChange={(event) => setMode(event.currentTarget.value as (typeof modes)[number])}
-              >
-                {modes.map((one) => (
-                  <option key={one} value={one}>
-                    {t(`mode_${one}` as Word)}
-                  </option>
-                ))}
-              </select>
-            </label>
-            {optionFields.map(([name, label, hint]) => (
-              <label key={name}>
-                {t(label)} ({t('optional')})
-                <input
-                  class={wrongs[name] === undefined ? 'mono' : 'mono bad'}
-                  value={options[name]}
-                  placeholder={t(hint)}
-                  onInput={(event) => setOptions({ ...options, [name]: event.currentTarget.value.trim() })}
-                />
-                <Wrong text={wrongs[name]} />
-              </label>
-            ))}
-            <label>
-              {t('content_type')}
-              <input
-                class="mono"
-                value={contentType}
-                onInput={(event) => setContentType(event.currentTarget.value)}
-              />
-            </label>
-            <label class="wide">
-              {t('body')}
-              <textarea
-                rows={10}
-                class={bodyMistake === null && wrongs.body === undefined ? '' : 'bad'}
-                value={body}
-                spellcheck={false}
-                onInput={(event) => setBody(event.currentTarget.value)}
-              />
-              {bodyMistake !== null ? (
-                <small class="wrong" role="status">
-                  {t('invalid_json_at', { n: bodyMistake })}
-                </small>
-              ) : contentType.startsWith('application/json') ? (
-                <small class="ok" role="status">
-                  {t('valid_json')}
-                </small>
-              ) : null}
-              <Wrong text={wrongs.body} />
-            </label>
-            <Failure place="wide" text={wrongs.other ?? null} />
-            <div class="wide fields">
-              <button
-                type="submit"
-                class={result === null ? 'btn main' : 'btn'}
-                disabled={busy || topic === '' || !may('push')}
-              >
-                {t('push')}
-              </button>
-              {result === null ? null : (
-                <button type="button" class="btn main" onClick={another}>
-                  {t('push_another')}
-                </button>
-              )}
-            </div>
-          </form>
+          <PushForm draft={draft} set={set} topics={known} topicDelay={topicDelay} push={push} />
         </Card>
         <div class="c5 stack">
-          <Card title={t('request_as_curl')} end={<CopyButton text={curl} label={t('copy')} />}>
-            <div class="body stack">
-              <pre class="code wrap" tabIndex={0}>
-                {curl}
-              </pre>
-              {due === null ? null : (
-                <p class="soft">
-                  <Time at={due} text={dueText} />
-                </p>
-              )}
-            </div>
-          </Card>
-          {result === null ? null : <Pushed result={result} />}
+          <CurlCard draft={draft} due={dueOfDraft(draft, topicDelay)} />
+          {push.result === null ? null : <Pushed result={push.result} />}
         </div>
       </div>
     </>
+  );
+}
+
+/** Reads the job that the form begins with, and returns whether it does. The form appears with that job: a late
+ *  answer would replace what is typed. `from`: the id of the job; null: none. */
+function useEarlierJob(
+  topic: string,
+  from: string | null,
+  set: (some: Partial<Draft>) => void,
+  fail: (error: CallError) => void,
+): boolean {
+  const [isReading, setReading] = useState(from !== null && topic !== '');
+  useEffect(() => {
+    if (from === null || topic === '') return;
+    get<JobJson>(topicPath(topic, 'jobs', from))
+      .then(
+        (job) => set({ body: job.body ?? '', contentType: job.contentType ?? '', id: job.id }),
+        (problem: CallError) => fail(problem),
+      )
+      .finally(() => setReading(false));
+  }, []);
+  return isReading;
+}
+
+interface PushState {
+  readonly error: CallError | null;
+  readonly setError: (error: CallError) => void;
+  readonly result: Result | null;
+  readonly busy: boolean;
+  readonly send: () => Promise<void>;
+  /** Begins another push. */
+  readonly another: () => void;
+}
+
+function usePush(draft: Draft, set: (some: Partial<Draft>) => void): PushState {
+  const [error, setError] = useState<CallError | null>(null);
+  const [result, setResult] = useState<Result | null>(null);
+  const [busy, setBusy] = useState(false);
+  const send = async (): Promise<void> => {
+    const { topic, body: text, contentType } = draft;
+    setBusy(true);
+    setError(null);
+    setResult(null);
+    try {
+      const query = parametersOf(draft);
+      setResult(await call<Result>('POST', topicPath(topic, 'jobs'), { query, text, contentType }));
+    } catch (problem) {
+      if (problem instanceof CallError) {
+        setError(problem);
+        // So that the next push has the same id.
+        if (typeof problem.problem['id'] === 'string') set({ id: problem.problem['id'] });
+      }
+    }
+    setBusy(false);
+  };
+  const another = (): void => {
+    setResult(null);
+    set({ id: '' });
+  };
+  return { error, setError, result, busy, send, another };
+}
+
+function parametersOf({ id, when, delay, at, mode, ...rest }: Draft): Record<string, string> {
+  const options = optionFields.map(([name]) => [name, rest[name]] as const);
+  return {
+    ...(id === '' ? {} : { id }),
+    ...(when === 'in' ? { delay } : when === 'at' ? { at } : {}),
+    ...(mode === 'replace' ? {} : { mode }),
+    ...Object.fromEntries(options.filter(([, value]) => value !== '')),
+  };
+}
+
+/** Epoch ms; null: not known. */
+function dueOfDraft({ when, delay, at }: Draft, topicDelay: string | undefined): number | null {
+  if (when !== 'default') return dueOf(when === 'in' ? delay : at);
+  return topicDelay === undefined ? null : daemonNow() + (durationMs(topicDelay) ?? 0);
+}
+
+interface FieldProps {
+  draft: Draft;
+  set: (some: Partial<Draft>) => void;
+  wrongs: Wrongs;
+}
+
+function PushForm({
+  topics,
+  topicDelay,
+  push: { error, result, busy, send, another },
+  ...fields
+}: Omit<FieldProps, 'wrongs'> & {
+  topics: readonly TopicJson[];
+  topicDelay: string | undefined;
+  push: PushState;
+}) {
+  const { draft, set } = fields;
+  const bodyMistake = isJsonType(draft) ? jsonMistake(draft.body) : null;
+  const wrongs = wrongsOf(error, draft.topic, bodyMistake === null);
+  return (
+    <form
+      class="body form one-top"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
+      <label>
+        {t('topic')}
+        <select value={draft.topic} onChange={(event) => set({ topic: event.currentTarget.value })} required>
+          <option value="">{t('choose_topic')}</option>
+          {topics.map((one) => (
+            <option key={one.topic} value={one.topic}>
+              {one.topic}
+            </option>
+          ))}
+        </select>
+        <Wrong text={wrongs.topic} />
+      </label>
+      <label>
+        {t('job_id')} ({t('optional')})
+        <input
+          class={markOf(wrongs.id)}
+          value={draft.id}
+          autocomplete="off"
+          onInput={(event) => set({ id: event.currentTarget.value })}
+        />
+        <Wrong text={wrongs.id} />
+      </label>
+      <WhenField {...fields} wrongs={wrongs} topicDelay={topicDelay} />
+      <OptionFields {...fields} wrongs={wrongs} />
+      <BodyFields {...fields} wrongs={wrongs} mistake={bodyMistake} />
+      <Failure place="wide" text={wrongs.other ?? null} />
+      <div class="wide fields">
+        <button
+          type="submit"
+          class={result === null ? 'btn main' : 'btn'}
+          disabled={busy || draft.topic === '' || !may('push')}
+        >
+          {t('push')}
+        </button>
+        {result === null ? null : (
+          <button type="button" class="btn main" onClick={another}>
+            {t('push_another')}
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+const markOf = (wrong: string | undefined): string => (wrong === undefined ? 'mono' : 'mono bad');
+const isJsonType = ({ contentType }: Draft): boolean => contentType.startsWith('application/json');
+
+function WhenField({ draft, set, wrongs, topicDelay }: FieldProps & { topicDelay: string | undefined }) {
+  const radio = (when: When, children: ComponentChildren) => (
+    <label class="check">
+      <input type="radio" name="when" checked={draft.when === when} onChange={() => set({ when })} />
+      {children}
+    </label>
+  );
+  return (
+    <fieldset class="wide when">
+      <legend>{t('when')}</legend>
+      {radio('default', t('when_default', { time: topicDelay === undefined ? '–' : spoken(topicDelay) }))}
+      {radio('in', t('when_in'))}
+      <input
+        class={markOf(wrongs.delay)}
+        aria-label={t('when_in')}
+        value={draft.delay}
+        placeholder="10m"
+        onFocus={() => set({ when: 'in' })}
+        onInput={(event) => set({ delay: event.currentTarget.value })}
+      />
+      {radio('at', t('when_at'))}
+      <input
+        class={markOf(wrongs.at)}
+        aria-label={t('when_at')}
+        value={draft.at}
+        placeholder="2030-01-01T08:00:00+08:00"
+        onFocus={() => set({ when: 'at' })}
+        onInput={(event) => set({ at: event.currentTarget.value })}
+      />
+      <Wrong text={wrongs.delay ?? wrongs.at} />
+    </fieldset>
+  );
+}
+
+function OptionFields({ draft, set, wrongs }: FieldProps) {
+  return (
+    <>
+      <label>
+        {t('mode')}
+        <select
+          value={draft.mode}
+          onChange={(event) => set({ mode: event.currentTarget.value as Draft['mode'] })}
+        >
+          {modes.map((one) => (
+            <option key={one} value={one}>
+              {t(`mode_${one}` as Word)}
+            </option>
+          ))}
+        </select>
+      </label>
+      {optionFields.map(([name, label, hint]) => (
+        <label key={name}>
+          {t(label)} ({t('optional')})
+          <input
+            class={markOf(wrongs[name])}
+            value={draft[name]}
+            placeholder={t(hint)}
+            onInput={(event) => set({ [name]: event.currentTarget.value.trim() })}
+          />
+          <Wrong text={wrongs[name]} />
+        </label>
+      ))}
+    </>
+  );
+}
+
+/** `mistake`: as of jsonMistake(). */
+function BodyFields({ draft, set, wrongs, mistake }: FieldProps & { mistake: number | null }) {
+  return (
+    <>
+      <label>
+        {t('content_type')}
+        <input
+          class="mono"
+          value={draft.contentType}
+          onInput={(event) => set({ contentType: event.currentTarget.value })}
+        />
+      </label>
+      <label class="wide">
+        {t('body')}
+        <textarea
+          rows={10}
+          class={mistake === null && wrongs.body === undefined ? '' : 'bad'}
+          value={draft.body}
+          spellcheck={false}
+          onInput={(event) => set({ body: event.currentTarget.value })}
+        />
+        {mistake !== null ? (
+          <small class="wrong" role="status">
+            {t('invalid_json_at', { n: mistake })}
+          </small>
+        ) : isJsonType(draft) ? (
+          <small class="ok" role="status">
+            {t('valid_json')}
+          </small>
+        ) : null}
+        <Wrong text={wrongs.body} />
+      </label>
+    </>
+  );
+}
+
+/** `due`: epoch ms; null: not known. */
+function CurlCard({ draft, due }: { draft: Draft; due: number | null }) {
+  const curl = curlOfPush(draft);
+  return (
+    <Card title={t('request_as_curl')} end={<CopyButton text={curl} label={t('copy')} />}>
+      <div class="body stack">
+        <pre class="code wrap" tabIndex={0}>
+          {curl}
+        </pre>
+        {due === null ? null : (
+          <p class="soft">
+            <Time at={due} text={dueText} />
+          </p>
+        )}
+      </div>
+    </Card>
   );
 }
 
@@ -363,8 +460,9 @@ export function jsonMistake(text: string): number | null {
 }
 
 /** To the address of the API, which is not the console's. */
-function curlOfPush(topic: string, query: Record<string, string>, contentType: string, body: string): string {
-  const parameters = new URLSearchParams(query).toString();
+function curlOfPush(draft: Draft): string {
+  const { topic, contentType, body } = draft;
+  const parameters = new URLSearchParams(parametersOf(draft)).toString();
   const path = topicPath(topic === '' ? 'TOPIC' : topic, 'jobs');
   const { value } = session;
   const needsToken = value.kind === 'signed_in' && value.me.tokensExist;
