@@ -10,6 +10,7 @@ const topic: TopicJson = {
   title: "it's $HOME `x`",
   ...{ owner: '', state: 'active', delivery: 'push', lease: '1m' },
   callbackUrl: 'https://crm.example.cn/hooks?a=1&b=2',
+  target: null,
   method: 'POST',
   format: 'raw',
   headers: { 'x-key': 'a b' },

@@ -19,12 +19,12 @@ export interface Me {
   readonly host: string;
   readonly timezone: string;
   readonly store: 'embedded' | 'redis';
-  /** option retry.unit. Absent: an older dq still runs */
-  readonly retryUnitMs?: number;
-  /** address of the API on the daemon's machine; null: not known. Absent: an older dq still runs */
-  readonly serverUrl?: string | null;
-  /** that topics may name; empty without the scope admin. Absent: an older dq still runs */
-  readonly brokers?: readonly { readonly name: string; readonly type: 'amqp091' | 'amqp10' | 'stomp' }[];
+  /** option retry.unit */
+  readonly retryUnitMs: number;
+  /** address of the API on the daemon's machine; null: not known */
+  readonly serverUrl: string | null;
+  /** that topics may name; empty without the scope admin */
+  readonly brokers: readonly { readonly name: string; readonly type: 'amqp091' | 'amqp10' | 'stomp' }[];
   /** the daemon's clock, RFC 3339 */
   readonly now: string;
 }
@@ -42,10 +42,8 @@ export const clockOffset = signal(0);
 
 /** The daemon read `now` between these times of the browser's clock. An offset that fits them stays, so that
  *  texts do not flicker. */
-export function followClock(now: string | undefined, sentAt: number, receivedAt: number): void {
-  const at = Date.parse(now ?? '');
-  // Without a time: an older dq still runs.
-  if (Number.isNaN(at)) return;
+export function followClock(now: string, sentAt: number, receivedAt: number): void {
+  const at = Date.parse(now);
   clockOffset.value = Math.min(Math.max(clockOffset.value, at - receivedAt), at - sentAt);
 }
 
@@ -61,13 +59,13 @@ export function may(scope: Scope): boolean {
 /** Unit of the waits 2n+1, ms. */
 export function retryUnitMs(): number {
   const { value } = session;
-  return (value.kind === 'signed_in' ? value.me.retryUnitMs : undefined) ?? 60_000;
+  return value.kind === 'signed_in' ? value.me.retryUnitMs : 60_000;
 }
 
 /** The brokers that a topic can name. */
-export function brokers(): NonNullable<Me['brokers']> {
+export function brokers(): Me['brokers'] {
   const { value } = session;
-  return value.kind === 'signed_in' ? (value.me.brokers ?? []) : [];
+  return value.kind === 'signed_in' ? value.me.brokers : [];
 }
 
 /** Until every process has read a new session. */

@@ -44,8 +44,8 @@ export interface Summary {
     readonly today: Counts;
     readonly states: States;
   }[];
-  /** the daemon's clock, RFC 3339; absent: an older dq that still runs */
-  readonly now?: string;
+  /** the daemon's clock, RFC 3339 */
+  readonly now: string;
   readonly missing?: readonly string[];
 }
 
@@ -57,8 +57,8 @@ export interface TopicJson {
   readonly delivery: 'push' | 'pull' | 'mq';
   /** null: not called */
   readonly callbackUrl: string | null;
-  /** of delivery mq; absent: an older dq still runs */
-  readonly target?: { readonly broker: string; readonly to: string; readonly key: string | null } | null;
+  /** of delivery mq */
+  readonly target: { readonly broker: string; readonly to: string; readonly key: string | null } | null;
   /** of a pulled job */
   readonly lease: string;
   readonly method: string;
@@ -102,8 +102,7 @@ export interface CapacityReason {
   readonly code: string;
   readonly message: string;
   readonly remedy: string;
-  /** absent: an older dq that still runs */
-  readonly values?: Readonly<Record<string, number | string>>;
+  readonly values: Readonly<Record<string, number | string>>;
 }
 
 export interface Capacity {
@@ -174,7 +173,7 @@ export interface WhyJson {
 }
 
 export interface JobJson extends JobSummary {
-  /** of a dead or ended job; absent: an older dq that still runs */
+  /** of a dead or ended job */
   readonly keptUntil?: string;
   readonly maxAttempts: number | null;
   readonly backoff?: TopicJson['backoff'];
@@ -272,8 +271,7 @@ export interface DeadJson {
   readonly version: string;
   readonly deadAt: string;
   readonly reason: string;
-  /** absent: an older dq that still runs */
-  readonly lastReason?: string | null;
+  readonly lastReason: string | null;
   readonly status: number | null;
   readonly attempt: number;
   readonly replyExcerpt: string;
@@ -405,8 +403,7 @@ export interface TopicSeries {
     readonly topic: string;
     readonly delivered: Column;
     readonly failed: Column;
-    /** absent: an older dq that still runs */
-    readonly durationP95?: Column;
+    readonly durationP95: Column;
   }[];
 }
 

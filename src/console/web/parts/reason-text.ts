@@ -4,7 +4,7 @@ import type { CapacityReason } from '../api/types.ts';
 import { duration } from '../format.ts';
 import { serverText } from '../words/words.ts';
 
-export function reasonText({ code, message, remedy, values = {} }: CapacityReason) {
+export function reasonText({ code, message, remedy, values }: CapacityReason) {
   const [wait, patience] = [values['waitMs'], values['patienceMs']].map((ms) => duration(Number(ms ?? 0)));
   const all = { ...values, wait: wait ?? '', patience: patience ?? '' };
   return {

@@ -44,9 +44,8 @@ interface Alerts extends Page<Alert> {
   readonly mail?: {
     readonly server: boolean;
     readonly addresses: readonly string[];
-    /** an older daemon sends neither */
-    readonly hooks?: readonly string[];
-    readonly defaultHooks?: readonly string[];
+    readonly hooks: readonly string[];
+    readonly defaultHooks: readonly string[];
   };
 }
 
@@ -62,7 +61,7 @@ export function Alerts() {
   const poll = usePoll<Alerts>('/v1/alerts', 5_000, { limit: '100' });
   const { data } = poll;
   const { value } = session;
-  const hasChannel = data?.mail?.server !== false || (data.mail.hooks ?? []).length > 0;
+  const hasChannel = data?.mail?.server !== false || data.mail.hooks.length > 0;
   const mayTest = may('admin') && hasChannel;
   return (
     <>

@@ -17,8 +17,6 @@ const colours: Readonly<Record<EndpointJson['state'], Colour>> = {
 export function EndpointCard({ topic, isBroker }: { topic: string; isBroker: boolean }) {
   const { data, error, refresh } = usePoll<EndpointsJson>('/v1/endpoints', 5_000, { topic });
   useSecond();
-  // An older dq that still runs has no such call.
-  if (error?.status === 404) return null;
   const [endpoint] = data?.items ?? [];
   const title = t(isBroker ? 'field_broker' : 'endpoint');
   return (
