@@ -6,7 +6,7 @@ const slow = [
   'test/fault/*.test.ts',
   'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death}.test.ts',
   // The suite again on further stores
-  'test/conformance/redis-shards.test.ts',
+  'test/conformance/{redis-journaled,redis-shards}.test.ts',
   'test/role/{journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
@@ -21,7 +21,7 @@ const slow = [
   'test/system/{secrets,shards,signals,small-profile,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
-  'test/system/{logs,manual,no-deliveries,pull,tokens}.test.ts',
+  'test/system/{logs,manual,metrics,no-deliveries,pull,tokens}.test.ts',
 ];
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
  *  their time before a release. */

@@ -2,7 +2,6 @@
 
 import { afterAll, beforeAll, describe } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
-import { journaledUnderTest } from '../support/journaled-store.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
@@ -16,10 +15,4 @@ describe.skipIf(await lacks('redis'))('redis', () => {
   afterAll(() => server.stop());
 
   exercise('a standalone Redis', () => openEmpty(server, { clock: new SteppedClock() }));
-  // Copies as for a notifier with many topics without capacity; both in one run, because it takes a minute.
-  exercise('a standalone Redis by a copy of its rings, with a journal', async () =>
-    journaledUnderTest(
-      await openEmpty(server, { clock: new SteppedClock(), capacitiesMax: -1, writer: '7.9' }),
-    ),
-  );
 });

@@ -9,7 +9,7 @@ import { storeLimits } from '../../src/store/limits.ts';
 import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
-import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
+import { attemptOf, jobOf, request } from '../conformance/trial.ts';
 import { startIntake } from '../support/intake.ts';
 import { startSink } from '../support/sink.ts';
 import { openSqliteStore, ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
@@ -249,38 +249,6 @@ describe('embedded store after a clock jump', () => {
     await store.close();
   });
 
-  it('recovers no lease earlier than without the jump', async () => {
-    const clock = clocked();
-    const store = await clock.opened();
-    const { jobs } = store.client.store;
-    const lease = (leaseMs: number) => request(1, null, undefined, leaseMs);
-    /** As upkeep: once per second. */
-    const recovered = async (times: number) => {
-      let count = 0;
-      for (let n = 0; n < times; n += 1) {
-        count += (await jobs.recover(0, 10)).returned;
-        clock.pass(upkeepLimits.recoverEveryMs);
-      }
-      return count;
-    };
-    await jobs.push(['a', 'b', 'c'].map((id) => jobOf(id)));
-    await jobs.reserve(0, lease(60_000));
-    const [living] = (await jobs.reserve(0, lease(60_000))).jobs;
-    if (living === undefined) throw new Error('nothing was reserved');
-    expect(await recovered(10)).toBe(0);
-    clock.jump(2 * 3_600_000);
-    // It began after the jump, so it ends at its own time.
-    await jobs.reserve(0, lease(8_000));
-    expect(await recovered(30)).toBe(1);
-    // A second suspend.
-    clock.jump(3_600_000);
-    expect(await recovered(19)).toBe(0);
-    const attempt = attemptOf(living, { outcome: 'delivered', reason: null, status: 200 });
-    expect(await jobs.ack([{ ...leaseOf(living), attempt }])).toEqual([{ kind: 'acked' }]);
-    expect(await recovered(3)).toBe(1);
-    await store.close();
-  });
-
   it('a day-long lease of a pulled job delays the expiry of no other one', async () => {
     const clock = clocked();
     const store = await clock.opened();
@@ -318,19 +286,6 @@ describe('embedded store after a clock jump', () => {
     }
     return null;
   }
-
-  it('a lease that was taken after the clock was set back is not shortened when it is set forward', async () => {
-    const clock = clocked();
-    const store = await clock.opened();
-    const { jobs } = store.client.store;
-    await secondsUntilExpiry(clock, store.client.store, 10);
-    clock.jump(-60_000);
-    await jobs.push([jobOf('a')]);
-    await jobs.reserve(0, request(1, null, undefined, 20_000));
-    clock.jump(60_000);
-    expect(await secondsUntilExpiry(clock, store.client.store, 60)).toBe(20);
-    await store.close();
-  });
 
   it.each([
     ['of a process', undefined],

@@ -5,11 +5,11 @@ it('random rules and replies: only parse errors and consistent booleans', {
   timeout: 180_000,
 }, () => {
   const untouched = Reflect.ownKeys(Object.prototype);
-  const report = fuzzRules(10_000, 20_260_101);
+  const report = fuzzRules(3_000, 20_260_101);
   expect(report.failures).toEqual([]);
   // The generator covers everything, else the run above proves nothing.
-  expect(report.parsed).toBeGreaterThan(3_000);
-  expect(report.rejected).toBeGreaterThan(3_000);
-  expect(report.retries).toBeGreaterThan(1_000);
+  expect(report.parsed).toBeGreaterThan(900);
+  expect(report.rejected).toBeGreaterThan(900);
+  expect(report.retries).toBeGreaterThan(300);
   expect(Reflect.ownKeys(Object.prototype)).toEqual(untouched);
 });
