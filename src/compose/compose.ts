@@ -219,7 +219,7 @@ async function composeOther(
         await topics.start();
         // At a start MySQL may be unavailable: nothing is called or accepted until it answers.
         // In a reload the previous generation knows the topics, so the new one must know them too.
-        if (!topics.isKnown && init.restarts === 0 && (mysql === null || init.isOnTrial === true))
+        if (!topics.isKnown && init.restarts === 0 && (mysql === null || init.isOnTrial))
           throw new Error(`cannot read the topics of the registry: ${reasonOf(topics.failure)}`);
       }
       await role.start();

@@ -132,7 +132,7 @@ export class StoreRole implements Role {
       keyPath: keyPathOf(init.config),
       warn: (sentence) => log.notice(`warning: ${sentence}`),
       mustExist: existsSync(this.#jobsPath),
-      servesRejected: init.isRunning === true,
+      servesRejected: init.isRunning,
       isDiskUsable: () => this.#seams.whyUnusable() === null,
       onDamage: (why) => log.error(`dq-store: serves no registry: ${why}`),
       onRepaired: () => {
@@ -153,7 +153,7 @@ export class StoreRole implements Role {
       copiesJobs: init.config.redis.length === 0,
       metrics,
       // A start ends with the reason. A running daemon keeps it as a state: a restart would meet it again.
-      servesRejected: init.isRunning === true,
+      servesRejected: init.isRunning,
       keepHistory: init.config['history.retention'] > 0,
       shortestRetentionMs: shortestRetentionOf(init.config),
       onFatal: (error) => end(`this process can no longer trust its store: ${reasonOf(error)}`),

@@ -418,7 +418,8 @@ export const fitsJournal = (config: Config): boolean =>
 export const journalModeOf = (config: Config): JournalMode =>
   config.redis.length > 0 && config['mysql.url'] !== '' ? (config['journal.mode'] as JournalMode) : 'off';
 
-/** Completes the configuration of an older master: options that it does not know get their defaults. */
+/** Completes the configuration of a master with other code: options that it does not know get their
+ *  defaults. */
 export function withNewOptions(config: Partial<Config>): Config {
   const defaults = Object.fromEntries(
     Object.entries(options).map(([name, { default: value }]) => [name, value]),

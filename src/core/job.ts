@@ -99,7 +99,7 @@ export interface AttemptRecord {
   /** header that the request carried; absent: the push brought none */
   readonly traceparent?: string;
 
-  // Of failed attempts only, and absent in records of earlier versions. Each is bounded by notifierLimits.
+  // Of failed attempts only. Each is bounded by notifierLimits.
 
   /** ms from the due time to the start */
   readonly latenessMs?: number;

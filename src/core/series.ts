@@ -94,7 +94,7 @@ export function reasonKey(reason: AttemptReason, status: number | null): number 
   return reason === 'status' && status !== null ? status : attemptReasons.indexOf(reason);
 }
 
-/** null: a reason of a newer version. */
+/** null: an unknown reason. */
 export function reasonOfKey(key: number): { reason: AttemptReason; status: number | null } | null {
   if (key >= leastStatus) return { reason: 'status', status: key };
   const reason = attemptReasons[key];
@@ -184,7 +184,7 @@ function fewReasons(reasons: ReadonlyMap<number, number>): [number, number][] {
   return [...few];
 }
 
-/** null: damaged, or of a newer version. */
+/** null: damaged, or of another form. */
 export function unpackFacts(packed: string): Facts | null {
   const bytes = Buffer.from(packed, 'base64');
   let at = 0;

@@ -68,9 +68,8 @@ export class MetricsHub {
     }
   }
 
-  /** undefined: from a worker of an earlier version. */
-  #countCpu(title: string, cpuMs: number | undefined): void {
-    if (cpuMs !== undefined) this.#own.count('dq_process_cpu_seconds_total', cpuMs / 1_000, title);
+  #countCpu(title: string, cpuMs: number): void {
+    this.#own.count('dq_process_cpu_seconds_total', cpuMs / 1_000, title);
   }
 
   #measure(): void {

@@ -36,7 +36,7 @@ interface Sent {
   readonly text: string;
 }
 
-// What undici rejects or treats itself; registration rejects it, too, but an older dq may have stored it.
+// What undici rejects or treats itself; registration rejects it, too, but a row of the registry may hold it.
 const unusualPath = /^[^/]|[^\x21-\xff]/;
 const usualName =
   /^(?!(?:host|connection|keep-alive|content-length|transfer-encoding|upgrade|expect)$)[!#$%&'*+\-.^_`|~0-9a-z]+$/i;

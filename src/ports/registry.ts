@@ -143,7 +143,7 @@ export interface Registry {
   /** At most sqlLimits.registryPageRows rows and sqlLimits.registryPageBytes. Every process calls it each
    *  registryLimits.registryPollMs; without a change it is one indexed read. */
   changes(after: ChangePlace): Promise<TopicChanges>;
-  /** Throws for a record that is damaged or that a newer version wrote. */
+  /** Throws for a damaged record. */
   read(record: TopicRecord): KnownTopic;
   /** null = no such topic. Rejects with the code `unreadable_topic` for a damaged one. */
   get(topic: string): Promise<Topic | null>;

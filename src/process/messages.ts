@@ -37,12 +37,10 @@ export type ToWorker =
       /** An older process of this role still works (a reload), and does what only one of them may do until
        *  `take_over`. For dq-store, dq-upkeep and a notifier on trial; false for the others. */
       readonly takesOver: boolean;
-      /** One of the first workers of a reload: if it cannot start, the older ones go on. Absent: an older
-       *  master. */
-      readonly isOnTrial?: boolean;
-      /** The daemon has been ready: a failure that a restart does not mend is a state, and no end. Absent: an
-       *  older master. */
-      readonly isRunning?: boolean;
+      /** One of the first workers of a reload: if it cannot start, the older ones go on. */
+      readonly isOnTrial: boolean;
+      /** The daemon has been ready: a failure that a restart does not mend is a state, and no end. */
+      readonly isRunning: boolean;
     }
   /** To a worker with `takesOver`: the older process has exited. To a notifier: the old ones take no new
    *  jobs. */
@@ -59,18 +57,18 @@ export type ToWorker =
   /** to upkeep: the process of this notifier has exited */
   | { readonly kind: 'owner_dead'; readonly incarnation: number }
   /** to upkeep: the answer to `who_lives`. `incarnations`: of living notifiers; `processes`: of all roles,
-   *  by incarnation the title (absent: an older master). Both with the next process of each slot */
+   *  by incarnation the title. Both with the next process of each slot */
   | {
       readonly kind: 'living';
       readonly incarnations: readonly number[];
-      readonly processes?: readonly (readonly [incarnation: number, title: string])[];
+      readonly processes: readonly (readonly [incarnation: number, title: string])[];
     }
   /** to upkeep: a process of this role died again after too many deaths, while others of its role live.
-   *  `how`: "died 10 times …" (absent: an older master); `reason`: of the last death */
+   *  `how`: "died 10 times …"; `reason`: of the last death */
   | {
       readonly kind: 'crash_loop';
       readonly role: RoleName;
-      readonly how?: string;
+      readonly how: string;
       readonly reason: string;
     }
   /** to upkeep: the master gives up and ends the daemon; a drain follows */

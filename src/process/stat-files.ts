@@ -13,8 +13,8 @@ import { placeOf } from '../runtime/place.ts';
 import { wallNow } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
 
-/** time, process, inode of the directory; earlier versions of dq wrote no inode */
-const namePattern = /^\d{16}-\d+(?:-(?<inode>\d+))?\.json$/;
+/** time, process, inode of the directory */
+const namePattern = /^\d{16}-\d+-(?<inode>\d+)\.json$/;
 
 export class StatFiles {
   readonly #directory: string;
@@ -77,7 +77,7 @@ export class StatFiles {
 
   #isOurs(name: string): boolean {
     const inode = namePattern.exec(name)?.groups?.['inode'];
-    return !this.#isShared || inode === undefined || inode === placeOf(this.#directory).inode;
+    return !this.#isShared || inode === placeOf(this.#directory).inode;
   }
 
   async #all(): Promise<readonly string[]> {

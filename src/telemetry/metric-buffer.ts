@@ -98,7 +98,7 @@ export class MetricBuffer implements Metrics {
     this.#gauges = new Map();
     const isEmpty = counts.length + histograms.length + gauges.length + keeps.length === 0;
     if (isEmpty) return null;
-    return { ...(keeps.length === 0 ? {} : { keeps }), counts, histograms, gauges };
+    return { keeps, counts, histograms, gauges };
   }
 
   /** Drops the series of other values. Their unreported counts go to `_other` if it is kept, so that the sum

@@ -43,7 +43,7 @@ export class MetricTally {
   }
 
   add(report: MetricReport): void {
-    for (const [name, values] of report.keeps ?? []) this.#keep(name, new Set(values));
+    for (const [name, values] of report.keeps) this.#keep(name, new Set(values));
     for (const [name, labels, n] of report.counts)
       if (fits(name, 'counter', labels)) this.#add(name, labels, n);
     for (const [name, buckets, sum] of report.histograms) this.#addHistogram(name, buckets, sum);

@@ -20,9 +20,8 @@ export interface MetricReport {
   readonly counts: readonly (readonly [name: string, labels: readonly string[], n: number])[];
   /** observations per bucket, not cumulative, the last bucket without a bound; and their sum */
   readonly histograms: readonly (readonly [name: string, buckets: readonly number[], sum: number])[];
-  /** of a counter: values of its first label; the receiver drops other series before it adds `counts`.
-   *  Absent from workers of earlier versions */
-  readonly keeps?: readonly (readonly [name: string, values: readonly string[]])[];
+  /** of a counter: values of its first label; the receiver drops other series before it adds `counts` */
+  readonly keeps: readonly (readonly [name: string, values: readonly string[]])[];
   /** whole */
   readonly gauges: readonly (readonly [
     name: string,

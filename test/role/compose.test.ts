@@ -35,8 +35,8 @@ function instance(config: Partial<Config> = {}) {
       composeRole(
         {
           ...{ kind: 'init', role, config: { ...all, ...config }, index: 0, count: 1 },
-          ...{ restarts: 0, instance: 1, incarnation: 1, takesOver: false },
-          ...{ socketPath: join(dataDir, 'store.sock'), adminToken: 'admin' },
+          ...{ restarts: 0, instance: 1, incarnation: 1, takesOver: false, isOnTrial: false },
+          ...{ isRunning: false, socketPath: join(dataDir, 'store.sock'), adminToken: 'admin' },
         },
         { channel: { send() {}, sent: async () => {}, onMessage() {}, deliver() {} }, ...parts },
       ),

@@ -7,7 +7,6 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
-  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -66,7 +65,7 @@ describe('data directory', () => {
     expect(await refusal(join(root, 'data'))).toBe(
       `already running on ${join(root, 'data')} (pid ${process.pid}, since ${since}); ${remedy(join(root, 'data'))}`,
     );
-    data.announce({ url: 'http://127.0.0.1:6789', adminToken: 'dqk_x' });
+    data.announce({ url: 'http://127.0.0.1:6789', console: null, compat: {}, adminToken: 'dqk_x' });
     expect(await refusal(join(root, 'data'))).toContain(`since ${since}, http://127.0.0.1:6789); end it`);
     data.close();
     (await DataDirectory.open(join(root, 'data'))).close();
@@ -230,42 +229,22 @@ describe('data directory', () => {
     expect(await open(aside)).toBe(`new instance identity: ${renamed}; ${end}`);
   });
 
-  it('instance: a file of an earlier version without an inode keeps its number', async () => {
-    const first = await DataDirectory.open(root, true);
-    first.nextIncarnation();
-    first.close();
-    const path = join(root, 'instance.json');
-    const { inode, ...earlier } = JSON.parse(readFileSync(path, 'utf8'));
-    expect(inode).toBe(String(statSync(root, { bigint: true }).ino));
-    writeFileSync(path, JSON.stringify(earlier));
-    const second = await DataDirectory.open(root, true);
-    second.nextIncarnation();
-    second.close();
-    expect(second.instance).toBe(first.instance);
-    expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({ inode });
-  });
-
   it('records: a copy of the directory has none; a moved directory keeps its own', async () => {
     const [original, copy, moved] = [join(root, 'a'), join(root, 'b'), join(root, 'c')];
     const data = await DataDirectory.open(original);
     onTestFinished(() => data.close());
-    data.announce({ url: 'http://127.0.0.1:1', adminToken: 'dqk_secret' });
+    data.announce({ url: 'http://127.0.0.1:1', console: null, compat: {}, adminToken: 'dqk_secret' });
     execFileSync('cp', ['-a', original, copy]);
     expect([readRunRecord(copy), readMasterRecord(copy)]).toEqual([null, null]);
     renameSync(original, moved);
     expect(readRunRecord(moved)?.adminToken).toBe('dqk_secret');
     expect(readMasterRecord(moved)?.pid).toBe(process.pid);
     renameSync(moved, original);
-    // Of an earlier version of dq, whose daemon may still run.
-    const { place, ...earlier } = JSON.parse(readFileSync(join(original, 'run/dq.json'), 'utf8'));
-    expect(place).toMatchObject({ path: realpathSync(join(original, 'run')) });
-    writeFileSync(join(original, 'run/dq.json'), JSON.stringify(earlier));
-    expect(readRunRecord(original)?.adminToken).toBe('dqk_secret');
   });
 
   it('records: only the owner can read them; close() removes them', async () => {
     const data = await DataDirectory.open(root);
-    data.announce({ url: 'http://127.0.0.1:1', adminToken: 'dqk_secret' });
+    data.announce({ url: 'http://127.0.0.1:1', console: null, compat: {}, adminToken: 'dqk_secret' });
     expect(readRunRecord(root)).toMatchObject({
       pid: process.pid,
       url: 'http://127.0.0.1:1',
@@ -306,7 +285,7 @@ describe('data directory', () => {
     expect(isAlive(child.pid as number)).toBe(true);
   });
 
-  it('leftovers: a record without a place ends no child of a living dq-master', async () => {
+  it('leftovers: a record ends no child of a living dq-master', async () => {
     // The title fits only into a command line of the same length.
     const script = `process.title = 'dq-master';
       const child = require('node:child_process').spawn('sleep', ['600'], { stdio: 'ignore' });
@@ -320,8 +299,7 @@ describe('data directory', () => {
     const [line] = (await once(master.stdout, 'data')) as [Buffer];
     const worker = Number(String(line));
     mkdirSync(join(root, 'run'));
-    const record = [{ ...identityOf(worker), title: 'dq-store' }];
-    writeFileSync(join(root, 'run/workers.json'), JSON.stringify(record));
+    new WorkerRecord(join(root, 'run')).add(worker, 'dq-store');
     const data = await DataDirectory.open(root);
     data.close();
     expect(data.leftovers).toEqual([]);
@@ -344,7 +322,7 @@ describe('data directory', () => {
     new WorkerRecord(join(root, 'run')).add(leftover, 'dq-store');
     const path = join(root, 'run/workers.json');
     const [entry] = JSON.parse(readFileSync(path, 'utf8')) as [object];
-    const imposter = { ...identityOf(stranger), startTicks: 1, title: 'dq-timer-0' };
+    const imposter = { ...entry, ...identityOf(stranger), startTicks: 1, title: 'dq-timer-0' };
     writeFileSync(path, JSON.stringify([entry, imposter]));
 
     const data = await DataDirectory.open(root);

@@ -48,7 +48,7 @@ describe('notifier: a reply', () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('other', sink.url);
-    // Registration rejects such a header; an older dq may have stored it.
+    // Registration rejects such a header; a row of the registry may hold it.
     const line = await attempt(rig, sink.url, { headers: { 'x-bad': 'a\nb' } });
     expect(line).toMatchObject({ reason: 'protocol', verdict: 'retry' });
     await rig.push('other', 'b');

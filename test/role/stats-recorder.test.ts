@@ -213,7 +213,7 @@ it('stats-recorder drain: counters that may be written do not go to disk', async
 it('stats-recorder: removes and logs a damaged file', async () => {
   await register('a');
   mkdirSync(join(directory, 'statistics'));
-  writeFileSync(join(directory, 'statistics', `${'0'.repeat(16)}-1.json`), '[{"topic":"a"}]');
+  writeFileSync(join(directory, 'statistics', `${'0'.repeat(16)}-1-1.json`), '[{"topic":"a"}]');
   const recorder = await start();
   recorder.add([pushed('a', 1)]);
   await pass(upkeepLimits.countersToRegistryMs + 100);
@@ -226,7 +226,7 @@ it('stats-recorder: removes and logs a damaged file', async () => {
 
 it('stats-recorder: an unreadable file stays, is logged once, delays no other', async () => {
   await register('a');
-  const unreadable = join(directory, 'statistics', `${'0'.repeat(16)}-1.json`);
+  const unreadable = join(directory, 'statistics', `${'0'.repeat(16)}-1-1.json`);
   mkdirSync(unreadable, { recursive: true });
   await new StatFiles(directory).write([pushed('a', 4)]);
   const recorder = await start();

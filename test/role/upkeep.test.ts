@@ -140,7 +140,7 @@ describe('recoverer: leases', () => {
     await time.passUntil('it is ready', async () => {
       // A late answer is not used: each question gets one.
       const asked = questions(rig);
-      if (asked > answered) rig.tell({ kind: 'living', incarnations: [21, 22] });
+      if (asked > answered) rig.tell({ kind: 'living', incarnations: [21, 22], processes: [] });
       answered = asked;
       return (await stateOf(rig, 'a')) === 'ready';
     });
@@ -157,10 +157,10 @@ describe('recoverer: leases', () => {
       if (questions(rig) > asked) [asked, seenAt] = [questions(rig), time.wall()];
       return asked > 0 && time.wall() > seenAt + upkeepLimits.livingFreshMs;
     });
-    rig.tell({ kind: 'living', incarnations: [30, 32] });
+    rig.tell({ kind: 'living', incarnations: [30, 32], processes: [] });
     await time.passUntil('it asks again', () => questions(rig) > asked);
     asked = questions(rig);
-    rig.tell({ kind: 'living', incarnations: [31] });
+    rig.tell({ kind: 'living', incarnations: [31], processes: [] });
     await time.passUntil('it asks once more', () => questions(rig) > asked);
     expect(await stateOf(rig, 'a')).toBe('reserved');
   });

@@ -37,7 +37,7 @@ export async function startComposed(
   const composed = await composeRole(
     {
       ...{ index: 0, count: 1, restarts: 0, instance: 1, incarnation: 1, takesOver: false },
-      ...{ kind: 'init', socketPath: '', adminToken: 'admin' },
+      ...{ kind: 'init', isOnTrial: false, isRunning: false, socketPath: '', adminToken: 'admin' },
       ...init,
     },
     {

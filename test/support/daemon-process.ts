@@ -108,7 +108,6 @@ export async function launchDaemon(
   const logDir = options.logDir ?? join(directory, 'logs');
   const port = options.portInFile === true ? [] : ['--port', String(options.port ?? 0)];
   const args = ['start', ...port, '--data-dir', dataDir, '--log-dir', logDir, ...(options.args ?? [])];
-  // In the environment: an older dq that a test starts does not know the option.
   const env = options.console === true ? options.env : { DQ_CONSOLE__ENABLED: 'false', ...options.env };
   if (options.config !== undefined) {
     mkdirSync(directory, { recursive: true });

@@ -21,6 +21,8 @@ function dataDir(name: string, port = 6789): string {
     pid: 4_000_000,
     startedAt: 1,
     url: `http://127.0.0.1:${port}`,
+    console: null,
+    compat: {},
     adminToken: `dqk_of_${name}`,
     version: '0.1.0',
   });

@@ -16,6 +16,7 @@ import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { texts } from '../support/words.ts';
 
 const report = (more: Partial<MetricReport>): MetricReport => ({
+  keeps: [],
   counts: [],
   histograms: [],
   gauges: [],
@@ -37,6 +38,7 @@ it('buffer: reports each increment once, and nothing without one', () => {
     ['dead', 5],
   ]);
   expect(meter.take()).toEqual({
+    keeps: [],
     counts: [
       ['dq_pushes_total', ['stored'], 5],
       ['dq_pushes_total', ['kept'], 1],

@@ -35,7 +35,7 @@ it('pack: facts survive, with and without stored jobs', () => {
     expect(unpackFacts(packFacts(facts))).toEqual(facts);
 });
 
-it('pack: a text of an earlier version stays readable', () => {
+it('pack: the text has this form', () => {
   const packed = 'AQGWCoCAgICAIAAAAQoJ4cFJdh/oDQGAkvQBhZSAgAgBAgEBAUiAEAEC9gOCAQQJ';
   expect(unpackFacts(packed)).toEqual(busy());
 });

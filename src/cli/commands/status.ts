@@ -91,10 +91,10 @@ function summaryOf(daemon: Status): string[] {
     `dq ${daemon.version}: ${state}, up ${since(daemon.startedAt)}, ${daemon.url ?? 'no server listens'}, ${daemon.dataDir}`,
   ];
   if (typeof daemon.console === 'string') lines.push(`console ${daemon.console}`);
-  lines.push(...compatLines(daemon.compat ?? {}));
+  lines.push(...compatLines(daemon.compat));
   if (daemon.notReady !== null) lines.push(`not ready: ${daemon.notReady}`);
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
-  if (daemon.leadership != null) lines.push(`deliveries: ${daemon.leadership}`);
+  if (daemon.leadership !== null) lines.push(`deliveries: ${daemon.leadership}`);
   if (daemon.noDeliveries) lines.push(`deliveries: ${noDeliveriesText}`);
   return lines.map(escapeControls);
 }

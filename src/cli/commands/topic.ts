@@ -260,7 +260,7 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
   if (note) say(`dq: ${note}`);
 }
 
-/** Names of the schedules that push to the topic. Empty without a usable reply: an older daemon. */
+/** Names of the schedules that push to the topic. Empty without a usable reply. */
 async function schedulesOf(client: ApiClient, topic: string): Promise<readonly string[]> {
   const names: string[] = [];
   const call: ApiCall = { method: 'GET', path: ['v1', 'schedules'] };

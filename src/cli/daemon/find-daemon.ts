@@ -47,11 +47,11 @@ export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
 }
 
 /** Address of the console of the daemon that findDaemon finds; `off`: none listens; null: not known, for a
- *  given URL or a daemon of an earlier version. */
+ *  given URL or without a daemon. */
 export function consoleOf(flags: DaemonFlags, env: Environment): string | 'off' | null {
   if (flags.url !== undefined || (flags.dataDir === undefined && env['DQ_URL'])) return null;
   const record = readRecord(dataDirOf(flags, env));
-  return record?.console === null ? 'off' : (record?.console ?? null);
+  return record === null ? null : (record.console ?? 'off');
 }
 
 function readRecord(dataDir: string): RunRecord | null {

@@ -17,8 +17,7 @@ export interface Capacity {
 export const capacityCall = (topic: string) =>
   ({ method: 'GET', path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] }) as const;
 
-/** Rows of a record. Empty without a usable reply: an older daemon, unavailable notifiers, a cut
- *  connection. */
+/** Rows of a record. Empty without a usable reply: unavailable notifiers, a cut connection. */
 export async function deliveryLines(
   topic: string,
   flags: DaemonOptions,

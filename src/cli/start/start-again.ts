@@ -35,13 +35,13 @@ export function startAgain(start: {
   };
 }
 
-/** `host port` of the running daemon, of its console, and of its other ports, for the check. Not an argument:
- *  older code on the disk would reject it. Without the prefix DQ_, which options have. */
+/** `host port` of the running daemon, of its console, and of its other ports, for the check. Not arguments:
+ *  users do not set them. Without the prefix DQ_, which options have. */
 const listeningVariable = 'RUNNING_DQ_LISTENS_ON';
 const consoleVariable = 'RUNNING_DQ_CONSOLE_ON';
 const compatVariable = 'RUNNING_DQ_COMPAT_ON';
 
-/** null = unset: a master of an earlier version. */
+/** null = unset. */
 export function listeningDaemon(env: Readonly<Record<string, string | undefined>>): Listening | null {
   const server = placeIn(env[listeningVariable]);
   const console = placeIn(env[consoleVariable]);

@@ -22,17 +22,17 @@ export interface DaemonStatus {
   readonly startedAt: number;
   /** null before a server listens */
   readonly url: string | null;
-  /** address of the console; null = none listens; absent: an older master */
-  readonly console?: string | null;
-  /** addresses for clients of other queues; absent: an older master */
-  readonly compat?: CompatAddresses;
+  /** address of the console; null = none listens */
+  readonly console: string | null;
+  /** addresses for clients of other queues */
+  readonly compat: CompatAddresses;
   readonly dataDir: string;
   /** null before dq-store is ready */
   readonly durability: string | null;
-  /** with `standby`: what this instance does; null: without; absent: an earlier version */
-  readonly leadership?: string | null;
-  /** started with --no-deliveries; absent: an earlier version */
-  readonly noDeliveries?: boolean;
+  /** with `standby`: what this instance does; null: without */
+  readonly leadership: string | null;
+  /** started with --no-deliveries */
+  readonly noDeliveries: boolean;
   readonly processes: readonly ProcessInfo[];
 }
 

@@ -17,8 +17,8 @@ export interface InstanceIdentity {
   /** machine and path that it was drawn for */
   readonly home: string;
   /** inode of the data directory that it was drawn for: a copy at the same path has another one. Without the
-   *  device number, which may change at each boot. undefined in files of earlier versions */
-  readonly inode?: string;
+   *  device number, which may change at each boot */
+  readonly inode: string;
 }
 
 /** Not in run/, which may be removed: leases in the store belong to this instance. */

@@ -17,10 +17,10 @@ export interface RunRecord {
   readonly startedAt: number;
   /** base of the HTTP API, `http://127.0.0.1:6789` */
   readonly url: string;
-  /** of the console, `http://127.0.0.1:8088`; null = none listens; absent: an earlier version */
-  readonly console?: string | null;
-  /** addresses for clients of other queues, `{"php": "tcp://127.0.0.1:6789"}`; absent: an earlier version */
-  readonly compat?: Readonly<Record<string, string>>;
+  /** of the console, `http://127.0.0.1:8088`; null = none listens */
+  readonly console: string | null;
+  /** addresses for clients of other queues, `{"php": "tcp://127.0.0.1:6789"}` */
+  readonly compat: Readonly<Record<string, string>>;
   /** admin token of this start; not one of the registry's access tokens */
   readonly adminToken: string;
   readonly version: string;
@@ -68,13 +68,11 @@ function writeRecord(dataDir: string, path: string, record: RunRecord | MasterRe
   writeWhole(path, `${JSON.stringify(placed, null, 2)}\n`);
 }
 
-/** null also for a record of another directory: this one is a copy. Records of earlier versions have no
- *  place. */
+/** null also for a record of another directory: this one is a copy. */
 function readRecord<T>(dataDir: string, path: string): T | null {
   try {
-    const record = JSON.parse(readFileSync(path, 'utf8')) as T & { readonly place?: Place };
-    const { place } = record;
-    return place === undefined || isSameFile(place, placeOf(runDirOf(dataDir))) ? record : null;
+    const record = JSON.parse(readFileSync(path, 'utf8')) as T & { readonly place: Place };
+    return isSameFile(record.place, placeOf(runDirOf(dataDir))) ? record : null;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     // A power cut may leave an empty file; then no daemon runs.

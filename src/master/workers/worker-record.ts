@@ -14,8 +14,8 @@ import { hasLivingMaster, identityOf, isAlive } from './process-table.ts';
 
 interface RecordedWorker extends ProcessIdentity {
   readonly title: string;
-  /** of run/; undefined in records of earlier versions */
-  readonly place?: Place;
+  /** of run/ */
+  readonly place: Place;
 }
 
 export class WorkerRecord {
@@ -59,7 +59,7 @@ export class WorkerRecord {
   }
 
   #isOurs({ place }: RecordedWorker): boolean {
-    return place === undefined || (place.path === this.#place.path && isSameFile(place, this.#place));
+    return place.path === this.#place.path && isSameFile(place, this.#place);
   }
 
   #write(): void {

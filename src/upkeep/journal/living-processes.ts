@@ -14,7 +14,7 @@ type Living = Extract<ToWorker, { readonly kind: 'living' }>;
 const missingMs = 1_000 + processLimits.orphanDrainMs + 2 * limits.drainGraceMs;
 
 export class LivingProcesses {
-  /** null: unknown, or the master does not name all roles */
+  /** null: unknown */
   #titles: ReadonlyMap<number, string> | null = null;
   #highest = 0;
   /** of the last list, and monotonicNow() since when it has been the lowest */
@@ -25,11 +25,10 @@ export class LivingProcesses {
 
   /** The master's answer to who_lives. */
   receive({ processes }: Living, now = monotonicNow()): void {
-    const lowest =
-      processes === undefined ? null : Math.min(...processes.map(([incarnation]) => incarnation));
+    this.#titles = new Map(processes);
+    const lowest = Math.min(...this.#titles.keys());
     if (lowest !== this.#lowest) [this.#lowest, this.#lowestSince] = [lowest, now];
-    this.#titles = processes === undefined ? null : new Map(processes);
-    this.#highest = Math.max(0, ...(this.#titles?.keys() ?? []));
+    this.#highest = Math.max(0, ...this.#titles.keys());
   }
 
   /** Every process with a lower incarnation has been missing for long enough; null: unknown. */
