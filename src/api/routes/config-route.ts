@@ -143,7 +143,7 @@ function reloadJson(state: ReloadState | null): object {
   };
 }
 
-/** An older master, or one that hangs. */
+/** The master hangs. */
 function silent(): DqError {
-  return new DqError('unavailable', 'master: no answer; try again. After an upgrade run dq restart');
+  return new DqError('unavailable', 'master: no answer; try again');
 }

@@ -56,8 +56,8 @@ export function toRecord(row: TopicRow): TopicRecord {
   return { name, state, settings, secrets, revision, createdAt, updatedAt };
 }
 
-/** Throws StoreError for a damaged record, or one of a newer version: half a topic must not come into force.
- *  `cipher`: called when the topic is opened. */
+/** Throws StoreError for a damaged record: half a topic must not come into force. `cipher`: called when the
+ *  topic is opened. */
 export function readTopic(record: TopicRecord, cipher: () => SecretCipher): KnownTopic {
   const { texts, rest } = orUnreadable(record.name, () => readSettings(record.settings));
   const known: Mutable<KnownTopic> = { ...rest.known };
