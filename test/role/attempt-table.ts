@@ -24,9 +24,12 @@ export type Rows = readonly (readonly [
   body?: Buffer,
 ])[];
 
+/** Called before each look for further results. */
+type OnLook = (ended: number) => Promise<void>;
+
 /** Compares every row with its expected result; a difference names the row. Rows that are expected to time
  *  out have a short timeout. */
-export async function check(rows: Rows, ...more: [PoolSeams?, number?]) {
+export async function check(rows: Rows, ...more: [PoolSeams?, number?, OnLook?]) {
   const attempts = rows.map(([name, expected, endpoint, topic, body]) => {
     const timeoutMs = expected.includes('timeout') ? 800 : enoughMs;
     return [name, { endpoint, topic: { timeoutMs, ...topic }, body }] as const;
@@ -48,6 +51,7 @@ export async function seenOf(
   attempts: Readonly<Record<string, Attempt>>,
   seams: PoolSeams = {},
   deadlineMs = 60_000,
+  onLook: OnLook = async () => {},
 ): Promise<{ readonly seen: Record<string, string>; readonly rig: Rig; readonly role: Role }> {
   const rig = await startRig();
   const names = Object.keys(attempts);
@@ -73,7 +77,8 @@ export async function seenOf(
   const lines = new Map<string, Line>();
   await until(
     'every attempt has ended',
-    () => {
+    async () => {
+      await onLook(lines.size);
       for (const line of rig.notified()) lines.set(String(line['topic']), line);
       return lines.size === names.length;
     },
