@@ -79,11 +79,18 @@ function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T
 }
 
 /** The first broken rule, with its seed; null: no world broke one. */
-async function simulate({ name, edit, faults, store = 'sqlite' }: SimulatedMutant): Promise<string | null> {
+async function simulate({
+  name,
+  edit,
+  faults,
+  shards,
+  store = 'sqlite',
+}: SimulatedMutant): Promise<string | null> {
   const outfile = join(root, 'dist.sim', `${name}.cjs`);
   await bundleWorlds({ outfile, edit });
   const aimed = faults === undefined ? [] : ['--faults', faults];
-  const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed];
+  const sharded = shards === undefined ? [] : ['--shards', String(shards)];
+  const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed, ...sharded];
   try {
     const output = await outputOf([...nodeFlags, outfile, ...flags]);
     return /^seed \d+ breaks the rule ".*?"/m.exec(output)?.[0] ?? null;

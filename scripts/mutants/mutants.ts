@@ -31,6 +31,8 @@ export interface SimulatedMutant {
   readonly store?: 'sqlite' | 'redis';
   /** kinds of faults that every world has; absent: those of its seed */
   readonly faults?: string;
+  /** of Redis; absent: the seed decides */
+  readonly shards?: number;
   /** why no world can show it: it is expected to live */
   readonly livesBecause?: string;
 }

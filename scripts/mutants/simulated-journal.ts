@@ -7,6 +7,9 @@ const script = (name: string) => `src/store/redis/scripts/lua/${name}.lua`;
 const agent = (name: string) => `src/upkeep/journal/${name}.ts`;
 const decorator = 'src/journal/journaled-jobs.ts';
 
+const jobRow = 'src/core/journal/job-row.ts';
+const healed = 'mysqlTrouble,redisFailover,redisEmptied';
+
 const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
   {
     name: 'journal-cancel-without-record',
@@ -34,6 +37,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
   },
   {
     name: 'journal-records-of-one-change-alone',
+    faults: 'mysqlTrouble',
     edit: {
       file: 'src/journal/outcomes.ts',
       text: 'if (change !== undefined) changes.push(',
@@ -209,6 +213,106 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
       file: agent('recorder'),
       text: 'if (isBefore(outcome.at, from)) this.#positions = await this.#askPositions();\n        else',
       by: 'if (isBefore(from, outcome.at))',
+    },
+  },
+  {
+    name: 'journal-rows-by-number',
+    faults: healed,
+    edit: {
+      file: jobRow,
+      text: 'a.version - b.version ||\n    Number(isEnded(a)) - Number(isEnded(b)) ||\n    a.number',
+      by: 'a.number',
+    },
+  },
+  {
+    name: 'journal-cancel-with-the-version-of-the-job',
+    faults: healed,
+    edit: { file: decorator, text: "version: change.number,\n        kind: 'ended'", by: "kind: 'ended'" },
+  },
+  {
+    name: 'journal-entry-with-the-version-of-the-job',
+    faults: healed,
+    edit: {
+      file: script('shared/ends'),
+      text: 'job.closes and closed_by(job.closes) or only',
+      by: 'only',
+    },
+  },
+  {
+    name: 'journal-known-number-is-not-sent',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: { file: 'src/store/redis/shard/shard.ts', text: 'this.#received[bucket] ?? 0}', by: '0}' },
+  },
+  {
+    name: 'journal-note-from-the-known-number-on',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: script('shared/healing'),
+      text: 'make_note(watermark)',
+      by: 'make_note(tonumber(known))',
+    },
+  },
+  {
+    name: 'journal-newer-note-hides-an-older-loss',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: script('shared/frame'),
+      text: 'tonumber(known) > note.id or watermark < note.from)',
+      by: 'tonumber(known) > note.id)',
+    },
+  },
+  {
+    name: 'journal-common-watermark',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: script('shared/frame'),
+      text: "local writer, known = switches:match(' (%S+) (%d+)$')",
+      by: "local writer, known = switches:match(' (%S+) (%d+)$')\nif writer then writer = 'all' end",
+    },
+  },
+  {
+    name: 'journal-dead-processes-are-not-looked-at',
+    faults: 'mysqlTrouble,redisFailover,kill',
+    edit: {
+      file: agent('looker'),
+      text: 'const marks = new Map<string, Version>();\n    for (const [place, number] of highest) {',
+      by: 'const marks = new Map<string, Version>();\n    for (const [place, number] of highest.size > 0 ? [] : highest) {',
+    },
+  },
+  {
+    name: 'journal-late-end-leaves-no-entry',
+    faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
+    edit: {
+      file: script('restore'),
+      text: '  leave_entry(topic_number_made(row.topic), row.tid, row.state - 4, row.version, 0)\n',
+      by: '',
+    },
+  },
+  {
+    name: 'journal-open-rows-wait-for-the-jobs',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: agent('restorer'),
+      text: 'rows.filter(isEnds ? isPut : isRestorable)',
+      by: 'rows.filter(isEnds ? isEnded : isRestorable)',
+    },
+  },
+  {
+    name: 'journal-jobs-before-ends',
+    faults: 'mysqlTrouble,redisFailover',
+    edit: {
+      file: agent('restorer'),
+      text: "if (isIn('ends')) {",
+      by: "if (isIn('ends')) {\n      for (const note of notes) if (note.phase === 'ends') await this.#advance(note, 'jobs');",
+    },
+  },
+  {
+    name: 'journal-late-rows-ignored',
+    faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
+    edit: {
+      file: agent('looker'),
+      text: 'if (!isOwn || (loss !== null && number > loss)) continue;',
+      by: 'if (!isOwn || number >= 0) continue;',
     },
   },
 ];

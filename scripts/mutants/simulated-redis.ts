@@ -185,6 +185,35 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
+    name: 'shards-home-of-each-call',
+    shards: 2,
+    edit: {
+      file: 'src/core/shard-list.ts',
+      text: 'const home = highest(hash, activeOf(list));',
+      by: 'let home = highest(hash, activeOf(list));\n  let n = (globalThis as any).calls ?? 0;\n  (globalThis as any).calls = n += 1;\n  home = highest(hash ^ n, activeOf(list));',
+    },
+  },
+  {
+    name: 'shards-unknown-push-goes-elsewhere',
+    shards: 2,
+    faults: 'redisKill,redisPause,lateReply',
+    edit: {
+      file: 'src/store/redis/calls/jobs.ts',
+      text: "outcomes[at]?.kind === 'not_stored' ? shards",
+      by: "outcomes[at]?.kind !== 'stored' ? shards",
+    },
+  },
+  {
+    name: 'shards-chosen-id-goes-elsewhere',
+    shards: 2,
+    faults: 'redisDown',
+    edit: {
+      file: 'src/store/redis/shard/redis-store.ts',
+      text: 'const { anotherId } = job;',
+      by: "const { anotherId = () => 'x' + Math.random() } = job;",
+    },
+  },
+  {
     name: 'redis-dead-letters-expire-at-once',
     edit: {
       file: script('dead-expire'),

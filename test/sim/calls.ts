@@ -2,8 +2,9 @@
 
 import { limits } from '../../src/core/limits.ts';
 import type { Judge } from './judge.ts';
-import type { CallRecord, LeaseRecord, Ledger } from './ledger.ts';
+import type { CallRecord, LeaseRecord } from './ledger.ts';
 import { keyOf, tagOf } from './ledger.ts';
+import type { Ledgers } from './ledgers.ts';
 import type { Loop } from './loop.ts';
 import type { Occasions } from './occasions.ts';
 import type { Process } from './process.ts';
@@ -21,7 +22,7 @@ export interface Request {
 export interface CallsOptions {
   readonly loop: Loop;
   readonly judge: Judge;
-  readonly ledger: Ledger;
+  readonly ledger: Ledgers;
   readonly topics: TopicTable;
   readonly occasions: Occasions;
   /** The notifiers of an instance share each topic: there is one generation of them. */
@@ -196,7 +197,7 @@ export class Calls {
   #leaseOf({ process, topic, id }: Request): LeaseRecord | null {
     const key = keyOf({ topic, id });
     let found: LeaseRecord | null = null;
-    for (const lease of this.#options.ledger.leases.values())
+    for (const lease of this.#options.ledger.leases)
       if (lease.key === key && lease.owner.incarnation === process.incarnation && lease.call === null)
         if (found === null || lease.token > found.token) found = lease;
     return found;

@@ -264,7 +264,9 @@ export class Faults {
     const picks = () => dice.chance(0.6);
     const ports = this.#instances.all.map(({ scene }) => scene.port);
     const { redis } = this.#scene;
-    const clients = [...ports, ...(redis === null ? [] : [redis.port])].flatMap((port) => port.cut(picks));
+    const clients = [...ports, ...(redis?.shards.map(({ port }) => port) ?? [])].flatMap((port) =>
+      port.cut(picks),
+    );
     this.#scene.network.isSlowUntil(this.#scene.loop.at);
     this.#tell(`the channels of ${clients.join(', ') || 'no process'} are cut`);
   }

@@ -1,5 +1,6 @@
 // `npm run sim -- --seeds N --from S`: runs N worlds, one for each seed from S on.
 //   --store redis  the jobs are in Redis; default sqlite
+//   --shards N     the jobs are in N shards of Redis; default: the seed decides
 //   --from today   from a number of this day, which is printed
 //   --kept         the worlds of test/sim/seeds first
 //   --twice        runs each world twice: the hashes of everything that happened must be equal
@@ -35,6 +36,7 @@ const { values: given } = parseArgs({
     twice: { type: 'boolean', default: false },
     shrink: { type: 'boolean', default: false },
     faults: { type: 'string' },
+    shards: { type: 'string' },
     first: { type: 'boolean', default: false },
     numbers: { type: 'boolean', default: false },
     story: { type: 'boolean', default: false },
@@ -93,7 +95,8 @@ function* allPlans(): Generator<Plan> {
   const faults = faultsOf(given.faults);
   const first = firstSeed();
   const end = first + wholeNumber('seeds', given.seeds);
-  for (let seed = first; seed < end; seed += 1) yield { seed, faults, kept };
+  const shards = given.shards === undefined ? undefined : wholeNumber('shards', given.shards);
+  for (let seed = first; seed < end; seed += 1) yield { seed, faults, kept, shards };
 }
 
 let [seeds, events, violations] = [0, 0, 0];

@@ -13,7 +13,10 @@ import type { Scene } from './scene.ts';
 
 interface Push {
   readonly tag: string;
-  readonly key: string;
+  readonly topic: string;
+  /** drawn again when its shard is unavailable */
+  id: string;
+  readonly isIdChosen: boolean;
   /** null: not answered */
   outcome: PushOutcome | null;
 }
@@ -22,6 +25,7 @@ const verbs = ['cancel', 'cancel', 'run', 'reschedule', 'requeue'] as const;
 const changing: ReadonlySet<string> = new Set(['run', 'rescheduled', 'requeued']);
 /** Ids that producers choose, in each topic: few, so that they meet. */
 const idsOfTopic = 8;
+const idPrefix = 'job ';
 const retryMs = 300;
 const retriesMax = 100;
 /** Numbers of the pushes while faults happen are below. */
@@ -68,7 +72,13 @@ export class Producers {
     loop.after(0, server.process, 'push', () => {
       const job = this.#accept(server, `p${n}`, topic, dice);
       if (job === null) return;
-      const push: Push = { tag: `p${n}`, key: keyOf(job), outcome: null };
+      const push: Push = {
+        tag: `p${n}`,
+        topic,
+        id: job.id,
+        isIdChosen: job.id.startsWith(idPrefix),
+        outcome: null,
+      };
       this.#pushes.push(push);
       server.process.onDeath.push(() => {
         if (push.outcome !== null) return;
@@ -93,7 +103,7 @@ export class Producers {
     const hasInstant = delayMs === null && dice.chance(0.2);
     const filling = dice.chance(0.1) ? dice.below(20_000) : dice.below(60);
     const request = {
-      id: dice.chance(0.5) ? `job ${dice.below(idsOfTopic)}` : undefined,
+      id: dice.chance(0.5) ? `${idPrefix}${dice.below(idsOfTopic)}` : undefined,
       delay: delayMs === null ? undefined : `${delayMs}ms`,
       at: hasInstant ? String(wallNow() + dice.below(10_000)) : undefined,
       mode: dice.pick([undefined, undefined, 'keep', 'reject']),
@@ -122,10 +132,18 @@ export class Producers {
     loop.tell(`The answer to push ${tag} is ${outcome.kind}.`);
     judge.check(push.outcome === null, '4 one answer to each push', () => tag);
     push.outcome = outcome;
+    if ('id' in outcome && outcome.id !== undefined) {
+      judge.check(
+        !push.isIdChosen,
+        'decision 10: an id that a client chose is kept',
+        () => `${tag}: ${outcome.id}`,
+      );
+      push.id = outcome.id;
+    }
     if (isLater(tag)) this.#answeredLater(outcome);
     this.outcomes[outcome.kind] += 1;
     this.#checkOrderly(push, outcome);
-    if (outcome.kind === 'stored') journal?.laws.answered(`push ${tag}`, push.key, outcome.version, false);
+    if (outcome.kind === 'stored') journal?.laws.answered(`push ${tag}`, keyOf(push), outcome.version, false);
     if (outcome.kind === 'stored')
       judge.check(
         version === outcome.version,
@@ -191,8 +209,8 @@ export class Producers {
       '4 pushes are stored after the faults',
       () => `the last one is not: ${JSON.stringify(this.#last)}`,
     );
-    for (const { tag, key, outcome } of this.#pushes) {
-      if (outcome?.kind === 'stored') journal?.laws.checkAccepted(tag, key, outcome.version);
+    for (const { tag, outcome, ...key } of this.#pushes) {
+      if (outcome?.kind === 'stored') journal?.laws.checkAccepted(tag, keyOf(key), outcome.version);
       judge.check(outcome !== null, '4 one answer to each push', () => `push ${tag} has none`);
       const isStored = ledger.stored.has(tag) || ledger.lost.has(tag);
       const isKept = outcome?.kind !== 'not_stored' || !isStored;

@@ -43,8 +43,8 @@ export class Punctuality {
     ...{ 'promotes judged': 0, 'idle reserves judged': 0, 'ends judged': 0 },
     'expired leases judged': 0,
   };
-  /** by instance: virtual ms since when it and its store have worked */
-  readonly #worksSince = new Map<Master, number>();
+  /** by instance: virtual ms since when it and each shard have worked */
+  readonly #worksSince = new Map<Master, number[]>();
 
   constructor(scene: Scene, instances: Instances, receivers: Receivers) {
     this.#scene = scene;
@@ -54,8 +54,8 @@ export class Punctuality {
     const select = (sql: string) => scene.db.prepare(sql, { returnArrays: true });
     const { redis } = scene;
     if (redis !== null) {
-      this.#overdue = (before) => redis.follower.overdue(before);
-      this.#ready = () => redis.follower.ready();
+      this.#overdue = (before) => redis.overdue(before);
+      this.#ready = () => redis.ready();
       return;
     }
     const overdue = select('SELECT version, due FROM job WHERE state = 0 AND due < ?');
@@ -85,7 +85,8 @@ export class Punctuality {
   #isStopped(): boolean {
     const { loop } = this.#scene;
     const { redis } = this.#scene;
-    const isComplete = this.#instances.whyIncomplete === null && redis?.machine.process !== null;
+    const isRunning = redis?.shards.every(({ machine }) => machine.process !== null) !== false;
+    const isComplete = this.#instances.whyIncomplete === null && isRunning;
     if (!isComplete) this.#completeAt = loop.at + resumedMs;
     // Nothing is reserved, and jobs are missing.
     if (this.#scene.journal?.laws.isHealing === true) this.#completeAt = loop.at + resumedMs;
@@ -129,25 +130,38 @@ export class Punctuality {
     this.#free = free;
   }
 
-  /** Invariant 14, also while faults happen: one instance that works recovers the expired leases of all. */
+  /** Invariant 14, also while faults happen: one instance that works recovers the expired leases of all, and
+   *  a shard that refuses connections delays no other. */
   #lookForTakenOver(): void {
-    const { loop, judge, ledger, network, redis } = this.#scene;
+    const { loop, network, redis } = this.#scene;
     const { at } = loop;
     if (redis === null) return;
-    const { process, mood } = redis.machine;
-    const isStoreUp = process !== null && mood === 'works' && process.pausedUntil <= at;
     const isNetworkUp = network.slowUntil <= at;
-    for (const master of this.#instances.all) {
-      const works = isStoreUp && isNetworkUp && master.whyIncomplete === null;
-      const hasWorked = works && master.processes.every(({ lastPauseEnd }) => lastPauseEnd <= at - lookedMs);
-      if (!hasWorked) this.#worksSince.delete(master);
-      else if (!this.#worksSince.has(master)) this.#worksSince.set(master, at);
+    const working = this.#instances.all.filter(
+      (master) =>
+        isNetworkUp &&
+        master.whyIncomplete === null &&
+        master.processes.every(({ lastPauseEnd }) => lastPauseEnd <= at - lookedMs),
+    );
+    // Each call waits for an answer.
+    const isAnswering = redis.shards.every(({ machine }) => (machine.process?.pausedUntil ?? 0) <= at);
+    for (const [n, { machine }] of redis.shards.entries()) {
+      const isUp = isAnswering && machine.process !== null && machine.mood === 'works';
+      for (const master of this.#instances.all) {
+        const since = this.#worksSince.get(master) ?? [];
+        this.#worksSince.set(master, since);
+        since[n] = isUp && working.includes(master) ? Math.min(since[n] ?? at, at) : Number.POSITIVE_INFINITY;
+      }
+      const since = Math.min(...[...this.#worksSince.values()].map((each) => each[n] ?? at));
+      if (since <= at - resumedMs) this.#checkTakenOver(n);
     }
-    const since = Math.min(...this.#worksSince.values());
-    if (since > at - resumedMs) return;
-    for (const { key, lease } of ledger.entries.values()) {
+  }
+
+  #checkTakenOver(shard: number): void {
+    const { loop, judge, ledger } = this.#scene;
+    for (const { key, lease } of ledger.all[shard]?.entries.values() ?? []) {
       if (lease === null || lease.wasForgotten) continue;
-      const lateMs = at - lease.at - lease.ms - lease.behindMs;
+      const lateMs = loop.at - lease.at - lease.ms - lease.behindMs;
       if (lateMs <= 0) continue;
       this.counts['expired leases judged'] += 1;
       judge.check(

@@ -89,9 +89,10 @@ export function compose(options: WorkerOptions): Promise<Composed> {
   return composeRole(init, { ...parts, create, connection: connectionOf(options, log) });
 }
 
-function seamsOf({ port, capacitiesMax }: RedisSide, { scene, process }: WorkerOptions): RedisSeams {
-  const connectTcp: ConnectTcp = (address) => SimSocket.asSocket(port.dial(process, scene.network), address);
-  return { connectTcp, capacitiesMax };
+function seamsOf(redis: RedisSide, { scene, process }: WorkerOptions): RedisSeams {
+  const connectTcp: ConnectTcp = (address) =>
+    SimSocket.asSocket(redis.dial(address, process, scene.network), address);
+  return { connectTcp, capacitiesMax: redis.capacitiesMax };
 }
 
 /** The registry of the world, and a file in memory. */

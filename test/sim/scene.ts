@@ -9,7 +9,7 @@ import type { Disk } from './disk.ts';
 import type { Follower } from './follow-engine.ts';
 import type { JournalSide } from './journal/journal-side.ts';
 import type { Judge } from './judge.ts';
-import type { Ledger } from './ledger.ts';
+import type { Ledgers } from './ledgers.ts';
 import type { Loop } from './loop.ts';
 import type { MailServer } from './mail.ts';
 import type { Network } from './network.ts';
@@ -34,7 +34,7 @@ export interface Scene {
   readonly loop: Loop;
   readonly judge: Judge;
   readonly topics: TopicTable;
-  readonly ledger: Ledger;
+  readonly ledger: Ledgers;
   readonly calls: Calls;
   readonly follower: Follower;
   readonly disk: Disk;

@@ -18,6 +18,7 @@ import { JournalSide, mysqlUrl } from './journal/journal-side.ts';
 import { Judge, type Violation } from './judge.ts';
 import { keepStatements } from './kept-statements.ts';
 import { describe, Ledger } from './ledger.ts';
+import { Ledgers } from './ledgers.ts';
 import { Loop } from './loop.ts';
 import { MailServer } from './mail.ts';
 import { Network } from './network.ts';
@@ -25,7 +26,7 @@ import { Occasions } from './occasions.ts';
 import { Producers } from './producers.ts';
 import { Punctuality } from './punctuality.ts';
 import { Receivers } from './receivers.ts';
-import { type RedisGround, RedisSide, redisUrl } from './redis/redis-side.ts';
+import { type RedisGround, RedisSide, redisUrls } from './redis/redis-side.ts';
 import { RegistryTables } from './registry.ts';
 import type { Scene } from './scene.ts';
 import { Single } from './single.ts';
@@ -42,6 +43,8 @@ export interface Plan {
   readonly kept?: number;
   /** default: sqlite */
   readonly store?: StoreName | undefined;
+  /** default: drawn from the seed */
+  readonly shards?: number | undefined;
 }
 
 export interface Result {
@@ -69,6 +72,8 @@ const recoveredMs = 30_000;
 const instances = [7, 9] as const;
 /** of the worlds on Redis in which no instance can be lost */
 const pairShare = 0.15;
+/** of the worlds on Redis */
+const shardedShare = 0.2;
 /** of the worlds on Redis in which MySQL has no trouble */
 const journalShare = 0.15;
 /** virtual ms between two looks for what is late */
@@ -107,33 +112,37 @@ export class World {
     const network = new Network(loop);
     const config = this.#configOf(ground !== null);
     const mails = new MailServer({ loop, judge, topics, config });
-    const ledger = new Ledger({
+    const shards = ground === null ? 1 : this.#shards();
+    const toLedger = {
       ...{ loop, judge, topics, mails, network },
       retryUnitMs: config['retry.unit'],
-    });
+    };
+    const first = new Ledger(toLedger);
+    const others = Array.from({ length: shards - 1 }, () => new Ledger(toLedger));
+    const ledger = new Ledgers(first, ...others);
     const isOneGeneration = !this.#kinds.some((kind) => renewing.includes(kind));
     const isOrderly = this.#kinds.every((kind) => orderly.includes(kind));
     const slots = config['notifier.slots'];
     const ofCalls = { isOneGeneration, isOrderly, slots };
     const calls = new Calls({ loop, judge, ledger, topics, occasions, ...ofCalls });
     const dice = loop.stream('tables');
-    const disk = new Disk({ loop, db, ledger, network });
+    const disk = new Disk({ loop, db, ledger: first, network });
     const retentionMs = config['dead.retention'];
     const follower = new Follower({
-      ...{ loop, judge, ledger, mails, db, disk, occasions },
+      ...{ loop, judge, ledger: first, mails, db, disk, occasions },
       retentionMs,
       dice,
     });
     const peerWaitMs = config['journal.peerWait'];
     const hasJournal = config['mysql.url'] !== '';
-    const journal = hasJournal ? new JournalSide({ loop, judge, ledger, network, peerWaitMs }) : null;
+    const journal = hasJournal ? new JournalSide({ loop, judge, ledger, network, peerWaitMs, shards }) : null;
     const laws = journal?.laws ?? null;
     const redis =
       ground === null
         ? null
         : new RedisSide({ ground, loop, judge, ledger, mails, network, occasions, retentionMs, laws });
     this.#tables = new RegistryTables(topics.names);
-    const registry = this.#tables.registry(topics, occasions, redis?.shards);
+    const registry = this.#tables.registry(topics, occasions, redis?.list);
     const upkeep = { mails, registry, files: new UpkeepFiles() };
     const common = {
       network,
@@ -156,6 +165,14 @@ export class World {
     this.#punctuality = new Punctuality(this.#scene, this.#instances, this.#receivers);
   }
 
+  /** Most worlds on Redis have one. */
+  #shards(): number {
+    const dice = this.#loop.stream('shards');
+    const { shards } = this.#plan;
+    if (shards !== undefined) return shards;
+    return dice.chance(shardedShare) ? 2 + dice.below(2) : 1;
+  }
+
   #hasJournal(): boolean {
     return this.#kinds.includes('mysqlTrouble') || this.#loop.stream('journal').chance(journalShare);
   }
@@ -163,7 +180,7 @@ export class World {
   /** On Redis some worlds have two instances, and those in which one can be lost. */
   #scenes(isOnRedis: boolean): readonly Scene[] {
     const first = this.#scene;
-    const { loop, judge, ledger, network } = first;
+    const { loop, judge, network } = first;
     const isLost = this.#kinds.includes('instanceDown');
     const isAlone = !isLost && !loop.stream('instances').chance(pairShare);
     if (!isOnRedis || isAlone) return [first];
@@ -172,7 +189,7 @@ export class World {
     const second: Scene = {
       ...first,
       ...{ instance: instances[1], prefix: 'b-', port: new Port(loop), db, files: new UpkeepFiles() },
-      ...{ single: new Single(judge), disk: new Disk({ loop, db, ledger, network }) },
+      ...{ single: new Single(judge), disk: new Disk({ loop, db, ledger: first.ledger.first, network }) },
     };
     return [{ ...first, prefix: 'a-' }, second];
   }
@@ -201,7 +218,7 @@ export class World {
       ended,
       virtualS: Math.round(loop.at / 1_000),
     };
-    const scripts = { ...redis?.machine.counts, ...this.#scene.journal?.laws.counts };
+    const scripts = { ...redis?.counts, ...this.#scene.journal?.laws.counts };
     const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts, ...scripts };
     const numbers = { ...this.#producers.outcomes, ...happened, ...counts, ...this.#punctuality.counts };
     const { violation } = this.#judge;
@@ -210,7 +227,7 @@ export class World {
 
   /** Follows what is stored. */
   get #store(): Pick<Follower, 'commits' | 'checkTables'> {
-    return this.#scene.redis?.follower ?? this.#scene.follower;
+    return this.#scene.redis ?? this.#scene.follower;
   }
 
   #live(): void {
@@ -246,6 +263,7 @@ export class World {
       at = Math.min(until, at + lookMs);
       this.#step(at);
       this.#scene.journal?.look();
+      this.#scene.ledger.check(this.#judge);
       if (this.#judge.violation === null) this.#punctuality.look();
     }
   }
@@ -350,7 +368,7 @@ export class World {
     return {
       ...defaults,
       dataDir: '/nowhere',
-      redis: isOnRedis ? [redisUrl] : [],
+      redis: isOnRedis ? redisUrls(this.#shards()) : [],
       'mysql.url': mysql,
       'journal.mode': mysql === '' ? 'off' : this.#loop.stream('journal mode').pick(['sync', 'lazy']),
       'journal.peerWait': this.#loop.stream('journal wait').pick([15_000, 60_000]),

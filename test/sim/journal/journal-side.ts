@@ -2,7 +2,7 @@
 
 import type { JournalSeams } from '../../../src/compose/journal.ts';
 import type { Judge } from '../judge.ts';
-import type { Ledger } from '../ledger.ts';
+import type { Ledgers } from '../ledgers.ts';
 import type { Loop } from '../loop.ts';
 import type { Network } from '../network.ts';
 import type { Process } from '../process.ts';
@@ -15,7 +15,8 @@ export const mysqlUrl = 'mysql://dq:dq@10.0.0.3/dq';
 export interface JournalSideOptions {
   readonly loop: Loop;
   readonly judge: Judge;
-  readonly ledger: Ledger;
+  readonly ledger: Ledgers;
+  readonly shards: number;
   readonly peerWaitMs: number;
   readonly network: Network;
 }

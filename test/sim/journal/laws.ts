@@ -6,7 +6,8 @@
 import type { JobKey, Version } from '../../../src/core/job.ts';
 import type { Change } from '../../../src/core/journal/change.ts';
 import type { Judge } from '../judge.ts';
-import { type Entry, keyOf, type Ledger, seconds } from '../ledger.ts';
+import { type Entry, keyOf, seconds } from '../ledger.ts';
+import type { Ledgers } from '../ledgers.ts';
 import type { Loop } from '../loop.ts';
 import type { Network } from '../network.ts';
 import type { Process } from '../process.ts';
@@ -27,10 +28,21 @@ interface Note {
   readonly at: number;
 }
 
+/** of one shard */
+interface Losses {
+  /** as #newest when the note was made that is in force, or was last */
+  beforeNote: ReadonlyMap<string, Newest> | null;
+  note: Note | null;
+  /** virtual ms of the last loss that no note covers yet; null: none */
+  lostAt: number | null;
+  hasLost: boolean;
+}
+
 export interface JournalLawsOptions {
   readonly loop: Loop;
   readonly judge: Judge;
-  readonly ledger: Ledger;
+  readonly ledger: Pick<Ledgers, 'entries' | 'endedVersion' | 'steppedAt'>;
+  readonly shards: number;
   /** a healing waits so long for an instance */
   readonly peerWaitMs: number;
   readonly network: Pick<Network, 'slowUntil'>;
@@ -58,12 +70,7 @@ export class JournalLaws {
   readonly #options: JournalLawsOptions;
   /** by key */
   readonly #newest = new Map<string, Newest>();
-  /** the same when the note was made that is in force, or was last */
-  #beforeNote: ReadonlyMap<string, Newest> | null = null;
-  #note: Note | null = null;
-  /** virtual ms of the last loss that no note covers yet; null: none */
-  #lostAt: number | null = null;
-  #hasLost = false;
+  readonly #losses: readonly Losses[];
   /** A healing went on without the latest changes of an instance. */
   #hasGivenUp = false;
   #awaited: AwaitedEnd[] = [];
@@ -78,20 +85,29 @@ export class JournalLaws {
 
   constructor(options: JournalLawsOptions) {
     this.#options = options;
+    this.#losses = Array.from({ length: options.shards }, () => ({
+      ...{ beforeNote: null, note: null, lostAt: null, hasLost: false },
+    }));
   }
 
   /** From the first loss on the note can change with each script. */
-  get hasLost(): boolean {
-    return this.#hasLost;
+  hasLost(shard: number): boolean {
+    return this.#of(shard).hasLost;
   }
 
-  /** Redis knows that it has lost changes. */
-  get isNoted(): boolean {
-    return this.#note !== null;
+  /** The shard knows that it has lost changes. */
+  isNoted(shard: number): boolean {
+    return this.#of(shard).note !== null;
   }
 
   get isHealing(): boolean {
-    return this.#note !== null || this.#lostAt !== null;
+    return this.#losses.some(({ note, lostAt }) => note !== null || lostAt !== null);
+  }
+
+  #of(shard: number): Losses {
+    const losses = this.#losses[shard];
+    if (losses === undefined) throw new Error(`the world has no shard ${shard}`);
+    return losses;
   }
 
   /** A record reaches a spool. */
@@ -144,39 +160,41 @@ export class JournalLaws {
     }
   }
 
-  /** The store has lost something, or may have. */
-  lost(): void {
+  /** A shard has lost something, or may have. */
+  lost(shard: number): void {
     this.#awaited = [];
     this.counts.losses += 1;
-    this.#hasLost = true;
-    this.#lostAt = this.#options.loop.at;
+    Object.assign(this.#of(shard), { hasLost: true, lostAt: this.#options.loop.at });
   }
 
   /** `text`: of the field `heal` */
-  noted(text: string): void {
+  noted(shard: number, text: string): void {
+    const { loop, judge } = this.#options;
+    const losses = this.#of(shard);
     const [, id, phase] = text.split(' ');
     if (id === undefined || phase === undefined) {
-      if (this.#note !== null) this.#options.loop.tell('Redis is healed.');
-      this.#note = null;
+      if (losses.note !== null) loop.tell(`Shard ${shard} of Redis is healed.`);
+      losses.note = null;
       return;
     }
-    if (this.#note?.id !== Number(id)) {
+    const known = losses.note?.id === Number(id) ? losses.note : null;
+    if (known === null) {
       this.counts.notes += 1;
-      this.#beforeNote = new Map(this.#newest);
-      this.#options.loop.tell('Redis notes that it lost changes.');
-      this.#options.judge.check(this.#hasLost, 'journal: no loss is noticed without one', () => text);
+      losses.beforeNote = new Map(this.#newest);
+      loop.tell(`Shard ${shard} of Redis notes that it lost changes.`);
+      judge.check(losses.hasLost, 'journal: no loss is noticed without one', () => text);
     }
-    const at = this.#note?.id === Number(id) ? this.#note.at : this.#options.loop.at;
-    this.#note = { id: Number(id), phase, at };
-    this.#lostAt = null;
+    losses.note = { id: Number(id), phase, at: known?.at ?? loop.at };
+    losses.lostAt = null;
   }
 
   /** A healing waits no longer. */
   gaveUp(): void {
     const { loop, judge, peerWaitMs } = this.#options;
-    const sinceMs = loop.at - (this.#note?.at ?? loop.at);
+    const began = this.#losses.flatMap(({ note }) => note?.at ?? []);
+    const sinceMs = loop.at - Math.min(...began);
     judge.check(
-      this.#hasGivenUp || this.#note === null || sinceMs >= peerWaitMs - earlyMs,
+      this.#hasGivenUp || began.length === 0 || sinceMs >= peerWaitMs - earlyMs,
       'journal: a healing waits for each instance',
       () => `it goes on ${seconds(sinceMs)} after the note`,
     );
@@ -198,19 +216,20 @@ export class JournalLaws {
   }
 
   /** In the phase `ends` nothing is known about the jobs that came back. */
-  reserved(key: JobKey, version: Version): void {
+  reserved(shard: number, key: JobKey, version: Version): void {
     const name = keyOf(key);
     const { loop, judge, ledger } = this.#options;
-    if (this.#note?.phase === 'ends') {
+    const { note, beforeNote } = this.#of(shard);
+    if (note?.phase === 'ends') {
       judge.check(
-        loop.at - this.#note.at >= holdMs - earlyMs || ledger.steppedAt >= this.#note.at,
+        loop.at - note.at >= holdMs - earlyMs || ledger.steppedAt >= note.at,
         'journal: no job is reserved before the ends are compared',
         () => name,
       );
       return;
     }
-    if (this.#beforeNote === null || this.#hasGivenUp) return;
-    const newest = this.#beforeNote.get(name);
+    if (beforeNote === null || this.#hasGivenUp) return;
+    const newest = beforeNote.get(name);
     if (newest === undefined) return;
     this.counts['judged reserves'] += 1;
     const isOver = version < newest.version || (version === newest.version && newest.isEnded);
@@ -225,10 +244,12 @@ export class JournalLaws {
   /** Whether each loss was noticed and healed: `shippedAt` = virtual ms since when no spool has an unshipped
    *  change. */
   isHealed(shippedAt: number | null): boolean {
-    if (this.#note !== null || shippedAt === null) return false;
-    if (this.#lostAt === null) return true;
     const { at } = this.#options.loop;
-    return at - Math.max(this.#lostAt, shippedAt) > noticedMs;
+    if (shippedAt === null) return false;
+    return this.#losses.every(
+      ({ note, lostAt }) =>
+        note === null && (lostAt === null || at - Math.max(lostAt, shippedAt) > noticedMs),
+    );
   }
 
   /** What the store holds and once ended, against all records. */

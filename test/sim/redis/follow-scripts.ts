@@ -39,6 +39,7 @@ export interface FollowOptions {
   readonly dice: Dice;
   /** null: without a journal */
   readonly laws: JournalLaws | null;
+  readonly shard: number;
   /** the reply to a script of the world, on the server that ran the last one */
   readonly read: (script: string) => Reply;
 }
@@ -72,14 +73,15 @@ export class ScriptFollower {
 
   constructor(options: FollowOptions) {
     this.#options = options;
-    const { ledger, mails, laws } = options;
+    const { ledger, mails, laws, shard } = options;
     const rows = (reply: Reply) => reply as readonly (readonly [number, number, number, number])[];
     const finish =
       (verb: 'ack' | 'retry' | 'bury' | 'release'): Follow =>
       (ran) => {
         for (const { number, isDone, ...lease } of readFinishes(verb, ran)) {
           const item = { ...lease, delayMs: number, reason: reasonOfCode(number) };
-          const isAbsent = verb === 'ack' && laws?.isNoted === true && !ledger.entries.has(keyOf(lease));
+          const isAbsent =
+            verb === 'ack' && laws?.isNoted(shard) === true && !ledger.entries.has(keyOf(lease));
           if (isDone && isAbsent) ledger.closed(lease, lease.version);
           else ledger.finished(verb, item, isDone ? verb : 'lease_lost');
           if (isDone && verb === 'ack') this.#ended(lease);
@@ -137,7 +139,7 @@ export class ScriptFollower {
       },
       reserve: ({ args, reply }) => {
         const { owner, jobs } = readReserve(args, reply);
-        for (const job of jobs) laws?.reserved(job, job.version);
+        for (const job of jobs) laws?.reserved(shard, job, job.version);
         ledger.reserved(owner, jobs);
       },
       ack: finish('ack'),
@@ -184,10 +186,10 @@ export class ScriptFollower {
 
   /** Each script can make a note, once there was a loss; `look` reads it each second. */
   #followNote({ name, reply }: Ran): void {
-    const { laws, read } = this.#options;
+    const { laws, read, shard } = this.#options;
     if (laws === null) return;
-    if (laws.hasLost) laws.noted(String(read(noteScript) ?? ''));
-    else if (name === 'look') laws.noted(String(reply));
+    if (laws.hasLost(shard)) laws.noted(shard, String(read(noteScript) ?? ''));
+    else if (name === 'look') laws.noted(shard, String(reply));
   }
 
   #ended(lease: Lease): void {
@@ -197,7 +199,8 @@ export class ScriptFollower {
   }
 
   #restoring(key: string): void {
-    const isNoted = this.#options.laws?.isNoted === true;
+    const { laws, shard } = this.#options;
+    const isNoted = laws?.isNoted(shard) === true;
     this.#options.judge.check(isNoted, 'journal: a verb waits only while Redis is healed', () => key);
   }
 

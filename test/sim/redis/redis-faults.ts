@@ -4,7 +4,7 @@ import type { Dice } from '../../../scripts/dice.ts';
 import { seconds } from '../ledger.ts';
 import type { Loop } from '../loop.ts';
 import type { Process } from '../process.ts';
-import type { RedisSide } from './redis-side.ts';
+import type { RedisShard, RedisSide } from './redis-side.ts';
 
 export const redisFaultKinds = [
   'redisKill',
@@ -30,14 +30,14 @@ export interface RedisFaultsOptions {
 export class RedisFaults {
   readonly #options: RedisFaultsOptions;
   readonly act: Readonly<Record<RedisFaultKind, (dice: Dice) => void>> = {
-    redisKill: (dice) => this.#onLiving((_, process) => this.#kill(process, dice)),
-    redisDown: (dice) => this.#onLiving((redis, process) => this.#down(redis, process, dice)),
-    redisPause: (dice) => this.#onLiving((_, process) => this.#pause(process, dice)),
-    redisEmptied: () => this.#onLiving((redis, process) => this.#empty(redis, process)),
-    redisFailover: (dice) => this.#onLiving((redis) => this.#failOver(redis, dice)),
-    redisRejects: (dice) => this.#onLiving((redis) => this.#reject(redis, dice)),
-    redisForgets: () =>
-      this.#onLiving(({ machine }) => {
+    redisKill: (dice) => this.#onLiving(dice, (_, process) => this.#kill(process, dice)),
+    redisDown: (dice) => this.#onLiving(dice, (redis, process) => this.#down(redis, process, dice)),
+    redisPause: (dice) => this.#onLiving(dice, (_, process) => this.#pause(process, dice)),
+    redisEmptied: (dice) => this.#onLiving(dice, (redis, process) => this.#empty(redis, process)),
+    redisFailover: (dice) => this.#onLiving(dice, (redis) => this.#failOver(redis, dice)),
+    redisRejects: (dice) => this.#onLiving(dice, (redis) => this.#reject(redis, dice)),
+    redisForgets: (dice) =>
+      this.#onLiving(dice, ({ machine }) => {
         this.#options.tell('Redis forgets the scripts');
         machine.forgetScripts();
       }),
@@ -49,13 +49,17 @@ export class RedisFaults {
 
   calm(): void {
     const { redis } = this.#options;
-    if (redis !== null) redis.machine.mood = 'works';
+    for (const { machine } of redis?.shards ?? []) machine.mood = 'works';
   }
 
-  #onLiving(act: (redis: RedisSide, process: Process) => void): void {
-    const { redis } = this.#options;
-    const process = redis?.machine.process ?? null;
-    if (redis !== null && process !== null) act(redis, process);
+  /** One shard, or at times all of them. */
+  #onLiving(dice: Dice, act: (redis: RedisShard, process: Process) => void): void {
+    const shards = this.#options.redis?.shards ?? [];
+    const isOne = shards.length > 1 && dice.chance(0.8);
+    for (const shard of isOne ? [dice.pick(shards)] : shards) {
+      const { process } = shard.machine;
+      if (process !== null) act(shard, process);
+    }
   }
 
   #kill(process: Process, dice: Dice): void {
@@ -68,7 +72,7 @@ export class RedisFaults {
   }
 
   /** Longer than leases last. */
-  #down(redis: RedisSide, process: Process, dice: Dice): void {
+  #down(redis: RedisShard, process: Process, dice: Dice): void {
     redis.downMs = 5_000 + dice.next() * 20_000;
     const why = `fault: it is killed, and starts again after ${seconds(redis.downMs)}`;
     this.#options.loop.kill(process, why);
@@ -82,13 +86,13 @@ export class RedisFaults {
     this.#options.onSlow(process.pausedUntil);
   }
 
-  #empty(redis: RedisSide, process: Process): void {
+  #empty(redis: RedisShard, process: Process): void {
     redis.nextHolds = null;
     this.#options.loop.kill(process, 'fault: it is killed, and has no files');
   }
 
   /** A replica gets no more writes, and becomes the master after a moment. */
-  #failOver(redis: RedisSide, dice: Dice): void {
+  #failOver(redis: RedisShard, dice: Dice): void {
     const { tell, later, loop } = this.#options;
     const replica = redis.replicate();
     const ms = dice.pick([5, 100, 1_000, 3_000]) * dice.next();
@@ -101,7 +105,7 @@ export class RedisFaults {
     });
   }
 
-  #reject(redis: RedisSide, dice: Dice): void {
+  #reject(redis: RedisShard, dice: Dice): void {
     const { tell, later } = this.#options;
     const mood = dice.pick(['readOnly', 'full', 'unsaved', 'loading'] as const);
     redis.machine.mood = mood;

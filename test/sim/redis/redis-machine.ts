@@ -32,6 +32,8 @@ export interface MachineOptions {
   readonly port: Port;
   readonly real: RealRedis;
   readonly scripts: ScriptTable;
+  /** of its processes */
+  readonly name: string;
   /** of the real server */
   readonly database: number;
   readonly onRan: (ran: Ran) => void;
@@ -90,9 +92,9 @@ export class RedisMachine {
   }
 
   start(): Process {
-    const { loop, port } = this.#options;
+    const { loop, port, name, database } = this.#options;
     this.#starts += 1;
-    const process = loop.birth('redis', firstIncarnation + this.#starts);
+    const process = loop.birth(name, (database + 1) * firstIncarnation + this.#starts);
     this.#process = process;
     this.#loaded.clear();
     this.#subscribers.clear();

@@ -1,16 +1,20 @@
-// The Redis of a world: one machine with its port, what it stored, and the shard list that names it.
+// The Redis of a world: the machines of its shards, each with its port and what it stored, and the shard list
+// that names them. All of them run on one real server, each in a database of its own.
 
 import { filled, type ShardList } from '../../../src/core/shard-list.ts';
+import type { Channel } from '../../../src/runtime/channel.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
 import { markerText } from '../../../src/store/redis/scripts/marker.ts';
-import { Port } from '../channel.ts';
+import { type Line, Port } from '../channel.ts';
 import type { JournalLaws } from '../journal/laws.ts';
 import type { Judge } from '../judge.ts';
 import type { Ledger, LedgerSnapshot } from '../ledger.ts';
+import type { Ledgers } from '../ledgers.ts';
 import type { Loop } from '../loop.ts';
 import type { MailServer } from '../mail.ts';
 import type { Network } from '../network.ts';
 import type { Occasions } from '../occasions.ts';
+import type { Process } from '../process.ts';
 import { registryId } from '../registry.ts';
 import { ScriptFollower } from './follow-scripts.ts';
 import type { RealRedis } from './real-redis.ts';
@@ -18,8 +22,10 @@ import { RedisMachine, type Snapshot } from './redis-machine.ts';
 import { ScriptTable } from './script-table.ts';
 import { shareCommands } from './shared-commands.ts';
 
-const shardId = '5a'.repeat(8);
-export const redisUrl = 'redis://10.0.0.1:6379';
+const idOfShard = (shard: number): string => `5${'abc'[shard]}`.repeat(8);
+const hostOfShard = (shard: number): string => `10.0.0.${10 + shard}`;
+export const redisUrls = (shards: number): readonly string[] =>
+  Array.from({ length: shards }, (_, shard) => `redis://${hostOfShard(shard)}:6379`);
 
 /** A real server, and the scripts that it has loaded: for all worlds of this process. */
 export interface RedisGround {
@@ -37,7 +43,8 @@ export interface RedisSideOptions {
   readonly ground: RedisGround;
   readonly loop: Loop;
   readonly judge: Judge;
-  readonly ledger: Ledger;
+  /** one for each shard */
+  readonly ledger: Ledgers;
   readonly mails: MailServer;
   readonly network: Network;
   readonly occasions: Occasions;
@@ -52,35 +59,101 @@ interface Replica {
   readonly ledger: LedgerSnapshot;
 }
 
+interface ShardOptions extends Omit<RedisSideOptions, 'ledger'> {
+  readonly ledger: Ledger;
+  readonly shard: number;
+  /** of a story */
+  readonly name: string;
+}
+
 export class RedisSide {
+  /** at least one */
+  readonly shards: readonly RedisShard[];
+  readonly list: ShardList;
+  /** In some worlds so few that a reserve names its topics by a copy of the rings. */
+  readonly capacitiesMax: number;
+
+  constructor({ ledger, ...options }: RedisSideOptions) {
+    const { all } = ledger;
+    const dice = options.loop.stream('rings');
+    this.capacitiesMax = dice.pick([redisLimits.capacitiesMax, redisLimits.capacitiesMax, 0, 1]);
+    this.shards = all.map((own, shard) => {
+      const name = all.length === 1 ? 'redis' : `redis-${shard}`;
+      return new RedisShard({ ...options, ledger: own, shard, name });
+    });
+    const records = redisUrls(all.length).map((url, shard) => ({
+      ...{ id: idOfShard(shard), url, buckets: 1, addedAt: shard },
+    }));
+    this.list = filled(records);
+  }
+
+  start(): void {
+    for (const shard of this.shards) shard.start();
+  }
+
+  /** `host`: of a shard */
+  dial(host: string, client: Process, line: Line): Channel {
+    const shard = this.shards.find((_, n) => hostOfShard(n) === host);
+    if (shard === undefined) throw new Error(`the world has no Redis at ${host}`);
+    return shard.port.dial(client, line);
+  }
+
+  /** Each of them runs, and takes all commands. */
+  get isUp(): boolean {
+    return this.shards.every(({ machine }) => machine.process !== null && machine.mood === 'works');
+  }
+
+  get commits(): number {
+    return this.shards.reduce((sum, { follower }) => sum + follower.commits, 0);
+  }
+
+  checkTables(): void {
+    for (const { follower } of this.shards) follower.checkTables();
+  }
+
+  /** As in ScriptFollower, of all shards. */
+  overdue(before: number): readonly (readonly [version: number, due: number])[] {
+    return this.shards.flatMap(({ follower }) => follower.overdue(before));
+  }
+
+  ready(): ReadonlySet<number> {
+    return new Set(this.shards.flatMap(({ follower }) => [...follower.ready()]));
+  }
+
+  get counts(): Readonly<Record<string, number>> {
+    const sums: Record<string, number> = {};
+    for (const { machine } of this.shards)
+      for (const [name, n] of Object.entries(machine.counts)) sums[name] = (sums[name] ?? 0) + n;
+    return sums;
+  }
+}
+
+export class RedisShard {
   readonly port: Port;
   readonly machine: RedisMachine;
   readonly follower: ScriptFollower;
-  readonly shards: ShardList = filled([{ id: shardId, url: redisUrl, buckets: 1, addedAt: 0 }]);
-  /** In some worlds so few that a reserve names its topics by a copy of the rings. */
-  readonly capacitiesMax: number;
-  readonly #options: RedisSideOptions;
+  readonly #options: ShardOptions;
   readonly #dice;
   /** ms until the machine starts again; 0: the usual time */
   downMs = 0;
   /** what the machine holds after its next start; absent: what it held before. null: nothing */
   nextHolds: Replica | null | undefined;
 
-  constructor(options: RedisSideOptions) {
-    const { ground, loop, judge, network } = options;
+  constructor(options: ShardOptions) {
+    const { ground, loop, judge, network, shard, name } = options;
     this.#options = options;
-    this.#dice = loop.stream('redis');
-    this.capacitiesMax = this.#dice.pick([redisLimits.capacitiesMax, redisLimits.capacitiesMax, 0, 1]);
+    this.#dice = loop.stream(name);
     this.port = new Port(loop);
     this.machine = new RedisMachine({
-      ...{ loop, judge, port: this.port, real: ground.real, scripts: ground.scripts, database: 0 },
+      ...{ loop, judge, port: this.port, real: ground.real, scripts: ground.scripts, database: shard, name },
       losesHint: () => network.losesHint(),
       onRan: (ran) => this.follower.ran(ran),
     });
     const read = (script: string) => this.machine.read(script);
     // Without a marker, a journal would put back what its first jobs were.
-    if (options.laws !== null) this.machine.mark(markerText({ shardId, registryId, buckets: 1 }));
-    this.follower = new ScriptFollower({ ...options, dice: loop.stream('tables'), read });
+    const marker = markerText({ shardId: idOfShard(shard), registryId, buckets: 1 });
+    if (options.laws !== null) this.machine.mark(marker);
+    this.follower = new ScriptFollower({ ...options, dice: loop.stream(`${name} tables`), read });
   }
 
   start(): void {
@@ -103,11 +176,11 @@ export class RedisSide {
     const holds = this.nextHolds;
     this.nextHolds = undefined;
     if (holds !== undefined) {
-      loop.tell(`Redis has lost ${holds === null ? 'everything' : 'its last writes'}.`);
+      loop.tell(`${this.#options.name} has lost ${holds === null ? 'everything' : 'its last writes'}.`);
       if (holds === null) this.machine.empty();
       else this.machine.fill(holds.data);
       ledger.rollBack(holds?.ledger ?? null);
-      this.#options.laws?.lost();
+      this.#options.laws?.lost(this.#options.shard);
     }
     this.start();
   }
