@@ -6,11 +6,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { stringify } from 'yaml';
 import { thisBuild } from './bench/bench.ts';
 import { startDaemon } from './bench/dq.ts';
 import { Dice } from './dice.ts';
+import { failUsage, readFlags } from './flags.ts';
 import { judgeReplies } from './fuzz-http/replies.ts';
 import { type Description, RequestMaker } from './fuzz-http/requests.ts';
 
@@ -129,12 +129,12 @@ async function getJson(url: string, path: string): Promise<unknown> {
 }
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { seconds: { type: 'string' }, seed: { type: 'string' } } });
+  const usage = 'usage: npm run fuzz:http -- [--seconds 60] [--seed N]';
+  const { values } = readFlags({ seconds: { type: 'string' }, seed: { type: 'string' } }, usage);
   const seconds = Number(values.seconds ?? 60);
   const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32));
   if (!(seconds > 0 && seconds <= 3_600) || !Number.isSafeInteger(seed)) {
-    console.error('usage: npm run fuzz:http -- [--seconds 60] [--seed N]');
-    process.exit(2);
+    failUsage('not whole numbers', usage);
   }
   console.log(`seed ${seed}`);
   const directory = mkdtempSync(join(tmpdir(), 'dq-fuzz-'));

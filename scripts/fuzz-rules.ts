@@ -3,7 +3,6 @@
 // Related rules must agree: a rule and its negation, `==` and `!=`, both sides swapped. A well-formed rule
 // must parse.
 
-import { parseArgs } from 'node:util';
 import { limits } from '../src/core/limits.ts';
 import {
   evaluateRule,
@@ -13,6 +12,7 @@ import {
   ruleValues,
 } from '../src/core/rule/reply-rule.ts';
 import { Dice } from './dice.ts';
+import { failUsage, readFlags } from './flags.ts';
 
 /** Processor time of one rule with its reply: thousands of times the slowest rule, so a busy machine stays
  *  below. */
@@ -339,12 +339,12 @@ function fixedReplies(): readonly string[] {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const { values } = parseArgs({ options: { rules: { type: 'string' }, seed: { type: 'string' } } });
+  const usage = 'usage: npm run fuzz -- [--rules N] [--seed N]';
+  const { values } = readFlags({ rules: { type: 'string' }, seed: { type: 'string' } }, usage);
   const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32));
   const rules = Number(values.rules ?? 100_000);
   if (!Number.isSafeInteger(seed) || !(Number.isSafeInteger(rules) && rules > 0)) {
-    console.error('usage: npm run fuzz -- [--rules N] [--seed N]');
-    process.exit(64);
+    failUsage('not whole numbers', usage);
   }
   console.log(`seed ${seed}`);
   const report = fuzzRules(rules, seed);

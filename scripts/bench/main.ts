@@ -2,7 +2,7 @@
 // of a shared machine vary by a quarter between runs, so compare ratios of figures from one run.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { failUsage, readFlags } from '../flags.ts';
 import { Bench, type Build, othersMax, printTables, type Store, thisBuild } from './bench.ts';
 import { batch } from './cases/batch.ts';
 import { compat } from './cases/compat.ts';
@@ -78,7 +78,6 @@ const options = {
   timeout: { type: 'string', default: '60s' },
   names: { type: 'boolean', default: false },
   cold: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const usage = `usage: npm run bench -- [case …] [option …]
@@ -105,24 +104,8 @@ ${Object.entries(cases)
   --no-bullmq            without this peer, which npm installs into a temporary folder
   --counts 0,12,30,400,2000, --timeout 60s, --names, --cold   of neighbours`;
 
-function fail(text: string): never {
-  console.error(`${text}\n\n${usage}`);
-  process.exit(2);
-}
-
-function parsed() {
-  try {
-    return parseArgs({ allowPositionals: true, options });
-  } catch (error) {
-    return fail(String(error));
-  }
-}
-
-const { values, positionals } = parsed();
-if (values.help) {
-  console.log(usage);
-  process.exit(0);
-}
+const fail = (text: string): never => failUsage(text, usage);
+const { values, positionals } = readFlags(options, usage, true);
 if (positionals[0] === 'page') {
   if (positionals.length === 1) fail('page: name the folders of the results');
   writePage(positionals.slice(1));

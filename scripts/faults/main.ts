@@ -1,16 +1,14 @@
-// The total-queue run: `npm run faults -- smoke|standard|soak --store sqlite|redis|shards|sentinel|cluster
-// [--journal] [--fsync always|everysec|no] [--seed N] [--seconds N] [--out FOLDER]`. A real daemon with real
-// servers, a producer and receivers in processes of their own, faults that overlap, and a checker of the
-// history. The seed repeats the plan, not the timing. Exit code 1: a promise is broken; 3: the run shows
-// nothing.
+// The total-queue run: a real daemon with real servers, a producer and receivers in processes of their own,
+// faults that overlap, and a checker of the history. The seed repeats the plan, not the timing. Exit code 1:
+// a promise is broken; 3: the run shows nothing.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { Dice } from '../dice.ts';
+import { failUsage, readFlags } from '../flags.ts';
 import { whyNotInstalled } from '../services/binaries.ts';
 import { residentBytes } from '../services/live-processes.ts';
 import { check } from './check.ts';
@@ -64,14 +62,18 @@ const deliveredShareMin = 0.5;
 const overrunMax = 2;
 const stores: readonly string[] = ['sqlite', 'redis', 'shards', 'sentinel', 'cluster'];
 
-function fail(text: string): never {
-  process.stderr.write(`faults: ${text}\n`);
-  process.exit(2);
-}
+const usage = `usage: npm run faults -- smoke|standard|soak [option …]
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
+  --store sqlite     or redis, shards, sentinel, cluster: where the jobs are
+  --journal          with a MariaDB that has a journal of the jobs
+  --fsync always     or everysec, no: of Redis; default no with a journal
+  --seed N           repeats the plan of the faults
+  --seconds N        another length
+  --out FOLDER       keeps the history; without it only a failed run keeps it`;
+const fail = (text: string): never => failUsage(`faults: ${text}`, usage);
+
+const { values, positionals } = readFlags(
+  {
     store: { type: 'string', default: 'sqlite' },
     journal: { type: 'boolean', default: false },
     fsync: { type: 'string' },
@@ -79,7 +81,9 @@ const { values, positionals } = parseArgs({
     seconds: { type: 'string' },
     out: { type: 'string', default: '' },
   },
-});
+  usage,
+  true,
+);
 const named = scales[positionals[0] ?? 'smoke'] ?? fail(`smoke, standard or soak, not ${positionals[0]}`);
 const seconds = Number(values.seconds ?? named.jobs / named.perSecond);
 const seed = Number(values.seed);

@@ -1,21 +1,10 @@
-// `npm run sim -- --seeds N --from S`: runs N worlds, one for each seed from S on.
-//   --store redis  the jobs are in Redis; default sqlite
-//   --shards N     the jobs are in N shards of Redis; default: the seed decides
-//   --from today   from a number of this day, which is printed
-//   --kept         the worlds of test/sim/seeds first
-//   --twice        runs each world twice: the hashes of everything that happened must be equal
-//   --shrink       makes each world that breaks a rule smaller, and prints its story and its plan
-//   --faults a,b   enables these kinds of faults, in place of those that each seed draws
-//   --first        ends with the first violation
-//   --story        prints all that happened in each world, in sentences
-//   --numbers      prints what happened, in numbers
-//   --jobs N       processes that share the seeds; default one for each core from 100 seeds on, else one
-// The last line is equal for equal seeds. Exit code 1: a rule was broken.
+// Runs simulated worlds: one for each seed. The last line is equal for equal seeds. Exit code 1: a rule was
+// broken.
 
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { failUsage, readFlags } from '../../scripts/flags.ts';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { type FaultKind, kindsOf, storeNames } from './faults.ts';
 import { keptSeeds } from './kept-seeds.ts';
@@ -27,8 +16,24 @@ import { addNumbers, printSums, readShare, runShares, seedsOfTwoJobs } from './s
 import { shrink } from './shrink.ts';
 import { type Plan, type Result, World } from './world.ts';
 
-const { values: given } = parseArgs({
-  options: {
+const usage = `usage: npm run sim -- [option …]
+
+  --seeds 100            worlds, one for each seed
+  --from 1               the first seed; today: a number of this day, which is printed
+  --store sqlite         or redis: where the jobs are
+  --shards N             the jobs are in N shards of Redis; default: the seed decides
+  --kept                 the worlds of test/sim/seeds first
+  --twice                run each world twice: the hashes of everything that happened must be equal
+  --shrink               make each world that breaks a rule smaller, and print its story and its plan
+  --faults a,b           enable these kinds of faults, in place of those that each seed draws
+  --first                end with the first violation
+  --story                print all that happened in each world, in sentences
+  --numbers              print what happened, in numbers
+  --coverage             print the code under test that no world reached
+  --jobs N               processes; default: one for each core from ${seedsOfTwoJobs} seeds on`;
+
+const { values: given } = readFlags(
+  {
     store: { type: 'string', default: 'sqlite' },
     seeds: { type: 'string', default: '100' },
     from: { type: 'string', default: '1' },
@@ -43,11 +48,12 @@ const { values: given } = parseArgs({
     jobs: { type: 'string' },
     share: { type: 'string', default: '0/1' },
   },
-});
+  usage,
+);
 
 const store = storeNames.find((name) => name === given.store);
 if (store === undefined)
-  throw new Error(`--store: unknown store ${given.store}; known: ${storeNames.join(', ')}`);
+  failUsage(`--store: unknown store ${given.store}; known: ${storeNames.join(', ')}`, usage);
 const share = readShare(given.share);
 let ground: RedisGround | null = null;
 
@@ -66,7 +72,7 @@ function firstSeed(): number {
 
 function wholeNumber(name: string, text: string): number {
   const n = Number(text);
-  if (!Number.isSafeInteger(n) || n < 0) throw new Error(`--${name}: invalid number ${text}`);
+  if (!Number.isSafeInteger(n) || n < 0) failUsage(`--${name}: invalid number ${text}`, usage);
   return n;
 }
 
@@ -74,7 +80,7 @@ function faultsOf(text: string | undefined): readonly FaultKind[] | undefined {
   const kinds = kindsOf(store ?? 'sqlite');
   return text?.split(',').map((name) => {
     const kind = kinds.find((known) => known === name);
-    if (kind === undefined) throw new Error(`--faults: unknown kind ${name}; known: ${kinds.join(', ')}`);
+    if (kind === undefined) failUsage(`--faults: unknown kind ${name}; known: ${kinds.join(', ')}`, usage);
     return kind;
   });
 }
