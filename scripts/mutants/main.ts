@@ -59,7 +59,6 @@ function run(tree: string, file: string, titles: readonly string[]): ReadonlyMap
 /** null: red */
 function reasonOfGreen(tree: string, { edit, test }: Mutant, before: string): string | null {
   if (before !== 'passed') return `without the mistake its test is ${before}`;
-  if (edit === undefined) return null;
   const after = withMistake(tree, edit, () => run(tree, test.file, [test.title]).get(test.title));
   return after === 'failed' ? null : `its test is ${after}`;
 }

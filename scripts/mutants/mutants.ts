@@ -1,5 +1,4 @@
-// Mistakes in the journal, each with the test that it fails. A mistake of the rules, which no single line of
-// the code makes, names its switch in the simulation (test/unit/journal-simulation.test.ts).
+// Mistakes in the journal, each with the test that it fails.
 // Invariant (test/unit/mutants.test.ts): each text occurs once in its file, and each title in its test file.
 
 /** A text that is replaced. */
@@ -12,8 +11,7 @@ export interface Edit {
 
 export interface Mutant {
   readonly name: string;
-  /** absent: the test makes the mistake itself, and passes when it is detected */
-  readonly edit?: Edit;
+  readonly edit: Edit;
   readonly test: VitestCase;
 }
 
@@ -44,7 +42,6 @@ const lua = 'src/store/redis/scripts/lua';
 const unit = (name: string, title: string) => ({ file: `test/unit/${name}.test.ts`, title });
 const role = (name: string, title: string) => ({ file: `test/role/${name}.test.ts`, title });
 const healing = (title: string) => ({ file: 'test/fault/journal-healing.test.ts', title });
-const simulation = (title: string) => unit('journal-simulation', title);
 
 export const mutants: readonly Mutant[] = [
   {
@@ -188,7 +185,6 @@ export const mutants: readonly Mutant[] = [
     },
     test: role('redis-restore', 'look: makes a note when a writer or a mark has a lower number'),
   },
-  { name: 'jobs-before-ends', test: simulation('jobs are put back before ends') },
   {
     name: 'reserve-before-ends',
     edit: {

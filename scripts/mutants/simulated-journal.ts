@@ -36,12 +36,12 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'journal-records-of-one-change-alone',
+    name: 'journal-ack-recorded-as-a-retry',
     faults: 'mysqlTrouble',
     edit: {
-      file: 'src/journal/outcomes.ts',
-      text: 'if (change !== undefined) changes.push(',
-      by: 'if (change !== undefined && changes.length === 0) changes.push(',
+      file: decorator,
+      text: "kind: 'ended',\n        end: 'done',",
+      by: "kind: 'retried',\n        end: 'done',",
     },
   },
   {
@@ -268,15 +268,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
       file: script('shared/frame'),
       text: "local writer, known = switches:match(' (%S+) (%d+)$')",
       by: "local writer, known = switches:match(' (%S+) (%d+)$')\nif writer then writer = 'all' end",
-    },
-  },
-  {
-    name: 'journal-dead-processes-are-not-looked-at',
-    faults: 'mysqlTrouble,redisFailover,kill',
-    edit: {
-      file: agent('looker'),
-      text: 'const marks = new Map<string, Version>();\n    for (const [place, number] of highest) {',
-      by: 'const marks = new Map<string, Version>();\n    for (const [place, number] of highest.size > 0 ? [] : highest) {',
     },
   },
   {
