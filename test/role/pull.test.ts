@@ -230,6 +230,14 @@ describe('a client that waits', () => {
     expect(await waiting).toMatchObject([{ id: 'late' }]);
   });
 
+  it('reads the maxAttempts of its topic at the answer, not at its request', async () => {
+    const waiting = pull('?wait=60s');
+    await aClientWaits();
+    await dq.api('PATCH', '/v1/topics/report', { maxAttempts: 7 });
+    await push('a');
+    expect(await waiting).toMatchObject([{ id: 'a', attempt: 1, maxAttempts: 7 }]);
+  });
+
   it('gets an empty answer at the end of its time', async () => {
     expect(await pull('?wait=100ms')).toEqual([]);
   });

@@ -8,14 +8,12 @@ import { type ErrorCode, invalidField } from '../../core/errors.ts';
 import { optionsIn, withOptions } from '../../core/extension.ts';
 import { limits } from '../../core/limits.ts';
 import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts';
-import type { Topic } from '../../core/topic/topic.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { requirePull, topicNotFound } from '../../use-cases/change-topic.ts';
 import { pullLimits } from './limits.ts';
 import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
 import type { PulledJob } from './puller.ts';
 
-export type PullTopic = Pick<Topic, 'topic' | 'maxAttempts' | 'backoff'>;
 export type MayTouch = (topic: string) => boolean;
 
 /** What a lease became. `code`: why the call did not apply; absent: done. `leaseUntil`: of an extended one,
@@ -43,16 +41,16 @@ export class PullCalls {
   }
 
   /** Throws DqError topic_not_found or topic_not_pull. */
-  async topic(name: string): Promise<PullTopic> {
+  async checkTopic(name: string): Promise<void> {
     const { topics } = this.#role;
     const topic = topics.get(name) ?? (await topics.lookUp(name));
     if (topic === undefined) throw topicNotFound(name);
     requirePull(topic);
-    return topic;
   }
 
-  /** The members of a pulled job without its body. Counts its lateness. */
-  pulled({ job, pulledAt }: PulledJob, topic: PullTopic | undefined) {
+  /** The members of a pulled job without its body. Counts its lateness. The settings are those of now: the
+   *  topic may have been edited while its client waited. */
+  pulled({ job, pulledAt }: PulledJob) {
     const { id, version, failures, dueAt, acceptedAt, contentType, leaseMs, extension } = job;
     const lease: PulledLease = {
       topic: job.topic,
@@ -64,6 +62,7 @@ export class PullCalls {
       extension,
     };
     const options = optionsIn(extension);
+    const topic = this.#role.topics.get(job.topic);
     const { maxAttempts = 0 } = topic === undefined ? {} : withOptions(topic, options);
     this.#leases.pulled(lease);
     return {

@@ -24,13 +24,7 @@ import { catalogue, DqError, invalidField } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { clientOf } from '../../core/token.ts';
 import { pullLimits } from './limits.ts';
-import {
-  PullCalls,
-  type PullTopic,
-  type LeaseResult as Result,
-  readLeaseLength,
-  readWait,
-} from './pull-calls.ts';
+import { PullCalls, type LeaseResult as Result, readLeaseLength, readWait } from './pull-calls.ts';
 import { pullForClient } from './pull-for-client.ts';
 import type { PulledLeases } from './pulled-leases.ts';
 import type { Puller } from './puller.ts';
@@ -237,17 +231,16 @@ export function pullRoutes(
   async function pull(request: FastifyRequest, answer: FastifyReply, given: Given): Promise<object> {
     const waitMs = readWait(given.wait);
     const leaseMs = readLeaseLength(given.lease);
-    const topics = await Promise.all(given.topics.map((name) => pullTopic(request, name)));
+    await Promise.all(given.topics.map((name) => checkTopic(request, name)));
     const pulled = await pullForClient(puller, request.raw.socket, {
       ...{ topics: given.topics, max: given.max, waitMs, leaseMs },
       client: clientOf(rightsOf(request), request.raw.socket.remoteAddress),
       refusal: () => refusalOf(request, given.topics),
     });
-    const topicOf = new Map(topics.map((topic) => [topic.topic, topic]));
     answer.header('cache-control', 'no-store');
     return {
       items: pulled.map((one) => ({
-        ...calls.pulled(one, topicOf.get(one.job.topic)),
+        ...calls.pulled(one),
         ...bodyJson(one.job.body),
       })),
     };
@@ -263,8 +256,8 @@ export function pullRoutes(
   }
 
   /** Throws DqError topic_not_found or topic_not_pull. */
-  function pullTopic(request: FastifyRequest, name: string): Promise<PullTopic> {
-    return calls.topic(name).catch((error: unknown) => {
+  function checkTopic(request: FastifyRequest, name: string): Promise<void> {
+    return calls.checkTopic(name).catch((error: unknown) => {
       if (!(error instanceof DqError && error.code === 'topic_not_found')) throw error;
       throw suggestion.added(error, (near) => mayTouch(request, near));
     });

@@ -166,18 +166,15 @@ export class QueueService {
     for (const name of names) this.#access.require('pull', name, call.rights);
     const waitMs = Math.max(0, Math.min(readWait(wait), call.leftMs - grpcLimits.deadlineSpareMs));
     const leaseMs = readLeaseLength(lease);
-    const topics = new Map(
-      await Promise.all(
-        [...new Set(names)].map(async (name) => [name, await this.#pulls.topic(name)] as const),
-      ),
-    );
+    const topics = [...new Set(names)];
+    await Promise.all(topics.map((name) => this.#pulls.checkTopic(name)));
     const refusal = () => this.#access.refusal(call.admit, 'pull', names);
     const pulled = await this.#pullFor(call, {
-      ...{ topics: [...topics.keys()], max, waitMs, leaseMs, client: call.client, refusal },
+      ...{ topics, max, waitMs, leaseMs, client: call.client, refusal },
     });
     return {
       jobs: pulled.map((one) => ({
-        ...this.#pulls.pulled(one, topics.get(one.job.topic)),
+        ...this.#pulls.pulled(one),
         body: one.job.body,
       })),
     };
