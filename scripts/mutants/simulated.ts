@@ -5,6 +5,7 @@
 import type { SimulatedMutant } from './mutants.ts';
 import { masterMutants } from './simulated-master.ts';
 import { promiseMutants } from './simulated-promises.ts';
+import { pullMutants } from './simulated-pull.ts';
 
 const engine = (name: string) => `src/store/sqlite/engine/${name}.ts`;
 const notifier = (name: string) => `src/notifier/${name}.ts`;
@@ -320,4 +321,5 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   },
   ...masterMutants,
   ...promiseMutants,
+  ...pullMutants,
 ];

@@ -107,9 +107,12 @@ export class Disk {
       begin(next);
     };
     engine.commit = () => {
-      const hints = commit();
-      if (durability === 'full') this.#synced = null;
-      return hints;
+      try {
+        return commit();
+      } finally {
+        // Also what was applied although its COMMIT failed is on the disk.
+        if (durability === 'full' && (!this.hasFailed || this.wasApplied)) this.#synced = null;
+      }
     };
   }
 

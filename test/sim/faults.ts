@@ -441,7 +441,7 @@ export class Faults {
     const state = dice.pick(['paused', 'paused', 'offline'] as const);
     this.#tell(`topic ${topic} is ${state}`);
     this.#turn(topic, state, dice);
-    this.#later(dice.next() * 6_000, () => this.#turn(topic, 'active', dice));
+    this.#later(dice.next() * 12_000, () => this.#turn(topic, 'active', dice));
   }
 
   #turn(topic: string, state: 'active' | 'paused' | 'offline', dice: Dice): void {
@@ -568,6 +568,7 @@ export class Faults {
     if (living.length === 0) return;
     const { process, hooks, hasHandlers } = dice.pick(living);
     this.#tell(`${process.title} gets SIGTERM`);
+    process.isLeaving = true;
     if (hasHandlers)
       this.#scene.loop.after(0, process, 'SIGTERM', () => {
         hooks.terminated = true;

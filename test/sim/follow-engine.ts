@@ -72,6 +72,7 @@ export class Follower {
     engine.retry = note(engine.retry, (r, [item]) => ledger.finished('retry', item, r.kind));
     engine.bury = note(engine.bury, (r, [item]) => ledger.finished('bury', item, r.kind));
     engine.release = note(engine.release, (r, [item]) => ledger.finished('release', item, r.kind));
+    engine.extend = note(engine.extend, (r, [item]) => ledger.extended(item, r));
     const reserve = moves.reserve.bind(moves);
     moves.reserve = note(reserve, (r, [{ owner }]) => ledger.reserved(owner, r.jobs));
     const promote = moves.promote.bind(moves);

@@ -2,11 +2,20 @@
 // the operations of the engine and their results (follow-engine.ts), and asks no client of dq.
 // Invariant: it changes only at a COMMIT, in the order of the operations.
 
-import type { JobKey, Lease, Owner, ReservedJob, VersionedKey } from '../../src/core/job.ts';
+import {
+  isPulled,
+  type JobKey,
+  type Lease,
+  type Owner,
+  type ReservedJob,
+  type VersionedKey,
+} from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';
 import type {
   CancelOutcome,
+  ExtendItem,
+  ExtendOutcome,
   PushJob,
   PushOutcome,
   RequeueOutcome,
@@ -19,6 +28,7 @@ import type { Loop } from './loop.ts';
 import type { MailServer } from './mail.ts';
 import type { Network } from './network.ts';
 import type { Process } from './process.ts';
+import { PullRecord } from './pull-record.ts';
 import type { TopicTable } from './topics.ts';
 
 export interface LeaseRecord {
@@ -26,9 +36,11 @@ export interface LeaseRecord {
   readonly version: number;
   readonly key: string;
   readonly owner: Owner;
-  /** virtual ms of the reserve */
-  readonly at: number;
-  readonly ms: number;
+  /** virtual ms of the reserve, or of the last extension */
+  at: number;
+  ms: number;
+  /** of the reserve */
+  readonly firstMs: number;
   readonly failures: number;
   readonly strikes: number;
   readonly timeoutMs: number;
@@ -41,6 +53,8 @@ export interface LeaseRecord {
   /** null: it holds */
   ended: string | null;
   call: CallRecord | null;
+  /** null: of a notifier */
+  readonly pull: PullRecord | null;
 }
 
 export interface CallRecord {
@@ -109,11 +123,15 @@ export interface Recovered {
 type Moved = RunOutcome | RescheduleOutcome | RequeueOutcome;
 type Finish = 'ack' | 'retry' | 'bury' | 'release';
 interface FinishItem extends Lease {
+  readonly isPulled?: boolean;
+  readonly ifExpired?: boolean;
   readonly delayMs?: number;
   readonly attempt?: unknown;
   readonly reason?: string;
 }
 
+/** From the begin to the COMMIT. */
+const transactionMsMax = 50;
 /** Longer than a drain. */
 const drainMsMax = 20_000;
 /** What a receiver asks for with the status 429. */
@@ -128,6 +146,8 @@ export interface LedgerOptions {
   readonly mails: MailServer;
   readonly network: Network;
   readonly retryUnitMs: number;
+  /** Nothing that happens in this world loses a message. */
+  readonly isGentle: boolean;
 }
 
 export class Ledger {
@@ -189,7 +209,7 @@ export class Ledger {
   copy(): () => void {
     const { loop } = this.#options;
     const entries = [...this.entries.values()].map((entry) => ({ ...entry }));
-    const endings = [...this.leases.values()].map((lease) => [lease, lease.ended] as const);
+    const leases = [...this.leases.values()].map((lease) => [lease, { ...lease }] as const);
     const restoreMails = this.#options.mails.copy();
     const [stored, ended] = [new Map(this.stored), new Map(this.#ended)];
     const [lastNumber, wallOffset] = [this.#lastNumber, loop.wallOffset];
@@ -198,7 +218,11 @@ export class Ledger {
       this.entries.clear();
       for (const entry of entries) this.entries.set(entry.key, { ...entry });
       for (const lease of this.leases.values()) lease.ended ??= 'undone';
-      for (const [lease, how] of endings) lease.ended = how;
+      for (const [lease, { ended, at, ms }] of leases) {
+        // Its client may know that it had ended.
+        if (lease.pull !== null && ended === null && lease.ended !== 'undone') lease.wasForgotten = true;
+        Object.assign(lease, { ended, at, ms });
+      }
       this.stored.clear();
       for (const [tag, version] of stored) this.stored.set(tag, version);
       this.#ended = ended;
@@ -446,10 +470,70 @@ export class Ledger {
     const timeoutMs = Math.min(...this.#topicsOf(entry).map((topic) => topic.timeoutMs));
     const { token, leaseMs: ms } = job;
     const { at } = this.#options.loop;
-    const lease = { token, version, key, owner, at, ms, failures, strikes, timeoutMs };
-    entry.lease = { ...lease, unseenMs: 0, behindMs: 0, wasForgotten: false, ended: null, call: null };
+    const lease = { token, version, key, owner, at, ms, firstMs: ms, failures, strikes, timeoutMs };
+    const pull = isPulled(owner) ? new PullRecord() : null;
+    entry.lease = { ...lease, unseenMs: 0, behindMs: 0, wasForgotten: false, ended: null, call: null, pull };
     this.leases.set(token, entry.lease);
-    this.#tell(`The store leases ${key} for ${seconds(ms)} to notifier #${owner.incarnation}.`);
+    const holder = pull === null ? `notifier #${owner.incarnation}` : 'a pull client';
+    this.#tell(`The store leases ${key} for ${seconds(ms)} to ${holder}.`);
+    if (pull !== null) this.#checkPulled(entry);
+  }
+
+  /** A client gets no job of a topic that is not active, and none that notifiers call. */
+  #checkPulled(entry: Entry): void {
+    const { topics } = this.#options;
+    this.#check(
+      !topics.isKnownClosed(entry.topic),
+      '10 a topic that is not active gives no jobs to clients',
+      () => entry.key,
+    );
+    this.#check(
+      this.#topicsOf(entry).some(({ delivery }) => delivery === 'pull'),
+      'clients get jobs of pull topics alone',
+      () => entry.key,
+    );
+  }
+
+  /** The lease that a caller shows, if it holds; a pull client never shows one of a notifier. */
+  #shown(item: FinishItem): LeaseRecord | null {
+    const lease = this.leases.get(item.token);
+    const isIt = lease?.key === keyOf(item) && lease.version === item.version && lease.ended === null;
+    return isIt && (item.isPulled !== true || lease.pull !== null) ? lease : null;
+  }
+
+  #checkLost(what: string, item: FinishItem): void {
+    // An expired lease that is to end may have been extended.
+    const isLost = this.#shown(item) === null || item.ifExpired === true;
+    this.#check(isLost, '2 a held lease is not lost', () => `${what} of ${keyOf(item)}, token ${item.token}`);
+  }
+
+  /** A lease of a client ends later, or sooner; no other changes. */
+  extended(item: ExtendItem, outcome: ExtendOutcome): void {
+    const shown = { ...item, isPulled: true };
+    if (outcome.kind === 'lease_lost') this.#checkLost('extend', shown);
+    if (outcome.kind !== 'extended') return;
+    const lease = this.#shown(shown);
+    const key = keyOf(item);
+    this.#check(
+      lease?.pull?.asksFor('extend', item.leaseMs) === true,
+      '2 only a client with the text of a lease changes it',
+      () => `extend of ${key}, token ${item.token}: lease ${this.leases.get(item.token)?.ended}`,
+    );
+    if (lease === null) return;
+    // A transaction has the time of its begin.
+    const lateMs = this.#wall + item.leaseMs - outcome.until;
+    this.#check(
+      lateMs >= 0 && lateMs <= transactionMsMax,
+      '6 an extension counts from the call',
+      () => `${key}: the lease ends ${lateMs} ms earlier than asked for`,
+    );
+    this.#count('extend');
+    lease.pull?.done.add('extend');
+    lease.at = this.#options.loop.at - lateMs;
+    lease.ms = item.leaseMs;
+    lease.unseenMs = 0;
+    lease.behindMs = 0;
+    this.#tell(`The store extends the lease of ${key} to ${seconds(lease.ms)} from now.`);
   }
 
   finished(verb: Finish, item: FinishItem, kind: string): void {
@@ -457,14 +541,12 @@ export class Ledger {
     const lease = this.leases.get(item.token);
     const entry = this.entries.get(key);
     if (kind === 'lease_lost') {
-      const isHeld = lease !== undefined && lease.ended === null;
-      this.#check(!isHeld, '2 a held lease is not lost', () => `${verb} of ${key}, token ${item.token}`);
+      this.#checkLost(verb, item);
       return;
     }
     this.#tell(`The store takes the ${verb} of ${key}.`);
     this.#count(verb);
-    const isHeld =
-      lease?.ended === null && lease.version === item.version && lease.key === key && entry?.lease === lease;
+    const isHeld = lease !== undefined && this.#shown(item) === lease && entry?.lease === lease;
     this.#check(
       isHeld,
       '2 only the held lease ends a job',
@@ -476,6 +558,7 @@ export class Ledger {
       '7 a running call is not released',
       () => `${key}, token ${item.token}`,
     );
+    if (lease.pull !== null) this.#checkAsked(verb, item, lease, lease.pull);
     lease.ended = verb;
     entry.lease = null;
     if (verb === 'ack') this.#acked(entry, lease);
@@ -483,20 +566,59 @@ export class Ledger {
     else if (verb === 'bury') this.#buried(entry, item);
   }
 
-  #acked(entry: Entry, { call }: LeaseRecord): void {
+  /** A lease of a client ends as a client with its text asks, by its time, or unseen by every client. */
+  #checkAsked(verb: Finish, item: FinishItem, lease: LeaseRecord, pull: PullRecord): void {
+    const { key } = lease;
+    pull.done.add(verb);
+    if (item.ifExpired === true) {
+      this.#count('pull expired');
+      this.#checkLength(lease);
+      this.#check(
+        verb === 'retry' || verb === 'bury' || this.#options.topics.wasAway,
+        '7 an expired lease of a client is a failed attempt',
+        () => `${verb} of ${key}`,
+      );
+      this.#check(
+        pull.wasSent || !this.#options.isGentle,
+        '7 a job that no client got is released',
+        () => `the lease of ${key} expired`,
+      );
+      return;
+    }
+    const isUnseen = verb === 'release' && !pull.wasSent;
+    if (isUnseen) this.#count('unseen release');
+    this.#check(
+      isUnseen || pull.asksFor(verb, verb === 'retry' ? (item.delayMs ?? 0) : null, item.reason),
+      '2 only a client with the text of a lease changes it',
+      () => `${verb} of ${key}, token ${item.token}, ${item.reason ?? ''}`,
+    );
+  }
+
+  /** The clock of a file is whole, so it is up to 1 ms behind at both ends. */
+  #checkLength(lease: LeaseRecord): void {
+    const ranMs = this.#options.loop.at - lease.at;
+    this.#check(
+      ranMs >= lease.ms - lease.unseenMs - 2,
+      '6 a lease is not shortened',
+      () => `${lease.key}: ${ranMs} of ${lease.ms} ms`,
+    );
+  }
+
+  #acked(entry: Entry, { call, pull }: LeaseRecord): void {
     const status = call?.status ?? 0;
     this.#check(
-      status >= 200 && status < 300,
+      pull !== null || (status >= 200 && status < 300),
       '7 an ack follows a reply 2xx',
       () => `${entry.key}: ${status}`,
     );
     this.#end(entry, 'acked');
   }
 
-  #retried(entry: Entry, { call }: LeaseRecord, item: FinishItem): void {
+  #retried(entry: Entry, { call, pull }: LeaseRecord, item: FinishItem): void {
     const maxAttempts = Math.max(...this.#topicsOf(entry).map((topic) => topic.maxAttempts));
-    this.#checkWait(entry, call, item.delayMs ?? 0);
-    this.#check(call !== null, '7 a retry follows a call', () => entry.key);
+    const hasOwnWait = item.ifExpired !== true && pull?.hasOwnWait(item.delayMs ?? 0) === true;
+    if (!hasOwnWait) this.#checkWait(entry, call, item.delayMs ?? 0);
+    this.#check(call !== null || pull !== null, '7 a retry follows a call', () => entry.key);
     entry.failures += 1;
     entry.strikes = 0;
     this.#check(
@@ -548,7 +670,7 @@ export class Ledger {
         '14 an instance ends no unexpired lease of another one',
         () => `${entry.key}: instance ${instance} ends a lease of instance ${lease.owner.instance}`,
       );
-      this.#checkRecovered(how, entry, lease);
+      this.#checkRecovered(how, entry, lease, isFull);
       // On a full disk leases expire because outcomes cannot be stored.
       if (how === 'unheld' || (how === 'expired' && isFull)) continue;
       entry.strikes += 1;
@@ -564,17 +686,20 @@ export class Ledger {
     }
   }
 
-  #checkRecovered(how: How, { key }: Entry, lease: LeaseRecord): void {
+  #checkRecovered(how: How, { key }: Entry, lease: LeaseRecord, isFull: boolean): void {
     const { loop, network } = this.#options;
     const owner = loop.processes.get(lease.owner.incarnation);
-    const ranMs = loop.at - lease.at;
-    if (how === 'expired') {
-      // The clock of a file is whole, so it is up to 1 ms behind at both ends.
+    if (lease.pull !== null) {
       this.#check(
-        ranMs >= lease.ms - lease.unseenMs - 2,
-        '6 a lease is not shortened',
-        () => `${key}: ${ranMs} of ${lease.ms} ms`,
+        how === 'expired',
+        '14 the end of a process ends no lease of a client',
+        () => `${key}: ${endings[how]}`,
       );
+      this.#check(isFull, '7 an expired lease of a client is a failed attempt', () => `${key} is released`);
+    }
+    if (how === 'expired') {
+      this.#checkLength(lease);
+      if (lease.pull !== null) return;
       const isSilent = owner?.isAlive !== true || owner.lastPauseEnd > lease.at;
       this.#check(
         isSilent || network.slowUntil > lease.at || lease.unseenMs > 0,
@@ -739,6 +864,7 @@ const inTime = (ms: number): string => (ms <= 0 ? 'due now' : `due in ${seconds(
 export function describe(entry: Entry | undefined): string {
   if (entry === undefined) return 'the ledger has no such job';
   const { state, version, failures, strikes, lease } = entry;
-  const held = lease === null ? '' : `, leased to #${lease.owner.incarnation}`;
+  const holder = lease?.pull === null ? `#${lease.owner.incarnation}` : 'a client';
+  const held = lease === null ? '' : `, leased to ${holder}`;
   return `the ledger has it ${state}${held}, version ${version}, ${failures} failures, ${strikes} strikes`;
 }

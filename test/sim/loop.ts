@@ -138,6 +138,7 @@ export class Loop {
   kill(process: Process, why: string): void {
     if (!process.isAlive) return;
     process.isAlive = false;
+    process.diedAt = this.at;
     this.tell(`${process.title} ends: ${why}`);
     for (const tell of process.onDeath) tell();
   }

@@ -88,6 +88,14 @@ export class Master {
     );
   }
 
+  /** The daemon works, and no reload is under way. */
+  get isInForce(): boolean {
+    const supervisor = this.#daemon?.supervisor ?? null;
+    if (supervisor?.state !== 'ready') return false;
+    const { running, waiting } = supervisor.reloadState();
+    return running === null && !waiting;
+  }
+
   reload(): void {
     this.#ask('reload', (supervisor) => void supervisor.reload());
   }

@@ -28,6 +28,10 @@ export class Process {
   isAlive = true;
   /** of the daemon that it belongs to; 0: of none */
   instance = 0;
+  /** virtual ms; null: it lives */
+  diedAt: number | null = null;
+  /** It ends its work: it got a signal, or its master drains it. */
+  isLeaving = false;
   /** null: a signal ends it, if anything does */
   exitCode: number | null = null;
   /** a worker of a reload that is not in force */

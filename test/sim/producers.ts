@@ -71,7 +71,11 @@ export class Producers {
     const topic = dice.pick(topics.names);
     loop.after(0, server.process, 'push', () => {
       const job = this.#accept(server, `p${n}`, topic, dice);
-      if (job === null) return;
+      if (job === null) {
+        // The server does not know yet that the topic takes jobs again.
+        if (n >= pushesMax) this.pushAfterFaults();
+        return;
+      }
       const push: Push = {
         tag: `p${n}`,
         topic,

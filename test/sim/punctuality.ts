@@ -2,9 +2,11 @@
 // alone, and some time after the end of others.
 // Invariant: a rule says what the manual or src/README.md promises; the time of messages is added to it.
 
+import { storeLimits } from '../../src/store/limits.ts';
 import type { Instances } from './instances.ts';
 import { describe, seconds } from './ledger.ts';
 import type { Master } from './master.ts';
+import type { PullClients } from './pull-clients.ts';
 import type { Receivers } from './receivers.ts';
 import type { Scene } from './scene.ts';
 import { topicsKnownMs } from './topics.ts';
@@ -26,6 +28,7 @@ export class Punctuality {
   readonly #scene: Scene;
   readonly #instances: Instances;
   readonly #receivers: Receivers;
+  readonly #clients: PullClients;
   /** virtual ms from which on all processes have worked for some time */
   #completeAt = 0;
   /** delayed jobs that were due before a time */
@@ -38,18 +41,24 @@ export class Punctuality {
   #lateMs = 0;
   /** by version: virtual ms since when nothing keeps a ready job waiting */
   #free = new Map<number, number>();
+  /** the same while a client waits for it */
+  #wanted = new Map<number, number>();
   /** how often a rule was asked about a job */
   readonly counts = {
     ...{ 'promotes judged': 0, 'idle reserves judged': 0, 'ends judged': 0 },
-    'expired leases judged': 0,
+    ...{ 'expired leases judged': 0, 'wanted jobs judged': 0, 'waits judged': 0 },
   };
   /** by instance: virtual ms since when it and each shard have worked */
   readonly #worksSince = new Map<Master, number[]>();
 
-  constructor(scene: Scene, instances: Instances, receivers: Receivers) {
+  constructor(
+    scene: Scene,
+    { instances, receivers, clients }: { instances: Instances; receivers: Receivers; clients: PullClients },
+  ) {
     this.#scene = scene;
     this.#instances = instances;
     this.#receivers = receivers;
+    this.#clients = clients;
     this.#from = Number.POSITIVE_INFINITY;
     const select = (sql: string) => scene.db.prepare(sql, { returnArrays: true });
     const { redis } = scene;
@@ -76,7 +85,10 @@ export class Punctuality {
     this.#lookForTakenOver();
     if (loop.at < this.#from || db.isTransaction || this.#isStopped()) return;
     this.#lookForOverdue();
-    this.#lookForIdle();
+    const ready = this.#ready();
+    this.#lookForIdle(ready);
+    this.#lookForWanted(ready);
+    this.#lookForWaits();
     this.#lookForUnsettled();
     this.#lookForExpired();
   }
@@ -108,15 +120,15 @@ export class Punctuality {
   }
 
   /** A notifier without anything to do reserves a ready job of a topic that nothing restricts. */
-  #lookForIdle(): void {
+  #lookForIdle(ready: ReadonlySet<number>): void {
     const { loop, judge, ledger, topics } = this.#scene;
-    const ready = this.#ready();
     const entries = [...ledger.entries.values()];
     const isIdle = entries.every(({ lease }) => lease === null);
     const free = new Map<number, number>();
     for (const { version, topic, strikes, key } of entries) {
       if (!isIdle || !ready.has(version) || strikes > 0) continue;
-      const isOpen = topics.isSteady(topic, loop.at - topicsKnownMs) && this.#receivers.isAlwaysUp(topic);
+      const isCalled = topics.get(topic).delivery !== 'pull' && this.#receivers.isAlwaysUp(topic);
+      const isOpen = isCalled && topics.isSteady(topic, loop.at - topicsKnownMs);
       if (!isOpen) continue;
       const since = Math.max(this.#free.get(version) ?? loop.at, ledger.reservedAt);
       free.set(version, since);
@@ -161,13 +173,49 @@ export class Punctuality {
     const { loop, judge, ledger } = this.#scene;
     for (const { key, lease } of ledger.all[shard]?.entries.values() ?? []) {
       if (lease === null || lease.wasForgotten) continue;
-      const lateMs = loop.at - lease.at - lease.ms - lease.behindMs;
+      // That of a client can end before the first recover of a Redis, which begins a hold.
+      const holdMs = lease.pull === null ? 0 : storeLimits.recoverHoldMs;
+      const lateMs = loop.at - lease.at - lease.ms - lease.behindMs - holdMs;
       if (lateMs <= 0) continue;
       this.counts['expired leases judged'] += 1;
       judge.check(
         lateMs <= takenOverMs + messagesMs,
         '14 a working instance recovers the expired leases of all',
         () => `${key}: its lease of ${lease.owner.instance} has ended ${seconds(lateMs)} ago`,
+      );
+    }
+  }
+
+  /** A client that waits gets a ready job of its topics. */
+  #lookForWanted(ready: ReadonlySet<number>): void {
+    const { loop, judge, ledger, topics } = this.#scene;
+    const asked = new Set([...this.#clients.waits].flatMap(({ ask }) => ask.topics));
+    const wanted = new Map<number, number>();
+    for (const { version, topic, key } of asked.size === 0 ? [] : ledger.entries.values()) {
+      if (!ready.has(version) || !asked.has(topic) || topics.get(topic).delivery !== 'pull') continue;
+      if (!topics.isSteady(topic, loop.at - topicsKnownMs)) continue;
+      const since = Math.max(this.#wanted.get(version) ?? loop.at, ledger.reservedAt);
+      wanted.set(version, since);
+      this.counts['wanted jobs judged'] += 1;
+      judge.check(
+        loop.at - since <= this.#lateMs,
+        '9 a client that waits gets a ready job within pollCeiling',
+        () => `${key} is ready since ${seconds(loop.at - since)}`,
+      );
+    }
+    this.#wanted = wanted;
+  }
+
+  /** Also without a job a wait ends at its time. */
+  #lookForWaits(): void {
+    const { loop, judge } = this.#scene;
+    for (const { ask, sentAt, server } of this.#clients.waits) {
+      this.counts['waits judged'] += 1;
+      const overMs = loop.at - Math.max(sentAt, this.#from) - ask.waitMs;
+      judge.check(
+        overMs <= 2 * messagesMs,
+        '9 a client waits no longer than it asks',
+        () => `at ${server.process.title} for ${seconds(loop.at - sentAt)} of ${seconds(ask.waitMs)}`,
       );
     }
   }

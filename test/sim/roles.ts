@@ -23,17 +23,23 @@ import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { PushQueue } from '../../src/use-cases/push-queue.ts';
 import { PushTurns } from '../../src/use-cases/push-turns.ts';
 import type { Process } from './process.ts';
+import { PullDesk } from './pull-desk.ts';
 import type { Receivers } from './receivers.ts';
 import type { RedisSide } from './redis/redis-side.ts';
 import { SimSocket } from './redis/sim-socket.ts';
 import { loadRegistry } from './registry.ts';
 import type { Scene } from './scene.ts';
 
+/** of the registry */
+export const leaseKey = Buffer.alloc(32);
+
 /** A started dq-server, as its clients see it. */
 export interface Server {
   readonly process: Process;
   readonly ctx: RoleContext;
   readonly turns: PushTurns;
+  /** for pull clients */
+  readonly desk: PullDesk;
   /** its clients; each may have pushes in line */
   readonly connections: readonly object[];
   /** pushes without an answer */
@@ -75,7 +81,7 @@ export function compose(options: WorkerOptions): Promise<Composed> {
   const log = logOf(scene, process);
   const parts: Parts = {
     ...{ channel, log, leaving },
-    leaseKey: () => Buffer.alloc(32),
+    leaseKey: () => leaseKey,
     ...(scene.redis === null ? {} : { redisSeams: seamsOf(scene.redis, options) }),
     ...(scene.journal === null ? {} : { hasLocalRegistry: true, journal: scene.journal.seamsOf(process) }),
     end: (reason) => {
@@ -161,18 +167,23 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
   if (name === 'console') return { name, url: null, inFlight: () => 0, async start() {}, async drain() {} };
   const onFailure = (error: unknown) => scene.judge.fail('4 the store answers each push', String(error));
   const turns = new PushTurns(new PushQueue(ctx.store.jobs, onFailure));
-  const server = { process, ctx, turns, connections: [{}, {}, {}], open: 0 };
+  const desk = new PullDesk(ctx);
+  const server = { process, ctx, turns, desk, connections: [{}, {}, {}], open: 0 };
+  const open = () => server.open + desk.open;
   return {
     ...{ name, url: null },
-    inFlight: () => server.open,
+    inFlight: open,
     async start() {
+      await desk.start();
       servers.set(process, server);
     },
     // As the HTTP front: it answers the requests that it has.
     async drain(deadlineMs) {
       servers.delete(process);
       const end = monotonicNow() + deadlineMs;
-      while (server.open > 0 && monotonicNow() < end) await sleep(10);
+      await desk.endWaits(deadlineMs);
+      while (open() > 0 && monotonicNow() < end) await sleep(10);
+      await desk.close();
     },
   };
 }

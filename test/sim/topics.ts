@@ -6,6 +6,8 @@ import type { Registry, TopicRecord } from '../../src/ports/registry.ts';
 
 /** A process has read a changed topic. */
 export const topicsKnownMs = 7_000;
+/** Share of the worlds with pull clients. */
+const pulledShare = 0.5;
 const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
 
 export class TopicTable {
@@ -19,8 +21,9 @@ export class TopicTable {
   #isCalm = false;
   /** No fault keeps a process from reading the registry: it knows each change soon. */
   isReadSoon = false;
-  /** The registry answers no call. */
-  isAway = false;
+  /** It answered no call at some time, so a process may know no topic. */
+  wasAway = false;
+  #isAway = false;
   /** what the registry knows about them */
   readonly registry: Pick<Registry, 'changes' | 'read' | 'get' | 'turn' | 'onChange'> = {
     changes: async (after) => {
@@ -34,11 +37,28 @@ export class TopicTable {
     onChange: () => () => {},
   };
 
-  /** @param now virtual ms */
-  constructor(dice: Dice, now: () => number) {
+  /** names of those that clients pulled at first: an edit can change the delivery */
+  readonly pulled: readonly string[];
+
+  /** @param pull decides whether clients pull some topics, and which settings these have
+   *  @param now virtual ms */
+  constructor(dice: Dice, pull: Dice, now: () => number) {
     this.#now = now;
     const count = 1 + dice.below(3);
     for (let n = 0; n < count; n += 1) this.#add(`t${n}`, dice);
+    const pulled = pull.chance(pulledShare) ? 1 + pull.below(2) : 0;
+    this.pulled = Array.from({ length: pulled }, (_, n) => `pull${n}`);
+    for (const name of this.pulled) this.#add(name, pull, pulledSettingsOf(pull));
+  }
+
+  /** The registry answers no call. */
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
+  set isAway(isAway: boolean) {
+    this.#isAway = isAway;
+    this.wasAway ||= isAway;
   }
 
   get names(): readonly string[] {
@@ -76,7 +96,8 @@ export class TopicTable {
   edit(name: string, dice: Dice): void {
     this.#revision += 1;
     const edited = { ...this.get(name), ...settingsOf(dice), revision: this.#revision };
-    this.#set(edited);
+    if (!this.pulled.includes(name)) this.#set(edited);
+    else this.#set({ ...edited, ...pulledSettingsOf(dice), delivery: dice.pick(['pull', 'pull', 'push']) });
   }
 
   /** Makes every topic active. A turn that was sent before and arrives later changes nothing. */
@@ -100,7 +121,7 @@ export class TopicTable {
     this.#versions.set(name, [...(this.#versions.get(name) ?? []), { at, topic }]);
   }
 
-  #add(topic: string, dice: Dice): void {
+  #add(topic: string, dice: Dice, more: Partial<Topic> = {}): void {
     const added: Topic = {
       ...topicDefaults,
       topic,
@@ -108,6 +129,7 @@ export class TopicTable {
       state: 'active',
       secrets: [{ secret, untilAt: null }],
       ...settingsOf(dice),
+      ...more,
       priority: dice.pick(['high', 'normal', 'low'] as const),
       alertEmails: topic === 't1' ? ['t1@team.test'] : [],
       revision: this.#revision,
@@ -129,6 +151,10 @@ function settingsOf(
     rate: dice.pick([0, 0, 0, 5]),
     jitter: dice.pick([0, 0, 0.5]),
   };
+}
+
+function pulledSettingsOf(dice: Dice): Pick<Topic, 'delivery' | 'leaseMs'> {
+  return { delivery: 'pull', leaseMs: dice.pick([1_000, 3_000, 8_000]) };
 }
 
 function recordOf(topic: Topic): TopicRecord {

@@ -150,6 +150,7 @@ export class Workers {
         const text = JSON.stringify(message);
         loop.trace.text(text);
         this.#rules.sent(process, message);
+        if (message.kind === 'drain') process.isLeaving = true;
         if (process.isAlive) down.send(message.kind, () => deliver(JSON.parse(text) as ToWorker));
       },
       kill: () => {

@@ -10,6 +10,7 @@ import { type Database, openDatabase } from '../../src/runtime/database.ts';
 import { schema } from '../../src/store/sqlite/file/schema.ts';
 import { Calls } from './calls.ts';
 import { Port } from './channel.ts';
+import { DeadNotifiers } from './dead-notifiers.ts';
 import { Disk } from './disk.ts';
 import { type FaultKind, Faults, harmless, kindsOf, orderly, renewing, type StoreName } from './faults.ts';
 import { Follower } from './follow-engine.ts';
@@ -24,6 +25,7 @@ import { MailServer } from './mail.ts';
 import { Network } from './network.ts';
 import { Occasions } from './occasions.ts';
 import { Producers } from './producers.ts';
+import { PullClients } from './pull-clients.ts';
 import { Punctuality } from './punctuality.ts';
 import { Receivers } from './receivers.ts';
 import { type RedisGround, RedisSide, redisUrls } from './redis/redis-side.ts';
@@ -92,8 +94,10 @@ export class World {
   readonly #receivers: Receivers;
   readonly #instances: Instances;
   readonly #producers: Producers;
+  readonly #clients: PullClients;
   readonly #faults: Faults;
   readonly #punctuality: Punctuality;
+  readonly #deadNotifiers: DeadNotifiers;
 
   /** @param ground - where the jobs are in Redis */
   constructor(plan: Plan, ground: RedisGround | null = null) {
@@ -107,21 +111,22 @@ export class World {
     this.#databases.push(db);
     const judge = new Judge(() => loop.at);
     this.#judge = judge;
-    const topics = new TopicTable(loop.stream('topics'), () => loop.at);
+    const topics = new TopicTable(loop.stream('topics'), loop.stream('pulled topics'), () => loop.at);
     const occasions = new Occasions();
     const network = new Network(loop);
     const config = this.#configOf(ground !== null);
     const mails = new MailServer({ loop, judge, topics, config });
+    const isOneGeneration = !this.#kinds.some((kind) => renewing.includes(kind));
+    const isOrderly = this.#kinds.every((kind) => orderly.includes(kind));
     const shards = ground === null ? 1 : this.#shards();
     const toLedger = {
       ...{ loop, judge, topics, mails, network },
       retryUnitMs: config['retry.unit'],
+      isGentle: isOrderly || this.#kinds.every((kind) => harmless.includes(kind)),
     };
     const first = new Ledger(toLedger);
     const others = Array.from({ length: shards - 1 }, () => new Ledger(toLedger));
     const ledger = new Ledgers(first, ...others);
-    const isOneGeneration = !this.#kinds.some((kind) => renewing.includes(kind));
-    const isOrderly = this.#kinds.every((kind) => orderly.includes(kind));
     const slots = config['notifier.slots'];
     const ofCalls = { isOneGeneration, isOrderly, slots };
     const calls = new Calls({ loop, judge, ledger, topics, occasions, ...ofCalls });
@@ -161,8 +166,12 @@ export class World {
     this.#receivers = new Receivers(this.#scene);
     this.#instances = new Instances(this.#scenes(ground !== null), this.#receivers);
     this.#producers = new Producers(this.#scene, this.#instances);
+    this.#clients = new PullClients(this.#scene, this.#instances);
+    this.#deadNotifiers = new DeadNotifiers(this.#scene, this.#instances);
     this.#faults = new Faults(this.#scene, this.#instances, this.#receivers);
-    this.#punctuality = new Punctuality(this.#scene, this.#instances, this.#receivers);
+    this.#punctuality = new Punctuality(this.#scene, {
+      ...{ instances: this.#instances, receivers: this.#receivers, clients: this.#clients },
+    });
   }
 
   /** Most worlds on Redis have one. */
@@ -220,7 +229,15 @@ export class World {
     };
     const scripts = { ...redis?.counts, ...this.#scene.journal?.laws.counts };
     const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts, ...scripts };
-    const numbers = { ...this.#producers.outcomes, ...happened, ...counts, ...this.#punctuality.counts };
+    const pulls = this.#clients.counts;
+    const numbers = {
+      ...pulls,
+      ...this.#producers.outcomes,
+      ...happened,
+      ...counts,
+      ...this.#punctuality.counts,
+      ...this.#deadNotifiers.counts,
+    };
     const { violation } = this.#judge;
     return { hash, events: loop.events, parts: this.#parts, faults: this.#kinds, violation, story, numbers };
   }
@@ -240,6 +257,7 @@ export class World {
     this.#scene.redis?.start();
     this.#instances.start();
     this.#planPushes();
+    this.#planClients();
     this.#planFaults();
     const isHarmless = this.#kinds.every((kind) => harmless.includes(kind));
     // Those of Redis may be lost at each reconnect.
@@ -249,7 +267,9 @@ export class World {
     this.#runUntil(activeMs);
     this.#faults.calm();
     this.#receivers.isCalm = true;
+    this.#clients.isCalm = true;
     this.#producers.pushAfterFaults();
+    if (topics.pulled.length > 0) this.#clients.begin('last', loop.stream('last client'));
     const end = activeMs + calmMsMax;
     while (this.#judge.violation === null && loop.at < end) {
       this.#runUntil(loop.at + 1_000);
@@ -264,7 +284,9 @@ export class World {
       this.#step(at);
       this.#scene.journal?.look();
       this.#scene.ledger.check(this.#judge);
-      if (this.#judge.violation === null) this.#punctuality.look();
+      if (this.#judge.violation !== null) continue;
+      this.#punctuality.look();
+      this.#deadNotifiers.look();
     }
   }
 
@@ -339,6 +361,23 @@ export class World {
       if (!own.chance(0.15)) continue;
       const verb = loop.stream(`verb ${n}`);
       this.#addPart(`verb ${n}`, at + verb.next() * 8_000, () => this.#producers.verb(verb));
+    }
+  }
+
+  /** Clients that pull, and some that show what is not theirs. */
+  #planClients(): void {
+    const loop = this.#loop;
+    if (this.#scene.topics.pulled.length === 0) return;
+    const dice = loop.stream('clients');
+    const clients = 1 + dice.below(3);
+    for (let n = 0; n < clients; n += 1) {
+      const own = loop.stream(`client ${n}`);
+      this.#addPart(`client ${n}`, own.next() * 3_000, () => this.#clients.begin(`c${n}`, own));
+    }
+    const forgeries = dice.below(8);
+    for (let n = 0; n < forgeries; n += 1) {
+      const own = loop.stream(`forgery ${n}`);
+      this.#addPart(`forgery ${n}`, 2_000 + own.next() * activeMs, () => this.#clients.forge(own));
     }
   }
 

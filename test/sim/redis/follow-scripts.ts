@@ -18,6 +18,7 @@ import type { Ran } from './redis-machine.ts';
 import type { Reply } from './resp.ts';
 import {
   readCancels,
+  readExtends,
   readFinishes,
   readInstance,
   readPushes,
@@ -82,8 +83,10 @@ export class ScriptFollower {
           const item = { ...lease, delayMs: number, reason: reasonOfCode(number) };
           const isAbsent =
             verb === 'ack' && laws?.isNoted(shard) === true && !ledger.entries.has(keyOf(lease));
-          if (isDone && isAbsent) ledger.closed(lease, lease.version);
-          else ledger.finished(verb, item, isDone ? verb : 'lease_lost');
+          if (isDone && isAbsent) {
+            ledger.closed(lease, lease.version);
+            ledger.leases.get(lease.token)?.pull?.done.add(verb);
+          } else ledger.finished(verb, item, isDone ? verb : 'lease_lost');
           if (isDone && verb === 'ack') this.#ended(lease);
         }
       };
@@ -156,6 +159,10 @@ export class ScriptFollower {
           laws?.removed();
           ledger.removed(key);
         }
+      },
+      extend: (ran) => {
+        for (const { until, ...item } of readExtends(ran))
+          ledger.extended(item, until === null ? { kind: 'lease_lost' } : { kind: 'extended', until });
       },
       recover: () => this.#recovered('expired'),
       recoverOwners: ({ args }) => this.#recovered('owner', readInstance(args, 1)),

@@ -103,6 +103,9 @@ export interface ReadFinish extends Lease {
   /** null: none was sent */
   readonly attempt: string | null;
   readonly isDone: boolean;
+  /** A pull client shows it. */
+  readonly isPulled: boolean;
+  readonly ifExpired: boolean;
 }
 
 /** Whether the caller writes a journal: the reply names the changes. */
@@ -169,25 +172,39 @@ export function readRestores({ args, reply }: Ran): {
 /** The own argument `at` of a script. */
 export const readInstance = (args: readonly Buffer[], at: number): number => numberOf(args[common + at]);
 
+/** The leases that a call names. */
+function readShown(args: readonly Buffer[]): readonly Omit<ReadFinish, 'isDone'>[] {
+  const cursor = new Cursor(args[common] ?? Buffer.alloc(0));
+  const found: Omit<ReadFinish, 'isDone'>[] = [];
+  while (!cursor.isAtEnd) {
+    const key = cursor.key();
+    const [version, token] = [cursor.uint(7), cursor.uint(7)];
+    const flags = cursor.uint(1);
+    const number = cursor.uint(6);
+    const text = cursor.slice(cursor.uint(4)).toString();
+    const attempt = text === '' ? null : text;
+    const shown = { isPulled: (flags & 2) !== 0, ifExpired: (flags & 1) !== 0 };
+    found.push({ ...key, version, token, ...shown, number, attempt });
+  }
+  return found;
+}
+
 /** The leases of an ack, retry, bury or release. */
 export function readFinishes(
   verb: 'ack' | 'retry' | 'bury' | 'release',
   { args, reply }: Ran,
 ): readonly ReadFinish[] {
-  const hasJournal = isRecorded(args);
-  const cursor = new Cursor(args[common] ?? Buffer.alloc(0));
-  const codes = readCodes(reply, hasJournal && verb !== 'release');
-  const found: ReadFinish[] = [];
-  while (!cursor.isAtEnd) {
-    const key = cursor.key();
-    const [version, token] = [cursor.uint(7), cursor.uint(7)];
-    cursor.slice(1);
-    const number = cursor.uint(6);
-    const attempt = cursor.slice(cursor.uint(4)).toString();
-    const isDone = codes[found.length] === 1;
-    found.push({ ...key, version, token, number, attempt: attempt === '' ? null : attempt, isDone });
-  }
-  return found;
+  const codes = readCodes(reply, isRecorded(args) && verb !== 'release');
+  return readShown(args).map((lease, n) => ({ ...lease, isDone: codes[n] === 1 }));
+}
+
+/** The leases of an extend; `until`: null for a lost one. */
+export function readExtends({ args, reply }: Ran) {
+  const answers = new Cursor(reply as Buffer);
+  return readShown(args).map(({ number: leaseMs, ...lease }) => {
+    const [code, until] = [answers.uint(1), answers.uint(6)];
+    return { ...lease, leaseMs, until: code === 1 ? until : null };
+  });
 }
 
 export const reasonOfCode = (code: number): string => reasonCodes[code] ?? '?';

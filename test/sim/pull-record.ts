@@ -1,0 +1,46 @@
+// A lease of a pulled job, from the side of its clients: which one got it, and what they asked for with it.
+// Invariant: only a client with the text of a lease, or its end, changes anything.
+
+/** What the store does for a client. A nack is a retry or a bury. */
+export type PullVerb = 'ack' | 'retry' | 'bury' | 'release' | 'extend';
+
+export interface Asked {
+  readonly verb: PullVerb;
+  /** to the next attempt, or to the new end of the lease; null: the topic decides */
+  readonly ms: number | null;
+  /** a nack that buries */
+  readonly isDead: boolean;
+}
+
+export class PullRecord {
+  /** null: no client got it */
+  client: string | null = null;
+  wasSent = false;
+  /** what the store did */
+  readonly done = new Set<PullVerb>();
+  #asked: readonly Asked[] = [];
+
+  /** A dq-server sends it to a client. */
+  see(): void {
+    this.wasSent = true;
+  }
+
+  ask(...asked: readonly Asked[]): void {
+    this.#asked = [...this.#asked, ...asked];
+  }
+
+  /** Whether a client asked for this step of the store. `ms` null: the topic decides. */
+  asksFor(verb: PullVerb, ms: number | null, reason = ''): boolean {
+    return this.#asked.some(
+      (asked) =>
+        asked.verb === verb &&
+        (asked.ms === null || asked.ms === ms) &&
+        (reason === 'nacked') === asked.isDead,
+    );
+  }
+
+  /** The wait to the next attempt is that of a client. */
+  hasOwnWait(ms: number): boolean {
+    return this.#asked.some((asked) => asked.verb === 'retry' && asked.ms === ms);
+  }
+}
