@@ -19,6 +19,8 @@ interface Newest {
   readonly origin: Version;
   /** the highest origin that ended */
   readonly endedOrigin: Version;
+  /** the highest origin whose push is recorded: not that of a push without an answer */
+  readonly pushedOrigin: Version;
 }
 
 interface Note {
@@ -119,12 +121,14 @@ export class JournalLaws {
     const { version, origin, number } = change;
     const ends = isEnded ? (version === number ? version : origin) : 0;
     const endedOrigin = Math.max(known?.endedOrigin ?? 0, ends);
+    const pushes = change.kind === 'accepted' ? origin : 0;
+    const pushedOrigin = Math.max(known?.pushedOrigin ?? 0, pushes);
     const isNewer =
       known === undefined ||
       version > known.version ||
       (version === known.version && (isEnded || !known.isEnded));
     const newest = isNewer ? { version, isEnded, origin } : known;
-    this.#newest.set(key, { ...newest, endedOrigin });
+    this.#newest.set(key, { ...newest, endedOrigin, pushedOrigin });
   }
 
   /** The answer to a client: `version` of the job now, or of the one that it ended. */
@@ -255,7 +259,8 @@ export class JournalLaws {
   /** What the store holds and once ended, against all records. */
   checkEnd(): void {
     const { ledger, judge } = this.#options;
-    for (const [key, { version, isEnded, origin, endedOrigin }] of this.#newest) {
+    for (const [key, newest] of this.#newest) {
+      const { version, isEnded, origin, endedOrigin, pushedOrigin } = newest;
       const entry = ledger.entries.get(key);
       if (isEnded)
         judge.check(
@@ -263,7 +268,7 @@ export class JournalLaws {
           'journal: no ended job is stored after the healing',
           () => `${key}: version ${entry?.version}, ended up to ${version}`,
         );
-      else
+      else if (pushedOrigin >= origin)
         judge.check(
           isThere(entry, version) || ledger.endedVersion(key) >= version || origin <= endedOrigin,
           'journal: no recorded job is lost',
