@@ -4,6 +4,7 @@
 
 import type { SimulatedMutant } from './mutants.ts';
 import { masterMutants } from './simulated-master.ts';
+import { orderMutants } from './simulated-orders.ts';
 import { promiseMutants } from './simulated-promises.ts';
 import { pullMutants } from './simulated-pull.ts';
 
@@ -161,7 +162,7 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   },
   {
     name: 'lost-reserve-stays-leased',
-    faults: 'cut,storeKill',
+    faults: 'storeKill,cut,lateReply',
     edit: {
       file: notifier('reserver'),
       text: 'if (monotonicNow() >= this.#unheldAt) await this.#releaseUnheld();',
@@ -322,4 +323,5 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   ...masterMutants,
   ...promiseMutants,
   ...pullMutants,
+  ...orderMutants,
 ];
