@@ -475,6 +475,7 @@ export class Faults {
     this.#later(ms, () => {
       this.#tell('the backup of MySQL is put back');
       restore();
+      journal.laws.wentBack();
       this.#turnMysql(journal, 'away', ms / 10);
     });
   }
