@@ -66,16 +66,6 @@ export const pullMutants: readonly SimulatedMutant[] = [
     },
   },
   {
-    name: 'redis-extended-lease-ends-as-expired',
-    store: 'redis',
-    faults: 'slowChannel,lateReply',
-    edit: {
-      file: script('shared/leases'),
-      text: "if flags % 2 == 1 and tonumber(call('ZSCORE', P .. lease_set(job), lease_of(job)) or '0') > now then return nil end",
-      by: '',
-    },
-  },
-  {
     name: 'extension-of-half-its-length',
     edit: {
       file: engine('finish'),
