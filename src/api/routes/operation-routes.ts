@@ -20,8 +20,8 @@ import {
 } from '../../core/operation.ts';
 import { coversGlob, grants, type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { randomBytes } from '../../runtime/time.ts';
 import { readWhen } from '../../use-cases/accept-job.ts';
+import { draftOperation, storeOperation } from '../../use-cases/request-operation.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 import { requireTopic, rightsOf } from '../http/route-access.ts';
@@ -233,38 +233,27 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       requireConfirmed(input, role.config['console.label']);
     if (input.kind === 'restore') await requireRestorable(role, filter.topic, ids);
     const now = await clock.read();
-    // Before the answer: what its caller does after it is not part of the operation.
-    const moment = input.kind === 'restore' ? {} : await store.admin.moment();
-    const record: OperationRecord = {
-      id: randomBytes(limits.tokenIdBytes).toString('hex'),
-      kind: input.kind,
-      filter: ids === undefined ? filter : { ...filter, idCount: ids.length },
-      topics: rights.topics,
-      ...readPace(input),
-      at: readTime(input, now),
-      ...readOverdue(input),
-      dryRun: input.dryRun === true,
-      actor: rights.name,
-      state: 'not_started',
-      createdAt: now,
-      moment,
-      startedAt: null,
-      movingAt: null,
-      updatedAt: now,
-      endedAt: null,
-      matched: null,
-      ...{ done: 0, skipped: 0, failed: 0, failures: [], problem: null },
-    };
+    const drafted = await draftOperation(
+      store.admin,
+      {
+        kind: input.kind,
+        filter,
+        topics: rights.topics,
+        ...readPace(input),
+        at: readTime(input, now),
+        ...readOverdue(input),
+        dryRun: input.dryRun === true,
+        actor: rights.name,
+        ids: ids ?? null,
+        ...(versions === undefined ? {} : { versions }),
+      },
+      now,
+    );
+    const { record } = drafted;
     const { id, kind, filter: shown, dryRun } = record;
     const detail = { filter: shownFilter({ operation: id, kind, ...shown, dryRun }) ?? {} };
     auditNote(request, { topic: filter.topic, detail });
-    const named = versions === undefined ? {} : { versions };
-    const work = { ids: ids ?? null, ...named, cursor: null, isListed: false, isCounting: false, step: [] };
-    if ((await registry.createOperation(record, work)) === 'full')
-      throw new DqError(
-        'too_many_operations',
-        `${limits.operationsOpenMax} operations are open; wait for the end of one, or stop one`,
-      );
+    await storeOperation(registry, drafted);
     return answer
       .code(202)
       .header('location', `/v1/operations/${record.id}`)
