@@ -85,8 +85,11 @@ export class Ticker implements Service {
       else ends.push(planned);
     }
     const repeated = new Set(due.filter(({ wasClaimed }) => wasClaimed).map(({ schedule }) => schedule.name));
+    // A claim tells nothing about another instant than its own: a process that died after the push may have
+    // made that one before the clock went back.
+    const mayExist = ({ end: { name, dueAt, madeAt } }: Made) => repeated.has(name) || madeAt !== dueAt;
     const found = await Promise.all(
-      made.map((one) => (repeated.has(one.end.name) ? this.#exists(one).catch(unanswered) : false)),
+      made.map((one) => (mayExist(one) ? this.#exists(one).catch(unanswered) : false)),
     );
     const fresh = made.filter((_, n) => found[n] === false);
     for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);

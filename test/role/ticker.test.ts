@@ -345,6 +345,29 @@ describe('the instants of a schedule', () => {
     expect((await rig.registry.schedule('used'))?.nextAt).toBe(created + 2 * hour);
   });
 
+  it('are not made again by a leap where their process died after the push', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const [due, hour] = [Date.now(), 3_600 * second];
+    const times = { everyMs: 10 * second, createdAt: due - 10 * second };
+    await rig.registry.createSchedule(record('s', times), due);
+    const walked = async (at: number, registry: Registry = rig.registry) => {
+      const clock = { now: () => at, read: async () => at, known: async () => at };
+      const ticker = new Ticker(rig.context({ clock, registry }));
+      await ticker.start();
+      await ticker.drain(5_000);
+    };
+    await walked(due, { ...rig.registry, endTicks: async () => {} });
+    expect(await idsOf(rig)).toEqual([tickId('s', due)]);
+    await rig.store.jobs.cancel([{ topic: 't', id: tickId('s', due) }]);
+    await walked(due - hour);
+    expect((await rig.registry.schedule('s'))?.nextAt).toBe(due - hour + 10 * second);
+    await walked(due - hour + 10 * second);
+    await walked(due + 5 * second);
+    expect((await rig.registry.schedule('s'))?.nextAt).toBe(due + 10 * second);
+    expect(await idsOf(rig)).toEqual([tickId('s', due - hour + 10 * second)]);
+  });
+
   it('of one second fall no further behind than a turn, and one cause is logged once', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9');
