@@ -83,13 +83,15 @@ async function simulate({
   edit,
   faults,
   shards,
+  works,
   store = 'sqlite',
 }: SimulatedMutant): Promise<string | null> {
   const outfile = join(root, 'dist.sim', `${name}.cjs`);
   await bundleWorlds({ outfile, edit });
   const aimed = faults === undefined ? [] : ['--faults', faults];
   const sharded = shards === undefined ? [] : ['--shards', String(shards)];
-  const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed, ...sharded];
+  const working = works === undefined ? [] : ['--works', works];
+  const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed, ...sharded, ...working];
   try {
     const output = await outputOf([...nodeFlags, outfile, ...flags]);
     return /^seed \d+ breaks the rule ".*?"/m.exec(output)?.[0] ?? null;

@@ -31,6 +31,8 @@ export interface SimulatedMutant {
   readonly faults?: string;
   /** of Redis; absent: the seed decides */
   readonly shards?: number;
+  /** what operators do in its worlds (test/sim/works.ts); absent: what its seed draws */
+  readonly works?: string;
   /** why no world can show it: it is expected to live */
   readonly livesBecause?: string;
 }

@@ -7,6 +7,7 @@ import { masterMutants } from './simulated-master.ts';
 import { orderMutants } from './simulated-orders.ts';
 import { promiseMutants } from './simulated-promises.ts';
 import { pullMutants } from './simulated-pull.ts';
+import { workMutants } from './simulated-works.ts';
 
 const engine = (name: string) => `src/store/sqlite/engine/${name}.ts`;
 const notifier = (name: string) => `src/notifier/${name}.ts`;
@@ -324,4 +325,5 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   ...promiseMutants,
   ...pullMutants,
   ...orderMutants,
+  ...workMutants,
 ];

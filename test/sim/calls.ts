@@ -36,7 +36,7 @@ export interface CallsOptions {
 /** Calls of a topic with a rate that are compared with each other. */
 const startsCompared = 10;
 /** A lease that ended so may still be called: its job is gone, and its notifier does not know it yet. */
-const harmlessEnds = ['cancelled', 'replaced', 'acked'];
+const harmlessEnds = ['cancelled', 'replaced', 'acked', 'purged'];
 
 export class Calls {
   readonly #options: CallsOptions;
@@ -94,6 +94,11 @@ export class Calls {
       );
       ledger.checkEarly(entry, 'called');
     }
+    judge.check(
+      !topics.isReadSoon || !topics.isRemoved(request.topic),
+      'a removed topic gets no calls',
+      () => `${key} by ${process.title}`,
+    );
     judge.check(
       !topics.isKnownClosed(request.topic),
       '10 a topic that is not active gets no calls',

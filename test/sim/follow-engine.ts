@@ -8,7 +8,7 @@ import type { Engine } from '../../src/store/sqlite/engine/engine.ts';
 import { invariants } from '../../src/store/sqlite/file/invariants.ts';
 import type { Disk } from './disk.ts';
 import type { Judge } from './judge.ts';
-import { describe, type How, keyOf, type Ledger } from './ledger.ts';
+import { describe, type How, keyOf, type Ledger, type StoredJob } from './ledger.ts';
 import type { Loop } from './loop.ts';
 import type { MailServer } from './mail.ts';
 import type { Occasions } from './occasions.ts';
@@ -40,7 +40,7 @@ export class Follower {
 
   follow(engine: Engine): void {
     const { ledger, loop, retentionMs, db, disk, mails } = this.#options;
-    const { alerts, moves, recovery } = engine;
+    const { alerts, moves, recovery, dead: deadPages, jobCounts } = engine;
     const select = (sql: string) => db.prepare(sql, { returnArrays: true });
     const held = select('SELECT token FROM job WHERE state = 2');
     const dead = select('SELECT version FROM job WHERE state = 3');
@@ -86,6 +86,17 @@ export class Follower {
     recovery.releaseUnheld = note(recovery.releaseUnheld.bind(recovery), recovered('unheld'), left);
     const expire = engine.expire.bind(engine);
     engine.expire = note(expire, (_, __, { dead }) => ledger.swept(dead, retentionMs), left);
+    const stored = () => this.#stored();
+    const requeue = deadPages.requeue.bind(deadPages);
+    deadPages.requeue = note(requeue, (_, [{ below = null }], jobs) => ledger.requeued(jobs, below), stored);
+    const purge = deadPages.purge.bind(deadPages);
+    deadPages.purge = note(
+      purge,
+      (_, [{ below = null }], jobs) => ledger.purged(jobs, 'purge', below),
+      stored,
+    );
+    const purgeTopic = jobCounts.purgeTopic.bind(jobCounts);
+    jobCounts.purgeTopic = note(purgeTopic, (_, __, jobs) => ledger.purged(jobs, 'purge topic'), stored);
     alerts.settle = note(alerts.settle.bind(alerts), (_, given) => mails.settled(...given));
     const forget = engine.forget.bind(engine);
     engine.forget = (...given) => {
@@ -157,12 +168,7 @@ export class Follower {
       const found = db.prepare(sql).all();
       judge.check(found.length === 0, `1 the tables have no ${what}`, () => JSON.stringify(found));
     }
-    const rows = db
-      .prepare(
-        `SELECT topic.name AS topic, CAST(job.id AS TEXT) AS id, job.state, job.version
-         FROM job JOIN topic ON topic.no = job.topic WHERE state < 4`,
-      )
-      .all() as { topic: string; id: string; state: number; version: number }[];
+    const rows = this.#rows();
     judge.check(
       rows.length === ledger.entries.size,
       '1 no job is lost or invented',
@@ -180,5 +186,23 @@ export class Follower {
         () => `${keyOf(row)} is stored in state ${row.state}, version ${row.version}; ${describe(entry)}`,
       );
     }
+  }
+
+  #stored(): ReadonlyMap<string, StoredJob> {
+    return new Map(
+      this.#rows().map((row) => [
+        keyOf(row),
+        { version: row.version, dueAt: row.due, isDead: row.state === 3 },
+      ]),
+    );
+  }
+
+  #rows() {
+    return this.#options.db
+      .prepare(
+        `SELECT topic.name AS topic, CAST(job.id AS TEXT) AS id, job.state, job.version, job.due
+         FROM job JOIN topic ON topic.no = job.topic WHERE state < 4`,
+      )
+      .all() as { topic: string; id: string; state: number; version: number; due: number }[];
   }
 }

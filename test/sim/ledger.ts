@@ -11,6 +11,7 @@ import {
   type VersionedKey,
 } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import { tickIdPrefix } from '../../src/core/tick-id.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';
 import type {
   CancelOutcome,
@@ -132,6 +133,29 @@ interface FinishItem extends Lease {
 
 /** From the begin to the COMMIT. */
 const transactionMsMax = 50;
+/** A stored job, as it is after an operation of the store. */
+export interface StoredJob {
+  readonly version: number;
+  readonly dueAt: number;
+  readonly isDead: boolean;
+}
+
+/** How an operator's call changed a job. */
+export type TouchVerb = 'cancel' | 'run' | 'reschedule' | 'requeue' | 'purge' | 'purge topic';
+export interface Touch {
+  readonly verb: TouchVerb;
+  /** as it was before */
+  readonly entry: Readonly<Entry>;
+  /** of a bulk call: deaths with a lower number match, null: all. absent: the call names the job */
+  readonly below?: number | null;
+}
+
+export interface LedgerListener {
+  /** The store holds a push that it did not hold before. */
+  pushed?(entry: Readonly<Entry>): void;
+  touched?(touch: Touch): void;
+}
+
 /** Longer than a drain. */
 const drainMsMax = 20_000;
 /** What a receiver asks for with the status 429. */
@@ -163,9 +187,12 @@ export class Ledger {
   #lastNumber = 0;
   /** The last number of a store that lost its last writes; null: it has drawn another one since. */
   #numberAfterLoss: number | null = null;
-  #steps = 0;
+  /** of the wall clock */
+  steps = 0;
   /** virtual ms of the last jump of the clock that the running dq-store could see */
   #jumpedAt = Number.NEGATIVE_INFINITY;
+  /** virtual ms of the last start of dq-store, or of the Redis that has the jobs */
+  startedAt = Number.NEGATIVE_INFINITY;
   /** virtual ms of the last start of the dq-store that has the jobs */
   #storeStartedAt = Number.POSITIVE_INFINITY;
   /** entries that died in this transaction */
@@ -180,6 +207,11 @@ export class Ledger {
   steppedAt = Number.NEGATIVE_INFINITY;
   /** body of each stored push, by its tag */
   readonly #bodies = new Map<string, Buffer>();
+  readonly listeners: LedgerListener[] = [];
+  /** how often the store returned to an earlier state */
+  losses = 0;
+  /** The store forgot ends of jobs: a tick of a schedule may be made again. */
+  hasForgottenEnds = false;
   /** virtual ms of the last reserve that brought a job */
   reservedAt = Number.NEGATIVE_INFINITY;
 
@@ -187,10 +219,15 @@ export class Ledger {
     this.#options = options;
   }
 
+  /** of all that were drawn, and reported here */
+  get lastNumber(): number {
+    return this.#lastNumber;
+  }
+
   /** From now on the due times and ages of the stored jobs prove nothing. dq-store cannot see a step while it
    *  does not run: then the leases prove nothing, either. */
   wallStepped(ms: number, isSeen: boolean): void {
-    this.#steps += 1;
+    this.steps += 1;
     this.steppedAt = this.#options.loop.at;
     // Only the clock keeps numbers apart from those that were lost.
     if (ms < 0 && this.#numberAfterLoss !== null) this.#lastNumber = this.#numberAfterLoss;
@@ -215,6 +252,7 @@ export class Ledger {
     const [lastNumber, wallOffset] = [this.#lastNumber, loop.wallOffset];
     return () => {
       this.#lostAt = loop.at;
+      this.losses += 1;
       this.entries.clear();
       for (const entry of entries) this.entries.set(entry.key, { ...entry });
       for (const lease of this.leases.values()) lease.ended ??= 'undone';
@@ -235,13 +273,14 @@ export class Ledger {
 
   /** It has seen no step. */
   storeStarted(hasJobs: boolean): void {
+    this.startedAt = this.#options.loop.at;
     if (hasJobs) this.#storeStartedAt = this.#options.loop.at;
     this.#jumpedAt = Number.NEGATIVE_INFINITY;
   }
 
   snapshot(): LedgerSnapshot {
     const entries = [...this.entries.values()].map((entry) => ({ ...entry }));
-    const [lastNumber, steps] = [this.#lastNumber, this.#steps];
+    const [lastNumber, steps] = [this.#lastNumber, this.steps];
     return { entries, stored: new Map(this.stored), lastNumber, steps };
   }
 
@@ -250,10 +289,11 @@ export class Ledger {
   rollBack(snapshot: LedgerSnapshot | null): void {
     const { entries = [], stored = new Map<string, number>(), lastNumber = 0, steps = 0 } = snapshot ?? {};
     for (const { lease } of this.entries.values()) if (lease !== null) this.#forget(lease);
+    this.losses += 1;
     this.entries.clear();
     for (const saved of entries) {
       const entry = { ...saved };
-      if (steps !== this.#steps) {
+      if (steps !== this.steps) {
         entry.isDueKnown = false;
         entry.isAgeKnown = false;
       }
@@ -300,12 +340,13 @@ export class Ledger {
       () => `${key}: replaced ${outcome.replaced}, in flight ${outcome.inFlight}; ${describe(old)}`,
     );
     if (old !== undefined) this.#withdraw(old, 'replaced');
-    const tag = tagOf(job.body);
+    const tag = tagOfJob(job);
     const before = this.stored.get(tag) ?? this.lost.get(tag);
+    const isTick = isTickId(job.id);
     this.#check(
-      before === undefined,
-      '4 a push is stored once',
-      () => `push ${tag} has the versions ${before} and ${version}`,
+      before === undefined || (isTick && this.hasForgottenEnds),
+      isTick ? 'schedules: each tick is one job' : '4 a push is stored once',
+      () => `${isTick ? '' : 'push '}${tag} has the versions ${before} and ${version}`,
     );
     this.stored.set(tag, version);
     const fresh = {
@@ -319,7 +360,9 @@ export class Ledger {
     const { topic, id } = job;
     const body = Buffer.from(job.body);
     this.#bodies.set(tag, body);
-    this.entries.set(key, { key, topic, id, tag, body, version, dueAt, isDueKnown: true, ...fresh });
+    const entry: Entry = { key, topic, id, tag, body, version, dueAt, isDueKnown: true, ...fresh };
+    this.entries.set(key, entry);
+    for (const listener of this.listeners) listener.pushed?.(entry);
     this.#tell(`The store holds push ${tag}: ${key}, ${inTime(dueAt - this.#wall)}.`);
   }
 
@@ -355,7 +398,7 @@ export class Ledger {
       '5 the body is unchanged',
       () => `${key}: ${body.length} bytes are put back of push ${tag}`,
     );
-    const isKnown = this.#steps === 0;
+    const isKnown = this.steps === 0;
     const state = deadAt === null ? 'live' : 'dead';
     const entry: Entry = {
       ...{ key, topic, id, tag, body, version, dueAt, isDueKnown: isKnown, failures, strikes: 0, state },
@@ -392,6 +435,7 @@ export class Ledger {
       '1 one state',
       () => `${entry.key}: in flight ${outcome.inFlight}; ${describe(entry)}`,
     );
+    this.#touched({ verb: 'cancel', entry: { ...entry } });
     this.#withdraw(entry, 'cancelled');
     this.#tell(`The store removes ${entry.key}: it is cancelled.`);
   }
@@ -413,16 +457,59 @@ export class Ledger {
               : true;
     this.#check(isRight, '1 one state', () => `${verb} of ${entry.key}: ${kind}; ${describe(entry)}`);
     if (kind !== 'run' && kind !== 'rescheduled' && kind !== 'requeued') return;
-    this.#number(outcome.version, 'version');
-    entry.version = outcome.version;
-    entry.dueAt = outcome.dueAt;
+    this.#move({ verb, entry: { ...entry } }, entry, outcome);
+  }
+
+  /** Dead letters that a bulk call made ready; `stored`: by key, what the store holds after it. */
+  requeued(stored: ReadonlyMap<string, StoredJob>, below: number | null): void {
+    const moved = [...this.entries.values()].flatMap((entry) => {
+      const now = stored.get(entry.key);
+      return entry.state === 'dead' && now !== undefined && now.version !== entry.version
+        ? [{ entry, now }]
+        : [];
+    });
+    for (const { entry, now } of moved.sort((a, b) => a.now.version - b.now.version)) {
+      this.#check(!now.isDead, '1 one state', () => `${entry.key} is requeued, and dead`);
+      this.#count('requeued');
+      this.#move({ verb: 'requeue', entry: { ...entry }, below }, entry, now);
+    }
+  }
+
+  /** Jobs that a bulk call removed: dead letters, or all of a topic; `stored`: as for requeued(). */
+  purged(
+    stored: ReadonlyMap<string, StoredJob>,
+    verb: 'purge' | 'purge topic',
+    below: number | null = null,
+  ): void {
+    for (const entry of [...this.entries.values()]) {
+      if (stored.has(entry.key)) continue;
+      this.#check(
+        verb === 'purge topic' || entry.state === 'dead',
+        '1 a purge removes dead letters',
+        () => `${entry.key}: ${describe(entry)}`,
+      );
+      this.#touched({ verb, entry: { ...entry }, below });
+      this.#withdraw(entry, 'purged');
+      this.#tell(`The store removes ${entry.key}: it is purged.`);
+    }
+  }
+
+  #move(touch: Touch, entry: Entry, to: Pick<StoredJob, 'version' | 'dueAt'>): void {
+    this.#touched(touch);
+    this.#number(to.version, 'version');
+    entry.version = to.version;
+    entry.dueAt = to.dueAt;
     entry.isDueKnown = true;
     entry.state = 'live';
-    if (kind === 'requeued') {
+    if (touch.verb === 'requeue') {
       entry.failures = 0;
       entry.strikes = 0;
     }
-    this.#tell(`The store ${verb}s ${entry.key}, ${inTime(entry.dueAt - this.#wall)}.`);
+    this.#tell(`The store ${touch.verb}s ${entry.key}, ${inTime(entry.dueAt - this.#wall)}.`);
+  }
+
+  #touched(touch: Touch): void {
+    for (const listener of this.listeners) listener.touched?.(touch);
   }
 
   reserved(owner: Owner, jobs: readonly ReservedJob[]): void {
@@ -759,6 +846,7 @@ export class Ledger {
   /** Versions whose history entries the janitor removed. */
   forgotten(removed: readonly number[]): void {
     const { at } = this.#options.loop;
+    this.hasForgottenEnds ||= removed.length > 0;
     for (const version of removed) {
       const endedAt = this.#ended.get(version) ?? at;
       this.#check(
@@ -804,7 +892,7 @@ export class Ledger {
     if (version >= this.endedVersion(key)) this.#ends.set(key, { version, at: this.#options.loop.at });
   }
 
-  #withdraw(entry: Entry, how: 'replaced' | 'cancelled'): void {
+  #withdraw(entry: Entry, how: 'replaced' | 'cancelled' | 'purged'): void {
     if (entry.lease !== null) this.#count('withdrawn lease');
     this.#end(entry, how);
   }
@@ -849,6 +937,13 @@ const endings: Readonly<Record<How, string>> = {
   owner: 'its notifier is dead',
   unheld: 'its notifier does not hold it',
 };
+
+const isTickId = (id: string): boolean => id.startsWith(tickIdPrefix);
+
+/** A tick is named by its id, in whatever topic it is. */
+function tagOfJob({ id, body }: PushJob): string {
+  return isTickId(id) ? id : tagOf(body);
+}
 
 /** The body of a push begins with its tag. */
 export function tagOf(body: Buffer): string {

@@ -14,6 +14,7 @@ import { groundOn, type RedisGround } from './redis/redis-side.ts';
 import { loadRoles } from './roles.ts';
 import { addNumbers, printSums, readShare, runShares, seedsOfTwoJobs } from './shares.ts';
 import { shrink } from './shrink.ts';
+import { type WorkKind, workKinds } from './works.ts';
 import { type Plan, type Result, World } from './world.ts';
 
 const usage = `usage: npm run sim -- [option …]
@@ -26,6 +27,7 @@ const usage = `usage: npm run sim -- [option …]
   --twice                run each world twice: the hashes of everything that happened must be equal
   --shrink               make each world that breaks a rule smaller, and print its story and its plan
   --faults a,b           enable these kinds of faults, in place of those that each seed draws
+  --works a,b            what operators do in these worlds, in place of what each seed draws; none: nothing
   --first                end with the first violation
   --story                print all that happened in each world, in sentences
   --numbers              print what happened, in numbers
@@ -42,6 +44,7 @@ const { values: given } = readFlags(
     shrink: { type: 'boolean', default: false },
     faults: { type: 'string' },
     shards: { type: 'string' },
+    works: { type: 'string' },
     first: { type: 'boolean', default: false },
     numbers: { type: 'boolean', default: false },
     story: { type: 'boolean', default: false },
@@ -85,6 +88,15 @@ function faultsOf(text: string | undefined): readonly FaultKind[] | undefined {
   });
 }
 
+function worksOf(text: string | undefined): readonly WorkKind[] | undefined {
+  if (text === 'none') return [];
+  return text?.split(',').map((name) => {
+    const kind = workKinds.find((known) => known === name);
+    if (kind === undefined) throw new Error(`--works: unknown kind ${name}; known: ${workKinds.join(', ')}`);
+    return kind;
+  });
+}
+
 /** Those of this share. */
 function* plans(): Generator<Plan> {
   let n = 0;
@@ -99,10 +111,11 @@ function* allPlans(): Generator<Plan> {
     for (const plan of keptSeeds(resolve('test/sim/seeds')))
       if ((plan.store ?? 'sqlite') === store) yield { ...plan, kept };
   const faults = faultsOf(given.faults);
+  const works = worksOf(given.works);
   const first = firstSeed();
   const end = first + wholeNumber('seeds', given.seeds);
   const shards = given.shards === undefined ? undefined : wholeNumber('shards', given.shards);
-  for (let seed = first; seed < end; seed += 1) yield { seed, faults, kept, shards };
+  for (let seed = first; seed < end; seed += 1) yield { seed, faults, works, kept, shards };
 }
 
 let [seeds, events, violations] = [0, 0, 0];
@@ -128,11 +141,12 @@ function runPlan(plan: Plan): void {
   console.log(`seed ${plan.seed}: two runs differ: ${result.hash} and ${again.hash}`);
 }
 
-function report({ seed }: Plan, { violation, faults, story }: Result): void {
+function report({ seed }: Plan, { violation, faults, works, story }: Result): void {
   if (violation === null) return;
   const { rule, detail, at } = violation;
   console.log(`seed ${seed} breaks the rule "${rule}" after ${seconds(at)}: ${detail}`);
-  console.log(`faults of this world: ${faults.join(', ') || 'none'}; the last sentences of its story:`);
+  const kinds = `faults: ${faults.join(', ') || 'none'}; works: ${works.join(', ') || 'none'}`;
+  console.log(`${kinds}; the last sentences of its story:`);
   for (const sentence of story) console.log(sentence);
 }
 
@@ -141,9 +155,9 @@ function reportSmaller(plan: Plan, broken: Result): void {
   const parts = result.parts.join(', ') || 'nothing';
   console.log(`seed ${plan.seed}: of ${broken.parts.length} parts ${parts} is left after ${runs} runs`);
   report(smaller, result);
-  const { seed, faults, without } = smaller;
+  const { seed, faults, works, without } = smaller;
   console.log(
-    `to keep it as a file in test/sim/seeds: ${JSON.stringify({ defect: '', store: given.store, seed, faults, without })}`,
+    `to keep it as a file in test/sim/seeds: ${JSON.stringify({ defect: '', store: given.store, seed, faults, works, without })}`,
   );
 }
 

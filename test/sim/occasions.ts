@@ -2,8 +2,8 @@
 
 /** `call`: a request arrives at a receiver. `commit`: after the COMMIT, before its replies. `reload`: in a
  *  reload the master forks a worker, sends it a message, or reads that it is ready or gone. `registry`:
- *  after a write to the registry, before its reply. */
-type What = 'call' | 'commit' | 'reload' | 'registry';
+ *  after a write to the registry, before its reply. `work`: a step of a schedule or an operation. */
+type What = 'call' | 'commit' | 'reload' | 'registry' | 'work';
 /** Returns true when it waits no longer. `key`: of the called job, or the name of the write. */
 type Act = (key: string) => boolean;
 

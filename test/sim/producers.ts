@@ -182,6 +182,7 @@ export class Producers {
     if (servers.length === 0 || entries.length === 0) return;
     const { topic, id, key, version: read } = dice.pick(entries);
     const version = dice.chance(0.5) ? read : undefined;
+    this.#scene.operations.namedByClients.add(key);
     const { process, ctx } = dice.pick(servers);
     const verb = dice.pick(verbs);
     loop.after(dice.chance(0.5) ? 0 : dice.next() * 5_000, process, verb, () => {

@@ -21,6 +21,8 @@ const resumedMs = 15_000;
 const takenOverMs = 5_000;
 /** between two looks, and more */
 const lookedMs = 1_000;
+/** Two turns of the ticker, and a push. */
+const ticksMs = 3_000;
 /** A janitor's turn, and its start. */
 const janitorMs = 75_000;
 
@@ -29,6 +31,8 @@ export class Punctuality {
   readonly #instances: Instances;
   readonly #receivers: Receivers;
   readonly #clients: PullClients;
+  /** virtual ms from which on the registry has answered for some time */
+  #readAt = 0;
   /** virtual ms from which on all processes have worked for some time */
   #completeAt = 0;
   /** delayed jobs that were due before a time */
@@ -41,12 +45,15 @@ export class Punctuality {
   #lateMs = 0;
   /** by version: virtual ms since when nothing keeps a ready job waiting */
   #free = new Map<number, number>();
+  /** names of the schedules whose next instant is before a time */
+  readonly #overdueTicks: (wall: number) => readonly string[];
   /** the same while a client waits for it */
   #wanted = new Map<number, number>();
   /** how often a rule was asked about a job */
   readonly counts = {
     ...{ 'promotes judged': 0, 'idle reserves judged': 0, 'ends judged': 0 },
     ...{ 'expired leases judged': 0, 'wanted jobs judged': 0, 'waits judged': 0 },
+    'ticks judged': 0,
   };
   /** by instance: virtual ms since when it and each shard have worked */
   readonly #worksSince = new Map<Master, number[]>();
@@ -54,7 +61,9 @@ export class Punctuality {
   constructor(
     scene: Scene,
     { instances, receivers, clients }: { instances: Instances; receivers: Receivers; clients: PullClients },
+    overdueTicks: (wall: number) => readonly string[],
   ) {
+    this.#overdueTicks = overdueTicks;
     this.#scene = scene;
     this.#instances = instances;
     this.#receivers = receivers;
@@ -91,6 +100,7 @@ export class Punctuality {
     this.#lookForWaits();
     this.#lookForUnsettled();
     this.#lookForExpired();
+    this.#lookForTicks();
   }
 
   /** A process stands still or is missing, or did or was so lately. */
@@ -233,6 +243,19 @@ export class Punctuality {
         () => `${entry.key} since ${seconds(loop.at - endedAt)}: ${describe(entry)}`,
       );
     }
+  }
+
+  #lookForTicks(): void {
+    const { loop, judge, topics } = this.#scene;
+    if (topics.isAway) this.#readAt = loop.at + resumedMs;
+    if (loop.at < this.#readAt) return;
+    this.counts['ticks judged'] += 1;
+    const late = this.#overdueTicks(loop.wall - ticksMs);
+    judge.check(
+      late.length === 0,
+      'schedules: a tick is late by seconds at most',
+      () => `${late.join(', ')}: more than ${seconds(ticksMs)}`,
+    );
   }
 
   #lookForExpired(): void {

@@ -15,7 +15,7 @@ import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-dialect.ts';
 import { toStoreError, untilFree } from '../../src/registry/sql/sqlite/sqlite-failure.ts';
 import { putRowsOneByOne } from '../../src/registry/sql/tables/registry-series.ts';
 import { addOneByOne } from '../../src/registry/sql/tables/registry-stats.ts';
-import { type Database, openDatabase } from '../../src/runtime/database.ts';
+import { type Database, openDatabase, type Statement } from '../../src/runtime/database.ts';
 import type { Occasions } from './occasions.ts';
 import type { TopicTable } from './topics.ts';
 
@@ -40,6 +40,13 @@ interface Tables {
 }
 let tables: Tables | null = null;
 
+/** What rules see of the registry: each answer, before its caller has it. */
+export type RegistryWatch = {
+  readonly [M in keyof Registry]?: Registry[M] extends (...given: infer G) => Promise<infer R>
+    ? (result: R, ...given: G) => void
+    : never;
+};
+
 /** Before the first world, once. */
 export async function loadRegistry(): Promise<void> {
   const database = openDatabase(':memory:');
@@ -60,12 +67,16 @@ function insertsOf(database: Database, table: string): readonly string[] {
   return rows.map((row) => `INSERT INTO ${table} VALUES (${row.map(textOf).join(', ')});`);
 }
 
+type Seen = (result: unknown, ...given: readonly unknown[]) => void;
+
 /** Methods that ask no file. */
 const isLocal = (name: string) => name === 'read' || name === 'close' || name === 'onChange';
 
 export class RegistryTables {
   readonly #database: Database;
   readonly #db: RegistryDb;
+  readonly #overdue: Statement;
+  readonly watches: RegistryWatch[] = [];
 
   /** `topics`: their names */
   constructor(topics: readonly string[]) {
@@ -77,6 +88,7 @@ export class RegistryTables {
     // Statistics of an unregistered topic are dropped.
     for (const name of topics)
       this.#database.prepare(`INSERT INTO topic VALUES (?, 'active', '', '', 1, 0, 0)`).run(name);
+    this.#overdue = this.#database.prepare('SELECT name FROM schedule WHERE next_at < ?');
     const engine: RegistryEngine = {
       db,
       lock: async () => {},
@@ -115,10 +127,19 @@ export class RegistryTables {
         if (isLocal(String(name))) return act;
         return async (...given: unknown[]) => {
           if (topics.isAway) throw new StoreError({ kind: 'not_stored', code: 'busy' });
-          return act(...given);
+          const result = await act(...given);
+          for (const watch of this.watches)
+            (watch[name as keyof Registry] as Seen | undefined)?.(result, ...given);
+          return result;
         };
       },
     });
+  }
+
+  /** names of the schedules whose next instant is before this time */
+  overdue(wall: number): readonly string[] {
+    const rows = this.#overdue.all(wall) as { readonly name: string }[];
+    return rows.map(({ name }) => name);
   }
 
   /** Sum over all topics. */

@@ -190,8 +190,9 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
 
 /** At most one process does what only one dq-upkeep may do. */
 function upkeepOf({ scene, process, init }: WorkerOptions, ctx: RoleContext): Role {
-  const { files, mails, single } = scene;
-  const role = createUpkeep(ctx, { ...files, mails: mails.senderOf(process), ...mailTimes });
+  const { files, mails, single, operations } = scene;
+  const store = operations.watched(process, ctx.store);
+  const role = createUpkeep({ ...ctx, store }, { ...files, mails: mails.senderOf(process), ...mailTimes });
   return {
     ...{ name: role.name, url: null, inFlight: () => role.inFlight() },
     async start() {

@@ -14,6 +14,7 @@ import type { Loop } from './loop.ts';
 import type { MailServer } from './mail.ts';
 import type { Network } from './network.ts';
 import type { Occasions } from './occasions.ts';
+import type { OperationRules } from './operation-rules.ts';
 import type { RedisSide } from './redis/redis-side.ts';
 import type { Single } from './single.ts';
 import type { TopicTable } from './topics.ts';
@@ -36,6 +37,7 @@ export interface Scene {
   readonly topics: TopicTable;
   readonly ledger: Ledgers;
   readonly calls: Calls;
+  readonly operations: OperationRules;
   readonly follower: Follower;
   readonly disk: Disk;
   readonly network: Network;
@@ -45,6 +47,8 @@ export interface Scene {
   readonly port: Port;
   /** Nothing goes wrong in this world: workers are replaced in order. */
   readonly isOrderly: boolean;
+  /** The faults are over. */
+  readonly isCalm: () => boolean;
   readonly config: Config;
   readonly registry: Registry;
   /** of dq-upkeep */

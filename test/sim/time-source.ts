@@ -102,7 +102,11 @@ function sleep(
       reject(signal.reason);
       return;
     }
-    const timer = start(resolve, ms, false);
+    const end = () => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    };
+    const timer = start(end, ms, false);
     const onAbort = () => {
       timer.clear();
       reject(signal?.reason);

@@ -16,6 +16,9 @@ export class TopicTable {
   readonly #versions = new Map<string, { readonly at: number; readonly topic: Topic }[]>();
   /** by name: virtual ms of the last change */
   readonly #changedAt = new Map<string, number>();
+  /** by name of a removed topic: revision of its removal */
+  readonly #removed = new Map<string, number>();
+  readonly #everRemoved = new Set<string>();
   readonly #now: () => number;
   #revision = 1;
   #isCalm = false;
@@ -25,15 +28,48 @@ export class TopicTable {
   wasAway = false;
   #isAway = false;
   /** what the registry knows about them */
-  readonly registry: Pick<Registry, 'changes' | 'read' | 'get' | 'turn' | 'onChange'> = {
+  readonly registry: Pick<
+    Registry,
+    'changes' | 'read' | 'get' | 'turn' | 'create' | 'update' | 'remove' | 'onChange'
+  > = {
     changes: async (after) => {
-      const changed = [...this.#topics.values()].filter(({ revision }) => revision > after.revision);
-      return { revision: this.#revision, topics: changed.map(recordOf), deleted: [], next: null };
+      const changed = [...this.#topics.values()].filter(
+        ({ topic, revision }) => revision > after.revision && !this.#removed.has(topic),
+      );
+      const removed = [...this.#removed].map(([name, revision]) => ({ name, revision }));
+      const deleted = removed.filter(({ revision }) => revision > after.revision);
+      return { revision: this.#revision, topics: changed.map(recordOf), deleted, next: null };
     },
     read: (record) => asKnown(JSON.parse(record.settings) as Topic),
-    get: async (name) => this.#topics.get(name) ?? null,
-    turn: async (name, state) =>
-      this.#isCalm ? { kind: 'changed' } : { kind: 'updated', revision: this.#turn(name, state) },
+    get: async (name) => this.#known(name),
+    create: async ({ topic: name }) => {
+      if (!this.isRemoved(name)) return { kind: 'exists' };
+      return { kind: 'created', topic: this.#restore(name) };
+    },
+    update: async (draft, expected) => {
+      const old = this.#known(draft.topic);
+      if (old === null) return { kind: 'absent' };
+      if (old.revision !== expected || this.#isCalm) return { kind: 'changed' };
+      this.#revision += 1;
+      const { createdAt, updatedAt } = old;
+      const topic: Topic = { ...draft, createdAt, updatedAt, revision: this.#revision };
+      this.#set(topic);
+      return { kind: 'updated', topic };
+    },
+    remove: async (name, expected) => {
+      const old = this.#known(name);
+      if (old === null) return 'absent';
+      if (old.revision !== expected || this.#isCalm) return 'changed';
+      this.#revision += 1;
+      this.#set({ ...old, state: 'offline', revision: this.#revision });
+      this.#removed.set(name, this.#revision);
+      this.#everRemoved.add(name);
+      return 'removed';
+    },
+    turn: async (name, state) => {
+      if (this.isRemoved(name)) return { kind: 'absent' };
+      return this.#isCalm ? { kind: 'changed' } : { kind: 'updated', revision: this.#turn(name, state) };
+    },
     onChange: () => () => {},
   };
 
@@ -65,10 +101,19 @@ export class TopicTable {
     return [...this.#topics.keys()];
   }
 
+  /** The last one of a removed topic has its last settings. */
   get(name: string): Topic {
     const topic = this.#topics.get(name);
     if (topic === undefined) throw new Error(`the world has no topic ${name}`);
     return topic;
+  }
+
+  isRemoved(name: string): boolean {
+    return this.#removed.has(name);
+  }
+
+  wasRemoved(name: string): boolean {
+    return this.#everRemoved.has(name);
   }
 
   /** What a process may know about a topic: one that stands still, or whose calls fail, knows its past. */
@@ -102,14 +147,27 @@ export class TopicTable {
 
   /** Makes every topic active. A turn that was sent before and arrives later changes nothing. */
   calm(): void {
-    for (const name of this.names) if (this.get(name).state !== 'active') this.#turn(name, 'active');
+    for (const name of this.names)
+      if (this.isRemoved(name)) this.#restore(name);
+      else if (this.get(name).state !== 'active') this.#turn(name, 'active');
     this.#isCalm = true;
     this.isAway = false;
   }
 
+  #known(name: string): Topic | null {
+    return this.isRemoved(name) ? null : this.get(name);
+  }
+
+  #restore(name: string): Topic {
+    this.#removed.delete(name);
+    this.#turn(name, 'active');
+    return this.get(name);
+  }
+
   #turn(name: string, state: TopicState): number {
     this.#revision += 1;
-    this.#set({ ...this.get(name), state, revision: this.#revision });
+    const { removal: _ended, ...topic } = this.get(name);
+    this.#set({ ...topic, state, revision: this.#revision });
     return this.#revision;
   }
 

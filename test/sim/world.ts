@@ -24,21 +24,29 @@ import { Loop } from './loop.ts';
 import { MailServer } from './mail.ts';
 import { Network } from './network.ts';
 import { Occasions } from './occasions.ts';
+import { OperationRules } from './operation-rules.ts';
+import { OperatorsWork } from './operations.ts';
 import { Producers } from './producers.ts';
 import { PullClients } from './pull-clients.ts';
 import { Punctuality } from './punctuality.ts';
 import { Receivers } from './receivers.ts';
 import { type RedisGround, RedisSide, redisUrls } from './redis/redis-side.ts';
 import { RegistryTables } from './registry.ts';
+import { Removals } from './removals.ts';
 import type { Scene } from './scene.ts';
+import { Schedules } from './schedules.ts';
 import { Single } from './single.ts';
+import { Ticks } from './ticks.ts';
 import { TopicTable } from './topics.ts';
 import { UpkeepFiles } from './upkeep-files.ts';
+import { drawWorks, Operators, type Work, type WorkKind } from './works.ts';
 
 export interface Plan {
   readonly seed: number;
   /** default: drawn from the seed */
   readonly faults?: readonly FaultKind[] | undefined;
+  /** default: drawn from the seed */
+  readonly works?: readonly WorkKind[] | undefined;
   /** parts that are left out, to make a failure smaller */
   readonly without?: readonly string[] | undefined;
   /** sentences of the story that are kept; default none */
@@ -57,6 +65,7 @@ export interface Result {
   readonly parts: readonly string[];
   /** enabled kinds */
   readonly faults: readonly FaultKind[];
+  readonly works: readonly WorkKind[];
   readonly violation: Violation | null;
   readonly story: readonly string[];
   readonly numbers: Readonly<Record<string, number>>;
@@ -64,6 +73,8 @@ export interface Result {
 
 /** virtual ms with pushes and faults */
 const activeMs = 40_000;
+/** An operation is about many jobs. */
+const pushesForOperations = 40;
 /** virtual ms after which a job that has not ended counts as lost */
 const calmMsMax = 900_000;
 /** A usual world has 3,000. */
@@ -89,6 +100,11 @@ export class World {
   readonly #databases: Database[] = [];
   readonly #tables: RegistryTables;
   readonly #kinds: readonly FaultKind[];
+  readonly #workKinds: readonly WorkKind[];
+  readonly #works: readonly Work[];
+  readonly #ticks: Ticks;
+  readonly #removals: Removals;
+  #isCalm = false;
   readonly #parts: string[] = [];
   readonly #scene: Scene;
   readonly #receivers: Receivers;
@@ -140,6 +156,9 @@ export class World {
     });
     const peerWaitMs = config['journal.peerWait'];
     const hasJournal = config['mysql.url'] !== '';
+    // The rules on works do not know what a healing puts back, and follow one shard.
+    const hasNoWorks = hasJournal || shards > 1;
+    this.#workKinds = hasNoWorks ? [] : (plan.works ?? drawWorks(loop.stream('works')));
     const journal = hasJournal ? new JournalSide({ loop, judge, ledger, network, peerWaitMs, shards }) : null;
     const laws = journal?.laws ?? null;
     const redis =
@@ -148,8 +167,12 @@ export class World {
         : new RedisSide({ ground, loop, judge, ledger, mails, network, occasions, retentionMs, laws });
     this.#tables = new RegistryTables(topics.names);
     const registry = this.#tables.registry(topics, occasions, redis?.list);
-    const upkeep = { mails, registry, files: new UpkeepFiles() };
+    const followed = { loop, judge, ledger: first, network, occasions, topics };
+    const operations = new OperationRules(followed);
+    this.#ticks = new Ticks(followed);
+    const upkeep = { mails, registry, files: new UpkeepFiles(), operations };
     const common = {
+      isCalm: () => this.#isCalm,
       network,
       port: new Port(loop),
       config,
@@ -169,9 +192,23 @@ export class World {
     this.#clients = new PullClients(this.#scene, this.#instances);
     this.#deadNotifiers = new DeadNotifiers(this.#scene, this.#instances);
     this.#faults = new Faults(this.#scene, this.#instances, this.#receivers);
-    this.#punctuality = new Punctuality(this.#scene, {
-      ...{ instances: this.#instances, receivers: this.#receivers, clients: this.#clients },
-    });
+    const isHarmless = this.#kinds.every((kind) => harmless.includes(kind) || orderly.includes(kind));
+    const operators = new Operators(this.#scene, this.#instances, !isHarmless);
+    this.#removals = new Removals(this.#scene, operators, first);
+    const works: Readonly<Record<WorkKind, Work>> = {
+      schedules: new Schedules(this.#scene, operators, this.#ticks),
+      operations: new OperatorsWork(this.#scene, operators, operations, this.#receivers),
+      removals: this.#removals,
+    };
+    this.#works = this.#workKinds.map((kind) => works[kind]);
+    this.#tables.watches.push(this.#ticks.watch, operations.watch, this.#removals.watch);
+    this.#punctuality = new Punctuality(
+      this.#scene,
+      {
+        ...{ instances: this.#instances, receivers: this.#receivers, clients: this.#clients },
+      },
+      (wall) => this.#tables.overdue(wall),
+    );
   }
 
   /** Most worlds on Redis have one. */
@@ -229,6 +266,7 @@ export class World {
     };
     const scripts = { ...redis?.counts, ...this.#scene.journal?.laws.counts };
     const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts, ...scripts };
+    const ofWorks = { ...this.#ticks.counts, ...this.#scene.operations.counts, ...this.#removals.counts };
     const pulls = this.#clients.counts;
     const numbers = {
       ...pulls,
@@ -237,9 +275,11 @@ export class World {
       ...counts,
       ...this.#punctuality.counts,
       ...this.#deadNotifiers.counts,
+      ...ofWorks,
     };
     const { violation } = this.#judge;
-    return { hash, events: loop.events, parts: this.#parts, faults: this.#kinds, violation, story, numbers };
+    const kinds = { faults: this.#kinds, works: this.#workKinds };
+    return { hash, events: loop.events, parts: this.#parts, ...kinds, violation, story, numbers };
   }
 
   /** Follows what is stored. */
@@ -259,13 +299,16 @@ export class World {
     this.#planPushes();
     this.#planClients();
     this.#planFaults();
+    this.#planWorks();
     const isHarmless = this.#kinds.every((kind) => harmless.includes(kind));
     // Those of Redis may be lost at each reconnect.
     const areHintsLost = this.#kinds.includes('loseHints') || this.#scene.redis !== null;
     this.#punctuality.holdFrom(isHarmless ? startedMs : activeMs + recoveredMs, areHintsLost);
     if (isHarmless && !this.#kinds.includes('registryAway')) topics.isReadSoon = true;
     this.#runUntil(activeMs);
+    this.#isCalm = true;
     this.#faults.calm();
+    for (const work of this.#works) work.end();
     this.#receivers.isCalm = true;
     this.#clients.isCalm = true;
     this.#producers.pushAfterFaults();
@@ -305,6 +348,7 @@ export class World {
     if (!this.#producers.isAnswered || this.#instances.whyIncomplete !== null) return false;
     const { mails, journal } = this.#scene;
     if (mails.owed.length > 0 || journal?.isHealed === false) return false;
+    if (this.#works.some(({ whyBusy }) => whyBusy !== null)) return false;
     for (const { state } of this.#scene.ledger.entries.values()) if (state === 'live') return false;
     return true;
   }
@@ -312,6 +356,9 @@ export class World {
   #checkEnd(): void {
     this.#store.checkTables();
     this.#producers.checkEnd();
+    for (const work of this.#works) work.checkEnd();
+    const busy = this.#works.flatMap(({ whyBusy }) => whyBusy ?? []);
+    this.#judge.check(busy.length === 0, 'operators are served in the end', () => busy.join('; '));
     const left = [...this.#scene.ledger.entries.values()].filter(({ state }) => state === 'live');
     const names = left.map((entry) => `${entry.key}: ${describe(entry)}`);
     this.#judge.check(left.length === 0, '1 every accepted job ends', () => names.join('; '));
@@ -353,7 +400,8 @@ export class World {
 
   #planPushes(): void {
     const loop = this.#loop;
-    const pushes = 10 + this.#dice.below(40);
+    const more = this.#workKinds.includes('operations') ? pushesForOperations : 0;
+    const pushes = 10 + this.#dice.below(40) + more;
     for (let n = 0; n < pushes; n += 1) {
       const own = loop.stream(`push ${n}`);
       const at = 200 + own.next() * activeMs * 0.8;
@@ -390,6 +438,13 @@ export class World {
       const at = 500 + own.next() * activeMs * 0.95;
       this.#addPart(`fault ${n}`, at, () => this.#faults.inject(kind, own));
     }
+  }
+
+  #planWorks(): void {
+    const loop = this.#loop;
+    for (const [n, kind] of this.#workKinds.entries())
+      for (const { name, at, act } of this.#works[n]?.plan(loop.stream(kind)) ?? [])
+        this.#addPart(name, at, () => act(loop.stream(name)));
   }
 
   #addPart(name: string, at: number, act: () => void): void {

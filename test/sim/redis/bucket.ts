@@ -22,6 +22,7 @@ export interface StoredJob {
   readonly topic: string;
   readonly id: string;
   readonly version: number;
+  readonly dueAt: number;
   readonly state: 'waiting' | 'reserved' | 'dead';
   readonly token: number;
 }
@@ -105,7 +106,8 @@ export class Bucket {
       } else if (name === 'reserved') this.#expectLease(state, dueAt, version, key, both);
       else this.#expectWaiting(no, flags & 3, entry);
       const topic = String(topics.get(String(no)) ?? '?');
-      jobs.push({ topic, id: idOf(tid), version: readSafe(record, 7), state: name, token: state.token });
+      const its = { topic, id: idOf(tid) };
+      jobs.push({ ...its, version: readSafe(record, 7), dueAt, state: name, token: state.token });
     }
     if (bodies.size > 0) this.#add(`${bodies.size} bodies have no job`);
     if (withState.size > 0) this.#add(`${withState.size} state records have no job`);

@@ -9,7 +9,7 @@ import { readSafe } from '../../../src/core/number-bytes.ts';
 import type { ScriptName } from '../../../src/store/redis/scripts/scripts.ts';
 import type { JournalLaws } from '../journal/laws.ts';
 import type { Judge } from '../judge.ts';
-import { describe, type How, keyOf, type Ledger } from '../ledger.ts';
+import { describe, type How, keyOf, type Ledger, type StoredJob } from '../ledger.ts';
 import type { Loop } from '../loop.ts';
 import type { MailServer } from '../mail.ts';
 import type { Occasions } from '../occasions.ts';
@@ -17,6 +17,7 @@ import { Bucket, bucketScript } from './bucket.ts';
 import type { Ran } from './redis-machine.ts';
 import type { Reply } from './resp.ts';
 import {
+  readBelow,
   readCancels,
   readExtends,
   readFinishes,
@@ -167,6 +168,12 @@ export class ScriptFollower {
       recover: () => this.#recovered('expired'),
       recoverOwners: ({ args }) => this.#recovered('owner', readInstance(args, 1)),
       releaseUnheld: ({ args }) => this.#recovered('unheld', readInstance(args, 0)),
+      deadRequeue: ({ args }) => ledger.requeued(this.#stored(), readBelow(args)),
+      deadPurge: ({ args }) => ledger.purged(this.#stored(), 'purge', readBelow(args)),
+      purgeTopic: () => ledger.purged(this.#stored(), 'purge topic'),
+      historyForget: ({ reply }) => {
+        if ((reply as readonly number[])[0] !== 0) ledger.hasForgottenEnds = true;
+      },
       alertSettle: ({ args }) => {
         const { as, versions } = readSettle(args);
         mails.settled(versions, as);
@@ -235,6 +242,16 @@ export class ScriptFollower {
     }
   }
 
+  #stored(): ReadonlyMap<string, StoredJob> {
+    const { jobs } = new Bucket(this.#options.read(bucketScript));
+    return new Map(
+      jobs.map((job) => [
+        keyOf(job),
+        { version: job.version, dueAt: job.dueAt, isDead: job.state === 'dead' },
+      ]),
+    );
+  }
+
   /** `instance`: that asks; null: its leases are recovered by their end alone */
   #recovered(how: How, instance: number | null = null): void {
     const { held, dead } = this.#left();
@@ -289,7 +306,7 @@ export class ScriptFollower {
 /** Scripts that change no job. */
 const harmless: ReadonlySet<ScriptName> = new Set<ScriptName>([
   ...(['mark', 'get', 'advance', 'alertDue', 'alertClaim', 'alertList', 'alertState'] as const),
-  ...(['historyGet', 'historyForget', 'counts', 'raiseList', 'restTopics', 'countQuarantined'] as const),
+  ...(['historyGet', 'counts', 'raiseList', 'restTopics', 'countQuarantined'] as const),
   ...(['moment', 'position', 'marks', 'lacks', 'look', 'horizon', 'deadLast', 'deadList'] as const),
   ...(['searchLive', 'searchEnded', 'searchId', 'ids', 'scan', 'walk'] as const),
 ]);

@@ -159,6 +159,7 @@ export class RedisShard {
   start(): void {
     const { loop } = this.#options;
     const process = this.machine.start();
+    this.#options.ledger.startedAt = loop.at;
     process.onDeath.push(() => {
       const waitMs = 20 + this.#dice.next() * 1_500 + this.downMs;
       this.downMs = 0;

@@ -209,6 +209,12 @@ export function readExtends({ args, reply }: Ran) {
 
 export const reasonOfCode = (code: number): string => reasonCodes[code] ?? '?';
 
+/** Of a bulk call on dead letters: those that died at or after this number do not match; null: all do. */
+export function readBelow(args: readonly Buffer[]): number | null {
+  const below = numberOf(args[common + 4]);
+  return below < 0 ? null : below;
+}
+
 /** Keys of a cancel, run, reschedule or requeue; `size`: arguments of one. */
 export function readVerbs(args: readonly Buffer[], first: number, size: number): readonly VersionedKey[] {
   const found: VersionedKey[] = [];
