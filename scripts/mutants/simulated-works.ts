@@ -19,11 +19,6 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
     edit: { file: ticker, text: 'repeated.has(name) || madeAt !== dueAt', by: 'name === dueAt.toString()' },
   },
   {
-    name: 'leap-to-an-instant-counts-as-unclaimed',
-    faults: 'wallStep,cut,storeKill',
-    edit: { file: ticker, text: 'repeated.has(name) || madeAt !== dueAt', by: 'repeated.has(name)' },
-  },
-  {
     name: 'tick-is-looked-for-in-the-last-topic-alone',
     faults: 'kill,cut',
     edit: {
@@ -61,11 +56,6 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
       text: 'return record.isPaused ? null : nextTick(record, now);',
       by: 'return nextTick(record, now);',
     },
-  },
-  {
-    name: 'end-of-an-earlier-version-counts',
-    faults: 'cut',
-    edit: { file: table('schedules'), text: "      .where('revision', '=', revision)\n", by: '' },
   },
   {
     name: 'change-forgets-the-earlier-times',
@@ -203,13 +193,9 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
     },
   },
   {
-    name: 'claim-of-a-wrong-clock-holds',
-    faults: 'wallStep,kill',
-    edit: {
-      file: table('schedules'),
-      text: "eb('claim_until', '>', until + (until - now))",
-      by: "eb('claim_until', '<', 0)",
-    },
+    name: 'claim-of-a-dead-process-holds-for-a-minute',
+    faults: 'kill',
+    edit: { file: 'src/upkeep/limits.ts', text: 'tickClaimMs: 15_000,', by: 'tickClaimMs: 60_000,' },
   },
 ];
 
@@ -344,6 +330,15 @@ const ofOperations: readonly Omit<SimulatedMutant, 'works'>[] = [
       file: useCase('request-operation'),
       text: "requested.kind === 'restore' ? {} : await admin.moment();",
       by: '{};',
+    },
+  },
+  {
+    name: 'moment-is-the-clock',
+    faults: 'wallStep',
+    edit: {
+      file: 'src/store/sqlite/engine/engine.ts',
+      text: '[partitionName]: this.#tx.counters.nextNumber(this.#tx.now)',
+      by: '[partitionName]: this.#tx.now * 1_000',
     },
   },
   {

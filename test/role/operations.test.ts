@@ -1,5 +1,5 @@
-// Operations of upkeep on both stores: each matching job is moved once and counted once, also when the
-// process dies between a step and its checkpoint.
+// Operations of upkeep on both stores: which jobs match, and how many. Deaths, late calls, stops, spreads and
+// steps of the clock are in the simulated worlds (test/sim/operation-rules.ts).
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
@@ -14,10 +14,9 @@ import type { RoleContext } from '../../src/process/role.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { Operations } from '../../src/upkeep/operations/operations.ts';
 import { failedAttempt } from '../support/handmade.ts';
-import { type OneShardOptions, openEmpty } from '../support/redis-store.ts';
+import { openEmpty } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
 import { listOf, openShards, shardOf } from '../support/shards.ts';
-import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
@@ -34,32 +33,13 @@ async function openBench(kind: 'sqlite' | 'redis'): Promise<Bench> {
   return { rig, store, registry: rig.registry };
 }
 
-async function openRedis(more: OneShardOptions = {}) {
-  const under = await openEmpty(await workerRedis(), more);
+async function openRedis() {
+  const under = await openEmpty(await workerRedis());
   await owned('test', Promise.resolve({ stop: () => under.close() }));
   return under;
 }
 
 const hour = 3_600_000;
-
-interface SteppedBench extends Bench {
-  /** Moves the storage clock, which is one hour ahead. */
-  step(ms: number): Promise<void>;
-}
-
-async function openStepped(kind: 'sqlite' | 'redis'): Promise<SteppedBench> {
-  let shift = hour;
-  const rig = await startRig({ clock: () => Date.now() + shift });
-  const { registry } = rig;
-  const step = async (ms: number) => {
-    shift += ms;
-  };
-  if (kind === 'sqlite') return { rig, store: rig.store, registry, step };
-  const clock = new SteppedClock(Date.now() + shift);
-  // The monotonic clock goes on when this one is set back.
-  const { store } = await openRedis({ clock, monotonic: () => performance.now() });
-  return { rig, store, registry, step: (ms) => clock.skip(ms) };
-}
 
 async function push(store: Store, topic: string, names: readonly string[], delayMs = 0): Promise<void> {
   const outcomes = await store.jobs.push(
@@ -118,68 +98,29 @@ async function begin({ registry, store }: Bench, { ids: named, versions, ...wish
 
 interface Worker {
   readonly operations: Operations;
-  /** From now on every call fails, and what it held is not released. */
-  kill(): void;
-  readonly calls: { requeue: number; requeued: number; checkpoints: number };
+  readonly calls: { requeued: number };
 }
 
 /** `onRequeued`: after the store has moved jobs, before the answer arrives. */
-async function work(
-  { rig, store, registry }: Bench,
-  more: { incarnation?: number; instance?: number; onRequeued?: (worker: Worker) => void } = {},
-): Promise<Worker> {
-  let isDead = false;
-  const dead = () => Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }));
-  const mortal = <T extends object>(part: T): T =>
-    new Proxy(part, {
-      get(target, name) {
-        const member = Reflect.get(target, name);
-        if (typeof member !== 'function') return member;
-        return (...args: unknown[]) => (isDead ? dead() : member.apply(target, args));
-      },
-    });
-  const calls = { requeue: 0, requeued: 0, checkpoints: 0 };
+async function work({ rig, store, registry }: Bench, onRequeued?: () => void): Promise<Worker> {
+  const calls = { requeued: 0 };
+  const requeue: Store['dead']['requeue'] = async (...args) => {
+    const outcome = await store.dead.requeue(...args);
+    calls.requeued += outcome.requeued;
+    onRequeued?.();
+    return outcome;
+  };
   const ctx: RoleContext = rig.context({
-    owner: { instance: more.instance ?? 7, incarnation: more.incarnation ?? 1 },
+    owner: { instance: 7, incarnation: 1 },
     clock: new StoreClock(() => store.admin.clock()),
-    store: {
-      ...store,
-      jobs: mortal(store.jobs),
-      admin: mortal(store.admin),
-      dead: mortal({
-        ...store.dead,
-        list: (...args) => store.dead.list(...args),
-        purge: (...args) => store.dead.purge(...args),
-        requeue: async (...args) => {
-          calls.requeue += 1;
-          const outcome = await store.dead.requeue(...args);
-          calls.requeued += outcome.requeued;
-          more.onRequeued?.(worker);
-          return isDead ? dead() : outcome;
-        },
-      }),
-    },
-    registry: mortal({
-      ...registry,
-      claimOperation: (...args) => registry.claimOperation(...args),
-      checkpointOperation: (...args) => {
-        calls.checkpoints += 1;
-        return registry.checkpointOperation(...args);
-      },
-    }),
+    store: { ...store, dead: { ...store.dead, requeue } },
+    registry,
   });
   await ctx.clock.read();
   const operations = new Operations(ctx);
-  const worker: Worker = {
-    operations,
-    calls,
-    kill: () => {
-      isDead = true;
-    },
-  };
   await operations.start();
   await owned('test', Promise.resolve({ stop: () => operations.drain(5_000) }));
-  return worker;
+  return { operations, calls };
 }
 
 const ended = ({ registry }: Bench, id: string) =>
@@ -236,27 +177,6 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await count(bench.store, 't', 'dead')).toBe(4);
   });
 
-  it('a process that dies between a step and its checkpoint: each job once, no gap in done', async () => {
-    const bench = await openBench(kind);
-    await die(bench.store, 't', ids('a', 1_700));
-    const id = await begin(bench, {});
-    const first = await work(bench, {
-      onRequeued: (worker) => {
-        if (worker.calls.requeue === 2) worker.kill();
-      },
-    });
-    await until('the first process to die', () => first.calls.requeued === 1_000);
-    // The result of the second step is not stored.
-    expect((await bench.registry.operation(id))?.done).toBe(500);
-    const second = await work(bench, { incarnation: 2 });
-    expect(await ended(bench, id)).toMatchObject({
-      ...{ state: 'finished', done: 1_700, skipped: 0, matched: 1_700 },
-    });
-    expect(first.calls.requeued).toBe(1_000);
-    expect(second.calls.requeued).toBe(700);
-    expect(await count(bench.store, 't', 'ready')).toBe(1_700);
-  });
-
   it('requeue: a list that begins again leaves jobs that died again', async () => {
     const bench = await openBench(kind);
     const { dead } = bench.store;
@@ -275,52 +195,6 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await count(bench.store, 't', 'dead')).toBe(500);
   });
 
-  it('requeue: a late call leaves jobs that died again since its page was listed', async () => {
-    const bench = await openBench(kind);
-    const { dead } = bench.store;
-    await die(bench.store, 't', ids('a', 20));
-    const requeue: Store['dead']['requeue'] = async (filter, max) => {
-      // The process stood still. Another one requeued the jobs meanwhile, and they died again.
-      expect((await dead.requeue({ topic: 't' }, max)).requeued).toBe(20);
-      expect(await buryReady(bench.store)).toBe(20);
-      return dead.requeue(filter, max);
-    };
-    const id = await begin(bench, {});
-    const { calls } = await work({ ...bench, store: { ...bench.store, dead: { ...dead, requeue } } });
-    expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 0, skipped: 20 });
-    expect(calls.requeued).toBe(0);
-    expect(await count(bench.store, 't', 'dead')).toBe(20);
-  });
-
-  it.each([
-    ['cancel', {}],
-    ['run', {}],
-    ['reschedule', { at: 4_000_000_000_000 }],
-  ] as const)('%s: leaves jobs that were pushed after they were listed', async (verb, wish) => {
-    const bench = await openBench(kind);
-    const { jobs } = bench.store;
-    await push(bench.store, 't', ids('a', 20), 3_600_000);
-    // A producer, between the list and the move: ten of the ids get a new job.
-    const pushed = ids('a', 10);
-    const beside =
-      <A extends readonly unknown[], R>(call: (...args: A) => Promise<R>) =>
-      async (...args: A) => {
-        await push(bench.store, 't', pushed, 7_200_000);
-        return call(...args);
-      };
-    const slow = { ...jobs, [verb]: beside(jobs[verb] as (...args: readonly unknown[]) => Promise<unknown>) };
-    const id = await begin(bench, { kind: verb, ...wish });
-    await work({ ...bench, store: { ...bench.store, jobs: slow } });
-    const { startedAt } = await until('the start', () => bench.registry.operation(id));
-    expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 10, skipped: 10, failed: 0 });
-    for (const name of pushed) {
-      const job = await jobs.get({ topic: 't', id: name });
-      expect(job).toMatchObject({ state: 'delayed', origin: job?.version });
-      expect(job?.dueAt).toBeGreaterThan((startedAt ?? 0) + 7_000_000);
-      expect(job?.dueAt).toBeLessThan(4_000_000_000_000);
-    }
-  });
-
   it('named ids: a job with another version than the one that was named does not match', async () => {
     const bench = await openBench(kind);
     const { jobs } = bench.store;
@@ -334,95 +208,6 @@ describe.each(kinds)('operations on %s', (kind) => {
     await work(bench);
     expect(await ended(bench, id)).toMatchObject({ state: 'finished', matched: 2, done: 2, skipped: 0 });
     expect(await jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'delayed' });
-  });
-
-  it.each([
-    ['cancel', {}],
-    ['cancel', { ids: [...ids('a', 20), ...ids('b', 5), ...ids('c', 5)] }],
-    ['clear', {}],
-    ['run', {}],
-    ['reschedule', { at: 4_000_000_000_000 }],
-  ] as const)(
-    '%s %o: after the clock was set back, the jobs of its request and no others',
-    async (verb, wish) => {
-      const bench = await openStepped(kind);
-      const { store, step } = bench;
-      await push(store, 't', ids('a', 20), 9 * hour);
-      await push(store, 't', ids('b', 5), 9 * hour);
-      await step(-hour);
-      const id = await begin(bench, { kind: verb, ...wish });
-      // Before upkeep sees the request: five of the ids get a new job, five are new.
-      await push(store, 't', [...ids('b', 5), ...ids('c', 5)], 9 * hour);
-      await step(-hour);
-      await push(store, 't', ids('d', 5), 9 * hour);
-      const left = async () =>
-        Promise.all(
-          [...ids('b', 5), ...ids('c', 5), ...ids('d', 5)].map((name) =>
-            store.jobs.get({ topic: 't', id: name }),
-          ),
-        );
-      const before = await left();
-      await work(bench);
-      expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 20, skipped: 0, failed: 0 });
-      expect(await left()).toEqual(before);
-    },
-  );
-
-  it.each([
-    ['requeue', {}],
-    ['requeue', { ids: [...ids('a', 20), ...ids('b', 5), ...ids('c', 5)] }],
-    ['purge', {}],
-  ] as const)(
-    '%s %o: after the clock was set back, those dead at its request and no others',
-    async (verb, wish) => {
-      const bench = await openStepped(kind);
-      const { store, step } = bench;
-      await die(store, 't', ids('a', 20));
-      await step(-hour);
-      await die(store, 't', ids('b', 5));
-      await push(store, 't', ids('c', 5));
-      const id = await begin(bench, { kind: verb, ...wish });
-      // They were live at the request, with the version that they still have.
-      expect(await buryReady(store)).toBe(5);
-      await work(bench);
-      expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 25, skipped: 0, failed: 0 });
-      for (const name of ids('c', 5))
-        expect(await store.jobs.get({ topic: 't', id: name })).toMatchObject({ state: 'dead' });
-      expect(await count(store, 't', 'dead')).toBe(5);
-    },
-  );
-
-  it('spread: moves the jobs evenly over the time', async () => {
-    const bench = await openBench(kind);
-    await die(bench.store, 't', ids('a', 20));
-    const id = await begin(bench, { spreadMs: 2_000, filter: { topic: 't', idPrefix: 'a' } });
-    await work(bench);
-    const { movingAt, matched } = await ended(bench, id);
-    expect(matched).toBe(20);
-    const due: number[] = [];
-    for (const name of ids('a', 20))
-      due.push(((await bench.store.jobs.get({ topic: 't', id: name }))?.dueAt ?? 0) - (movingAt ?? 0));
-    due.sort((a, b) => a - b);
-    // No job is early. The clock of the store differs from its copy by a few ms.
-    due.forEach((ms, n) => {
-      expect(ms).toBeGreaterThan(n * 100 - 100);
-    });
-  });
-
-  it('a stop keeps the rest, and done is what was moved', async () => {
-    const bench = await openBench(kind);
-    await die(bench.store, 't', ids('a', 200));
-    const id = await begin(bench, { rate: 40 });
-    await work(bench);
-    await until('some are moved', async () => (await count(bench.store, 't', 'ready')) > 5);
-    expect((await bench.registry.stopOperation(id, 5))?.state).toBe('stopped');
-    const closed = await until('the process to close it', async () => {
-      const found = await bench.registry.operation(id);
-      return found?.done === (await count(bench.store, 't', 'ready')) ? found : null;
-    });
-    expect(closed).toMatchObject({ state: 'stopped', endedAt: 5 });
-    expect(closed.done + (await count(bench.store, 't', 'dead'))).toBe(200);
-    expect(await bench.registry.claimOperation('8.1', 9e15, 9e15)).toBeNull();
   });
 
   it('the topics of the caller bound it', async () => {
@@ -463,20 +248,6 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await end({ kind: 'cancel' })).toMatchObject({ done: 489, matched: 489 });
     expect(await store.admin.counts()).toMatchObject({ topics: {} });
     expect(bench.rig.counted('t', 'cancelled')).toBe(600);
-  });
-
-  it('cancel at a rate: keeps a job that was pushed again since its page was listed', async () => {
-    const bench = await openBench(kind);
-    const { store } = bench;
-    await push(store, 't', ids('a', 8), 3_600_000);
-    const id = await begin(bench, { kind: 'cancel', rate: 2 });
-    await work(bench);
-    await until('the first is cancelled', async () => (await count(store, 't', 'delayed')) < 8);
-    await push(store, 't', ids('a', 8), 3_600_000);
-    const { done, skipped } = await ended(bench, id);
-    expect(await count(store, 't', 'delayed')).toBe(8);
-    expect(skipped).toBeGreaterThan(0);
-    expect(done + skipped).toBe(8);
   });
 });
 
@@ -522,14 +293,9 @@ describe('operations', () => {
           : bench.registry.checkpointOperation(...args),
     };
     const id = await begin(bench, {});
-    const { calls } = await work(
-      { ...bench, registry },
-      {
-        onRequeued: () => {
-          isOut = true;
-        },
-      },
-    );
+    const { calls } = await work({ ...bench, registry }, () => {
+      isOut = true;
+    });
     await until('it waits', () => bench.rig.lines.some(({ message }) => /operation waits/.test(message)));
     expect(calls.requeued).toBe(500);
     isOut = false;

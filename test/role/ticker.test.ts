@@ -1,5 +1,6 @@
 // Tests that the instants of schedules become jobs, each once: on a real store and registry, with two
-// processes, and with one that dies between its steps.
+// processes, and with one that dies between its steps. Changes of schedules that are due or claimed are in
+// the simulated worlds (test/sim/ticks.ts).
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JobKey } from '../../src/core/job.ts';
 import { nextTick } from '../../src/core/schedule.ts';
@@ -406,70 +407,6 @@ describe('the instants of a schedule', () => {
     await until('the instant of a new schedule of this name has ended', isMade);
     expect(await idsOf(rig)).toEqual([]);
   });
-
-  it.each([
-    ['the body', { body: '{"n":2}' }, 't'],
-    ['the times', { everyMs: 3_600 * second }, 't'],
-    ['the pause', { isPaused: true }, 't'],
-    ['the topic', { topic: 'u' }, 'u'],
-  ])('that are due at a change of %s are made', async (_, change, topic) => {
-    const rig = await startRig();
-    for (const name of ['t', 'u']) await rig.topic(name, 'http://127.0.0.1:9');
-    const created = Date.now() - 101 * second;
-    const at = created + 100 * second;
-    const first = record('s', { everyMs: 100 * second, createdAt: created });
-    await rig.registry.createSchedule(first, at);
-    const changed = { ...first, ...change, revision: 2 };
-    const nextAt = changed.isPaused ? null : nextTick(changed, Date.now());
-    expect(await rig.registry.updateSchedule(changed, nextAt, Date.now())).toBe('updated');
-    await ticking(rig);
-    await until('the instant has ended', async () => (await rig.registry.schedule('s'))?.nextAt !== at);
-    expect((await rig.store.jobs.search({ topic }, 10, null)).items.map(({ id }) => id)).toEqual([
-      tickId('s', at),
-    ]);
-    expect((await rig.registry.schedule('s'))?.nextAt).toBe(nextAt);
-  });
-
-  it.each(['dies after its push', 'is alive'])(
-    'that are claimed at a change, by a process that %s, are made once',
-    async (state) => {
-      const rig = await startRig();
-      for (const name of ['t', 'u']) await rig.topic(name, 'http://127.0.0.1:9');
-      const created = Date.now() - 101 * second;
-      const at = created + 100 * second;
-      const first = record('s', { everyMs: 100 * second, createdAt: created });
-      await rig.registry.createSchedule(first, at);
-      const { registry } = rig;
-      const change = { ...first, topic: 'u', everyMs: 3_600 * second, revision: 2 };
-      // The change comes between the push and the end of the claim.
-      const claimer = await ticking(rig, {
-        ...registry,
-        async endTicks(ends) {
-          if ((await registry.schedule('s'))?.revision === 1) {
-            await rig.store.jobs.cancel([{ topic: 't', id: tickId('s', at) }]);
-            await registry.updateSchedule(change, nextTick(change, Date.now()), Date.now());
-            if (state !== 'is alive') return new Promise<void>(() => {});
-          }
-          return registry.endTicks(ends);
-        },
-      });
-      await until('it is changed', async () => (await registry.schedule('s'))?.revision === 2);
-      if (state !== 'is alive') {
-        void claimer.drain(0);
-        await ticking(rig, {
-          ...registry,
-          claimSchedules: (now, end, max) =>
-            registry.claimSchedules(now + upkeepLimits.tickClaimMs, end + upkeepLimits.tickClaimMs, max),
-        });
-      }
-      await until('the instant has ended', async () => (await registry.schedule('s'))?.nextAt !== at);
-      expect(rig.counted('t', 'pushed') + rig.counted('u', 'pushed')).toBe(1);
-      expect(await registry.schedule('s')).toMatchObject({
-        madeAt: at,
-        nextAt: nextTick(change, Date.now()),
-      });
-    },
-  );
 
   it('are held up by no schedule whose job cannot be looked for, or whose times cannot be computed', async () => {
     const rig = await startRig();

@@ -99,8 +99,11 @@ export class OperationRules {
     return [...this.#all.values()].flatMap(({ id, isClosed }) => (isClosed ? [] : [id]));
   }
 
-  get records(): readonly OperationRecord[] {
-    return [...this.#all.values()].map(({ record }) => record);
+  /** ids of those that move their jobs one after the other */
+  get paced(): readonly string[] {
+    return [...this.#all.values()].flatMap(({ id, isClosed, record: { rate, spreadMs } }) =>
+      isClosed || (rate === null && spreadMs === null) ? [] : [id],
+    );
   }
 
   /** An operator is about to request one: these jobs match. `actor`: of the request. */

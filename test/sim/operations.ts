@@ -80,7 +80,7 @@ export class OperatorsWork implements Work {
         if (!this.#scene.isCalm()) this.#request(second, topic ?? dice.pick(topics.names), dice);
       });
     }
-    if (dice.chance(0.35)) this.#stopSoon(dice);
+    if (dice.chance(0.5)) this.#stopSoon(dice);
   }
 
   #request(kind: OperationKind, topic: string | undefined, dice: Dice): void {
@@ -132,15 +132,15 @@ export class OperatorsWork implements Work {
   #stopSoon(dice: Dice): void {
     const { loop, occasions } = this.#scene;
     const stop = () => {
-      const { open } = this.#rules;
+      const { open, paced } = this.#rules;
       if (open.length === 0 || this.#scene.isCalm()) return;
-      const id = dice.pick(open);
+      const id = dice.pick(paced.length > 0 ? paced : open);
       this.#operators.ask(dice, `stop operation ${id}`, async ({ ctx }) => {
         const record = await ctx.registry.stopOperation(id, await ctx.clock.read());
         return record?.state ?? 'absent';
       });
     };
-    if (dice.chance(0.5)) loop.after(dice.next() * 6_000, null, 'stop', stop);
+    if (dice.chance(0.5)) loop.after(dice.next() * 3_000, null, 'stop', stop);
     else
       occasions.add('work', (step) => {
         if (step !== 'move') return false;

@@ -10,6 +10,7 @@ import {
   pausedSchedule,
   type ScheduleInput,
 } from '../../src/use-cases/change-schedule.ts';
+import type { Process } from './process.ts';
 import type { Server } from './roles.ts';
 import type { Scene } from './scene.ts';
 import type { Ticks } from './ticks.ts';
@@ -19,6 +20,7 @@ const names = ['s0', 's1', 's2'];
 /** virtual ms */
 const activeMs = 36_000;
 const againMs = 1_000;
+const waitMsMax = 3_000;
 /** Ticks go on after the faults, until no fault has an effect. */
 const lingerMs = 40_000;
 
@@ -109,14 +111,28 @@ export class Schedules implements Work {
   }
 
   #change(name: string, dice: Dice, next: (old: StoredSchedule, now: number) => ScheduleRecord | null): void {
-    this.#operators.ask(dice, `change schedule ${name}`, async ({ ctx }: Server) => {
+    this.#operators.ask(dice, `change schedule ${name}`, async ({ ctx, process }: Server) => {
       const old = await getSchedule(ctx.registry, name);
       const now = await ctx.clock.read();
+      if (dice.chance(0.4)) await this.#untilClaimed(process, dice);
       const record = next(old, now);
       if (record === null) return 'unchanged';
       const { cron, everyMs, timezone, isPaused, topic, body } = record;
       const outcome = await ctx.registry.updateSchedule(record, nextOf(record, now), now);
       return `${outcome} ${JSON.stringify({ cron, everyMs, timezone, isPaused, topic, body })}`;
+    });
+  }
+
+  /** dq-upkeep has claimed an instant since the operator read the schedule. */
+  #untilClaimed(process: Process, dice: Dice): Promise<void> {
+    const { loop, occasions } = this.#scene;
+    const waitMs = dice.next() * dice.pick([3, 60]);
+    return new Promise((resolve) => {
+      loop.after(waitMsMax, process, 'no claim', resolve);
+      occasions.add('work', (step) => {
+        if (step === 'claim') loop.after(waitMs, process, 'claim', resolve);
+        return step === 'claim';
+      });
     });
   }
 
