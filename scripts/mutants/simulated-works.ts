@@ -1,5 +1,5 @@
 // Mistakes in schedules, operations and the removal of topics, each of which must break a rule in a simulated
-// world (test/sim/ticks.ts, operation-rules.ts, removals.ts). Every rule has at least two.
+// world (test/sim/ticks.ts, operation-rules.ts, removals.ts).
 // Invariant (test/unit/mutants.test.ts): each text occurs once in its file.
 
 import type { SimulatedMutant } from './mutants.ts';
@@ -353,15 +353,6 @@ const ofOperations: readonly Omit<SimulatedMutant, 'works'>[] = [
 
 const ofRemovals: readonly Omit<SimulatedMutant, 'works'>[] = [
   // A removed topic has no jobs.
-  {
-    name: 'removal-counts-the-jobs-once',
-    faults: 'topicEdit',
-    edit: {
-      file: useCase('remove-topic'),
-      text: 'await requireEmpty(admin, name);\n    await remove(registry, name, offline.revision);',
-      by: 'await remove(registry, name, offline.revision);',
-    },
-  },
   {
     name: 'removal-purges-nothing',
     faults: 'topicEdit',
