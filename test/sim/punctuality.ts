@@ -155,7 +155,7 @@ export class Punctuality {
   /** Invariant 14, also while faults happen: one instance that works recovers the expired leases of all, and
    *  a shard that refuses connections delays no other. */
   #lookForTakenOver(): void {
-    const { loop, network, redis } = this.#scene;
+    const { loop, network, redis, topics } = this.#scene;
     const { at } = loop;
     if (redis === null) return;
     const isNetworkUp = network.slowUntil <= at;
@@ -165,8 +165,9 @@ export class Punctuality {
         master.whyIncomplete === null &&
         master.processes.every(({ lastPauseEnd }) => lastPauseEnd <= at - lookedMs),
     );
-    // Each call waits for an answer.
-    const isAnswering = redis.shards.every(({ machine }) => (machine.process?.pausedUntil ?? 0) <= at);
+    // Each call waits for an answer, and a new connection for the registry, which says whose the Redis is.
+    const isAnswering =
+      !topics.isAway && redis.shards.every(({ machine }) => (machine.process?.pausedUntil ?? 0) <= at);
     for (const [n, { machine }] of redis.shards.entries()) {
       const isUp = isAnswering && machine.process !== null && machine.mood === 'works';
       for (const master of this.#instances.all) {
