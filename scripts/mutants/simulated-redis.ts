@@ -138,8 +138,17 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'redis-held-jobs-count-as-unheld',
     edit: {
       file: script('release-unheld'),
-      text: 'return incarnation == mine and not held[token]',
-      by: 'return incarnation == mine',
+      text: 'if incarnation ~= mine or held[token] then return false end',
+      by: 'if incarnation ~= mine then return false end',
+    },
+  },
+  {
+    name: 'redis-late-search-releases-later-leases',
+    faults: 'slowChannel,lateReply',
+    edit: {
+      file: 'src/notifier/reserver.ts',
+      text: 'owner, settler.tokens(), upTo)',
+      by: 'owner, settler.tokens(), Number.MAX_SAFE_INTEGER)',
     },
   },
   {

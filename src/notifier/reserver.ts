@@ -139,7 +139,15 @@ export class Reserver {
   async #releaseUnheld(): Promise<void> {
     const { ctx, settler, partition } = this.#options;
     const { store, owner, log } = ctx;
-    const released = await store.jobs.releaseUnheld(partition, owner, settler.tokens());
+    let released = 0;
+    // The first call looks. The next ones release what was leased before it: one of them can reach the store
+    // late, over a connection that has ended, and after the next reserve.
+    for (let upTo = 0; ; ) {
+      const found = await store.jobs.releaseUnheld(partition, owner, settler.tokens(), upTo);
+      released += found.released;
+      if (found.left === 0) break;
+      upTo = found.last;
+    }
     if (released > 0) log.notice('notifier: leases without a holder were released', { released });
     const now = monotonicNow();
     const isSoon = now - this.#failedAt < notifierLimits.unheldAfterMs;

@@ -284,6 +284,15 @@ export type OnStored = (at: number, outcome: PushOutcome) => void;
  *  rejects as it does. */
 export type OnChanged = (jobs: readonly ChangedJob[]) => Promise<void>;
 
+/** What releaseUnheld found. */
+export interface Unheld {
+  readonly released: number;
+  /** leases that are not held, with a token above upTo */
+  readonly left: number;
+  /** The last number that the partition has given: later tokens are above it. */
+  readonly last: Token;
+}
+
 export interface JobStore {
   /** The number of partitions can change: read it each time. Empty while none is known. */
   partitions(): readonly Partition[];
@@ -351,9 +360,10 @@ export interface JobStore {
     which: { readonly dead: number } | { readonly living: readonly number[] },
     max: number,
   ): Promise<Recovered>;
-  /** Releases leases of this owner that it does not hold, because the reply of a reserve was lost. No
-   *  strike. */
-  releaseUnheld(partition: Partition, owner: Owner, held: readonly Token[]): Promise<number>;
+  /** Releases leases of this owner with a token up to `upTo` that it does not hold, because the reply of a
+   *  reserve was lost. No strike. `upTo`: the `last` of an earlier answer, or 0, which releases nothing: a
+   *  call that the network delays must not release what a later reserve has brought. */
+  releaseUnheld(partition: Partition, owner: Owner, held: readonly Token[], upTo: Token): Promise<Unheld>;
 
   /** Returns the unsubscribe. */
   onHint(listener: (hint: Hint) => void): () => void;

@@ -33,7 +33,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
     recover: (_partition, max) => step(() => model.recover(max)),
     recoverOwners: (_partition, instance, which, max) =>
       step(() => model.recoverOwners(instance, which, max)),
-    releaseUnheld: (_partition, owner, held) => step(() => model.releaseUnheld(owner, held)),
+    releaseUnheld: (_partition, owner, held, upTo) => step(() => model.releaseUnheld(owner, held, upTo)),
     onHint(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -342,7 +342,7 @@ export class Model extends ModelState {
     return { returned: handled - poisoned.length, poisoned, more: lost.length > handled };
   }
 
-  releaseUnheld(owner: Owner, held: readonly Token[]): number {
+  releaseUnheld(owner: Owner, held: readonly Token[], upTo: Token): port.Unheld {
     const unheld = this.heldByProcesses().filter(
       ({ lease }) =>
         lease !== null &&
@@ -350,8 +350,9 @@ export class Model extends ModelState {
         lease.owner.incarnation === owner.incarnation &&
         !held.includes(lease.token),
     );
-    for (const job of unheld) this.makeReady(job);
-    return unheld.length;
+    const rows = unheld.filter(({ lease }) => (lease?.token ?? 0) <= upTo);
+    for (const job of rows) this.makeReady(job);
+    return { released: rows.length, left: unheld.length - rows.length, last: this.counter };
   }
 
   // Dead letters

@@ -220,7 +220,7 @@ export class RandomOperations extends Dice {
     return {
       what: 'releaseUnheld',
       given: [owner, held],
-      call: (store) => store.jobs.releaseUnheld(0, owner, held),
+      call: (store) => store.jobs.releaseUnheld(0, owner, held, Number.MAX_SAFE_INTEGER),
     };
   }
 

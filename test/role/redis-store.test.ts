@@ -89,7 +89,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       bury: () => jobs.bury([wrong, gone].map((one) => ({ ...one, reason: 'gone' }))),
       release: () => jobs.release([wrong, gone]),
       recoverOwners: () => jobs.recoverOwners(0, 1, { living: [] }, 500),
-      releaseUnheld: () => jobs.releaseUnheld(0, { instance: 1, incarnation: 1 }, []),
+      releaseUnheld: () => jobs.releaseUnheld(0, { instance: 1, incarnation: 1 }, [], 0),
       search: () => jobs.search({}, 100, null),
       searchEnded: () => jobs.search({ state: 'done' }, 100, null),
       searchId: () => jobs.search({ id: '1' }, 100, null),

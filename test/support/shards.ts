@@ -110,8 +110,14 @@ function asOnePartition({ jobs }: Store): JobStore {
     recover: (_, max) => recovery(max, (partition, left) => jobs.recover(partition, left)),
     recoverOwners: (_, instance, which, max) =>
       recovery(max, (partition, left) => jobs.recoverOwners(partition, instance, which, left)),
-    releaseUnheld: async (_, owner, held) =>
-      sum(await inTurn((partition) => jobs.releaseUnheld(partition, owner, held))),
+    releaseUnheld: async (_, owner, held, upTo) => {
+      const found = await inTurn((partition) => jobs.releaseUnheld(partition, owner, held, upTo));
+      return {
+        released: sum(found.map(({ released }) => released)),
+        left: sum(found.map(({ left }) => left)),
+        last: Math.max(...found.map(({ last }) => last)),
+      };
+    },
     onHint: (listener) => jobs.onHint((hint) => listener({ ...hint, partition: 0 })),
   };
 }

@@ -125,7 +125,10 @@ export const hintCases: readonly Case[] = [
         'releaseUnheld',
         async (trial) => {
           await trial.reserved('1', {}, { instance: 1, incarnation: 1 });
-          return () => trial.jobs.releaseUnheld(trial.partition, { instance: 1, incarnation: 1 }, []);
+          return () =>
+            trial.jobs.releaseUnheld(
+              ...([trial.partition, { instance: 1, incarnation: 1 }, [], Number.MAX_SAFE_INTEGER] as const),
+            );
         },
       ],
     ] as readonly (readonly [string, (trial: Trial) => Promise<() => Promise<unknown>>])[]

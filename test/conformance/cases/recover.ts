@@ -17,6 +17,8 @@ import {
 } from '../trial.ts';
 
 const dead: Owner = { instance: 1, incarnation: 5 };
+/** A greatest token above all: whatever is unheld is released. */
+const all = Number.MAX_SAFE_INTEGER;
 const lostOnce = { state: 'ready', lease: null, strikes: 1 };
 
 /** Lets the lease of the job expire `times` times. */
@@ -128,7 +130,7 @@ export const recoverCases: readonly Case[] = [
     await strike(trial, 3);
     for (let n = 0; n < 3; n += 1) await trial.release(await trial.lease());
     expect(await trial.lease()).toMatchObject({ strikes: 3 });
-    expect(await trial.jobs.releaseUnheld(trial.partition, owner, [])).toBe(1);
+    expect(await trial.jobs.releaseUnheld(trial.partition, owner, [], all)).toMatchObject({ released: 1 });
     expect(await trial.known('1')).toMatchObject({ strikes: 3, state: 'ready' });
   }),
 
@@ -205,14 +207,26 @@ export const recoverCases: readonly Case[] = [
       elsewhere: { instance: 2, incarnation: 5 },
     });
     const release = () =>
-      trial.jobs.releaseUnheld(trial.partition, dead, [held?.token ?? 0, (a?.token ?? 0) - 1, 12_345]);
-    await trial.changes(release, (released) => {
-      expect(released).toBe(2);
+      trial.jobs.releaseUnheld(trial.partition, dead, [held?.token ?? 0, (a?.token ?? 0) - 1, 12_345], all);
+    await trial.changes(release, (found) => {
+      expect(found).toMatchObject({ released: 2, left: 0 });
       const back = { state: 'ready', lease: null };
       return { jobs: { 't/1': back, 't/3': back } };
     });
-    expect(await trial.unchanged(release)).toBe(0);
+    expect(await trial.unchanged(release)).toMatchObject({ released: 0, left: 0 });
     expect(held === undefined ? null : await trial.ack(held)).toEqual({ kind: 'acked' });
     expect(idsOf(await trial.reserve(request(9, { t: 9 }, dead, longLeaseMs)))).toEqual(['1', '3']);
+  }),
+
+  fact('releaseUnheld: releases no lease that was given after the look', async (trial) => {
+    const releaseUpTo = (upTo: number) => trial.jobs.releaseUnheld(trial.partition, dead, [], upTo);
+    await trial.jobs.push([jobOf('1'), jobOf('2')]);
+    await trial.reserve(request(1, { t: 1 }, dead));
+    const look = await trial.unchanged(() => releaseUpTo(0));
+    expect(look).toMatchObject({ released: 0, left: 1 });
+    await trial.reserve(request(1, { t: 1 }, dead));
+    expect(await releaseUpTo(look.last)).toMatchObject({ released: 1, left: 1 });
+    expect(await trial.known('1')).toMatchObject({ state: 'ready' });
+    expect(await trial.known('2')).toMatchObject({ state: 'reserved' });
   }),
 ];

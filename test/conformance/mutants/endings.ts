@@ -1,5 +1,6 @@
 // Mistakes of the finishing writes and of leases that end without one.
 
+import type { Unheld } from '../../../src/ports/job-store.ts';
 import { change, type Mutant, mutants } from './mutant.ts';
 
 export const endingMutants: readonly Mutant[] = mutants({
@@ -152,15 +153,29 @@ export const endingMutants: readonly Mutant[] = mutants({
     ),
   },
   'releaseUnheld: releases unheld leases of the owner without a strike': {
-    'held leases are released': change('releaseUnheld', (right) => (owner) => right(owner, [])),
-    'leases of other owners are released': change('releaseUnheld', (right) => (owner, held) => {
-      const siblings = [5, 6].map((incarnation) => right({ ...owner, incarnation }, held));
-      return Math.max(...siblings);
+    'held leases are released': change(
+      'releaseUnheld',
+      (right) => (owner, _held, upTo) => right(owner, [], upTo),
+    ),
+    'leases of other owners are released': change('releaseUnheld', (right) => (owner, ...rest) => {
+      const [one, other] = [5, 6].map((incarnation) => right({ ...owner, incarnation }, ...rest));
+      return (one?.released ?? 0) > 0 ? (one as Unheld) : (other as Unheld);
     }),
-    'unheld leases get a strike': change('releaseUnheld', (_, m) => (owner, held) => {
+    'unheld leases get a strike': change('releaseUnheld', (right, m) => (owner, held, upTo) => {
       const mine = (lease: { token: number; owner: typeof owner }) =>
         lease.owner.instance === owner.instance && lease.owner.incarnation === owner.incarnation;
-      return m.strike((lease) => mine(lease) && !held.includes(lease.token), 500).returned;
+      const released = m.strike((lease) => mine(lease) && !held.includes(lease.token), 500).returned;
+      return { ...right(owner, held, upTo), released };
     }),
+  },
+  'releaseUnheld: releases no lease that was given after the look': {
+    'later leases are released, too': change(
+      'releaseUnheld',
+      (right) => (owner, held, upTo) => right(owner, held, upTo === 0 ? 0 : Number.MAX_SAFE_INTEGER),
+    ),
+    'the look releases': change(
+      'releaseUnheld',
+      (right) => (owner, held) => right(owner, held, Number.MAX_SAFE_INTEGER),
+    ),
   },
 });

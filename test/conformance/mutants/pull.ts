@@ -66,10 +66,10 @@ export const pullMutants: readonly Mutant[] = [
         m.heldByProcesses = heldByProcesses;
         return recovered;
       }),
-      'releaseUnheld releases pulled jobs': change('releaseUnheld', (right, m) => (owner, held) => {
+      'releaseUnheld releases pulled jobs': change('releaseUnheld', (right, m) => (...given) => {
         const heldByProcesses = m.heldByProcesses;
         m.heldByProcesses = () => m.held(() => true);
-        const released = right(owner, held);
+        const released = right(...given);
         m.heldByProcesses = heldByProcesses;
         return released;
       }),

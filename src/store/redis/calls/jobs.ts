@@ -192,9 +192,11 @@ export function jobCalls(
       const args = [Math.min(max, limits.recoverMax), instance, ...named];
       return readRecovered(shards, partition, await shards.run('recoverOwners', partition, args));
     },
-    async releaseUnheld(partition, owner, held) {
-      const args = [owner.instance, owner.incarnation, ...held];
-      return (await shards.run('releaseUnheld', partition, args)) as number;
+    async releaseUnheld(partition, owner, held, upTo) {
+      const args = [owner.instance, owner.incarnation, upTo, ...held];
+      const answer = (await shards.run('releaseUnheld', partition, args)) as readonly (number | string)[];
+      const [released = 0, left = 0, last = 0] = answer.map(Number);
+      return { released, left, last };
     },
   };
 }

@@ -4,7 +4,14 @@
 // After a ready hint the next reserve runs its script.
 
 import { limits } from '../../../core/limits.ts';
-import type { JobStore, Partition, Promoted, Recovered, ReserveRequest } from '../../../ports/job-store.ts';
+import type {
+  JobStore,
+  Partition,
+  Promoted,
+  Recovered,
+  ReserveRequest,
+  Unheld,
+} from '../../../ports/job-store.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
 import { hasManyTopics } from '../calls/reserve-call.ts';
 import { redisLimits } from '../limits.ts';
@@ -33,7 +40,7 @@ export function withPlainPolls(
     },
     async releaseUnheld(partition, ...whose) {
       const [polls, bucket] = await pollsOf(partition);
-      return (await polls.hasLeases(bucket)) ? jobs.releaseUnheld(partition, ...whose) : 0;
+      return (await polls.hasLeases(bucket)) ? jobs.releaseUnheld(partition, ...whose) : noneUnheld;
     },
     async reserve(partition, request) {
       const [polls, bucket] = await pollsOf(partition);
@@ -46,6 +53,7 @@ export function withPlainPolls(
   };
 }
 
+const noneUnheld: Unheld = { released: 0, left: 0, last: 0 };
 const noneRecovered: Recovered = { returned: 0, poisoned: [], more: false };
 const rings = ['a:0', 'a:1', 'a:2'];
 

@@ -215,7 +215,8 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     recover: (_partition, max) => cold<Recovered>(link, kinds.recover, [max], true),
     recoverOwners: (_partition, instance, which, max) =>
       cold(link, kinds.recoverOwners, [instance, which, max], true),
-    releaseUnheld: (_partition, owner, held) => cold(link, kinds.releaseUnheld, [owner, held], true),
+    releaseUnheld: (_partition, owner, held, upTo) =>
+      cold(link, kinds.releaseUnheld, [owner, held, upTo], true),
   };
 }
 

@@ -8,7 +8,7 @@ import { optionsIn } from '../../../core/extension.ts';
 import type { JobKey, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { reasonCodes } from '../../../core/stored-codes.ts';
-import type { ExpiredPull, Recovered } from '../../../ports/job-store.ts';
+import type { ExpiredPull, Recovered, Unheld } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { reserved } from '../file/schema.ts';
@@ -115,13 +115,18 @@ export class Recovery {
     return this.#strike(rows, this.#bound(max));
   }
 
-  releaseUnheld(owner: Owner, held: readonly Token[]): number {
+  releaseUnheld(owner: Owner, held: readonly Token[], upTo: Token): Unheld {
     const tokens = new Set<number | null>(held);
-    const rows = this.#leasesOf(owner.instance, (incarnation) => incarnation === owner.incarnation).filter(
+    const unheld = this.#leasesOf(owner.instance, (incarnation) => incarnation === owner.incarnation).filter(
       (row) => !tokens.has(row.token),
     );
+    const rows = unheld.filter(({ token }) => (token ?? 0) <= upTo);
     for (const row of rows) backToReady(this.#tx, row, row.strikes);
-    return rows.length;
+    return {
+      released: rows.length,
+      left: unheld.length - rows.length,
+      last: this.#tx.counters.lastNumber,
+    };
   }
 
   /** After an outage no lease expires for holdMs: owners may not have reached the store yet. In memory: a
