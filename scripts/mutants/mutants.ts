@@ -305,10 +305,40 @@ export const mutants: readonly Mutant[] = [
     name: 'audit-without-barrier',
     edit: {
       file: 'src/upkeep/journal/auditor.ts',
-      text: 'if (behind.length > 0) {',
-      by: 'if (behind.length > 1_000) {',
+      text: 'if (passed.behind.length > 0) {',
+      by: 'if (passed.behind.length > 1_000) {',
     },
     test: role('journal-audit', 'audit: a job stays ended whose end is in a spool of an instance seen %s'),
+  },
+  {
+    name: 'shipped-changes-compared-without-barrier',
+    edit: {
+      file: 'src/upkeep/journal/restorer.ts',
+      text: '    await this.#waitForAll(work, async () => {\n      if (comesLater()) throw new WorkEnded();\n    });\n',
+      by: '    this.#passed = { barrier: 0, behind: [], reached: [], work: work.no, losses: this.#losses() };\n',
+    },
+    test: role('journal-late', 'MySQL goes back with open work: a job that has ended since is not put back'),
+  },
+  {
+    name: 'barrier-reached-in-a-database-that-went-back',
+    edit: {
+      file: 'src/upkeep/journal/recorder.ts',
+      text: 'await journal.seen({ ...self, spoolBytes: this.#spoolBytes }, this.#known);',
+      by: 'await journal.seen({ ...self, spoolBytes: this.#spoolBytes });',
+    },
+    test: role(
+      'journal-recorder',
+      'MySQL went back and nothing follows: a barrier is reached only when all is shipped again',
+    ),
+  },
+  {
+    name: 'barrier-repeats-after-mysql-went-back',
+    edit: {
+      file: 'src/registry/sql/journal/journal-work.ts',
+      text: 'barrier = GREATEST(barrier + 1,',
+      by: 'barrier = LEAST(barrier + 1,',
+    },
+    test: role('journal-mysql', 'instances: a MySQL that went back takes no sign, and repeats no barrier'),
   },
   {
     name: 'older-version-put-twice',

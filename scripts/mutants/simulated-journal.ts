@@ -49,8 +49,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     faults: 'mysqlTrouble,redisFailover,redisEmptied',
     edit: {
       file: agent('barrier'),
-      text: 'if (awaited.length === 0) return',
-      by: 'if (awaited.length >= 0) return',
+      text: 'if (awaited.length === 0) {',
+      by: 'if (awaited.length >= 0) {',
     },
   },
   {

@@ -176,15 +176,20 @@ export interface JournalDb {
   restores(limit: number, kind?: RestoreWork['kind']): Promise<readonly RestoreState[]>;
 
   /** Reports an instance as living; with allBarriers, as ended. Returns the barrier: it has to ship all
-   *  changes that its spool holds now, and then to report that barrier as reached. */
-  seen(self: Omit<JournalInstance, 'ageMs'>): Promise<number>;
+   *  changes that its spool holds now, and then to report that barrier as reached. `shipped`: positions of
+   *  its streams, by incarnation. null: the database lacks one of them, because it went back, and nothing is
+   *  reported. */
+  seen(
+    self: Omit<JournalInstance, 'ageMs'>,
+    shipped?: ReadonlyMap<number, StreamPosition>,
+  ): Promise<number | null>;
   /** Called before an instance writes its first change: takes back that it has ended. */
   begins(instance: number): Promise<void>;
   /** Reports those as ended that gave no sign for `silentMs` and have not reached every barrier: nothing
    *  waits for them until their next sign. `only`: the one whose spool was shipped by another process.
    *  Returns them. */
   giveUp(silentMs: number, only?: number): Promise<readonly JournalInstance[]>;
-  /** A higher barrier than all before. */
+  /** A higher barrier than all before, also than those that a database that went back has forgotten. */
   raiseBarrier(): Promise<number>;
   instances(): Promise<readonly JournalInstance[]>;
 

@@ -30,6 +30,16 @@ export interface StreamPosition {
   readonly offset: number;
 }
 
+export const isBefore = (a: StreamPosition, b: StreamPosition): boolean =>
+  a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
+
+/** Whether a database with the positions `found` lacks some of what `shipped` says; both by incarnation. */
+export const lacksAny = (
+  found: ReadonlyMap<number, StreamPosition>,
+  shipped: ReadonlyMap<number, StreamPosition>,
+): boolean =>
+  [...shipped].some(([incarnation, at]) => isBefore(found.get(incarnation) ?? { segment: 0, offset: 0 }, at));
+
 export interface FoundSegment extends StreamName {
   /** from 1 */
   readonly segment: number;

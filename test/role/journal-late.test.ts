@@ -1,5 +1,6 @@
 // Tests changes that reach the journal while their partition may be healed: an instance that was cut off, a
 // process that dies in between, and lost replies. Real Redis and MariaDB.
+import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JournalDb } from '../../src/ports/journal.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -28,6 +29,26 @@ describe.skipIf(isMissing)('late changes', async () => {
     const journal = new MysqlJournal(parsed);
     onTestFinished(() => journal.close());
     return journal;
+  };
+  /** Of the whole database. */
+  const backupOf = async ({ database: name }: ConstructorParameters<typeof MysqlJournal>[0]) => {
+    const tables = ['dq_job', 'dq_job_log', 'dq_journal_stream', 'dq_journal_mark', 'dq_journal'].concat([
+      'dq_journal_instance',
+      'dq_restore',
+    ]);
+    const connection = await createConnection({ uri: mysql.url(name) });
+    onTestFinished(() => connection.end());
+    for (const table of tables) await connection.query(`CREATE TABLE backup_${table} SELECT * FROM ${table}`);
+    return {
+      async putBack() {
+        await connection.beginTransaction();
+        for (const table of tables) {
+          await connection.query(`DELETE FROM ${table}`);
+          await connection.query(`INSERT INTO ${table} SELECT * FROM backup_${table}`);
+        }
+        await connection.commit();
+      },
+    };
   };
   const recorderOn = (
     journal: RecorderOptions['journal'],
@@ -140,6 +161,71 @@ describe.skipIf(isMissing)('late changes', async () => {
     goOn();
     expect(await until('the answer', () => outcome)).toBe('other_note');
     expect(await two.under.store.jobs.get(key)).toBeNull();
+  });
+
+  it('MySQL goes back with open work: a job that has ended since is not put back', async () => {
+    await server.ask('FLUSHALL');
+    const parsed = await database();
+    const one = await journalInstance(server, parsed, 1, { barrierMs: 30_000 });
+    const { healing } = one.under.store;
+    if (healing === undefined) throw new Error('the store has no healing');
+    const db: JournalDb = one.journal.db;
+    const key = { topic: 't', id: 'cancelled' };
+    const real = {
+      ...{ seen: db.seen.bind(db), ship: db.ship.bind(db), positions: db.positions.bind(db) },
+      ...{ claimRestore: db.claimRestore.bind(db), put: healing.put.bind(healing) },
+    };
+    let isPut = false;
+    Object.assign(healing, {
+      put: (...args: Parameters<typeof real.put>) => {
+        if (args[0].some(({ id, state }) => id === key.id && state === 'waiting')) isPut = true;
+        return real.put(...args);
+      },
+    });
+    await until('it has looked', () => one.looker.hasSeenAll);
+    await one.store.jobs.push([jobOf(key.id, { when: { delayMs: farOffMs } })]);
+    await until('its row', async () => (await db.rows([key]))[0]?.state === 'waiting');
+    const backup = await backupOf(parsed);
+    await one.store.jobs.cancel([key]);
+    await until('its end', async () => (await db.rows([key]))[0]?.state === 'cancelled');
+    await server.ask('FLUSHALL');
+    await until('it is healed', async () =>
+      /^\d+$/.test((await one.under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
+    );
+    expect(isPut).toBe(false);
+    // MySQL is back, and the restorer is the first to reach it.
+    let claims = 0;
+    let isLate = true;
+    const late =
+      <A extends readonly unknown[], R>(call: (...args: A) => Promise<R>) =>
+      (...args: A) =>
+        isLate ? Promise.reject(away) : call(...args);
+    Object.assign(db, {
+      ...{ seen: late(real.seen), ship: late(real.ship), positions: late(real.positions) },
+      claimRestore: async (...args: Parameters<typeof real.claimRestore>) => {
+        claims += 1;
+        return real.claimRestore(...args);
+      },
+    });
+    await backup.putBack();
+    expect((await db.rows([key]))[0]?.state).toBe('waiting');
+    const [place = ''] = one.looker.partitions.keys();
+    await db.beginShipped([{ place, lowest: 1, highest: 0 }]);
+    const workOf = async () => (await db.restores(1, 'shipped'))[0]?.state;
+    let looks = 0;
+    const { instances } = db;
+    Object.assign(db, {
+      instances: async () => {
+        looks += 1;
+        return instances.call(db);
+      },
+    });
+    await until('the restorer waits, or it has put the job', () => isPut || (claims > 0 && looks > 5));
+    isLate = false;
+    await until('its work is done', async () => (await workOf()) === 'done');
+    expect(isPut).toBe(false);
+    expect(await one.under.store.jobs.get(key)).toBeNull();
+    expect((await db.rows([key]))[0]?.state).toBe('cancelled');
   });
 
   it('after a slow start, a healing waits for the spool of its own instance', async () => {

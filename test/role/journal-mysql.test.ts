@@ -409,11 +409,39 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
   it('instances: barrier and highest number only rise; ages are by the clock of MySQL', async () => {
     const self = { instance: 7, host: 'h', barrier: 0, highest: 50, spoolBytes: 9 };
     expect(await journal.seen(self)).toBe(0);
-    expect(await journal.raiseBarrier()).toBe(1);
-    expect(await journal.seen({ ...self, highest: 40 })).toBe(1);
+    const barrier = await journal.raiseBarrier();
+    expect(barrier).toBeGreaterThan(0);
+    expect(await journal.raiseBarrier()).toBeGreaterThan(barrier);
+    expect(await journal.seen({ ...self, highest: 40 })).toBeGreaterThan(barrier);
     await journal.seen({ ...self, barrier: 1, host: 'other' });
     expect(await journal.instances()).toMatchObject([{ ...self, barrier: 1, host: 'other' }]);
     expect((await journal.instances())[0]?.ageMs).toBeLessThan(60_000);
+  });
+
+  it('instances: a MySQL that went back takes no sign, and repeats no barrier', async () => {
+    const incarnation = 77;
+    const self = { instance: 9, host: 'h', barrier: 0, highest: 50, spoolBytes: 9 };
+    const batch = { instance: 9, incarnation, changes: [], process: 'p', host: 'h', marks: new Map() };
+    const [from, next] = [
+      { segment: 0, offset: 0 },
+      { segment: 1, offset: 500 },
+    ];
+    const shipped = new Map([[incarnation, next]]);
+    expect(await journal.seen(self, shipped)).toBeNull();
+    expect((await journal.instances()).map(({ instance }) => instance)).not.toContain(9);
+    expect(await journal.ship({ ...batch, from, next })).toEqual({ kind: 'shipped' });
+    expect(await journal.seen(self, shipped)).not.toBeNull();
+    const before = await journal.raiseBarrier();
+    await journal.seen({ ...self, barrier: before }, shipped);
+    await ask('UPDATE dq_journal SET barrier = 0');
+    await ask('UPDATE dq_journal_instance SET barrier = 0 WHERE instance = 9');
+    await ask(`UPDATE dq_journal_stream SET offset_at = 499 WHERE incarnation = ${incarnation}`);
+    await until('a later ms', () => Date.now() > before + 1);
+    expect(await journal.raiseBarrier()).toBeGreaterThan(before);
+    expect(await journal.seen({ ...self, barrier: before }, shipped)).toBeNull();
+    const barrierOf = async () => (await journal.instances()).find(({ instance }) => instance === 9)?.barrier;
+    expect(await barrierOf()).toBe(0);
+    await journal.forgetStreams([{ instance: 9, incarnation }]);
   });
 
   it('instances: one that has ended reached every barrier, until its next sign or its next start', async () => {

@@ -255,6 +255,26 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.close();
   });
 
+  it('MySQL went back and nothing follows: a barrier is reached only when all is shipped again', async () => {
+    const spool = spoolDirectory();
+    const writer = await writerIn(spool);
+    await writer.write(changes.slice(0, 2_000), 'synced');
+    const { wentBack } = await recording(spool);
+    const journal = journalOn();
+    const reached = async () => (await journal.instances())[0]?.barrier ?? 0;
+    const first = await journal.raiseBarrier();
+    await until('the barrier', async () => (await reached()) >= first);
+    expect(await count()).toBe(2_000);
+    for (const table of ['dq_job', 'dq_job_log', 'dq_journal_stream', 'dq_journal_instance'])
+      await ask(`DELETE FROM ${table}`);
+    await ask('UPDATE dq_journal SET barrier = 0');
+    const second = await journal.raiseBarrier();
+    await until('the next barrier', async () => (await reached()) >= second);
+    expect(await count()).toBe(2_000);
+    expect(wentBack()).toBe(1);
+    await writer.close();
+  });
+
   it('a new process: notices that MySQL went back before, once', async () => {
     const spool = spoolDirectory();
     const writer = await writerIn(spool);

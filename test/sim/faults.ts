@@ -475,7 +475,6 @@ export class Faults {
     this.#later(ms, () => {
       this.#tell('the backup of MySQL is put back');
       restore();
-      journal.laws.wentBack();
       this.#turnMysql(journal, 'away', ms / 10);
     });
   }

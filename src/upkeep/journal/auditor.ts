@@ -16,7 +16,7 @@ import type { Service } from '../../runtime/service.ts';
 import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
-import { shippedByAll } from './barrier.ts';
+import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
 import type { Looker } from './looker.ts';
 import { changeOf, countsOf, noCounts, sumOf } from './put-outcomes.ts';
 
@@ -91,15 +91,15 @@ export class Auditor implements Service {
     const { journal, instance, log, retentionMs, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
     const lacking = await this.#findLacking();
     if (lacking.length === 0) return;
-    const { behind } = await shippedByAll(journal, {
+    const passed = await shippedByAll(journal, {
       self: instance,
       seenMs: upkeepLimits.auditSeenMs,
       maxMs: barrierMs,
       silent: { withinMs: retentionMs, maxMs: 0 },
       meanwhile: async () => this.#checkDrain(),
     });
-    if (behind.length > 0) {
-      const hosts = behind.map(({ host }) => host).join(', ');
+    if (passed.behind.length > 0) {
+      const hosts = passed.behind.map(({ host }) => host).join(', ');
       log.notice('auditor: waits for instances that do not ship their changes', { hosts });
       return;
     }
@@ -109,7 +109,7 @@ export class Auditor implements Service {
     for (let at = 0; at < lacking.length; at += upkeepLimits.auditBatch) {
       this.#checkDrain();
       const batch = lacking.slice(at, at + upkeepLimits.auditBatch);
-      counts = sumOf(counts, await this.#putBack(batch, since));
+      counts = sumOf(counts, await this.#putBack(batch, since, passed));
     }
     if (counts.put > 0)
       log.error('auditor: the store had lost jobs; they are put back', undefined, { ...counts });
@@ -136,12 +136,14 @@ export class Auditor implements Service {
   }
 
   /** A bucket with a note puts nothing back here: its healing does. */
-  async #putBack(jobs: readonly OverdueJob[], since: number): Promise<RestoreCounts> {
+  async #putBack(jobs: readonly OverdueJob[], since: number, passed: Passed): Promise<RestoreCounts> {
     const { journal, healing, looker, record } = this.#options;
     const allowed = looker.allowedNow();
     const open = (await journal.rows(jobs)).filter(
       (row) => row.state === 'waiting' && isRestorable(row) && (row.pushed?.acceptedAt ?? 0) >= since,
     );
+    // The next audit compares the others.
+    if (!(await isStillPassed(journal, passed))) return noCounts;
     const outcomes = await healing.put(open, allowed);
     await record(open.flatMap((row, i) => changeOf(row, outcomes[i] ?? { kind: 'kept' })));
     return countsOf(outcomes);

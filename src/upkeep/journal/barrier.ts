@@ -1,9 +1,10 @@
 // Waits until the instances have shipped the changes that their spools hold now. A row that is read later
 // knows every end that was written before.
 // Invariant: an instance that is behind counts until it has said that nothing follows: its last sign may be
-// older than its last change, so an old sign does not show that its spool is empty.
+// older than its last change, so an old sign does not show that its spool is empty. A database that goes back
+// forgets who has reached the barrier, until they have shipped again.
 
-import type { JournalDb, JournalInstance } from '../../ports/journal.ts';
+import { allBarriers, type JournalDb, type JournalInstance } from '../../ports/journal.ts';
 import { monotonicNow, setTimeout } from '../../runtime/time.ts';
 import { upkeepLimits } from '../limits.ts';
 
@@ -33,6 +34,8 @@ export interface Passed {
   readonly barrier: number;
   /** the instances that have not shipped theirs when the wait ended */
   readonly behind: readonly JournalInstance[];
+  /** those that have reached it, without ended ones */
+  readonly reached: readonly number[];
 }
 
 export async function shippedByAll(
@@ -47,9 +50,12 @@ export async function shippedByAll(
     const instances = await journal.instances();
     const now = monotonicNow();
     const isLiving = (each: JournalInstance) => each.instance === self || each.ageMs < seenMs;
+    // A sign of the end of this one is from before the database went back, or this one began.
+    const reachedBy = (each: JournalInstance) =>
+      each.instance === self && each.barrier === allBarriers ? 0 : each.barrier;
     const behind = instances.filter(
       (each) =>
-        each.barrier < barrier &&
+        reachedBy(each) < barrier &&
         (isLiving(each) ||
           (silent !== undefined && each.ageMs < silent.withinMs && silent.isGivenUp?.(each) !== true)),
     );
@@ -60,8 +66,21 @@ export async function shippedByAll(
         ? now - (livingSince.get(each.instance) ?? now) < maxMs
         : now - began < (silent?.maxMs ?? 0),
     );
-    if (awaited.length === 0) return { barrier, behind };
+    if (awaited.length === 0) {
+      const reached = instances.filter((each) => each.barrier >= barrier && each.barrier < allBarriers);
+      return { barrier, behind, reached: reached.map(({ instance }) => instance) };
+    }
     await meanwhile?.(awaited.filter((each) => !isLiving(each)));
     await new Promise((resolve) => setTimeout(resolve, upkeepLimits.restoreWaitMs));
   }
+}
+
+/** Whether the database has what it had when the barrier was passed: called after rows were read, it tells
+ *  whether they may be from an older state. */
+export async function isStillPassed(
+  journal: Pick<JournalDb, 'instances'>,
+  { barrier, reached }: Pick<Passed, 'barrier' | 'reached'>,
+): Promise<boolean> {
+  const now = new Map((await journal.instances()).map((each) => [each.instance, each.barrier]));
+  return reached.every((instance) => (now.get(instance) ?? 0) >= barrier);
 }

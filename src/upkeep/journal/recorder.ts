@@ -1,14 +1,23 @@
 // Ships the spool of this host to the journal's database: stream by stream, in batches.
 // Invariants: a change is in a file of the spool until the database has it, and for a while longer. The
 // database decides where a stream continues, so a batch with an unknown result is neither lost nor merged
-// twice. While less than a quarter of the spool is in use, it pauses as long as a round took: the cores are
-// for the intake.
+// twice. A barrier is reached only in a database that has all that was shipped before: one that went back is
+// noticed with the next sign of this instance, and reaches it when the spool is shipped again.
+// While less than a quarter of the spool is in use, it pauses as long as a round took: the cores are for the
+// intake.
 
 import { reasonOf } from '../../core/errors.ts';
 import { type Change, instantOf } from '../../core/journal/change.ts';
 import { limits } from '../../core/limits.ts';
 import { allBarriers, type JournalDb, type ShipOutcome, type ShippedBatch } from '../../ports/journal.ts';
-import type { FoundStream, SpooledStreams, StreamPart, StreamPosition } from '../../ports/spool.ts';
+import {
+  type FoundStream,
+  isBefore,
+  lacksAny,
+  type SpooledStreams,
+  type StreamPart,
+  type StreamPosition,
+} from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
@@ -172,7 +181,8 @@ export class Recorder implements Service {
         isDone = !isBehind && open.every((incarnation) => incarnation === own);
       }
       const self = { instance, host, highest: this.#highest ?? 0, spoolBytes: this.#spoolBytes };
-      await journal.seen({ ...self, barrier: allBarriers });
+      const barrier = await journal.seen({ ...self, barrier: allBarriers }, this.#known);
+      if (barrier === null) throw new Error('MySQL went back to an older state');
     } catch (error) {
       log.notice('recorder: the last changes of this instance are not in MySQL; healings wait for it', {
         reason: reasonOf(error),
@@ -182,12 +192,10 @@ export class Recorder implements Service {
 
   /** One batch of each stream. */
   async #round(): Promise<Round> {
-    const { journal, spool, instance, host, spoolBytes } = this.#options;
+    const { spool, instance, spoolBytes } = this.#options;
     const began = monotonicNow();
     const highest = this.#highest ?? 0;
-    const self = { instance, host, barrier: this.#barrier, highest };
-    this.#seenAt = monotonicNow();
-    const barrier = await journal.seen({ ...self, spoolBytes: this.#spoolBytes });
+    const barrier = await this.#giveSign();
     if (this.#highest !== null) await this.#noteHighest(highest);
     await this.#noteDropped();
     const positions = this.#positions ?? (await this.#askPositions());
@@ -223,6 +231,18 @@ export class Recorder implements Service {
     return { waitMs: isFilling ? 0 : monotonicNow() - began, error: null, isBehind, open };
   }
 
+  /** Returns the barrier of a database that has what was shipped, or whose positions are known now. */
+  async #giveSign(): Promise<number> {
+    const { journal, instance, host } = this.#options;
+    for (;;) {
+      const self = { instance, host, barrier: this.#barrier, highest: this.#highest ?? 0 };
+      this.#seenAt = monotonicNow();
+      const barrier = await journal.seen({ ...self, spoolBytes: this.#spoolBytes }, this.#known);
+      if (barrier !== null) return barrier;
+      this.#positions = await this.#askPositions();
+    }
+  }
+
   /** Ends that a process could not record: jobs accepted before now may have ended without a change. */
   async #noteDropped(): Promise<void> {
     const { journal, spool, log } = this.#options;
@@ -238,10 +258,10 @@ export class Recorder implements Service {
     this.#ended.clear();
     const found = await journal.positions(instance);
     const positions = new Map(found.map(({ incarnation, ...at }) => [incarnation, at] as const));
-    const isBack = [...this.#known].some(([incarnation, at]) =>
-      isBefore(positions.get(incarnation) ?? start, at),
-    );
-    if (isBack) await onWentBack();
+    if (lacksAny(positions, this.#known)) {
+      this.#barrier = 0;
+      await onWentBack();
+    }
     this.#known = positions;
     return positions;
   }
@@ -402,6 +422,3 @@ export class Recorder implements Service {
     await journal.forgetStreams(gone.map((incarnation) => ({ instance, incarnation })));
   }
 }
-
-const isBefore = (a: StreamPosition, b: StreamPosition): boolean =>
-  a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);

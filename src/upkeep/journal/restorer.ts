@@ -1,6 +1,7 @@
 // Heals partitions that lost changes: puts back what the journal knows and the store does not.
 // The order: all instances ship what they have (barrier; one without a sign is waited for) · ended jobs that
 // came back are removed, and older versions replaced · lost jobs are put back · the note is cleared.
+// All work begins with a barrier: a row may have an end that only a spool has, or that MySQL lost.
 // Invariants: a note is cleared only after every row above its `from` was compared under it. Each page is
 // saved before the next one, and comparing a page again changes nothing: a worker that dies loses no row, and
 // two workers do no harm.
@@ -18,7 +19,7 @@ import type { Service } from '../../runtime/service.ts';
 import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
-import { shippedByAll } from './barrier.ts';
+import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
 import type { JournalWatch } from './journal-watch.ts';
 import { type Looker, shardOf } from './looker.ts';
 import { changeOf, countsOf, sumOf } from './put-outcomes.ts';
@@ -66,7 +67,7 @@ export class Restorer implements Service {
   readonly #loop: Loop;
   readonly #failures: FailureLog;
   /** The barrier that was passed last. Another worker raises its own: it does not know the losses. */
-  #passed: { readonly work: number; readonly losses: Losses } | null = null;
+  #passed: (Passed & { readonly work: number; readonly losses: Losses }) | null = null;
   /** the last loss that a row met and its barrier does not cover */
   #met = '';
   /** by instance: monotonicNow() of the end of a wait that was in vain */
@@ -133,13 +134,26 @@ export class Restorer implements Service {
     // Not looked at yet. A place that no shard of the list has is of a removed one.
     if (loss === null && !looker.hasSeenAll) return;
     const highest = work.note > 0 ? work.note : (loss ?? Number.MAX_SAFE_INTEGER);
+    // A healing comes first; one of another shard, only for its own rows.
+    const comesLater = () => byShard(looker.notes).has(shardOf(work.about));
+    if (comesLater()) return;
+    // The place lost nothing.
+    if (highest === 0) {
+      await journal.endRestore(work, instance, 'done');
+      return;
+    }
+    // An open row may have an end in a spool, or went back with MySQL.
+    // A healing waits for silent instances itself, whatever came of this wait.
+    await this.#waitForAll(work, async () => {
+      if (comesLater()) throw new WorkEnded();
+    });
     let at = work;
     for (;;) {
-      // A healing comes first; one of another shard, only for its own rows.
-      if (byShard(looker.notes).has(shardOf(work.about))) return;
+      if (comesLater()) return;
       const began = monotonicNow();
       const allowed = looker.allowedNow();
       const { rows, nextCursor } = await journal.changedAbove(0, [work.about], at.cursor, { upTo: highest });
+      await this.#checkPassed();
       const wanted = rows.filter(isPut);
       const counts = sumOf(at.counts, await this.#put(wanted, allowed, 'put'));
       at = { ...at, counts, cursor: nextCursor };
@@ -192,7 +206,7 @@ export class Restorer implements Service {
       return;
     }
     log.notice('restorer: restores the jobs of a removed shard on the others', { shard: work.about });
-    let at = cursorOf(work) === null ? await this.#passBarrier(work, 'waiting') : work;
+    let at = await this.#passBarrier(work, 'waiting');
     const places = Array.from({ length: upkeepLimits.bucketsMax }, (_, bucket) => `${work.about}:${bucket}`);
     if (cursorOf(at)?.part === 'waiting') {
       at = await this.#compare(at, [], (page) => journal.open('waiting', places, page), false);
@@ -207,14 +221,33 @@ export class Restorer implements Service {
    *  only its spool has. Its wait counts from the begin of the work, by MySQL's clock: a worker that dies
    *  does not extend it. */
   async #passBarrier(work: RestoreWork, first: Cursor['part'] = 'ends'): Promise<RestoreWork> {
-    const { journal, instance, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
-    const { watch, peerWaitMs, retentionMs } = this.#options;
     const cursor = cursorOf(work);
-    const losses = this.#losses();
     const isCovered = ([place, id]: [string, Version]) => this.#passed?.losses.get(place) === id;
-    if (cursor !== null && this.#passed?.work === work.no && [...losses].every(isCovered)) return work;
+    if (cursor !== null && this.#passed?.work === work.no && [...this.#losses()].every(isCovered))
+      return work;
+    const { watch } = this.#options;
+    const { barrier, behind } = await this.#waitForAll(work, async (silent) => {
+      if (silent.length > 0) await watch?.waits(silent);
+    }).catch((error: unknown) => {
+      watch?.interrupted();
+      throw error;
+    });
+    await watch?.goesOn(behind);
+    this.#giveUp(behind);
+    // What an earlier barrier allowed to compare is compared.
+    return this.#saveAt(work, { part: first, page: null, ...cursor, barrier });
+  }
+
+  /** `meanwhile`: called at each look, with the instances without a sign; when it rejects, the wait ends. */
+  async #waitForAll(
+    work: RestoreWork,
+    meanwhile: (silent: readonly JournalInstance[]) => Promise<void>,
+  ): Promise<Passed> {
+    const { journal, instance, barrierMs = upkeepLimits.restoreBarrierMs } = this.#options;
+    const { peerWaitMs, retentionMs } = this.#options;
+    const losses = this.#losses();
     const leastMs = Math.min(peerWaitMs, upkeepLimits.restoreSeenMs);
-    const { barrier, behind } = await shippedByAll(journal, {
+    const passed = await shippedByAll(journal, {
       self: instance,
       seenMs: upkeepLimits.restoreSeenMs,
       maxMs: barrierMs,
@@ -224,19 +257,20 @@ export class Restorer implements Service {
         isGivenUp: (each) => this.#isGivenUp(each),
       },
       meanwhile: async (silent) => {
+        await meanwhile(silent);
         await this.#hold();
-        if (silent.length > 0) await watch?.waits(silent);
         await this.#save(work);
       },
-    }).catch((error: unknown) => {
-      watch?.interrupted();
-      throw error;
     });
-    await watch?.goesOn(behind);
-    this.#giveUp(behind);
-    this.#passed = { work: work.no, losses };
-    // What an earlier barrier allowed to compare is compared.
-    return this.#saveAt(work, { part: first, page: null, ...cursor, barrier });
+    this.#passed = { ...passed, work: work.no, losses };
+    return passed;
+  }
+
+  /** Called after rows were read. The work begins again with a barrier if MySQL went back since the last. */
+  async #checkPassed(): Promise<void> {
+    if (this.#passed !== null && (await isStillPassed(this.#options.journal, this.#passed))) return;
+    this.#passed = null;
+    throw new WorkEnded();
   }
 
   #isGivenUp({ instance, ageMs }: JournalInstance): boolean {
@@ -337,6 +371,7 @@ export class Restorer implements Service {
         // It is awaited in the next round, unless this one fails.
         ahead.catch(() => undefined);
       }
+      await this.#checkPassed();
       await this.#hold();
       const wanted = rows.filter(isEnds ? isPut : isRestorable);
       const counts = await this.#put(wanted, allowedHere, isEnds ? 'compare' : 'put');

@@ -205,12 +205,6 @@ export class JournalLaws {
     this.#hasGivenUp = true;
   }
 
-  /** MySQL has an older state. A work of it that compares shipped changes waits for no barrier: until the
-   *  spool is shipped again, it can put back a job that has ended. */
-  wentBack(): void {
-    this.#hasGivenUp = true;
-  }
-
   putBack({ version, ...key }: JobKey & { readonly version: Version }): void {
     this.counts['rows put back'] += 1;
     const newest = this.#newest.get(keyOf(key));

@@ -296,8 +296,12 @@ export class SimMysql {
               () => ({ state: as, counts, endedAt: this.#now }),
             ) > 0,
         ),
-      seen: async (self) => {
-        await step(() => {
+      seen: (self, shipped = new Map()) =>
+        step(() => {
+          for (const [incarnation, at] of shipped) {
+            const found = this.#tables.positions.get(`${self.instance}.${incarnation}`);
+            if (isBefore(found ?? { segment: 0, offset: 0 }, at)) return null;
+          }
           const known = this.#tables.instances.get(self.instance);
           const before = known?.barrier === allBarriers ? 0 : (known?.barrier ?? 0);
           this.#tables.instances.set(self.instance, {
@@ -306,9 +310,8 @@ export class SimMysql {
             highest: Math.max(known?.highest ?? 0, self.highest),
             seenAt: this.#now,
           });
-        });
-        return step(() => this.#tables.barrier);
-      },
+          return this.#tables.barrier;
+        }),
       begins: (instance) =>
         step(() => {
           const known = this.#tables.instances.get(instance);
@@ -317,7 +320,7 @@ export class SimMysql {
       giveUp: () => step(() => []),
       raiseBarrier: () =>
         step(() => {
-          this.#tables.barrier += 1;
+          this.#tables.barrier = Math.max(this.#tables.barrier + 1, this.#now);
           return this.#tables.barrier;
         }),
       raiseSince: (to) =>

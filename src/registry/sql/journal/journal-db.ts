@@ -15,7 +15,7 @@ import type {
   ShipOutcome,
   ShippedBatch,
 } from '../../../ports/journal.ts';
-import type { StreamName, StreamPosition } from '../../../ports/spool.ts';
+import { isBefore, type StreamName, type StreamPosition } from '../../../ports/spool.ts';
 import { StoreError, valueFailures } from '../../../ports/store-error.ts';
 import { sqlLimits } from '../limits.ts';
 import {
@@ -38,8 +38,6 @@ interface PositionRow {
 }
 
 const start: StreamPosition = { segment: 0, offset: 0 };
-const isBefore = (a: StreamPosition, b: StreamPosition) =>
-  a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 
 export class MysqlJournal extends JournalWork implements JournalDb {
   readonly #sql: JournalSql;

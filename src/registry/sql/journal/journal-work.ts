@@ -9,6 +9,7 @@ import {
   type RestoreWork,
   type ShippedRange,
 } from '../../../ports/journal.ts';
+import { lacksAny, type StreamPosition } from '../../../ports/spool.ts';
 import { sqlLimits } from '../limits.ts';
 import type { SqlValue } from './job-upsert.ts';
 import type { JournalSql, Query } from './journal-sql.ts';
@@ -32,6 +33,11 @@ interface RestoreRow {
 const restoreColumns = `no, kind, about, note, cursor_at, counts, state, begun_at, ended_at,
   ${now} - begun_at AS age`;
 const instanceColumns = `instance, host, ${now} - seen_at AS ageMs, barrier, highest, spool_bytes AS spoolBytes`;
+interface StreamRow {
+  readonly incarnation: number;
+  readonly segment: number;
+  readonly offset_at: number;
+}
 type InstanceRow = Omit<JournalInstance, 'host'> & { readonly host: Buffer };
 
 export class JournalWork {
@@ -116,9 +122,20 @@ export class JournalWork {
     );
   }
 
-  seen(self: Omit<JournalInstance, 'ageMs'>): Promise<number> {
+  seen(
+    self: Omit<JournalInstance, 'ageMs'>,
+    shipped: ReadonlyMap<number, StreamPosition> = new Map(),
+  ): Promise<number | null> {
     const { instance, host, barrier, highest, spoolBytes } = self;
-    return this.#sql.run(async (query) => {
+    return this.#sql.transaction(async (query) => {
+      const found = await query<StreamRow>(
+        'SELECT incarnation, segment, offset_at FROM dq_journal_stream WHERE instance = ?',
+        [instance],
+      );
+      const positions = found.map(
+        ({ incarnation, segment, offset_at: offset }) => [incarnation, { segment, offset }] as const,
+      );
+      if (lacksAny(new Map(positions), shipped)) return null;
       await query(
         `INSERT INTO dq_journal_instance (instance, host, seen_at, barrier, highest, spool_bytes)
          VALUES (?, ?, ${now}, ?, ?, ?) ON DUPLICATE KEY UPDATE host = VALUES(host), seen_at = VALUES(seen_at),
@@ -133,7 +150,7 @@ export class JournalWork {
 
   raiseBarrier(): Promise<number> {
     return this.#sql.transaction(async (query) => {
-      await query('UPDATE dq_journal SET barrier = barrier + 1');
+      await query(`UPDATE dq_journal SET barrier = GREATEST(barrier + 1, ${now})`);
       const [row] = await query<{ readonly barrier: number }>('SELECT barrier FROM dq_journal');
       return row?.barrier ?? 0;
     });
