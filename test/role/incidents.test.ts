@@ -159,6 +159,8 @@ describe('incidents: crash loop', () => {
     await until('the other is mailed', () =>
       smtp.mails.some(({ parsed }) => parsed.text?.includes('dq-server died')),
     );
+    // A jump during a mail would end it, or begin its window later.
+    await until('it is settled', async () => (await kept(dataDir)).includes('crash_loop server begun sent'));
     await time.jump(10 * windowMs);
     await until('all alerts are settled', async () =>
       (await kept(dataDir)).every((one) => one.endsWith('sent')),
