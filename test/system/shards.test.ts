@@ -28,7 +28,8 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     const c = await owned('test', startRedis({ config: ['requirepass geheim'] }));
     const sink = await startSink(ok);
     const urls = [a.url, b.url];
-    const daemon = await startDaemon({ config: { redis: urls } });
+    // Alerts about a topic that follow the first one wait for its end.
+    const daemon = await startDaemon({ config: { redis: urls, 'alerts.window': '1s' } });
     await addTopic(daemon, 't', sink.url);
     const acknowledged = new Set<string>();
     const push = async (ids: readonly string[], delay: number) =>
@@ -89,7 +90,13 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     });
     await until('all are delivered', async () => (await jobsOf(daemon, 't')) === 0);
     expect(sink.arrivals.map(({ id }) => id).sort()).toEqual([...acknowledged].sort());
-    expect((await shard(daemon, 'rm', first, '-y')).json).toEqual({ deleted: true, restores: false });
+    await until('it is removed', async () => {
+      const removed = await shard(daemon, 'rm', first, '-y');
+      // The alert about the dead job of `own` may still be there.
+      if (removed.code !== 0) expect(removed.stderr).toMatch(/it holds 0 jobs and [1-9]\d* unsent alerts/);
+      else expect(removed.json).toEqual({ deleted: true, restores: false });
+      return removed.code === 0;
+    });
     expect((await shard(daemon, 'rm', first, '-y')).code).toBe(4);
     expect((await shard(daemon, 'ls')).json.items).toHaveLength(2);
   });
