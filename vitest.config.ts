@@ -58,8 +58,9 @@ export default defineConfig(({ mode }) => {
     testTimeout: 300_000,
     hookTimeout: 300_000,
   } as const;
+  const shared = { isolate: false, setupFiles: ['./test/support/own-process.ts'] };
   // Pure functions and classes: to start a process for each file would take longer than its tests.
-  const unit = { ...settings, name: 'unit', include: include.unit, isolate: false };
+  const unit = { ...settings, name: 'unit', include: include.unit, ...shared };
   const listed = mode === 'slow' ? slow : mode === 'release' ? release : null;
   const left = mode === 'main' ? [...slow, ...release] : mode === 'slow' ? release : [];
   // Roles and stores live in the process of their test: to load their code for each file would take longer than
@@ -69,7 +70,7 @@ export default defineConfig(({ mode }) => {
     name: 'roles',
     include: listed ?? include.roles,
     exclude: [...configDefaults.exclude, ...left, ...include.processes],
-    isolate: false,
+    ...shared,
   };
   // Each file in its own process: tests start daemons, and a crash of one file must not take others along.
   const processes = {

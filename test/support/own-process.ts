@@ -1,0 +1,7 @@
+// Gives each test file the values that a process of dq keeps once (processLocal). Files without isolation run
+// in one process: a timer that an earlier file left running would hold the beat of a file whose timers are fake.
+
+import { systemSource, useTimeSource } from '../../src/runtime/time.ts';
+
+const scope = {};
+useTimeSource({ ...systemSource, scope: () => scope });
