@@ -29,7 +29,8 @@ import type { Database } from '../../src/runtime/database.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
 import { changesOf } from '../support/registry-pages.ts';
 import { until } from '../support/until.ts';
-import { draft, exerciseRegistry, failureOf } from './registry-cases.ts';
+import { draft, failureOf } from './registry/case.ts';
+import { exerciseRegistry } from './registry/exercise.ts';
 
 let directory = '';
 let path = '';

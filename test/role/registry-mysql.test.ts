@@ -28,7 +28,8 @@ import { lacks, mariadb, owned } from '../support/services.ts';
 import { startSlowLine } from '../support/slow-line.ts';
 import { until } from '../support/until.ts';
 import { words } from '../support/words.ts';
-import { created, draft, exerciseRegistry, failureOf } from './registry-cases.ts';
+import { created, draft, failureOf } from './registry/case.ts';
+import { exerciseRegistry } from './registry/exercise.ts';
 
 describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   // Unhelpful server defaults: not strict, another character set whatever a client asks for, another

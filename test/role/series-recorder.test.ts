@@ -21,7 +21,7 @@ import { silentLog } from '../../src/telemetry/log.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { SeriesRecorder } from '../../src/upkeep/series-recorder.ts';
 import { until } from '../support/until.ts';
-import { draft } from './registry-cases.ts';
+import { draft } from './registry/case.ts';
 
 const begin = Date.UTC(2030, 0, 1, 8, 0);
 const second = begin / 1_000;
