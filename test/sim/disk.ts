@@ -4,7 +4,7 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import { type Database, pragma } from '../../src/runtime/database.ts';
-import type { Durability, Engine, EngineSpace } from '../../src/store/sqlite/engine/engine.ts';
+import type { Engine, EngineSpace } from '../../src/store/sqlite/engine/engine.ts';
 import { DiskFailed, NoDiskSpace } from '../../src/store/sqlite/file/wal-space.ts';
 import type { Ledger } from './ledger.ts';
 import type { Loop } from './loop.ts';
@@ -100,18 +100,17 @@ export class Disk {
   follow(engine: Engine): void {
     const begin = engine.begin.bind(engine);
     const commit = engine.commit.bind(engine);
-    let durability: Durability = 'full';
-    engine.begin = (next) => {
-      durability = next;
-      if (this.#isWatched && next === 'normal') this.#synced ??= this.copy();
-      begin(next);
+    engine.begin = (wanted) => {
+      const before = this.#isWatched && wanted === 'normal' && this.#synced === null ? this.copy() : null;
+      begin(wanted);
+      if (engine.durability === 'normal') this.#synced ??= before;
     };
     engine.commit = () => {
       try {
         return commit();
       } finally {
         // Also what was applied although its COMMIT failed is on the disk.
-        if (durability === 'full' && (!this.hasFailed || this.wasApplied)) this.#synced = null;
+        if (engine.durability === 'full' && (!this.hasFailed || this.wasApplied)) this.#synced = null;
       }
     };
   }

@@ -83,6 +83,9 @@ export const sqliteLimits = {
   diskFullStepMax: 50,
   /** Steps of diskFullStepMax history entries that a full disk removes per second. */
   diskFullForgetSteps: 20,
+  /** Numbers in transactions that a power cut can undo: a checkpoint syncs the WAL at 2,730 pages, and a page
+   *  has fewer than 100 rows. As many as a second of the clock has. */
+  lostNumbersMax: 1_000_000,
   /** Bytes of a nearly full disk that the WAL leaves to the records in run/ and the registry's WAL. */
   recordSpaceBytes: 64 * 1024,
   /** How often a restarted store checks an unusable disk. */

@@ -103,6 +103,7 @@ export class Engine {
 
   constructor(path: string, { db, ...found }: OpenedStoreFile, options: AllOptions) {
     const counters = new TopicCounters(db);
+    counters.skipLostNumbers(options.clock());
     this.#clock = options.clock;
     const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs, diskReserveBytes } = options;
     this.#clockWatch = new ClockWatch(db, { clock, monotonic, holdMs, shortestRetentionMs });
@@ -253,8 +254,9 @@ export class Engine {
 
   // Transactions
 
-  begin(durability: Durability): void {
+  begin(wanted: Durability): void {
     const { db, counters } = this.#tx;
+    const durability = counters.mustSync ? 'full' : wanted;
     if (durability !== this.#durability) {
       db.exec(`PRAGMA synchronous = ${durability}`);
       this.#durability = durability;
@@ -316,6 +318,11 @@ export class Engine {
       counters.rollBackTo(savepoint);
       throw error;
     }
+  }
+
+  /** of the last transaction */
+  get durability(): Durability {
+    return this.#durability;
   }
 
   get inTransaction(): boolean {

@@ -8,6 +8,7 @@ import type { ReserveRequest } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { type DealPlan, planDeals, type ReadyTopic } from '../../wheel.ts';
 import { delayed, ready, type StateCode } from '../file/schema.ts';
+import { sqliteLimits } from '../limits.ts';
 import { Ring, RingView, type RingViews } from './ring.ts';
 
 /** Index of a count: priority × 4 + state. */
@@ -44,6 +45,8 @@ export class TopicCounters {
   /** topic × slots + slot of tallies that are not in the file yet */
   readonly #dirty = new Set<number>();
   #numbersDirty = false;
+  /** Numbers were skipped, and the file does not have the last of them. */
+  #hasSkipped = false;
   readonly #addTopic: Statement;
   readonly #putTally: Statement;
   readonly #putMeta: Statement;
@@ -112,6 +115,19 @@ export class TopicCounters {
     this.#seq = Math.max(this.#seq + 1, nowMs * 1_000);
     this.#numbersDirty = true;
     return this.#seq;
+  }
+
+  /** At the open. Numbers of transactions that a power cut undid must not return: a client may still show
+   *  the lease of one. The clock is beyond them, unless it was set back. */
+  skipLostNumbers(nowMs: number): void {
+    if (this.#seq < nowMs * 1_000) return;
+    this.#seq += sqliteLimits.lostNumbersMax;
+    this.#hasSkipped = true;
+  }
+
+  /** The next transaction is on disk before its reply, so that no number is skipped twice from one value. */
+  get mustSync(): boolean {
+    return this.#hasSkipped;
   }
 
   /** The last one; later ones are higher. */
@@ -283,7 +299,7 @@ export class TopicCounters {
       // A rolled-back topic has no row.
       if (n !== undefined) this.#putTally.run(topic, slot >> 2, slot & 3, n);
     }
-    if (!this.#numbersDirty) return;
+    if (!this.#numbersDirty && !this.#hasSkipped) return;
     this.#putMeta.run(this.#seq, 'seq');
     this.#putMeta.run(this.#wheel, 'wheel');
   }
@@ -292,6 +308,7 @@ export class TopicCounters {
   commit(): { readonly ready: boolean; readonly due: boolean } {
     const hints = { ready: this.#readyHint, due: this.#dueHint };
     this.#undo.length = 0;
+    this.#hasSkipped = false;
     for (const ring of this.#rings) ring.commit();
     this.#clearStage();
     return hints;
