@@ -28,8 +28,8 @@ const slow = [
 const release = [
   'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-whole}.test.ts',
   'test/role/{intake-bad-input,schedule-zones}.test.ts',
-  'test/fault/{broker-daemon,journal-daemon,pull,redis-groups-daemon}.test.ts',
-  'test/fault/{registry-gone-back,schedules,standby,total-queue-stores}.test.ts',
+  'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon}.test.ts',
+  'test/fault/{registry-gone-back,standby,total-queue-stores}.test.ts',
   'test/system/{bench,fuzz-http,hung-names,instances,many-topics,package,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs
   'test/system/{console-looks,console-scale}.test.ts',

@@ -14,29 +14,26 @@ import type { RoleContext } from '../../src/process/role.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { Operations } from '../../src/upkeep/operations/operations.ts';
 import { failedAttempt } from '../support/handmade.ts';
+import { type JumpingTime, useJumpingTime } from '../support/jumping-time.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
 import { listOf, openShards, shardOf } from '../support/shards.ts';
-import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
 interface Bench {
+  readonly time: JumpingTime;
   readonly rig: Rig;
   readonly store: Store;
   readonly registry: Registry;
 }
 
 async function openBench(kind: 'sqlite' | 'redis'): Promise<Bench> {
-  const rig = await startRig();
-  if (kind === 'sqlite') return { rig, store: rig.store, registry: rig.registry };
-  const { store } = await openRedis();
-  return { rig, store, registry: rig.registry };
-}
-
-async function openRedis() {
+  const time = useJumpingTime();
+  const rig = await startRig({ clock: time.wall });
+  if (kind === 'sqlite') return { time, rig, store: rig.store, registry: rig.registry };
   const under = await openEmpty(await workerRedis());
   await owned('test', Promise.resolve({ stop: () => under.close() }));
-  return under;
+  return { time, rig, store: under.store, registry: rig.registry };
 }
 
 const hour = 3_600_000;
@@ -123,8 +120,8 @@ async function work({ rig, store, registry }: Bench, onRequeued?: () => void): P
   return { operations, calls };
 }
 
-const ended = ({ registry }: Bench, id: string) =>
-  until('the operation to end', async () => {
+const ended = ({ registry, time }: Bench, id: string) =>
+  time.passUntil('the operation to end', async () => {
     const found = await registry.operation(id);
     return found?.endedAt == null ? null : found;
   });
@@ -253,7 +250,8 @@ describe.each(kinds)('operations on %s', (kind) => {
 
 describe.skipIf(await lacks('redis'))('operations on several Redis', () => {
   it('take the jobs of their request from each, also where clocks and shard lists differ', async () => {
-    const rig = await startRig();
+    const time = useJumpingTime();
+    const rig = await startRig({ clock: time.wall });
     const servers = await Promise.all(['a', 'b', 'c'].map(() => owned('test', startRedis({}))));
     const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
     await b.ask('HSET', '{dq:0}:n', 'seq', String((Date.now() + hour) * 1_000));
@@ -269,7 +267,7 @@ describe.skipIf(await lacks('redis'))('operations on several Redis', () => {
     listed.list = withShard(listed.list, shardOf(c, 'c'));
     const producer = await view();
     await push(producer.store, 't', ids('m', 60), 9 * hour);
-    const bench = { rig, store: intake.store, registry: rig.registry };
+    const bench = { time, rig, store: intake.store, registry: rig.registry };
     const id = await begin(bench, { kind: 'cancel' });
     await push(producer.store, 't', ids('n', 60), 9 * hour);
     await work({ ...bench, store: upkeep.store });
@@ -296,57 +294,17 @@ describe('operations', () => {
     const { calls } = await work({ ...bench, registry }, () => {
       isOut = true;
     });
-    await until('it waits', () => bench.rig.lines.some(({ message }) => /operation waits/.test(message)));
+    await bench.time.passUntil('it waits', () =>
+      bench.rig.lines.some(({ message }) => /operation waits/.test(message)),
+    );
     expect(calls.requeued).toBe(500);
     isOut = false;
-    const next = until('the end', async () => {
+    const next = bench.time.passUntil('the end', async () => {
       isOut = false;
       const found = await bench.registry.operation(id);
       return found?.endedAt == null ? null : found;
     });
     expect(await next).toMatchObject({ done: 1_100, skipped: 0, problem: null });
     expect(calls.requeued).toBe(1_100);
-  });
-
-  it('of another instance are taken over after its lease only; its late writes change nothing', async () => {
-    const bench = await openBench('sqlite');
-    const id = await begin(bench, {});
-    const { registry } = bench;
-    const lease = await registry.claimOperation('8.1', 1_000, 2_000);
-    expect(lease).toMatchObject({ token: 1, wasReleased: true, record: { id } });
-    expect(await registry.claimOperation('7.1', 1_999, 3_000)).toBeNull();
-    expect(await registry.claimOperation('8.1', 1_999, 3_000)).toBeNull();
-    // One dq-upkeep of an instance works at a time: the other one is dead.
-    expect(await registry.claimOperation('8.2', 1_999, 3_000)).toMatchObject({
-      token: 2,
-      wasReleased: false,
-    });
-    expect(await registry.claimOperation('7.1', 3_000, 4_000)).toMatchObject({ token: 3 });
-    if (lease === null) throw new Error('no lease');
-    const late = { record: { ...lease.record, done: 9 }, work: lease.work, leaseUntil: null, isClosed: true };
-    expect(await registry.checkpointOperation(2, late)).toBe('lost');
-    expect((await registry.operation(id))?.done).toBe(0);
-    expect(await registry.checkpointOperation(3, late)).toBe('updated');
-    expect(await registry.operation(id)).toEqual(late.record);
-  });
-
-  it(`at most ${limits.operationsOpenMax} are open; ended ones beyond ${limits.operationsKept} are dropped`, async () => {
-    const bench = await openBench('sqlite');
-    const { registry } = bench;
-    for (let n = 0; n < limits.operationsKept + 5; n += 1) {
-      await begin(bench, { createdAt: n });
-      const lease = await registry.claimOperation('7.1', 1, 2);
-      if (lease === null) throw new Error('no lease');
-      await registry.checkpointOperation(lease.token, { ...lease, leaseUntil: null, isClosed: true });
-    }
-    const kept = (await registry.operations()).map(({ createdAt }) => createdAt);
-    expect(kept).toHaveLength(limits.operationsKept);
-    expect([kept[0], kept.at(-1)]).toEqual([limits.operationsKept + 4, 5]);
-    for (let n = 0; n < limits.operationsOpenMax; n += 1) await begin(bench, {});
-    const [record] = await registry.operations();
-    if (record === undefined) throw new Error('no operation');
-    const work = { ids: null, cursor: null, isListed: false, isCounting: false, step: [] };
-    expect(await registry.createOperation({ ...record, id: '0123456789ab' }, work)).toBe('full');
-    expect(await registry.operations()).toHaveLength(limits.operationsKept);
   });
 });

@@ -1,6 +1,6 @@
 // Tests that the instants of schedules become jobs, each once: on a real store and registry, with two
-// processes, and with one that dies between its steps. Changes of schedules that are due or claimed are in
-// the simulated worlds (test/sim/ticks.ts).
+// processes, and by wrong clocks. Deaths between the steps, and changes of schedules that are due or claimed,
+// are in the simulated worlds (test/sim/ticks.ts).
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JobKey } from '../../src/core/job.ts';
 import { nextTick } from '../../src/core/schedule.ts';
@@ -82,32 +82,6 @@ describe('the instants of a schedule', () => {
     });
     await until('all are checked', () => calls.filter((one) => one === 'page').length === 4);
     expect(calls.join(' ')).toMatch(/^page claim page claim page claim page/);
-  });
-
-  it.each([true, false])('whose end was lost is not made again (history: %s)', async (keepHistory) => {
-    const rig = await startRig({ keepHistory });
-    await rig.topic('t', 'http://127.0.0.1:9');
-    const created = Date.now() - 100 * second;
-    const slow = { everyMs: 100 * second, createdAt: created };
-    for (const name of ['stored', 'ended'])
-      await rig.registry.createSchedule(record(name, slow), created + 100 * second);
-    // Its process dies after the push.
-    const dying = await ticking(rig, { ...rig.registry, endTicks: () => new Promise<void>(() => {}) });
-    await until('the jobs are stored', async () => (await idsOf(rig)).length === 2);
-    void dying.drain(0);
-    const ended = (await idsOf(rig)).find((id) => id.startsWith('schedule:ended')) ?? '';
-    await rig.store.jobs.cancel([{ topic: 't', id: ended }]);
-    const later = rig.registry;
-    await ticking(rig, {
-      ...later,
-      claimSchedules: (now, end, max) =>
-        later.claimSchedules(now + upkeepLimits.tickClaimMs, end + upkeepLimits.tickClaimMs, max),
-    });
-    await until('both have ended their instant', async () =>
-      (await rig.registry.schedules('', 10)).every(({ nextAt }) => (nextAt ?? 0) > created + 100 * second),
-    );
-    expect(await idsOf(rig)).toEqual([expect.stringMatching(/^schedule:stored:/)]);
-    expect(rig.counted('t', 'pushed')).toBe(2);
   });
 
   it('are not made again where a push fails after another process has made them', async () => {
@@ -344,29 +318,6 @@ describe('the instants of a schedule', () => {
     await walked(right[1] ?? 0);
     expect(await idsOf(rig)).toEqual([]);
     expect((await rig.registry.schedule('used'))?.nextAt).toBe(created + 2 * hour);
-  });
-
-  it('are not made again by a leap where their process died after the push', async () => {
-    const rig = await startRig();
-    await rig.topic('t', 'http://127.0.0.1:9');
-    const [due, hour] = [Date.now(), 3_600 * second];
-    const times = { everyMs: 10 * second, createdAt: due - 10 * second };
-    await rig.registry.createSchedule(record('s', times), due);
-    const walked = async (at: number, registry: Registry = rig.registry) => {
-      const clock = { now: () => at, read: async () => at, known: async () => at };
-      const ticker = new Ticker(rig.context({ clock, registry }));
-      await ticker.start();
-      await ticker.drain(5_000);
-    };
-    await walked(due, { ...rig.registry, endTicks: async () => {} });
-    expect(await idsOf(rig)).toEqual([tickId('s', due)]);
-    await rig.store.jobs.cancel([{ topic: 't', id: tickId('s', due) }]);
-    await walked(due - hour);
-    expect((await rig.registry.schedule('s'))?.nextAt).toBe(due - hour + 10 * second);
-    await walked(due - hour + 10 * second);
-    await walked(due + 5 * second);
-    expect((await rig.registry.schedule('s'))?.nextAt).toBe(due + 10 * second);
-    expect(await idsOf(rig)).toEqual([tickId('s', due - hour + 10 * second)]);
   });
 
   it('of one second fall no further behind than a turn, and one cause is logged once', async () => {
