@@ -37,8 +37,8 @@ export interface SimulatedMutant {
   readonly livesBecause?: string;
 }
 
-const jobRow = 'src/core/journal/job-row.ts';
-const jobs = 'src/journal/journaled-jobs.ts';
+const jobRow = 'src/core/job-row.ts';
+const jobs = 'src/journal/record/journaled-jobs.ts';
 const lua = 'src/store/redis/scripts/lua';
 
 const unit = (name: string, title: string) => ({ file: `test/unit/${name}.test.ts`, title });
@@ -63,7 +63,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'purge-with-job-version',
     edit: {
-      file: 'src/journal/journaled-bulk.ts',
+      file: 'src/journal/record/journaled-bulk.ts',
       text: "version: job.number, kind: 'ended'",
       by: "kind: 'ended'",
     },
@@ -72,7 +72,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'late-rows-ignored',
     edit: {
-      file: 'src/upkeep/journal/looker.ts',
+      file: 'src/journal/heal/looker.ts',
       text: 'if (!isOwn || (loss !== null && number > loss)) continue;',
       by: 'if (!isOwn || number >= 0) continue;',
     },
@@ -131,7 +131,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'answer-before-sync',
     edit: {
-      file: 'src/spool/spool-writer.ts',
+      file: 'src/journal/record/spool-writer.ts',
       text: 'group.some(({ waitsForSync }) => waitsForSync);',
       by: 'false;',
     },
@@ -149,7 +149,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'sync-again',
     edit: {
-      file: 'src/spool/spool-writer.ts',
+      file: 'src/journal/record/spool-writer.ts',
       text: 'await work();',
       by: 'await work().catch(() => work());',
     },
@@ -190,7 +190,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'reserve-before-ends',
     edit: {
-      file: 'src/upkeep/journal/restorer.ts',
+      file: 'src/journal/heal/restorer.ts',
       text: "if (isIn('ends')) {",
       by: "if (isIn('ends')) {\n      for (const note of notes) if (note.phase === 'ends') await this.#advance(note, 'jobs');",
     },
@@ -213,7 +213,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'silent-instance-not-awaited',
     edit: {
-      file: 'src/upkeep/journal/restorer.ts',
+      file: 'src/journal/heal/restorer.ts',
       text: 'Math.max(peerWaitMs - (work.ageMs ?? 0), leastMs)',
       by: '0',
     },
@@ -222,7 +222,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'silent-instance-forgotten-by-age',
     edit: {
-      file: 'src/upkeep/journal/barrier.ts',
+      file: 'src/journal/heal/barrier.ts',
       text: '(silent !== undefined && each.ageMs < silent.withinMs && ',
       by: '(silent !== undefined && each.ageMs < seenMs && ',
     },
@@ -240,7 +240,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'ended-before-all-is-shipped',
     edit: {
-      file: 'src/upkeep/journal/recorder.ts',
+      file: 'src/journal/ship/recorder.ts',
       text: 'isDone = !isBehind && open.every((incarnation) => incarnation === own);',
       by: 'isDone = true;',
     },
@@ -249,7 +249,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'mark-before-report',
     edit: {
-      file: 'src/upkeep/journal/looker.ts',
+      file: 'src/journal/heal/looker.ts',
       text: 'await this.#look(partition, number);\n        marks.set(place, number);',
       by: 'marks.set(place, number);\n        await this.#look(partition, number);',
     },
@@ -258,7 +258,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'report-after-commit',
     edit: {
-      file: 'src/upkeep/journal/recorder.ts',
+      file: 'src/journal/ship/recorder.ts',
       text: 'const marks = await looker.report(changes);',
       by: 'const marks = new Map(changes.map(({ place, number }) => [place, number]));',
     },
@@ -267,7 +267,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'late-spool-merged',
     edit: {
-      file: 'src/upkeep/journal/recorder.ts',
+      file: 'src/journal/ship/recorder.ts',
       text: 'if (await this.#setAsideLate(stream, from, part, title !== null)) return true;',
       by: '',
     },
@@ -281,7 +281,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'late-accept-keeps-body-sql',
     edit: {
-      file: 'src/registry/sql/journal/job-upsert.ts',
+      file: 'src/journal/ship/job-upsert.ts',
       text: 'IF(GREATEST(body_origin, VALUES(body_origin)) <= ended_origin, NULL,',
       by: 'IF(FALSE, NULL,',
     },
@@ -298,13 +298,17 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'living-tail-cut',
-    edit: { file: 'src/spool/stream-reader.ts', text: 'if (later === null && isLiving) break;', by: '' },
+    edit: {
+      file: 'src/journal/ship/stream-reader.ts',
+      text: 'if (later === null && isLiving) break;',
+      by: '',
+    },
     test: unit('spool-damage', 'a torn tail: cut off for a dead process'),
   },
   {
     name: 'audit-without-barrier',
     edit: {
-      file: 'src/upkeep/journal/auditor.ts',
+      file: 'src/journal/heal/auditor.ts',
       text: 'if (passed.behind.length > 0) {',
       by: 'if (passed.behind.length > 1_000) {',
     },
@@ -313,7 +317,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'shipped-changes-compared-without-barrier',
     edit: {
-      file: 'src/upkeep/journal/restorer.ts',
+      file: 'src/journal/heal/restorer.ts',
       text: '    await this.#waitForAll(work, async () => {\n      if (comesLater()) throw new WorkEnded();\n    });\n',
       by: '    this.#passed = { barrier: 0, behind: [], reached: [], work: work.no, losses: this.#losses() };\n',
     },
@@ -322,7 +326,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'barrier-reached-in-a-database-that-went-back',
     edit: {
-      file: 'src/upkeep/journal/recorder.ts',
+      file: 'src/journal/ship/recorder.ts',
       text: 'await journal.seen({ ...self, spoolBytes: this.#spoolBytes }, this.#known);',
       by: 'await journal.seen({ ...self, spoolBytes: this.#spoolBytes });',
     },
@@ -334,7 +338,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'barrier-repeats-after-mysql-went-back',
     edit: {
-      file: 'src/registry/sql/journal/journal-work.ts',
+      file: 'src/journal/ship/journal-work.ts',
       text: 'barrier = GREATEST(barrier + 1,',
       by: 'barrier = LEAST(barrier + 1,',
     },
@@ -352,7 +356,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'healed-without-answer',
     edit: {
-      file: 'src/upkeep/journal/restorer.ts',
+      file: 'src/journal/heal/restorer.ts',
       text: "for (const note of notes) await this.#advance(note, 'healed');",
       by: "for (const note of notes) await this.#options.healing.advance(note, 'healed');",
     },

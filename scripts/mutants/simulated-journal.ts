@@ -4,10 +4,11 @@
 import type { SimulatedMutant } from './mutants.ts';
 
 const script = (name: string) => `src/store/redis/scripts/lua/${name}.lua`;
-const agent = (name: string) => `src/upkeep/journal/${name}.ts`;
-const decorator = 'src/journal/journaled-jobs.ts';
+const recorder = 'src/journal/ship/recorder.ts';
+const healing = (name: string) => `src/journal/heal/${name}.ts`;
+const decorator = 'src/journal/record/journaled-jobs.ts';
 
-const jobRow = 'src/core/journal/job-row.ts';
+const jobRow = 'src/core/job-row.ts';
 const healed = 'mysqlTrouble,redisFailover,redisEmptied';
 
 const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
@@ -48,7 +49,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-healing-waits-for-no-instance',
     faults: 'mysqlTrouble,redisFailover,redisEmptied',
     edit: {
-      file: agent('barrier'),
+      file: healing('barrier'),
       text: 'if (awaited.length === 0) {',
       by: 'if (awaited.length >= 0) {',
     },
@@ -57,7 +58,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-healing-waits-for-the-living-alone',
     faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
     edit: {
-      file: agent('barrier'),
+      file: healing('barrier'),
       text: ': now - began < (silent?.maxMs ?? 0)',
       by: ': now < began',
     },
@@ -66,7 +67,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-ends-are-not-compared',
     faults: 'mysqlTrouble,redisFailover',
     edit: {
-      file: agent('restorer'),
+      file: healing('restorer'),
       text: "if (notes.some(({ phase }) => phase === 'ends')) {",
       by: 'if (notes.length > 99) {',
     },
@@ -84,7 +85,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-older-version-is-kept',
     faults: 'mysqlTrouble,redisFailover',
     edit: {
-      file: agent('restorer'),
+      file: healing('restorer'),
       text: "isEnds ? 'compare' : 'put'",
       by: "'put'",
     },
@@ -129,7 +130,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-waiting-jobs-are-not-put-back',
     faults: 'mysqlTrouble,redisEmptied',
     edit: {
-      file: agent('restorer'),
+      file: healing('restorer'),
       text: "part: isLogged ? 'changed' : 'waiting'",
       by: "part: isLogged ? 'changed' : 'dead'",
     },
@@ -138,7 +139,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-late-changes-are-not-compared',
     faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
     edit: {
-      file: agent('recorder'),
+      file: recorder,
       text: 'const late = () => looker.lateOf(changes, isStale() ? null : marks);',
       by: 'const late = () => [];',
     },
@@ -174,7 +175,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-note-is-never-cleared',
     faults: 'mysqlTrouble,redisEmptied',
     edit: {
-      file: agent('restorer'),
+      file: healing('restorer'),
       text: "for (const note of notes) await this.#advance(note, 'healed');",
       by: '',
     },
@@ -183,7 +184,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-work-is-never-claimed',
     faults: 'mysqlTrouble,redisEmptied',
     edit: {
-      file: agent('restorer'),
+      file: healing('restorer'),
       text: 'if (work === null) return false;',
       by: 'if (work === null || work.no > 0) return false;',
     },
@@ -192,7 +193,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-barrier-reached-while-behind',
     faults: 'mysqlTrouble,redisFailover,redisEmptied',
     edit: {
-      file: agent('recorder'),
+      file: recorder,
       text: '    if (!isBehind) {\n      this.#behindSince = null;',
       by: '    {\n      this.#behindSince = null;',
     },
@@ -201,7 +202,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-merged-end-is-forgotten',
     faults: 'mysqlTrouble,redisFailover,redisEmptied',
     edit: {
-      file: 'src/core/journal/job-row.ts',
+      file: 'src/core/job-row.ts',
       text: 'const top = compareStanding(a, b) >= 0 ? a : b;',
       by: 'const top = isEnded(b) && !isEnded(a) ? a : compareStanding(a, b) >= 0 ? a : b;',
     },
@@ -210,7 +211,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-mysql-that-went-back-is-not-noticed',
     faults: 'mysqlTrouble,redisEmptied',
     edit: {
-      file: agent('recorder'),
+      file: recorder,
       text: 'if (isBefore(outcome.at, from)) this.#positions = await this.#askPositions();\n        else',
       by: 'if (isBefore(from, outcome.at))',
     },
@@ -283,7 +284,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-open-rows-wait-for-the-jobs',
     faults: 'mysqlTrouble,redisFailover',
     edit: {
-      file: agent('restorer'),
+      file: healing('restorer'),
       text: 'rows.filter(isEnds ? isPut : isRestorable)',
       by: 'rows.filter(isEnds ? isEnded : isRestorable)',
     },
@@ -292,7 +293,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-jobs-before-ends',
     faults: 'mysqlTrouble,redisFailover',
     edit: {
-      file: agent('restorer'),
+      file: healing('restorer'),
       text: "if (isIn('ends')) {",
       by: "if (isIn('ends')) {\n      for (const note of notes) if (note.phase === 'ends') await this.#advance(note, 'jobs');",
     },
@@ -301,7 +302,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-late-rows-ignored',
     faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
     edit: {
-      file: agent('looker'),
+      file: healing('looker'),
       text: 'if (!isOwn || (loss !== null && number > loss)) continue;',
       by: 'if (!isOwn || number >= 0) continue;',
     },

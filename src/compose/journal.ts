@@ -6,7 +6,12 @@ import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
-import { journaled } from '../journal/journaled-store.ts';
+import { DroppedChanges } from '../journal/record/dropped-changes.ts';
+import { journaled } from '../journal/record/journaled-store.ts';
+import { realFiles } from '../journal/record/segment.ts';
+import { SpoolWriter } from '../journal/record/spool-writer.ts';
+import { SyncThread } from '../journal/record/sync-thread.ts';
+import { SpoolDirectory } from '../journal/ship/spool-directory.ts';
 import type { Store } from '../ports/job-store.ts';
 import type { JournalDb } from '../ports/journal.ts';
 import type { Spool, SpooledStreams } from '../ports/spool.ts';
@@ -18,11 +23,6 @@ import type { Resources } from '../runtime/resources.ts';
 import type { Service } from '../runtime/service.ts';
 import { wallNow } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
-import { DroppedChanges } from '../spool/dropped-changes.ts';
-import { realFiles } from '../spool/segment.ts';
-import { SpoolDirectory } from '../spool/spool-directory.ts';
-import { SpoolWriter } from '../spool/spool-writer.ts';
-import { SyncThread } from '../spool/sync-thread.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -141,7 +141,7 @@ async function openDatabase(config: Config, role: RoleName) {
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok) throw new Error(`mysql.url ${server.message}`);
   const [{ MysqlJournal }, { sqlLimits }] = await Promise.all([
-    import('../registry/sql/journal/journal-db.ts'),
+    import('../journal/ship/journal-db.ts'),
     import('../registry/sql/limits.ts'),
   ]);
   return new MysqlJournal(server.value, role === 'upkeep' ? undefined : sqlLimits.journalReaders);

@@ -29,7 +29,7 @@ import type {
   Version,
   VersionedKey,
 } from '../core/job.ts';
-import type { Changed, ChangedJob } from '../core/journal/change.ts';
+import type { Changed, ChangedJob } from '../core/job-change.ts';
 import type { TopicCapacities, TopicCapacity } from '../core/layered-capacities.ts';
 import type { StoreFailure } from './store-error.ts';
 

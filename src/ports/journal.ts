@@ -2,12 +2,12 @@
 // themselves, for a while. Methods reject with StoreError (`where` MySQL).
 
 import type { JobKey, Version } from '../core/job.ts';
-import type { Change, PushedParts } from '../core/journal/change.ts';
-import type { JobRow } from '../core/journal/job-row.ts';
+import type { Change, PushedParts } from '../core/job-change.ts';
+import type { JobRow } from '../core/job-row.ts';
 import type { StreamName, StreamPosition } from './spool.ts';
 
 /** Changes of one stream, in the order of their records. Its maker bounds their number and bytes
- *  (upkeepLimits.journalBatch). */
+ *  (journalLimits.journalBatch). */
 export interface ShippedBatch extends StreamName {
   readonly from: StreamPosition;
   readonly next: StreamPosition;

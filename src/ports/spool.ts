@@ -1,7 +1,7 @@
 // The port of the spool: the files on this host that hold the journal's records until MySQL has them.
 
 import type { Version } from '../core/job.ts';
-import type { Change } from '../core/journal/change.ts';
+import type { Change } from '../core/job-change.ts';
 
 export interface Spool {
   /** Whether so many bytes of bodies fit into the limit of the spool. Asked before a push or verb reaches the

@@ -3,7 +3,7 @@
 
 import type { Config } from '../config/options.ts';
 import type { Owner } from '../core/job.ts';
-import type { Change } from '../core/journal/change.ts';
+import type { Change } from '../core/job-change.ts';
 import type { Store } from '../ports/job-store.ts';
 import type { JournalDb } from '../ports/journal.ts';
 import type { LeaderRow } from '../ports/leadership.ts';

@@ -3,7 +3,7 @@
 // (null).
 
 import { attemptReasons } from '../core/job.ts';
-import type { ChangeKind } from '../core/journal/change.ts';
+import type { ChangeKind } from '../core/job-change.ts';
 
 /** null: any text */
 type Label = readonly [name: string, values: readonly string[] | null];

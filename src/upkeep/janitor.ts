@@ -7,6 +7,7 @@
 
 import { firstAuditId } from '../core/audit.ts';
 import { limits } from '../core/limits.ts';
+import { journalLimits } from '../journal/limits.ts';
 import type { JournalParts, RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
@@ -113,8 +114,8 @@ export class Janitor implements Service {
     const { config, clock } = this.#ctx;
     const began = monotonicNow();
     const now = Math.min(await clock.read(), wallNow());
-    const more = await db.trim(now - config['journal.retention'], upkeepLimits.journalTrimMax);
-    return more ? monotonicNow() - began : upkeepLimits.journalTrimMs;
+    const more = await db.trim(now - config['journal.retention'], journalLimits.journalTrimMax);
+    return more ? monotonicNow() - began : journalLimits.journalTrimMs;
   }
 
   #waitMs(more: boolean): number {

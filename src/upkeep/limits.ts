@@ -1,7 +1,5 @@
 // Fixed limits of upkeep, each with its reason. Users cannot configure them.
 
-import { limits } from '../core/limits.ts';
-
 export const upkeepLimits = {
   /** How often the instants of schedules are looked up. */
   tickEveryMs: 1_000,
@@ -69,65 +67,6 @@ export const upkeepLimits = {
   retentionPauseMs: 50,
   /** With more than fewPartitions. */
   retentionManyMs: 60_000,
-  /** The journal: how often the spool is read while nothing waits; one batch to MySQL; and how long before
-   *  the end of the retention a segment of the spool is too old to be merged. */
-  journalEveryMs: 1_000,
-  journalBatch: { changes: 1_000, bytes: 1024 * 1024 },
-  journalLateMs: 24 * 3_600_000,
-  /** How often the recorder writes to the spool which number MySQL has. A new process does not notice that
-   *  MySQL went back by less, but ships it again: segments are kept for longer. */
-  shippedNoteMs: 60_000,
-  /** A journal that MySQL does not have after this time is an incident. */
-  journalLagMs: 60_000,
-  /** Rows that one call removes: some 20 ms; and how often old ones are looked for. */
-  journalTrimMax: 1_000,
-  journalTrimMs: 60_000,
-  /** Partitions are compared with the journal in turns of this time, each within lookAllMs; the marks of
-   *  other instances are read again after marksEveryMs. */
-  lookEveryMs: 1_000,
-  lookAllMs: 4_000,
-  marksEveryMs: 60_000,
-  /** A healing: how long its worker keeps its claim between two pages, and, while another one may claim it,
-   *  holds the jobs of a partition to which ended ones may have come back; how long it waits for other
-   *  instances that were seen within restoreSeenMs, and at least for those without a sign: they give one each
-   *  second when MySQL is back; how often it looks for them; pause after a failure. */
-  restoreClaimMs: 15_000,
-  restoreHoldMs: 30_000,
-  restoreBarrierMs: 60_000,
-  restoreSeenMs: limits.journalSeenMs,
-  restoreWaitMs: 200,
-  restoreAgainMs: 1_000,
-  /** The removal of a shard follows its work within this time, else it failed; and the most buckets of a
-   *  shard. */
-  restoreListedMs: 600_000,
-  bucketsMax: 1_024,
-  /** fsck of the journal: jobs of one page, and how long a survey for one works; jobs read at once, each with
-   *  its body; examples of one problem; how old a row is that must have its job; how long a process may be
-   *  between store and spool; and how far clocks may differ. */
-  fsckPage: 500,
-  fsckScanMs: 400,
-  fsckReads: 8,
-  fsckExamples: 5,
-  fsckRowAgeMs: 60_000,
-  fsckSpareMs: 1_000,
-  fsckClockMs: 5_000,
-  /** The audit: how often; how long a job is overdue before it is compared with the store; instances that
-   *  were seen within auditSeenMs have to ship first, because the history of the store holds ends for at
-   *  least that long; jobs of one round; rows read at once, with bodies. */
-  auditEveryMs: 600_000,
-  auditOverdueMs: 600_000,
-  auditSeenMs: 3_600_000,
-  auditMax: 10_000,
-  auditBatch: 50,
-  /** The survey: of each shard daily; again after surveyAgainMs while ends are not recorded; jobs and bytes
-   *  per second; how often its position is saved; and the lag of the recorder above which it waits. */
-  surveyEveryMs: 24 * 3_600_000,
-  surveyAgainMs: 3_600_000,
-  surveyTurnMs: 10_000,
-  surveyJobsPerSecond: 1_000,
-  surveyBytesPerSecond: 4 * 1024 * 1024,
-  surveySaveMs: 1_000,
-  surveyLagMs: 10_000,
   /** Log files are kept for days: an hour more does not matter. */
   janitorEveryMs: 3_600_000,
   /** How often old audit entries are removed: a walk over limits.auditMax ids takes 10 ms. */
@@ -155,8 +94,6 @@ export const upkeepLimits = {
   operationStepMax: 500,
   /** Jobs read at once after a death: each answer holds a body. */
   operationReads: 20,
-  /** Rows of the journal that a restore reads at once: each holds a body. */
-  restoreRows: 50,
   /** How often results are stored: a death leaves at most so much work to examine. */
   operationCheckpointMs: 1_000,
   /** After this time another process takes over an operation. Three missed checkpoints of the slowest call

@@ -2,8 +2,8 @@
 // store knows the newest ones before the journal has them, and, without a journal, all that is known.
 
 import { type AttemptRecord, type EndedJob, endStates, type JobSnapshot, type Version } from '../core/job.ts';
-import { instantOf } from '../core/journal/change.ts';
-import { isEnded, type JobRow } from '../core/journal/job-row.ts';
+import { instantOf } from '../core/job-change.ts';
+import { isEnded, type JobRow } from '../core/job-row.ts';
 import type { LoggedChange } from '../ports/journal.ts';
 
 export const flowEvents = [

@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
-import { compatLimits } from '../../src/intake/compat/limits.ts';
+import { compatLimits } from '../../src/compat/limits.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';

@@ -2,10 +2,10 @@
 
 import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Change } from '../../src/core/journal/change.ts';
+import type { Change } from '../../src/core/job-change.ts';
 import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
-import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
-import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
+import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
+import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { type IntakeOptions, startIntake } from '../support/intake.ts';
 import { lacks, workerMariadb } from '../support/services.ts';

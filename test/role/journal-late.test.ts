@@ -2,13 +2,13 @@
 // process that dies in between, and lost replies. Real Redis and MariaDB.
 import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { journalLimits } from '../../src/journal/limits.ts';
+import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
+import { Recorder, type RecorderOptions } from '../../src/journal/ship/recorder.ts';
+import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
 import type { JournalDb } from '../../src/ports/journal.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
-import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
-import type { SpoolDirectory } from '../../src/spool/spool-directory.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { Recorder, type RecorderOptions } from '../../src/upkeep/journal/recorder.ts';
-import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
@@ -292,7 +292,7 @@ describe.skipIf(isMissing)('late changes', async () => {
     const looker: RecorderOptions['looker'] = {
       // Before the transaction, whose own deadlines use this clock.
       report: async () => {
-        ahead += upkeepLimits.restoreSeenMs + 1;
+        ahead += journalLimits.restoreSeenMs + 1;
         return new Map();
       },
       lateOf: (changes, reported) =>

@@ -3,12 +3,12 @@
 import { createConnection } from 'mysql2/promise';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
-import type { Change } from '../../src/core/journal/change.ts';
-import { type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
+import type { Change } from '../../src/core/job-change.ts';
+import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
 import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { allBarriers, type RowPage, type ShippedBatch } from '../../src/ports/journal.ts';
-import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
-import { journalTables } from '../../src/registry/sql/journal/journal-tables.ts';
+import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { randomLife } from '../support/journal-lives.ts';
 import { lacks, workerMariadb } from '../support/services.ts';

@@ -3,11 +3,11 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { journaled } from '../../src/journal/journaled-store.ts';
-import { MysqlJournal } from '../../src/registry/sql/journal/journal-db.ts';
-import { SpoolDirectory } from '../../src/spool/spool-directory.ts';
+import { journaled } from '../../src/journal/record/journaled-store.ts';
+import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
+import { shipLate, shipSpool } from '../../src/journal/ship/ship-spool.ts';
+import { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { shipLate, shipSpool } from '../../src/upkeep/journal/ship-spool.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { openOn } from '../support/redis-store.ts';

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
-import type { Changed, ChangedJob } from '../../src/core/journal/change.ts';
+import type { Changed, ChangedJob } from '../../src/core/job-change.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { OnChanged } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import type { PushedParts } from '../../src/core/journal/change.ts';
-import type { JobRow } from '../../src/core/journal/job-row.ts';
+import type { PushedParts } from '../../src/core/job-change.ts';
+import type { JobRow } from '../../src/core/job-row.ts';
 import { placesOf, withShard } from '../../src/core/shard-list.ts';
 import type { Healing } from '../../src/ports/healing.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';

@@ -3,7 +3,7 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
-import type { Change, ChangedJob, PushedParts } from '../../src/core/journal/change.ts';
+import type { Change, ChangedJob, PushedParts } from '../../src/core/job-change.ts';
 
 /** What the store knows of the live job. */
 interface Live {

@@ -3,9 +3,9 @@
 
 import { expect } from 'vitest';
 import type { JobKey } from '../../src/core/job.ts';
-import type { Change } from '../../src/core/journal/change.ts';
-import { isRestorable, type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
-import { journaled } from '../../src/journal/journaled-store.ts';
+import type { Change } from '../../src/core/job-change.ts';
+import { isRestorable, type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
+import { journaled } from '../../src/journal/record/journaled-store.ts';
 import type { DumpedJob, StoreUnderTest } from '../conformance/store-under-test.ts';
 import { within } from '../conformance/trial.ts';
 import { MemorySpool } from './memory-spool.ts';

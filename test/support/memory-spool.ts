@@ -1,6 +1,6 @@
 // A spool in memory, which records its writes, and can be full or fail.
 
-import type { Change } from '../../src/core/journal/change.ts';
+import type { Change } from '../../src/core/job-change.ts';
 import type { Spool } from '../../src/ports/spool.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 

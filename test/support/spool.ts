@@ -9,12 +9,17 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
-import type { Change, ChangeKind } from '../../src/core/journal/change.ts';
+import type { Change, ChangeKind } from '../../src/core/job-change.ts';
+import {
+  fileNameOf,
+  realFiles,
+  type SegmentFile,
+  type SegmentFiles,
+} from '../../src/journal/record/segment.ts';
+import { SpoolWriter, type SpoolWriterOptions } from '../../src/journal/record/spool-writer.ts';
+import { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
+import { StreamReader } from '../../src/journal/ship/stream-reader.ts';
 import type { StreamPart } from '../../src/ports/spool.ts';
-import { fileNameOf, realFiles, type SegmentFile, type SegmentFiles } from '../../src/spool/segment.ts';
-import { SpoolDirectory } from '../../src/spool/spool-directory.ts';
-import { SpoolWriter, type SpoolWriterOptions } from '../../src/spool/spool-writer.ts';
-import { StreamReader } from '../../src/spool/stream-reader.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 
 export const stream = { instance: 0x1234abcd, incarnation: 17 };

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
-import { compatLimits } from '../../src/intake/compat/limits.ts';
+import { compatLimits } from '../../src/compat/limits.ts';
 import { masterLimits } from '../../src/master/limits.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { type GrpcClient, grpcClient } from '../support/grpc-client.ts';

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
+import { readFixTime } from '../../src/compat/php/fix-time.ts';
+import { FrameReader, frameOf } from '../../src/compat/php/frames.ts';
+import { phpMembers, phpString } from '../../src/compat/php/php-json.ts';
+import { storedBody } from '../../src/compat/php/stored-body.ts';
 import { createLocalTime } from '../../src/core/calendar.ts';
-import { readFixTime } from '../../src/intake/compat/php/fix-time.ts';
-import { FrameReader, frameOf } from '../../src/intake/compat/php/frames.ts';
-import { phpMembers, phpString } from '../../src/intake/compat/php/php-json.ts';
-import { storedBody } from '../../src/intake/compat/php/stored-body.ts';
 import { texts, words } from '../support/words.ts';
 
 /** The frames in these pieces, and the mistake that ended the reading. */

@@ -1,8 +1,8 @@
 // Changes that are recorded nowhere: many of them make few lines, and always a mark.
 
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { DroppedChanges } from '../../src/spool/dropped-changes.ts';
-import { spoolLimits } from '../../src/spool/limits.ts';
+import { spoolLimits } from '../../src/journal/limits.ts';
+import { DroppedChanges } from '../../src/journal/record/dropped-changes.ts';
 import { spoolDirectory } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 

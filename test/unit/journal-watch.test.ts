@@ -7,7 +7,7 @@ import { IncidentFiles } from '../../src/process/incident-files.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import { Incidents } from '../../src/upkeep/alerts/incidents.ts';
-import { JournalWatch } from '../../src/upkeep/journal/journal-watch.ts';
+import { JournalWatch } from '../../src/upkeep/journal-watch.ts';
 import { until } from '../support/until.ts';
 
 const note: LossNote = {

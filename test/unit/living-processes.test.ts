@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LivingProcesses } from '../../src/upkeep/journal/living-processes.ts';
+import { LivingProcesses } from '../../src/upkeep/living-processes.ts';
 
 const named = (...processes: readonly (readonly [number, string])[]) =>
   ({ kind: 'living', incarnations: [], processes }) as const;

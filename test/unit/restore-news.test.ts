@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { hasNews } from '../../src/core/journal/restore-news.ts';
+import { hasNews } from '../../src/core/restore-news.ts';
 
 const begun = Date.parse('2026-01-01T00:00:00Z');
 const shipped = {

@@ -1,9 +1,9 @@
 // Tests which works of the journal dq-upkeep ends while it does not know the shard list.
 import { expect, it, onTestFinished } from 'vitest';
+import { Restorer } from '../../src/journal/heal/restorer.ts';
 import type { Healing } from '../../src/ports/healing.ts';
 import type { JournalDb, RestoreWork } from '../../src/ports/journal.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { Restorer } from '../../src/upkeep/journal/restorer.ts';
 import { until } from '../support/until.ts';
 
 it('restorer: a healing stays open while the shard list is not read', async () => {

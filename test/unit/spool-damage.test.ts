@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Change } from '../../src/core/journal/change.ts';
-import { writeChange } from '../../src/spool/record.ts';
-import { headerBytes, readHeader } from '../../src/spool/segment.ts';
-import type { SpoolDirectory } from '../../src/spool/spool-directory.ts';
-import type { SpoolWriter } from '../../src/spool/spool-writer.ts';
+import type { Change } from '../../src/core/job-change.ts';
+import { writeChange } from '../../src/journal/record/record.ts';
+import { headerBytes, readHeader } from '../../src/journal/record/segment.ts';
+import type { SpoolWriter } from '../../src/journal/record/spool-writer.ts';
+import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
 import { changeOf, readAll, spoolDirectory, watchedFiles, writerIn } from '../support/spool.ts';
 
 const segmentBytes = 400;

@@ -3,11 +3,11 @@
 import { closeSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Change } from '../../src/core/journal/change.ts';
-import { spoolLimits } from '../../src/spool/limits.ts';
-import { realFiles } from '../../src/spool/segment.ts';
-import { StreamReader } from '../../src/spool/stream-reader.ts';
-import { SyncThread } from '../../src/spool/sync-thread.ts';
+import type { Change } from '../../src/core/job-change.ts';
+import { spoolLimits } from '../../src/journal/limits.ts';
+import { realFiles } from '../../src/journal/record/segment.ts';
+import { SyncThread } from '../../src/journal/record/sync-thread.ts';
+import { StreamReader } from '../../src/journal/ship/stream-reader.ts';
 import {
   changeKinds,
   changeOf,

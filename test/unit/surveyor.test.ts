@@ -1,10 +1,10 @@
 // What the survey writes about a job never outranks a known change, in any order of arrival.
 
 import { describe, expect, it } from 'vitest';
-import type { Change } from '../../src/core/journal/change.ts';
-import { type JobRow, mergeRows, rowOf } from '../../src/core/journal/job-row.ts';
+import type { Change } from '../../src/core/job-change.ts';
+import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
+import { changesOf } from '../../src/journal/heal/surveyor.ts';
 import type { WalkedJob } from '../../src/ports/healing.ts';
-import { changesOf } from '../../src/upkeep/journal/surveyor.ts';
 import { changeOf } from '../support/spool.ts';
 
 const common = { topic: 't', id: '1', place: 'p:0', version: 5_000, origin: 4_000, dueAt: 10, failures: 2 };

@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
-import type { JobRow } from '../../core/journal/job-row.ts';
+import type { JobRow } from '../../core/job-row.ts';
 import { type FlowEntry, flowEvents, jobFlow } from '../../use-cases/job-flow.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { closed, instant, jobParams, nullable, problems, reply } from '../http/schemas.ts';

@@ -7,7 +7,7 @@ import { shownFilter } from '../../core/audit.ts';
 import { formatInstant, parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { jobStates } from '../../core/job.ts';
-import { isRestorable } from '../../core/journal/job-row.ts';
+import { isRestorable } from '../../core/job-row.ts';
 import { limits } from '../../core/limits.ts';
 import {
   type OperationFilter,

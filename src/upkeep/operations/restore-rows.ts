@@ -3,15 +3,16 @@
 // that heals takes none of its rows: the step waits for its end.
 
 import type { JobKey } from '../../core/job.ts';
-import type { Change } from '../../core/journal/change.ts';
-import { isRestorable, type JobRow } from '../../core/journal/job-row.ts';
+import type { Change } from '../../core/job-change.ts';
+import { isRestorable, type JobRow } from '../../core/job-row.ts';
 import { limits } from '../../core/limits.ts';
 import type { OperationWork, StepKey } from '../../core/operation.ts';
+import { changeOf } from '../../journal/heal/put-outcomes.ts';
+import { journalLimits } from '../../journal/limits.ts';
 import type { Store } from '../../ports/job-store.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { JournalParts } from '../../process/role.ts';
 import { random } from '../../runtime/time.ts';
-import { changeOf } from '../journal/put-outcomes.ts';
 import { upkeepLimits } from '../limits.ts';
 import { isCovered, type Listed, type Moved, type Started } from './operation-step.ts';
 
@@ -73,8 +74,8 @@ export class RestoreRows {
   /** A part at a time: the rows hold bodies. */
   async move(record: Started, keys: readonly StepKey[]): Promise<Moved> {
     const moved = { done: 0, skipped: 0, unsure: [] as StepKey[] };
-    for (let at = 0; at < keys.length; at += upkeepLimits.restoreRows) {
-      const part = keys.slice(at, at + upkeepLimits.restoreRows);
+    for (let at = 0; at < keys.length; at += journalLimits.restoreRows) {
+      const part = keys.slice(at, at + journalLimits.restoreRows);
       try {
         await this.#moveSome(record, part, moved);
       } catch (error) {

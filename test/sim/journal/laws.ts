@@ -4,7 +4,7 @@
 // merges or compares records.
 
 import type { JobKey, Version } from '../../../src/core/job.ts';
-import type { Change } from '../../../src/core/journal/change.ts';
+import type { Change } from '../../../src/core/job-change.ts';
 import type { Judge } from '../judge.ts';
 import { type Entry, keyOf, seconds } from '../ledger.ts';
 import type { Ledgers } from '../ledgers.ts';

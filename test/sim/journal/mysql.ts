@@ -5,8 +5,8 @@
 
 import type { Dice } from '../../../scripts/dice.ts';
 import type { JobKey } from '../../../src/core/job.ts';
-import type { Change } from '../../../src/core/journal/change.ts';
-import { isRestorable, type JobRow, mergeRows, rowOf } from '../../../src/core/journal/job-row.ts';
+import type { Change } from '../../../src/core/job-change.ts';
+import { isRestorable, type JobRow, mergeRows, rowOf } from '../../../src/core/job-row.ts';
 import {
   allBarriers,
   type JournalDb,

@@ -3,7 +3,7 @@
 // Left out: segments, torn tails and full disks (test/unit/spool*.test.ts).
 
 import type { JournalSeams } from '../../../src/compose/journal.ts';
-import type { Change } from '../../../src/core/journal/change.ts';
+import type { Change } from '../../../src/core/job-change.ts';
 import type { FoundStream, Spool, SpooledStreams, StreamName, StreamPart } from '../../../src/ports/spool.ts';
 import type { Loop } from '../loop.ts';
 import type { Process } from '../process.ts';

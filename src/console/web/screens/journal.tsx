@@ -1,7 +1,7 @@
 // The journal on the page Store: spool, lag, instances and restores, and the question that starts a restore.
 
 import { signal } from '@preact/signals';
-import { hasNews } from '../../../core/journal/restore-news.ts';
+import { hasNews } from '../../../core/restore-news.ts';
 import { CallError } from '../api/call.ts';
 import { may } from '../api/session.ts';
 import { bytes, duration, number, relative } from '../format.ts';

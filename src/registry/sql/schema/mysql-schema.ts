@@ -5,7 +5,7 @@
 // Lengths: names of topics and tokens have at most 128 and 64 ASCII characters (core/topic/topic.ts,
 // core/token.ts); 191 and 128 leave space and keep every key within the 767 bytes of the oldest row formats.
 
-import { journalTables } from '../journal/journal-tables.ts';
+import { journalTables } from './journal-tables.ts';
 import type { Schema } from './migrate.ts';
 import { renderSchema } from './migrate.ts';
 

@@ -1,7 +1,7 @@
 // Reads the changes of jobs in the replies of scripts (change_of in lua/shared/numbers.lua). Scripts name
 // them only to a process that writes a journal.
 
-import type { Changed, ChangedJob } from '../../../core/journal/change.ts';
+import type { Changed, ChangedJob } from '../../../core/job-change.ts';
 import { readSafe } from '../../../core/number-bytes.ts';
 import { idOf } from '../scripts/keys.ts';
 

@@ -3,7 +3,7 @@
 
 import { optionsIn } from '../../../core/extension.ts';
 import type { AttemptRecord, JobKey, JobSnapshot, VersionedKey } from '../../../core/job.ts';
-import type { Changed } from '../../../core/journal/change.ts';
+import type { Changed } from '../../../core/job-change.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
 import type {

@@ -1,0 +1,83 @@
+// messages.ts reads and writes the messages of a .proto file. Before protobufjs decodes a message, it rejects
+//   unknown fields, which protobufjs drops: dq accepts no field that it would ignore, and a consumer of Dubbo
+//   without dq's .proto sends other fields.
+//   texts that are not UTF-8, which protobufjs changes: two ids would become one.
+//   more fields than a request has: each is an object, and one message could be millions.
+// Pure.
+
+import { isUtf8 } from 'node:buffer';
+import type { ServiceDefinition } from '@grpc/grpc-js';
+import protobuf, { type Field, type Type } from 'protobufjs';
+import { DqError, invalidField } from '../../core/errors.ts';
+import { grpcLimits } from './limits.ts';
+
+/** A request message: absent members are not given; 64-bit numbers are digits, enums are names. */
+export type Message = { readonly [member: string]: unknown };
+/** Not thrown: gRPC would answer INTERNAL. */
+export type ReadMessage = Message | DqError;
+
+/** `name`: with its package. */
+export function serviceOf(proto: string, name: string): ServiceDefinition {
+  const service = protobuf.parse(proto).root.resolveAll().lookupService(name);
+  return Object.fromEntries(
+    service.methodsArray.map((method) => {
+      const request = method.resolvedRequestType as Type;
+      const response = method.resolvedResponseType as Type;
+      const write = (type: Type) => (value: object) =>
+        Buffer.from(type.encode(type.fromObject(value)).finish());
+      const definition = {
+        path: `/${name}/${method.name}`,
+        ...{ requestStream: false, responseStream: method.responseStream === true },
+        requestSerialize: write(request),
+        requestDeserialize: (bytes: Buffer) => readMessage(request, bytes),
+        responseSerialize: write(response),
+        responseDeserialize: (bytes: Buffer) => readMessage(response, bytes),
+      };
+      return [method.name, definition];
+    }),
+  );
+}
+
+function readMessage(type: Type, bytes: Buffer): ReadMessage {
+  try {
+    const wrong = wrongField(type, bytes, '');
+    if (wrong !== null) return wrong;
+    return type.toObject(type.decode(bytes), { longs: String, enums: String });
+  } catch (cause) {
+    const message = `request: not a message ${type.name}; generate the stub from dq's .proto`;
+    return new DqError('invalid', message, { cause });
+  }
+}
+
+/** `path`: numbers, such as `1.`. null: there is none. Throws for other bytes than a message. */
+function wrongField(type: Type, bytes: Uint8Array, path: string): DqError | null {
+  const reader = protobuf.Reader.create(bytes);
+  for (let count = 1; reader.pos < reader.len; count++) {
+    const tag = reader.uint32();
+    const number = tag >>> 3;
+    const field = type.fieldsById[number];
+    if (field === undefined)
+      return invalidField(
+        `${path}${number}`,
+        `unknown field of ${type.name}; generate the stub from dq's .proto`,
+      );
+    if (count > grpcLimits.fieldsMax) return invalidField(field.name, 'too many; send several calls');
+    if ((tag & 7) !== wireTypeOf(field)) throw new Error(`wire type ${tag & 7} of ${field.name}`);
+    if (field.type === 'string') {
+      if (!isUtf8(reader.bytes())) throw new Error(`${field.name} is not UTF-8`);
+    } else if (field.resolvedType instanceof protobuf.Type) {
+      const inner = wrongField(field.resolvedType, reader.bytes(), `${path}${number}.`);
+      if (inner !== null) return inner;
+    } else reader.skipType(tag & 7);
+  }
+  return null;
+}
+
+/** No request has a packed field. */
+function wireTypeOf({ type, resolvedType }: Field): number | undefined {
+  if (resolvedType instanceof protobuf.Type) return 2;
+  // An enum is a number.
+  return wireTypes[resolvedType === null ? type : 'int32'];
+}
+
+const wireTypes: Readonly<Record<string, number>> = protobuf.types.basic;

@@ -1,0 +1,155 @@
+// Finds single jobs that the store lost without a rollback: they wait in the journal, are overdue, and the
+// store does not have them. Puts them back.
+// Invariants: a job is put back only if its row is open after all instances have shipped what their spools
+// held. An audit follows a round without failure: after an outage of MySQL the instances report first. So the
+// history of the store still holds every end that the journal may not know. One without a sign stops the
+// audits: the history of ends that only its spool has may be removed by now.
+
+import type { Change } from '../../core/job-change.ts';
+import { isRestorable } from '../../core/job-row.ts';
+import { limits } from '../../core/limits.ts';
+import type { Healing } from '../../ports/healing.ts';
+import type { JournalDb, KeyPage, RestoreCounts } from '../../ports/journal.ts';
+import { FailureLog } from '../../runtime/failure-log.ts';
+import { Loop, onceIn } from '../../runtime/loop.ts';
+import type { Service } from '../../runtime/service.ts';
+import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { journalLimits } from '../limits.ts';
+import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
+import type { Looker } from './looker.ts';
+import { changeOf, countsOf, noCounts, sumOf } from './put-outcomes.ts';
+
+export interface AuditorOptions {
+  readonly healing: Pick<Healing, 'lacks' | 'put'>;
+  readonly looker: Pick<Looker, 'allowedNow'>;
+  readonly journal: JournalDb;
+  readonly instance: number;
+  readonly log: Log;
+  /** of the journal, ms */
+  readonly retentionMs: number;
+  /** Reads the shard list again. */
+  readonly refresh: () => Promise<void>;
+  /** Writes changes to the spool. */
+  readonly record: (changes: readonly Change[]) => Promise<void>;
+  /** for tests: other values of journalLimits */
+  readonly everyMs?: number;
+  readonly overdueMs?: number;
+  readonly barrierMs?: number;
+}
+
+type OverdueJob = KeyPage['keys'][number];
+
+class Draining extends Error {}
+
+export class Auditor implements Service {
+  readonly #options: AuditorOptions;
+  readonly #loop: Loop;
+  readonly #failures: FailureLog;
+  #hasFailed = true;
+  #isDraining = false;
+
+  constructor(options: AuditorOptions) {
+    this.#options = options;
+    this.#failures = new FailureLog(options.log, {
+      failure: 'auditor: cannot compare overdue jobs with the store',
+    });
+    this.#loop = new Loop({
+      step: onceIn(options.everyMs ?? journalLimits.auditEveryMs, () => this.#round()),
+      onFailure: (error) => {
+        if (error instanceof Draining) return;
+        this.#hasFailed = true;
+        this.#failures.failed(error);
+      },
+      failureWaitMs: limits.loopSleepMsMax,
+    });
+  }
+
+  async start(): Promise<void> {
+    await this.#loop.start();
+  }
+
+  async drain(deadlineMs: number): Promise<void> {
+    this.#isDraining = true;
+    await this.#loop.drain(deadlineMs);
+  }
+
+  async #round(): Promise<void> {
+    const { journal, instance, refresh } = this.#options;
+    const living = (await journal.instances()).filter(({ ageMs }) => ageMs < journalLimits.restoreSeenMs);
+    // One instance does it for all.
+    const isOurs = living[0]?.instance === instance;
+    if (isOurs && !this.#hasFailed) {
+      await refresh();
+      await this.#audit();
+    }
+    this.#hasFailed = false;
+    this.#failures.succeeded();
+  }
+
+  async #audit(): Promise<void> {
+    const { journal, instance, log, retentionMs, barrierMs = journalLimits.restoreBarrierMs } = this.#options;
+    const lacking = await this.#findLacking();
+    if (lacking.length === 0) return;
+    const passed = await shippedByAll(journal, {
+      self: instance,
+      seenMs: journalLimits.auditSeenMs,
+      maxMs: barrierMs,
+      silent: { withinMs: retentionMs, maxMs: 0 },
+      meanwhile: async () => this.#checkDrain(),
+    });
+    if (passed.behind.length > 0) {
+      const hosts = passed.behind.map(({ host }) => host).join(', ');
+      log.notice('auditor: waits for instances that do not ship their changes', { hosts });
+      return;
+    }
+    // An instance may have raised it before it reached the barrier.
+    const since = await journal.since();
+    let counts = noCounts;
+    for (let at = 0; at < lacking.length; at += journalLimits.auditBatch) {
+      this.#checkDrain();
+      const batch = lacking.slice(at, at + journalLimits.auditBatch);
+      counts = sumOf(counts, await this.#putBack(batch, since, passed));
+    }
+    if (counts.put > 0)
+      log.error('auditor: the store had lost jobs; they are put back', undefined, { ...counts });
+  }
+
+  /** The overdue jobs that the store does not have. Most of them have ended, and the row does not say so
+   *  yet. */
+  async #findLacking(): Promise<readonly OverdueJob[]> {
+    const { journal, healing, overdueMs = journalLimits.auditOverdueMs } = this.#options;
+    const since = await journal.since();
+    const lacking: OverdueJob[] = [];
+    let cursor: string | null = null;
+    do {
+      this.#checkDrain();
+      const began = monotonicNow();
+      const filter = { until: wallNow() - overdueMs, acceptedFrom: since, isRestorable: true };
+      const page: KeyPage = await journal.openKeys('waiting', filter, cursor);
+      const answers = await healing.lacks(page.keys);
+      lacking.push(...page.keys.filter((_, i) => answers[i] === true));
+      cursor = page.nextCursor;
+      await new Promise((resolve) => setTimeout(resolve, monotonicNow() - began));
+    } while (cursor !== null && lacking.length < journalLimits.auditMax);
+    return lacking;
+  }
+
+  /** A bucket with a note puts nothing back here: its healing does. */
+  async #putBack(jobs: readonly OverdueJob[], since: number, passed: Passed): Promise<RestoreCounts> {
+    const { journal, healing, looker, record } = this.#options;
+    const allowed = looker.allowedNow();
+    const open = (await journal.rows(jobs)).filter(
+      (row) => row.state === 'waiting' && isRestorable(row) && (row.pushed?.acceptedAt ?? 0) >= since,
+    );
+    // The next audit compares the others.
+    if (!(await isStillPassed(journal, passed))) return noCounts;
+    const outcomes = await healing.put(open, allowed);
+    await record(open.flatMap((row, i) => changeOf(row, outcomes[i] ?? { kind: 'kept' })));
+    return countsOf(outcomes);
+  }
+
+  #checkDrain(): void {
+    if (this.#isDraining) throw new Draining();
+  }
+}

@@ -1,0 +1,42 @@
+// What the journal has to learn when rows were compared with the jobs.
+
+import type { Change } from '../../core/job-change.ts';
+import type { JobRow } from '../../core/job-row.ts';
+import type { PutOutcome } from '../../ports/healing.ts';
+import type { RestoreCounts } from '../../ports/journal.ts';
+
+export const noCounts: RestoreCounts = { done: 0, put: 0, removed: 0, kept: 0 };
+
+export const sumOf = (a: RestoreCounts, b: RestoreCounts): RestoreCounts => ({
+  done: a.done + b.done,
+  put: a.put + b.put,
+  removed: a.removed + b.removed,
+  kept: a.kept + b.kept,
+});
+
+export function countsOf(outcomes: readonly PutOutcome[]): RestoreCounts {
+  const count = (...kinds: readonly string[]) => outcomes.filter(({ kind }) => kinds.includes(kind)).length;
+  return {
+    // An older one is put next, and counted then.
+    done: outcomes.length - count('older'),
+    put: count('put'),
+    removed: count('removed'),
+    kept: count('kept', 'ended', 'found'),
+  };
+}
+
+/** Empty: nothing. */
+export function changeOf(row: JobRow, outcome: PutOutcome): readonly Change[] {
+  const { topic, id, state, orderAt, reason, place } = row;
+  if (outcome.kind === 'put' || outcome.kind === 'found') {
+    const deadAt = state === 'dead' ? orderAt : null;
+    return [{ kind: 'restored', topic, id, isOwn: true, deadAt, reason, ...outcome.change }];
+  }
+  if (outcome.kind !== 'ended') return [];
+  const { end, version, endedAt } = outcome;
+  // The number of an ack is lost: the highest one of its ms is above all earlier changes of the version.
+  const isOfId = end === 'cancelled' || end === 'purged';
+  const number = isOfId ? version : Math.max(version, endedAt * 1_000 + 999);
+  const its = { number, version, origin: row.origin, place, dueAt: row.dueAt, failures: row.failures };
+  return [{ kind: 'ended', topic, id, isOwn: false, end, attempt: null, ...its }];
+}

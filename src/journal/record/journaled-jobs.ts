@@ -1,0 +1,200 @@
+// The hot path with a journal. Records wait for the disk where a producer or operator waits for the answer.
+// Those of attempts are written at once and synced within a second: the loss of one repeats a call.
+// Invariants: a push or verb reaches the store only when the spool has disk space. Its outcome is `unknown`
+// when the store has the change and the spool may not.
+
+import type { JobKey, JobSnapshot } from '../../core/job.ts';
+import { type Change, instantOf } from '../../core/job-change.ts';
+import type { JobStore, OnStored, PushJob, PushOutcome, Recovered } from '../../ports/job-store.ts';
+import type { Spool } from '../../ports/spool.ts';
+import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
+import { journalStoreLimits } from '../limits.ts';
+import { failureOf, noChanges, ownChange, spoolFull, withoutChange, writeOutcomes } from './outcomes.ts';
+
+type Stored = Extract<PushOutcome, { readonly kind: 'stored' }>;
+type Kept = Extract<PushOutcome, { readonly kind: 'kept' }>;
+
+export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
+  const verb = async <I extends JobKey, O extends { readonly kind: string }>(
+    by: 'run' | 'reschedule' | 'requeue',
+    items: readonly I[],
+    call: (items: readonly I[]) => Promise<readonly O[]>,
+  ): Promise<readonly (O | StoreFailure)[]> => {
+    if (!spool.admits(0)) return items.map(() => spoolFull);
+    return writeOutcomes(spool, items, await call(items), 'synced', (item, change) => ({
+      ...ownChange(item, change),
+      kind: 'moved',
+      by,
+    }));
+  };
+  const writePoisoned = async (recovered: Recovered): Promise<Recovered> => {
+    const { poisoned } = recovered;
+    if (poisoned.length === 0) return recovered;
+    const changes = poisoned.map(({ change, ...key }): Change => {
+      if (change === undefined) throw new Error(noChanges);
+      return { ...ownChange(key, change), kind: 'dead', reason: 'poison', attempt: null };
+    });
+    await spool.write(changes, 'written');
+    return { ...recovered, poisoned: poisoned.map(withoutChange) };
+  };
+  return {
+    ...jobs,
+    push: (items, onStored) => push(jobs, spool, items, onStored),
+    cancel: async (keys, as) =>
+      writeOutcomes(spool, keys, await jobs.cancel(keys, as), 'synced', (key, change) => ({
+        ...ownChange(key, change),
+        version: change.number,
+        kind: 'ended',
+        end: as ?? 'cancelled',
+        attempt: null,
+      })),
+    run: (keys) => verb('run', keys, (its) => jobs.run(its)),
+    reschedule: (items) => verb('reschedule', items, (its) => jobs.reschedule(its)),
+    requeue: (keys) => verb('requeue', keys, (its) => jobs.requeue(its)),
+    ack: async (items) =>
+      writeOutcomes(spool, items, await jobs.ack(items), 'written', (item, change) => ({
+        ...ownChange(item, change),
+        kind: 'ended',
+        end: 'done',
+        attempt: item.attempt,
+      })),
+    retry: async (items) =>
+      writeOutcomes(spool, items, await jobs.retry(items), 'written', (item, change) => ({
+        ...ownChange(item, change),
+        kind: 'retried',
+        attempt: item.attempt,
+      })),
+    bury: async (items) =>
+      writeOutcomes(spool, items, await jobs.bury(items), 'written', (item, change) => ({
+        ...ownChange(item, change),
+        kind: 'dead',
+        reason: item.reason,
+        attempt: item.attempt,
+      })),
+    recover: async (...given) => writePoisoned(await jobs.recover(...given)),
+    recoverOwners: async (...given) => writePoisoned(await jobs.recoverOwners(...given)),
+  };
+}
+
+async function push(
+  jobs: JobStore,
+  spool: Spool,
+  items: readonly PushJob[],
+  onStored: OnStored | undefined,
+): Promise<readonly PushOutcome[]> {
+  const bytes = items.reduce((sum, { body }) => sum + body.length + journalStoreLimits.recordBytes, 0);
+  if (!spool.admits(bytes)) return items.map(() => spoolFull);
+  const early = new Map<number, Promise<PushOutcome>>();
+  const answerEarly = async (at: number, stored: PushOutcome, report: OnStored): Promise<PushOutcome> => {
+    const [outcome = stored] = await accept(jobs, spool, items.slice(at, at + 1), [stored]);
+    if (outcome.kind === 'stored' || outcome.kind === 'kept') report(at, outcome);
+    return outcome;
+  };
+  const stored = await jobs.push(
+    items,
+    onStored && ((at, outcome) => void early.set(at, answerEarly(at, outcome, onStored))),
+  );
+  const rest = items.map((_, at) => at).filter((at) => !early.has(at));
+  const accepted = await accept(
+    jobs,
+    spool,
+    rest.map((at) => items[at] as PushJob),
+    rest.map((at) => stored[at] as PushOutcome),
+  );
+  const outcomes = [...stored];
+  for (const [i, at] of rest.entries()) outcomes[at] = accepted[i] as PushOutcome;
+  for (const [at, outcome] of early) outcomes[at] = await outcome;
+  return outcomes;
+}
+
+/** Writes the records of the jobs that the store has now: of stored ones as one group, of kept ones each by
+ *  itself. */
+async function accept(
+  jobs: JobStore,
+  spool: Spool,
+  items: readonly PushJob[],
+  outcomes: readonly PushOutcome[],
+): Promise<readonly PushOutcome[]> {
+  const changes: Change[] = [];
+  const kept: number[] = [];
+  for (const [i, outcome] of outcomes.entries()) {
+    if (outcome.kind === 'stored') changes.push(acceptedOf(items[i] as PushJob, outcome));
+    else if (outcome.kind === 'kept') kept.push(i);
+  }
+  const answers = [...outcomes];
+  const keepNext = async (): Promise<void> => {
+    for (let i = kept.shift(); i !== undefined; i = kept.shift())
+      answers[i] = await keep(jobs, spool, items[i] as PushJob, outcomes[i] as PushOutcome);
+  };
+  const [failure] = await Promise.all([
+    failureOf(spool, changes, 'synced'),
+    ...Array.from({ length: Math.min(kept.length, journalStoreLimits.keptAtOnceMax) }, keepNext),
+  ]);
+  for (const [i, outcome] of outcomes.entries())
+    if (outcome.kind === 'stored') answers[i] = answerOf(outcome, failure);
+  return answers;
+}
+
+/** The outcome of a job that the store has. `failure`: of its record */
+function answerOf(outcome: Stored | Kept, failure: StoreFailure | null): PushOutcome {
+  const { place, ...plain } = outcome;
+  if (failure === null) return plain;
+  return 'id' in plain ? { ...failure, id: plain.id } : failure;
+}
+
+function acceptedOf(job: PushJob, { version, dueAt, place, id = job.id }: Stored): Change {
+  const { topic, priority, contentType, body, failures = 0 } = job;
+  if (place === undefined) throw new Error(noChanges);
+  return {
+    kind: 'accepted',
+    isOwn: true,
+    topic,
+    id,
+    place,
+    number: version,
+    version,
+    origin: version,
+    dueAt,
+    failures,
+    // The store's clock at the push is the number's, or earlier by the numbers drawn in the same µs.
+    acceptedAt: Math.min(job.acceptedAt ?? Number.POSITIVE_INFINITY, instantOf(version)),
+    priority,
+    contentType,
+    extension: job.extension ?? null,
+    body,
+  };
+}
+
+/** Reads and records the job that a push kept, because an answered push must be in the journal even when the
+ *  record of the first push was lost. When the job ended meanwhile, the push is repeated: it may be stored
+ *  now. */
+async function keep(jobs: JobStore, spool: Spool, job: PushJob, first: PushOutcome): Promise<PushOutcome> {
+  let outcome = first;
+  for (let round = 1; round <= journalStoreLimits.keepRoundsMax; round += 1) {
+    if (outcome.kind === 'stored')
+      return answerOf(outcome, await failureOf(spool, [acceptedOf(job, outcome)], 'synced'));
+    if (outcome.kind !== 'kept') return outcome;
+    const { place } = outcome;
+    if (place === undefined) throw new Error(noChanges);
+    let found: JobSnapshot | null;
+    try {
+      found = await jobs.get(job);
+    } catch (error) {
+      if (error instanceof StoreError) return { kind: 'unknown', code: error.failure.code };
+      throw error;
+    }
+    if (found !== null)
+      return answerOf(outcome, await failureOf(spool, [foundOf(job, found, place)], 'synced'));
+    if (round < journalStoreLimits.keepRoundsMax) [outcome = outcome] = await jobs.push([job]);
+  }
+  return { kind: 'unknown', code: 'no_answer' };
+}
+
+/** The port does not name the stored priority: the topic's current one is close enough for a job that is put
+ *  back. */
+function foundOf({ priority }: PushJob, found: JobSnapshot, place: string): Change {
+  const { topic, id, version, origin, dueAt, failures, acceptedAt, contentType, body } = found;
+  const numbers = { number: version, version, origin, dueAt, failures };
+  const pushed = { acceptedAt, priority, contentType, extension: found.extension ?? null, body };
+  return { kind: 'accepted', isOwn: false, topic, id, place, ...numbers, ...pushed };
+}

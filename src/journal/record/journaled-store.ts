@@ -1,0 +1,31 @@
+// The job store with a journal: a decorator of the port, for a store that names its changes. It calls the
+// store, then writes the outcomes to the spool, then answers; so a rejected push leaves no record, and a
+// record holds what the store decided. Roles and routes do not know it.
+// Invariant: promote, reserve, release and extend change nothing that a restored job needs; they leave no
+// record.
+// Rejected: records before the store's call. They cost two records per push, and one without an outcome would
+// be a loss or a job that no producer knows.
+
+import type { Store } from '../../ports/job-store.ts';
+import type { Spool } from '../../ports/spool.ts';
+import { journaledAdmin, journaledAlerts, journaledDead } from './journaled-bulk.ts';
+import { journaledJobs } from './journaled-jobs.ts';
+
+/** `mode`: of the spool */
+export function journaled(store: Store, spool: Spool, mode: 'sync' | 'lazy'): Store {
+  return {
+    ...store,
+    jobs: journaledJobs(store.jobs, spool),
+    dead: journaledDead(store.dead, spool),
+    alerts: journaledAlerts(store.alerts, spool),
+    admin: journaledAdmin(store.admin, spool, mode),
+    /** The store first: no record follows the end of the stream. */
+    async close() {
+      try {
+        await store.close();
+      } finally {
+        await spool.close();
+      }
+    },
+  };
+}

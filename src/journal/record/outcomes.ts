@@ -1,0 +1,76 @@
+// Writes the changes that outcomes name, and takes them out of the outcomes.
+
+import type { JobKey } from '../../core/job.ts';
+import type { Change, Changed, ChangedJob } from '../../core/job-change.ts';
+import type { Spool } from '../../ports/spool.ts';
+import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
+
+/** The outcome of a push or verb that the spool has no disk space for: the store was not called. */
+export const spoolFull: StoreFailure = { kind: 'not_stored', code: 'spool_full' };
+
+/** How long a call waits for its records. */
+export type Until = Parameters<Spool['write']>[1];
+
+/** The members of a change of this process. */
+export const ownChange = ({ topic, id }: JobKey, change: Changed): ChangedJob & { readonly isOwn: true } => ({
+  topic,
+  id,
+  ...change,
+  isOwn: true,
+});
+
+/** null: the records are written. Else the outcome of their jobs: the store has changed them, but the journal
+ *  may not have the change. */
+export async function failureOf(
+  spool: Spool,
+  changes: readonly Change[],
+  until: Until,
+): Promise<StoreFailure | null> {
+  if (changes.length === 0) return null;
+  try {
+    await spool.write(changes, until);
+    return null;
+  } catch (error) {
+    if (error instanceof StoreError) return { kind: 'unknown', code: error.failure.code };
+    throw error;
+  }
+}
+
+/** Kinds of outcomes that always name a change. */
+const changing: ReadonlySet<string> = new Set([
+  ...['cancelled', 'run', 'rescheduled', 'requeued'],
+  ...['acked', 'retried', 'buried'],
+]);
+
+/** Writes the records of the items that changed, as one group. Returns the outcomes without their changes. */
+export async function writeOutcomes<I extends JobKey, O extends { readonly kind: string }>(
+  spool: Spool,
+  items: readonly I[],
+  outcomes: readonly O[],
+  until: Until,
+  changeOf: (item: I, change: Changed) => Change,
+): Promise<readonly (O | StoreFailure)[]> {
+  const changes: Change[] = [];
+  for (const [i, outcome] of outcomes.entries()) {
+    const change = changeIn(outcome);
+    if (change !== undefined) changes.push(changeOf(items[i] as I, change));
+  }
+  const failure = await failureOf(spool, changes, until);
+  return outcomes.map((outcome) => {
+    if (changeIn(outcome) === undefined) return outcome;
+    return failure ?? withoutChange(outcome);
+  });
+}
+
+function changeIn(outcome: { readonly kind: string; readonly change?: Changed }): Changed | undefined {
+  if (outcome.change === undefined && changing.has(outcome.kind)) throw new Error(noChanges);
+  return outcome.change;
+}
+
+export function withoutChange<O extends object>(outcome: O): O {
+  const { change, ...rest } = outcome as O & { readonly change?: Changed };
+  return rest as O;
+}
+
+/** A bug: a job would be in the store and not in the journal. */
+export const noChanges = 'the store names no changes: it was not opened for a journal';

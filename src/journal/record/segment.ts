@@ -1,0 +1,134 @@
+// The files of a stream. Each process writes one stream: segments that are filled with zeros and fsynced,
+// with their directory, before their first record. So their disk space is allocated, and fdatasync writes no
+// metadata. The header has 32 bytes, and records follow: `dqsp` · format (2) · instance (4) · incarnation (6)
+// · segment (4) · salt (8) · CRC-32 of these (4).
+// Invariant: no process writes into a segment of another one. Mode 0600: records hold bodies in clear.
+
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import type { StreamName } from '../../ports/spool.ts';
+import { randomBytes } from '../../runtime/time.ts';
+import { spoolLimits } from '../limits.ts';
+import type { SyncThread } from './sync-thread.ts';
+
+export interface SegmentName extends StreamName {
+  /** from 1 */
+  readonly segment: number;
+}
+
+export interface SegmentHeader extends SegmentName {
+  readonly salt: Buffer;
+}
+
+export const headerBytes = 32;
+const format = 1;
+const magic = 'dqsp';
+
+export function fileNameOf({ instance, incarnation, segment }: SegmentName): string {
+  return `${instance.toString(16).padStart(8, '0')}-${incarnation}-${segment}.seg`;
+}
+
+/** null: another file */
+export function segmentNameOf(fileName: string): SegmentName | null {
+  const [, instance, incarnation, segment] = /^([0-9a-f]{8})-(\d{1,15})-(\d{1,9})\.seg$/.exec(fileName) ?? [];
+  if (instance === undefined) return null;
+  return {
+    instance: Number.parseInt(instance, 16),
+    incarnation: Number(incarnation),
+    segment: Number(segment),
+  };
+}
+
+export function headerOf({ instance, incarnation, segment, salt }: SegmentHeader): Buffer {
+  const bytes = Buffer.alloc(headerBytes);
+  let at = bytes.write(magic);
+  at = bytes.writeUInt16BE(format, at);
+  at = bytes.writeUInt32BE(instance, at);
+  at = bytes.writeUIntBE(incarnation, at, 6);
+  at = bytes.writeUInt32BE(segment, at);
+  at += salt.copy(bytes, at);
+  bytes.writeUInt32BE(crc32(bytes.subarray(0, at)), at);
+  return bytes;
+}
+
+/** null: damaged, or of another format */
+export function readHeader(bytes: Buffer): SegmentHeader | null {
+  if (bytes.length < headerBytes || bytes.toString('latin1', 0, 4) !== magic) return null;
+  if (bytes.readUInt16BE(4) !== format || crc32(bytes.subarray(0, 28)) !== bytes.readUInt32BE(28))
+    return null;
+  return {
+    instance: bytes.readUInt32BE(6),
+    incarnation: bytes.readUIntBE(10, 6),
+    segment: bytes.readUInt32BE(16),
+    salt: bytes.subarray(20, 28),
+  };
+}
+
+/** An open segment. Its methods reject with the system's error. */
+export interface SegmentFile {
+  readonly bytes: number;
+  write(bytes: Buffer, at: number): Promise<void>;
+  /** fdatasync */
+  sync(): Promise<void>;
+  /** both, one after the other; after a failure either may have failed */
+  writeSynced(bytes: Buffer, at: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The operations on files that the writer uses; tests replace them. */
+export interface SegmentFiles {
+  /** Makes an empty segment of this size, header included. It is on disk when this resolves; after a failure
+   *  there is no file. An existing file stays as it is: EEXIST. */
+  make(directory: string, header: SegmentHeader, bytes: number): Promise<SegmentFile>;
+}
+
+export const newSalt = (): Buffer => randomBytes(8);
+
+/** `thread`: for writeSynced, while it runs */
+export const realFiles = (thread: SyncThread | null = null): SegmentFiles => ({
+  async make(directory, header, bytes) {
+    const path = join(directory, fileNameOf(header));
+    const file = await open(path, 'wx', 0o600);
+    try {
+      const zeros = Buffer.alloc(Math.min(bytes, spoolLimits.zeroBytes));
+      for (let at = 0; at < bytes; at += zeros.length)
+        await writeAll(file, zeros.subarray(0, bytes - at), at);
+      await writeAll(file, headerOf(header), 0);
+      await file.sync();
+      await syncDirectory(directory);
+    } catch (error) {
+      await file.close().catch(() => undefined);
+      // On a full disk it would only take space.
+      await rm(path, { force: true }).catch(() => undefined);
+      throw error;
+    }
+    return {
+      bytes,
+      write: (record, at) => writeAll(file, record, at),
+      sync: () => file.datasync(),
+      async writeSynced(records, at) {
+        if (thread?.isReady) return thread.write(file.fd, records, at);
+        await writeAll(file, records, at);
+        await file.datasync();
+      },
+      close: () => file.close(),
+    };
+  },
+});
+
+async function writeAll(file: FileHandle, bytes: Buffer, at: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done);
+    done += bytesWritten;
+  }
+}
+
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
