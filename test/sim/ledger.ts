@@ -158,6 +158,8 @@ export interface LedgerListener {
 
 /** Longer than a drain. */
 const drainMsMax = 20_000;
+/** dq-upkeep asks for the warning of the clock once a second. */
+const clockLookMs = 1_100;
 /** What a receiver asks for with the status 429. */
 export const retryAfterMs = 2_000;
 
@@ -191,6 +193,8 @@ export class Ledger {
   steps = 0;
   /** virtual ms of the last jump of the clock that the running dq-store could see */
   #jumpedAt = Number.NEGATIVE_INFINITY;
+  /** Steps between which nothing may have looked at the clock. */
+  #jump = { at: Number.NEGATIVE_INFINITY, ms: 0, earlierAt: Number.NEGATIVE_INFINITY };
   /** virtual ms of the last start of dq-store, or of the Redis that has the jobs */
   startedAt = Number.NEGATIVE_INFINITY;
   /** virtual ms of the last start of the dq-store that has the jobs */
@@ -238,7 +242,11 @@ export class Ledger {
       entry.lease.unseenMs += Math.max(0, ms);
       entry.lease.behindMs += Math.max(0, -ms);
     }
-    if (isSeen && Math.abs(ms) > sqliteLimits.clockJumpMs) this.#jumpedAt = this.#options.loop.at;
+    const { at } = this.#options.loop;
+    if (at - this.#jump.at > clockLookMs) this.#jump = { at, ms: 0, earlierAt: this.#jumpedAt };
+    this.#jump.ms += ms;
+    const isJump = Math.abs(this.#jump.ms) > sqliteLimits.clockJumpMs;
+    if (isSeen) this.#jumpedAt = isJump ? at : this.#jump.earlierAt;
   }
 
   /** Returns a function that brings this moment back, after a power cut or from a backup. All processes are
@@ -276,6 +284,7 @@ export class Ledger {
     this.startedAt = this.#options.loop.at;
     if (hasJobs) this.#storeStartedAt = this.#options.loop.at;
     this.#jumpedAt = Number.NEGATIVE_INFINITY;
+    this.#jump = { at: Number.NEGATIVE_INFINITY, ms: 0, earlierAt: Number.NEGATIVE_INFINITY };
   }
 
   snapshot(): LedgerSnapshot {

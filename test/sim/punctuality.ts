@@ -261,6 +261,8 @@ export class Punctuality {
 
   #lookForExpired(): void {
     const { loop, judge, ledger, config } = this.#scene;
+    // The hold after a jump of the clock lasts longer than a world.
+    if (ledger.steppedAt > 0) return;
     const oldest = Math.max(config['dead.retention'], 0) + janitorMs;
     for (const { key, state, deadAt } of ledger.entries.values())
       judge.check(
