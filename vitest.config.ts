@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
+import { topicFormFile, topicFormText } from './scripts/topic-form.ts';
 
 /** `npm run test:slow`, not part of `npm test`: what a newcomer's change seldom breaks, or what takes minutes. */
 const slow = [
@@ -43,8 +44,12 @@ const include = {
 // Without --mode every test can be named: `npx vitest run test/fault/kill.test.ts`.
 export default defineConfig(({ mode }) => {
   const common = {
-    // As in the build: a script is the text of its file.
+    // As in the build: a script is the text of its file, and the console's page has the topic fields.
     plugins: [
+      {
+        name: 'topic-form',
+        load: (id: string) => (topicFormFile.test(id) ? topicFormText(id) : null),
+      },
       {
         name: 'files-as-text',
         transform: (code: string, id: string) =>

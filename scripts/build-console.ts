@@ -8,6 +8,7 @@ import { build, type Metafile, type PluginBuild } from 'esbuild';
 import { en } from '../src/console/web/words/en.ts';
 import { zh } from '../src/console/web/words/zh.ts';
 import { type Language, readManual } from './build-manual.ts';
+import { topicFormFile, topicFormText } from './topic-form.ts';
 
 /** Bytes after gzip. A page that loads slowly is not opened twice. Those of the manual are apart: `manual` is
  *  all of it, `manualIndex` what the first key of its search loads. */
@@ -50,7 +51,10 @@ export async function buildConsole(root: string, out: string): Promise<Metafile>
     jsx: 'automatic',
     jsxImportSource: 'preact',
     minify: true,
-    plugins: [{ name: 'dictionary', setup: packDictionary }],
+    plugins: [
+      { name: 'dictionary', setup: packDictionary },
+      { name: 'topic form', setup: fillTopicForm },
+    ],
     metafile: true,
     write: false,
     legalComments: 'none',
@@ -114,6 +118,10 @@ function packDictionary({ onLoad }: PluginBuild): void {
     const texts = ${JSON.stringify(texts)};
     export const zh = Object.fromEntries(Object.keys(en).map((key, at) => [key, texts[at]]));`;
   onLoad({ filter: /words\/zh\.ts$/ }, () => ({ contents, loader: 'ts' }));
+}
+
+function fillTopicForm({ onLoad }: PluginBuild): void {
+  onLoad({ filter: topicFormFile }, ({ path }) => ({ contents: topicFormText(path), loader: 'ts' }));
 }
 
 function checkBudgets({ outputs }: Metafile, sizes: ReadonlyMap<string, number>): void {

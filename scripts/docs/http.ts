@@ -7,7 +7,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { type SessionRoutesOptions, sessionRoutes } from '../../src/console/session-routes.ts';
 import type { Trial } from '../../src/console/trial.ts';
 import { trialRoutes } from '../../src/console/trial-routes.ts';
-import type { TopicField } from '../../src/core/topic/field-kinds.ts';
+import { type TopicField, textOf } from '../../src/core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
 import { pullRoutes } from '../../src/intake/pull/pull-routes.ts';
@@ -281,7 +281,7 @@ function topicTable(): string {
       code(field.flag?.replace(/ .*/, '') ?? ''),
       field.defaultText ?? defaultOf(field),
       field.bounds,
-      field.more === undefined ? field.help : `${field.help}. ${field.more}`,
+      textOf(field),
     ]),
   );
 }

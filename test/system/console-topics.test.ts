@@ -307,7 +307,7 @@ describe('topics that dq does not call', () => {
     await page.getByRole('textbox', { name: 'Name', exact: true }).fill('published');
     await field(page, 'retryIf').fill('{res.a}==1');
     await field(page, 'delivery').selectOption('mq');
-    for (const name of ['callbackUrl', 'method', 'format', 'retryIf', 'okStatus', 'emptyReply', 'lease'])
+    for (const name of ['callbackUrl', 'method', 'retryIf', 'okStatus', 'emptyReply', 'lease'])
       expect(await field(page, name).count(), name).toBe(0);
     const brokers = await field(page, 'broker').locator('option').allTextContents();
     expect(brokers).toEqual(['Choose a broker', 'main', 'old']);
@@ -320,9 +320,11 @@ describe('topics that dq does not call', () => {
     await field(page, 'broker').selectOption('main');
     await shows(page, 'Routing key (optional)');
     await field(page, 'to').fill('orders');
+    await field(page, 'format').selectOption('message');
     await button(page, 'Create topic').click();
     await shows(page, 'Topic created.');
     expect(await topicOf('published')).toMatchObject({
+      format: 'message',
       ...{ delivery: 'mq', target: { broker: 'main', to: 'orders', key: null }, retryIf: '' },
     });
     await page.goto(`${site.url}/topics/published/settings`);

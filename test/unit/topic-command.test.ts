@@ -1,9 +1,12 @@
 // The command line that the console copies for a topic: flags that `dq topic add` has, quoted for a shell.
 import { execFileSync } from 'node:child_process';
+import { Command } from 'commander';
 import { expect, it } from 'vitest';
-import { topicFieldFlags } from '../../src/cli/topic-flags.ts';
+import { topicFieldFlags, topicJsonOf, withTopicFlags } from '../../src/cli/topic-flags.ts';
 import type { TopicJson } from '../../src/console/web/api/types.ts';
 import { topicCommand } from '../../src/console/web/topic-command.ts';
+import { completeSettings, parseTopicInput, topicJson } from '../../src/core/topic/settings.ts';
+import type { Topic } from '../../src/core/topic/topic.ts';
 
 const topic: TopicJson = {
   topic: 'vip.recall',
@@ -67,14 +70,37 @@ it.each([
   const parts = words(topicCommand(published, true));
   expect(parts[parts.indexOf('--target') + 1]).toBe(text);
   for (const flag of ['--header', '--timeout', '--concurrency', '--rate']) expect(parts).toContain(flag);
-  for (const flag of [
-    '--delivery',
-    '--callback',
-    '--method',
-    '--format',
-    '--rule',
-    '--ok-status',
-    '--empty-reply',
-  ])
+  for (const flag of ['--delivery', '--callback', '--method', '--rule', '--ok-status', '--empty-reply'])
     expect(parts).not.toContain(flag);
+});
+
+// Each delivery with a value that is not the default in every field that it uses.
+it.each([
+  {
+    delivery: 'push',
+    callbackUrl: 'https://crm.example.cn/hooks',
+    ...{ method: 'PUT', retryIf: '{res.code}!=200', okStatus: ['204'], emptyReply: 'retry' },
+    ...{ format: 'message', headers: { 'x-key': 'a b' }, timeout: '5s', concurrency: 3, rate: 7 },
+  },
+  { delivery: 'pull', callbackUrl: null, lease: '5m' },
+  {
+    delivery: 'mq',
+    callbackUrl: null,
+    target: { broker: 'main', to: 'orders', key: null },
+    ...{ format: 'message', headers: { 'x-key': 'a b' }, timeout: '5s', concurrency: 3, rate: 7 },
+  },
+])('topic command: dq registers the topic of delivery $delivery with every value', (settings) => {
+  const known = { ...topic, ...settings } as TopicJson;
+  const command = withTopicFlags(new Command()).argument('[words...]');
+  command.parse(words(topicCommand(known, true)).slice(1), { from: 'user' });
+  const policy = {
+    refusesUrl: () => null,
+    brokers: new Map([['main', null]]),
+    hooks: new Set<string>(),
+  };
+  const parsed = parseTopicInput({ topic: 'vip.recall', ...topicJsonOf(command.opts()) }, policy, true);
+  if (!parsed.ok) throw parsed.error;
+  const dates = { createdAt: 0, updatedAt: 0 };
+  const registered = topicJson({ ...completeSettings(parsed.input), ...dates } as Topic, true);
+  expect(registered).toMatchObject({ ...settings, title: topic.title, backoff: topic.backoff });
 });

@@ -2,55 +2,36 @@
 // written too: a default may change.
 
 import type { TopicJson } from './api/types.ts';
+import { isUsed, type TopicFormField, topicForm } from './topic-form.ts';
 
 /** `headers`: false where the session does not see their values. */
 export function topicCommand(topic: TopicJson, headers: boolean): string {
-  const { backoff, alertEmails, alertHooks, delivery } = topic;
-  const flags: Flag[] = [
-    ...(delivery === 'pull' ? [['--delivery', 'pull'] as const, ['--lease', topic.lease] as const] : []),
-    ...(delivery === 'mq' ? [['--target', targetText(topic)] as const] : []),
-    ['--title', topic.title],
-    ['--owner', topic.owner],
-    ['--delay', topic.delay],
-    ['--max-attempts', topic.maxAttempts],
-    ['--backoff', backoffText(backoff)],
-    ['--jitter', topic.jitter],
-    ['--priority', topic.priority],
-    ['--alert', alertEmails.join(',')],
-    ['--alert-hook', alertHooks.join(',')],
-    ...(delivery === 'push' ? callFlags(topic) : []),
-    ...(delivery === 'pull' ? [] : sendFlags(topic, headers)),
-  ];
-  const given = flags.flatMap(([flag, value]) =>
-    value === null || value === '' ? [] : [`${flag} ${quoted(String(value))}`],
+  const flags = topicForm.flatMap((field) =>
+    field.flag === undefined || !isUsed(field, topic.delivery) || isImplied(field, topic, headers)
+      ? []
+      : valuesOf(field, topic).map((value) => `${field.flag} ${quoted(value)}`),
   );
-  return [`dq topic add ${topic.topic}`, ...given].join(' \\\n  ');
+  return [`dq topic add ${topic.topic}`, ...flags].join(' \\\n  ');
 }
 
-type Flag = readonly [string, string | number | null];
+/** --callback and --target say the delivery. */
+const isImplied = ({ name }: TopicFormField, { delivery }: TopicJson, headers: boolean): boolean =>
+  name === 'delivery' ? delivery !== 'pull' : name === 'headers' && !headers;
 
-/** What only a call has. */
-function callFlags(topic: TopicJson): readonly Flag[] {
-  return [
-    ['--callback', topic.callbackUrl],
-    ['--method', topic.method],
-    ['--format', topic.format],
-    ['--rule', topic.retryIf],
-    ['--ok-status', topic.okStatus.join(',')],
-    ['--empty-reply', topic.emptyReply],
-  ];
-}
-
-/** What a pull topic must not have. */
-function sendFlags(topic: TopicJson, headers: boolean): readonly Flag[] {
-  return [
-    ...(headers
-      ? Object.entries(topic.headers).map(([name, value]) => ['--header', `${name}: ${value}`] as const)
-      : []),
-    ['--timeout', topic.timeout],
-    ['--concurrency', topic.concurrency],
-    ['--rate', topic.rate],
-  ];
+/** The values of a flag, which repeats that of a header. */
+function valuesOf({ name, kind }: TopicFormField, topic: TopicJson): readonly string[] {
+  if (kind === 'headers')
+    return Object.entries(topic.headers).map(([header, value]) => `${header}: ${value}`);
+  const value = topic[name as keyof TopicJson];
+  const text =
+    kind === 'target'
+      ? targetText(topic)
+      : kind === 'backoff'
+        ? backoffText(topic.backoff)
+        : Array.isArray(value)
+          ? value.join(',')
+          : String(value ?? '');
+  return text === '' ? [] : [text];
 }
 
 /** As --target reads it: `main/orders`, `main/events#order.created`; '' = none. */

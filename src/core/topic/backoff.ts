@@ -3,7 +3,7 @@
 
 import { formatDuration } from '../duration.ts';
 import type { FieldErrors } from '../field-errors.ts';
-import { durationSchema, readDuration, readNumber, type TopicField } from './field-kinds.ts';
+import { durationSchema, type More, readDuration, readNumber, type TopicField } from './field-kinds.ts';
 
 /** The wait after failed attempt n+1 (n = failed attempts before it), without jitter. */
 export type Backoff =
@@ -25,7 +25,7 @@ const stepMsMax = 10 * 86_400_000;
 /** From 100 on the second wait is the cap. */
 const factorMax = 100;
 
-export function backoff(help: string, more: Pick<TopicField, 'flag' | 'more'>): TopicField<Backoff> {
+export function backoff(help: string, more: More): TopicField<Backoff> {
   return {
     ...more,
     help,

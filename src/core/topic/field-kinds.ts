@@ -47,9 +47,27 @@ export interface TopicField<T = unknown> {
   readonly name?: string;
   /** of `dq topic add` and `dq topic set`, as commander declares it: '--delay <duration>' */
   readonly flag?: string;
+  /** deliveries that use the field; each when absent. A topic of another delivery must not have a value */
+  readonly usedBy?: readonly Delivery[];
+  /** a topic of another delivery may have a value, and keeps it */
+  readonly isKept?: true;
+  /** group and look in the form of the console; absent from the form when absent */
+  readonly form?: FormPlace;
 }
 
-type More = Pick<TopicField, 'name' | 'flag' | 'more' | 'defaultText'>;
+export type Delivery = 'push' | 'pull' | 'mq';
+export type FormGroup = 'callback' | 'retry' | 'limits' | 'people';
+/** `wide`: both columns; `mono`: a code, not words */
+export type FormPlace = `${FormGroup}${'' | ' wide'}${'' | ' mono'}`;
+
+export type More = Pick<TopicField, 'name' | 'flag' | 'more' | 'defaultText' | 'usedBy' | 'isKept' | 'form'>;
+
+/** All sentences of a field for the manual and /openapi.json. */
+export function textOf({ help, more, usedBy }: TopicField): string {
+  const deliveries = usedBy?.map((delivery) => `\`${delivery}\``).join(' and ');
+  const only = deliveries === undefined ? undefined : `Only with delivery ${deliveries}`;
+  return [help, only, more].filter((text) => text !== undefined).join('. ');
+}
 
 /** The value in a message: JSON, at most 40 characters. Nested ones can be too deep for JSON.stringify. */
 function shown(value: unknown): string {

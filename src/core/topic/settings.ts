@@ -6,7 +6,7 @@ import type { DqError } from '../errors.ts';
 import { FieldErrors } from '../field-errors.ts';
 import { suggest } from '../suggest.ts';
 import type { Backoff } from './backoff.ts';
-import type { TopicField, TopicPolicy } from './field-kinds.ts';
+import type { Delivery, TopicField, TopicPolicy } from './field-kinds.ts';
 import { topicColumns, topicFields } from './fields.ts';
 import {
   defaultEmptyReply,
@@ -99,7 +99,7 @@ export function checkTogether(
   const { delivery } = settings;
   const isForm = settings.format === 'form';
   // Without a given one, its default depends on the format, which is then the mistake.
-  for (const key of unused[delivery])
+  for (const key of unusedBy(delivery))
     if (!isDefault(key, settings[key]) && !(key === 'emptyReply' && isForm && given[key] === undefined))
       errors.reject(apiName(key, topicFields[key]), `not used with delivery "${delivery}"; leave it out`);
   if (delivery === 'pull') return;
@@ -125,29 +125,21 @@ export function checkTogether(
   );
 }
 
-/** What only a call by HTTP needs. */
-const httpFields: readonly Key[] = [
-  ...(['callbackUrl', 'method', 'retryIf', 'okStatus', 'emptyReply', 'dangerouslySkipTlsVerify'] as const),
-];
-
-/** Fields that a delivery does not use. */
-const unused: Readonly<Record<TopicSettings['delivery'], readonly Key[]>> = {
-  push: ['target'],
-  pull: [...httpFields, 'target', 'format', 'headers', 'timeoutMs', 'concurrency', 'rate'],
-  mq: httpFields,
-};
+/** Fields that a topic of this delivery must not have. */
+function unusedBy(delivery: Delivery): readonly Key[] {
+  return fields.flatMap(([key, { usedBy, isKept }]) =>
+    usedBy === undefined || usedBy.includes(delivery) || isKept === true ? [] : [key],
+  );
+}
 
 function isDefault(key: Key, value: unknown): boolean {
   return JSON.stringify(value) === JSON.stringify(topicDefaults[key]);
 }
 
 /** `settings` after a change of the delivery: without the fields that it does not use. */
-export function withDelivery(
-  settings: TopicSettings,
-  delivery: TopicSettings['delivery'] = settings.delivery,
-): TopicSettings {
+export function withDelivery(settings: TopicSettings, delivery: Delivery = settings.delivery): TopicSettings {
   if (delivery === settings.delivery) return settings;
-  const dropped: readonly Key[] = delivery === 'mq' ? [...unused.mq, 'format'] : unused[delivery];
+  const dropped: readonly Key[] = [...unusedBy(delivery), ...(delivery === 'mq' ? ['format' as const] : [])];
   return { ...settings, ...Object.fromEntries(dropped.map((key) => [key, topicDefaults[key]])) };
 }
 

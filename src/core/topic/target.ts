@@ -3,7 +3,7 @@
 
 import { brokerNamePattern, noTarget, type Target } from '../broker.ts';
 import type { FieldErrors } from '../field-errors.ts';
-import type { TopicField, TopicPolicy } from './field-kinds.ts';
+import type { More, TopicField, TopicPolicy } from './field-kinds.ts';
 
 /** Bytes of an AMQP 0-9-1 short string, which names of exchanges and queues and routing keys are. */
 const nameBytesMax = 255;
@@ -14,7 +14,7 @@ const members = {
   key: 'routing key or subject',
 };
 
-export function target(help: string, more: Pick<TopicField, 'flag' | 'more'>): TopicField<Target> {
+export function target(help: string, more: More): TopicField<Target> {
   return {
     ...more,
     help,

@@ -2,7 +2,7 @@
 // table decide what dq accepts; a test compares both.
 
 import { type TSchema, Type } from 'typebox';
-import type { TopicField } from '../../../core/topic/field-kinds.ts';
+import { type TopicField, textOf } from '../../../core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../../core/topic/fields.ts';
 import { apiName } from '../../../core/topic/settings.ts';
 import { closed, count, instant, text } from '../../http/schemas.ts';
@@ -31,10 +31,8 @@ function defaultOf(field: TopicField): unknown {
 }
 
 function schemaOf(name: string, field: TopicField): TSchema {
-  const { schema, help, more } = field;
   const example = examples[name] ?? defaultOf(field) ?? field.default;
-  const description = more === undefined ? help : `${help}. ${more}`;
-  return Type.Unsafe<unknown>({ ...schema, description, examples: [example] });
+  return Type.Unsafe<unknown>({ ...field.schema, description: textOf(field), examples: [example] });
 }
 
 const settings: Record<string, TSchema> = {};

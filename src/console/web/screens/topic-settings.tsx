@@ -13,96 +13,32 @@ import { ask } from '../parts/dialog.tsx';
 import { Card, errorText, Failure, Head, Pill, toast } from '../parts/parts.tsx';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { go, href, leaveCheck } from '../router.ts';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { type Delivery, groups, isUsed, type TopicFormField, topicForm } from '../topic-form.ts';
+import { t, wordOf } from '../words/words.ts';
 import { TestCallCard } from './test-call.tsx';
 
 type Values = Readonly<Record<string, string>>;
 
-interface Field {
-  readonly name: string;
-  readonly group: Word;
-  /** the members of a choice, or how the text is read: `list` is separated by commas, `headers` has lines
-   *  `name: value` */
-  readonly kind: 'text' | 'number' | 'list' | 'backoff' | 'headers' | 'yes_no' | 'broker' | readonly string[];
-  readonly wide?: boolean;
-  readonly mono?: boolean;
+/** A topic field in the form: the members of `target` have an input each. */
+interface Field extends Omit<TopicFormField, 'kind'> {
+  readonly kind: TopicFormField['kind'] | 'broker';
 }
 
-const fields: readonly Field[] = [
-  { name: 'delivery', group: 'group_callback', kind: ['push', 'pull', 'mq'] },
-  { name: 'broker', group: 'group_callback', kind: 'broker' },
-  { name: 'to', group: 'group_callback', kind: 'text', mono: true },
-  { name: 'key', group: 'group_callback', kind: 'text', mono: true },
-  { name: 'lease', group: 'group_callback', kind: 'text', mono: true },
-  { name: 'callbackUrl', group: 'group_callback', kind: 'text', wide: true, mono: true },
-  { name: 'method', group: 'group_callback', kind: ['POST', 'PUT', 'GET'] },
-  { name: 'format', group: 'group_callback', kind: ['raw', 'form', 'message'] },
-  { name: 'delay', group: 'group_callback', kind: 'text', mono: true },
-  { name: 'timeout', group: 'group_callback', kind: 'text', mono: true },
-  { name: 'headers', group: 'group_callback', kind: 'headers', wide: true, mono: true },
-  { name: 'dangerouslySkipTlsVerify', group: 'group_callback', kind: 'yes_no', wide: true },
-  { name: 'retryIf', group: 'group_retry', kind: 'text', wide: true, mono: true },
-  { name: 'okStatus', group: 'group_retry', kind: 'list', mono: true },
-  { name: 'emptyReply', group: 'group_retry', kind: ['accept', 'retry'] },
-  { name: 'maxAttempts', group: 'group_retry', kind: 'number' },
-  { name: 'backoff', group: 'group_retry', kind: 'backoff', mono: true },
-  { name: 'jitter', group: 'group_retry', kind: 'number' },
-  { name: 'priority', group: 'group_limits', kind: ['high', 'normal', 'low'] },
-  { name: 'concurrency', group: 'group_limits', kind: 'number' },
-  { name: 'rate', group: 'group_limits', kind: 'number' },
-  { name: 'title', group: 'group_people', kind: 'text' },
-  { name: 'owner', group: 'group_people', kind: 'text' },
-  { name: 'alertEmails', group: 'group_people', kind: 'list', wide: true },
-  { name: 'alertHooks', group: 'group_people', kind: 'list', wide: true },
-];
-const groups: readonly Word[] = ['group_callback', 'group_retry', 'group_limits', 'group_people'];
+const fields: readonly Field[] = topicForm.flatMap((field): readonly Field[] =>
+  field.kind === 'target'
+    ? [
+        { ...field, name: 'broker', kind: 'broker' },
+        { ...field, name: 'to', kind: 'text' },
+        { ...field, name: 'key', kind: 'text' },
+      ]
+    : [field],
+);
 
-/** Members of the topic's `target`, each with a field of its own. */
+/** Members of the topic's `target`. */
 const targetFields: readonly string[] = ['broker', 'to', 'key'];
 
-/** What only a call needs. */
-const callFields: readonly string[] = [
-  ...['callbackUrl', 'method', 'format', 'dangerouslySkipTlsVerify', 'retryIf', 'okStatus', 'emptyReply'],
-];
-
-/** What a delivery does not use: dq rejects these. */
-const unused: Readonly<Record<string, readonly string[]>> = {
-  push: ['lease', ...targetFields],
-  pull: [...callFields, ...targetFields, 'timeout', 'headers', 'concurrency', 'rate'],
-  mq: [...callFields, 'lease'],
-};
-
-const deliveryOf = (values: Values): string => values['delivery'] ?? 'push';
-const isShown = ({ name }: Field, values: Values): boolean =>
-  unused[deliveryOf(values)]?.includes(name) !== true;
-
-const defaults: Values = {
-  delivery: 'push',
-  broker: '',
-  to: '',
-  key: '',
-  lease: '1m',
-  callbackUrl: '',
-  method: 'POST',
-  format: 'raw',
-  delay: '0',
-  timeout: '3s',
-  headers: '',
-  dangerouslySkipTlsVerify: 'false',
-  retryIf: '',
-  okStatus: '2xx',
-  emptyReply: 'accept',
-  maxAttempts: '10',
-  backoff: '2n+1',
-  jitter: '0',
-  priority: 'normal',
-  concurrency: '64',
-  rate: '0',
-  title: '',
-  owner: '',
-  alertEmails: '',
-  alertHooks: '',
-};
+const deliveryOf = (values: Values) => (values['delivery'] ?? 'push') as Delivery;
+const isShown = (field: Field, values: Values): boolean => isUsed(field, deliveryOf(values));
 
 /** The text of a member in its field. */
 function textOf(value: unknown): string {
@@ -111,7 +47,7 @@ function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-const headersText = (headers: TopicJson['headers']): string =>
+const headersText = (headers: object): string =>
   Object.entries(headers)
     .map(([name, value]) => `${name}: ${value}`)
     .join('\n');
@@ -125,15 +61,20 @@ function headersOf(text: string): unknown {
   );
 }
 
+const fieldText = ({ kind }: Field, value: unknown): string =>
+  kind === 'headers' ? headersText(Object(value)) : textOf(value);
+
 const valuesOf = (topic: TopicJson): Values =>
   Object.fromEntries(
-    fields.map(({ name, kind }) => [
-      name,
-      kind === 'headers'
-        ? headersText(topic.headers)
-        : textOf({ ...topic, ...topic.target }[name as keyof TopicJson]),
+    fields.map((field) => [
+      field.name,
+      fieldText(field, { ...topic, ...topic.target }[field.name as keyof TopicJson]),
     ]),
   );
+
+const defaults: Values = Object.fromEntries(
+  fields.map((field) => [field.name, fieldText(field, field.byDefault)]),
+);
 
 const listOf = (text: string): string[] =>
   text
@@ -142,10 +83,10 @@ const listOf = (text: string): string[] =>
     .filter((item) => item !== '');
 
 /** The member that a field's text means. A text that is no number goes as it is: dq names the mistake. */
-function memberOf({ kind }: Field, text: string): unknown {
+function memberOf({ kind }: Pick<Field, 'kind'>, text: string): unknown {
   if (kind === 'list') return listOf(text);
   if (kind === 'headers') return headersOf(text);
-  if (kind === 'yes_no') return text === 'true';
+  if (kind === 'boolean') return text === 'true';
   if (kind === 'number') return text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text);
   if (kind !== 'backoff') return text;
   if (text.trim().startsWith('{')) return readObject(text);
@@ -428,8 +369,8 @@ export function NewTopic() {
   const [failure, setFailure] = useState<string | null>(null);
   const [made, setMade] = useState<{ readonly topic: string; readonly secret: string } | null>(null);
   const changed = changedFields(defaults, values);
-  const needed = { push: ['callbackUrl'], mq: ['broker'] }[deliveryOf(values)] ?? [];
-  const given = fields.filter((field) => changed.includes(field) || needed.includes(field.name));
+  const needed = { push: 'callbackUrl', mq: 'broker', pull: null }[deliveryOf(values)];
+  const given = fields.filter((field) => changed.includes(field) || field.name === needed);
   const json = { topic: name, ...membersOf(given, values) };
   useLeaveCheck(made === null && (name !== '' || changed.length > 0));
   const preview = usePreview(json, made === null && name !== '' && changed.length > 0);
@@ -540,7 +481,7 @@ function Fields({
     <>
       {groups.map((group) => (
         <fieldset key={group}>
-          <legend>{t(group)}</legend>
+          <legend>{t(`group_${group}`)}</legend>
           {fields
             .filter((field) => field.group === group && isShown(field, values))
             .map((field) => (
@@ -593,18 +534,18 @@ function Input({
   change: (value: string) => void;
   note: ComponentChildren;
 }) {
-  const { name, wide = false, mono = false } = field;
-  const kind =
-    field.kind === 'yes_no' ? ['false', 'true'] : field.kind === 'broker' ? brokerChoices(value) : field.kind;
+  const { name, kind, isWide, isMono } = field;
+  const choices =
+    kind === 'boolean' ? ['false', 'true'] : kind === 'broker' ? brokerChoices(value) : field.choices;
   const isBad = errorOf(errors, name) !== undefined;
   return (
-    <label class={wide ? 'wide' : ''} for={`field-${name}`}>
+    <label class={isWide ? 'wide' : ''} for={`field-${name}`}>
       {label}
-      {Array.isArray(kind) ? (
+      {choices !== undefined ? (
         <select id={`field-${name}`} value={value} onChange={(event) => change(event.currentTarget.value)}>
-          {kind.map((option: string) => (
+          {choices.map((option) => (
             <option key={option} value={option}>
-              {field.kind !== 'broker' ? wordOf(`choice_${option}`, option) : option || t('choose_broker')}
+              {kind !== 'broker' ? wordOf(`choice_${option}`, option) : option || t('choose_broker')}
             </option>
           ))}
         </select>
@@ -620,7 +561,7 @@ function Input({
       ) : (
         <input
           id={`field-${name}`}
-          class={[mono ? 'mono' : '', isBad ? 'bad' : ''].join(' ').trim()}
+          class={[isMono ? 'mono' : '', isBad ? 'bad' : ''].join(' ').trim()}
           value={value}
           autocomplete="off"
           onInput={(event) => change(event.currentTarget.value)}
@@ -634,10 +575,7 @@ function Input({
 
 function Beside({ values, children }: { values: Values; children?: ComponentChildren }) {
   const maxAttempts = Math.min(100, Math.max(1, Math.floor(Number(values['maxAttempts'])) || 1));
-  const backoff = memberOf(
-    { name: 'backoff', group: 'group_retry', kind: 'backoff' },
-    values['backoff'] ?? '',
-  );
+  const backoff = memberOf({ kind: 'backoff' }, values['backoff'] ?? '');
   // Of the text as it is now: a preview may be of an earlier one.
   const waits = waitsOf({ maxAttempts, backoff }, retryUnitMs());
   const total = (waits ?? []).reduce((sum, wait) => sum + wait, 0);

@@ -1,0 +1,40 @@
+// Makes the list of topic fields for the console's page, from core/topic/fields.ts. It replaces the
+// declaration in console/web/topic-form.ts when the page is built or tested.
+
+import { readFileSync } from 'node:fs';
+import type { TopicFormField } from '../src/console/web/topic-form.ts';
+import type { FormGroup, TopicField } from '../src/core/topic/field-kinds.ts';
+import { topicFields } from '../src/core/topic/fields.ts';
+import { apiName } from '../src/core/topic/settings.ts';
+
+export const topicFormFile = /console\/web\/topic-form\.ts$/;
+
+/** The text of that file with the list. */
+export function topicFormText(file: string): string {
+  const fields = Object.entries(topicFields).flatMap(([key, field]) => formField(key, field));
+  // The delivery first: it decides which fields follow.
+  const sorted = fields.toSorted((a, b) => Number(b.name === 'delivery') - Number(a.name === 'delivery'));
+  return readFileSync(file, 'utf8').replace(
+    /export declare const topicForm\b.*/,
+    () => `export const topicForm = ${JSON.stringify(sorted)};`,
+  );
+}
+
+function formField(key: string, field: TopicField): readonly TopicFormField[] {
+  const { kind, form, print, schema, usedBy, flag } = field;
+  if (form === undefined) return [];
+  const [group, ...look] = form.split(' ') as [FormGroup, ...string[]];
+  return [
+    {
+      name: apiName(key, field),
+      kind,
+      byDefault: print === undefined ? field.default : print(field.default),
+      group,
+      isWide: look.includes('wide'),
+      isMono: look.includes('mono'),
+      ...(Array.isArray(schema['enum']) ? { choices: schema['enum'] } : {}),
+      ...(usedBy === undefined ? {} : { usedBy }),
+      ...(flag === undefined ? {} : { flag: flag.replace(/ .*/, '') }),
+    },
+  ];
+}

@@ -1,0 +1,30 @@
+// The topic fields as the page knows them. The build writes the list of core/topic/fields.ts into this file
+// (scripts/topic-form.ts), because that table has the parsers of all fields, which a page does not need.
+
+export type Delivery = 'push' | 'pull' | 'mq';
+export const groups = ['callback', 'retry', 'limits', 'people'] as const;
+
+/** One topic field. */
+export interface TopicFormField {
+  /** in the API's JSON */
+  readonly name: string;
+  /** how its text is read: `list` is separated by commas, `headers` has lines `name: value` */
+  readonly kind: 'text' | 'number' | 'boolean' | 'list' | 'headers' | 'backoff' | 'target';
+  /** the values of a choice */
+  readonly choices?: readonly string[];
+  /** as the API prints it */
+  readonly byDefault: unknown;
+  readonly group: (typeof groups)[number];
+  readonly isWide: boolean;
+  /** a code, not words */
+  readonly isMono: boolean;
+  /** deliveries that use it; each when absent */
+  readonly usedBy?: readonly Delivery[];
+  /** of `dq topic add` */
+  readonly flag?: string;
+}
+
+export declare const topicForm: readonly TopicFormField[];
+
+export const isUsed = ({ usedBy }: Pick<TopicFormField, 'usedBy'>, delivery: Delivery): boolean =>
+  usedBy?.includes(delivery) ?? true;
