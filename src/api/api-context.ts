@@ -8,15 +8,12 @@ import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { TopicPolicy } from '../core/topic/field-kinds.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { PushQueue } from '../use-cases/push-queue.ts';
-import type { PushTurns } from '../use-cases/push-turns.ts';
 import type { AuditTrail } from './audit-trail.ts';
 import type { TopicSuggestion } from './routes/topics/topic-suggestion.ts';
 
 export interface ApiContext {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
-  /** the way to `pushes` for single jobs */
-  readonly turns: Pick<PushTurns, 'add'>;
   readonly audit: Pick<AuditTrail, 'answered'>;
   /** checks callback URLs and targets at registration */
   readonly egress: Pick<EgressPolicy, 'refuses'> & TopicPolicy;

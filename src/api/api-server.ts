@@ -11,7 +11,6 @@ import type { RoleContext } from '../process/role.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { Service } from '../runtime/service.ts';
 import { PushQueue } from '../use-cases/push-queue.ts';
-import { PushTurns } from '../use-cases/push-turns.ts';
 import type { Api, ApiContext } from './api-context.ts';
 import { AuditTrail } from './audit-trail.ts';
 import { observerOf } from './http/front-observer.ts';
@@ -49,8 +48,6 @@ export class ApiServer {
   readonly #audit: AuditTrail;
   /** shared with other listeners of the role: their pushes go in the same store calls */
   readonly pushes: PushQueue;
-  /** of their connections */
-  readonly turns: PushTurns;
   #api: Api | null = null;
   #drained: Promise<void> | null = null;
 
@@ -60,7 +57,6 @@ export class ApiServer {
     this.pushes = new PushQueue(role.store.jobs, (error) =>
       role.log.error('api: the store broke off a call; its pushes are answered as unknown', error),
     );
-    this.turns = new PushTurns(this.pushes);
     this.#audit = new AuditTrail(role.registry, role.log);
     this.#rejections = new RejectionLines(role.log);
     this.#front = new HttpFront({
@@ -87,7 +83,6 @@ export class ApiServer {
       {
         role,
         pushes: this.pushes,
-        turns: this.turns,
         audit: this.#audit,
         suggestion: new TopicSuggestion(topics),
         egress: {

@@ -17,10 +17,9 @@ import type { RoleContext } from '../process/role.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { acceptJob, type PushRequest, pushTerms } from '../use-cases/accept-job.ts';
 import { topicNotFound } from '../use-cases/change-topic.ts';
+import { topicOfPush } from '../use-cases/find-topics.ts';
 import { cancelJob } from '../use-cases/move-job.ts';
 import type { PushQueue, PushTicket } from '../use-cases/push-queue.ts';
-import type { PushTurns } from '../use-cases/push-turns.ts';
-import { topicOfPush } from '../use-cases/topic-of-push.ts';
 import type { CompatAccess } from './compat-access.ts';
 import { compatLimits } from './limits.ts';
 
@@ -46,8 +45,7 @@ export interface Producer {
 
 export interface CompatJobsOptions {
   readonly role: RoleContext;
-  readonly pushes: Pick<PushQueue, 'add'>;
-  readonly turns: Pick<PushTurns, 'add'>;
+  readonly pushes: Pick<PushQueue, 'add' | 'addInTurn'>;
   readonly access: CompatAccess;
   readonly via: CompatProtocol;
   /** of a push, where this process does not know the name; default: only those that exist */
@@ -103,8 +101,8 @@ export class CompatJobs {
   }
 
   #entryOf(socket: object | undefined): (ticket: PushTicket) => void {
-    const { pushes, turns } = this.#options;
-    return (ticket) => (socket === undefined ? pushes.add(ticket) : turns.add(socket, ticket));
+    const { pushes } = this.#options;
+    return (ticket) => (socket === undefined ? pushes.add(ticket) : pushes.addInTurn(socket, ticket));
   }
 
   #store(

@@ -7,7 +7,6 @@ import type { PulledLeases } from '../intake/pull/pulled-leases.ts';
 import type { Puller } from '../intake/pull/puller.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { PushQueue } from '../use-cases/push-queue.ts';
-import type { PushTurns } from '../use-cases/push-turns.ts';
 import type { CompatAccess } from './compat-access.ts';
 import type { CompatTimes } from './limits.ts';
 
@@ -24,7 +23,6 @@ export interface CompatListener {
 export interface CompatParts {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
-  readonly turns: PushTurns;
   readonly access: CompatAccess;
   readonly puller: Puller;
   readonly leases: PulledLeases;

@@ -53,7 +53,6 @@ class Intake implements Role {
     this.#compat = new CompatListeners({
       ...{ role, tokens, leases, puller: this.#puller },
       pushes: this.#server.pushes,
-      turns: this.#server.turns,
       times: compatTimes,
       frontTimes: times,
     });

@@ -14,7 +14,7 @@ import { FieldErrors } from '../core/field-errors.ts';
 import { refusesId } from '../core/job-id.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
-import { parseBackoff } from '../core/topic/backoff.ts';
+import { backoffJson, parseBackoff } from '../core/topic/backoff.ts';
 import { readNumber } from '../core/topic/field-kinds.ts';
 import { refuseNoPause } from '../core/topic/settings.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
@@ -118,6 +118,15 @@ function readOptions(request: PushRequest, topic: PlainTopic, when: When, nowMs:
     deadline: deadline === undefined ? undefined : readDeadline(deadline, request.inQuery, when, nowMs),
     trace: readTraceContext(traceparent, request.tracestate) ?? undefined,
   });
+}
+
+/** The `backoff` of a request that has it as a text. Throws DqError. */
+export function readBackoff(text: string): unknown {
+  try {
+    return backoffJson(text);
+  } catch {
+    throw invalidField('backoff', 'must be 2n+1, waits such as 15s,3m,1h, or valid JSON');
+  }
 }
 
 const readAttempts = (text: string, errors: FieldErrors): number | undefined =>

@@ -1,9 +1,13 @@
-// Finds topics among those that this process knows, by name. A search can visit every topic, so other work
+// find-topics.ts searches the topics that this process knows, and looks up those of pushes that it does not
+// know: they may be younger than its last read of the registry. A search can visit every topic, so other work
 // runs between its slices.
 
-import type { KnownTopic, TopicState } from '../core/topic/topic.ts';
+import { DqError } from '../core/errors.ts';
+import { topicNamePattern } from '../core/topic/fields.ts';
+import type { KnownTopic, PlainTopic, TopicState } from '../core/topic/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { turn } from '../runtime/time.ts';
+import { isUnreadable, topicNotFound, topicUnreadable } from './change-topic.ts';
 import { useCaseLimits } from './limits.ts';
 
 export interface TopicFilter {
@@ -46,4 +50,35 @@ function matches({ topic, title, owner, state }: KnownTopic, filter: TopicFilter
   const isFound =
     part === undefined || [topic, title, owner].some((value) => value.toLowerCase().includes(part));
   return isFound && filter.isVisible(topic);
+}
+
+/** The topic of a push. Throws DqError; none of its codes leaves open whether the job was stored. */
+export async function topicOfPush(topics: Pick<TopicBook, 'lookUp'>, name: string): Promise<PlainTopic> {
+  if (!topicNamePattern.test(name)) throw topicNotFound(name);
+  const topic = await topics.lookUp(name).catch((error: unknown) => {
+    if (isUnreadable(error)) throw topicUnreadable(name, error);
+    throw lookUpFailed(error);
+  });
+  if (topic === undefined) throw topicNotFound(name);
+  return topic;
+}
+
+/** Reads the registry once when it may have topics of this batch that this process does not know: a batch can
+ *  name a thousand. An error: an item whose topic is unreadable. Returns why the reading failed, or null. */
+export async function lookUpTopics(
+  topics: Pick<TopicBook, 'get' | 'refresh'>,
+  items: readonly ({ readonly topic: string } | DqError)[],
+): Promise<DqError | null> {
+  if (items.every((item) => item instanceof DqError || topics.get(item.topic) !== undefined)) return null;
+  try {
+    await topics.refresh();
+    return null;
+  } catch (cause) {
+    return lookUpFailed(cause);
+  }
+}
+
+/** However the look-up failed, the jobs of unknown topics were not stored. */
+function lookUpFailed(cause: unknown): DqError {
+  return new DqError('not_stored', 'topic: cannot look it up now; push again', { cause });
 }

@@ -95,7 +95,7 @@ export class Producers {
         server.open -= 1;
         this.#settle(push, outcome);
       };
-      server.turns.add(dice.pick(server.connections), { job, settle });
+      server.pushes.addInTurn(dice.pick(server.connections), { job, settle });
     });
   }
 

@@ -21,7 +21,6 @@ import type { LogFields, OpenLog } from '../../src/telemetry/log.ts';
 import { createTimer } from '../../src/timer/timer.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { PushQueue } from '../../src/use-cases/push-queue.ts';
-import { PushTurns } from '../../src/use-cases/push-turns.ts';
 import type { Process } from './process.ts';
 import { PullDesk } from './pull-desk.ts';
 import type { Receivers } from './receivers.ts';
@@ -37,7 +36,7 @@ export const leaseKey = Buffer.alloc(32);
 export interface Server {
   readonly process: Process;
   readonly ctx: RoleContext;
-  readonly turns: PushTurns;
+  readonly pushes: PushQueue;
   /** for pull clients */
   readonly desk: PullDesk;
   /** its clients; each may have pushes in line */
@@ -166,9 +165,9 @@ function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
   if (name === 'upkeep') return upkeepOf(options, ctx);
   if (name === 'console') return { name, url: null, inFlight: () => 0, async start() {}, async drain() {} };
   const onFailure = (error: unknown) => scene.judge.fail('4 the store answers each push', String(error));
-  const turns = new PushTurns(new PushQueue(ctx.store.jobs, onFailure));
+  const pushes = new PushQueue(ctx.store.jobs, onFailure);
   const desk = new PullDesk(ctx);
-  const server = { process, ctx, turns, desk, connections: [{}, {}, {}], open: 0 };
+  const server = { process, ctx, pushes, desk, connections: [{}, {}, {}], open: 0 };
   const open = () => server.open + desk.open;
   return {
     ...{ name, url: null },

@@ -9,10 +9,9 @@ import { limits } from '../../core/limits.ts';
 import { grants } from '../../core/token.ts';
 import { topicFields, topicNamePattern } from '../../core/topic/fields.ts';
 import type { PushJob } from '../../ports/job-store.ts';
-import type { TopicBook } from '../../registry/topic-book.ts';
 import { acceptJob, isImport, pushTerms } from '../../use-cases/accept-job.ts';
-import { BatchFeeder } from '../../use-cases/batch-feeder.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
+import { lookUpTopics } from '../../use-cases/find-topics.ts';
 import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../../use-cases/read-batch.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
@@ -133,7 +132,6 @@ const bodyContent = {
  *  batches. */
 export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): void {
   const { config } = context.role;
-  const feeder = new BatchFeeder(context.pushes);
   api.removeAllContentTypeParsers();
   const limit = { bytes: config['limits.batchBytes'], option: 'limits.batchBytes' };
   api.addContentTypeParser('*', bodyReader(budget, limit));
@@ -156,7 +154,7 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
           rejected: (error) => problemOf(errorFor(request.raw, error)).bytes.toString(),
           placed: ofItem,
         });
-        feeder.add(() => batch.next());
+        context.pushes.addBatch(() => batch.next());
         const { accepted, results } = await batch.settled;
         const json = `{"accepted":${accepted},"failed":${results.length - accepted},"results":[${results.join(',')}]}`;
         return answer.header('content-type', 'application/json; charset=utf-8').send(json);
@@ -177,22 +175,6 @@ function formatOf(request: FastifyRequest): BatchFormat {
     'unsupported_media_type',
     "content-type: send -H 'content-type: application/json', or application/x-ndjson",
   );
-}
-
-/** Reads the registry once when a topic may be younger than this process's last read: a batch can name a
- *  thousand unknown topics. Returns why that failed, or null. */
-export async function lookUpTopics(
-  topics: Pick<TopicBook, 'get' | 'refresh'>,
-  items: readonly (BatchPush | DqError)[],
-): Promise<DqError | null> {
-  if (items.every((item) => item instanceof DqError || topics.get(item.topic) !== undefined)) return null;
-  try {
-    await topics.refresh();
-    return null;
-  } catch (cause) {
-    // However the look-up failed, the jobs of unknown topics were not stored.
-    return new DqError('not_stored', 'topic: cannot look it up now; push again', { cause });
-  }
 }
 
 /** Never throws: PushBatch.next calls it wherever an earlier push is answered. */

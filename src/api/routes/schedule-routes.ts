@@ -21,7 +21,7 @@ import {
   scheduleNamePattern,
   scheduleNotFound,
 } from '../../use-cases/change-schedule.ts';
-import { topicOfPush } from '../../use-cases/topic-of-push.ts';
+import { topicOfPush } from '../../use-cases/find-topics.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 import { pageOf, pagingParams, readLimit } from '../http/paging.ts';

@@ -63,10 +63,10 @@ export class GrpcListener implements CompatListener {
   #drained: Promise<void> | null = null;
 
   constructor(parts: CompatParts) {
-    const { role, pushes, turns, access, times, frontTimes } = parts;
+    const { role, pushes, access, times, frontTimes } = parts;
     this.#role = role;
     this.#access = access;
-    this.#jobs = new CompatJobs({ role, pushes, turns, access, via: 'grpc' });
+    this.#jobs = new CompatJobs({ role, pushes, access, via: 'grpc' });
     this.#times = frontTimes ?? { ...limits, ...apiLimits };
     const messageBytesMax = Math.max(
       role.config['limits.bodyBytes'] + compatLimits.pushBytesMore,

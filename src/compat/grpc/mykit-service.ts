@@ -15,10 +15,10 @@ export class MykitService {
   readonly #jobs: CompatJobs;
   readonly #sdmq: SdmqJobs;
 
-  constructor({ role, pushes, turns, access, puller, leases }: CompatParts) {
+  constructor({ role, pushes, access, puller, leases }: CompatParts) {
     const topics = new AutoTopics(role);
     const jobs = new CompatJobs({
-      ...{ role, pushes, turns, access, via: 'grpc' },
+      ...{ role, pushes, access, via: 'grpc' },
       findTopic: (name) => topics.find(name),
     });
     this.#jobs = jobs;

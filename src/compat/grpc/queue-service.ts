@@ -1,12 +1,10 @@
 // QueueService is dq.v1.Queue: the calls of the HTTP API that producers and pull clients need, by the same
 // use cases.
 
-import { lookUpTopics } from '../../api/routes/batch-route.ts';
 import { jobHead } from '../../api/routes/job-head.ts';
 import { attemptJson } from '../../api/routes/job-json.ts';
 import { absentJob, readKey } from '../../api/routes/job-key.ts';
 import { PushBatch } from '../../api/routes/push-batch.ts';
-import { backoffOf } from '../../api/routes/push-route.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { type DqError, invalidField } from '../../core/errors.ts';
@@ -20,9 +18,10 @@ import { PullCalls, readLeaseLength, readWait } from '../../intake/pull/pull-cal
 import type { PulledJob, Puller, PullRequest } from '../../intake/pull/puller.ts';
 import type { PushJob } from '../../ports/job-store.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { acceptJob, type PushRequest, pushTerms } from '../../use-cases/accept-job.ts';
-import { BatchFeeder } from '../../use-cases/batch-feeder.ts';
+import { acceptJob, type PushRequest, pushTerms, readBackoff } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
+import { lookUpTopics } from '../../use-cases/find-topics.ts';
+import type { PushQueue } from '../../use-cases/push-queue.ts';
 import type { BatchPush } from '../../use-cases/read-batch.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
@@ -38,15 +37,15 @@ export class QueueService {
   readonly #jobs: CompatJobs;
   readonly #pulls: PullCalls;
   readonly #puller: Puller;
-  readonly #feeder: BatchFeeder;
+  readonly #pushes: PushQueue;
 
-  constructor({ role, pushes, turns, access, puller, leases }: CompatParts) {
+  constructor({ role, pushes, access, puller, leases }: CompatParts) {
     this.#role = role;
     this.#access = access;
-    this.#jobs = new CompatJobs({ role, pushes, turns, access, via: 'grpc' });
+    this.#jobs = new CompatJobs({ role, pushes, access, via: 'grpc' });
     this.#pulls = new PullCalls(role, leases);
     this.#puller = puller;
-    this.#feeder = new BatchFeeder(pushes);
+    this.#pushes = pushes;
   }
 
   readonly methods: GrpcMethods = {
@@ -102,7 +101,7 @@ export class QueueService {
       accepted: ({ members }) => ({ job: JSON.parse(`{${members}}`) }),
       rejected: (error) => ({ error: errorJson(error) }),
     });
-    this.#feeder.add(() => batch.next());
+    this.#pushes.addBatch(() => batch.next());
     const { accepted, results } = await batch.settled;
     return { accepted, failed: results.length - accepted, results };
   }
@@ -254,7 +253,7 @@ function readPush(message: Message, { metadata }: GrpcCall): BatchPush {
 
 /** Throws DqError. */
 function withBackoff(push: PushRequest): PushRequest {
-  return typeof push.backoff === 'string' ? { ...push, backoff: backoffOf(push.backoff) } : push;
+  return typeof push.backoff === 'string' ? { ...push, backoff: readBackoff(push.backoff) } : push;
 }
 
 function errorJson(error: DqError): object {

@@ -6,7 +6,7 @@ import { foreignOfTopic } from '../../core/topic/foreign-name.ts';
 import type { PlainTopic, TopicSettings } from '../../core/topic/topic.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { createTopic, topicNotFound } from '../../use-cases/change-topic.ts';
-import { topicOfPush } from '../../use-cases/topic-of-push.ts';
+import { topicOfPush } from '../../use-cases/find-topics.ts';
 import { compatLimits } from '../limits.ts';
 
 const owner = 'compat';

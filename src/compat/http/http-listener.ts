@@ -58,7 +58,7 @@ export class HttpListener implements CompatListener {
   readonly #bodyLimit: BodyLimit;
 
   constructor(
-    { role, pushes, turns, access, puller, leases, frontTimes }: CompatParts,
+    { role, pushes, access, puller, leases, frontTimes }: CompatParts,
     protocol: 'ouqiang' | 'sdmq',
     dialectOf: (jobs: CompatJobs, popped: PoppedJobs) => HttpDialect,
   ) {
@@ -67,7 +67,7 @@ export class HttpListener implements CompatListener {
     this.#role = role;
     this.#access = access;
     this.#protocol = protocol;
-    this.#jobs = new CompatJobs({ role, pushes, turns, access, via: protocol, findTopic });
+    this.#jobs = new CompatJobs({ role, pushes, access, via: protocol, findTopic });
     const { topics: known, clock } = role;
     const parts = { puller, leases, access, jobs: this.#jobs, topics: known, clock };
     this.#dialect = dialectOf(this.#jobs, new PoppedJobs(parts));

@@ -27,14 +27,14 @@ export class PhpListener implements CompatListener {
   readonly #connections = new Map<Socket, PhpConnection>();
   #drained: Promise<void> | null = null;
 
-  constructor({ role, pushes, turns, access, times = compatLimits }: CompatParts) {
+  constructor({ role, pushes, access, times = compatLimits }: CompatParts) {
     const { log, config } = role;
     this.#role = role;
     this.#access = access;
     this.#times = times;
     this.#connectionsMax = times.connectionsMax ?? compatLimits.connectionsMax;
     this.#dialect = new PhpDialect(
-      new CompatJobs({ role, pushes, turns, access, via: 'php' }),
+      new CompatJobs({ role, pushes, access, via: 'php' }),
       log,
       config.timezone,
     );

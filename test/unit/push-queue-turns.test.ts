@@ -4,7 +4,6 @@ import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
 import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import { PushQueue } from '../../src/use-cases/push-queue.ts';
-import { PushTurns } from '../../src/use-cases/push-turns.ts';
 import { until } from '../support/until.ts';
 
 const stored: PushOutcome = { kind: 'kept', version: 1, dueAt: 0, state: 'ready' };
@@ -21,7 +20,6 @@ function scripted() {
     },
     (error) => expect.fail(String(error)),
   );
-  const turns = new PushTurns(queue);
   const connections = new Map<string, object>();
   const push = (connection: string, n: number, bytes = 1) => {
     const key = connections.get(connection) ?? {};
@@ -31,7 +29,7 @@ function scripted() {
       ...{ topic: 't', id, when: { delayMs: 0 }, mode: 'replace', priority: 'normal', contentType: null },
       body: Buffer.alloc(bytes),
     };
-    turns.add(key, { job, settle: (outcome) => settled.set(id, outcome) });
+    queue.addInTurn(key, { job, settle: (outcome) => settled.set(id, outcome) });
   };
   let answered = 0;
   const answerAll = () => {
@@ -42,7 +40,7 @@ function scripted() {
   return { settled, push, answerAll, entered };
 }
 
-it('push turns: a push never waits behind all that another connection has sent', async () => {
+it('push queue, turns: a push never waits behind all that another connection has sent', async () => {
   const { settled, push, answerAll, entered } = scripted();
   for (let n = 0; n < 8_000; n++) push('deep', n);
   for (let n = 0; n < 8_000; n++) push('deeper', n);
@@ -61,7 +59,7 @@ it('push turns: a push never waits behind all that another connection has sent',
     );
 });
 
-it('push turns: keep the order of a connection when its line begins and ends', async () => {
+it('push queue, turns: keep the order of a connection when its line begins and ends', async () => {
   const { settled, push, answerAll, entered } = scripted();
   let sent = 0;
   for (const count of [150, 1, 3_000, 20, 99, 2]) {
@@ -79,7 +77,7 @@ it('push turns: keep the order of a connection when its line begins and ends', a
   expect(entered()).toEqual(Array.from({ length: sent }, (_, n) => `a${n}`));
 });
 
-it('push turns: large bodies use up the share of a connection', async () => {
+it('push queue, turns: large bodies use up the share of a connection', async () => {
   const { push, entered } = scripted();
   const bytes = limits.pushBatchBytesMax / 2;
   for (let n = 0; n < 100; n++) push('large', n, bytes);
@@ -90,7 +88,7 @@ it('push turns: large bodies use up the share of a connection', async () => {
   );
 });
 
-it('push turns: a push behind a full line is surely not stored, and the line goes on', async () => {
+it('push queue, turns: a push behind a full line is surely not stored, and the line goes on', async () => {
   const { settled, push, answerAll, entered } = scripted();
   const bytes = limits.pushBatchBytesMax;
   const many = 3 + 4 + useCaseLimits.lineBytesMax / bytes;

@@ -2,7 +2,6 @@
 import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
-import { BatchFeeder } from '../../src/use-cases/batch-feeder.ts';
 import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import { PushQueue, type PushTicket } from '../../src/use-cases/push-queue.ts';
 import { until } from '../support/until.ts';
@@ -43,14 +42,14 @@ function scripted() {
     let at = 0;
     return () => (at < items ? ticket(`${name}${at++}`, bytes) : null);
   };
-  return { calls, settled, queue, ticket, batch, feeder: new BatchFeeder(queue) };
+  return { calls, settled, queue, ticket, batch };
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-it('batch feeder: a single push waits behind at most one transaction', async () => {
-  const { calls, settled, queue, ticket, batch, feeder } = scripted();
-  for (const name of ['a', 'b', 'c']) feeder.add(batch(name, 1_000, 64 * 1024));
+it('push queue, batches: a single push waits behind at most one transaction', async () => {
+  const { calls, settled, queue, ticket, batch } = scripted();
+  for (const name of ['a', 'b', 'c']) queue.addBatch(batch(name, 1_000, 64 * 1024));
   queue.add(ticket('own', 1));
   await until('its call is with the store', () => calls.some(({ ids }) => ids.includes('own')));
   const earlier = calls.slice(0, calls.findIndex(({ ids }) => ids.includes('own')) + 1);
@@ -64,9 +63,9 @@ it('batch feeder: a single push waits behind at most one transaction', async () 
   expect(calls.length).toBeGreaterThan(earlier.length);
 });
 
-it('batch feeder: batches take turns, keep their order, settle every push', async () => {
-  const { calls, settled, batch, feeder } = scripted();
-  for (const name of ['a', 'b']) feeder.add(batch(name, 2_500, 1));
+it('push queue, batches: batches take turns, keep their order, settle every push', async () => {
+  const { calls, settled, queue, batch } = scripted();
+  for (const name of ['a', 'b']) queue.addBatch(batch(name, 2_500, 1));
   let answered = 0;
   await until('all are settled', () => {
     for (const call of calls.slice(answered)) call.answer();
@@ -82,16 +81,16 @@ it('batch feeder: batches take turns, keep their order, settle every push', asyn
   expect(entered.indexOf('b0')).toBeLessThanOrEqual(useCaseLimits.batchFeedItemsMax + limits.pushBatchMax);
 });
 
-it('batch feeder: a batch of small bodies goes to the store at once', async () => {
-  const { calls, batch, feeder } = scripted();
-  feeder.add(batch('a', 1_000, 100));
+it('push queue, batches: a batch of small bodies goes to the store at once', async () => {
+  const { calls, queue, batch } = scripted();
+  queue.addBatch(batch('a', 1_000, 100));
   await until('all are with the store', () => calls.flatMap(({ ids }) => ids).length === 1_000);
   expect(calls.map(({ ids }) => ids.length)).toEqual(Array(10).fill(100));
 });
 
-it('batch feeder: bodies larger than a portion go one by one', async () => {
-  const { calls, settled, batch, feeder } = scripted();
-  feeder.add(batch('a', 3, useCaseLimits.batchFeedBytesMax));
+it('push queue, batches: bodies larger than a portion go one by one', async () => {
+  const { calls, settled, queue, batch } = scripted();
+  queue.addBatch(batch('a', 3, useCaseLimits.batchFeedBytesMax));
   for (let n = 0; n < 3; n++) {
     await until('the next is with the store', () => calls.length === n + 1);
     expect(settled).toHaveLength(n);
