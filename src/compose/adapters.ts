@@ -54,8 +54,8 @@ export async function mysqlRegistryOf({ init, log, opened }: Worker): Promise<My
   const { config, role, takesOver } = init;
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok) return null;
-  const { MysqlRegistry } = await import('../registry/sql/mysql/mysql-registry.ts');
-  const registry = new MysqlRegistry({
+  const { mysqlRegistry } = await import('../registry/sql/mysql/mysql-registry.ts');
+  const registry = mysqlRegistry({
     server: server.value,
     keyPath: keyPathOf(config),
     snapshotPath: join(config.dataDir, 'registry-copy.json'),

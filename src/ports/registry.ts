@@ -1,4 +1,5 @@
 // The port of the cold path: topics, statistics, series, access tokens, console sessions and the shard list.
+// registryVerbs says of each verb what the processes that forward it need.
 // All values are plain JSON, so that they can pass the socket of an embedded registry's owner. Methods reject
 // with StoreError: not_stored or unknown for writes, not_stored for reads of an unavailable registry. Lists
 // that grow with the number of topics come in pages of bounded rows and bytes.
@@ -253,4 +254,78 @@ export interface Registry {
    *  announced to onChange, also those that were missed while the connection was lost. */
   readonly pollMs?: number;
   close(): Promise<void>;
+}
+
+export interface VerbRule {
+  /** It may change what caches hold: then the registry has a new revision. */
+  readonly changes: boolean;
+  /** A repeat is harmless, so a client may send the call again after a lost connection. */
+  readonly again: boolean;
+  /** It returns nothing, which JSON would turn into null. */
+  readonly isVoid?: boolean;
+}
+
+/** The verbs that a process may forward to the registry of another one. */
+export const registryVerbs = {
+  id: { changes: false, again: true },
+  changes: { changes: false, again: true },
+  get: { changes: false, again: true },
+  remains: { changes: false, again: true },
+  create: { changes: true, again: false },
+  update: { changes: true, again: false },
+  turn: { changes: true, again: false },
+  remove: { changes: true, again: false },
+  addStats: { changes: false, again: false, isVoid: true },
+  stats: { changes: false, again: true },
+  statsPage: { changes: false, again: true },
+  putSeries: { changes: false, again: true },
+  series: { changes: false, again: true },
+  tokens: { changes: false, again: true },
+  createToken: { changes: true, again: false },
+  removeToken: { changes: true, again: false },
+  useTokens: { changes: false, again: true, isVoid: true },
+  sessions: { changes: false, again: true },
+  createSession: { changes: true, again: false },
+  useSession: { changes: true, again: true },
+  removeSessions: { changes: true, again: true },
+  createSignInLink: { changes: false, again: false },
+  takeSignInLink: { changes: false, again: false },
+  createOperation: { changes: false, again: false },
+  operations: { changes: false, again: true },
+  operation: { changes: false, again: true },
+  claimOperation: { changes: false, again: false },
+  checkpointOperation: { changes: false, again: true },
+  stopOperation: { changes: false, again: true },
+  schedules: { changes: false, again: true },
+  schedule: { changes: false, again: true },
+  createSchedule: { changes: false, again: false },
+  updateSchedule: { changes: false, again: false },
+  removeSchedule: { changes: false, again: false },
+  claimSchedules: { changes: false, again: false },
+  endTicks: { changes: false, again: true, isVoid: true },
+  addAudit: { changes: false, again: true, isVoid: true },
+  audit: { changes: false, again: true },
+  trimAudit: { changes: false, again: true },
+  shards: { changes: false, again: true },
+  writeShards: { changes: true, again: false },
+} as const satisfies Readonly<Partial<Record<keyof Registry, VerbRule>>>;
+export type RegistryVerb = keyof typeof registryVerbs;
+export type RegistryVerbs = Pick<Registry, RegistryVerb>;
+
+/** Implements every verb by `call`. */
+export function forwardedVerbs(
+  call: (verb: RegistryVerb, args: readonly unknown[]) => Promise<unknown>,
+): RegistryVerbs {
+  const verbs = Object.keys(registryVerbs) as RegistryVerb[];
+  return Object.fromEntries(
+    verbs.map((verb) => [verb, (...args: readonly unknown[]) => call(verb, args)]),
+  ) as unknown as RegistryVerbs;
+}
+
+const changes: readonly unknown[] = ['created', 'updated', 'removed'];
+
+/** Whether a verb that may change something did: by its outcome, or by the kind of it. */
+export function isChange(outcome: unknown): boolean {
+  const { kind = outcome } = Object(outcome) as { readonly kind?: unknown };
+  return changes.includes(kind);
 }

@@ -7,7 +7,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { MysqlRegistry } from '../../src/registry/sql/mysql/mysql-registry.ts';
+import { type MysqlRegistry, mysqlRegistry } from '../../src/registry/sql/mysql/mysql-registry.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -26,7 +26,7 @@ async function openRow(): Promise<MysqlRegistry> {
   if (!parsed.ok) throw new Error(parsed.message);
   const directory = mkdtempSync(join(tmpdir(), 'dq-leader-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  const row = new MysqlRegistry({
+  const row = mysqlRegistry({
     server: parsed.value,
     keyPath: join(directory, 'secret.key'),
     snapshotPath: join(directory, 'registry-copy.json'),

@@ -16,7 +16,11 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { kyselyOverMysql } from '../../src/registry/sql/mysql/mysql-dialect.ts';
 import { MysqlConnections } from '../../src/registry/sql/mysql/mysql-pool.ts';
-import { MysqlRegistry, type MysqlRegistryOptions } from '../../src/registry/sql/mysql/mysql-registry.ts';
+import {
+  type MysqlRegistry,
+  type MysqlRegistryOptions,
+  mysqlRegistry,
+} from '../../src/registry/sql/mysql/mysql-registry.ts';
 import { readSnapshotTopics } from '../../src/registry/sql/registry-snapshot.ts';
 import { mysqlSchema, mysqlSchemaScript } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
@@ -71,7 +75,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     };
   };
   const make = (more: Partial<MysqlRegistryOptions> = {}): MysqlRegistry => {
-    const registry = new MysqlRegistry(optionsOf(more));
+    const registry = mysqlRegistry(optionsOf(more));
     opened.push(registry);
     return registry;
   };

@@ -7,7 +7,7 @@ import type { Kysely } from 'kysely';
 import { noShards, type ShardList } from '../../src/core/shard-list.ts';
 import type { Registry, StatName } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
-import { RegistryDb } from '../../src/registry/sql/registry-db.ts';
+import { type RegistryDb, registryOver } from '../../src/registry/sql/registry-db.ts';
 import type { RegistryEngine } from '../../src/registry/sql/registry-engine.ts';
 import { migrate } from '../../src/registry/sql/schema/migrate.ts';
 import { type RegistrySchema, registrySchema } from '../../src/registry/sql/schema/registry-schema.ts';
@@ -98,7 +98,7 @@ export class RegistryTables {
       failureOf: toStoreError,
       close: async () => {},
     };
-    this.#db = new RegistryDb(engine, null, registryId);
+    this.#db = registryOver(engine, null, registryId);
   }
 
   registry(topics: TopicTable, occasions: Occasions, list: ShardList = noShards): Registry {

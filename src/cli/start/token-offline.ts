@@ -16,7 +16,7 @@ import { type DirectoryLock, takeDirectoryLock } from '../../master/data/directo
 import { runDirOf } from '../../master/data/run-record.ts';
 import type { Registry } from '../../ports/registry.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { MysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
+import { mysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
 import { openRegistryDb } from '../../registry/sql/registry-db.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
@@ -143,7 +143,7 @@ async function openRegistry(config: Config): Promise<Registry> {
       warn,
       mustExist: existsSync(join(dataDir, 'jobs.db')),
     });
-  const registry = new MysqlRegistry({
+  const registry = mysqlRegistry({
     server: server.value,
     keyPath,
     snapshotPath: join(dataDir, 'registry-copy.json'),

@@ -1,18 +1,23 @@
-// Defines what the registry needs from its database; everything else is the same for SQLite and MySQL.
+// Defines what the registry needs from its database, where SQLite and MySQL differ, and how its verbs use it:
+// a change and its revision are one transaction, so readers see a change whole or not at all.
 
 import type { Kysely, Transaction } from 'kysely';
-import type { SeriesRow, StatDelta } from '../../ports/registry.ts';
+import { isChange, type SeriesRow, type StatDelta } from '../../ports/registry.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 
+export type Db = Kysely<RegistrySchema>;
+export type Trx = Transaction<RegistrySchema>;
+
 export interface RegistryEngine {
-  readonly db: Kysely<RegistrySchema>;
+  readonly db: Db;
   /** First call in every writing transaction: until its end no other process writes to the registry, and
    *  reads see the current state. */
-  lock(trx: Transaction<RegistrySchema>): Promise<void>;
+  lock(trx: Trx): Promise<void>;
   /** In a transaction that holds the lock; see Registry.addStats. */
-  addStats(trx: Transaction<RegistrySchema>, deltas: readonly StatDelta[]): Promise<void>;
+  addStats(trx: Trx, deltas: readonly StatDelta[]): Promise<void>;
   /** In a transaction that holds the lock; see Registry.putSeries. */
-  putSeries(trx: Transaction<RegistrySchema>, rows: readonly SeriesRow[]): Promise<void>;
+  putSeries(trx: Trx, rows: readonly SeriesRow[]): Promise<void>;
   /** Runs `work`, and repeats it after a failure that surely changed nothing and may be temporary.
    *  Bounded. */
   attempt<T>(work: () => Promise<T>): Promise<T>;
@@ -28,4 +33,104 @@ export class CommitError extends Error {
     super('cannot commit the transaction', { cause });
     this.name = 'CommitError';
   }
+}
+
+/** The calls of one registry on its database. Every call rejects with the engine's StoreError. */
+export class RegistryAccess {
+  readonly #engine: RegistryEngine;
+  readonly #listeners = new Set<() => void>();
+  readonly #running = new Set<Promise<unknown>>();
+  #closing: Promise<void> | null = null;
+
+  constructor(engine: RegistryEngine) {
+    this.#engine = engine;
+  }
+
+  /** Runs statements that need no common transaction. */
+  async read<T>(work: (db: Db) => Promise<T>): Promise<T> {
+    if (this.#closing !== null) throw new StoreError({ kind: 'not_stored', code: 'closed' });
+    const running = this.#engine.attempt(() => work(this.#engine.db));
+    this.#running.add(running);
+    try {
+      return await running;
+    } catch (error) {
+      throw this.#engine.failureOf(error);
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+
+  /** Reads in one transaction; `found` null: the registry still has the revision `since`, the answer to
+   *  nearly every poll. */
+  readSince<T>(
+    since: number,
+    work: (trx: Trx) => Promise<T>,
+  ): Promise<{ readonly revision: number; readonly found: T | null }> {
+    return this.read(async (db) => {
+      const known = await revisionOf(db);
+      if (known === since) return { revision: known, found: null };
+      return db
+        .transaction()
+        .setAccessMode('read only')
+        .execute(async (trx) => ({ revision: await revisionOf(trx), found: await work(trx) }));
+    });
+  }
+
+  /** Writes what no cache holds. */
+  write<T>(work: (trx: Trx, engine: RegistryEngine) => Promise<T>): Promise<T> {
+    return this.read((db) => this.#locked(db, work));
+  }
+
+  /** As write, after a read without the lock. null: that read has found nothing to write, the usual answer to
+   *  a call that every instance makes each second. */
+  writeIf<T>(isNeeded: (db: Db) => Promise<boolean>, work: (trx: Trx) => Promise<T>): Promise<T | null> {
+    return this.read(async (db) => ((await isNeeded(db)) ? this.#locked(db, work) : null));
+  }
+
+  #locked<T>(db: Db, work: (trx: Trx, engine: RegistryEngine) => Promise<T>): Promise<T> {
+    return db.transaction().execute(async (trx) => {
+      await this.#engine.lock(trx);
+      return work(trx, this.#engine);
+    });
+  }
+
+  /** Writes, draws a revision and calls the listeners if the outcome is a change. `draw`: draws the revision
+   *  at once, for work that stores it. */
+  async change<T>(work: (trx: Trx, draw: () => Promise<number>) => Promise<T>): Promise<T> {
+    const outcome = await this.write(async (trx) => {
+      let isDrawn = false;
+      const found = await work(trx, () => {
+        isDrawn = true;
+        return nextRevision(trx);
+      });
+      if (isChange(found) && !isDrawn) await nextRevision(trx);
+      return found;
+    });
+    if (isChange(outcome)) for (const listener of this.#listeners) listener();
+    return outcome;
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Rejects new calls, waits for running ones. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#engine.close());
+    return this.#closing;
+  }
+}
+
+async function revisionOf(db: Db): Promise<number> {
+  const { revision } = await db.selectFrom('registry').select('revision').executeTakeFirstOrThrow();
+  return revision;
+}
+
+async function nextRevision(trx: Trx): Promise<number> {
+  await trx
+    .updateTable('registry')
+    .set((eb) => ({ revision: eb('revision', '+', 1) }))
+    .execute();
+  return revisionOf(trx);
 }

@@ -3,29 +3,16 @@
 // limits.mysqlCallMs, and the first reads of a process are answered from the copy in the data directory.
 // Invariant: once MySQL has answered this process, the copy is not used again.
 
-import type { AuditEntry, AuditFilter } from '../../../core/audit.ts';
 import { DqError, reasonOf } from '../../../core/errors.ts';
-import type { Owner } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import type { OperationCheckpoint, OperationRecord, OperationWork } from '../../../core/operation.ts';
-import type { ScheduleRecord, TickEnd } from '../../../core/schedule-record.ts';
-import type { SessionRecord, SignInLink } from '../../../core/session.ts';
-import type { ShardList } from '../../../core/shard-list.ts';
-import type { TokenRecord, TokenUse } from '../../../core/token.ts';
-import type { KnownTopic, TopicState } from '../../../core/topic/topic.ts';
 import { type MysqlServer, placeOf } from '../../../core/url/mysql-url.ts';
-import type { Leader, LeaderRow } from '../../../ports/leadership.ts';
-import type {
-  ChangePlace,
-  Registry,
-  SeriesQuery,
-  SeriesRow,
-  ShardChanges,
-  StatDelta,
-  TokenChanges,
-  TopicChanges,
-  TopicDraft,
-  TopicRecord,
+import type { LeaderRow } from '../../../ports/leadership.ts';
+import {
+  type ChangePlace,
+  forwardedVerbs,
+  type Registry,
+  type RegistryVerb,
+  type TopicChanges,
 } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
@@ -35,7 +22,7 @@ import type { SecretCipher } from '../keys/encryption.ts';
 import { cipherFor, type KeyOptions, openCipher } from '../keys/registry-key.ts';
 import { sqlLimits } from '../limits.ts';
 import { RegistryCopy } from '../registry-copy.ts';
-import { RegistryDb } from '../registry-db.ts';
+import { type RegistryDb, registryOver } from '../registry-db.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import {
   type RegistrySnapshot,
@@ -70,7 +57,23 @@ export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
 type ShardsRow = Pick<RegistrySnapshot, 'id' | 'shards'>;
 type CopyTopics = NonNullable<Awaited<ReturnType<typeof readSnapshotTopics>>>;
 
-export class MysqlRegistry implements Registry, LeaderRow {
+export interface MysqlRegistry extends Registry, LeaderRow {
+  /** Rejects with a DqError if MySQL answers and the registry is unusable: another key, another schema. An
+   *  unavailable MySQL, or one slower than sqlLimits.mysqlStartMs, is accepted. */
+  prove(): Promise<void>;
+  /** The copy's shard list; null: none of this registry. Never rejects: the caller compares it with MySQL's
+   *  answer. */
+  keptShards(): Promise<KeptShards | null>;
+}
+
+/** Does not connect. */
+export function mysqlRegistry(options: MysqlRegistryOptions): MysqlRegistry {
+  const own = new OwnVerbs(options);
+  return { ...forwardedVerbs((verb, args) => own.forward(verb, args)), ...own };
+}
+
+/** The connection, and the verbs that do more than ask MySQL. */
+class OwnVerbs implements Omit<MysqlRegistry, RegistryVerb> {
   readonly #options: MysqlRegistryOptions;
   readonly #key: KeyOptions;
   /** for messages, without user and password */
@@ -96,7 +99,6 @@ export class MysqlRegistry implements Registry, LeaderRow {
   #saving: Promise<void> | null = null;
   #closing: Promise<void> | null = null;
 
-  /** Does not connect. */
   constructor(options: MysqlRegistryOptions) {
     this.#options = options;
     this.#key = { keyPath: options.keyPath, warn: options.warn, isShared: true };
@@ -113,55 +115,59 @@ export class MysqlRegistry implements Registry, LeaderRow {
     });
   }
 
-  /** Rejects with a DqError if MySQL answers and the registry is unusable: another key, another schema. An
-   *  unavailable MySQL, or one slower than sqlLimits.mysqlStartMs, is accepted. */
-  async prove(): Promise<void> {
+  async forward(verb: RegistryVerb, args: readonly unknown[]): Promise<unknown> {
+    const ask = (await this.#open())[verb] as (...args: readonly unknown[]) => Promise<unknown>;
+    return ask(...args);
+  }
+
+  // Fields, so that mysqlRegistry() can spread them.
+
+  readonly prove: MysqlRegistry['prove'] = async () => {
     try {
       await within(sqlLimits.mysqlStartMs, this.#open(), noAnswer);
     } catch (error) {
       if (error instanceof StoreError && error.cause instanceof DqError) throw error.cause;
     }
-  }
+  };
 
-  id(): Promise<string> {
-    return this.#first(
+  readonly id: Registry['id'] = () =>
+    this.#first(
       () => this.#run((db) => db.id()),
       ({ id }) => id,
     );
-  }
 
-  async changes(after: ChangePlace): Promise<TopicChanges> {
+  readonly changes: Registry['changes'] = async (after) => {
     // A read that began with the copy ends with it: its pages are of one moment.
     if (this.#nextCopyPage?.place === after)
       return this.#copyPage(this.#nextCopyPage.copy, this.#nextCopyPage.from);
     const read = () => this.#readAndSave((db) => db.changes(after));
     if (after.revision > 0 || after.name !== null) return read();
     return this.#first(read, () => this.#firstCopyPage());
-  }
+  };
 
-  read(record: TopicRecord): KnownTopic {
-    return readTopic(record, () => this.#cipher());
-  }
+  readonly read: Registry['read'] = (record) => readTopic(record, () => this.#cipher());
 
-  tokens(since: number): Promise<TokenChanges> {
-    if (since >= 0) return this.#run((db) => db.tokens(since));
-    return this.#first(
-      () => this.#run((db) => db.tokens(since)),
-      ({ revision, tokens }) => ({ revision, tokens: tokens.map(toToken) }),
-    );
-  }
+  readonly tokens: Registry['tokens'] = (since) => {
+    const read = () => this.#run((db) => db.tokens(since));
+    if (since >= 0) return read();
+    return this.#first(read, ({ revision, tokens }) => ({ revision, tokens: tokens.map(toToken) }));
+  };
 
-  shards(since: number): Promise<ShardChanges> {
-    if (since >= 0) return this.#run((db) => db.shards(since));
-    return this.#first(
-      () => this.#run((db) => db.shards(since)),
-      ({ keyCheck, shards }) => changesOf(shards, since, this.#cipherOf({ keyCheck })),
-    );
-  }
+  readonly shards: Registry['shards'] = (since) => {
+    const read = () => this.#run((db) => db.shards(since));
+    if (since >= 0) return read();
+    return this.#first(read, (copy) => changesOf(copy.shards, since, this.#cipherOf(copy)));
+  };
 
-  /** The copy's shard list; null: none of this registry. Never rejects: the caller compares it with MySQL's
-   *  answer. */
-  async keptShards(): Promise<KeptShards | null> {
+  readonly leader: LeaderRow['leader'] = () => this.#run((db) => db.with(readLeader));
+
+  readonly lead: LeaderRow['lead'] = (process, leaseMs) =>
+    this.#run((db) => db.with((tables) => lead(tables, process, leaseMs)));
+
+  readonly giveUp: LeaderRow['giveUp'] = (process) =>
+    this.#run((db) => db.with((tables) => giveUp(tables, process)));
+
+  readonly keptShards: MysqlRegistry['keptShards'] = async () => {
     this.#copyState ??= this.#readCopy();
     const copy = await this.#copyState;
     try {
@@ -172,177 +178,16 @@ export class MysqlRegistry implements Registry, LeaderRow {
       // The copy is unusable, or the registry's id is unknown.
       return null;
     }
-  }
-
-  writeShards(list: ShardList, expectedRevision: number) {
-    return this.#run((db) => db.writeShards(list, expectedRevision));
-  }
-
-  get(topic: string) {
-    return this.#run((db) => db.get(topic));
-  }
-
-  remains(topic: string) {
-    return this.#run((db) => db.remains(topic));
-  }
-
-  turn(topic: string, state: TopicState, expectedRevision: number) {
-    return this.#run((db) => db.turn(topic, state, expectedRevision));
-  }
-
-  create(draft: TopicDraft) {
-    return this.#run((db) => db.create(draft));
-  }
-
-  update(draft: TopicDraft, expectedRevision: number) {
-    return this.#run((db) => db.update(draft, expectedRevision));
-  }
-
-  remove(topic: string, expectedRevision: number) {
-    return this.#run((db) => db.remove(topic, expectedRevision));
-  }
-
-  addStats(deltas: readonly StatDelta[]) {
-    return this.#run((db) => db.addStats(deltas));
-  }
-
-  stats(topic: string, day: number) {
-    return this.#run((db) => db.stats(topic, day));
-  }
-
-  statsPage(after: string, day: number) {
-    return this.#run((db) => db.statsPage(after, day));
-  }
-
-  putSeries(rows: readonly SeriesRow[], now: number, sweptTo: string) {
-    return this.#run((db) => db.putSeries(rows, now, sweptTo));
-  }
-
-  series(query: SeriesQuery) {
-    return this.#run((db) => db.series(query));
-  }
-
-  createToken(token: TokenRecord) {
-    return this.#run((db) => db.createToken(token));
-  }
-
-  removeToken(name: string) {
-    return this.#run((db) => db.removeToken(name));
-  }
-
-  useTokens(uses: readonly TokenUse[]) {
-    return this.#run((db) => db.useTokens(uses));
-  }
-
-  /** Not in the copy: while MySQL is unavailable, a console knows the sessions that it has read. */
-  sessions(since: number) {
-    return this.#run((db) => db.sessions(since));
-  }
-
-  createSession(session: SessionRecord) {
-    return this.#run((db) => db.createSession(session));
-  }
-
-  useSession(id: string, usedAt: number) {
-    return this.#run((db) => db.useSession(id, usedAt));
-  }
-
-  removeSessions(id: string | null) {
-    return this.#run((db) => db.removeSessions(id));
-  }
-
-  createSignInLink(link: SignInLink, now: number) {
-    return this.#run((db) => db.createSignInLink(link, now));
-  }
-
-  takeSignInLink(digest: string, now: number) {
-    return this.#run((db) => db.takeSignInLink(digest, now));
-  }
-
-  createOperation(record: OperationRecord, work: OperationWork) {
-    return this.#run((db) => db.createOperation(record, work));
-  }
-
-  operations() {
-    return this.#run((db) => db.operations());
-  }
-
-  operation(id: string) {
-    return this.#run((db) => db.operation(id));
-  }
-
-  leader(): Promise<Leader> {
-    return this.#run((db) => db.with(readLeader));
-  }
-
-  lead(process: Owner, leaseMs: number): Promise<Leader> {
-    return this.#run((db) => db.with((tables) => lead(tables, process, leaseMs)));
-  }
-
-  giveUp(process: Owner): Promise<void> {
-    return this.#run((db) => db.with((tables) => giveUp(tables, process)));
-  }
-
-  schedules(after: string, limit: number) {
-    return this.#run((db) => db.schedules(after, limit));
-  }
-
-  schedule(name: string) {
-    return this.#run((db) => db.schedule(name));
-  }
-
-  createSchedule(record: ScheduleRecord, nextAt: number | null) {
-    return this.#run((db) => db.createSchedule(record, nextAt));
-  }
-
-  updateSchedule(record: ScheduleRecord, nextAt: number | null, now: number) {
-    return this.#run((db) => db.updateSchedule(record, nextAt, now));
-  }
-
-  removeSchedule(name: string) {
-    return this.#run((db) => db.removeSchedule(name));
-  }
-
-  claimSchedules(now: number, until: number, max: number) {
-    return this.#run((db) => db.claimSchedules(now, until, max));
-  }
-
-  endTicks(ends: readonly TickEnd[]) {
-    return this.#run((db) => db.endTicks(ends));
-  }
-
-  claimOperation(holder: string, now: number, leaseUntil: number) {
-    return this.#run((db) => db.claimOperation(holder, now, leaseUntil));
-  }
-
-  checkpointOperation(token: number, checkpoint: OperationCheckpoint) {
-    return this.#run((db) => db.checkpointOperation(token, checkpoint));
-  }
-
-  stopOperation(id: string, now: number) {
-    return this.#run((db) => db.stopOperation(id, now));
-  }
-
-  addAudit(entries: readonly AuditEntry[]) {
-    return this.#run((db) => db.addAudit(entries));
-  }
-
-  audit(filter: AuditFilter, before: string | null, limit: number) {
-    return this.#run((db) => db.audit(filter, before, limit));
-  }
-
-  trimAudit(before: string) {
-    return this.#run((db) => db.trimAudit(before));
-  }
+  };
 
   /** Called after changes by this process; changes by others are found by polling. */
-  onChange(listener: () => void): () => void {
+  readonly onChange: Registry['onChange'] = (listener) => {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
-  }
+  };
 
   /** Running calls have sqlLimits.mysqlGoodbyeMs to end. */
-  close(): Promise<void> {
+  readonly close: Registry['close'] = () => {
     this.#closing ??= (async () => {
       const ended = Promise.allSettled([this.#db?.close(), this.#saving]);
       await within(sqlLimits.mysqlGoodbyeMs, ended, noAnswer).catch(() => {
@@ -352,7 +197,7 @@ export class MysqlRegistry implements Registry, LeaderRow {
       await this.#connections.close();
     })();
     return this.#closing;
-  }
+  };
 
   async #run<T>(call: (db: RegistryDb) => Promise<T>): Promise<T> {
     return call(await this.#open());
@@ -385,7 +230,7 @@ export class MysqlRegistry implements Registry, LeaderRow {
       const cipher = await openCipher(this.#engine, this.#what, this.#key);
       this.#knownCipher = cipher;
       const id = await openRegistryId(this.#engine, this.#what);
-      const opened = new RegistryDb(this.#engine, cipher, id, this.#options.page);
+      const opened = registryOver(this.#engine, cipher, id, this.#options.page);
       opened.onChange(() => {
         for (const listener of this.#listeners) listener();
       });

@@ -1,19 +1,26 @@
 // Stores the audit log. Its ids begin with the time of the entry, so one index orders and bounds every list.
 // Bounded work: a list examines at most sqlLimits.auditScanMax entries and says where it stopped.
 
-import type { Kysely } from 'kysely';
 import { type AuditEntry, type AuditFilter, auditIdPattern, firstAuditId } from '../../../core/audit.ts';
 import { limits } from '../../../core/limits.ts';
-import type { AuditPage } from '../../../ports/registry.ts';
+import type { AuditPage, Registry } from '../../../ports/registry.ts';
 import { sqlLimits } from '../limits.ts';
+import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
-type Db = Kysely<RegistrySchema>;
 /** behind every id */
 const end = 'g';
 
-/** In the caller's transaction, as all writes here. A known id changes nothing: a call may be repeated. */
-export async function insertAudit(trx: Db, entries: readonly AuditEntry[]): Promise<void> {
+export function auditVerbs(db: RegistryAccess): Pick<Registry, 'addAudit' | 'audit' | 'trimAudit'> {
+  return {
+    addAudit: (entries) => db.write((trx) => insertAudit(trx, entries)),
+    audit: (filter, before, limit) => db.read((tables) => readAudit(tables, filter, before, limit)),
+    trimAudit: (before) => db.write((trx) => deleteAudit(trx, before)),
+  };
+}
+
+/** A known id changes nothing: a call may be repeated. */
+async function insertAudit(trx: Trx, entries: readonly AuditEntry[]): Promise<void> {
   const batch = entries.slice(0, limits.auditBatchMax).filter(({ id }) => auditIdPattern.test(id));
   if (batch.length === 0) return;
   const ids = batch.map(({ id }) => id);
@@ -29,7 +36,7 @@ export async function insertAudit(trx: Db, entries: readonly AuditEntry[]): Prom
   if (rows.length > 0) await trx.insertInto('audit').values(rows).execute();
 }
 
-export async function readAudit(
+async function readAudit(
   db: Db,
   filter: AuditFilter,
   before: string | null,
@@ -66,7 +73,7 @@ export async function readAudit(
   return { items, next: last?.id ?? null };
 }
 
-export async function deleteAudit(trx: Db, before: string): Promise<{ readonly more: boolean }> {
+async function deleteAudit(trx: Trx, before: string): Promise<{ readonly more: boolean }> {
   const excess = await trx
     .selectFrom('audit')
     .select('id')

@@ -2,7 +2,6 @@
 // limits.operationsKept rows, limits.operationsOpenMax of them open. A process works on an operation under a
 // lease; its token fences the writes of a process that lost the lease.
 
-import type { Kysely } from 'kysely';
 import { limits } from '../../../core/limits.ts';
 import {
   isOpen,
@@ -11,14 +10,37 @@ import {
   type OperationRecord,
   type OperationWork,
 } from '../../../core/operation.ts';
-import type { RegistrySchema } from '../schema/registry-schema.ts';
+import type { Registry } from '../../../ports/registry.ts';
+import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 
-type Db = Kysely<RegistrySchema>;
 const idPattern = /^[0-9a-f]{12}$/;
 
-/** In the caller's transaction, as all writes here. Drops the oldest ended operations. */
-export async function insertOperation(
-  trx: Db,
+type OperationVerb =
+  | 'createOperation'
+  | 'operations'
+  | 'operation'
+  | 'claimOperation'
+  | 'checkpointOperation'
+  | 'stopOperation';
+
+export function operationVerbs(db: RegistryAccess): Pick<Registry, OperationVerb> {
+  return {
+    createOperation: (record, work) => db.write((trx) => insertOperation(trx, record, work)),
+    operations: () => db.read(readOperations),
+    operation: (id) => db.read((tables) => readOperation(tables, id)),
+    claimOperation: (...claimed) =>
+      db.writeIf(
+        async (tables) => (await claimableOf(tables, ...claimed)) !== null,
+        (trx) => claim(trx, ...claimed),
+      ),
+    checkpointOperation: (token, checkpoint) => db.write((trx) => writeCheckpoint(trx, token, checkpoint)),
+    stopOperation: (id, now) => db.write((trx) => markStopped(trx, id, now)),
+  };
+}
+
+/** Drops the oldest ended operations. */
+async function insertOperation(
+  trx: Trx,
   record: OperationRecord,
   work: OperationWork,
 ): Promise<'created' | 'full'> {
@@ -49,8 +71,7 @@ export async function insertOperation(
   return 'created';
 }
 
-/** Newest first. */
-export async function readOperations(db: Db): Promise<OperationRecord[]> {
+async function readOperations(db: Db): Promise<OperationRecord[]> {
   const rows = await db
     .selectFrom('operation')
     .select('record')
@@ -60,26 +81,16 @@ export async function readOperations(db: Db): Promise<OperationRecord[]> {
   return rows.flatMap(({ record }) => parsed(record) ?? []);
 }
 
-export async function readOperation(db: Db, id: string): Promise<OperationRecord | null> {
+async function readOperation(db: Db, id: string): Promise<OperationRecord | null> {
   if (!idPattern.test(id)) return null;
   const row = await db.selectFrom('operation').select('record').where('id', '=', id).executeTakeFirst();
   return row === undefined ? null : parsed(row.record);
 }
 
-/** Whether a claim would find an operation: what nearly every call answers, without a write. */
-export async function hasClaimable(
-  db: Db,
-  holder: string,
-  now: number,
-  leaseUntil: number,
-): Promise<boolean> {
-  return (await claimableOf(db, holder, now, leaseUntil)) !== null;
-}
-
 /** The oldest open operation without a valid lease. `holder`: `<instance>.<incarnation>`; a lease of another
  *  process of the instance is not valid, because one dq-upkeep of an instance works at a time. */
-export async function claim(
-  trx: Db,
+async function claim(
+  trx: Trx,
   holder: string,
   now: number,
   leaseUntil: number,
@@ -104,10 +115,9 @@ export async function claim(
   return { record, work, token, wasReleased: row.holder === null };
 }
 
-/** `stopped`: written, and an operator has stopped it: its state and end stay. `lost`: another process has
- *  the operation; nothing was written. A repeat changes nothing more. */
-export async function writeCheckpoint(
-  trx: Db,
+/** Of an operation that an operator has stopped, state and end stay. */
+async function writeCheckpoint(
+  trx: Trx,
   token: number,
   { record, work, leaseUntil, isClosed }: OperationCheckpoint,
 ): Promise<'updated' | 'stopped' | 'lost'> {
@@ -134,9 +144,8 @@ export async function writeCheckpoint(
   return isStopped ? 'stopped' : 'updated';
 }
 
-/** Its process notices at its next checkpoint and stores what it had done. null = no such operation; an
- *  ended one stays as it is. */
-export async function markStopped(trx: Db, id: string, now: number): Promise<OperationRecord | null> {
+/** Its process notices at its next checkpoint and stores what it had done. */
+async function markStopped(trx: Trx, id: string, now: number): Promise<OperationRecord | null> {
   const record = await readOperation(trx, id);
   if (record === null || !isOpen(record)) return record;
   const stopped: OperationRecord = { ...record, state: 'stopped', endedAt: now, problem: null };

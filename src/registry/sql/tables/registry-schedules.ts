@@ -2,7 +2,6 @@
 // clock of the job store, so that one makes the job of each. Instant and revision fence the end of a claim.
 // Only the end of a claim removes an instant that is due: a change of the schedule leaves it.
 
-import type { Kysely } from 'kysely';
 import { limits } from '../../../core/limits.ts';
 import {
   changedTimes,
@@ -11,13 +10,40 @@ import {
   type StoredSchedule,
   type TickEnd,
 } from '../../../core/schedule-record.ts';
+import type { Registry } from '../../../ports/registry.ts';
+import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
-type Db = Kysely<RegistrySchema>;
 type Row = RegistrySchema['schedule'];
 
-/** By name, after `after`; [] only where none follows. Long records make it fewer than `limit`. */
-export async function readSchedules(db: Db, after: string, limit: number): Promise<StoredSchedule[]> {
+type ScheduleVerb =
+  | 'schedules'
+  | 'schedule'
+  | 'createSchedule'
+  | 'updateSchedule'
+  | 'removeSchedule'
+  | 'claimSchedules'
+  | 'endTicks';
+
+export function scheduleVerbs(db: RegistryAccess): Pick<Registry, ScheduleVerb> {
+  return {
+    schedules: (after, limit) => db.read((tables) => readSchedules(tables, after, limit)),
+    schedule: (name) => db.read((tables) => readSchedule(tables, name)),
+    createSchedule: (record, nextAt) => db.write((trx) => insertSchedule(trx, record, nextAt)),
+    updateSchedule: (record, nextAt, now) => db.write((trx) => updateSchedule(trx, record, nextAt, now)),
+    removeSchedule: (name) => db.write((trx) => deleteSchedule(trx, name)),
+    claimSchedules: async (now, until, max) =>
+      (await db.writeIf(
+        async (tables) => (await dueRows(tables, now, until, 1)).length > 0,
+        (trx) => claimDue(trx, now, until, max),
+      )) ?? [],
+    async endTicks(ends) {
+      if (ends.length > 0) await db.write((trx) => endTicks(trx, ends));
+    },
+  };
+}
+
+async function readSchedules(db: Db, after: string, limit: number): Promise<StoredSchedule[]> {
   const rows = await db
     .selectFrom('schedule')
     .selectAll()
@@ -38,7 +64,7 @@ function fitting(rows: readonly Row[]): readonly Row[] {
   return end === -1 ? rows : rows.slice(0, end);
 }
 
-export async function readSchedule(db: Db, name: string): Promise<StoredSchedule | null> {
+async function readSchedule(db: Db, name: string): Promise<StoredSchedule | null> {
   const row = await rowOf(db, name);
   return row === undefined ? null : scheduleOf(row);
 }
@@ -46,10 +72,9 @@ export async function readSchedule(db: Db, name: string): Promise<StoredSchedule
 const rowOf = (db: Db, name: string): Promise<Row | undefined> =>
   db.selectFrom('schedule').selectAll().where('name', '=', name).executeTakeFirst();
 
-/** In the caller's transaction, as all writes here. Its first instant counts as claimed before: an earlier
- *  schedule of this name may have made it. */
-export async function insertSchedule(
-  trx: Db,
+/** Its first instant counts as claimed before: an earlier schedule of this name may have made it. */
+async function insertSchedule(
+  trx: Trx,
   record: ScheduleRecord,
   nextAt: number | null,
 ): Promise<'created' | 'exists' | 'full'> {
@@ -75,8 +100,8 @@ export async function insertSchedule(
 
 /** Compare-and-set by the revision before. A new next instant counts as claimed before: it was computed
  *  before this write, and may have been made meanwhile. */
-export async function updateSchedule(
-  trx: Db,
+async function updateSchedule(
+  trx: Trx,
   record: ScheduleRecord,
   nextAt: number | null,
   now: number,
@@ -103,19 +128,14 @@ export async function updateSchedule(
   return 'updated';
 }
 
-export async function deleteSchedule(trx: Db, name: string): Promise<'removed' | 'absent'> {
+async function deleteSchedule(trx: Trx, name: string): Promise<'removed' | 'absent'> {
   const { numDeletedRows } = await trx.deleteFrom('schedule').where('name', '=', name).executeTakeFirst();
   return numDeletedRows > 0n ? 'removed' : 'absent';
 }
 
-/** Whether claimDue would find an instant: what nearly every call answers, without a write. */
-export async function hasDue(db: Db, now: number, until: number): Promise<boolean> {
-  return (await dueRows(db, now, until, 1)).length > 0;
-}
-
 /** The earliest first. A claim that ended before its instant was made is taken again. Long records make it
  *  fewer than `max`. */
-export async function claimDue(trx: Db, now: number, until: number, max: number): Promise<DueTick[]> {
+async function claimDue(trx: Trx, now: number, until: number, max: number): Promise<DueTick[]> {
   const rows = fitting(await dueRows(trx, now, until, max));
   if (rows.length === 0) return [];
   await trx
@@ -141,7 +161,7 @@ export async function claimDue(trx: Db, now: number, until: number, max: number)
  *  before: another process may have made it meanwhile. Of a changed schedule the
  *  instant stays too, and is free at once: the next one follows from the new times.
  *  Ends with equal values are one statement: of many schedules that are due at once, nearly all. */
-export async function endTicks(trx: Db, ends: readonly TickEnd[]): Promise<void> {
+async function endTicks(trx: Trx, ends: readonly TickEnd[]): Promise<void> {
   const groups = new Map<string, TickEnd[]>();
   for (const end of ends) {
     const { name: _, ...values } = end;

@@ -1,13 +1,22 @@
 // Stores series: rows that no other process writes, so a write that is repeated replaces itself and counts
 // nothing twice. Bounded: each write removes expired rows of some topics, in turn.
 
-import { type Kysely, sql } from 'kysely';
+import { sql } from 'kysely';
 import { everyTopic, seriesSteps } from '../../../core/series.ts';
-import type { SeriesQuery, SeriesRow } from '../../../ports/registry.ts';
+import type { Registry, SeriesQuery, SeriesRow } from '../../../ports/registry.ts';
 import { sqlLimits } from '../limits.ts';
-import type { RegistrySchema } from '../schema/registry-schema.ts';
+import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 
-type Db = Kysely<RegistrySchema>;
+export function seriesVerbs(db: RegistryAccess): Pick<Registry, 'putSeries' | 'series'> {
+  return {
+    putSeries: (rows, now, sweptTo) =>
+      db.write(async (trx, engine) => {
+        await engine.putSeries(trx, rows);
+        return sweepSeries(trx, now, sweptTo);
+      }),
+    series: (query) => db.read((tables) => readSeries(tables, query)),
+  };
+}
 
 /** For a local database: bytes, because rows of base64 take a fourth more. One text for all rows, because
  *  SQLite keeps each text. */
@@ -29,8 +38,8 @@ function valuesOf({ topic, step, at, instance, incarnation }: SeriesRow, packed:
   return sql`(${topic}, ${step}, ${at}, ${instance}, ${incarnation}, ${packed})`;
 }
 
-/** See Registry.putSeries. The rows of all topics together are first in the order of topics. */
-export async function sweepSeries(trx: Db, now: number, sweptTo: string): Promise<string> {
+/** The rows of all topics together are first in the order of topics. */
+async function sweepSeries(trx: Trx, now: number, sweptTo: string): Promise<string> {
   let last = sweptTo;
   if (last === everyTopic) await removeExpired(trx, everyTopic, now);
   for (let left = sqlLimits.seriesSweptTopics; left > 0; left -= 1) {
@@ -48,7 +57,7 @@ export async function sweepSeries(trx: Db, now: number, sweptTo: string): Promis
   return last;
 }
 
-async function removeExpired(trx: Db, topic: string, now: number): Promise<void> {
+async function removeExpired(trx: Trx, topic: string, now: number): Promise<void> {
   for (const { seconds, keepAll, keepTopic } of seriesSteps)
     await trx
       .deleteFrom('series')
@@ -65,10 +74,7 @@ export async function removeSeries(trx: Db, topic: string): Promise<void> {
 const base64Of = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
 
 /** One range of the primary key per topic. */
-export async function readSeries(
-  db: Db,
-  { topics, step, from, to }: SeriesQuery,
-): Promise<readonly SeriesRow[]> {
+async function readSeries(db: Db, { topics, step, from, to }: SeriesQuery): Promise<readonly SeriesRow[]> {
   const found: SeriesRow[] = [];
   for (const topic of topics.slice(0, sqlLimits.seriesTopicsMax)) {
     const rows = await db

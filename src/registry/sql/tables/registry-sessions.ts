@@ -1,18 +1,39 @@
 // Stores console sessions and sign-in links as digests. Both tables are bounded: a new row drops rows that
 // have ended, then those unused for longest. Sessions are always read whole.
 
-import type { Kysely } from 'kysely';
 import { limits } from '../../../core/limits.ts';
 import { type SessionRecord, type SignInLink, signInKinds } from '../../../core/session.ts';
+import type { Registry } from '../../../ports/registry.ts';
+import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { scopesOf, topicsOf } from './registry-tokens.ts';
 
-type Db = Kysely<RegistrySchema>;
 const digestPattern = /^[0-9a-f]{64}$/;
 const idPattern = /^[0-9a-f]{12}$/;
 
-/** In the caller's transaction, as all writes here. */
-export async function insertSession(trx: Db, session: SessionRecord): Promise<void> {
+type SessionVerb =
+  | 'sessions'
+  | 'createSession'
+  | 'useSession'
+  | 'removeSessions'
+  | 'createSignInLink'
+  | 'takeSignInLink';
+
+export function sessionVerbs(db: RegistryAccess): Pick<Registry, SessionVerb> {
+  return {
+    async sessions(since) {
+      const { revision, found } = await db.readSince(since, readSessions);
+      return { revision, sessions: found };
+    },
+    createSession: (session) => db.change((trx) => insertSession(trx, session)),
+    useSession: (id, usedAt) => db.change((trx) => updateUse(trx, id, usedAt)),
+    removeSessions: (id) => db.change((trx) => deleteSessions(trx, id)),
+    createSignInLink: (link, now) => db.write((trx) => insertLink(trx, link, now)),
+    takeSignInLink: (digest, now) => db.write((trx) => takeLink(trx, digest, now)),
+  };
+}
+
+async function insertSession(trx: Trx, session: SessionRecord): Promise<'created'> {
   await trx.deleteFrom('session').where('ends_at', '<=', session.createdAt).execute();
   const byUse = trx.selectFrom('session').select('id').orderBy('used_at', 'desc');
   const { tokenId } = session;
@@ -37,10 +58,11 @@ export async function insertSession(trx: Db, session: SessionRecord): Promise<vo
       ends_at: session.endsAt,
     })
     .execute();
+  return 'created';
 }
 
 /** Never moves the time back: uses of several instances arrive in any order. */
-export async function updateUse(trx: Db, id: string, usedAt: number): Promise<'updated' | 'absent'> {
+async function updateUse(trx: Trx, id: string, usedAt: number): Promise<'updated' | 'absent'> {
   const { numUpdatedRows } = await trx
     .updateTable('session')
     .set({ used_at: usedAt })
@@ -51,7 +73,7 @@ export async function updateUse(trx: Db, id: string, usedAt: number): Promise<'u
 }
 
 /** `id` null: all of them, and the links that are not used yet. */
-export async function deleteSessions(trx: Db, id: string | null): Promise<'removed' | 'absent'> {
+async function deleteSessions(trx: Trx, id: string | null): Promise<'removed' | 'absent'> {
   if (id !== null && !idPattern.test(id)) return 'absent';
   if (id === null) await trx.deleteFrom('sign_in_link').execute();
   const all = trx.deleteFrom('session');
@@ -60,12 +82,12 @@ export async function deleteSessions(trx: Db, id: string | null): Promise<'remov
 }
 
 /** By the time of the sign-in. Leaves out damaged rows, which grant no rights. */
-export async function readSessions(db: Db): Promise<SessionRecord[]> {
+async function readSessions(db: Db): Promise<SessionRecord[]> {
   const rows = await db.selectFrom('session').selectAll().orderBy('created_at').orderBy('id').execute();
   return rows.flatMap((row) => toSession(row) ?? []);
 }
 
-export async function insertLink(trx: Db, link: SignInLink, now: number): Promise<void> {
+async function insertLink(trx: Trx, link: SignInLink, now: number): Promise<'created'> {
   await trx.deleteFrom('sign_in_link').where('ends_at', '<=', now).execute();
   const kept = await trx.selectFrom('sign_in_link').select('digest').orderBy('ends_at', 'desc').execute();
   for (const { digest } of kept.slice(limits.signInLinksMax - 1))
@@ -76,10 +98,10 @@ export async function insertLink(trx: Db, link: SignInLink, now: number): Promis
     .insertInto('sign_in_link')
     .values({ digest, name, scopes, topics, token_id: tokenId, ends_at: endsAt })
     .execute();
+  return 'created';
 }
 
-/** Removes the link and returns it; null = unknown, used or ended. */
-export async function takeLink(trx: Db, digest: string, now: number): Promise<SignInLink | null> {
+async function takeLink(trx: Trx, digest: string, now: number): Promise<SignInLink | null> {
   if (!digestPattern.test(digest)) return null;
   const row = await trx
     .selectFrom('sign_in_link')

@@ -1,34 +1,44 @@
 // Stores the shard list as one row: one document, encrypted like topic secrets, because URLs hold passwords.
 
-import type { Kysely } from 'kysely';
 import { noShards, type ShardList } from '../../../core/shard-list.ts';
-import type { ShardChanges } from '../../../ports/registry.ts';
+import type { Registry, ShardChanges } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
+import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
+import { findRegistryId } from './registry-id.ts';
 
-type Db = Kysely<RegistrySchema>;
 type ListRow = RegistrySchema['shard_list'];
 
 /** Owner of the encrypted text. No topic has this name. */
 const owner = '/shards';
 
+/** `id`: of the registry that this process has opened */
+export function shardVerbs(
+  db: RegistryAccess,
+  cipher: () => SecretCipher,
+  id: string,
+): Pick<Registry, 'shards' | 'writeShards'> {
+  return {
+    shards: (since) => db.read((tables) => readShards(tables, since, cipher())),
+    writeShards: (list, expectedRevision) =>
+      db.change(async (trx, draw) => {
+        // Another database has replaced ours: this process's list does not belong to it.
+        if ((await findRegistryId(trx)) !== id)
+          throw new StoreError({ kind: 'not_stored', code: 'another_registry' });
+        const row = await trx.selectFrom('shard_list').select('revision').executeTakeFirst();
+        if ((row?.revision ?? 0) !== expectedRevision) return 'changed';
+        await putShards(trx, list, await draw(), cipher());
+        return 'updated';
+      }),
+  };
+}
+
 export async function readShards(db: Db, since: number, cipher: SecretCipher): Promise<ShardChanges> {
   return changesOf(await db.selectFrom('shard_list').selectAll().executeTakeFirst(), since, cipher);
 }
 
-/** In the caller's transaction. */
-export async function revisionOfShards(trx: Db): Promise<number> {
-  return (await trx.selectFrom('shard_list').select('revision').executeTakeFirst())?.revision ?? 0;
-}
-
-/** In the same transaction, after the revision check. */
-export async function putShards(
-  trx: Db,
-  list: ShardList,
-  revision: number,
-  cipher: SecretCipher,
-): Promise<void> {
+async function putShards(trx: Trx, list: ShardList, revision: number, cipher: SecretCipher): Promise<void> {
   const encrypted = cipher.encrypt(JSON.stringify(list), owner);
   await trx.deleteFrom('shard_list').execute();
   await trx.insertInto('shard_list').values({ only: 1, revision, list: encrypted }).execute();

@@ -1,13 +1,33 @@
 // Stores the statistics of topics: counters only grow. An unregistered topic has none, so counters that
 // arrive after a deletion are dropped.
 
-import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
-import type { StatDelta, StatName, StatPage, TopicStats } from '../../../ports/registry.ts';
-import { statNames } from '../../../ports/registry.ts';
+import {
+  type Registry,
+  type StatDelta,
+  type StatName,
+  type StatPage,
+  statNames,
+  type TopicStats,
+} from '../../../ports/registry.ts';
+import type { Db, RegistryAccess } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
-type Db = Kysely<RegistrySchema>;
+/** `rowsMax`: of a page */
+export function statVerbs(
+  db: RegistryAccess,
+  rowsMax: number,
+): Pick<Registry, 'addStats' | 'stats' | 'statsPage'> {
+  return {
+    addStats: (deltas) => db.write((trx, engine) => engine.addStats(trx, deltas)),
+    stats: (topic, day) =>
+      db.read(async (tables) => {
+        const rows = await tables.selectFrom('topic_stat').selectAll().where('topic', '=', topic).execute();
+        return statsOf(rows, day)[0] ?? null;
+      }),
+    statsPage: (after, day) => db.read((tables) => readStatPage(tables, after, day, rowsMax)),
+  };
+}
 
 /** For a local database: update, then insert if there was no row; the caller's lock covers both. As raw SQL:
  *  building the query takes four times as long as running it, in the process that also serves the job store.
@@ -57,14 +77,8 @@ export async function removeStats(trx: Db, topic: string): Promise<void> {
   await trx.deleteFrom('topic_stat').where('topic', '=', topic).execute();
 }
 
-/** null: no statistics. */
-export async function readStats(db: Db, topic: string, day: number): Promise<TopicStats | null> {
-  const rows = await db.selectFrom('topic_stat').selectAll().where('topic', '=', topic).execute();
-  return statsOf(rows, day)[0] ?? null;
-}
-
 /** At most `rowsMax` rows; a page ends with a complete topic, which has at most one row per name. */
-export async function readStatPage(db: Db, after: string, day: number, rowsMax: number): Promise<StatPage> {
+async function readStatPage(db: Db, after: string, day: number, rowsMax: number): Promise<StatPage> {
   const max = Math.max(rowsMax, statNames.length + 1);
   const rows = await db
     .selectFrom('topic_stat')

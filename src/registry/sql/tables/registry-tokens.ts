@@ -1,18 +1,30 @@
 // Stores access tokens as digests, with their end and their last use. At most limits.tokensMax rows, always
 // read whole.
 
-import type { Kysely } from 'kysely';
 import { limits } from '../../../core/limits.ts';
 import { type Scope, type TokenRecord, type TokenUse, tokenNamePattern } from '../../../core/token.ts';
+import type { Registry } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-
-type Db = Kysely<RegistrySchema>;
 
 export type TokenRow = RegistrySchema['token'];
 
-/** In the caller's transaction, which holds the lock between checks and write. */
-export async function insertToken(trx: Db, token: TokenRecord): Promise<'created' | 'exists' | 'full'> {
+export function tokenVerbs(
+  db: RegistryAccess,
+): Pick<Registry, 'tokens' | 'createToken' | 'removeToken' | 'useTokens'> {
+  return {
+    async tokens(since) {
+      const { revision, found } = await db.readSince(since, readTokens);
+      return { revision, tokens: found };
+    },
+    createToken: (token) => db.change((trx) => insertToken(trx, token)),
+    removeToken: (name) => db.change((trx) => deleteToken(trx, name)),
+    useTokens: (uses) => db.write((trx) => updateTokenUses(trx, uses)),
+  };
+}
+
+async function insertToken(trx: Trx, token: TokenRecord): Promise<'created' | 'exists' | 'full'> {
   const names = await trx.selectFrom('token').select('name').execute();
   if (names.some(({ name }) => name === token.name)) return 'exists';
   if (names.length >= limits.tokensMax) return 'full';
@@ -26,15 +38,14 @@ export async function insertToken(trx: Db, token: TokenRecord): Promise<'created
   return 'created';
 }
 
-export async function deleteToken(trx: Db, name: string): Promise<'removed' | 'absent'> {
+async function deleteToken(trx: Trx, name: string): Promise<'removed' | 'absent'> {
   // SQLite would cut a name at a NUL and find another token.
   if (!tokenNamePattern.test(name)) return 'absent';
   const { numDeletedRows } = await trx.deleteFrom('token').where('name', '=', name).executeTakeFirst();
   return numDeletedRows > 0n ? 'removed' : 'absent';
 }
 
-/** In the caller's transaction. */
-export async function updateTokenUses(trx: Db, uses: readonly TokenUse[]): Promise<void> {
+async function updateTokenUses(trx: Trx, uses: readonly TokenUse[]): Promise<void> {
   for (const { id, usedAt } of uses)
     await trx
       .updateTable('token')

@@ -2,13 +2,13 @@
 // bounds. Revisions are drawn under a lock held until the commit, so a lower one never becomes visible after
 // a higher one: a reader that continues from its place misses no change.
 
-import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
+import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import type { ChangePlace, TopicChanges } from '../../../ports/registry.ts';
 import { sqlLimits } from '../limits.ts';
+import type { Db } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { toRecord } from './topic-row.ts';
 
-type Db = Kysely<RegistrySchema>;
 type TopicRow = RegistrySchema['topic'];
 type Named = Pick<TopicRow, 'name' | 'revision'>;
 
@@ -38,10 +38,9 @@ export class TopicPages {
     this.#rows = size.rows;
   }
 
-  /** `trx` reads a state in which the registry has this revision. */
-  async read(trx: Db, after: ChangePlace, revision: number): Promise<TopicChanges> {
-    const { topics, deleted, next } = await this.rows(trx, after);
-    return { revision, topics: topics.map(toRecord), deleted, next };
+  async read(trx: Db, after: ChangePlace): Promise<Omit<TopicChanges, 'revision'>> {
+    const { topics, ...rest } = await this.rows(trx, after);
+    return { topics: topics.map(toRecord), ...rest };
   }
 
   async rows(trx: Db, after: ChangePlace): Promise<TopicRows> {

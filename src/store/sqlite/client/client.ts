@@ -25,7 +25,13 @@ import type {
   StoreHealth,
   Surveys,
 } from '../../../ports/job-store.ts';
-import type { Registry, TopicRecord } from '../../../ports/registry.ts';
+import {
+  forwardedVerbs,
+  type Registry,
+  registryVerbs,
+  type TopicRecord,
+  type VerbRule,
+} from '../../../ports/registry.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../../runtime/time.ts';
@@ -54,7 +60,6 @@ import {
   writeVersionedKey,
 } from '../wire/messages.ts';
 import { kinds, type Reader, Writer } from '../wire/protocol.ts';
-import { type RegistryMethod, registryMethods } from '../wire/registry-calls.ts';
 import { Link, type LinkOptions } from './link.ts';
 
 export interface ConnectionOptions extends LinkOptions {
@@ -124,7 +129,12 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       close,
     },
     registry: {
-      ...registryCalls(link, options.readTopic ?? unreadable),
+      ...forwardedVerbs(async (method, args) => {
+        const { again, isVoid = false }: VerbRule = registryVerbs[method];
+        const r = await link.call(kinds.registry, (w) => w.json({ method, args }), again);
+        return isVoid ? undefined : r.json();
+      }),
+      read: options.readTopic ?? unreadable,
       onChange(listener) {
         changeListeners.add(listener);
         return () => changeListeners.delete(listener);
@@ -373,66 +383,6 @@ function surveyCalls(link: Link): Surveys {
     scan: (...args) => survey({ method: 'scan', args }),
     horizon: (...args) => survey({ method: 'horizon', args }),
     deadGroups: (...args) => survey({ method: 'deadGroups', args }),
-  };
-}
-
-function registryCalls(
-  link: Link,
-  read: (record: TopicRecord) => KnownTopic,
-): Omit<Registry, 'onChange' | 'close'> {
-  const call = async <T>(method: RegistryMethod, ...args: readonly unknown[]): Promise<T> => {
-    const { again } = registryMethods[method];
-    return (await link.call(kinds.registry, (w) => w.json({ method, args }), again)).json() as T;
-  };
-  return {
-    id: () => call('id'),
-    changes: (after) => call('changes', after),
-    read,
-    get: (topic) => call('get', topic),
-    remains: (topic) => call('remains', topic),
-    create: (draft) => call('create', draft),
-    update: (draft, expectedRevision) => call('update', draft, expectedRevision),
-    turn: (topic, state, expectedRevision) => call('turn', topic, state, expectedRevision),
-    remove: (topic, expectedRevision) => call('remove', topic, expectedRevision),
-    addStats: async (deltas) => {
-      await call('addStats', deltas);
-    },
-    stats: (topic, day) => call('stats', topic, day),
-    statsPage: (after, day) => call('statsPage', after, day),
-    putSeries: (rows, now, sweptTo) => call('putSeries', rows, now, sweptTo),
-    series: (query) => call('series', query),
-    tokens: (since) => call('tokens', since),
-    createToken: (token) => call('createToken', token),
-    removeToken: (name) => call('removeToken', name),
-    useTokens: (uses) => call('useTokens', uses),
-    sessions: (since) => call('sessions', since),
-    createSession: (session) => call('createSession', session),
-    useSession: (id, usedAt) => call('useSession', id, usedAt),
-    removeSessions: (id) => call('removeSessions', id),
-    createSignInLink: (link, now) => call('createSignInLink', link, now),
-    takeSignInLink: (digest, now) => call('takeSignInLink', digest, now),
-    createOperation: (record, work) => call('createOperation', record, work),
-    operations: () => call('operations'),
-    operation: (id) => call('operation', id),
-    claimOperation: (holder, now, leaseUntil) => call('claimOperation', holder, now, leaseUntil),
-    checkpointOperation: (token, checkpoint) => call('checkpointOperation', token, checkpoint),
-    stopOperation: (id, now) => call('stopOperation', id, now),
-    schedules: (after, limit) => call('schedules', after, limit),
-    schedule: (name) => call('schedule', name),
-    createSchedule: (record, nextAt) => call('createSchedule', record, nextAt),
-    updateSchedule: (record, nextAt, now) => call('updateSchedule', record, nextAt, now),
-    removeSchedule: (name) => call('removeSchedule', name),
-    claimSchedules: (now, until, max) => call('claimSchedules', now, until, max),
-    endTicks: async (ends) => {
-      await call('endTicks', ends);
-    },
-    addAudit: async (entries) => {
-      await call('addAudit', entries);
-    },
-    audit: (filter, before, limit) => call('audit', filter, before, limit),
-    trimAudit: (before) => call('trimAudit', before),
-    shards: (since) => call('shards', since),
-    writeShards: (list, expected) => call('writeShards', list, expected),
   };
 }
 

@@ -24,13 +24,13 @@ import { damagedText, StoreFileRefused, toStoreFileRefused } from '../file/store
 import { sqliteLimits } from '../limits.ts';
 import { writeFailure } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
-import { serveRegistry } from '../wire/registry-calls.ts';
+
 import { CommitTimes } from './commit-times.ts';
 import { Connection } from './connection.ts';
 import { DiskReserveKeeper, diskFull } from './disk-reserve-keeper.ts';
 import { damaged, type Ending, runGroup } from './group.ts';
 import { readWork, type Work } from './operations.ts';
-import { RegistryPages } from './registry-pages.ts';
+import { RegistryPages, serveRegistry } from './registry-service.ts';
 import { StoreMaintenance } from './store-maintenance.ts';
 import { type SurveyCall, SurveyService } from './survey-service.ts';
 
