@@ -22,9 +22,10 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { askAndForget, openDatabase } from '../../src/runtime/database.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { addTopic, forAll, numbers } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { type Sink, startSink } from '../support/sink.ts';
@@ -66,8 +67,7 @@ it('setup: a store with jobs', async () => {
 });
 
 function copyOf(original: string): string {
-  const root = mkdtempSync(join(tmpdir(), 'dq-torn-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = testDirectory();
   const data = join(root, 'data');
   cpSync(original, data, { recursive: true });
   return data;

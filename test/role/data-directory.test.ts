@@ -5,7 +5,6 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -13,9 +12,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { DataDirectory } from '../../src/master/data/data-directory.ts';
 import { takeDirectoryLock } from '../../src/master/data/directory-lock.ts';
 import { readMasterRecord, readRunRecord, writeMasterRecord } from '../../src/master/data/run-record.ts';
@@ -25,12 +23,12 @@ import { identityOf } from '../../src/master/workers/process-table.ts';
 import { WorkerRecord } from '../../src/master/workers/worker-record.ts';
 import { StartRejected } from '../../src/runtime/start-rejected.ts';
 import { isAlive } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 
 let root: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'dq-dir-'));
+  root = testDirectory();
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const remedy = (path: string) =>
   `end it with dq stop --data-dir ${path}, or start with another --data-dir and --port`;

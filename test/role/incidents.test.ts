@@ -1,6 +1,5 @@
 // Incidents of an instance: recorded in the data directory, mailed once at the start and once at the end.
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
@@ -10,6 +9,7 @@ import { type Incident, IncidentFiles } from '../../src/process/incident-files.t
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { jobOf } from '../conformance/trial.ts';
+import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
@@ -24,17 +24,11 @@ const times = (health: Partial<UpkeepTimes['health']> = {}): Partial<UpkeepTimes
   health: { everyMs: 20, afterMs: 1_000, lateMs: 60_000, crashWindowMs: windowMs, ...health },
 });
 
-function directory(): string {
-  const path = mkdtempSync(join(tmpdir(), 'dq-incidents-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
-
 /** Windows end by the jumps of `time`. */
 async function setUp() {
   const time = useJumpingTime();
   const rig = await startRig({ clock: time.wall });
-  return { time, rig, smtp: await startSmtpSink(), dataDir: directory() };
+  return { time, rig, smtp: await startSmtpSink(), dataDir: testDirectory() };
 }
 
 interface Setup {
@@ -401,7 +395,7 @@ describe('incidents', () => {
   });
 
   it('files: damaged and foreign ones are ignored', async () => {
-    const dataDir = directory();
+    const dataDir = testDirectory();
     const files = new IncidentFiles(dataDir);
     expect(await files.list()).toEqual([]);
     mkdirSync(join(dataDir, 'alerts'));

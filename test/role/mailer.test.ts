@@ -1,6 +1,5 @@
 // Tests alerts of dead jobs from the outbox to a real mail server: windows, outages, rejections, crashes.
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
@@ -22,6 +21,7 @@ import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { attemptOf, jobOf } from '../conformance/trial.ts';
+import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { type RobotKind, robotKinds, robotSecrets, startRobots } from '../support/robots.ts';
 import { ok, type Sink, startSink, status } from '../support/sink.ts';
@@ -36,15 +36,9 @@ const url = 'http://127.0.0.1:9/';
 const windowMs = 600_000;
 const quick: Partial<UpkeepTimes> = { alertPollMs: 20, deathPollMs: 20, mailBackoff: { min: 100, max: 400 } };
 
-function directory(): string {
-  const path = mkdtempSync(join(tmpdir(), 'dq-mailer-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
-
 const configOf = (smtp: SmtpSink | null, more: Partial<Config> = {}): Partial<Config> => ({
-  logDir: directory(),
-  dataDir: directory(),
+  logDir: testDirectory(),
+  dataDir: testDirectory(),
   'smtp.url': smtp?.url ?? '',
   'smtp.from': smtp === null ? '' : 'dq@example.org',
   'alerts.window': windowMs,
@@ -746,7 +740,7 @@ describe('mailer: drain', () => {
 describe('mailer: kill -9 between the answer of the mail server and the settle', () => {
   it('costs at most a second mail, never the first', async () => {
     const smtp = await startSmtpSink();
-    const registry = await openRegistryDb(join(directory(), 'registry.db'));
+    const registry = await openRegistryDb(join(testDirectory(), 'registry.db'));
     onTestFinished(() => registry.close());
     let shift = 0;
     const sqlite = await openSqliteStore({ registry, clock: () => Date.now() + shift });
@@ -781,7 +775,7 @@ describe('mailer: kill -9 between the answer of the mail server and the settle',
 
 it('upkeep: reaches only the files and the mail server that it is given', async () => {
   const rig = await startRig();
-  const absent = join(directory(), 'absent');
+  const absent = join(testDirectory(), 'absent');
   const mails: Mail[] = [];
   const trims: string[] = [];
   const incidents = new Map<number, Incident>();

@@ -1,8 +1,4 @@
-// Tests the metrics that each role counts.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { MetricTally } from '../../src/telemetry/metric-tally.ts';
@@ -10,6 +6,7 @@ import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { createTimer } from '../../src/timer/timer.ts';
 import { StoreMetrics } from '../../src/upkeep/store-metrics.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { testDirectory } from '../support/directory.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink, status } from '../support/sink.ts';
@@ -36,8 +33,7 @@ function watch(take: () => MetricReport | null): () => ReadonlyMap<string, numbe
 }
 
 async function startUpkeep(rig: Rig) {
-  const logDir = mkdtempSync(join(tmpdir(), 'dq-metrics-'));
-  onTestFinished(() => rmSync(logDir, { recursive: true, force: true }));
+  const logDir = testDirectory();
   const health = { everyMs: 20, afterMs: 60_000, lateMs: 60_000, crashWindowMs: 60_000 };
   await rig.run(createUpkeep(rig.context({ config: { logDir, dataDir: logDir } }), { health }));
 }

@@ -1,10 +1,11 @@
 // The probe of host names against a real name server.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { hostname, tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNameProbe, type ProbeResult } from '../../src/notifier/name-probe.ts';
+import { testDirectory } from '../support/directory.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { until } from '../support/until.ts';
 
@@ -49,8 +50,7 @@ it('probe: knows the names that need no name server', () => {
 });
 
 it('probe: a name in a comment of the hosts file is not local', () => {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-hosts-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = testDirectory();
   const path = join(directory, 'hosts');
   writeFileSync(
     path,

@@ -1,13 +1,10 @@
-// Tests the leader's row in a real MariaDB, and notifiers that end: the row is given up after the last call
-// of the instance, and never that of a successor.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { type MysqlRegistry, mysqlRegistry } from '../../src/registry/sql/mysql/mysql-registry.ts';
+import { testDirectory } from '../support/directory.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -24,8 +21,7 @@ async function openRow(): Promise<MysqlRegistry> {
   const database = `dq${made++}`;
   const parsed = parseMysqlUrl((await server?.createDatabase(database)) ?? '');
   if (!parsed.ok) throw new Error(parsed.message);
-  const directory = mkdtempSync(join(tmpdir(), 'dq-leader-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = testDirectory();
   const row = mysqlRegistry({
     server: parsed.value,
     keyPath: join(directory, 'secret.key'),

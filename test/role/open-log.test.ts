@@ -5,7 +5,6 @@ import {
   constants,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -17,7 +16,6 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -27,6 +25,7 @@ import type { OpenLog } from '../../src/telemetry/log.ts';
 import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/old-logs.ts';
 import type { LogOptions } from '../../src/telemetry/open-log.ts';
 import { openLog } from '../../src/telemetry/open-log.ts';
+import { testDirectory } from '../support/directory.ts';
 import { until } from '../support/until.ts';
 import { words } from '../support/words.ts';
 
@@ -37,13 +36,12 @@ let now = noon;
 const logs: OpenLog[] = [];
 
 beforeEach(() => {
-  parent = mkdtempSync(join(tmpdir(), 'dq-log-'));
+  parent = testDirectory();
   directory = join(parent, 'logs');
   now = noon;
 });
 afterEach(async () => {
   for (const log of logs.splice(0)) await log.close();
-  rmSync(parent, { recursive: true, force: true });
 });
 
 function open(config: Partial<LogOptions['config']> = {}, more: Partial<LogOptions> = {}): OpenLog {

@@ -1,13 +1,9 @@
-// Tests how upkeep reports a Redis: one mail when it fails for a while, one when it works again. Dangerous
-// settings are logged when they appear; failures name their reason.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Store, StoreHealth } from '../../src/ports/job-store.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { testDirectory } from '../support/directory.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
@@ -30,8 +26,7 @@ interface Started {
 }
 
 async function startUpkeep(rig: Rig, smtp: SmtpSink | null, store: Store, afterMs: number): Promise<Started> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'dq-redis-health-'));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const dataDir = testDirectory();
   const config = {
     ...{ dataDir, logDir: dataDir, 'smtp.url': smtp?.url ?? '' },
     ...{ 'smtp.from': smtp === null ? '' : 'dq@x.org', 'alerts.emails': ['ops@x.org'], 'alerts.window': 300 },

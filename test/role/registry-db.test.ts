@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -12,7 +11,6 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -27,6 +25,7 @@ import { toStoreError } from '../../src/registry/sql/sqlite/sqlite-failure.ts';
 import type { PageSize } from '../../src/registry/sql/tables/topic-pages.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
+import { testDirectory } from '../support/directory.ts';
 import { changesOf } from '../support/registry-pages.ts';
 import { until } from '../support/until.ts';
 import { draft, failureOf } from './registry/case.ts';
@@ -38,13 +37,12 @@ const opened: Registry[] = [];
 const databases: Database[] = [];
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'dq-registry-'));
+  directory = testDirectory();
   path = join(directory, 'registry.db');
 });
 afterEach(async () => {
   for (const registry of opened.splice(0)) await registry.close();
   for (const database of databases.splice(0)) database.close();
-  rmSync(directory, { recursive: true, force: true });
 });
 
 async function open(page: Partial<PageSize> = {}): Promise<Registry> {

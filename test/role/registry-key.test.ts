@@ -1,13 +1,13 @@
 // Tests the registry's key file and files: never a plain secret, never a new key over secrets that another
 // key encrypted.
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
+import { testDirectory } from '../support/directory.ts';
 import { changesOf } from '../support/registry-pages.ts';
 
 const secret = 'whsec_QXMgcGxhaW4gYXMgZGF5bGlnaHQsIDMyIGJ5dGVz';
@@ -18,13 +18,12 @@ let path = '';
 let keyPath = '';
 const opened: Registry[] = [];
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'dq-key-'));
+  directory = testDirectory();
   path = join(directory, 'registry.db');
   keyPath = join(directory, 'secret.key');
 });
 afterEach(async () => {
   for (const registry of opened.splice(0)) await registry.close();
-  rmSync(directory, { recursive: true, force: true });
 });
 
 async function open(warn: (sentence: string) => void = () => {}): Promise<Registry> {

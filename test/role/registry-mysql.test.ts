@@ -1,7 +1,6 @@
 // Tests the registry in MySQL: the cases of SQLite, and a server that is unavailable, frozen or replaced.
 
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { sql } from 'kysely';
@@ -25,6 +24,7 @@ import { readSnapshotTopics } from '../../src/registry/sql/registry-snapshot.ts'
 import { mysqlSchema, mysqlSchemaScript } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
+import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { copyState } from '../support/registry-copy.ts';
 import { allStats, changesOf } from '../support/registry-pages.ts';
@@ -53,7 +53,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   const warnings: string[] = [];
 
   beforeEach(async () => {
-    directory = mkdtempSync(join(tmpdir(), 'dq-registry-'));
+    directory = testDirectory();
     database = `dq${made++}`;
     if (!server.process.isRunning) await server.process.start();
     await asRoot(`CREATE DATABASE ${database}`);
@@ -61,7 +61,6 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   });
   afterEach(async () => {
     for (const registry of opened.splice(0)) await registry.close();
-    rmSync(directory, { recursive: true, force: true });
   });
 
   const optionsOf = (more: Partial<MysqlRegistryOptions> = {}): MysqlRegistryOptions => {

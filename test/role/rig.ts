@@ -1,7 +1,3 @@
-// The rig of the role tests: embedded store and registry through their socket, the roles under test, and
-// everything that they logged and counted. All of it ends with the test.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Config, type OptionName, options } from '../../src/config/options.ts';
@@ -17,6 +13,7 @@ import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { startComposed } from '../support/composed.ts';
+import { testDirectory } from '../support/directory.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
@@ -70,8 +67,7 @@ export async function startRig(
     readonly keepHistory?: boolean;
   } = {},
 ): Promise<Rig> {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-role-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = testDirectory();
   const registryFile = await openRegistryDb(join(directory, 'registry.db'));
   onTestFinished(() => registryFile.close());
   const { client, close } = await openSqliteStore({ ...more, registry: registryFile });

@@ -1,6 +1,3 @@
-// Tests that dq-upkeep records series once a minute, once each, also over failures and restarts.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import {
@@ -20,6 +17,7 @@ import { TopicBook } from '../../src/registry/topic-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { SeriesRecorder } from '../../src/upkeep/series-recorder.ts';
+import { testDirectory } from '../support/directory.ts';
 import { until } from '../support/until.ts';
 import { draft } from './registry/case.ts';
 
@@ -40,7 +38,7 @@ let incarnation = 0;
 const recorders: SeriesRecorder[] = [];
 
 beforeEach(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'dq-series-'));
+  directory = testDirectory();
   registry = await openRegistryDb(join(directory, 'registry.db'));
   [now, failure, calls, rowsWritten, killed] = [begin, 'none', 0, 0, 0];
   topics = new TopicBook(registry, silentLog);
@@ -51,7 +49,6 @@ afterEach(async () => {
   for (const recorder of recorders.splice(0)) await recorder.drain(0);
   vi.useRealTimers();
   await registry.close();
-  rmSync(directory, { recursive: true, force: true });
 });
 
 function reached(by: number): Registry {

@@ -1,9 +1,9 @@
 // Tests the checks that a start and a restart make before they change anything.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import { networkInterfaces, tmpdir } from 'node:os';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { whyNotStart } from '../../src/cli/start/start-checks.ts';
@@ -15,13 +15,13 @@ import { DataDirectory } from '../../src/master/data/data-directory.ts';
 import type { Listening } from '../../src/master/main.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { closeStoreFile, openStoreFile } from '../../src/store/sqlite/file/store-file.ts';
+import { testDirectory } from '../support/directory.ts';
 import { lacks, owned } from '../support/services.ts';
 
 let root = '';
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'dq-checks-'));
+  root = testDirectory();
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function why(
   dataDir: string,

@@ -1,6 +1,5 @@
 // Tests that counters reach the registry once, also over failures and restarts.
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
@@ -12,6 +11,7 @@ import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { StatsRecorder } from '../../src/upkeep/stats-recorder.ts';
+import { testDirectory } from '../support/directory.ts';
 import { until } from '../support/until.ts';
 
 const day = 20_300_131;
@@ -28,7 +28,7 @@ let messages: string[] = [];
 const recorders: StatsRecorder[] = [];
 
 beforeEach(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'dq-stats-'));
+  directory = testDirectory();
   registry = await openRegistryDb(join(directory, 'registry.db'));
   [away, lostReply, hanging, calls, messages] = [null, false, false, [], []];
   // The real clock, plus five seconds that the test adds.
@@ -39,7 +39,6 @@ afterEach(async () => {
   for (const recorder of recorders.splice(0)) await recorder.drain(0);
   vi.useRealTimers();
   await registry.close();
-  rmSync(directory, { recursive: true, force: true });
 });
 
 /** The real registry, whose calls can fail. */

@@ -1,8 +1,3 @@
-// Tests the caches of topics and tokens while answers are late or reordered, or the registry goes back to an
-// earlier state.
-
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { everyTopic, makeToken, type TokenRecord } from '../../src/core/token.ts';
@@ -13,6 +8,7 @@ import { TokenBook } from '../../src/registry/token-book.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { testDirectory } from '../support/directory.ts';
 import { secret } from './rig.ts';
 
 const draft = {
@@ -24,8 +20,7 @@ const draft = {
 } as const;
 
 it('topic book: an overtaken answer undoes nothing', async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-book-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = testDirectory();
   const registry = await openRegistryDb(join(directory, 'registry.db'));
   onTestFinished(() => registry.close());
   let hold: Promise<void> = Promise.resolve();
@@ -67,8 +62,7 @@ function either(now: () => Registry): Registry {
 }
 
 it('topic book: reads a restored registry again, and follows it', async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-book-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = testDirectory();
   const open = async (name: string) => {
     const registry = await openRegistryDb(join(directory, name));
     onTestFinished(() => registry.close());
@@ -116,8 +110,7 @@ it('topic book: reads a restored registry again, and follows it', async () => {
 });
 
 async function openFile(page = {}) {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-book-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = testDirectory();
   const path = join(directory, 'registry.db');
   const registry = await openRegistryDb(path, { page });
   onTestFinished(() => registry.close());

@@ -1,8 +1,7 @@
 // Upkeep on the embedded store: lost leases, retention, counters of other processes.
-import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
@@ -13,17 +12,12 @@ import { outputName } from '../../src/telemetry/old-logs.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
+import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
-function logDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-upkeep-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
-
-async function startUpkeep(rig: Rig, store = rig.store, logDir = logDirectory()) {
+async function startUpkeep(rig: Rig, store = rig.store, logDir = testDirectory()) {
   return rig.run(createUpkeep(rig.context({ store, config: { logDir } })));
 }
 
@@ -198,7 +192,7 @@ describe('recoverer: leases', () => {
 describe('upkeep: other agents', () => {
   it('janitor removes log files older than log.days and no other', async () => {
     const rig = await startRig();
-    const directory = logDirectory();
+    const directory = testDirectory();
     const today = new Date().toISOString().slice(0, 10).replaceAll('-', '');
     for (const name of [
       'notify-notifier-0-20200101.log',
@@ -214,7 +208,7 @@ describe('upkeep: other agents', () => {
   it('janitor keeps log files during a clock hold and trims the output by size', async () => {
     let now = Date.now();
     const rig = await startRig({ clock: () => now, clockHoldMs: sqliteLimits.clockHoldMs });
-    const directory = logDirectory();
+    const directory = testDirectory();
     const name = `error-notifier-0-${new Date().toISOString().slice(0, 10).replaceAll('-', '')}.log`;
     writeFileSync(join(directory, name), 'x');
     writeFileSync(join(directory, outputName), '');
@@ -240,7 +234,7 @@ describe('upkeep: other agents', () => {
     await rig.store.jobs.cancel([{ topic: 't', id: 'new' }]);
     now += 60_000;
     // It may be of a schedule, and is kept for limits.tickHistoryMs.
-    const config = { logDir: logDirectory(), 'history.retention': 0 };
+    const config = { logDir: testDirectory(), 'history.retention': 0 };
     await rig.run(createUpkeep(rig.context({ config })));
     const ended = async (id: string) => (await rig.store.history.get({ topic: 't', id }))?.state;
     await until('the old one is forgotten', async () => (await ended('old')) === undefined);
@@ -262,7 +256,7 @@ describe('upkeep: other agents', () => {
 
   it('janitor continues if the log directory cannot be read', async () => {
     const { time, rig } = await jumping();
-    await startUpkeep(rig, rig.store, join(logDirectory(), 'absent'));
+    await startUpkeep(rig, rig.store, join(testDirectory(), 'absent'));
     await time.passUntil('it is reported', () =>
       rig.lines.some(({ message }) => message === 'janitor: cannot remove log files'),
     );

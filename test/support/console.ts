@@ -1,12 +1,12 @@
 // Starts a console role for a test: real sockets on a free port, a real store and registry, a page of a few
 // files, and clients that hold the two halves of a session. Ends with the test.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
 import { createConsole } from '../../src/console/console.ts';
 import { dereferenced, type OpenApi } from './described.ts';
+import { testDirectory } from './directory.ts';
 import { type ApiRole, describedCall, type IntakeOptions, startApiRole, type TestIntake } from './intake.ts';
 
 export interface ConsoleOptions extends IntakeOptions {
@@ -121,8 +121,7 @@ export function sendTo(
 
 /** A page of one script, as the build lays it out. */
 function makePage(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-page-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = testDirectory();
   writePage(directory);
   return directory;
 }

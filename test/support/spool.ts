@@ -3,11 +3,9 @@
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { onTestFinished } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import type { Change, ChangeKind } from '../../src/core/job-change.ts';
 import {
@@ -21,6 +19,7 @@ import { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
 import { StreamReader } from '../../src/journal/ship/stream-reader.ts';
 import type { StreamPart } from '../../src/ports/spool.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { testDirectory } from './directory.ts';
 
 export const stream = { instance: 0x1234abcd, incarnation: 17 };
 export const changeKinds: readonly ChangeKind[] = [
@@ -65,8 +64,7 @@ export function changeOf(number: number, kind: ChangeKind = 'accepted', body = `
 
 /** An empty directory of a spool that the test removes. */
 export function spoolDirectory(): SpoolDirectory {
-  const path = mkdtempSync(join(tmpdir(), 'dq-spool-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  const path = testDirectory();
   return new SpoolDirectory(path);
 }
 

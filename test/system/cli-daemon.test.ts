@@ -1,10 +1,10 @@
 // Commands of dq against a daemon.
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { isAlive, startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { commandsOf, runDq, runDqOnTerminal } from '../support/run-dq.ts';
 import { sharedDaemon } from '../support/shared-daemon.ts';
 import { startSink, status } from '../support/sink.ts';
@@ -16,12 +16,6 @@ const inAnHour = /^dq: due at \S+Z, in (1h|59m5\ds)\n$/;
 
 const daemon = await sharedDaemon();
 const dq = commandsOf(daemon);
-
-function directory(): string {
-  const path = mkdtempSync(join(tmpdir(), 'dq-test-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
 
 describe('dq topic', () => {
   it('topic add: marks the error in the rule, and registers nothing', async () => {
@@ -115,7 +109,7 @@ describe('dq push, get, cancel', () => {
     expect(await job('binary')).toMatchObject({ bodyBase64: binary.toString('base64') });
     expect((await dq(['get', 'raw', 'binary', '--body'])).bytes).toEqual(binary);
 
-    const cwd = directory();
+    const cwd = testDirectory();
     writeFileSync(join(cwd, 'body.xml'), '<a/>');
     await dq(['push', 'raw', '@body.xml', '--id', 'file', '--type', 'application/xml'], { cwd });
     expect(await job('file')).toMatchObject({ body: '<a/>', contentType: 'application/xml' });
@@ -317,7 +311,7 @@ describe('dq run, reschedule, push --batch', () => {
 
   it('push a file of jobs', async () => {
     await dq(['topic', 'add', 'file', '--callback', silent, '--delay', '1h']);
-    const file = join(directory(), 'jobs.ndjson');
+    const file = join(testDirectory(), 'jobs.ndjson');
     writeFileSync(
       file,
       '{"topic":"file","id":"a","body":1.0}\n{"topic":"file","id":"订","body":{"b" : 2}}\n{"topic":"no"}\n',
@@ -471,7 +465,7 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     expect(JSON.parse(checked.stdout)).toMatchObject({ state: 'done', problems: [] });
     await dq(['topic', 'add', 'backed', '--callback', silent, '--delay', '1h']);
     await dq(['push', 'backed', '{"a":1}', '--id', 'x']);
-    const cwd = directory();
+    const cwd = testDirectory();
     const made = await dq(['backup', 'data'], { cwd });
     expect(made).toMatchObject({ code: 0, stdout: `${join(cwd, 'data')}\n` });
     expect(await dq(['backup', 'data'], { cwd })).toMatchObject({

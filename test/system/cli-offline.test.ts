@@ -1,20 +1,19 @@
 // Tests the commands that need no daemon.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { commands } from '../../src/cli/commands.ts';
+import { testDirectory } from '../support/directory.ts';
 import { runDq, runDqProcess } from '../support/run-dq.ts';
 
 const root = join(import.meta.dirname, '../..');
 
 let cwd: string;
 beforeEach(() => {
-  cwd = mkdtempSync(join(tmpdir(), 'dq-test-'));
+  cwd = testDirectory();
 });
-afterEach(() => rmSync(cwd, { recursive: true, force: true }));
 
 it('dq: prints help to stdout when asked for, with 0', async () => {
   const run = await runDq(['topic', 'add', '--help'], { cwd });

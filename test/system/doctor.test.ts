@@ -25,17 +25,12 @@ import { IncidentFiles, newIncident } from '../../src/process/incident-files.ts'
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { createAuthority, noCertificates } from '../support/certificates.ts';
 import { launcher, startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
-
-function temporary(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-doctor-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
-  return directory;
-}
 
 /** The port is free, unless `config` names one. */
 async function doctor(cwd: string, config: Record<string, unknown> = {}) {
@@ -49,7 +44,7 @@ async function doctor(cwd: string, config: Record<string, unknown> = {}) {
 }
 
 it('doctor: reports a file of authorities that cannot be read', () => {
-  const cwd = temporary();
+  const cwd = testDirectory();
   const absent = join(cwd, 'absent.pem');
   const empty = join(cwd, 'empty.pem');
   writeFileSync(empty, 'no certificate\n');
@@ -85,7 +80,7 @@ it('doctor: reports a file of authorities that cannot be read', () => {
 });
 
 it('doctor: finds no failure on a sound machine, and leaves no file', async () => {
-  const cwd = temporary();
+  const cwd = testDirectory();
   const { code, findings, stateOf } = await doctor(cwd);
   expect(findings.filter(({ state }) => state === 'failed')).toEqual([]);
   expect(code).toBe(0);
@@ -99,31 +94,31 @@ it('doctor: finds no failure on a sound machine, and leaves no file', async () =
 it('doctor: asks a running daemon; without one checks its files', async () => {
   const daemon = await startDaemon();
   const config = { dataDir: daemon.dataDir, logDir: daemon.logDir };
-  const running = await doctor(temporary(), config);
+  const running = await doctor(testDirectory(), config);
   expect(running.code).toBe(0);
   expect(running.about('daemon')).toMatch(new RegExp(`pid ${daemon.pid}, ready, 0 restarts$`));
   expect(running.about('store')).toMatch(/survives the death of any process/);
 
   await daemon.stop();
-  const stopped = await doctor(temporary(), config);
+  const stopped = await doctor(testDirectory(), config);
   expect(stopped.code).toBe(0);
   expect(stopped.about('store')).toMatch(/^\d+\.\d MiB/);
 
   utimesSync(join(daemon.dataDir, 'registry.db'), new Date(), new Date(Date.now() + 60_000));
-  const ahead = await doctor(temporary(), config);
+  const ahead = await doctor(testDirectory(), config);
   expect(ahead.stateOf('clock')).toEqual(['failed']);
   expect(ahead.about('clock')).toMatch(/registry\.db is ([1-5]\d|60) s in the future/);
   utimesSync(join(daemon.dataDir, 'registry.db'), new Date(), new Date());
 
   rmSync(join(daemon.dataDir, 'secret.key'));
-  const keyless = await doctor(temporary(), config);
+  const keyless = await doctor(testDirectory(), config);
   expect(keyless.code).toBe(1);
   expect(keyless.about('store')).toMatch(/secret\.key is missing/);
 
   writeFileSync(join(daemon.dataDir, 'jobs.db'), 'not a database');
-  expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is not a SQLite file$/);
+  expect((await doctor(testDirectory(), config)).about('store')).toMatch(/jobs\.db is not a SQLite file$/);
   rmSync(join(daemon.dataDir, 'jobs.db'));
-  expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is missing/);
+  expect((await doctor(testDirectory(), config)).about('store')).toMatch(/jobs\.db is missing/);
   expect(existsSync(join(daemon.dataDir, 'jobs.db'))).toBe(false);
 });
 
@@ -194,7 +189,7 @@ it('doctor: logs in to the mail server and connects to each hook, and sends neit
       'nowhere=wecom+https://nowhere.invalid/send?key=T0-canary',
     ],
   });
-  const { code, findings, stateOf, about } = await doctor(temporary(), of(password));
+  const { code, findings, stateOf, about } = await doctor(testDirectory(), of(password));
   expect(about('mail server')).toMatch(
     new RegExp(`^127\\.0\\.0\\.1:${mails.port} accepts the login, in \\d+ ms$`),
   );
@@ -206,7 +201,7 @@ it('doctor: logs in to the mail server and connects to each hook, and sends neit
   expect(JSON.stringify(findings)).not.toContain('canary');
   expect(code).toBe(1);
   expect([mails.mails.length, mails.asked.length, requests, connections]).toEqual([0, 0, 0, 1]);
-  const wrong = await doctor(temporary(), of('other-canary'));
+  const wrong = await doctor(testDirectory(), of('other-canary'));
   expect(wrong.stateOf('mail server')).toEqual(['failed']);
   expect(wrong.about('mail server')).toMatch(/wrong password.*; no alert by mail goes out/);
   expect(JSON.stringify(wrong.findings)).not.toContain('canary');
@@ -219,7 +214,7 @@ it('doctor: fails for a used port and for files instead of directories', async (
     server.close();
   });
   const { port } = server.address() as { port: number };
-  const cwd = temporary();
+  const cwd = testDirectory();
   const file = join(cwd, 'file');
   writeFileSync(file, '');
   const { code, stateOf, about } = await doctor(cwd, {
@@ -241,7 +236,7 @@ it('doctor: fails for a used port and for files instead of directories', async (
 
 it.skipIf(await lacks('redis'))('doctor: names the owner of a Redis and dangerous settings', async () => {
   const server = await owned('test', startRedis({ config: ['maxmemory-policy allkeys-lru'] }));
-  const cwd = temporary();
+  const cwd = testDirectory();
   const dataDir = join(cwd, 'data');
   const look = () => doctor(cwd, { dataDir, redis: [server.url] });
   const fresh = await look();
@@ -288,7 +283,7 @@ it.skipIf(await lacks('redis'))(
   async () => {
     const server = await owned('test', startRedis({ config: ['appendonly yes', 'rename-command HLEN ""'] }));
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '+@all', '-zadd', '-hset', '-get');
-    const cwd = temporary();
+    const cwd = testDirectory();
     const url = server.url.replace('//', '//dq:pw@');
     const look = async () => {
       const { code, findings } = await doctor(cwd, { dataDir: join(cwd, 'data'), redis: [url] });
@@ -311,7 +306,7 @@ it.skipIf(await lacks('redis'))(
 );
 
 it('doctor: exits with 78 and all problems of the configuration', async () => {
-  const { code, findings } = await doctor(temporary(), { 'log.dayz': 1, 'retry.unit': 'soon' });
+  const { code, findings } = await doctor(testDirectory(), { 'log.dayz': 1, 'retry.unit': 'soon' });
   expect(code).toBe(78);
   const wrong = findings.filter(({ check }) => check === 'configuration');
   expect(wrong.map(({ state }) => state)).toEqual(['failed', 'failed']);
@@ -335,7 +330,7 @@ it('doctor: checks Node and the limit of open files', async () => {
   expect(limit(4_096, 2_000).about).toMatch(/: 508 of 8000 slow calls fit; raise it to 14086 /);
   expect([slowMax(4_096), slowMax(14_085), slowMax(14_086)]).toEqual([508, 7_999, 8_000]);
   expect([limit(14_085, 2_000).state, limit(14_086, 2_000).state]).toEqual(['warning', 'ok']);
-  const cwd = temporary();
+  const cwd = testDirectory();
   writeFileSync(join(cwd, 'dq.yaml'), 'server: { port: 0 }\n');
   let stdout = '';
   try {
@@ -357,9 +352,9 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('doctor with a
     const [redis, mysql] = [await owned('test', startRedis()), await owned('test', mariadb())];
     const config = {
       ...{ redis: [redis.url], 'mysql.url': await mysql.createDatabase('doctor') },
-      ...{ 'journal.mode': 'sync', dataDir: temporary() },
+      ...{ 'journal.mode': 'sync', dataDir: testDirectory() },
     };
-    const sound = await doctor(temporary(), config);
+    const sound = await doctor(testDirectory(), config);
     expect(sound.stateOf('journal')).toEqual(['ok', 'ok']);
     expect(sound.code).toBe(0);
 
@@ -369,7 +364,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('doctor with a
     // The reported difference lacks the time until the server runs the query. No warning below 500 ms.
     const realNow = Date.now.bind(Date);
     const clock = vi.spyOn(Date, 'now').mockImplementation(() => realNow() + 900);
-    const broken = await doctor(temporary(), { ...config, 'journal.spoolBytes': '1024gib' });
+    const broken = await doctor(testDirectory(), { ...config, 'journal.spoolBytes': '1024gib' });
     clock.mockRestore();
     const found = broken.findings.filter(({ check }) => check === 'journal');
     expect(found.map(({ state, about }) => [state, about])).toEqual([
@@ -385,11 +380,11 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('doctor with a
 describe.skipIf(await lacks('mysql'))('doctor with MySQL', () => {
   it('names a column whose character set lacks emoji', async () => {
     const mysql = await owned('test', mariadb());
-    const config = { 'mysql.url': await mysql.createDatabase('doctor'), dataDir: temporary() };
-    const before = await doctor(temporary(), config);
+    const config = { 'mysql.url': await mysql.createDatabase('doctor'), dataDir: testDirectory() };
+    const before = await doctor(testDirectory(), config);
     expect(before.code).toBe(0);
     await mysql.run('CREATE TABLE topic (title TEXT CHARACTER SET utf8mb3)', 'doctor');
-    const after = await doctor(temporary(), config);
+    const after = await doctor(testDirectory(), config);
     expect(after.code).toBe(1);
     expect(after.findings.filter(({ check }) => check === 'mysql').map(({ about }) => about)).toContainEqual(
       expect.stringMatching(/^topic\.title has the character set utf8mb3, which lacks emoji/),
@@ -402,13 +397,13 @@ describe.skipIf(unmountable !== null)(`disks${unmountable === null ? '' : `: ${u
     const directory = mountTmpfs(8 * 1024 * 1024);
     const dataDir = join(directory, 'data');
     mkdirSync(dataDir, { mode: 0o700 });
-    const config = { dataDir, logDir: temporary() };
-    const empty = await doctor(temporary(), config);
+    const config = { dataDir, logDir: testDirectory() };
+    const empty = await doctor(testDirectory(), config);
     expect(empty.code).toBe(0);
     expect(empty.about('data directory')).toMatch(/tmpfs: a reboot loses everything$/);
     expect(empty.stateOf('disk space')).toEqual(['warning']);
     fillUp(directory);
-    const full = await doctor(temporary(), config);
+    const full = await doctor(testDirectory(), config);
     expect(full.code).toBe(1);
     expect(full.stateOf('disk space')).toEqual(['failed']);
     expect(full.stateOf('disk sync')).toEqual(['failed']);

@@ -1,11 +1,9 @@
-// Tests every exit code by a command that ends with it.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { exitCodes } from '../../src/cli/exit.ts';
 import { askMaster } from '../../src/master/control/control-client.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { addTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
@@ -128,8 +126,7 @@ describe('exit codes', { timeout: 300_000 }, () => {
   });
 
   it('2, 3, 69, 75, 78: without a daemon', async () => {
-    const directory = mkdtempSync(join(tmpdir(), 'dq-codes-'));
-    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const directory = testDirectory();
     await expectEach(withoutDaemon, { directory, dataDir: join(directory, 'data') });
   });
 

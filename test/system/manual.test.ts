@@ -1,14 +1,14 @@
 // Runs the examples of the README and the manual: commands against a daemon, code against signed callbacks.
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Webhook } from 'standardwebhooks';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { signatureHeader } from '../../src/core/delivery.ts';
 import { environment, launcher, startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { runDq, startDqSink } from '../support/run-dq.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -23,12 +23,6 @@ const pages = readdirSync(manual, { recursive: true, encoding: 'utf8' }).filter(
 function blocks(text: string, language: string, marker = ''): string[] {
   const found = text.matchAll(new RegExp(`^${marker}\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'gm'));
   return [...found].map(([, code]) => code ?? '');
-}
-
-function directory(): string {
-  const path = mkdtempSync(join(tmpdir(), 'dq-test-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
-  return path;
 }
 
 /** Words of a simple command line; single quotes only. */
@@ -87,7 +81,7 @@ describe('manual', { timeout: 180_000 }, async () => {
   it.each(scripts)('%s: its commands succeed, in their order', async (_, script) => {
     await clear();
     const receiver = await startSink();
-    const cwd = directory();
+    const cwd = testDirectory();
     const bin = join(cwd, '.bin');
     mkdirSync(bin);
     writeFileSync(join(bin, 'dq'), `#!/bin/sh\nexec '${process.execPath}' '${launcher}' "$@"\n`);
@@ -142,7 +136,7 @@ describe('signatures.md', { timeout: 180_000 }, () => {
     expect(output.trim().toLowerCase().split('\n')).toEqual(all.map(({ right }) => String(right)));
 
   it('Node: its function judges right', async () => {
-    const file = join(directory(), 'check.mjs');
+    const file = join(testDirectory(), 'check.mjs');
     writeFileSync(file, code('js', 'isFromDq'));
     const { isFromDq } = (await import(file)) as {
       isFromDq: (headers: object, body: Buffer, secret: string) => boolean;
@@ -155,7 +149,7 @@ describe('signatures.md', { timeout: 180_000 }, () => {
   });
 
   it('libraries: the six lines judge every body, the npm library as the table says', async () => {
-    const file = join(directory(), 'lines.mjs');
+    const file = join(testDirectory(), 'lines.mjs');
     const lines = code('js', 'const isValid');
     expect(lines.trim().split('\n')).toHaveLength(6);
     const [first = '', ...rest] = lines.split('\n');
@@ -208,7 +202,7 @@ describe('signatures.md', { timeout: 180_000 }, () => {
   it('PHP: its function judges right', { timeout: 330_000 }, async ({ skip }) => {
     const why = await whyNotInstalled('php');
     if (why !== null) skip(why);
-    const file = join(directory(), 'check.php');
+    const file = join(testDirectory(), 'check.php');
     const call = `\nforeach (json_decode(file_get_contents('php://stdin'), true) as $c) { $_SERVER['HTTP_WEBHOOK_ID'] = $c['id']; $_SERVER['HTTP_WEBHOOK_TIMESTAMP'] = $c['time']; $_SERVER['HTTP_WEBHOOK_SIGNATURE'] = $c['signature']; echo is_from_dq($c['body'], $c['secret']) ? "true\\n" : "false\\n"; }\n`;
     writeFileSync(file, code('php') + call);
     const all = cases();
@@ -217,7 +211,7 @@ describe('signatures.md', { timeout: 180_000 }, () => {
 
   it('Go: its function judges right', ({ skip }) => {
     if (!has('go', 'version')) skip('no Go here');
-    const path = directory();
+    const path = testDirectory();
     writeFileSync(join(path, 'go.mod'), 'module dq\n\ngo 1.21\n');
     writeFileSync(join(path, 'check.go'), code('go'));
     const rows = cases().map(
@@ -244,7 +238,7 @@ func TestCheck(t *testing.T) {
 
   it('Java: its function judges right', ({ skip }) => {
     if (!has('javac', '-version')) skip('no Java here');
-    const path = directory();
+    const path = testDirectory();
     const text = JSON.stringify;
     const calls = cases().map(
       ({ id, time, signature }) =>
@@ -276,7 +270,7 @@ end`;
 
   it('shell: its function judges right', ({ skip }) => {
     if (!has('openssl', 'version')) skip('no openssl here');
-    const path = directory();
+    const path = testDirectory();
     writeFileSync(join(path, 'body.bin'), body);
     const script = `${code('sh', 'is_from_dq()')}\nis_from_dq "$@" && echo true || echo false`;
     for (const { id, time, signature, right } of cases()) {

@@ -1,9 +1,8 @@
 // Tests more topics than one frame of the store's socket holds: they are in force after a start, a reload and
 // a restart, as are later changes. A reload whose workers cannot read them changes nothing.
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
@@ -12,6 +11,7 @@ import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { toColumns } from '../../src/registry/sql/tables/topic-row.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { reload } from '../support/reloading.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -22,8 +22,7 @@ const count = Math.ceil(limits.frameBytesMax / bytes) + 20;
 /** A data directory with topics written into the registry: creating them through the API would take
  *  minutes. */
 async function directoryWith(url: string): Promise<string> {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-many-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = testDirectory();
   const dataDir = join(directory, 'data');
   mkdirSync(dataDir);
   const path = join(dataDir, 'registry.db');

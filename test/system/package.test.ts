@@ -1,11 +1,11 @@
 // Tests the published package: complete, within its sizes, and running from an empty prefix without a
 // network.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { runDq } from '../support/run-dq.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -30,8 +30,7 @@ const filesUnder = (directory: string) =>
 it('package: installs offline without scripts, starts, and delivers a job', {
   timeout: 400_000,
 }, async () => {
-  const home = mkdtempSync(join(tmpdir(), 'dq-package-'));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const home = testDirectory();
   // Packs the build of this run: npm's own build step would replace dist/ under the other tests.
   npm(['pack', '--ignore-scripts', '--pack-destination', home], home);
   const { version, private: isPrivate } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {

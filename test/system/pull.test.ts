@@ -1,13 +1,13 @@
 // dq pull, ack, nack and extend against a real daemon.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { environment, launcher } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { runDq } from '../support/run-dq.ts';
 import { sharedDaemon } from '../support/shared-daemon.ts';
 import { until } from '../support/until.ts';
@@ -79,12 +79,6 @@ async function startProxy(breaks: (path: string) => boolean): Promise<{ url: str
     server.close();
   });
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, answered };
-}
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), 'dq-pull-'));
-  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
-  return made;
 }
 
 describe('dq pull', () => {
@@ -168,7 +162,7 @@ describe('dq pull --exec', () => {
   });
 
   it('exec: a command that cannot run ends the puller, and costs no attempt', async () => {
-    const file = join(directory(), 'plain');
+    const file = join(testDirectory(), 'plain');
     writeFileSync(file, '', { mode: 0o600 });
     for (const id of ['a', 'b', 'c']) await dq.push('missing', '1', { id });
     for (const [command, reason] of [
@@ -184,7 +178,7 @@ describe('dq pull --exec', () => {
   });
 
   it('exec: extends the lease; a signal lets the command end; a lost ack is repeated', async () => {
-    const end = join(directory(), 'end');
+    const end = join(testDirectory(), 'end');
     let lost = 0;
     const proxy = await startProxy((path) => path === '/v1/leases/ack' && lost++ === 0);
     await dq.push('slow', '1', { id: 'long' });

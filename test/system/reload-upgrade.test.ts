@@ -1,19 +1,11 @@
 // Tests an upgrade: switch the link, reload; the new code runs, and the port stays open.
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { copyDq } from '../support/copied-dq.ts';
 import { startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { processesOf, reload } from '../support/reloading.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
@@ -39,8 +31,7 @@ function install(release: string, version: string): void {
 }
 
 it('reload: runs the code of a switched link with the port open; reports that a restart is due', async () => {
-  const root = mkdtempSync(join(tmpdir(), 'dq-releases-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = testDirectory();
   install(join(root, '1'), '8.0.1');
   install(join(root, '2'), '8.0.2');
   const current = join(root, 'current');

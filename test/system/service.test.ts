@@ -1,20 +1,14 @@
 // Tests dq service: the printed script, and the real commands in their own mount namespace, where /etc and
 // /var belong to the test and `systemctl` records its calls. The service manager of this machine is not used.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { environment, launcher } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { runDq } from '../support/run-dq.ts';
 
 const repository = join(import.meta.dirname, '../..');
-
-function temporary(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-service-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
 
 /** The reason why systemd-analyze or namespaces are missing here, or null. */
 const lacks = (command: string, ...args: string[]) =>
@@ -55,7 +49,7 @@ it.skipIf(noAnalyze !== null)(`service install --print: the unit is valid ${noAn
     'User=dq',
     'User=root',
   );
-  const path = join(temporary(), 'dq.service');
+  const path = join(testDirectory(), 'dq.service');
   writeFileSync(path, unit);
   const run = spawnSync('systemd-analyze', ['verify', '--man=no', path], { encoding: 'utf8' });
   const about = run.stderr.split('\n').filter((line) => line.includes('dq'));
@@ -74,7 +68,7 @@ const noNamespace = lacks('unshare', '--mount', 'true');
 it.skipIf(noNamespace !== null)(
   `service: install, status, uninstall, purge ${noNamespace ?? ''}`,
   async () => {
-    const root = temporary();
+    const root = testDirectory();
     mkdirSync(join(root, 'bin'));
     const systemctl = `#!/bin/sh
 echo "$*" >> ${root}/calls

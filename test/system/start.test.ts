@@ -1,29 +1,20 @@
 // Tests dq start, in the foreground and in the background, and dq status.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { runDirOf, writeMasterRecord } from '../../src/master/data/run-record.ts';
 import { childrenOf, isAlive, launcher, startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
 let directory: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'dq-start-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  directory = testDirectory();
 });
 
 const places = () => ['--data-dir', join(directory, 'data'), '--log-dir', join(directory, 'logs')];
@@ -284,8 +275,7 @@ describe('a daemon that runs', async () => {
 });
 
 it('status: a daemon that ends during the question does not run', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'dq-status-'));
-  onTestFinished(() => rmSync(dataDir, { recursive: true }));
+  const dataDir = testDirectory();
   mkdirSync(runDirOf(dataDir));
   const controlSocket = join(runDirOf(dataDir), 'control.sock');
   writeMasterRecord(dataDir, { pid: process.pid, startedAt: 1, controlSocket });

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { startDaemon } from '../support/daemon.ts';
+import { testDirectory } from '../support/directory.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
@@ -31,8 +32,7 @@ while True:
 `;
 
 async function startReceiver() {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-notify-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = testDirectory();
   const socket = join(directory, 'notify');
   const child = spawn('python3', ['-c', receiver, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => {
@@ -148,8 +148,7 @@ describe.skipIf(lacks('systemd-analyze'))(
   `scripts/systemd/dq.service${lacks('systemd-analyze') ? ': no systemd-analyze here' : ''}`,
   () => {
     it('systemd-analyze accepts the unit without a warning', () => {
-      const directory = mkdtempSync(join(tmpdir(), 'dq-unit-'));
-      onTestFinished(() => rmSync(directory, { recursive: true }));
+      const directory = testDirectory();
       // Replaces only paths and the user, which must exist.
       const text = readFileSync(unit, 'utf8')
         .replaceAll('/usr/bin/node', process.execPath)

@@ -1,8 +1,7 @@
 // Tests the sources, values, cross-checks and output of the configuration.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { crossCheck, isLoopback } from '../../src/config/cross-checks.ts';
 import { readEnvironment, readVariable, variablesOf } from '../../src/config/environment.ts';
@@ -14,12 +13,12 @@ import { compatPortsOf, consolePortOf, options } from '../../src/config/options.
 import { formatBytes } from '../../src/config/parse.ts';
 import { describeConfig, formatValue, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
 import { parseBroker } from '../../src/core/broker.ts';
+import { testDirectory } from '../support/directory.ts';
 
 let cwd = '';
 beforeEach(() => {
-  cwd = mkdtempSync(join(tmpdir(), 'dq-config-'));
+  cwd = testDirectory();
 });
-afterEach(() => rmSync(cwd, { recursive: true, force: true }));
 
 /** All sources are empty by default; `yaml` becomes ./dq.yaml. */
 function load({ yaml, ...input }: Partial<ConfigInput> & { yaml?: string } = {}): LoadedConfig {

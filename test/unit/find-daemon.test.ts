@@ -1,17 +1,16 @@
 // Tests how a command finds its daemon and token.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { findDaemon } from '../../src/cli/daemon/find-daemon.ts';
 import type { Exit } from '../../src/cli/exit.ts';
 import { writeRunRecord } from '../../src/master/data/run-record.ts';
+import { testDirectory } from '../support/directory.ts';
 
 let directory: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'dq-test-'));
+  directory = testDirectory();
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 /** A data directory whose daemon listens on `port`. */
 function dataDir(name: string, port = 6789): string {

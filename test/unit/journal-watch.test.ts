@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { LossNote } from '../../src/ports/healing.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
@@ -8,6 +5,7 @@ import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import { Incidents } from '../../src/upkeep/alerts/incidents.ts';
 import { JournalWatch } from '../../src/upkeep/journal-watch.ts';
+import { testDirectory } from '../support/directory.ts';
 import { until } from '../support/until.ts';
 
 const note: LossNote = {
@@ -16,8 +14,7 @@ const note: LossNote = {
 const counts = { done: 9, put: 5, removed: 1, kept: 3 };
 
 async function watching() {
-  const dataDir = mkdtempSync(join(tmpdir(), 'dq-watch-'));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const dataDir = testDirectory();
   const incidents = new Incidents(new IncidentFiles(dataDir), silentLog);
   const metrics = new MetricBuffer();
   const now = {

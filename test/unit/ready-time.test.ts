@@ -1,15 +1,9 @@
-import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, ftruncateSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { masterLimits } from '../../src/master/limits.ts';
 import { readyMsOf } from '../../src/master/workers/ready-time.ts';
-
-function directory(): string {
-  const path = mkdtempSync(join(tmpdir(), 'dq-ready-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
+import { testDirectory } from '../support/directory.ts';
 
 const embedded = (dataDir: string) => ({ dataDir, 'mysql.url': '' });
 
@@ -22,7 +16,7 @@ function sparse(path: string, bytes: number): void {
 
 describe('ready time', () => {
   it('of dq-store grows with jobs.db and its WAL', () => {
-    const dataDir = directory();
+    const dataDir = testDirectory();
     expect(readyMsOf('store', embedded(dataDir))).toBe(masterLimits.storeReadyMs);
     sparse(join(dataDir, 'jobs.db'), 20 * 1024 ** 3);
     const minutes = (readyMsOf('store', embedded(dataDir)) - masterLimits.storeReadyMs) / 60_000;
@@ -33,7 +27,7 @@ describe('ready time', () => {
   });
 
   it('of other workers grows with the registry', () => {
-    const dataDir = directory();
+    const dataDir = testDirectory();
     sparse(join(dataDir, 'registry.db'), 60 * 1024 ** 2);
     expect(readyMsOf('notifier', embedded(dataDir))).toBe(masterLimits.workerReadyMs + 61_440);
     sparse(join(dataDir, 'registry.db'), 0);
@@ -42,7 +36,7 @@ describe('ready time', () => {
   });
 
   it('with MySQL assumes a large registry, whatever the copy shows', () => {
-    const config = { dataDir: directory(), 'mysql.url': 'mysql://u@h/dq' };
+    const config = { dataDir: testDirectory(), 'mysql.url': 'mysql://u@h/dq' };
     const large = masterLimits.workerReadyMs + 65_536;
     expect(readyMsOf('server', config)).toBe(large);
     sparse(join(config.dataDir, 'registry-copy.json'), 1024);
@@ -53,7 +47,7 @@ describe('ready time', () => {
   });
 
   it('ignores files that the role does not read, and unreadable ones', () => {
-    const dataDir = directory();
+    const dataDir = testDirectory();
     sparse(join(dataDir, 'jobs.db'), 1024 ** 3);
     expect(readyMsOf('notifier', embedded(dataDir))).toBe(masterLimits.workerReadyMs);
     expect(readyMsOf('store', embedded(join(dataDir, 'jobs.db')))).toBe(masterLimits.storeReadyMs);
