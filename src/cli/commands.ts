@@ -1,6 +1,6 @@
 // Lists the commands by the groups of `dq --help`: name → the module that registers it, loaded only when it
 // is needed, so that `dq push` does not pay for the imports of `dq start`. One module holds a whole family
-// (`dq topic ls`, `dq topic add`).
+// (`dq topic ls`, `dq topic add`), or several commands of one kind.
 
 import type { Command } from 'commander';
 
@@ -15,9 +15,9 @@ type Load = () => Promise<CommandModule>;
 export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Daemon:': {
     start: () => import('./commands/start.ts'),
-    stop: () => import('./commands/stop.ts'),
-    reload: () => import('./commands/reload.ts'),
-    restart: () => import('./commands/restart.ts'),
+    stop: async () => (await import('./commands/master.ts')).stop,
+    reload: async () => (await import('./commands/master.ts')).reload,
+    restart: async () => (await import('./commands/master.ts')).restart,
     status: () => import('./commands/status.ts'),
     service: () => import('./commands/service.ts'),
   },
@@ -30,9 +30,9 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     ls: () => import('./commands/ls.ts'),
     get: () => import('./commands/get.ts'),
     explain: () => import('./commands/explain.ts'),
-    cancel: () => import('./commands/cancel.ts'),
-    run: () => import('./commands/run.ts'),
-    reschedule: () => import('./commands/reschedule.ts'),
+    cancel: async () => (await import('./commands/one-job.ts')).cancel,
+    run: async () => (await import('./commands/one-job.ts')).run,
+    reschedule: async () => (await import('./commands/one-job.ts')).reschedule,
     dead: () => import('./commands/dead.ts'),
     clear: () => import('./commands/clear.ts'),
     op: () => import('./commands/op.ts'),
@@ -40,13 +40,13 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   },
   'Pulled jobs:': {
     pull: () => import('./commands/pull.ts'),
-    ack: () => import('./commands/ack.ts'),
-    nack: () => import('./commands/nack.ts'),
-    extend: () => import('./commands/extend.ts'),
+    ack: async () => (await import('./commands/leases.ts')).ack,
+    nack: async () => (await import('./commands/leases.ts')).nack,
+    extend: async () => (await import('./commands/leases.ts')).extend,
   },
   'Alerts:': {
-    alerts: () => import('./commands/alerts.ts'),
-    alert: () => import('./commands/alert.ts'),
+    alerts: async () => (await import('./commands/alerts.ts')).alerts,
+    alert: async () => (await import('./commands/alerts.ts')).alert,
   },
   'Operation:': {
     config: () => import('./commands/config.ts'),

@@ -4,6 +4,7 @@
 import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from './daemon/api-client.ts';
 import { clientOf, type DaemonOptions } from './daemon/daemon-options.ts';
 import { Exit, exitCodes } from './exit.ts';
+import { flagNames } from './flags.ts';
 import { agree, printData, say } from './output/output.ts';
 import { startProgress } from './output/progress.ts';
 
@@ -16,7 +17,7 @@ export interface BulkFlags extends DaemonOptions {
 }
 
 /** Flags by API field name. */
-export const filterFlags: FlagNames = { since: '--since', until: '--until', ids: '--id', all: '--all' };
+export const filterFlags: FlagNames = { ...flagNames(['since', 'until', 'all']), ids: '--id' };
 
 interface Filter {
   readonly topic: string | undefined;
@@ -74,7 +75,6 @@ async function newestDeath(
   { topic, since, until }: Pick<Filter, 'topic' | 'since' | 'until'>,
 ): Promise<string | undefined> {
   const { json } = await client.call<{ items: readonly { deadAt: string }[] }>({
-    method: 'GET',
     path: ['v1', 'dead'],
     query: { topic, since, until, limit: 1 },
     flags: filterFlags,
@@ -88,11 +88,7 @@ async function newestDeath(
 async function countOf(client: ApiClient, topic: string | undefined): Promise<number | null> {
   const path = topic === undefined ? ['v1', 'stats'] : ['v1', 'topics', topic, 'stats'];
   try {
-    const { json } = await client.call<{ states: { dead: number } }>({
-      method: 'GET',
-      path,
-      needs: ['states'],
-    });
+    const { json } = await client.call<{ states: { dead: number } }>({ path, needs: ['states'] });
     return json.states.dead;
   } catch (error) {
     if (error instanceof ApiRefusal) return null;

@@ -38,7 +38,7 @@ export async function runOperation(
   try {
     for (let shown = 0; one.state === 'not_started' || one.state === 'running'; ) {
       await sleep(cliLimits.operationPollMs);
-      ({ json: one, text } = await client.call<Operation>({ method: 'GET', path: [...path, id], needs }));
+      ({ json: one, text } = await client.call<Operation>({ path: [...path, id], needs }));
       progress.add(one.done - shown);
       shown = one.done;
     }

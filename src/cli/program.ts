@@ -3,6 +3,7 @@
 import { Command } from 'commander';
 import { version } from '../core/version.ts';
 import { commandGroups } from './commands.ts';
+import { completeDaemonCommand } from './daemon/daemon-options.ts';
 
 const examples = `
 Examples:
@@ -35,8 +36,10 @@ export async function buildProgram(only: string | null): Promise<Command> {
 /** In every family: `dq topic show` is `dq topic get`. */
 const synonyms: Readonly<Record<string, string>> = { ls: 'list', get: 'show', add: 'create', rm: 'delete' };
 
-/** Adds the synonym, and the settings that commander copied from the parent before they were complete. */
+/** Adds the synonym, the options of calls, and the settings that commander copied from the parent before they
+ *  were complete. */
 function complete(command: Command, parent: Command): void {
+  completeDaemonCommand(command);
   const synonym = synonyms[command.name()];
   if (synonym !== undefined) command.alias(synonym);
   command.copyInheritedSettings(parent);

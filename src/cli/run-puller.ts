@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process';
 import { reasonOf } from '../core/errors.ts';
 import { sleep, timeoutSignal, wallNow } from '../runtime/time.ts';
-import { type LeaseResults, leaseCall } from './answer-leases.ts';
+import { type LeaseResults, leaseCall } from './commands/leases.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from './daemon/api-client.ts';
 import { Exit, exitCodes } from './exit.ts';
 import { cliLimits } from './limits.ts';

@@ -2,9 +2,9 @@
 // how it ended. dq stores and counts nothing.
 
 import { formatDuration } from '../core/duration.ts';
-import { clientOf, type DaemonOptions } from './daemon/daemon-options.ts';
+import { ask, type DaemonOptions } from './daemon/daemon-options.ts';
 import { Exit } from './exit.ts';
-import { printData, printRecord } from './output/output.ts';
+import { printRecord, words } from './output/output.ts';
 
 export interface TestFlags extends DaemonOptions {
   readonly type?: string;
@@ -26,18 +26,14 @@ interface TestReply {
 
 /** Throws Exit for a call that failed. */
 export async function testTopic(topic: string, body: string | undefined, flags: TestFlags): Promise<void> {
-  const { text, json } = await clientOf(flags).call<TestReply>({
+  const { json } = await ask<TestReply>(flags, {
     method: 'POST',
     path: ['v1', 'topics', topic, 'test-call'],
-    json: {
-      ...(body === undefined ? {} : { body }),
-      ...(flags.type === undefined ? {} : { contentType: flags.type }),
-    },
+    json: { body, contentType: flags.type },
     needs: ['verdict'],
   });
   const { request, reply, phases, verdict, notifier } = json;
-  if (flags.json) printData(text);
-  else
+  if (!flags.json)
     printRecord([
       ['call', `${request.method} ${request.url}, by ${notifier} in ${phases.totalMs} ms`],
       ['result', resultOf(json)],
@@ -56,8 +52,7 @@ export async function testTopic(topic: string, body: string | undefined, flags: 
 function resultOf({ reply, verdict }: TestReply): string {
   const { outcome, reason, detail } = verdict;
   if (outcome === 'delivered') return reply === null ? 'confirmed by the broker' : `success, ${reply.status}`;
-  const status = reply === null ? '' : String(reply.status);
-  return [outcome, reason ?? '', status, detail].filter((part) => part !== '').join(' ');
+  return words(outcome, reason, reply?.status, detail);
 }
 
 function nextOf({ next, delayMs }: TestReply['verdict']): string {

@@ -9,7 +9,7 @@ import { apiName } from '../core/topic/settings.ts';
 import { targetJson } from '../core/topic/target.ts';
 import type { FlagNames } from './daemon/api-client.ts';
 import { Exit } from './exit.ts';
-import { parseHeaders } from './header-flag.ts';
+import { gather, headersOf } from './flags.ts';
 
 /** The values of the flags by commander's names, which follow from core/topic/fields.ts. */
 export interface TopicFlags {
@@ -18,11 +18,6 @@ export interface TopicFlags {
   readonly rule?: string;
   readonly target?: string;
 }
-
-const gather = (text: string, all: readonly string[] | undefined): readonly string[] => [
-  ...(all ?? []),
-  text,
-];
 
 interface FieldFlag {
   /** in the API's JSON */
@@ -77,7 +72,7 @@ function jsonOf(kind: TopicField['kind'], flag: string, value: unknown): unknown
     case 'list':
       return (value as readonly string[]).flatMap(listOf).filter((item) => item !== '');
     case 'headers':
-      return parseHeaders((value as readonly string[]).filter((text) => text !== ''));
+      return headersOf((value as readonly string[]).filter((text) => text !== ''));
     case 'backoff':
       return backoffOf(flag, value as string);
     case 'target':

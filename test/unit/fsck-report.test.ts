@@ -1,6 +1,6 @@
 // The end of dq fsck: which findings make it exit with 1.
 import { expect, it } from 'vitest';
-import { reportExamination } from '../../src/cli/daemon/examination.ts';
+import { reportExamination } from '../../src/cli/commands/fsck.ts';
 import { Exit } from '../../src/cli/exit.ts';
 
 const found = { what: 'live jobs without an open row', count: 1, examples: ['t/a'] };

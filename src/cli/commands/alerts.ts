@@ -1,11 +1,12 @@
-// dq alerts: lists alerts of dead jobs and incidents, with the state of their mails.
+// dq alerts: lists alerts of dead jobs and incidents, with the state of their mails. dq alert test: tries the
+// mail server or a hook.
 
-import type { Command } from 'commander';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { isMailAddress } from '../../core/mail-address.ts';
+import type { CommandModule } from '../commands.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
-import { excerpt, printData, printTable, say } from '../output/output.ts';
-import { limitOf } from '../whole-number.ts';
+import { limitOf } from '../flags.ts';
+import { excerpt, printData, printTable, say, words } from '../output/output.ts';
 
 interface Alert {
   readonly topic: string;
@@ -31,50 +32,49 @@ interface Incident {
 const excerptMax = 60;
 const detailMax = 160;
 
-export function register(program: Command): void {
-  const command = program
-    .command('alerts')
-    .description('list alerts of incidents and dead jobs, newest first')
-    .option('--limit <n>', 'maximum number of dead jobs', '100');
-  withDaemonOptions(command).action(list);
-}
+export const alerts: CommandModule = {
+  register(program) {
+    daemonCommand(program, 'alerts', 'list alerts of incidents and dead jobs, newest first', list).option(
+      '--limit <n>',
+      'maximum number of dead jobs',
+      '100',
+    );
+  },
+};
+
+export const alert: CommandModule = {
+  register(program) {
+    const family = program.command('alert').description('mail server and hooks of the alerts');
+    daemonCommand(family, 'test', 'send a test alert now to a mail address or a hook', test).argument(
+      '<recipient>',
+    );
+  },
+};
 
 async function list(flags: DaemonOptions & { readonly limit: string }): Promise<void> {
   const limit = limitOf(flags.limit);
-  const alerts: Alert[] = [];
-  const incidents: Incident[] = [];
-  const call = { method: 'GET', path: ['v1', 'alerts'] } as const;
-  const more = await readPages<Alert>(clientOf(flags), call, limit, (page) => {
+  const incidentRows: (readonly (string | number)[])[] = [];
+  const jobRows: (readonly (string | number)[])[] = [];
+  const more = await readPages<Alert>(clientOf(flags), { path: ['v1', 'alerts'] }, limit, (page) => {
     if (flags.json) printData(page.text);
-    alerts.push(...page.json.items);
-    incidents.push(...(page.json as unknown as { incidents: readonly Incident[] }).incidents);
+    const { items, incidents } = page.json as typeof page.json & { incidents: readonly Incident[] };
+    for (const { at, kind, state, about, alert: mail, detail } of incidents)
+      incidentRows.push([at, `${kind} ${state}`, '', about, '', mail, excerpt(detail, detailMax)]);
+    for (const one of items) {
+      const last = words(one.lastReason, one.status, excerpt(one.replyExcerpt, excerptMax));
+      jobRows.push([one.deadAt, one.reason, one.topic, one.id, one.attempt, one.state, last]);
+    }
   });
-  if (!flags.json) {
-    printTable(
-      ['AT', 'WHAT', 'TOPIC', 'ID', 'ATTEMPTS', 'MAIL', 'LAST'],
-      [
-        ...incidents.map((one) => [
-          one.at,
-          `${one.kind} ${one.state}`,
-          '',
-          one.about,
-          '',
-          one.alert,
-          excerpt(one.detail, detailMax),
-        ]),
-        ...alerts.map((one) => [
-          one.deadAt,
-          one.reason,
-          one.topic,
-          one.id,
-          String(one.attempt),
-          one.state,
-          [one.lastReason ?? '', one.status ?? '', excerpt(one.replyExcerpt, excerptMax)]
-            .filter((part) => part !== '')
-            .join(' '),
-        ]),
-      ],
-    );
-  }
+  if (!flags.json)
+    printTable(['AT', 'WHAT', 'TOPIC', 'ID', 'ATTEMPTS', 'MAIL', 'LAST'], [...incidentRows, ...jobRows]);
   if (more) say(`dq: more than ${limit} dead jobs match; raise --limit`);
+}
+
+async function test(to: string, flags: DaemonOptions): Promise<void> {
+  await ask(flags, { method: 'POST', path: ['v1', 'alerts', 'test'], json: { to } });
+  say(
+    isMailAddress(to)
+      ? `dq: the mail server accepted a test mail to ${to}`
+      : `dq: the hook ${to} accepted a test message`,
+  );
 }

@@ -1,11 +1,10 @@
 // dq audit: lists who changed what, newest first.
 
 import type { Command } from 'commander';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
-import { readPages } from '../daemon/read-pages.ts';
-import { excerpt, printData, printTable, say } from '../output/output.ts';
-import { limitOf } from '../whole-number.ts';
+import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { printPages } from '../daemon/read-pages.ts';
+import { flagNames, limitOf } from '../flags.ts';
+import { excerpt } from '../output/output.ts';
 
 interface Entry {
   readonly at: string;
@@ -37,45 +36,31 @@ interface Flags extends DaemonOptions {
 const detailMax = 160;
 
 export function register(program: Command): void {
-  const command = program
-    .command('audit')
-    .description('list changes by operators and sign-ins, newest first')
+  daemonCommand(program, 'audit', 'list changes by operators and sign-ins, newest first', list)
     .option('--topic <topic>', 'only changes of this topic')
     .option('--actor <name>', 'only changes by this token, link or session')
     .option('--since <time>', 'earliest time: RFC 3339 with an offset, or epoch milliseconds')
     .option('--limit <n>', 'maximum number of entries', '100');
-  withDaemonOptions(command).action(list);
 }
 
 async function list(flags: Flags): Promise<void> {
-  const limit = limitOf(flags.limit);
-  const entries: Entry[] = [];
   const { topic, actor, since } = flags;
-  const call = {
-    method: 'GET',
-    path: ['v1', 'audit'],
-    query: { topic, actor, since },
-    flags: { topic: '--topic', actor: '--actor', since: '--since' },
-  } as const;
-  const more = await readPages<Entry>(clientOf(flags), call, limit, (page) => {
-    if (flags.json) printData(page.text);
-    entries.push(...page.json.items);
-  });
-  if (!flags.json)
-    printTable(
-      ['AT', 'ACTOR', 'ADDRESS', 'ACTION', 'TOPIC', 'ID', 'OUTCOME', 'DETAIL'],
-      entries.map((entry) => [
-        entry.at,
-        entry.actor,
-        entry.address,
-        entry.action,
-        entry.topic ?? '',
-        entry.jobId ?? '',
-        entry.code ?? 'ok',
-        excerpt(detailOf(entry.detail), detailMax),
-      ]),
-    );
-  if (more) say(`dq: more than ${limit} entries match; raise --limit`);
+  const query = { topic, actor, since };
+  await printPages<Entry>(
+    flags,
+    { path: ['v1', 'audit'], query, flags: flagNames(Object.keys(query)) },
+    {
+      AT: 'at',
+      ACTOR: 'actor',
+      ADDRESS: 'address',
+      ACTION: 'action',
+      TOPIC: 'topic',
+      ID: 'jobId',
+      OUTCOME: ({ code }) => code ?? 'ok',
+      DETAIL: ({ detail }) => excerpt(detailOf(detail), detailMax),
+    },
+    { limit: limitOf(flags.limit), what: 'entries' },
+  );
 }
 
 function detailOf(detail: Entry['detail']): string {

@@ -3,7 +3,7 @@
 
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { doLongWork } from '../daemon/long-work.ts';
 import { printData, say } from '../output/output.ts';
 
@@ -14,11 +14,11 @@ interface Backup {
 }
 
 export function register(program: Command): void {
-  const command = program
-    .command('backup')
-    .description('copy store and registry of a running daemon into a new directory')
-    .argument('<directory>', 'path of the copy; must not exist');
-  withDaemonOptions(command).action(backup);
+  const description = 'copy store and registry of a running daemon into a new directory';
+  daemonCommand(program, 'backup', description, backup).argument(
+    '<directory>',
+    'path of the copy; must not exist',
+  );
 }
 
 async function backup(directory: string, flags: DaemonOptions): Promise<void> {

@@ -6,18 +6,17 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Command } from 'commander';
 import { isLoopback } from '../../config/cross-checks.ts';
-import { parseDuration } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
 import { monotonicNow, randomBytes, sleep, wallNow } from '../../runtime/time.ts';
 import { Latencies, type Percentiles } from '../bench/latencies.ts';
 import { pushLoad } from '../bench/push-load.ts';
 import { ApiClient, ApiRefusal } from '../daemon/api-client.ts';
-import type { DaemonFlags } from '../daemon/find-daemon.ts';
-import { findDaemon } from '../daemon/find-daemon.ts';
+import { withDataDirectory } from '../daemon/daemon-options.ts';
+import { type DaemonFlags, findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
+import { durationOf, wholeOf } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
 import { printData, printTable, say } from '../output/output.ts';
-import { wholeOf } from '../whole-number.ts';
 
 interface BenchFlags extends DaemonFlags {
   readonly connections: string;
@@ -38,7 +37,7 @@ interface Report {
 }
 
 export function register(program: Command): void {
-  program
+  const command = program
     .command('bench')
     .description('load a running daemon with pushes and measure their latency')
     .option('-n, --connections <n>', 'concurrent pushes', '64')
@@ -47,21 +46,19 @@ export function register(program: Command): void {
     .option('--rate <n>', 'pushes per second; default: maximum, with --e2e 100')
     .option('--e2e', 'deliver the jobs to this command and measure lateness; same machine only')
     .option('--url <url>', 'address of the daemon (DQ_URL)')
-    .option('--token <token>', 'access token with the scope admin (DQ_TOKEN)')
-    .option('--data-dir <dir>', 'data directory of a daemon on this machine (DQ_DATA_DIR)')
-    .option('-c, --config <file>', 'configuration that names the data directory')
+    .option('--token <token>', 'access token with the scope admin (DQ_TOKEN)');
+  withDataDirectory(command, 'data directory of a daemon on this machine (DQ_DATA_DIR)')
     .option('--json', 'one JSON object')
     .addHelpText('after', '\nExit code 5: some pushes were not accepted, or some jobs not delivered')
     .action(bench);
 }
 
 async function bench(flags: BenchFlags): Promise<void> {
-  const connections = wholeOf('--connections', flags.connections, cliLimits.benchConnectionsMax);
-  const size = wholeOf('--size', flags.size, cliLimits.pushInputBytesMax);
-  const rate = flags.rate === undefined ? null : wholeOf('--rate', flags.rate, limits.topicRateMax);
-  const duration = parseDuration(flags.duration);
-  if (!duration.ok) throw new Exit('usage', `--duration: ${duration.message}`);
-  if (duration.value === 0 || duration.value > cliLimits.benchMsMax)
+  const connections = wholeOf('--connections', flags.connections, 1, cliLimits.benchConnectionsMax);
+  const size = wholeOf('--size', flags.size, 1, cliLimits.pushInputBytesMax);
+  const rate = flags.rate === undefined ? null : wholeOf('--rate', flags.rate, 1, limits.topicRateMax);
+  const durationMs = durationOf('--duration', flags.duration);
+  if (durationMs === 0 || durationMs > cliLimits.benchMsMax)
     throw new Exit('usage', '--duration must be from 1ms to 10m');
   const daemon = findDaemon(flags, process.env);
   if (flags.e2e && !isLoopback(new URL(daemon.url).hostname.replaceAll(/[[\]]/g, '')))
@@ -84,7 +81,7 @@ async function bench(flags: BenchFlags): Promise<void> {
         // Without a receiver no job may become due.
         query: receiver === null ? 'delay=1h' : 'delay=1s',
         connections,
-        durationMs: duration.value,
+        durationMs,
         body: Buffer.alloc(size, 'x'),
         rate: rate ?? (receiver === null ? null : cliLimits.benchLatenessRate),
         signal: ending.signal,
@@ -117,7 +114,7 @@ function show(report: Report, asJson: boolean): void {
   }
   const row = (what: string, of: Percentiles) => [
     what,
-    String(of.count),
+    of.count,
     ...[of.p50Ms, of.p90Ms, of.p99Ms, of.p999Ms, of.maxMs].map((ms) => ms.toFixed(1)),
   ];
   printTable(

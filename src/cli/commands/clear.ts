@@ -1,25 +1,22 @@
 // dq clear: ends all jobs of a topic, or all jobs.
 
 import type { Command } from 'commander';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { runOperation } from '../operation-progress.ts';
 import { agree, askFor } from '../output/output.ts';
 
 interface Flags extends DaemonOptions {
   readonly all?: boolean;
-  readonly yes?: boolean;
   readonly confirm?: string;
 }
 
 export function register(program: Command): void {
-  const command = program
-    .command('clear [topic]')
-    .description('end all jobs of a topic, delayed, ready, in flight and dead, without a call')
+  const description = 'end all jobs of a topic, delayed, ready, in flight and dead, without a call';
+  daemonCommand(program, 'clear [topic]', description, clear)
     .option('--all', 'the jobs of every topic; asks for the name of the installation (console.label)')
     .option('--confirm <name>', 'with --all: the name, instead of the question')
     .option('-y, --yes', 'do not ask');
-  withDaemonOptions(command).action(clear);
 }
 
 async function clear(topic: string | undefined, flags: Flags): Promise<void> {

@@ -3,12 +3,11 @@
 import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { formatProblem } from '../../config/given.ts';
-import type { LoadedConfig } from '../../config/load.ts';
-import { loadConfig } from '../../config/load.ts';
 import { describeConfig, renderConfigFile } from '../../config/show.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { Exit } from '../exit.ts';
-import { printData, printTable, say } from '../output/output.ts';
+import { printData, printItems, say } from '../output/output.ts';
+import { readConfig } from '../read-config.ts';
 
 interface ConfigFlags {
   readonly config?: string;
@@ -30,14 +29,8 @@ export function register(program: Command): void {
     .action(init);
 }
 
-/** Throws Exit with every problem, one per line, in the form that editors jump to. */
-function load(flags: ConfigFlags): Extract<LoadedConfig, { ok: true }> {
-  const loaded = loadConfig({ flags: {}, env: process.env, cwd: process.cwd(), file: flags.config });
-  if (!loaded.ok)
-    throw new Exit(
-      'badConfiguration',
-      [`the configuration is wrong`, ...loaded.problems.map(formatProblem)].join('\n'),
-    );
+function load(flags: ConfigFlags): ReturnType<typeof readConfig> {
+  const loaded = readConfig({}, flags.config);
   for (const warning of loaded.warnings) say(`dq: ${formatProblem(warning)}`);
   return loaded;
 }
@@ -51,11 +44,7 @@ async function show(flags: ConfigFlags): Promise<void> {
   const { config, origins } = load(flags);
   const rows = describeConfig(config, origins);
   if (flags.json) printData(JSON.stringify(rows));
-  else
-    printTable(
-      ['OPTION', 'VALUE', 'ORIGIN'],
-      rows.map(({ name, value, origin }) => [name, value, origin]),
-    );
+  else printItems(rows, { OPTION: 'name', VALUE: 'value', ORIGIN: 'origin' });
 }
 
 async function init(file: string): Promise<void> {

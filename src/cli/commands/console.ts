@@ -4,12 +4,11 @@
 import { hostname, userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { linkNamePattern } from '../../core/session.ts';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { ask, callsDaemon, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { consoleOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
-import { agree, printData, printTable, say } from '../output/output.ts';
-import { gather } from './token.ts';
+import { gatherItems } from '../flags.ts';
+import { printData, printItems, say } from '../output/output.ts';
 
 interface LinkFlags extends DaemonOptions {
   readonly scope?: readonly string[];
@@ -18,7 +17,6 @@ interface LinkFlags extends DaemonOptions {
 }
 interface SignOutFlags extends DaemonOptions {
   readonly all?: boolean;
-  readonly yes?: boolean;
 }
 
 interface Link {
@@ -37,22 +35,17 @@ interface Session {
 }
 
 export function register(program: Command): void {
-  const family = program
-    .command('console')
+  const family = callsDaemon(program.command('console').action(printLink))
     .description('print a link that signs in to the console; works once, for 10 min')
-    .option('--scope <list>', 'push, read, operate, admin (includes all); repeatable', gather)
-    .option('--topic <glob>', 'only these topics: order.*; repeatable', gather)
+    .option('--scope <list>', 'push, read, operate, admin (includes all); repeatable', gatherItems)
+    .option('--topic <glob>', 'only these topics: order.*; repeatable', gatherItems)
     .option('--name <name>', 'name of the session; default: the system user')
     .addHelpText('after', '\nWithout --scope and --topic: all rights of the caller.');
-  withDaemonOptions(family).action(printLink);
-  withDaemonOptions(family.command('sessions').description('list the sessions of the console')).action(list);
-  const signOut = family
-    .command('sign-out')
-    .description('end a session of the console; effective within 2 s')
+  daemonCommand(family, 'sessions', 'list the sessions of the console', list);
+  daemonCommand(family, 'sign-out', 'end a session of the console; effective within 2 s', end)
     .argument('[id]')
     .option('--all', 'end all sessions')
     .option('-y, --yes', 'do not ask');
-  withDaemonOptions(signOut).action(end);
 }
 
 async function printLink(flags: LinkFlags): Promise<void> {
@@ -107,38 +100,27 @@ function tunnelTo(base: string): string {
 }
 
 async function list(flags: DaemonOptions): Promise<void> {
-  const reply = await clientOf(flags).call<{ items: readonly Session[] }>({
-    method: 'GET',
-    path: ['v1', 'sessions'],
-    needs: ['items'],
-  });
-  if (flags.json) {
-    printData(reply.text);
-    return;
-  }
-  printTable(
-    ['ID', 'NAME', 'SCOPES', 'TOPICS', 'SIGNED IN BY', 'ADDRESS', 'USED AT', 'ENDS AT'],
-    reply.json.items.map(({ id, name, scopes, topics, signedInBy, address, usedAt, endsAt }) => [
-      id,
-      name,
-      scopes.join(','),
-      topics.join(','),
-      signedInBy,
-      address,
-      usedAt,
-      endsAt,
-    ]),
-  );
+  const call = { path: ['v1', 'sessions'], needs: ['items'] };
+  const { json } = await ask<{ items: readonly Session[] }>(flags, call);
+  if (!flags.json)
+    printItems(json.items, {
+      ID: 'id',
+      NAME: 'name',
+      SCOPES: 'scopes',
+      TOPICS: 'topics',
+      'SIGNED IN BY': 'signedInBy',
+      ADDRESS: 'address',
+      'USED AT': 'usedAt',
+      'ENDS AT': 'endsAt',
+    });
 }
 
 async function end(id: string | undefined, flags: SignOutFlags): Promise<void> {
   if ((id === undefined) === (flags.all !== true))
     throw new Exit('usage', 'give the id of a session (dq console sessions), or --all');
-  const client = clientOf(flags);
-  if (id === undefined) await agree('End all sessions of the console?', flags.yes);
   const call =
     id === undefined ? { path: ['v1', 'sessions'], query: { all: true } } : { path: ['v1', 'sessions', id] };
-  const reply = await client.call({ method: 'DELETE', ...call, needs: ['deleted'] });
-  if (flags.json) printData(reply.text);
+  const question = id === undefined ? 'End all sessions of the console?' : undefined;
+  await ask(flags, { method: 'DELETE', ...call, needs: ['deleted'] }, question);
   say(`dq: ended ${id === undefined ? 'all sessions' : `the session ${id}`}; effective within 2 s`);
 }

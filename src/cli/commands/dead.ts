@@ -1,13 +1,12 @@
 // dq dead: lists, requeues and purges dead letters.
 
 import type { Command } from 'commander';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
-import { readPages } from '../daemon/read-pages.ts';
+import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { printPages } from '../daemon/read-pages.ts';
 import { filterFlags, purgeDead, requeueDead } from '../dead-bulk.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printTable, say } from '../output/output.ts';
-import { limitOf } from '../whole-number.ts';
+import { gather, limitOf } from '../flags.ts';
+import { excerpt } from '../output/output.ts';
 
 interface FilterFlags extends DaemonOptions {
   readonly topic?: string;
@@ -30,29 +29,17 @@ const excerptMax = 80;
 
 export function register(program: Command): void {
   const family = program.command('dead').description('dead letters: jobs whose attempts are used up');
-  const ls = family
-    .command('ls [topic]')
-    .description('list dead letters, newest first')
-    .option('--limit <n>', 'maximum number of dead letters', '100');
-  withDaemonOptions(withFilter(ls)).action(ofTopic(list));
-  const requeue = family
-    .command('requeue [topic]')
-    .description('deliver dead letters again, with all their attempts');
-  withDaemonOptions(withChoice(withFilter(requeue))).action(ofTopic(requeueDead));
-  const purge = family
-    .command('purge [topic]')
-    .description('remove dead letters for good')
-    .option('-y, --yes', 'do not ask');
-  withDaemonOptions(withChoice(withFilter(purge))).action(ofTopic(purgeDead));
+  const ls = daemonCommand(family, 'ls [topic]', 'list dead letters, newest first', ofTopic(list));
+  withFilter(ls.option('--limit <n>', 'maximum number of dead letters', '100'));
+  const again = 'deliver dead letters again, with all their attempts';
+  withChoice(withFilter(daemonCommand(family, 'requeue [topic]', again, ofTopic(requeueDead))));
+  const purge = daemonCommand(family, 'purge [topic]', 'remove dead letters for good', ofTopic(purgeDead));
+  withChoice(withFilter(purge.option('-y, --yes', 'do not ask')));
 }
 
 function withChoice(command: Command): Command {
   return command
-    .option(
-      '--id <id>',
-      'id of a dead letter (needs its topic); repeatable',
-      (text: string, all: readonly string[] | undefined) => [...(all ?? []), text],
-    )
+    .option('--id <id>', 'id of a dead letter (needs its topic); repeatable', gather)
     .option('--all', 'all dead letters, of one topic or of every topic');
 }
 
@@ -75,33 +62,20 @@ function ofTopic<Flags extends FilterFlags>(
 }
 
 async function list(flags: FilterFlags & { readonly limit: string }): Promise<void> {
-  const limit = limitOf(flags.limit);
   const { topic, since, until } = flags;
-  const letters: DeadLetter[] = [];
-  const call = {
-    method: 'GET',
-    path: ['v1', 'dead'],
-    query: { topic, since, until },
-    flags: filterFlags,
-  } as const;
-  const more = await readPages<DeadLetter>(clientOf(flags), call, limit, (page) => {
-    if (flags.json) printData(page.text);
-    else letters.push(...page.json.items);
-  });
-  if (!flags.json) {
-    printTable(
-      ['TOPIC', 'ID', 'DEAD AT', 'REASON', 'LAST REASON', 'STATUS', 'ATTEMPTS', 'REPLY'],
-      letters.map((one) => [
-        one.topic,
-        one.id,
-        one.deadAt,
-        one.reason,
-        one.lastReason ?? '',
-        one.status === null ? '' : String(one.status),
-        String(one.attempt),
-        excerpt(one.replyExcerpt ?? '', excerptMax),
-      ]),
-    );
-  }
-  if (more) say(`dq: more than ${limit} dead letters match; raise --limit`);
+  await printPages<DeadLetter>(
+    flags,
+    { path: ['v1', 'dead'], query: { topic, since, until }, flags: filterFlags },
+    {
+      TOPIC: 'topic',
+      ID: 'id',
+      'DEAD AT': 'deadAt',
+      REASON: 'reason',
+      'LAST REASON': 'lastReason',
+      STATUS: 'status',
+      ATTEMPTS: 'attempt',
+      REPLY: ({ replyExcerpt }) => excerpt(replyExcerpt ?? '', excerptMax),
+    },
+    { limit: limitOf(flags.limit), what: 'dead letters' },
+  );
 }

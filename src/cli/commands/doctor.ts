@@ -10,7 +10,7 @@ import type { Finding } from '../../doctor/finding.ts';
 import { ApiClient } from '../daemon/api-client.ts';
 import { findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
-import { printData, printTable } from '../output/output.ts';
+import { printData, printItems } from '../output/output.ts';
 
 interface DoctorFlags {
   readonly config?: string;
@@ -34,26 +34,16 @@ export function register(program: Command): void {
 
 const readReady: ReadReady = async (dataDir) => {
   const client = new ApiClient(findDaemon({ dataDir }, {}));
-  const path = ['readyz'];
-  return (await client.call<Awaited<ReturnType<ReadReady>>>({ method: 'GET', path })).json;
+  return (await client.call<Awaited<ReturnType<ReadReady>>>({ path: ['readyz'] })).json;
 };
 
 async function doctor(flags: DoctorFlags): Promise<void> {
-  const { dataDir } = flags;
-  const loaded = loadConfig({
-    flags: { dataDir },
-    env: process.env,
-    cwd: process.cwd(),
-    file: flags.config,
-  });
+  const { dataDir, config: file } = flags;
+  const loaded = loadConfig({ flags: { dataDir }, env: process.env, cwd: process.cwd(), file });
   const findings: Finding[] = [];
   const isReached = await runDoctor(loaded, readReady, (some) => findings.push(...some));
   if (flags.json) printData(JSON.stringify(findings));
-  else
-    printTable(
-      ['CHECK', 'STATE', 'FINDING'],
-      findings.map(({ check, state, about }) => [check, state, about]),
-    );
+  else printItems(findings, { CHECK: 'check', STATE: 'state', FINDING: 'about' });
   const failed = findings.filter(({ state }) => state === 'failed').length;
   if (!loaded.ok) throw new Exit('badConfiguration', 'the configuration is wrong');
   if (failed > 0)

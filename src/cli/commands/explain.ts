@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { formatDuration } from '../../core/duration.ts';
 import type { WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import {
   type Capacity,
   capacityCall,
@@ -12,7 +12,7 @@ import {
   type Reason,
   reasonLine,
 } from '../output/delivery-lines.ts';
-import { excerpt, printData, printRecord } from '../output/output.ts';
+import { excerpt, printData, printRecord, words } from '../output/output.ts';
 
 interface Why {
   readonly code: WhyCode;
@@ -56,31 +56,24 @@ interface Job {
 const excerptMax = 80;
 
 export function register(program: Command): void {
-  const command = program
-    .command('explain')
-    .description('show why a job waits, or why a topic is not called')
+  daemonCommand(program, 'explain', 'show why a job waits, or why a topic is not called', explain)
     .argument('<topic>')
     .argument('[id]');
-  withDaemonOptions(command).action(explain);
 }
 
 async function explain(topic: string, id: string | undefined, flags: DaemonOptions): Promise<void> {
   if (id === undefined) {
-    const { text, json } = await clientOf(flags).call<Capacity>(capacityCall(topic));
-    if (flags.json) printData(text);
-    else
-      printRecord([
-        ['topic', topic],
-        ...capacityLines(json).map((line) => ['delivery', line] as const),
-        ...(await lastDeath(topic, json, flags)),
-      ]);
+    const { json } = await ask<Capacity>(flags, capacityCall(topic));
+    if (flags.json) return;
+    printRecord([
+      ['topic', topic],
+      ...capacityLines(json).map((line) => ['delivery', line] as const),
+      ...(await lastDeath(topic, json, flags)),
+    ]);
     return;
   }
-  const { json: job, at } = await clientOf(flags).call<Job>({
-    method: 'GET',
-    path: ['v1', 'topics', topic, 'jobs', id],
-    needs: ['state', 'why'],
-  });
+  const path = ['v1', 'topics', topic, 'jobs', id];
+  const { json: job, at } = await clientOf(flags).call<Job>({ path, needs: ['state', 'why'] });
   const { state, why, nextAttempts = [] } = job;
   if (flags.json) printData(JSON.stringify({ topic, id, state, why, nextAttempts }));
   else printRecord([['topic', topic], ['id', id], ['state', state], ...linesOf(job, at ?? wallNow())]);
@@ -94,11 +87,13 @@ async function lastDeath(
 ): Promise<readonly (readonly [string, string])[]> {
   if (states === null || states.ready > 0 || states.dead === 0) return [];
   const { json } = await clientOf(flags).call<{ items: readonly DeadLetter[] }>({
-    ...{ method: 'GET', path: ['v1', 'dead'], query: { topic, limit: 1 }, needs: ['items'] },
+    path: ['v1', 'dead'],
+    query: { topic, limit: 1 },
+    needs: ['items'],
   });
   return json.items.map(({ id, reason, lastReason, status, replyExcerpt }) => [
     'last dead',
-    `${id}: ${[reason, lastReason ?? '', status ?? '', excerpt(replyExcerpt ?? '', excerptMax)].filter((part) => part !== '').join(' ')}`,
+    `${id}: ${words(reason, lastReason, status, excerpt(replyExcerpt ?? '', excerptMax))}`,
   ]);
 }
 
@@ -135,7 +130,7 @@ function pastDeadline(
 }
 
 const resultOf = ({ outcome, reason, status, detail }: Job['attempts'][number]): string =>
-  [outcome, reason ?? '', status ?? '', detail ?? ''].filter((part) => part !== '').join(' ');
+  words(outcome, reason, status, detail);
 
 type Sentences = Readonly<Partial<Record<WhyCode, string>>>;
 

@@ -1,10 +1,9 @@
 // dq get: shows one job with its attempts, for some time also after its end; or all that happened to it.
 
 import { type Command, Option } from 'commander';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printRecord, printTable } from '../output/output.ts';
+import { excerpt, printData, printItems, printRecord } from '../output/output.ts';
 
 interface GetFlags extends DaemonOptions {
   readonly body?: boolean;
@@ -62,23 +61,17 @@ interface Flow {
 const excerptMax = 200;
 
 export function register(program: Command): void {
-  const command = program
-    .command('get')
-    .description('show a job and its attempts')
+  daemonCommand(program, 'get', 'show a job and its attempts', get)
     .argument('<topic>')
     .argument('<id>')
     .addOption(new Option('--body', 'only the bytes of the body').conflicts('flow'))
     .option('--flow', 'all that happened to the job, oldest first');
-  withDaemonOptions(command).action(get);
 }
 
 async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
   if (flags.flow) return getFlow(topic, id, flags);
-  const { text, json: job } = await clientOf(flags).call<Job>({
-    method: 'GET',
-    path: ['v1', 'topics', topic, 'jobs', id],
-    needs: ['state', 'attempts'],
-  });
+  const path = ['v1', 'topics', topic, 'jobs', id];
+  const { text, json: job } = await clientOf(flags).call<Job>({ path, needs: ['state', 'attempts'] });
   if (flags.body && job.endedAt !== undefined)
     throw new Exit('failed', `the job is ${job.state}; the end of a job removes its body`);
   if (flags.body) process.stdout.write(bytesOf(job));
@@ -88,16 +81,18 @@ async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
 
 async function getFlow(topic: string, id: string, flags: GetFlags): Promise<void> {
   const path = ['v1', 'topics', topic, 'jobs', id, 'flow'];
-  const { text, json } = await clientOf(flags).call<Flow>({ method: 'GET', path, needs: ['entries'] });
-  if (flags.json) printData(text);
-  else
-    printTable(
-      ['AT', 'EVENT', 'VERSION', 'DUE AT', 'PROCESS', 'HOST', 'PLACE', 'ATTEMPT'],
-      json.entries.map((one) => [
-        ...[one.at, one.event, one.version ?? '', one.dueAt ?? ''],
-        ...[one.process ?? '', one.host ?? '', one.place ?? '', resultOf(one.attempt)],
-      ]),
-    );
+  const { json } = await ask<Flow>(flags, { path, needs: ['entries'] });
+  if (!flags.json)
+    printItems(json.entries, {
+      AT: 'at',
+      EVENT: 'event',
+      VERSION: 'version',
+      'DUE AT': 'dueAt',
+      PROCESS: 'process',
+      HOST: 'host',
+      PLACE: 'place',
+      ATTEMPT: ({ attempt }) => resultOf(attempt),
+    });
 }
 
 /** `2: status 500` */
@@ -129,23 +124,17 @@ function print(job: Job): void {
   if (job.attempts.length === 0) return;
   process.stdout.write('\n');
   const isTraced = job.attempts.some(({ traceparent }) => traceparent !== undefined);
-  printTable(
-    [
-      ...['ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'REASON', 'NOTIFIER', 'REPLY'],
-      ...(isTraced ? ['TRACEPARENT'] : []),
-    ],
-    job.attempts.map((one) => [
-      String(one.attempt),
-      one.startedAt,
-      String(one.durationMs),
-      one.outcome,
-      one.status === null ? '' : String(one.status),
-      one.reason ?? '',
-      one.notifier,
-      excerpt(one.replyExcerpt === '' ? (one.detail ?? '') : one.replyExcerpt, excerptMax),
-      ...(isTraced ? [one.traceparent ?? ''] : []),
-    ]),
-  );
+  printItems(job.attempts, {
+    ATTEMPT: 'attempt',
+    'STARTED AT': 'startedAt',
+    MS: 'durationMs',
+    OUTCOME: 'outcome',
+    STATUS: 'status',
+    REASON: 'reason',
+    NOTIFIER: 'notifier',
+    REPLY: ({ replyExcerpt, detail }) => excerpt(replyExcerpt || (detail ?? ''), excerptMax),
+    ...(isTraced ? { TRACEPARENT: 'traceparent' } : {}),
+  });
 }
 
 function contentOf(job: Job): [string, string][] {

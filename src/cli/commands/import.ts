@@ -1,8 +1,9 @@
 // dq import: brings topics and jobs of another delay queue into dq. One command per source.
 
 import { type Command, Option } from 'commander';
-import { withDaemonOptions } from '../daemon/daemon-options.ts';
+import { callsDaemon } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
+import { gather } from '../flags.ts';
 import { openOuqiang } from '../import/ouqiang.ts';
 import { openPhp } from '../import/php-delayqueue.ts';
 import { openRedisDelayQueue } from '../import/redis-delay-queue.ts';
@@ -86,11 +87,7 @@ function withImportOptions(command: Command): Command {
     .option('--dry-run', 'show what would happen; change nothing')
     .option('--state <file>', 'progress of this import; default: dq-import-SOURCE.state in this directory')
     .option('-y, --yes', 'do not ask');
-  return withDaemonOptions(command);
-}
-
-function gather(text: string, all: readonly string[]): readonly string[] {
-  return [...all, text];
+  return callsDaemon(command);
 }
 
 function checkTimezone(timezone: string): void {

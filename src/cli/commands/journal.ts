@@ -5,8 +5,6 @@ import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { formatProblem } from '../../config/given.ts';
-import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import { formatDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
@@ -22,10 +20,10 @@ import { StoreError } from '../../ports/store-error.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { silentLog } from '../../telemetry/log.ts';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { ask, callsDaemon, type DaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { printData, printRecord, printTable, say } from '../output/output.ts';
+import { printItems, printRecord, say } from '../output/output.ts';
+import { readConfig } from '../read-config.ts';
 
 interface Journal {
   readonly mode: string;
@@ -74,9 +72,9 @@ interface ShipFlags {
 
 export function register(program: Command): void {
   const family = program.command('journal').description('the journal of jobs in Redis');
-  withDaemonOptions(
-    family.command('status', { isDefault: true }).description('show spool, lag, instances and restores'),
-  ).action(status);
+  callsDaemon(family.command('status', { isDefault: true }))
+    .description('show spool, lag, instances and restores')
+    .action(status);
   family
     .command('ship')
     .description('ship the spool of a daemon that will not start again')
@@ -87,10 +85,9 @@ export function register(program: Command): void {
 }
 
 async function status(flags: DaemonOptions): Promise<void> {
-  const request = { method: 'GET', path: ['v1', 'journal'], needs: ['mode'] } as const;
-  const { text, json } = await clientOf(flags).call<Journal>(request);
-  if (flags.json) printData(text);
-  else if (json.mode === 'off') say('dq: there is no journal; the option journal.mode switches it on');
+  const { json } = await ask<Journal>(flags, { path: ['v1', 'journal'], needs: ['mode'] });
+  if (flags.json) return;
+  if (json.mode === 'off') say('dq: there is no journal; the option journal.mode switches it on');
   else print(json);
 }
 
@@ -104,49 +101,46 @@ function print(journal: Journal): void {
     ['damaged', `${damaged} segments`],
   ]);
   process.stdout.write('\n');
-  printTable(
-    ['STREAM', 'SEGMENTS', 'WAITING', 'BYTES'],
-    streams.map(({ instance, incarnation, segments, waiting, bytes }) => [
-      ...[`${instance}-${incarnation}`, String(segments), String(waiting ?? '?'), mebibytes(bytes)],
-    ]),
-  );
+  printItems(streams, {
+    STREAM: ({ instance, incarnation }) => `${instance}-${incarnation}`,
+    SEGMENTS: 'segments',
+    WAITING: ({ waiting }) => waiting ?? '?',
+    BYTES: ({ bytes }) => mebibytes(bytes),
+  });
   if (instances === null || restores === null) {
     say('dq: MySQL does not answer: instances and restores are unknown');
     return;
   }
   process.stdout.write('\n');
-  printTable(
-    ['INSTANCE', 'HOST', 'STATE', 'LAST SIGN', 'SPOOL'],
-    instances.map(({ instance, self, host, state, seenMs, spoolBytes }) => [
-      ...[self ? `${instance} *` : instance, host, state],
-      ...[`${formatDuration(seenMs)} ago`, mebibytes(spoolBytes)],
-    ]),
-  );
-  const told = restores.filter((one) => hasNews(one, wallNow()));
-  const open = told.filter(({ state }) => state === 'open');
-  const shown = open.length > 0 ? open : told.slice(0, 1);
+  printItems(instances, {
+    INSTANCE: ({ instance, self }) => (self ? `${instance} *` : instance),
+    HOST: 'host',
+    STATE: 'state',
+    'LAST SIGN': ({ seenMs }) => `${formatDuration(seenMs)} ago`,
+    SPOOL: ({ spoolBytes }) => mebibytes(spoolBytes),
+  });
+  const news = restores.filter((one) => hasNews(one, wallNow()));
+  const open = news.filter(({ state }) => state === 'open');
+  const shown = open.length > 0 ? open : news.slice(0, 1);
   if (shown.length === 0) return;
   process.stdout.write('\n');
-  printTable(
-    ['RESTORE', 'KIND', 'ABOUT', 'STATE', 'COMPARED', 'PUT', 'REMOVED', 'KEPT', 'BEGUN AT'],
-    shown.map((one) => [
-      ...[String(one.no), one.kind, one.about, one.state],
-      ...[one.done, one.put, one.removed, one.kept].map(String),
-      one.begunAt,
-    ]),
-  );
+  printItems(shown, {
+    RESTORE: 'no',
+    KIND: 'kind',
+    ABOUT: 'about',
+    STATE: 'state',
+    COMPARED: 'done',
+    PUT: 'put',
+    REMOVED: 'removed',
+    KEPT: 'kept',
+    'BEGUN AT': 'begunAt',
+  });
 }
 
 const mebibytes = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
 
 async function ship({ dataDir, config: file, late = false }: ShipFlags): Promise<void> {
-  const loaded = loadConfig({ flags: { dataDir }, env: process.env, cwd: process.cwd(), file });
-  if (!loaded.ok)
-    throw new Exit(
-      'badConfiguration',
-      ['the configuration is wrong', ...loaded.problems.map(formatProblem)].join('\n'),
-    );
-  const { config } = loaded;
+  const { config } = readConfig({ dataDir }, file);
   const directory = late ? join('spool', 'late') : 'spool';
   const path = join(config.dataDir, directory);
   if (!existsSync(path)) throw new Exit('failed', `${path} does not exist: there is nothing to ship`);

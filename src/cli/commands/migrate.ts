@@ -3,8 +3,6 @@
 // Each start updates the embedded registry, so it needs no command.
 
 import type { Command } from 'commander';
-import { formatProblem } from '../../config/given.ts';
-import { loadConfig } from '../../config/load.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
@@ -15,6 +13,7 @@ import { mysqlSchemaScript } from '../../registry/sql/schema/mysql-schema.ts';
 import type { RegistrySchema } from '../../registry/sql/schema/registry-schema.ts';
 import { Exit } from '../exit.ts';
 import { printData, say } from '../output/output.ts';
+import { readConfig } from '../read-config.ts';
 
 interface MigrateFlags {
   readonly config?: string;
@@ -37,19 +36,8 @@ async function migrate(flags: MigrateFlags): Promise<void> {
     printData(mysqlSchemaScript().trimEnd());
     return;
   }
-  const { env } = process;
-  const loaded = loadConfig({
-    flags: { 'mysql.url': flags.mysql },
-    env,
-    cwd: process.cwd(),
-    file: flags.config,
-  });
-  if (!loaded.ok)
-    throw new Exit(
-      'badConfiguration',
-      ['the configuration is wrong', ...loaded.problems.map(formatProblem)].join('\n'),
-    );
-  const server = parseMysqlUrl(loaded.config['mysql.url']);
+  const { config } = readConfig({ 'mysql.url': flags.mysql }, flags.config);
+  const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok)
     throw new Exit('badConfiguration', 'mysql.url is not set; each start updates the embedded registry');
   const what = `the registry in MySQL ${placeOf(server.value)}`;

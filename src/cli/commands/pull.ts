@@ -2,12 +2,12 @@
 
 import type { Command } from 'commander';
 import { parseDuration } from '../../core/duration.ts';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
+import { flagNames, wholeOf } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
 import { printData } from '../output/output.ts';
 import { type PulledItem, runPuller } from '../run-puller.ts';
-import { wholeOf } from '../whole-number.ts';
 
 interface PullFlags extends DaemonOptions {
   readonly max?: string;
@@ -18,9 +18,7 @@ interface PullFlags extends DaemonOptions {
 }
 
 export function register(program: Command): void {
-  const command = program
-    .command('pull')
-    .description('take due jobs of a pull topic: print them, or run a command')
+  daemonCommand(program, 'pull', 'take due jobs of a pull topic: print them, or run a command', pull)
     .argument('<topic>', 'topic with delivery pull')
     .option('--max <n>', 'jobs at most, 1 to 100; default 1')
     .option('--wait <duration>', 'time to wait for a job, at most 3m; default 0')
@@ -45,7 +43,6 @@ Examples:
   dq pull report.build --max 100 | jq -r .lease | xargs -r dq ack
   dq pull report.build --exec ./build-report.sh -c 4`,
     );
-  withDaemonOptions(command, { concurrency: true }).action(pull);
 }
 
 async function pull(topic: string, flags: PullFlags): Promise<void> {
@@ -58,22 +55,22 @@ async function pull(topic: string, flags: PullFlags): Promise<void> {
     throw new Exit('usage', '--max, --wait and --json do not go with --exec, which runs until a signal');
   // The shell exits with 0 for an empty command: each job would be acked.
   if (exec.trim() === '') throw new Exit('usage', '--exec: give a command');
-  const commands = wholeOf('--concurrency', concurrency ?? '1', cliLimits.pullCommandsMax);
+  const commands = wholeOf('--concurrency', concurrency ?? '1', 1, cliLimits.pullCommandsMax);
   await runPuller({ client: () => clientOf(flags), topic, lease, command: exec, commands });
 }
 
 async function printJobs(topic: string, flags: PullFlags): Promise<void> {
   const { max, wait, lease } = flags;
+  const query = { max, wait, lease };
   const waiting = wait === undefined ? null : parseDuration(wait);
-  const reply = await clientOf(flags).call<{ readonly items: readonly PulledItem[] }>({
+  const { json } = await ask<{ readonly items: readonly PulledItem[] }>(flags, {
     method: 'POST',
     path: ['v1', 'topics', topic, 'pull'],
-    query: { max, wait, lease },
+    query,
     needs: ['items'],
-    flags: { max: '--max', wait: '--wait', lease: '--lease' },
+    flags: flagNames(Object.keys(query)),
     // The API rejects an invalid duration.
     waitMs: waiting?.ok ? Math.min(waiting.value, cliLimits.pullWaitMsMax) : 0,
   });
-  if (flags.json) printData(reply.text);
-  else for (const item of reply.json.items) printData(JSON.stringify(item));
+  if (!flags.json) for (const item of json.items) printData(JSON.stringify(item));
 }

@@ -6,24 +6,18 @@ import { withoutByteOrderMark } from '../../core/byte-order-mark.ts';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { readTraceContext } from '../../core/trace-context.ts';
-import type { ApiReply } from '../daemon/api-client.ts';
-import { ApiRefusal } from '../daemon/api-client.ts';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
+import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
+import { flagNames } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
 import { printData, say } from '../output/output.ts';
 import { pushBatch, withoutMark } from '../push-batch.ts';
 
-interface PushFlags extends DaemonOptions {
-  readonly id?: string;
-  readonly delay?: string;
-  readonly at?: string;
-  readonly mode?: string;
-  readonly lease?: string;
-  readonly maxAttempts?: string;
-  readonly backoff?: string;
-  readonly deadline?: string;
+/** Flags that are query parameters of a push, by the API's names. */
+const jobFlags = ['id', 'delay', 'at', 'mode', 'lease', 'maxAttempts', 'backoff', 'deadline'] as const;
+
+interface PushFlags extends DaemonOptions, Partial<Record<(typeof jobFlags)[number], string>> {
   readonly traceparent?: string;
   readonly type?: string;
   readonly batch?: string;
@@ -40,9 +34,7 @@ interface Pushed {
 }
 
 export function register(program: Command): void {
-  const command = program
-    .command('push')
-    .description('push a job and print its id')
+  daemonCommand(program, 'push', 'push a job and print its id', push)
     .argument('[topic]', 'topic of the job; not with --batch')
     .argument('[body...]', 'job body, @FILE, or - for standard input')
     .usage('[options] [topic] [body]')
@@ -74,7 +66,6 @@ Examples:
   dq push order.close @order.json
   dq push --batch jobs.ndjson`,
     );
-  withDaemonOptions(command).action(push);
 }
 
 async function push(topic: string | undefined, words: readonly string[], flags: PushFlags): Promise<void> {
@@ -82,14 +73,14 @@ async function push(topic: string | undefined, words: readonly string[], flags: 
   const [body, ...more] = words;
   if (more.length > 0)
     throw new Exit('usage', `too many arguments; quote the body: ${quotedForm(topic ?? 'TOPIC')}`);
-  const { batch, id, delay, at, mode, lease, maxAttempts, backoff, deadline, type, empty, literal } = flags;
-  const options = [lease, maxAttempts, backoff, deadline, flags.traceparent];
+  const { batch, traceparent, type, empty, literal } = flags;
   if (batch === undefined) {
     if (topic === undefined || /^[{[@-]/.test(topic))
       throw new Exit('usage', `name a topic before the body: ${quotedForm('TOPIC')}, or a file with --batch`);
     return pushOne(topic, body, flags);
   }
-  if ([topic, id, delay, at, mode, ...options, type, empty, literal].some((given) => given !== undefined))
+  const ofOneJob = [topic, traceparent, type, empty, literal, ...jobFlags.map((name) => flags[name])];
+  if (ofOneJob.some((given) => given !== undefined))
     throw new Exit('usage', '--batch: topic, id and options belong in the lines of the file');
   return pushBatch(clientOf(flags), batch, flags.json === true);
 }
@@ -107,30 +98,13 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
       method: 'POST',
       path: ['v1', 'topics', topic, 'jobs'],
       query: {
-        id: flags.id,
-        delay: flags.delay,
-        at: flags.at,
-        mode: flags.mode,
-        lease: flags.lease,
-        maxAttempts: flags.maxAttempts,
-        backoff: flags.backoff,
-        deadline: flags.deadline,
+        ...Object.fromEntries(jobFlags.map((name) => [name, flags[name]])),
         literal: flags.literal,
       },
       ...(flags.traceparent === undefined ? {} : { headers: traceHeader(flags.traceparent) }),
       body: { bytes, contentType },
       needs: ['id', 'state', 'dueAt'],
-      flags: {
-        id: '--id',
-        delay: '--delay',
-        at: '--at',
-        mode: '--mode',
-        lease: '--lease',
-        maxAttempts: '--max-attempts',
-        backoff: '--backoff',
-        deadline: '--deadline',
-        'content-type': '--type',
-      },
+      flags: { ...flagNames(jobFlags), 'content-type': '--type' },
     });
   } catch (error) {
     throw withRepeatHint(error, flags.id);

@@ -1,15 +1,14 @@
 // dq restore: puts jobs back that the journal has and Redis lacks. dq restore --repair: puts jobs back into
-// the keys of Redis that lost them. dq restore --now: healings wait no longer
-// for instances that give no sign.
+// the keys of Redis that lost them. dq restore --now: healings no longer wait for silent instances.
 
 import type { Command } from 'commander';
 import { formatDuration } from '../../core/duration.ts';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
-import { type Examination, reportExamination } from '../daemon/examination.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { doLongWork } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
 import { runOperation } from '../operation-progress.ts';
-import { agree, printData, say } from '../output/output.ts';
+import { agree, say } from '../output/output.ts';
+import { type Examination, reportExamination } from './fsck.ts';
 
 interface Flags extends DaemonOptions {
   readonly since?: string;
@@ -18,7 +17,6 @@ interface Flags extends DaemonOptions {
   readonly dryRun?: boolean;
   readonly now?: boolean;
   readonly repair?: boolean;
-  readonly yes?: boolean;
 }
 
 const flagNames = {
@@ -30,9 +28,9 @@ const flagNames = {
 };
 
 export function register(program: Command): void {
-  const command = program
-    .command('restore [topic] [id]')
-    .description('put jobs back that the journal has and Redis lacks; a job that is there stays as it is')
+  const description =
+    'put jobs back that the journal has and Redis lacks; a job that is there stays as it is';
+  daemonCommand(program, 'restore [topic] [id]', description, restore)
     .option('--since <time>', 'only jobs that are due then or later')
     .option('--until <time>', 'only jobs that are due before')
     .option('--overdue <choice>', 'jobs whose due time has passed: fire, spread over 10 min, or skip', 'fire')
@@ -40,7 +38,6 @@ export function register(program: Command): void {
     .option('--now', 'restore nothing else: a healing goes on without instances that give no sign')
     .option('--repair', 'restore nothing else: put jobs back into single Redis keys that were lost')
     .option('-y, --yes', 'do not ask');
-  withDaemonOptions(command).action(restore);
 }
 
 async function restore(topic: string | undefined, id: string | undefined, flags: Flags): Promise<void> {
@@ -54,7 +51,7 @@ async function restore(topic: string | undefined, id: string | undefined, flags:
   if (flags.now === true) {
     if (!isPlain || overdue !== 'fire')
       throw new Exit('usage', '--now takes no topic, id or filter: it ends the wait of a healing');
-    return goOn(flags);
+    return endWait(flags);
   }
   if (!/^(fire|spread|skip)$/.test(overdue ?? ''))
     throw new Exit('usage', `--overdue ${overdue}: use fire, spread or skip`);
@@ -70,7 +67,10 @@ async function restore(topic: string | undefined, id: string | undefined, flags:
     ...(until === undefined ? {} : { until }),
   };
   const input = {
-    ...{ kind: 'restore', filter, overdue, dryRun: dryRun === true },
+    kind: 'restore',
+    filter,
+    overdue,
+    dryRun: dryRun === true,
     ...(Object.keys(filter).length === 0 ? { all: true } : {}),
   };
   await runOperation(client, input, { done: 'restored', flags: flagNames, asJson: flags.json });
@@ -97,11 +97,13 @@ interface GivenUp {
   }[];
 }
 
-async function goOn(flags: Flags): Promise<void> {
-  await agree('Jobs that only a silent instance has cancelled or replaced can be called. Go on?', flags.yes);
-  const request = { method: 'POST', path: ['v1', 'journal', 'give-up'], needs: ['instances'] } as const;
-  const { text, json } = await clientOf(flags).call<GivenUp>(request);
-  if (flags.json) return printData(text);
+async function endWait(flags: Flags): Promise<void> {
+  const { json } = await ask<GivenUp>(
+    flags,
+    { method: 'POST', path: ['v1', 'journal', 'give-up'], needs: ['instances'] },
+    'Jobs that only a silent instance has cancelled or replaced can be called. Go on?',
+  );
+  if (flags.json) return;
   if (json.instances.length === 0) say('dq: every instance gives signs, or has ended: no healing waits');
   for (const { instance, host, seenMs } of json.instances)
     say(

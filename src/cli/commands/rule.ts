@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { evaluateRule, parseRule, ruleValues } from '../../core/rule/reply-rule.ts';
 import { Exit } from '../exit.ts';
-import { parseHeaders } from '../header-flag.ts';
+import { gather, headersOf, wholeOf } from '../flags.ts';
 import { escapeControls, printData, printRecord, withCaret } from '../output/output.ts';
 
 interface RuleFlags {
@@ -24,12 +24,7 @@ export function register(program: Command): void {
     .requiredOption('--reply <text>', 'body of the reply')
     .option('--status <status>', 'HTTP status of the reply', '200')
     .option('--attempt <number>', 'number of the attempt', '1')
-    .option(
-      '--header <name: value>',
-      'header of the reply; repeatable',
-      (text: string, all: readonly string[]) => [...all, text],
-      [],
-    )
+    .option('--header <name: value>', 'header of the reply; repeatable', gather, [])
     .option('--json', 'one JSON object: {retry, values}')
     .action(testRule);
 }
@@ -37,10 +32,10 @@ export function register(program: Command): void {
 async function testRule(source: string, flags: RuleFlags): Promise<void> {
   const parsed = parseRule(source);
   if (!parsed.ok) throw new Exit('failed', `${parsed.message}\n${withCaret(source, parsed.position)}`);
-  const headers = parseHeaders(flags.header);
+  const headers = headersOf(flags.header);
   const reply = {
-    status: whole('--status', flags.status, 100, 999),
-    attempt: whole('--attempt', flags.attempt, 1, 100),
+    status: wholeOf('--status', flags.status, 100, 999),
+    attempt: wholeOf('--attempt', flags.attempt, 1, 100),
     text: flags.reply,
     header: (name: string) => headers[name.toLowerCase()] ?? null,
   };
@@ -54,11 +49,4 @@ async function testRule(source: string, flags: RuleFlags): Promise<void> {
     ...Object.entries(values).map(([name, value]) => [escapeControls(name), JSON.stringify(value)] as const),
     ['retry', retry ? 'yes' : 'no'],
   ]);
-}
-
-function whole(flag: string, text: string, min: number, max: number): number {
-  const value = /^\d{1,9}$/.test(text) ? Number(text) : -1;
-  if (value < min || value > max)
-    throw new Exit('usage', `${flag} must be a whole number from ${min} to ${max}`);
-  return value;
 }

@@ -3,10 +3,11 @@
 import type { Command } from 'commander';
 import { createOffsetClock } from '../../core/calendar.ts';
 import { beyondBounds } from '../../core/json-bounds.ts';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
-import { agree, printData, printRecord, printTable, say } from '../output/output.ts';
+import { flagNames } from '../flags.ts';
+import { printData, printItems, printRecord, printTable, say } from '../output/output.ts';
 
 interface Flags extends DaemonOptions {
   readonly topic?: string;
@@ -16,9 +17,6 @@ interface Flags extends DaemonOptions {
   readonly body?: string;
   readonly type?: string;
   readonly missed?: string;
-}
-interface RemoveFlags extends DaemonOptions {
-  readonly yes?: boolean;
 }
 
 interface Schedule {
@@ -38,8 +36,8 @@ interface Schedule {
 }
 
 const apiFlags = {
-  ...{ topic: '--topic', cron: '--cron', every: '--every', timezone: '--timezone' },
-  ...{ body: '--body', contentType: '--type', missed: '--missed' },
+  ...flagNames(['topic', 'cron', 'every', 'timezone', 'body', 'missed']),
+  contentType: '--type',
 };
 
 export function register(program: Command): void {
@@ -53,35 +51,33 @@ export function register(program: Command): void {
       .option('--body <body>', 'body of each job; JSON, or a text with --type')
       .option('--type <type>', 'content type of the body; default: application/json')
       .option('--missed <policy>', 'instants missed by over a minute: skip (default), last');
-  const add = withSettings(family.command('add').description('create a schedule').argument('<name>'));
-  add.addHelpText(
+  const add = daemonCommand(family, 'add', 'create a schedule', (name: string, flags: Flags) =>
+    write('POST', name, flags),
+  );
+  withSettings(add.argument('<name>')).addHelpText(
     'after',
     `
 Examples:
   dq schedule add daily-report --topic report --cron '0 9 * * 1-5' --timezone Asia/Shanghai
   dq schedule add cleanup --topic cleanup --every 10m --body '{"older":"1d"}'`,
   );
-  withDaemonOptions(add).action((name: string, flags: Flags) => write('POST', name, flags));
-  const set = withSettings(family.command('set').description('change a schedule').argument('<name>'));
-  withDaemonOptions(set).action((name: string, flags: Flags) => write('PATCH', name, flags));
-  withDaemonOptions(family.command('ls').description('list schedules')).action(list);
-  withDaemonOptions(
-    family.command('show').description('show a schedule and its next times').argument('<name>'),
-  ).action(show);
+  const set = daemonCommand(family, 'set', 'change a schedule', (name: string, flags: Flags) =>
+    write('PATCH', name, flags),
+  );
+  withSettings(set.argument('<name>'));
+  daemonCommand(family, 'ls', 'list schedules', list);
+  daemonCommand(family, 'show', 'show a schedule and its next times', show).argument('<name>');
   for (const [verb, description] of [
     ['pause', 'make no jobs until it is resumed'],
     ['resume', 'make jobs again, from the next time on'],
     ['run', 'push one job now'],
   ] as const)
-    withDaemonOptions(family.command(verb).description(description).argument('<name>')).action(
-      (name: string, flags: DaemonOptions) => act(verb, name, flags),
-    );
-  const rm = family
-    .command('rm')
-    .description('remove a schedule; its jobs stay')
+    daemonCommand(family, verb, description, (name: string, flags: DaemonOptions) =>
+      act(verb, name, flags),
+    ).argument('<name>');
+  daemonCommand(family, 'rm', 'remove a schedule; its jobs stay', remove)
     .argument('<name>')
     .option('-y, --yes', 'do not ask');
-  withDaemonOptions(rm).action(remove);
 }
 
 async function write(method: 'POST' | 'PATCH', name: string, flags: Flags): Promise<void> {
@@ -89,14 +85,13 @@ async function write(method: 'POST' | 'PATCH', name: string, flags: Flags): Prom
   if (method === 'POST' && cron === undefined && every === undefined)
     throw new Exit('usage', 'give --cron or --every');
   const json = { topic, cron, every, timezone, contentType, missed, body: bodyOf(flags) };
-  const reply = await clientOf(flags).call<Schedule>({
+  const reply = await ask<Schedule>(flags, {
     method,
     path: method === 'POST' ? ['v1', 'schedules'] : ['v1', 'schedules', name],
     json: method === 'POST' ? { name, ...json } : json,
     flags: apiFlags,
     needs: ['name', 'nextAt'],
   });
-  if (flags.json) printData(reply.text);
   say(`dq: schedule ${name}: ${nextOf(reply.json)}`);
 }
 
@@ -125,46 +120,38 @@ function nextOf(one: Schedule): string {
 }
 
 /** `at`: RFC 3339. In the time zone of the schedule; of one with --every in UTC. */
-const localTime = ({ cron, timezone }: Pick<Schedule, 'cron' | 'timezone'>, at: string): string =>
-  cron === null ? at : createOffsetClock(timezone)(Date.parse(at));
+const localTime = ({ cron, timezone }: Pick<Schedule, 'cron' | 'timezone'>, at: string | null): string =>
+  at === null || cron === null ? (at ?? '') : createOffsetClock(timezone)(Date.parse(at));
 
 async function list(flags: DaemonOptions): Promise<void> {
-  const client = clientOf(flags);
   const items: Schedule[] = [];
-  for (let cursor: string | null | undefined; cursor !== null; ) {
-    const query = { limit: 1_000, cursor: cursor ?? undefined };
-    const { json } = await client.call<{ items: readonly Schedule[]; nextCursor: string | null }>({
-      ...{ method: 'GET', path: ['v1', 'schedules'], query, needs: ['items'] },
-    });
-    items.push(...json.items);
-    cursor = json.nextCursor;
-  }
-  if (flags.json) {
-    printData(JSON.stringify({ items }));
-    return;
-  }
-  printTable(
-    ['NAME', 'TOPIC', 'TIMES', 'TIME ZONE', 'NEXT AT', 'LAST AT', 'PROBLEM'],
-    items.map((one) => [
-      ...[one.name, one.topic, timesOf(one), one.cron === null ? '' : one.timezone],
-      one.paused ? 'paused' : one.nextAt === null ? '' : localTime(one, one.nextAt),
-      one.lastAt === null ? '' : localTime(one, one.lastAt),
-      one.problem ?? '',
-    ]),
+  await readPages<Schedule>(
+    clientOf(flags),
+    { path: ['v1', 'schedules'] },
+    Number.MAX_SAFE_INTEGER,
+    ({ json }) => {
+      items.push(...json.items);
+    },
   );
+  if (flags.json) printData(JSON.stringify({ items }));
+  else
+    printItems(items, {
+      NAME: 'name',
+      TOPIC: 'topic',
+      TIMES: timesOf,
+      'TIME ZONE': ({ cron, timezone }) => (cron === null ? '' : timezone),
+      'NEXT AT': (one) => (one.paused ? 'paused' : localTime(one, one.nextAt)),
+      'LAST AT': (one) => localTime(one, one.lastAt),
+      PROBLEM: 'problem',
+    });
 }
 
 const timesOf = ({ cron, every }: Schedule): string => cron ?? `every ${every ?? '?'}`;
 
 async function show(name: string, flags: DaemonOptions): Promise<void> {
-  const reply = await clientOf(flags).call<Schedule>({
-    ...{ method: 'GET', path: ['v1', 'schedules', name], needs: ['name', 'nextAt'] },
-  });
-  if (flags.json) {
-    printData(reply.text);
-    return;
-  }
-  const { json: one } = reply;
+  const call = { path: ['v1', 'schedules', name], needs: ['name', 'nextAt'] };
+  const { json: one } = await ask<Schedule>(flags, call);
+  if (flags.json) return;
   printRecord([
     ['name', one.name],
     ['topic', one.topic],
@@ -173,7 +160,7 @@ async function show(name: string, flags: DaemonOptions): Promise<void> {
     ['missed', one.missed],
     ['body', one.body],
     ['state', nextOf(one)],
-    ['last at', one.lastAt === null ? '' : localTime(one, one.lastAt)],
+    ['last at', localTime(one, one.lastAt)],
     ...(one.problem === null ? [] : [['problem', one.problem] as const]),
   ]);
   const times = one.nextTimes ?? [];
@@ -186,20 +173,18 @@ async function show(name: string, flags: DaemonOptions): Promise<void> {
 }
 
 async function act(verb: 'pause' | 'resume' | 'run', name: string, flags: DaemonOptions): Promise<void> {
-  const reply = await clientOf(flags).call<Schedule & { readonly id: string }>({
-    ...{ method: 'POST', path: ['v1', 'schedules', name, verb] },
-  });
-  if (flags.json) printData(reply.text);
-  else if (verb === 'run') printData(reply.json.id);
-  if (verb === 'run') say(`dq: pushed one job of the schedule ${name}`);
-  else say(`dq: schedule ${name}: ${nextOf(reply.json)}`);
+  const path = ['v1', 'schedules', name, verb];
+  const { json } = await ask<Schedule & { readonly id: string }>(flags, { method: 'POST', path });
+  if (verb !== 'run') {
+    say(`dq: schedule ${name}: ${nextOf(json)}`);
+    return;
+  }
+  if (!flags.json) printData(json.id);
+  say(`dq: pushed one job of the schedule ${name}`);
 }
 
-async function remove(name: string, flags: RemoveFlags): Promise<void> {
-  await agree(`Remove the schedule ${name}? Jobs that exist stay.`, flags.yes);
-  const reply = await clientOf(flags).call({
-    ...{ method: 'DELETE', path: ['v1', 'schedules', name], needs: ['deleted'] },
-  });
-  if (flags.json) printData(reply.text);
+async function remove(name: string, flags: DaemonOptions): Promise<void> {
+  const call = { method: 'DELETE', path: ['v1', 'schedules', name], needs: ['deleted'] } as const;
+  await ask(flags, call, `Remove the schedule ${name}? Jobs that exist stay.`);
   say(`dq: removed the schedule ${name}`);
 }

@@ -3,18 +3,14 @@
 import type { Command } from 'commander';
 import { forgottenSentence } from '../../store/redis/shard/shard-list-conflict.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { agree, printData, printTable, say } from '../output/output.ts';
+import { printData, printItems, say } from '../output/output.ts';
 
 interface AddFlags extends DaemonOptions {
   readonly buckets?: string;
 }
-interface SureFlags extends DaemonOptions {
-  readonly yes?: boolean;
-}
-interface RemoveFlags extends SureFlags {
+interface RemoveFlags extends DaemonOptions {
   readonly lost?: boolean;
 }
 
@@ -33,94 +29,72 @@ export function register(program: Command): void {
   const family = program
     .command('shard')
     .description('the Redis servers that hold the jobs; jobs never move between them');
-  withDaemonOptions(family.command('ls').description('list shards and their jobs')).action(list);
-  const add = family
-    .command('add')
-    .description('add a shard, change its address, or end its drain')
+  daemonCommand(family, 'ls', 'list shards and their jobs', list);
+  daemonCommand(family, 'add', 'add a shard, change its address, or end its drain', addShard)
     .argument('<url>')
     .option('--buckets <n>', 'partitions of it, fixed for ever (default: 1, on a Cluster 32)');
-  withDaemonOptions(add).action(addShard);
-  const drain = family
-    .command('drain')
-    .description('place no new ids on a shard; its jobs are still delivered')
+  daemonCommand(family, 'drain', 'place no new ids on a shard; its jobs are still delivered', drainShard)
     .argument('<id>')
     .option('-y, --yes', 'do not ask');
-  withDaemonOptions(drain).action(drainShard);
-  const rm = family
-    .command('rm')
-    .description('remove a drained, empty shard')
+  daemonCommand(family, 'rm', 'remove a drained, empty shard', remove)
     .argument('<id>')
     .option('--lost', 'remove a drained shard that never answers again, with its jobs')
     .option('-y, --yes', 'do not ask');
-  withDaemonOptions(rm).action(remove);
 }
 
 async function list(flags: DaemonOptions): Promise<void> {
-  const reply = await clientOf(flags).call<{ number: number; items: readonly Shard[] }>({
-    method: 'GET',
-    path: ['v1', 'shards'],
-    needs: ['items'],
-  });
-  const { number, items } = reply.json;
+  const call = { path: ['v1', 'shards'], needs: ['items'] };
+  const { number, items } = (await ask<{ number: number; items: readonly Shard[] }>(flags, call)).json;
   const newest = Math.max(0, ...items.map(({ list }) => list ?? 0));
   if (newest > number) say(`dq: ${forgottenSentence(newest, number)}`);
-  if (flags.json) {
-    printData(reply.text);
-    return;
-  }
-  printTable(['ID', 'STATE', 'JOBS', 'ALERTS', 'URL', 'TROUBLE'], items.map(rowOf));
-}
-
-function rowOf({ id, state, jobs, alerts, url, trouble }: Shard): readonly string[] {
-  return [id, state, String(jobs ?? '?'), String(alerts ?? '?'), url, trouble ?? ''];
+  if (!flags.json)
+    printItems(items, {
+      ID: 'id',
+      STATE: 'state',
+      JOBS: ({ jobs }) => jobs ?? '?',
+      ALERTS: ({ alerts }) => alerts ?? '?',
+      URL: 'url',
+      TROUBLE: 'trouble',
+    });
 }
 
 async function addShard(url: string, flags: AddFlags): Promise<void> {
   const buckets = flags.buckets === undefined ? undefined : Number(flags.buckets);
   if (buckets !== undefined && !Number.isInteger(buckets))
     throw new Exit('usage', `--buckets: invalid number "${flags.buckets}"`);
-  const json = { url, buckets };
-  const reply = await clientOf(flags)
-    .call<Shard>({
-      method: 'POST',
-      path: ['v1', 'shards'],
-      json,
-      flags: { buckets: '--buckets' },
-      needs: ['id'],
-    })
-    .catch((error: unknown) => {
-      if (error instanceof ApiRefusal && error.problem.code === 'shard_unreachable')
-        throw new Exit('storeUnreachable', error.message, { cause: error });
-      throw error;
-    });
-  if (flags.json) printData(reply.text);
-  else printData(reply.json.id);
-  say(`dq: ${reply.json.url} is shard ${reply.json.id}; it receives jobs within 2 s`);
+  const { json: shard } = await ask<Shard>(flags, {
+    method: 'POST',
+    path: ['v1', 'shards'],
+    json: { url, buckets },
+    flags: { buckets: '--buckets' },
+    needs: ['id'],
+  }).catch((error: unknown) => {
+    if (error instanceof ApiRefusal && error.problem.code === 'shard_unreachable')
+      throw new Exit('storeUnreachable', error.message, { cause: error });
+    throw error;
+  });
+  if (!flags.json) printData(shard.id);
+  say(`dq: ${shard.url} is shard ${shard.id}; it receives jobs within 2 s`);
 }
 
-async function drainShard(id: string, flags: SureFlags): Promise<void> {
-  const client = clientOf(flags);
-  await agree(`Drain the shard ${id}? It receives no new jobs from then on.`, flags.yes);
-  const reply = await client.call<Shard>({ method: 'POST', path: ['v1', 'shards', id, 'drain'] });
-  if (flags.json) printData(reply.text);
-  const holds = reply.json.jobs === null ? 'it does not answer now' : `it has ${reply.json.jobs} jobs`;
+async function drainShard(id: string, flags: DaemonOptions): Promise<void> {
+  const call = { method: 'POST', path: ['v1', 'shards', id, 'drain'] } as const;
+  const question = `Drain the shard ${id}? It receives no new jobs from then on.`;
+  const { jobs } = (await ask<Shard>(flags, call, question)).json;
+  const holds = jobs === null ? 'it does not answer now' : `it has ${jobs} jobs`;
   say(`dq: shard ${id} drains: ${holds}; when it is empty: dq shard rm ${id}`);
 }
 
 async function remove(id: string, flags: RemoveFlags): Promise<void> {
-  const client = clientOf(flags);
   const cost =
     flags.lost === true
       ? 'With a journal its jobs are restored; else they are not delivered unless it is added again.'
       : 'Its history of ended jobs is no longer shown.';
-  await agree(`Remove the shard ${id}? ${cost}`, flags.yes);
-  const query = flags.lost === true ? { jobs: 'lost' } : {};
-  const reply = await client.call<{ readonly restores?: boolean }>({
-    method: 'DELETE',
-    path: ['v1', 'shards', id],
-    query,
-  });
-  if (flags.json) printData(reply.text);
-  const more = reply.json.restores === true ? '; its jobs are restored from the journal' : '';
+  const { json } = await ask<{ readonly restores?: boolean }>(
+    flags,
+    { method: 'DELETE', path: ['v1', 'shards', id], query: flags.lost === true ? { jobs: 'lost' } : {} },
+    `Remove the shard ${id}? ${cost}`,
+  );
+  const more = json.restores === true ? '; its jobs are restored from the journal' : '';
   say(`dq: removed shard ${id}${more}`);
 }

@@ -1,12 +1,13 @@
 // dq sink: receives callbacks and prints one line for each.
 
 import type { Command } from 'commander';
-import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
+import { formatDuration, formatInstant } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { SinkKeys } from '../../sink/sink-keys.ts';
 import type { Sink, SinkAnswer, SinkReport } from '../../sink/sink-server.ts';
 import { openSink } from '../../sink/sink-server.ts';
 import { Exit } from '../exit.ts';
+import { durationOf, gather, wholeOf } from '../flags.ts';
 import { colors, escapeControls, excerpt, printData, say } from '../output/output.ts';
 
 interface SinkFlags {
@@ -34,7 +35,7 @@ export function register(program: Command): void {
     .option(
       '--secret <secret>',
       'secret for the signature check: whsec_…, TOPIC=whsec_… or trial; repeatable',
-      (text: string, all: readonly string[]) => [...all, text],
+      gather,
       [],
     )
     .option('--json', 'one JSON object per request')
@@ -48,7 +49,7 @@ async function runSink(flags: SinkFlags): Promise<void> {
     const wrong = keys.add(text);
     if (wrong !== null) throw new Exit('usage', `--secret: ${wrong}`);
   }
-  const port = wholeNumber('--port', flags.port, 0, 65_535);
+  const port = wholeOf('--port', flags.port, 0, 65_535);
   const print = flags.json ? jsonLine : textLine;
   const sink = await open(() =>
     openSink({ host: flags.host, port, answer, keys, onRequest: (report) => printData(print(report)) }),
@@ -70,8 +71,7 @@ async function open(listen: () => Promise<Sink>): Promise<Sink> {
 }
 
 function answerOf(flags: SinkFlags): SinkAnswer {
-  const delay = parseDuration(flags.delay);
-  if (!delay.ok) throw new Exit('usage', `--delay: ${delay.message}`);
+  const delayMs = durationOf('--delay', flags.delay);
   let contentType = 'application/json';
   try {
     JSON.parse(flags.reply);
@@ -79,19 +79,12 @@ function answerOf(flags: SinkFlags): SinkAnswer {
     contentType = 'text/plain; charset=utf-8';
   }
   return {
-    status: wholeNumber('--status', flags.status, 200, 599),
+    status: wholeOf('--status', flags.status, 200, 599),
     text: flags.reply,
     contentType,
     // Every sender gives up within an hour; a timer of weeks would overflow and fire at once.
-    delayMs: Math.min(delay.value, 3_600_000),
+    delayMs: Math.min(delayMs, 3_600_000),
   };
-}
-
-function wholeNumber(flag: string, text: string, min: number, max: number): number {
-  const value = /^\d{1,9}$/.test(text) ? Number(text) : -1;
-  if (value < min || value > max)
-    throw new Exit('usage', `${flag} must be a whole number from ${min} to ${max}`);
-  return value;
 }
 
 /** `16:53:07.120  POST /close  order.close  018f…  attempt 1/10  late 12ms  signature ok  {"order":1}` */

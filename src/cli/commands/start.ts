@@ -6,7 +6,7 @@ import { accessSync, constants } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { Option } from 'commander';
-import { type ConfigProblem, formatProblem } from '../../config/given.ts';
+import { formatProblem } from '../../config/given.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import { noDeliveriesText, options } from '../../config/options.ts';
@@ -30,6 +30,7 @@ import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';
+import { problemText } from '../read-config.ts';
 import { detach, sendToParent } from '../start/detach.ts';
 import { listeningDaemon, startAgain } from '../start/start-again.ts';
 
@@ -76,7 +77,7 @@ async function start(flags: StartFlags): Promise<void> {
   // Read now: a directory that is replaced while the daemon runs loses its name.
   const cwd = process.cwd();
   const loaded = load(flags, cwd);
-  if (!loaded.ok) throw new Exit('badConfiguration', describeProblems(loaded.problems));
+  if (!loaded.ok) throw new Exit('badConfiguration', problemText(loaded.problems));
   const authorities = readExtraAuthorities();
   const faults = authorities !== null && 'fault' in authorities ? [authorities.fault] : [];
   for (const warning of [...loaded.warnings.map(formatProblem), ...faults]) {
@@ -225,7 +226,7 @@ function makeLogDir(logDir: string): void {
 function readAgain(flags: StartFlags, cwd: string, makes: boolean): ReturnType<ReadConfig> {
   try {
     const loaded = load(flags, cwd);
-    if (!loaded.ok) return { ok: false, reason: describeProblems(loaded.problems) };
+    if (!loaded.ok) return { ok: false, reason: problemText(loaded.problems) };
     const { config, origins, file, warnings } = loaded;
     if (makes) makeLogDir(config.logDir);
     return { ok: true, config, origins, file, warnings: warnings.map(formatProblem) };
@@ -233,10 +234,6 @@ function readAgain(flags: StartFlags, cwd: string, makes: boolean): ReturnType<R
     // A running daemon must not end because of an unreadable file.
     return { ok: false, reason: reasonOf(error) };
   }
-}
-
-function describeProblems(problems: readonly ConfigProblem[]): string {
-  return ['the configuration is wrong', ...problems.map(formatProblem)].join('\n');
 }
 
 function codeOnDisk(): CodeOnDisk | null {

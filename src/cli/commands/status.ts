@@ -8,12 +8,12 @@ import type { DaemonStatus } from '../../master/control/control-protocol.ts';
 import { compatLines } from '../../master/workers/compat-addresses.ts';
 import { sleep, wallNow } from '../../runtime/time.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
-import type { DaemonFlags } from '../daemon/find-daemon.ts';
-import { dataDirOf } from '../daemon/find-daemon.ts';
+import { withDataDirectory } from '../daemon/daemon-options.ts';
+import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { whyNotReady } from '../daemon/readiness.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
-import { escapeControls, headed, printData, say } from '../output/output.ts';
+import { escapeControls, itemTable, printData, say } from '../output/output.ts';
 
 interface StatusFlags extends DaemonFlags {
   readonly json?: boolean;
@@ -21,14 +21,11 @@ interface StatusFlags extends DaemonFlags {
 }
 
 export function register(program: Command): void {
-  program
+  const command = program
     .command('status')
     .description('show the processes of the daemon (exit 3 when it is not running)')
-    .option('--watch', 'repeat every second until Ctrl-C')
-    .option('--data-dir <dir>', 'data directory of the daemon (DQ_DATA_DIR)')
-    .option('-c, --config <file>', 'configuration that names the data directory')
-    .option('--json', 'one JSON object; with --watch one per line')
-    .action(status);
+    .option('--watch', 'repeat every second until Ctrl-C');
+  withDataDirectory(command).option('--json', 'one JSON object; with --watch one per line').action(status);
 }
 
 async function status(flags: StatusFlags): Promise<void> {
@@ -100,20 +97,17 @@ function summaryOf(daemon: Status): string[] {
 }
 
 function tableOf(daemon: DaemonStatus): string {
-  return headed(
-    ['PROCESS', 'PID', 'STATE', 'UP', 'CPU %', 'RSS MiB', 'IN FLIGHT', 'RESTARTS', 'VERSION'],
-    daemon.processes.map((one) => [
-      one.title,
-      String(one.pid),
-      one.state,
-      since(one.startedAt),
-      one.cpuPercent.toFixed(1),
-      (one.rssBytes / 1024 / 1024).toFixed(1),
-      String(one.inFlight),
-      String(one.restarts),
-      one.version,
-    ]),
-  );
+  return itemTable(daemon.processes, {
+    PROCESS: 'title',
+    PID: 'pid',
+    STATE: 'state',
+    UP: ({ startedAt }) => since(startedAt),
+    'CPU %': ({ cpuPercent }) => cpuPercent.toFixed(1),
+    'RSS MiB': ({ rssBytes }) => (rssBytes / 1024 / 1024).toFixed(1),
+    'IN FLIGHT': 'inFlight',
+    RESTARTS: 'restarts',
+    VERSION: 'version',
+  });
 }
 
 /** A duration in its two largest units. */

@@ -3,14 +3,12 @@
 import type { Command } from 'commander';
 import { formatTarget, type Target } from '../../core/broker.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/trial-secret.ts';
-import type { ApiCall, ApiClient, ApiReply } from '../daemon/api-client.ts';
-import { ApiRefusal } from '../daemon/api-client.ts';
-import type { DaemonOptions } from '../daemon/daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
-import { readPages } from '../daemon/read-pages.ts';
+import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { printPages, readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import { deliveryLines } from '../output/delivery-lines.ts';
-import { agree, printData, printRecord, printTable, say, withCaret } from '../output/output.ts';
+import { agree, printData, printRecord, say, withCaret } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 import { testTopic } from '../test-topic.ts';
 import type { TopicFlags } from '../topic-flags.ts';
@@ -27,21 +25,15 @@ interface AddFlags extends DaemonOptions, TopicFlags {
 }
 interface RemoveFlags extends DaemonOptions {
   readonly purge?: boolean;
-  readonly yes?: boolean;
 }
 
 export function register(program: Command): void {
   const family = program.command('topic').description('the topics: registered kinds of jobs');
-  const ls = family.command('ls').description('list topics');
-  ls.option('--search <text>', 'part of name, title or owner').option('--owner <owner>');
-  withDaemonOptions(ls).action(list);
-  withDaemonOptions(
-    family.command('get').description('show a topic, and why its jobs are not called').argument('<topic>'),
-  ).action(get);
-
-  const add = family
-    .command('add')
-    .description('register a topic and print its secret once')
+  daemonCommand(family, 'ls', 'list topics', list)
+    .option('--search <text>', 'part of name, title or owner')
+    .option('--owner <owner>');
+  daemonCommand(family, 'get', 'show a topic, and why its jobs are not called', get).argument('<topic>');
+  const add = daemonCommand(family, 'add', 'register a topic and print its secret once', addTopic)
     .argument('<topic>')
     .addHelpText(
       'after',
@@ -56,78 +48,52 @@ Examples:
     '--secret <secret>',
     'secret whsec_… instead of a new one; trial = a public one, for callbacks to this machine',
   );
-  withDaemonOptions(add).action(addTopic);
-
-  const set = family.command('set').description('change the given settings').argument('<topic>');
-  withDaemonOptions(withTopicFlags(set)).action(change);
-
-  const test = family
-    .command('test')
-    .description('make one test call, or publish one test message')
+  const set = daemonCommand(family, 'set', 'change the given settings', change);
+  withTopicFlags(set.argument('<topic>'));
+  daemonCommand(family, 'test', 'make one test call, or publish one test message', testTopic)
     .argument('<topic>')
     .argument('[body]', 'default {}')
     .option('--type <type>', 'content type of the body; default application/json');
-  withDaemonOptions(test).action(testTopic);
-
-  const secret = family
-    .command('secret')
-    .description('make a new secret and print it once; the old one still signs for 24 h')
+  const renew = 'make a new secret and print it once; the old one still signs for 24 h';
+  daemonCommand(family, 'secret', renew, rotate)
     .argument('<topic>')
     .option('--secret <secret>', 'secret whsec_… instead of a new one');
-  withDaemonOptions(secret).action(rotate);
-
-  const rm = family
-    .command('rm')
-    .description('delete a topic; one with jobs needs --purge')
+  daemonCommand(family, 'rm', 'delete a topic; one with jobs needs --purge', remove)
     .argument('<topic>')
     .option('--purge', 'delete its jobs too')
     .option('-y, --yes', 'do not ask');
-  withDaemonOptions(rm).action(remove);
-
-  const states = [
+  for (const [verb, what] of [
     ['pause', 'accept pushes, hold deliveries'],
     ['resume', 'end a pause or an offline state'],
     ['offline', 'reject pushes, hold deliveries'],
-  ] as const;
-  for (const [verb, what] of states) {
-    withDaemonOptions(family.command(verb).description(what).argument('<topic>')).action(
-      (topic: string, flags: DaemonOptions) => turn(topic, verb, flags),
-    );
-  }
+  ] as const)
+    daemonCommand(family, verb, what, (topic: string, flags: DaemonOptions) =>
+      turn(topic, verb, flags),
+    ).argument('<topic>');
 }
 
 async function list(flags: ListFlags): Promise<void> {
-  const topics: Topic[] = [];
-  const call: ApiCall = {
-    method: 'GET',
-    path: ['v1', 'topics'],
-    query: { search: flags.search, owner: flags.owner },
-  };
-  await readPages<Topic>(clientOf(flags), call, Number.MAX_SAFE_INTEGER, (page) => {
-    if (flags.json) printData(page.text);
-    else topics.push(...page.json.items);
-  });
-  if (flags.json) return;
-  printTable(
-    ['TOPIC', 'STATE', 'DELAY', 'PRIORITY', 'CALLBACK', 'OWNER', 'TITLE'],
-    topics.map((topic) =>
-      ['topic', 'state', 'delay', 'priority', 'callbackUrl', 'owner', 'title'].map((name) =>
-        shown(name === 'callbackUrl' ? placeOf(topic) : topic[name]),
-      ),
-    ),
+  const { search, owner } = flags;
+  await printPages<Topic>(
+    flags,
+    { path: ['v1', 'topics'], query: { search, owner } },
+    {
+      TOPIC: ({ topic }) => topic,
+      STATE: ({ state }) => shown(state),
+      DELAY: ({ delay }) => shown(delay),
+      PRIORITY: ({ priority }) => shown(priority),
+      CALLBACK: (topic) => shown(placeOf(topic)),
+      OWNER: (topic) => shown(topic['owner']),
+      TITLE: ({ title }) => shown(title),
+    },
   );
 }
 
 async function get(topic: string, flags: DaemonOptions): Promise<void> {
-  const reply = await clientOf(flags).call<Topic>({
-    method: 'GET',
-    path: ['v1', 'topics', topic],
-    needs: ['topic'],
-  });
-  if (flags.json) printData(reply.text);
-  else
+  const { json } = await ask<Topic>(flags, { path: ['v1', 'topics', topic], needs: ['topic'] });
+  if (!flags.json)
     printRecord([
-      ...Object.entries(reply.json).map(
+      ...Object.entries(json).map(
         ([name, value]) => [name, name === 'target' ? targetText(value) : shown(value)] as const,
       ),
       ...(await deliveryLines(topic, flags)),
@@ -160,10 +126,7 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
     if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_exists') throw error;
     throw new Exit('failed', `topic ${topic} exists; change it with dq topic set`);
   });
-  if (flags.json) {
-    printData(reply.text);
-    return;
-  }
+  if (flags.json) return;
   // dq signs callbacks alone.
   if (reply.json.delivery !== 'push') {
     say(`dq: registered ${topic}`);
@@ -186,23 +149,19 @@ async function change(topic: string, flags: DaemonOptions & TopicFlags): Promise
   const json = topicJsonOf(flags);
   if (Object.keys(json).length === 0)
     throw new Exit('usage', 'give a setting to change (dq topic set --help)');
-  const reply = await written(flags, { method: 'PATCH', path: ['v1', 'topics', topic], json });
-  if (flags.json) printData(reply.text);
+  await written(flags, { method: 'PATCH', path: ['v1', 'topics', topic], json });
   say(`dq: changed ${topic}; effective within 2 s`);
 }
 
 async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: string }): Promise<void> {
-  const reply = await clientOf(flags).call<{ secret: string; oldSignsUntil: string }>({
+  const reply = await ask<{ secret: string; oldSignsUntil: string }>(flags, {
     method: 'POST',
     path: ['v1', 'topics', topic, 'secret'],
     flags: topicFieldFlags,
     needs: ['secret'],
     ...(flags.secret === undefined ? {} : { json: { secret: flags.secret } }),
   });
-  if (flags.json) {
-    printData(reply.text);
-    return;
-  }
+  if (flags.json) return;
   say(
     `dq: new secret of ${topic}, shown only once; the old one still signs until ${reply.json.oldSignsUntil}:`,
   );
@@ -212,7 +171,7 @@ async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: 
 /** Shows an error in the retry rule at its place, below the message. */
 async function written<T>(flags: DaemonOptions & TopicFlags, call: ApiCall): Promise<ApiReply<T>> {
   try {
-    return await clientOf(flags).call<T>({ ...call, flags: topicFieldFlags, needs: ['topic'] });
+    return await ask<T>(flags, { ...call, flags: topicFieldFlags, needs: ['topic'] });
   } catch (error) {
     const place =
       error instanceof ApiRefusal && error.problem.errors.find(({ field }) => field === 'retryIf');
@@ -263,11 +222,16 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
 /** Names of the schedules that push to the topic. Empty without a usable reply. */
 async function schedulesOf(client: ApiClient, topic: string): Promise<readonly string[]> {
   const names: string[] = [];
-  const call: ApiCall = { method: 'GET', path: ['v1', 'schedules'] };
-  const more = readPages<{ name: string; topic: string }>(client, call, Number.MAX_SAFE_INTEGER, (page) => {
-    names.push(...page.json.items.filter((one) => one.topic === topic).map(({ name }) => name));
-  });
-  await more.catch((error: unknown) => {
+  const call = { path: ['v1', 'schedules'] };
+  const reading = readPages<{ name: string; topic: string }>(
+    client,
+    call,
+    Number.MAX_SAFE_INTEGER,
+    ({ json }) => {
+      names.push(...json.items.filter((one) => one.topic === topic).map(({ name }) => name));
+    },
+  );
+  await reading.catch((error: unknown) => {
     if (!(error instanceof Exit)) throw error;
   });
   return names;
@@ -291,8 +255,7 @@ async function turn(
   verb: 'pause' | 'resume' | 'offline',
   flags: DaemonOptions,
 ): Promise<void> {
-  const reply = await clientOf(flags).call({ method: 'POST', path: ['v1', 'topics', topic, verb] });
-  if (flags.json) printData(reply.text);
+  await ask(flags, { method: 'POST', path: ['v1', 'topics', topic, verb] });
   const now = { pause: 'paused', resume: 'active', offline: 'offline' }[verb];
   say(`dq: ${topic} is ${now}; effective within 2 s`);
 }

@@ -12,7 +12,8 @@ import { cliLimits } from '../limits.ts';
 import type { Daemon } from './find-daemon.ts';
 
 export interface ApiCall {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** default: GET */
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** segments, not yet percent-encoded */
   readonly path: readonly string[];
   /** without the undefined members */
@@ -154,7 +155,7 @@ interface Exchanged {
 /** One connection per call: commands make few calls, and an idle connection would keep the process alive. */
 function exchange(
   url: URL,
-  { method, waitMs = 0, signal: given }: ApiCall,
+  { method = 'GET', waitMs = 0, signal: given }: ApiCall,
   headers: Record<string, string>,
   bytes: Buffer | null,
 ): Promise<Exchanged> {

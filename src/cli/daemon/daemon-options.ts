@@ -1,27 +1,72 @@
-// Adds the options of every command that calls a daemon, and makes the client from them.
+// The commands that call a daemon: how they are registered, their client, and one call with its output.
 
 import type { Command } from 'commander';
-import { ApiClient } from './api-client.ts';
+import { agree, printData } from '../output/output.ts';
+import { type ApiCall, ApiClient, type ApiReply } from './api-client.ts';
 import type { DaemonFlags } from './find-daemon.ts';
 import { findDaemon } from './find-daemon.ts';
 
 export interface DaemonOptions extends DaemonFlags {
   readonly json?: boolean;
+  /** of a command that asks before destructive work */
+  readonly yes?: boolean;
 }
 
-/** `concurrency`: -c is short for --concurrency of this command. */
-export function withDaemonOptions(command: Command, { concurrency = false } = {}): Command {
-  return command
+const daemonCommands = new WeakSet<Command>();
+
+/** Adds a command that calls the API. The caller adds its arguments and own options; completeDaemonCommand()
+ *  adds the options of all these commands after them. */
+export function daemonCommand(
+  parent: Command,
+  usage: string,
+  description: string,
+  action: Parameters<Command['action']>[0],
+): Command {
+  const command = parent.command(usage).description(description).action(action);
+  daemonCommands.add(command);
+  return command;
+}
+
+/** Also for the default action of a family. */
+export function callsDaemon(command: Command): Command {
+  daemonCommands.add(command);
+  return command;
+}
+
+export function completeDaemonCommand(command: Command): void {
+  if (!daemonCommands.has(command)) return;
+  command
     .option('--url <url>', 'address of the daemon, also on another machine (DQ_URL)')
-    .option('--token <token>', 'access token (DQ_TOKEN)')
-    .option('--data-dir <dir>', 'data directory of a daemon on this machine (DQ_DATA_DIR)')
-    .option(
-      concurrency ? '--config <file>' : '-c, --config <file>',
-      'configuration that names the data directory',
-    )
-    .option('--json', 'the API reply unchanged');
+    .option('--token <token>', 'access token (DQ_TOKEN)');
+  withDataDirectory(command, 'data directory of a daemon on this machine (DQ_DATA_DIR)');
+  command.option('--json', 'the API reply unchanged');
+}
+
+/** `help`: of --data-dir */
+export function withDataDirectory(
+  command: Command,
+  help = 'data directory of the daemon (DQ_DATA_DIR)',
+): Command {
+  // An option of the command itself may have this letter.
+  const letter = command.options.some(({ short }) => short === '-c') ? '' : '-c, ';
+  return command
+    .option('--data-dir <dir>', help)
+    .option(`${letter}--config <file>`, 'configuration that names the data directory');
 }
 
 export function clientOf(options: DaemonOptions): ApiClient {
   return new ApiClient(findDaemon(options, process.env));
+}
+
+/** Makes one call, and prints the reply unchanged with --json. Asks `question` before it, unless -y is given. */
+export async function ask<T = unknown>(
+  flags: DaemonOptions,
+  call: ApiCall,
+  question?: string,
+): Promise<ApiReply<T>> {
+  const client = clientOf(flags);
+  if (question !== undefined) await agree(question, flags.yes);
+  const reply = await client.call<T>(call);
+  if (flags.json) printData(reply.text);
+  return reply;
 }

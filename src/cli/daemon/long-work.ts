@@ -21,7 +21,7 @@ export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: st
   }, cliLimits.progressEveryMs);
   try {
     for (;;) {
-      const reply = await client.call<R & Work>({ method: 'GET', path: start.path });
+      const reply = await client.call<R & Work>({ path: start.path });
       const { state, reason } = reply.json;
       if (state === 'done') return reply;
       if (state === 'failed') throw new Exit('failed', reason ?? 'the work failed');

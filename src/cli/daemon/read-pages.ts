@@ -1,7 +1,8 @@
 // Reads every page of a list, so that a script gets the whole list and not the first page.
 
-import { say } from '../output/output.ts';
+import { type Columns, printData, printItems, say } from '../output/output.ts';
 import type { ApiCall, ApiClient, ApiReply } from './api-client.ts';
+import { clientOf, type DaemonOptions } from './daemon-options.ts';
 
 interface Page<T> {
   readonly items: readonly T[];
@@ -35,4 +36,21 @@ export async function readPages<T>(
     cursor = page.json.nextCursor;
   }
   return true;
+}
+
+/** Prints a list as a table, or its replies with --json. `what`: of the message that there are more than
+ *  `limit`. */
+export async function printPages<T>(
+  flags: DaemonOptions,
+  call: ApiCall,
+  columns: Columns<T>,
+  { limit = Number.MAX_SAFE_INTEGER, what = 'items' } = {},
+): Promise<void> {
+  const items: T[] = [];
+  const hasMore = await readPages<T>(clientOf(flags), call, limit, ({ text, json }) => {
+    if (flags.json) printData(text);
+    else items.push(...json.items);
+  });
+  if (!flags.json) printItems(items, columns);
+  if (hasMore) say(`dq: more than ${limit} ${what} match; raise --limit`);
 }

@@ -271,11 +271,7 @@ class JobImport {
     type Json = { createdAt: string; dueAt: string; endedAt?: string; body?: string; bodyBase64?: string };
     try {
       const path = ['v1', 'topics', topicInDq, 'jobs', id];
-      const { json } = await this.#parts.client.call<Json>({
-        method: 'GET',
-        path,
-        needs: ['createdAt', 'dueAt'],
-      });
+      const { json } = await this.#parts.client.call<Json>({ path, needs: ['createdAt', 'dueAt'] });
       const { createdAt, dueAt, endedAt, body = '', bodyBase64 } = json;
       const bytes = bodyBase64 === undefined ? Buffer.from(body) : Buffer.from(bodyBase64, 'base64');
       const times = { createdAt: Date.parse(createdAt), dueAt: Date.parse(dueAt) };

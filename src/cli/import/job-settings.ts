@@ -6,8 +6,8 @@ import { FieldErrors } from '../../core/field-errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseBackoff } from '../../core/topic/backoff.ts';
 import { Exit } from '../exit.ts';
+import { wholeOf } from '../flags.ts';
 import { backoffOf } from '../topic-flags.ts';
-import { wholeOf } from '../whole-number.ts';
 
 export interface JobSettingFlags {
   readonly maxAttempts?: string;
@@ -29,7 +29,7 @@ export function jobSettingsOf({ maxAttempts, backoff, deadline }: JobSettingFlag
   const members = {
     ...(maxAttempts === undefined
       ? {}
-      : { maxAttempts: wholeOf('--max-attempts', maxAttempts, limits.attemptsMax) }),
+      : { maxAttempts: wholeOf('--max-attempts', maxAttempts, 1, limits.attemptsMax) }),
     ...(backoff === undefined ? {} : { backoff: checkedBackoff(backoff) }),
   };
   if (deadline === undefined) return { ...noSettings, members };

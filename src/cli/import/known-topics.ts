@@ -22,7 +22,7 @@ export class KnownTopics {
   /** As dq has it now. */
   async readAgain(name: string): Promise<TopicJson | null> {
     const found = await this.#client
-      .call<TopicJson>({ method: 'GET', path: ['v1', 'topics', name], needs: ['topic', 'state'] })
+      .call<TopicJson>({ path: ['v1', 'topics', name], needs: ['topic', 'state'] })
       .then(({ json }) => json)
       .catch((error: unknown) => {
         if (error instanceof ApiRefusal && error.problem.code === 'topic_not_found') return null;

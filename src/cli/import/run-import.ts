@@ -134,7 +134,7 @@ async function close(known: KnownTopics, state: ImportState): Promise<void> {
 async function bodyBytesMaxOf(client: ApiClient): Promise<number | null> {
   const name = 'limits.bodyBytes';
   try {
-    const call = { method: 'GET', path: ['v1', 'config'], needs: ['items'] } as const;
+    const call = { path: ['v1', 'config'], needs: ['items'] };
     const { json } = await client.call<{ items: readonly { name: string; value: string }[] }>(call);
     const value = json.items.find((item) => item.name === name)?.value;
     const parsed = parseValue(optionTable[name], value, '');

@@ -15,7 +15,7 @@ export interface Capacity {
 }
 
 export const capacityCall = (topic: string) =>
-  ({ method: 'GET', path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] }) as const;
+  ({ path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] }) as const;
 
 /** Rows of a record. Empty without a usable reply: unavailable notifiers, a cut connection. */
 export async function deliveryLines(

@@ -65,20 +65,47 @@ export function tableOf(rows: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
+/** A value of a table; absent ones and '' become `-`. */
+export type Cell = string | number | readonly string[] | null | undefined;
+
+/** The head of each column, with the member that it shows or the function that makes its cells. */
+export type Columns<Item> = Readonly<Record<string, MemberOf<Item> | ((item: Item) => Cell)>>;
+type MemberOf<Item> = { [K in keyof Item]: Item[K] extends Cell ? K : never }[keyof Item];
+
+const textOf = (cell: Cell): string =>
+  escapeControls(typeof cell === 'object' && cell !== null ? cell.join(',') : String(cell ?? '')) || '-';
+
 /** A table with a head line, as text. */
-export function headed(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const clean = rows.map((row) => row.map((cell) => escapeControls(cell) || '-'));
-  return tableOf([head.map((name) => colors.bold(name)), ...clean]);
+export function headed(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  return tableOf([head.map((name) => colors.bold(name)), ...rows.map((row) => row.map(textOf))]);
 }
 
-export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+export function printTable(head: readonly string[], rows: readonly (readonly Cell[])[]): void {
   printData(headed(head, rows));
 }
 
-/** One record, one line per member. */
-export function printRecord(members: readonly (readonly [string, string])[]): void {
-  printData(tableOf(members.map(([name, value]) => [colors.dim(name), escapeControls(value) || '-'])));
+/** One row per item. */
+export function itemTable<Item>(items: readonly Item[], columns: Columns<Item>): string {
+  const cellOf = (item: Item, column: Columns<Item>[string]): Cell =>
+    typeof column === 'function' ? column(item) : (item[column] as Cell);
+  return headed(
+    Object.keys(columns),
+    items.map((item) => Object.values(columns).map((column) => cellOf(item, column))),
+  );
 }
+
+export function printItems<Item>(items: readonly Item[], columns: Columns<Item>): void {
+  printData(itemTable(items, columns));
+}
+
+/** One record, one line per member. */
+export function printRecord(members: readonly (readonly [string, Cell])[]): void {
+  printData(tableOf(members.map(([name, value]) => [colors.dim(name), textOf(value)])));
+}
+
+/** The parts that are not empty, with blanks between them. */
+export const words = (...parts: readonly Cell[]): string =>
+  parts.filter((part) => part !== '' && part !== null && part !== undefined).join(' ');
 
 /** The source on one line, with a caret under the character at `position`, aligned by display width. */
 export function withCaret(source: string, position: number): string {

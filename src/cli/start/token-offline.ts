@@ -5,8 +5,6 @@
 import { existsSync, type Stats, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { formatProblem } from '../../config/given.ts';
-import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
@@ -24,6 +22,7 @@ import { addToken, readLife } from '../../use-cases/add-token.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
+import { readConfig } from '../read-config.ts';
 
 export interface NewToken {
   readonly name: string;
@@ -37,7 +36,7 @@ export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Pro
   const allowed = check(wanted);
   const life = readLife(wanted.expiresIn);
   if (!life.ok) throw new Exit('usage', `--expires: ${life.message}`);
-  const config = configOf(flags);
+  const { config } = readConfig({ dataDir: dataDirOf(flags, process.env) }, flags.config);
   const owner = statSync(config.dataDir, { throwIfNoEntry: false });
   if (owner === undefined)
     throw new Exit(
@@ -81,20 +80,6 @@ function check({ name, scopes: given, topics = [] }: NewToken): readonly Scope[]
       `--topic: must be 1 to 128 of A-Z a-z 0-9 . _ - and *, at most ${limits.tokenTopicsMax} of them`,
     );
   return given as readonly Scope[];
-}
-
-function configOf(flags: DaemonFlags): Config {
-  const loaded = loadConfig({
-    flags: { dataDir: dataDirOf(flags, process.env) },
-    env: process.env,
-    cwd: process.cwd(),
-    file: flags.config,
-  });
-  if (loaded.ok) return loaded.config;
-  throw new Exit(
-    'badConfiguration',
-    ['the configuration is wrong', ...loaded.problems.map(formatProblem)].join('\n'),
-  );
 }
 
 function becomeOwner({ uid, gid }: Stats, path: string): void {

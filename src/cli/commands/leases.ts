@@ -1,0 +1,84 @@
+// dq ack, dq nack, dq extend: answer the leases of pulled jobs, and report each lease that dq did not accept.
+
+import type { Command } from 'commander';
+import type { CommandModule } from '../commands.ts';
+import type { ApiCall } from '../daemon/api-client.ts';
+import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { Exit } from '../exit.ts';
+import { flagNames } from '../flags.ts';
+import { printData, say } from '../output/output.ts';
+
+type Verb = 'ack' | 'nack' | 'extend';
+
+export interface LeaseResults {
+  readonly results: readonly {
+    readonly status: number;
+    readonly code?: string;
+    readonly leaseUntil?: string;
+  }[];
+}
+
+/** Flags that are members of the call. */
+interface LeaseFlags extends DaemonOptions {
+  readonly for?: string;
+  readonly delay?: string;
+  readonly reason?: string;
+  readonly dead?: boolean;
+  readonly release?: boolean;
+}
+
+export const ack: CommandModule = {
+  register(program) {
+    leaseCommand(program, 'ack', 'end pulled jobs as done');
+  },
+};
+
+export const nack: CommandModule = {
+  register(program) {
+    leaseCommand(program, 'nack', 'end attempts of pulled jobs as failed')
+      .option('--delay <duration>', 'wait before the next attempt; default: the backoff of the topic')
+      .option('--reason <text>', 'reason, kept with the attempt')
+      .option('--dead', 'no further attempt: the jobs become dead letters')
+      .option('--release', 'back in their places at once, no attempt counted');
+  },
+};
+
+export const extend: CommandModule = {
+  register(program) {
+    leaseCommand(program, 'extend', 'let leases of pulled jobs end later, and print when').requiredOption(
+      '--for <duration>',
+      'from now on, 1s to 1d',
+    );
+  },
+};
+
+function leaseCommand(program: Command, verb: Verb, description: string): Command {
+  return daemonCommand(program, verb, description, (leases: readonly string[], flags: LeaseFlags) =>
+    answerLeases(verb, leases, flags),
+  ).argument('<lease...>', 'leases of dq pull, at most 1000');
+}
+
+export const leaseCall = (verb: Verb, json: object): ApiCall => ({
+  method: 'POST',
+  path: ['v1', 'leases', verb],
+  json,
+  needs: ['results'],
+});
+
+/** Prints the ends of extended leases, one per line. Throws Exit when a lease was not accepted. */
+async function answerLeases(verb: Verb, leases: readonly string[], flags: LeaseFlags): Promise<void> {
+  const { for: length, delay, reason, dead, release } = flags;
+  const members = { for: length, delay, reason, dead, release };
+  const call = { ...leaseCall(verb, { leases, ...members }), flags: flagNames(Object.keys(members)) };
+  const { results } = (await ask<LeaseResults>(flags, call)).json;
+  if (!flags.json) for (const { leaseUntil } of results) if (leaseUntil !== undefined) printData(leaseUntil);
+  const failed = results.flatMap(({ status, code }, n) =>
+    status === 200 ? [] : [{ n, code: code ?? status }],
+  );
+  for (const { n, code } of failed) say(`dq: ${leases[n]}: ${code}`);
+  if (failed.length === 0) return;
+  throw new Exit(
+    failed.length < results.length ? 'partlyFailed' : 'failed',
+    `${failed.length} of ${results.length} leases failed`,
+  );
+}

@@ -1,0 +1,111 @@
+// dq stop, dq restart, dq reload: ask the master through its control socket, and wait for the result.
+
+import type { Command } from 'commander';
+import { options } from '../../config/options.ts';
+import type { Answered } from '../../master/control/control-client.ts';
+import { readRunRecord } from '../../master/data/run-record.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
+import type { CommandModule } from '../commands.ts';
+import { askDaemon } from '../daemon/ask-daemon.ts';
+import { withDataDirectory } from '../daemon/daemon-options.ts';
+import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
+import { Exit, exitCodes } from '../exit.ts';
+import { durationOf } from '../flags.ts';
+import { cliLimits } from '../limits.ts';
+import { say } from '../output/output.ts';
+
+interface StopFlags extends DaemonFlags {
+  readonly timeout?: string;
+}
+
+/** After the callbacks: servers, counters and the last commits of the store. */
+const restMs = 60_000;
+
+/** Waits until the data directory is free. */
+export const stop: CommandModule = {
+  register(program) {
+    command(program, 'stop', 'stop the daemon; running callbacks finish, other jobs are released')
+      .option('--timeout <duration>', 'time for callbacks to finish; default: shutdownTimeout')
+      .action(stopDaemon);
+  },
+};
+
+/** A daemon in the background starts again with its first arguments; a supervisor starts one in the
+ *  foreground. */
+export const restart: CommandModule = {
+  register(program) {
+    command(program, 'restart', 'end the daemon and start it again with the same arguments').action(
+      restartDaemon,
+    );
+  },
+};
+
+/** Loads the configuration and the code on the disk, and prints the messages of the daemon. */
+export const reload: CommandModule = {
+  register(program) {
+    command(program, 'reload', 'load changed configuration and code without a pause').action(reloadDaemon);
+  },
+};
+
+const command = (program: Command, name: string, description: string): Command =>
+  withDataDirectory(program.command(name).description(description));
+
+async function stopDaemon(flags: StopFlags): Promise<void> {
+  const timeoutMs = flags.timeout === undefined ? undefined : durationOf('--timeout', flags.timeout);
+  const dataDir = dataDirOf(flags, process.env);
+  const answered = await askDaemon(
+    dataDir,
+    timeoutMs === undefined ? { cmd: 'stop' } : { cmd: 'stop', timeoutMs },
+    (timeoutMs ?? options.shutdownTimeout.max ?? 0) + restMs,
+  );
+  checkEnd(answered, exitCodes.ok);
+  say('dq: stopped');
+}
+
+async function restartDaemon(flags: DaemonFlags): Promise<void> {
+  const dataDir = dataDirOf(flags, process.env);
+  const waitMs = (options.shutdownTimeout.max ?? 0) + restMs;
+  const answered = await askDaemon(dataDir, { cmd: 'restart' }, waitMs);
+  const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
+  if (refused !== undefined)
+    throw new Exit('failed', `the restart was rejected, the daemon still runs: ${refused}`);
+  checkEnd(answered, exitCodes.ok, exitCodes.startAgain);
+  say('dq: the daemon has ended; waiting for the next one');
+  const end = monotonicNow() + cliLimits.restartWaitMs;
+  for (;;) {
+    const record = readRunRecord(dataDir);
+    if (record !== null && record.startedAt !== answered.master.startedAt) {
+      say(`dq: restarted: version ${record.version} (pid ${record.pid}) on ${record.url}`);
+      return;
+    }
+    if (monotonicNow() > end) break;
+    await sleep(cliLimits.workPollMs);
+  }
+  const where =
+    answered.exit === exitCodes.ok
+      ? 'dq-output.log in its log directory has the reason'
+      : 'its supervisor must start one';
+  throw new Exit(
+    'failed',
+    `no daemon is ready on ${dataDir} after ${cliLimits.restartWaitMs / 1_000} s; ${where}`,
+  );
+}
+
+function checkEnd({ exit }: Answered, ...expected: readonly number[]): void {
+  if (exit === null) throw new Exit('failed', 'the daemon ended before it had finished');
+  if (!expected.includes(exit)) throw new Exit('failed', `the daemon ended with code ${exit}`);
+}
+
+async function reloadDaemon(flags: DaemonFlags): Promise<void> {
+  const dataDir = dataDirOf(flags, process.env);
+  let rejection: string | null = null;
+  const answered = await askDaemon(dataDir, { cmd: 'reload' }, cliLimits.reloadAnswerMs, (answer) => {
+    if ('message' in answer) say(`dq: ${answer.message}`);
+    else if ('refused' in answer) rejection = answer.refused;
+  });
+  if (rejection !== null)
+    throw new Exit('failed', `the reload was rejected, nothing has changed: ${rejection}`);
+  if (answered.exit === exitCodes.partlyFailed)
+    throw new Exit('partlyFailed', 'the reload is not complete yet');
+  if (answered.exit !== exitCodes.ok) throw new Exit('failed', 'the daemon ended during the reload');
+}

@@ -1,0 +1,68 @@
+// dq cancel, dq run, dq reschedule: change one job. They ask no question: the user typed the id, and a push
+// restores a cancelled job.
+
+import type { CommandModule } from '../commands.ts';
+import type { ApiCall } from '../daemon/api-client.ts';
+import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { Exit } from '../exit.ts';
+import { flagNames } from '../flags.ts';
+import { say } from '../output/output.ts';
+
+interface RescheduleFlags extends DaemonOptions {
+  readonly delay?: string;
+  readonly at?: string;
+}
+
+interface MovedJob {
+  readonly version: string;
+  readonly state: string;
+  readonly dueAt: string;
+}
+
+export const cancel: CommandModule = {
+  register(program) {
+    daemonCommand(program, 'cancel', 'cancel a job', cancelJob).argument('<topic>').argument('<id>');
+  },
+};
+
+export const run: CommandModule = {
+  register(program) {
+    daemonCommand(program, 'run', 'deliver a job now; no effect when it is ready or reserved', runJob)
+      .argument('<topic>')
+      .argument('<id>');
+  },
+};
+
+export const reschedule: CommandModule = {
+  register(program) {
+    const description = 'change the time of the next attempt; past attempts still count';
+    daemonCommand(program, 'reschedule', description, rescheduleJob)
+      .argument('<topic>')
+      .argument('<id>')
+      .option('--delay <duration>', 'wait from now: 30s, 10m, 1h30m')
+      .option('--at <time>', 'time: RFC 3339 with an offset, or epoch milliseconds');
+  },
+};
+
+async function cancelJob(topic: string, id: string, flags: DaemonOptions): Promise<void> {
+  const path = ['v1', 'topics', topic, 'jobs', id];
+  const { json } = await ask<{ inFlight: boolean }>(flags, { method: 'DELETE', path, needs: ['cancelled'] });
+  say(json.inFlight ? 'dq: cancelled; the running attempt may still finish' : 'dq: cancelled');
+}
+
+async function runJob(topic: string, id: string, flags: DaemonOptions): Promise<void> {
+  await move(flags, { path: ['v1', 'topics', topic, 'jobs', id, 'run'] });
+}
+
+async function rescheduleJob(topic: string, id: string, flags: RescheduleFlags): Promise<void> {
+  const query = { delay: flags.delay, at: flags.at };
+  if ((query.delay === undefined) === (query.at === undefined))
+    throw new Exit('usage', 'give --delay or --at');
+  const path = ['v1', 'topics', topic, 'jobs', id, 'reschedule'];
+  await move(flags, { path, query, flags: flagNames(Object.keys(query)) });
+}
+
+async function move(flags: DaemonOptions, call: ApiCall): Promise<void> {
+  const { json } = await ask<MovedJob>(flags, { ...call, method: 'POST', needs: ['state'] });
+  say(json.state === 'delayed' ? `dq: ${json.state}, due at ${json.dueAt}` : `dq: ${json.state}`);
+}
