@@ -1,8 +1,8 @@
 // dq alerts: lists alerts of dead jobs and incidents, with the state of their mails. dq alert test: tries the
 // mail server or a hook.
 
+import type { Command } from 'commander';
 import { isMailAddress } from '../../core/mail-address.ts';
-import type { CommandModule } from '../commands.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
 import { limitOf } from '../flags.ts';
@@ -32,8 +32,8 @@ interface Incident {
 const excerptMax = 60;
 const detailMax = 160;
 
-export const alerts: CommandModule = {
-  register(program) {
+export const alerts = {
+  register(program: Command): void {
     daemonCommand(program, 'alerts', 'list alerts of incidents and dead jobs, newest first', list).option(
       '--limit <n>',
       'maximum number of dead jobs',
@@ -42,8 +42,8 @@ export const alerts: CommandModule = {
   },
 };
 
-export const alert: CommandModule = {
-  register(program) {
+export const alert = {
+  register(program: Command): void {
     const family = program.command('alert').description('mail server and hooks of the alerts');
     daemonCommand(family, 'test', 'send a test alert now to a mail address or a hook', test).argument(
       '<recipient>',

@@ -1,7 +1,6 @@
 // dq ack, dq nack, dq extend: answer the leases of pulled jobs, and report each lease that dq did not accept.
 
 import type { Command } from 'commander';
-import type { CommandModule } from '../commands.ts';
 import type { ApiCall } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -27,14 +26,14 @@ interface LeaseFlags extends DaemonOptions {
   readonly release?: boolean;
 }
 
-export const ack: CommandModule = {
-  register(program) {
+export const ack = {
+  register(program: Command): void {
     leaseCommand(program, 'ack', 'end pulled jobs as done');
   },
 };
 
-export const nack: CommandModule = {
-  register(program) {
+export const nack = {
+  register(program: Command): void {
     leaseCommand(program, 'nack', 'end attempts of pulled jobs as failed')
       .option('--delay <duration>', 'wait before the next attempt; default: the backoff of the topic')
       .option('--reason <text>', 'reason, kept with the attempt')
@@ -43,8 +42,8 @@ export const nack: CommandModule = {
   },
 };
 
-export const extend: CommandModule = {
-  register(program) {
+export const extend = {
+  register(program: Command): void {
     leaseCommand(program, 'extend', 'let leases of pulled jobs end later, and print when').requiredOption(
       '--for <duration>',
       'from now on, 1s to 1d',

@@ -5,7 +5,6 @@ import { options } from '../../config/options.ts';
 import type { Answered } from '../../master/control/control-client.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
-import type { CommandModule } from '../commands.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
 import { withDataDirectory } from '../daemon/daemon-options.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
@@ -22,8 +21,8 @@ interface StopFlags extends DaemonFlags {
 const restMs = 60_000;
 
 /** Waits until the data directory is free. */
-export const stop: CommandModule = {
-  register(program) {
+export const stop = {
+  register(program: Command): void {
     command(program, 'stop', 'stop the daemon; running callbacks finish, other jobs are released')
       .option('--timeout <duration>', 'time for callbacks to finish; default: shutdownTimeout')
       .action(stopDaemon);
@@ -32,8 +31,8 @@ export const stop: CommandModule = {
 
 /** A daemon in the background starts again with its first arguments; a supervisor starts one in the
  *  foreground. */
-export const restart: CommandModule = {
-  register(program) {
+export const restart = {
+  register(program: Command): void {
     command(program, 'restart', 'end the daemon and start it again with the same arguments').action(
       restartDaemon,
     );
@@ -41,8 +40,8 @@ export const restart: CommandModule = {
 };
 
 /** Loads the configuration and the code on the disk, and prints the messages of the daemon. */
-export const reload: CommandModule = {
-  register(program) {
+export const reload = {
+  register(program: Command): void {
     command(program, 'reload', 'load changed configuration and code without a pause').action(reloadDaemon);
   },
 };

@@ -1,7 +1,7 @@
 // dq cancel, dq run, dq reschedule: change one job. They ask no question: the user typed the id, and a push
 // restores a cancelled job.
 
-import type { CommandModule } from '../commands.ts';
+import type { Command } from 'commander';
 import type { ApiCall } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -19,22 +19,22 @@ interface MovedJob {
   readonly dueAt: string;
 }
 
-export const cancel: CommandModule = {
-  register(program) {
+export const cancel = {
+  register(program: Command): void {
     daemonCommand(program, 'cancel', 'cancel a job', cancelJob).argument('<topic>').argument('<id>');
   },
 };
 
-export const run: CommandModule = {
-  register(program) {
+export const run = {
+  register(program: Command): void {
     daemonCommand(program, 'run', 'deliver a job now; no effect when it is ready or reserved', runJob)
       .argument('<topic>')
       .argument('<id>');
   },
 };
 
-export const reschedule: CommandModule = {
-  register(program) {
+export const reschedule = {
+  register(program: Command): void {
     const description = 'change the time of the next attempt; past attempts still count';
     daemonCommand(program, 'reschedule', description, rescheduleJob)
       .argument('<topic>')
