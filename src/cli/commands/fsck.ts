@@ -28,8 +28,8 @@ async function fsck(flags: DaemonOptions): Promise<void> {
   reportExamination(json, text, flags.json);
 }
 
-/** A difference from a journal that waits for an instance breaks no invariant. `text`: the unchanged reply, for
- *  --json. Throws Exit. */
+/** A difference from a journal that waits for an instance breaks no invariant. `text`: the unchanged reply,
+ *  for --json. Throws Exit. */
 export function reportExamination(
   { jobs, problems }: Examination,
   text: string,

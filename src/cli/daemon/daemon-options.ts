@@ -58,7 +58,7 @@ export function clientOf(options: DaemonOptions): ApiClient {
   return new ApiClient(findDaemon(options, process.env));
 }
 
-/** Makes one call, and prints the reply unchanged with --json. Asks `question` before it, unless -y is given. */
+/** Makes one call, and prints the reply unchanged with --json. Asks `question` first, unless -y is given. */
 export async function ask<T = unknown>(
   flags: DaemonOptions,
   call: ApiCall,
