@@ -47,7 +47,7 @@ export interface LeaseRecord {
   readonly timeoutMs: number;
   /** ms that the wall clock stepped ahead while no dq-store ran: it ends so much earlier */
   unseenMs: number;
-  /** ms that the clock of Redis stepped back: it ends so much later */
+  /** ms that the wall clock stepped back while no dq-store ran, or that of Redis: it ends so much later */
   behindMs: number;
   /** The store once forgot that it gave it, or that it ended: its notifier knows better. */
   wasForgotten: boolean;
