@@ -39,6 +39,8 @@ export class Ticker implements Service {
   readonly #loop: Loop;
   /** of the next page, from `at` (monotonicNow()) on */
   #check: { readonly after: string; readonly at: number; readonly isUrgent: boolean } = urgentCheck;
+  /** not in the registry yet */
+  #ends: readonly TickEnd[] = [];
   /** the storage clock minus monotonicNow() */
   #clockOffset: number | null = null;
 
@@ -69,6 +71,8 @@ export class Ticker implements Service {
 
   async #step(): Promise<number> {
     const { clock, registry } = this.#ctx;
+    // Of a turn in which the registry did not answer: their claims would delay the next instants.
+    await this.#endTicks();
     const now = await clock.known();
     await this.#checkPage(now);
     const [claimedAt, claimedDate] = [monotonicNow(), wallNow()];
@@ -97,9 +101,21 @@ export class Ticker implements Service {
       if (Math.max(monotonicNow() - claimedAt, wallNow() - claimedDate) > tickClaimMs / 2) break;
       ends.push(...(await this.#push(fresh.slice(from, from + limits.pushBatchMax))));
     }
-    await registry.endTicks(ends);
+    this.#ends = ends;
+    await this.#endTicks();
     // At once where an instant moved: the next one of it, or of a schedule beyond the batch, may be due.
     return ends.some(({ dueAt, nextAt }) => nextAt !== dueAt) ? 0 : tickEveryMs;
+  }
+
+  async #endTicks(): Promise<void> {
+    const ends = this.#ends;
+    this.#ends = [];
+    try {
+      if (ends.length > 0) await this.#ctx.registry.endTicks(ends);
+    } catch (error) {
+      if (error instanceof StoreError) this.#ends = ends;
+      throw error;
+    }
   }
 
   /** Computes instants again that are further ahead than their times allow. One page, because instants that

@@ -59,6 +59,27 @@ describe('the instants of a schedule', () => {
     expect(rig.counted('t', 'pushed')).toBe(ids.length);
   });
 
+  it('end in the turn after one in which the registry did not answer', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9');
+    const created = Date.now() - 10 * second;
+    await rig.registry.createSchedule(record('s', { createdAt: created }), created + 9 * second);
+    const calls: string[] = [];
+    const registry = new Proxy(rig.registry, {
+      get: (target, name: keyof Registry) => (a: never, b: never, c: never) => {
+        if (name === 'endTicks') calls.push(JSON.stringify(a));
+        if (name === 'claimSchedules') calls.push(name);
+        if (calls.length === 2) throw new StoreError({ kind: 'not_stored', code: 'busy' });
+        return (target[name] as (...args: never[]) => unknown)(a, b, c);
+      },
+    });
+    await ticking(rig, registry);
+    await until('the schedule ends again', () => calls.length > 3);
+    const [claim, lost, again, next] = calls;
+    expect([claim, again, next]).toEqual(['claimSchedules', lost, 'claimSchedules']);
+    expect(lost).toContain('"name":"s"');
+  });
+
   it('that are due wait for one page of the check for a wrong clock, not for all', async () => {
     const rig = await startRig();
     const now = Date.now();
