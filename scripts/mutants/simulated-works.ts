@@ -38,7 +38,7 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
   },
   {
     name: 'end-of-a-tick-is-not-recorded',
-    edit: { file: ticker, text: 'await registry.endTicks(ends);\n    // At once', by: '// At once' },
+    edit: { file: ticker, text: 'if (ends.length > 0) await this.#ctx.registry.endTicks(ends);', by: '' },
   },
   // A tick is one of the times in force.
   {
