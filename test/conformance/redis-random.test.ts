@@ -2,10 +2,11 @@
 // the server's; also with lost calls and replies.
 // DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
 
+import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Store } from '../../src/ports/job-store.ts';
-import { startLossyProxy } from '../support/lossy-proxy.ts';
+import { proxying } from '../support/listening.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
@@ -67,14 +68,33 @@ describe.skipIf(await lacks('redis'))(`a Redis store (seed ${seed})`, { timeout:
 
   it('equals the model with lost calls and replies, which are unknown', async () => {
     const server = await owned('test', startRedis());
-    const proxy = await owned('test', startLossyProxy(server.port));
+    /** Of the next bytes of a client, or of the server, which are lost with the connection. */
+    let loses: 'call' | 'answer' | null = null;
+    const port = await proxying(
+      () => server.port,
+      (client, upstream) => {
+        const pass = (from: Socket, to: Socket, lost: 'call' | 'answer') =>
+          from.on('data', (bytes) => {
+            if (loses !== lost) return void to.write(bytes);
+            loses = null;
+            from.destroy();
+          });
+        pass(client, upstream, 'call');
+        pass(upstream, client, 'answer');
+      },
+    );
     const clock = new SteppedClock();
-    const tested = await openEmpty(server, { clock, ...quiet, url: `redis://127.0.0.1:${proxy.port}` });
+    const tested = await openEmpty(server, { clock, ...quiet, url: `redis://127.0.0.1:${port}` });
     const both = new SideBySide(seed, clock, await openModelStore(new Model(clock)), {
       share: 0.04,
-      lose: (what) => proxy.loseNext(what),
+      lose: (what) => {
+        loses = what;
+      },
       async mended() {
-        if (proxy.spare()) return false;
+        if (loses !== null) {
+          loses = null;
+          return false;
+        }
         await until('the connection to be made again', () => tested.shard.isReady, 10_000, 2);
         return true;
       },

@@ -1,20 +1,14 @@
 // Tests the HTTP client of the commands against a scripted server.
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ApiClient, sentenceOf } from '../../src/cli/daemon/api-client.ts';
 import { Exit } from '../../src/cli/exit.ts';
+import { listening } from '../support/listening.ts';
 
 /** A server with scripted answers. */
 async function serve(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${await listening(createServer(answer))}`;
 }
 
 const clientOf = (url: string, pid: number | null = null) => new ApiClient({ url, token: 'dqk_t', pid });

@@ -1,8 +1,9 @@
 // Receivers whose certificate or name is wrong.
-import type { AddressInfo, LookupFunction, Socket } from 'node:net';
+import type { LookupFunction, Socket } from 'node:net';
 import nodeTls, { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { expect, it, onTestFinished } from 'vitest';
 import { startDnsServer } from '../support/dns-server.ts';
+import { listening } from '../support/listening.ts';
 import { startRawServer } from '../support/raw-server.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { at, check, type Rows } from './attempt-table.ts';
@@ -91,12 +92,7 @@ function tls(options: TlsOptions): () => Promise<Endpoint> {
       socket.on('error', () => {});
     });
     server.on('tlsClientError', () => {});
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      for (const socket of open) socket.destroy();
-      server.close();
-    });
-    const { port } = server.address() as AddressInfo;
+    const port = await listening(server);
     return { url: `https://127.0.0.1:${port}/`, server: { received, open } };
   };
 }

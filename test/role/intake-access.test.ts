@@ -1,6 +1,5 @@
 // Tests authentication and authorization of every route, over real sockets, with tokens in a real registry.
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Access } from '../../src/api/http/access.ts';
 import { accessCheck } from '../../src/api/http/route-access.ts';
@@ -8,6 +7,7 @@ import { digestOf, type Scope, scopes } from '../../src/core/token.ts';
 import { TokenBook } from '../../src/registry/token-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { listening } from '../support/listening.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
 import { problem } from '../support/problem.ts';
 import { nameOf, type Route, routesOf, specifiedScope } from '../support/route-scopes.ts';
@@ -372,12 +372,7 @@ describe('Access', () => {
       const admitted = access.admit(request);
       response.end('code' in admitted ? admitted.code : 'admitted');
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-    const { port } = server.address() as AddressInfo;
+    const port = await listening(server);
     return async (path: string, token: string | null, method = 'GET') => {
       const headers = token === null ? {} : bearer(token);
       return (await fetch(`http://127.0.0.1:${port}${path}`, { method, headers })).text();

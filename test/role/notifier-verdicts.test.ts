@@ -1,8 +1,8 @@
 // Tests one attempt at every kind of receiver, from reserve to settlement.
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Webhook } from 'standardwebhooks';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { extensionOf } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 import { readTraceContext } from '../../src/core/trace-context.ts';
@@ -12,6 +12,7 @@ import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
+import { listening } from '../support/listening.ts';
 import { drip, startRawServer } from '../support/raw-server.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { startSink, status } from '../support/sink.ts';
@@ -33,12 +34,10 @@ async function attempt(rig: Rig, url: string, more: Partial<TopicDraft> = {}) {
 
 async function unusedPort(): Promise<number> {
   const server = await startRawServer(() => {});
-  const { port } = server;
   const probe = createTlsServer();
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
-  const free = (probe.address() as AddressInfo).port;
+  const free = await listening(probe);
   await new Promise<void>((resolve) => probe.close(() => resolve()));
-  return free === port ? unusedPort() : free;
+  return free === server.port ? unusedPort() : free;
 }
 
 const replying = (bytes: string) => (socket: Socket) => void socket.write(bytes);
@@ -335,12 +334,8 @@ describe('notifier: a receiver', () => {
       request.on('data', (data: Buffer) => bodies.push(data.toString()));
       request.on('end', () => response.end('{}'));
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const port = await listening(server);
+    const url = `https://127.0.0.1:${port}/`;
     await rig.topic('strict', url, { maxAttempts: 1 });
     await rig.topic('trusting', url, { dangerouslySkipTlsVerify: true });
     await rig.run(createNotifier(rig.context()));

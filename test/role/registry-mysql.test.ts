@@ -26,10 +26,10 @@ import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
+import { startRedisProxy } from '../support/redis-proxy.ts';
 import { copyState } from '../support/registry-copy.ts';
 import { allStats, changesOf } from '../support/registry-pages.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
-import { startSlowLine } from '../support/slow-line.ts';
 import { until } from '../support/until.ts';
 import { words } from '../support/words.ts';
 import { created, draft, failureOf } from './registry/case.ts';
@@ -348,7 +348,9 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const topics = Array.from({ length: upkeepLimits.statsBatchMax / 2 }, (_, i) => `t${i}`);
       for (const topic of topics) await created(registry, draft(topic));
       const { server: where } = optionsOf();
-      const through = await open({ server: { ...where, port: await startSlowLine(server.port, 15) } });
+      const line = await startRedisProxy(server.port);
+      line.delay(() => 15);
+      const through = await open({ server: { ...where, port: line.port } });
       const deltas = topics.flatMap((topic) => [
         { topic, day: 20_300_131, name: 'pushed' as const, n: 1 },
         { topic, day: 20_300_131, name: 'delivered' as const, n: 2 },

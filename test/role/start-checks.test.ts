@@ -16,6 +16,7 @@ import type { Listening } from '../../src/master/main.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { closeStoreFile, openStoreFile } from '../../src/store/sqlite/file/store-file.ts';
 import { testDirectory } from '../support/directory.ts';
+import { listening } from '../support/listening.ts';
 import { lacks, owned } from '../support/services.ts';
 
 let root = '';
@@ -190,10 +191,7 @@ describe.skipIf(await lacks('redis'))('start checks: Redis', () => {
 });
 
 it('start checks: the console needs its port if it is set, and a token for an address of other machines', async () => {
-  const server = createServer();
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listening(createServer());
   const flags = { 'console.port': String(port) };
   const running = { host: '127.0.0.1', port: 1 };
   const place = { host: '127.0.0.1', port };
@@ -211,15 +209,7 @@ it('start checks: the console needs its port if it is set, and a token for an ad
 });
 
 it('start checks: ports that the running daemon frees pass, for whichever listener', async () => {
-  const servers = await Promise.all(
-    [0, 1].map(async () => {
-      const server = createServer();
-      await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-      onTestFinished(() => void server.close());
-      return (server.address() as AddressInfo).port;
-    }),
-  );
-  const [one = 0, two = 0] = servers;
+  const [one, two] = [await listening(createServer()), await listening(createServer())];
   const host = '127.0.0.1';
   const dataDir = join(root, 'data');
   const flags = { 'server.port': String(two), 'compat.php.port': String(one) };

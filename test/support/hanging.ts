@@ -1,7 +1,6 @@
 // A receiver on every loopback address, each its own origin. It answers until hang(), then never.
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished } from 'vitest';
+import { listening } from './listening.ts';
 
 export interface HangingServer {
   /** URL of the n-th origin, n < 65,536. */
@@ -28,12 +27,7 @@ export async function startHanging(): Promise<HangingServer> {
       open -= 1;
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await listening(server, '0.0.0.0');
   return {
     urlOf: (n) => `http://127.1.${n >> 8}.${n & 255}:${port}/`,
     called,

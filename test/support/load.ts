@@ -1,8 +1,8 @@
 // Constant load on the HTTP API of a daemon: pushes at a steady rate, half on kept and half on new
 // connections, and a receiver that counts arrivals. A push is never repeated; each failure is kept.
 import { Agent, createServer, type IncomingMessage, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { listening } from './listening.ts';
 import { until } from './until.ts';
 
 export interface LoadOptions {
@@ -148,13 +148,9 @@ export async function startReceiver(waitMs = 200): Promise<Receiver> {
     setTimeout(() => response.writeHead(200).end('{"code":200}'), (arrivals.size * 7) % Math.max(waitMs, 1));
   });
   server.keepAliveTimeout = 60_000;
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
+  const port = await listening(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    url: `http://127.0.0.1:${port}/`,
     arrivals,
     open: () => open,
   };

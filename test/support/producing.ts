@@ -1,5 +1,3 @@
-// Does what producers do: topics, many pushes at once, pushes until stop().
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { RunningDaemon } from './daemon.ts';
 import { until } from './until.ts';
@@ -70,46 +68,4 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map
 export async function jobsLeft(daemon: RunningDaemon): Promise<number> {
   const { body } = await daemon.api('GET', '/v1/stats');
   return Object.values(body.states as Record<string, number>).reduce((sum, n) => sum + n, 0);
-}
-
-export interface Pushing {
-  /** ids of pushes with a 2xx reply */
-  readonly acknowledged: readonly string[];
-  stop(): Promise<void>;
-}
-
-/** About as long as a push takes on a busy machine: there, two of four producers wait for a reply. */
-const pushPauseMs = 10;
-
-/** Four producers that push until stop(), and repeat rejected and unanswered pushes with the same id. */
-export function startPushing(daemon: RunningDaemon, topic: string): Pushing {
-  const acknowledged: string[] = [];
-  let stopped = false;
-  const run = async (producer: number) => {
-    for (let n = 0; !stopped; n++) {
-      const id = `p${producer}-${n}`;
-      while (!stopped) {
-        try {
-          const { status } = await daemon.push(topic, '{}', { id, delay: n % 200 });
-          if (status < 300) {
-            acknowledged.push(id);
-            // At full speed the deliveries of a test would take most of its time and of the machine.
-            await sleep(pushPauseMs);
-            break;
-          }
-        } catch {
-          // The connection was refused or reset while a process restarts: repeated below.
-        }
-        await sleep(20);
-      }
-    }
-  };
-  const ended = Promise.all([0, 1, 2, 3].map(run));
-  return {
-    acknowledged,
-    async stop() {
-      stopped = true;
-      await ended;
-    },
-  };
 }

@@ -1,7 +1,7 @@
 // A receiver that answers with the given bytes, valid HTTP or not, which no HTTP library would send.
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { onTestFinished } from 'vitest';
+import { listening } from './listening.ts';
 import { selfSigned } from './self-signed.ts';
 
 export interface RawServer {
@@ -35,12 +35,7 @@ export async function startRawServer(
     });
   };
   const server = scheme === 'http' ? createServer(onConnection) : createTlsServer(selfSigned, onConnection);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  onTestFinished(async () => {
-    for (const socket of open) socket.destroy();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
+  const port = await listening(server);
   return { port, url: `${scheme}://127.0.0.1:${port}/`, connections: () => connections, received, open };
 }
 

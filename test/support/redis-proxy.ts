@@ -1,10 +1,13 @@
-// A proxy between a client and its Redis that acts as a bad network: delays everything, or loses hints.
+// A proxy between a client and its Redis or MySQL that acts as a bad network: delays everything, or loses
+// hints.
 
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { onTestFinished } from 'vitest';
+import { proxying } from './listening.ts';
 
 export interface RedisProxy {
+  readonly port: number;
+  /** for a Redis */
   readonly url: string;
   /** Delays each piece of data, in order; called for each. */
   delay(ms: () => number): void;
@@ -12,8 +15,7 @@ export interface RedisProxy {
   loseHints(): void;
 }
 
-export async function startRedisProxy(redisPort: number): Promise<RedisProxy> {
-  const open = new Set<Socket>();
+export async function startRedisProxy(serverPort: number): Promise<RedisProxy> {
   let delayMs: (() => number) | null = null;
   let losesHints = false;
 
@@ -27,31 +29,16 @@ export async function startRedisProxy(redisPort: number): Promise<RedisProxy> {
       earlier = earlier.then(() => waited).then(() => void to.write(bytes));
     });
   };
-  const server = createServer((client) => {
-    const upstream = connect(redisPort, '127.0.0.1');
-    const end = () => {
-      client.destroy();
-      upstream.destroy();
-    };
-    for (const socket of [client, upstream]) {
-      open.add(socket);
-      // Tests end connections on purpose.
-      socket.on('error', () => {});
-      socket.on('close', () => {
-        open.delete(socket);
-        end();
-      });
-    }
-    pass(client, upstream, () => true);
-    pass(upstream, client, (bytes) => !losesHints || !bytes.includes('\r\nmessage\r\n'));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    for (const socket of open) socket.destroy();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
+  const port = await proxying(
+    () => serverPort,
+    (client, upstream) => {
+      pass(client, upstream, () => true);
+      pass(upstream, client, (bytes) => !losesHints || !bytes.includes('\r\nmessage\r\n'));
+    },
+  );
   return {
-    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    port,
+    url: `redis://127.0.0.1:${port}`,
     delay(ms) {
       delayMs = ms;
     },

@@ -18,15 +18,6 @@ export function rejectedIds({ failures }: LoadResult): Record<'not_stored' | 'un
   return ids;
 }
 
-/** The sum of a metric's series. */
-export async function metricOf(daemon: Daemon, name: string): Promise<number> {
-  const text = await (await fetch(`${daemon.url}/metrics`)).text();
-  const values = text
-    .split('\n')
-    .filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
-  return values.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
-}
-
 /** How often each command was called since the servers started, also inside scripts. */
 export async function commandCalls(servers: readonly RedisServer[]): Promise<ReadonlyMap<string, number>> {
   const texts = await Promise.all(servers.map((server) => server.ask('INFO', 'commandstats')));

@@ -1,8 +1,8 @@
 // A server with the protocol of MySQL that accepts every login and answers statements with OK or a given
 // error: those of managed servers and proxies, which no MariaDB here sends.
 
-import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { onTestFinished } from 'vitest';
+import { createServer } from 'node:net';
+import { listening } from './listening.ts';
 
 export interface SentError {
   readonly errno: number;
@@ -21,12 +21,9 @@ export async function startScriptedMysql(
   errorOf: (statement: string) => SentError | null,
 ): Promise<ScriptedMysql> {
   const statements: string[] = [];
-  const open = new Set<Socket>();
   let connections = 0;
   const server = createServer((socket) => {
     connections += 1;
-    open.add(socket);
-    socket.on('close', () => open.delete(socket));
     // The client ends connections on purpose.
     socket.on('error', () => {});
     let bytes = Buffer.alloc(0);
@@ -47,12 +44,7 @@ export async function startScriptedMysql(
       }
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    for (const socket of open) socket.destroy();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
-  return { port: (server.address() as AddressInfo).port, statements, connections: () => connections };
+  return { port: await listening(server), statements, connections: () => connections };
 }
 
 function packet(number: number, payload: Buffer): Buffer {

@@ -1,8 +1,7 @@
 // A RESP server that answers chosen commands with given replies: the errors of managed servers and proxies,
 // which no Redis here sends. Other commands go to a real Redis, one after the other.
 
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { onTestFinished } from 'vitest';
+import { proxying } from './listening.ts';
 
 export interface ScriptedRedis {
   readonly port: number;
@@ -17,77 +16,62 @@ export interface ScriptedRedis {
 }
 
 export async function startScriptedRedis(upstreamPort: number): Promise<ScriptedRedis> {
-  const open = new Set<Socket>();
   let script: (command: readonly string[], connection: number) => string | null = () => null;
-  let port = upstreamPort;
+  let target = upstreamPort;
   let connections = 0;
-  const server = createServer((client) => {
-    connections += 1;
-    const number = connections;
-    const upstream = connect(port, '127.0.0.1');
-    for (const socket of [client, upstream]) {
-      open.add(socket);
-      // Tests end connections on purpose.
-      socket.on('error', () => {});
-      socket.on('close', () => {
-        open.delete(socket);
-        client.destroy();
-        upstream.destroy();
-      });
-    }
-    let asked = Buffer.alloc(0);
-    let answered = Buffer.alloc(0);
-    let isWaiting = false;
-    let isSubscribed = false;
-    const next = () => {
-      while (!isWaiting) {
-        const end = endOf(asked, 0);
-        if (end < 0) return;
-        const bytes = asked.subarray(0, end);
-        asked = asked.subarray(end);
-        const command = commandIn(bytes);
-        const reply = script(command, number);
-        if (reply !== null) client.write(reply);
-        else {
-          isWaiting = true;
-          isSubscribed ||= command[0] === 'SUBSCRIBE';
-          upstream.write(bytes);
+  const port = await proxying(
+    () => target,
+    (client, upstream) => {
+      connections += 1;
+      const number = connections;
+      let asked = Buffer.alloc(0);
+      let answered = Buffer.alloc(0);
+      let isWaiting = false;
+      let isSubscribed = false;
+      const next = () => {
+        while (!isWaiting) {
+          const end = endOf(asked, 0);
+          if (end < 0) return;
+          const bytes = asked.subarray(0, end);
+          asked = asked.subarray(end);
+          const command = commandIn(bytes);
+          const reply = script(command, number);
+          if (reply !== null) client.write(reply);
+          else {
+            isWaiting = true;
+            isSubscribed ||= command[0] === 'SUBSCRIBE';
+            upstream.write(bytes);
+          }
         }
-      }
-    };
-    client.on('data', (bytes) => {
-      asked = Buffer.concat([asked, bytes]);
-      if (isSubscribed) {
-        upstream.write(asked);
-        asked = Buffer.alloc(0);
-      } else next();
-    });
-    upstream.on('data', (bytes) => {
-      if (isSubscribed) return void client.write(bytes);
-      answered = Buffer.concat([answered, bytes]);
-      const end = endOf(answered, 0);
-      if (end < 0) return;
-      client.write(answered.subarray(0, end));
-      answered = answered.subarray(end);
-      isWaiting = false;
-      next();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    for (const socket of open) socket.destroy();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
-  const own = (server.address() as AddressInfo).port;
+      };
+      client.on('data', (bytes) => {
+        asked = Buffer.concat([asked, bytes]);
+        if (isSubscribed) {
+          upstream.write(asked);
+          asked = Buffer.alloc(0);
+        } else next();
+      });
+      upstream.on('data', (bytes) => {
+        if (isSubscribed) return void client.write(bytes);
+        answered = Buffer.concat([answered, bytes]);
+        const end = endOf(answered, 0);
+        if (end < 0) return;
+        client.write(answered.subarray(0, end));
+        answered = answered.subarray(end);
+        isWaiting = false;
+        next();
+      });
+    },
+  );
   return {
-    port: own,
-    url: `redis://127.0.0.1:${own}`,
+    port,
+    url: `redis://127.0.0.1:${port}`,
     connections: () => connections,
     answer: (next) => {
       script = next;
     },
     leadTo: (next) => {
-      port = next;
+      target = next;
     },
   };
 }

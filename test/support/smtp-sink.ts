@@ -5,6 +5,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import PostalMime, { type Email } from 'postal-mime';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { onTestFinished } from 'vitest';
+import { listening } from './listening.ts';
 
 export interface Mail {
   readonly from: string;
@@ -137,11 +138,6 @@ export async function startSilentServer(): Promise<{ readonly url: string; reado
     sockets.add(socket);
     socket.on('error', () => {});
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    for (const socket of sockets) socket.destroy();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await listening(server);
   return { url: `smtp://127.0.0.1:${port}`, port };
 }

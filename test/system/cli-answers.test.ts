@@ -2,10 +2,10 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { launcher } from '../support/daemon.ts';
+import { listening } from '../support/listening.ts';
 import { runDq, runDqOnTerminal } from '../support/run-dq.ts';
 
 interface Call {
@@ -41,12 +41,7 @@ async function scriptedApi(answer: Answer): Promise<{ url: string; calls: Call[]
       else response.writeHead(reply.status).end(JSON.stringify(reply.json));
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls };
+  return { url: `http://127.0.0.1:${await listening(server)}`, calls };
 }
 
 function problem(status: number, code: string, more: object = {}): { status: number; json: object } {

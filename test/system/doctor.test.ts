@@ -16,7 +16,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
 import { checkAuthorities, checkNode, checkOpenFiles, checkProxy } from '../../src/doctor/machine.ts';
@@ -26,6 +26,7 @@ import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { createAuthority, noCertificates } from '../support/certificates.ts';
 import { launcher, startDaemon } from '../support/daemon.ts';
 import { testDirectory } from '../support/directory.ts';
+import { listening } from '../support/listening.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
@@ -177,9 +178,7 @@ it('doctor: logs in to the mail server and connects to each hook, and sends neit
   let connections = 0;
   const hook = createHttpServer(() => (requests += 1));
   hook.on('connection', () => (connections += 1));
-  await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void hook.close());
-  const { port } = hook.address() as { port: number };
+  const port = await listening(hook);
   const of = (given: string) => ({
     'smtp.url': `smtp://${user}:${given}@127.0.0.1:${mails.port}?ignoreTLS=true`,
     'smtp.from': 'dq@example.org',
@@ -208,12 +207,7 @@ it('doctor: logs in to the mail server and connects to each hook, and sends neit
 });
 
 it('doctor: fails for a used port and for files instead of directories', async () => {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.close();
-  });
-  const { port } = server.address() as { port: number };
+  const port = await listening(createServer());
   const cwd = testDirectory();
   const file = join(cwd, 'file');
   writeFileSync(file, '');

@@ -1,11 +1,11 @@
 // Tests endpoints that need a whole daemon: its own port, an authority of the user.
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { afterAll, expect, it, onTestFinished } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { type Certificate, createAuthority, noCertificates } from '../support/certificates.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { listening } from '../support/listening.ts';
 import { addTopic } from '../support/producing.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -72,12 +72,8 @@ async function startTls(
     request.on('data', (data: Buffer) => bodies.push(data.toString()));
     request.on('end', () => response.end('{}'));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`, bodies };
+  const port = await listening(server);
+  return { url: `https://127.0.0.1:${port}/`, bodies };
 }
 
 it('NODE_EXTRA_CA_CERTS: calls only valid certificates of the authority', async ({ skip }) => {

@@ -3,11 +3,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { environment, launcher } from '../support/daemon.ts';
 import { testDirectory } from '../support/directory.ts';
+import { listening } from '../support/listening.ts';
 import { runDq } from '../support/run-dq.ts';
 import { sharedDaemon } from '../support/shared-daemon.ts';
 import { until } from '../support/until.ts';
@@ -73,12 +73,8 @@ async function startProxy(breaks: (path: string) => boolean): Promise<{ url: str
     response.writeHead(reply.status, { 'content-type': reply.headers.get('content-type') ?? '' });
     response.end(Buffer.from(await reply.arrayBuffer()));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, answered };
+  const port = await listening(server);
+  return { url: `http://127.0.0.1:${port}`, answered };
 }
 
 describe('dq pull', () => {

@@ -9,7 +9,7 @@ import { readSync, writeSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { startRedis } from '../../../scripts/services/redis.ts';
-import { type Arg, commandBytes, type Reply, ReplyError, readReplies } from './resp.ts';
+import { type Arg, commandBytes, type Reply, readReplies } from './resp.ts';
 
 const socketName = 'redis.sock';
 const asked = 'DQ_SIM_BESIDE_REDIS';
@@ -110,5 +110,3 @@ function copyOf(reply: Reply): Reply {
   if (Array.isArray(reply)) return (reply as readonly Reply[]).map(copyOf);
   return reply;
 }
-
-export const isError = (reply: Reply): reply is ReplyError => reply instanceof ReplyError;
