@@ -116,7 +116,7 @@ export const masterMutants: readonly SimulatedMutant[] = [
     name: 'silence-is-not-noticed',
     faults: 'hang',
     edit: {
-      file: workers('worker-silence'),
+      file: workers('worker-process'),
       text: 'return this.#ticks === this.#maxTicks;',
       by: 'return this.#ticks < 0;',
     },
@@ -143,7 +143,7 @@ export const masterMutants: readonly SimulatedMutant[] = [
     name: 'short-silence-kills',
     faults: 'pause',
     edit: {
-      file: workers('worker-silence'),
+      file: workers('worker-process'),
       text: 'return this.#ticks === this.#maxTicks;',
       by: 'return this.#ticks === this.#maxTicks / 4;',
     },

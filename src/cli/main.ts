@@ -3,7 +3,7 @@
 import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net';
 import { exitCodes } from './exit.ts';
 import { cliLimits } from './limits.ts';
-import { runCommand } from './run-command.ts';
+import { runCommand } from './program.ts';
 
 /** `dq ls | head -1` closes the output early: the command ends with the exit code it has set for an
  *  unfinished end. `dq start` goes on: a daemon does not depend on its terminal. */

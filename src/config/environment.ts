@@ -9,7 +9,6 @@ import { reasonOf } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import type { Option } from './options.ts';
-import { isServiceLink } from './service-links.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -108,4 +107,35 @@ function withGroup(variable: string, known: readonly string[]): string | null {
   const found = known.filter((name) => name.endsWith(`__${variable.slice('DQ_'.length)}`));
   const ofServer = found.find((name) => name.startsWith('DQ_SERVER__'));
   return ofServer ?? (found.length === 1 ? (found[0] ?? null) : null);
+}
+
+/** The names of both containers of a link of Docker: /web/dq */
+const containers = /^\/[^/]+\/[^/]+$/;
+/** Names and values of the variables that Kubernetes sets for each service of the namespace, and Docker for
+ *  each legacy link. The values have forms that no option of dq has.
+ *  https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+ *  https://docs.docker.com/engine/network/links/#environment-variables */
+const links: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
+  { name: /^DQ_(?:\w+_)?SERVICE_HOST$/, value: /^[\w.:-]*$/ },
+  { name: /^DQ_(?:\w+_)?SERVICE_PORT(?:_\w+)?$/, value: /^\d+$/ },
+  { name: /^DQ_(?:\w+_)?PORT$/, value: /^(?:tcp|udp|sctp):\/\// },
+  {
+    name: /^DQ_(?:\w+_)?PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:START|END))?$/,
+    value: /^(?:tcp|udp|sctp):\/\//,
+  },
+  {
+    name: /^DQ_(?:\w+_)?PORT_\d+_(?:TCP|UDP|SCTP)_(?:PROTO|ADDR|PORT(?:_START|_END)?)$/,
+    value: /^[\w.:-]+$/,
+  },
+  { name: /^DQ_(?:\w+_)?NAME$/, value: containers },
+];
+
+/** Whether the variable is of a service called dq or dq-…, whose name must not fail a start. */
+function isServiceLink(variable: string, env: Environment): boolean {
+  const value = env[variable] ?? '';
+  if (links.some((link) => link.name.test(variable) && link.value.test(value))) return true;
+  // Docker passes on the environment of a linked container and sets `<prefix>NAME` to the names of both
+  // containers.
+  const linked = /^(DQ_(?:\w+?_)?)ENV_\w+$/.exec(variable)?.[1];
+  return linked !== undefined && containers.test(env[`${linked}NAME`] ?? '');
 }

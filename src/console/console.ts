@@ -16,7 +16,7 @@ import { servesThisMachine } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { SessionBook } from '../registry/session-book.ts';
 import { TokenBook } from '../registry/token-book.ts';
-import { StartImpossible } from '../runtime/start-impossible.ts';
+import { StartImpossible } from '../runtime/start-errors.ts';
 import { wallNow } from '../runtime/time.ts';
 import { Assets } from './assets.ts';
 import { doctorRoutes } from './doctor-routes.ts';

@@ -2,31 +2,39 @@
 // the control socket, and releases the directory when every worker has ended.
 // It delivers no jobs: everything that can hang or crash runs in a worker.
 
+import { rmSync, writeFileSync } from 'node:fs';
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import { portOf } from '../core/url/server-url.ts';
 import { version } from '../core/version.ts';
-import { closeDebugger } from '../runtime/close-debugger.ts';
-import { ticker } from '../runtime/second-ticker.ts';
+import {
+  givenUp,
+  givenUpDetail,
+  IncidentFiles,
+  newIncident,
+  openIncidents,
+} from '../process/incident-files.ts';
+import type { ProcessInfo } from '../process/messages.ts';
+import { closeDebugger } from '../process/own-process.ts';
+import { printable } from '../runtime/printable-text.ts';
+import { type SecondTicker, ticker } from '../runtime/second-ticker.ts';
+import { StartRejected } from '../runtime/start-errors.ts';
 import { randomBytes } from '../runtime/time.ts';
 import { loadExposition } from '../telemetry/exposition.ts';
-import type { OpenLog } from '../telemetry/log.ts';
+import type { Log, OpenLog } from '../telemetry/log.ts';
 import { SwitchedLog } from '../telemetry/switched-log.ts';
 import { type CodeOnDisk, whyRestart } from './code-on-disk.ts';
 import { ControlCommands } from './control/control-commands.ts';
 import { ControlSocket } from './control/control-socket.ts';
 import { ServiceManager } from './control/service-manager.ts';
 import { DataDirectory } from './data/data-directory.ts';
-import { writePidFile } from './data/pid-file.ts';
 import { describeState, type ReadFacts } from './describe-config.ts';
-import { keepGivenUp } from './keep-given-up.ts';
 import type { ReadConfig } from './reload.ts';
-import { selfInfo } from './self-info.ts';
 import { Signals } from './signals.ts';
 import type { CompatAddresses } from './workers/compat-addresses.ts';
 import { masterTitle } from './workers/process-table.ts';
-import type { Outcome } from './workers/supervisor.ts';
-import { exitCrashLoop, Supervisor } from './workers/supervisor.ts';
+import { exitCrashLoop, type Outcome, Supervisor } from './workers/supervisor.ts';
 
 /** Address and port of the servers, and of the console; the host as it was configured. */
 export interface Listening {
@@ -262,4 +270,70 @@ function startAgain(restarting: Restarting): Outcome {
   } catch (error) {
     return { exitCode: 1, reason: `ended, and cannot start again: ${reasonOf(error)}` };
   }
+}
+
+/** Returns the removal of the file, which acts once, while this master holds the data directory: later it
+ *  could be the next master's. Throws StartRejected. */
+function writePidFile(path: string): () => void {
+  try {
+    writeFileSync(path, `${process.pid}\n`);
+  } catch (error) {
+    throw new StartRejected(`the pid file ${path} cannot be written: ${reasonOf(error)}`, { cause: error });
+  }
+  let isOurs = true;
+  return () => {
+    if (!isOurs) return;
+    isOurs = false;
+    try {
+      rmSync(path, { force: true });
+    } catch {
+      // Its directory is gone or read-only; the file names a process that has ended.
+    }
+  };
+}
+
+/** Records that the daemon has given up, if dq-upkeep could not: the next start mails it. Called when every
+ *  worker has ended, so that no other process writes incidents. Never rejects: the log and the exit code
+ *  report it, too. */
+async function keepGivenUp(dataDir: string, reason: string, log: Log): Promise<void> {
+  try {
+    const files = new IncidentFiles(dataDir);
+    const known = await files.list();
+    // dq-upkeep has recorded it, or no start has lasted since an earlier one.
+    if (openIncidents(known).some(({ kind }) => kind === givenUp.kind)) return;
+    const detail = printable(givenUpDetail(reason)).slice(0, limits.logValueMax);
+    const ids = known.map(({ id }) => id);
+    await files.write(newIncident({ ...givenUp, state: 'begun', detail }, ids));
+  } catch (error) {
+    log.error('master: cannot record that the daemon gave up', undefined, { reason: reasonOf(error) });
+  }
+}
+
+/** Describes this process for the process table. Returns a function that reads the current values. `daemon`:
+ *  state and generation of the daemon. */
+function selfInfo(
+  startedAt: number,
+  ticker: SecondTicker,
+  daemon: () => Pick<ProcessInfo, 'state' | 'generation'>,
+): () => ProcessInfo {
+  let cpu = process.cpuUsage();
+  let cpuPercent = 0;
+  ticker.each(() => {
+    const used = process.cpuUsage(cpu);
+    cpuPercent = Math.round((used.user + used.system) / limits.tickMs) / 10;
+    cpu = process.cpuUsage();
+  });
+  return () => ({
+    title: masterTitle,
+    role: 'master',
+    pid: process.pid,
+    version,
+    generation: daemon().generation,
+    state: daemon().state,
+    startedAt,
+    restarts: 0,
+    inFlight: 0,
+    rssBytes: process.memoryUsage.rss(),
+    cpuPercent,
+  });
 }

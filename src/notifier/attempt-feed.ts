@@ -4,7 +4,7 @@
 // Further samples are dropped: they are for people who watch.
 
 import type { AttemptRecord } from '../core/job.ts';
-import type { AttemptSample } from '../process/attempt-sample.ts';
+import type { AttemptSample } from '../process/questions.ts';
 import type { MasterLink } from '../process/role.ts';
 import { clearTimeout, setTimeout, type Timer } from '../runtime/time.ts';
 import { notifierLimits } from './limits.ts';

@@ -11,7 +11,7 @@ import type { ReservedJob } from '../core/job.ts';
 import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import { judge } from '../core/verdict.ts';
-import type { TestCall, TestCallResult } from '../process/test-call.ts';
+import type { TestCall, TestCallResult } from '../process/questions.ts';
 import { printable, printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, setImmediate } from '../runtime/time.ts';
 import { settle } from '../use-cases/settle-delivery.ts';

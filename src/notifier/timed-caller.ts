@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
-import type { TestCallResult } from '../process/test-call.ts';
+import type { TestCallResult } from '../process/questions.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import type { Caller } from './caller.ts';
 import type { Dial, DialMoment } from './connector.ts';

@@ -5,7 +5,7 @@
 
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeDurably } from '../runtime/durable-file.ts';
+import { writeDurably } from '../runtime/files.ts';
 import { wallNow } from '../runtime/time.ts';
 
 export const incidentKinds = [

@@ -31,3 +31,12 @@ export function joined(first: Role, others: readonly Role[]): Role {
     },
   };
 }
+
+const single: ReadonlySet<RoleName> = new Set(['store', 'upkeep', 'console']);
+
+/** As `ps` shows it: `dq-upkeep+timer` where two roles share the process. Roles with one process have no
+ *  number. */
+export function titleOf(role: RoleName, index: number, config: Pick<Config, 'timer.workers'>): string {
+  const name = `dq-${[role, ...joinedRoles(role, config)].join('+')}`;
+  return single.has(role) ? name : `${name}-${index}`;
+}

@@ -5,8 +5,7 @@
 import type { Config } from '../config/options.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { MetricReport } from '../telemetry/metrics.ts';
-import type { AttemptSample } from './attempt-sample.ts';
-import type { AnswerOf, AskedRole, Question } from './questions.ts';
+import type { AnswerOf, AskedRole, AttemptSample, Question } from './questions.ts';
 
 export type RoleName = 'store' | 'server' | 'console' | 'timer' | 'notifier' | 'upkeep';
 

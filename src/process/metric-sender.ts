@@ -2,7 +2,7 @@
 
 import type { OpenLog } from '../telemetry/log.ts';
 import { MetricBuffer } from '../telemetry/metric-buffer.ts';
-import type { WorkerChannel } from './master-channel.ts';
+import type { WorkerChannel } from './own-process.ts';
 
 export class MetricSender {
   readonly buffer: MetricBuffer;

@@ -2,10 +2,10 @@
 // A simulation gives the life of a worker another one.
 
 import cluster from 'node:cluster';
-import { closeDebugger } from '../runtime/close-debugger.ts';
 import { ticker } from '../runtime/second-ticker.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
-import { MasterChannel, type WorkerChannel } from './master-channel.ts';
+import type { ToMaster, ToWorker } from './messages.ts';
+import type { MasterLink } from './role.ts';
 
 export interface OwnProcess {
   readonly channel: WorkerChannel;
@@ -57,4 +57,51 @@ function onMasterGone(listener: () => void): void {
   ticker().each(() => {
     if (process.ppid !== master || !process.connected) listener();
   });
+}
+
+/** The channel of a worker: to its master, or what stands for one. */
+export type WorkerChannel = Pick<MasterChannel, keyof MasterChannel>;
+
+/** Its loss costs messages only: a worker without a master drains. */
+export class MasterChannel implements MasterLink {
+  readonly #listeners = new Set<(message: ToWorker) => void>();
+
+  constructor() {
+    process.on('message', (message) => this.deliver(message as ToWorker));
+  }
+
+  send(message: ToMaster): void {
+    // Without a callback, an error of a closing channel would be thrown as an event.
+    if (process.connected) process.send?.(message, undefined, undefined, () => {});
+  }
+
+  /** As send; resolves when the message is sent, or the channel is closed. */
+  sent(message: ToMaster): Promise<void> {
+    return new Promise((resolve) => {
+      if (process.connected && process.send !== undefined)
+        process.send(message, undefined, undefined, () => resolve());
+      else resolve();
+    });
+  }
+
+  onMessage(listener: (message: ToWorker) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Delivers a message as if the master had sent it. */
+  deliver(message: ToWorker): void {
+    for (const listener of this.#listeners) listener(message);
+  }
+}
+
+/** Closes the debugger that Node opens at a SIGUSR1 in the first 30 to 60 ms of a process, before dq can
+ *  install a handler: every local user who reaches its port has the rights of dq. Called once after that.
+ *  Keeps a debugger that --inspect requested. */
+export async function closeDebugger(): Promise<void> {
+  const asked = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].some((text) =>
+    text.includes('--inspect'),
+  );
+  if (asked || !process.features.inspector) return;
+  const { close, url } = await import('node:inspector');
+  if (url() !== undefined) close();
 }

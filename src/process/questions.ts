@@ -5,10 +5,9 @@
 
 import type { CapacityReason } from '../core/capacity-reasons.ts';
 import type { EndpointPart } from '../core/endpoint.ts';
-import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
+import type { AttemptReason, AttemptRecord, JobKey, Version } from '../core/job.ts';
+import type { Topic } from '../core/topic/topic.ts';
 import type { LongWork, Problem } from '../ports/job-store.ts';
-import type { AttemptSample } from './attempt-sample.ts';
-import type { TestCall, TestCallResult } from './test-call.ts';
 
 /** By name: the role that answers, the parameters, and the answer. All of them are JSON. */
 export interface Questions {
@@ -60,4 +59,66 @@ export interface AnswerOf<T> {
   readonly process: string;
   /** null: it did not answer in time */
   readonly answer: T | null;
+}
+
+/** An attempt as dq-upkeep keeps it in its ring: for people who watch, not for jobs. Notifiers send samples
+ *  in the message `attempts`. JSON. */
+export interface AttemptSample
+  extends JobKey,
+    Pick<
+      AttemptRecord,
+      'attempt' | 'startedAt' | 'durationMs' | 'outcome' | 'reason' | 'status' | 'replyExcerpt' | 'notifier'
+    > {
+  readonly version: Version;
+  /** from the due time to the start, ms */
+  readonly latenessMs: number;
+  /** of the URL that was called */
+  readonly origin: string;
+  /** the failure of a call without a whole reply; '' otherwise */
+  readonly detail: string;
+}
+
+export interface TestCall {
+  /** as stored, or a draft */
+  readonly topic: Topic;
+  /** as a push would have it */
+  readonly body: string;
+  readonly contentType: string | null;
+}
+
+export interface TestCallResult {
+  readonly request: {
+    readonly method: string;
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly body: string;
+  };
+  /** null: no whole reply */
+  readonly reply: {
+    readonly status: number;
+    /** `name: value`, without secrets */
+    readonly headers: readonly string[];
+    /** the first notifierLimits.testReplyMax characters */
+    readonly body: string;
+    readonly cut: boolean;
+  } | null;
+  /** ms; null: did not take place. A kept connection needs no look-up, connect or TLS */
+  readonly phases: Readonly<
+    Record<'lookupMs' | 'connectMs' | 'tlsMs' | 'waitMs' | 'readMs', number | null>
+  > & {
+    readonly totalMs: number;
+  };
+  readonly verdict: {
+    /** `not_started`: the look-up of the host name got no turn; no request was sent */
+    readonly outcome: 'delivered' | 'failed' | 'not_started';
+    readonly reason: AttemptReason | null;
+    /** the failure in words; '' where the reply tells */
+    readonly detail: string;
+    /** what would follow for a job after its first attempt; null: not_started */
+    readonly next: 'ack' | 'retry' | 'bury' | null;
+    /** until the next attempt; null: none follows */
+    readonly delayMs: number | null;
+  };
+  /** value of each reference of the retry rule, as JSON; null: no rule or no reply */
+  readonly ruleValues: Readonly<Record<string, string>> | null;
 }

@@ -8,8 +8,7 @@
 import { mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type StatDelta, statNames } from '../ports/registry.ts';
-import { writeDurably } from '../runtime/durable-file.ts';
-import { placeOf } from '../runtime/place.ts';
+import { placeOf, writeDurably } from '../runtime/files.ts';
 import { wallNow } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
 

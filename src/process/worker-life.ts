@@ -5,16 +5,14 @@
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
-import { afterRunning } from '../runtime/running-time.ts';
 import { ticker } from '../runtime/second-ticker.ts';
-import { StartImpossible } from '../runtime/start-impossible.ts';
-import { setTimeout } from '../runtime/time.ts';
+import { StartImpossible } from '../runtime/start-errors.ts';
+import { monotonicNow, setTimeout } from '../runtime/time.ts';
+import { afterRunning } from '../runtime/timeout.ts';
+import { titleOf } from './joined-roles.ts';
 import { processLimits } from './limits.ts';
-import type { WorkerChannel } from './master-channel.ts';
 import type { DrainCause, Init, ToWorker } from './messages.ts';
-import { type OwnProcess, ownProcess } from './own-process.ts';
-import { titleOf } from './process-title.ts';
-import { reporter } from './report.ts';
+import { type OwnProcess, ownProcess, type WorkerChannel } from './own-process.ts';
 
 /** A role with its connections, built by compose.ts from an init message. */
 export interface Composed {
@@ -176,4 +174,22 @@ function exitByForce(own: OwnProcess, title: string, afterMs: number): void {
     own.warn(`${title}: the drain did not end in time; ended by force`);
     own.exit(1);
   });
+}
+
+/** Reports the cost and the running work of a worker to the master. Returns the function for each tick. */
+export function reporter(
+  { channel, usage }: Pick<OwnProcess, 'channel' | 'usage'>,
+  inFlight: () => number,
+): () => void {
+  let before = usage().cpuMs;
+  let at = monotonicNow();
+  return () => {
+    const { cpuMs: used, rssBytes } = usage();
+    const now = monotonicNow();
+    const cpuMs = used - before;
+    const cpuPercent = Math.round((cpuMs * 1_000) / (now - at)) / 10;
+    before = used;
+    at = now;
+    channel.send({ kind: 'report', report: { inFlight: inFlight(), rssBytes, cpuPercent, cpuMs } });
+  };
 }

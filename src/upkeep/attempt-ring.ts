@@ -4,8 +4,7 @@
 
 import type { AttemptRecord } from '../core/job.ts';
 import { reaches } from '../core/token.ts';
-import type { AttemptSample } from '../process/attempt-sample.ts';
-import type { Questions } from '../process/questions.ts';
+import type { AttemptSample, Questions } from '../process/questions.ts';
 import { upkeepLimits } from './limits.ts';
 
 /** In the order of arrival. Apart, so that successes do not displace failures. */

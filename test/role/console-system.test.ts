@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { describeState } from '../../src/master/describe-config.ts';
-import { ReloadHistory } from '../../src/master/reload-history.ts';
+import { ReloadHistory } from '../../src/master/reload-queue.ts';
 import type { ReloadState } from '../../src/process/messages.ts';
 import { halvesIn, startConsole } from '../support/console.ts';
 import { startIntake } from '../support/intake.ts';

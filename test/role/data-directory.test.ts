@@ -14,14 +14,13 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { DataDirectory } from '../../src/master/data/data-directory.ts';
+import { DataDirectory, makeSocketDir } from '../../src/master/data/data-directory.ts';
 import { takeDirectoryLock } from '../../src/master/data/directory-lock.ts';
 import { readMasterRecord, readRunRecord, writeMasterRecord } from '../../src/master/data/run-record.ts';
-import { makeSocketDir } from '../../src/master/data/socket-directory.ts';
 import { masterLimits } from '../../src/master/limits.ts';
 import { identityOf } from '../../src/master/workers/process-table.ts';
 import { WorkerRecord } from '../../src/master/workers/worker-record.ts';
-import { StartRejected } from '../../src/runtime/start-rejected.ts';
+import { StartRejected } from '../../src/runtime/start-errors.ts';
 import { isAlive } from '../support/daemon.ts';
 import { testDirectory } from '../support/directory.ts';
 

@@ -5,7 +5,7 @@ import { apiLimits } from '../../src/api/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import type { TestCall, TestCallResult } from '../../src/process/test-call.ts';
+import type { TestCall, TestCallResult } from '../../src/process/questions.ts';
 import { type IntakeOptions, startIntake, tokenFor } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
 import { startSink } from '../support/sink.ts';

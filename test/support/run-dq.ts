@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
-import { runCommand } from '../../src/cli/run-command.ts';
+import { runCommand } from '../../src/cli/program.ts';
 import { environment, launcher, type RunningDaemon } from './daemon.ts';
 import { until } from './until.ts';
 

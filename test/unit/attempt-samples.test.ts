@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AttemptFeed } from '../../src/notifier/attempt-feed.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
-import type { AttemptSample } from '../../src/process/attempt-sample.ts';
 import type { ToMaster } from '../../src/process/messages.ts';
+import type { AttemptSample } from '../../src/process/questions.ts';
 import { AttemptRing } from '../../src/upkeep/attempt-ring.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 

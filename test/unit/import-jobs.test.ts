@@ -6,9 +6,9 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ApiClient, ApiRefusal, type ApiReply } from '../../src/cli/daemon/api-client.ts';
 import { importJobs } from '../../src/cli/import/import-jobs.ts';
 import { ImportState } from '../../src/cli/import/import-state.ts';
+import { KnownTopics } from '../../src/cli/import/import-topics.ts';
 import { JobReport } from '../../src/cli/import/job-report.ts';
 import { noSettings } from '../../src/cli/import/job-settings.ts';
-import { KnownTopics } from '../../src/cli/import/known-topics.ts';
 import { digestOf, type Found, type Source, type SourceJob } from '../../src/cli/import/source.ts';
 import { startProgress } from '../../src/cli/output/progress.ts';
 

@@ -11,7 +11,7 @@ if (!loaded.ok) throw new Error('the defaults are valid');
 const { config: defaults } = loaded;
 /** of the roles that read the topics */
 const readyMs = readyMsOf('server', defaults);
-/** running-time.ts counts ten slices of whole ms. */
+/** afterRunning() counts ten slices of whole ms. */
 const slackMs = 10;
 
 beforeEach(() => void vi.useFakeTimers());

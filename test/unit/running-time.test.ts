@@ -1,7 +1,7 @@
 // Of a pause, afterRunning counts one slice.
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { afterRunning } from '../../src/runtime/running-time.ts';
+import { afterRunning } from '../../src/runtime/timeout.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { masterLimits } from '../../src/master/limits.ts';
-import { silentTicksOf, WorkerSilence } from '../../src/master/workers/worker-silence.ts';
+import { silentTicksOf, WorkerSilence } from '../../src/master/workers/worker-process.ts';
 
 it('worker silence: is reported after its ticks, once', () => {
   const silence = new WorkerSilence('notifier');

@@ -3,10 +3,10 @@
 // daemon that stops for a second would show one slow push.
 
 import { setMaxListeners } from 'node:events';
+import { createHistogram } from 'node:perf_hooks';
 import { Pool } from 'undici';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import type { Daemon } from '../daemon/find-daemon.ts';
-import { Latencies } from './latencies.ts';
 
 export interface PushLoadOptions {
   readonly daemon: Daemon;
@@ -70,4 +70,34 @@ export async function pushLoad(options: PushLoadOptions): Promise<PushLoadResult
   const elapsedMs = monotonicNow() - from;
   await pool.close();
   return { latencies, accepted, refused, elapsedMs };
+}
+
+export interface Percentiles {
+  readonly count: number;
+  readonly p50Ms: number;
+  readonly p90Ms: number;
+  readonly p99Ms: number;
+  readonly p999Ms: number;
+  readonly maxMs: number;
+}
+
+/** A histogram of three figures: its memory does not grow with the run. */
+export class Latencies {
+  readonly #histogram = createHistogram({ figures: 3 });
+
+  /** Counts less than a microsecond as one. */
+  add(ms: number): void {
+    this.#histogram.record(Math.max(1, Math.round(ms * 1_000)));
+  }
+
+  get count(): number {
+    return Number(this.#histogram.count);
+  }
+
+  percentiles(): Percentiles {
+    const at = (percent: number) => this.#histogram.percentile(percent) / 1_000;
+    if (this.count === 0) return { count: 0, p50Ms: 0, p90Ms: 0, p99Ms: 0, p999Ms: 0, maxMs: 0 };
+    const maxMs = this.#histogram.max / 1_000;
+    return { count: this.count, p50Ms: at(50), p90Ms: at(90), p99Ms: at(99), p999Ms: at(99.9), maxMs };
+  }
 }

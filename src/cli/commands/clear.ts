@@ -2,8 +2,8 @@
 
 import type { Command } from 'commander';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { runOperation } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
-import { runOperation } from '../operation-progress.ts';
 import { agree, askFor } from '../output/output.ts';
 
 interface Flags extends DaemonOptions {

@@ -1,12 +1,15 @@
-// dq dead: lists, requeues and purges dead letters.
+// dq dead: lists, requeues and purges dead letters. To requeue or purge many repeats the API call until no
+// dead letter of the start is left, and shows the progress. A failure keeps the finished part and reports its
+// size.
 
 import type { Command } from 'commander';
-import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from '../daemon/api-client.ts';
+import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
-import { filterFlags, purgeDead, requeueDead } from '../dead-bulk.ts';
-import { Exit } from '../exit.ts';
-import { gather, limitOf } from '../flags.ts';
-import { excerpt } from '../output/output.ts';
+import { Exit, exitCodes } from '../exit.ts';
+import { flagNames, gather, limitOf } from '../flags.ts';
+import { agree, excerpt, printData, say } from '../output/output.ts';
+import { startProgress } from '../output/progress.ts';
 
 interface FilterFlags extends DaemonOptions {
   readonly topic?: string;
@@ -78,4 +81,127 @@ async function list(flags: FilterFlags & { readonly limit: string }): Promise<vo
     },
     { limit: limitOf(flags.limit), what: 'dead letters' },
   );
+}
+
+interface BulkFlags extends DaemonOptions {
+  readonly topic?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly id?: readonly string[];
+  readonly all?: boolean;
+}
+
+/** Flags by API field name. */
+const filterFlags: FlagNames = { ...flagNames(['since', 'until', 'all']), ids: '--id' };
+
+interface Filter {
+  readonly topic: string | undefined;
+  readonly since: string | undefined;
+  readonly until: string | undefined;
+  readonly ids: readonly string[] | undefined;
+  readonly all: boolean | undefined;
+}
+
+async function requeueDead(flags: BulkFlags): Promise<void> {
+  const job = await begin(flags, 'requeue');
+  await work(job, 'requeued', flags.json, (json) => ({
+    method: 'POST',
+    path: ['v1', 'dead', 'requeue'],
+    json,
+  }));
+}
+
+async function purgeDead(flags: BulkFlags): Promise<void> {
+  const job = await begin(flags, 'purge');
+  const many = job.count === null ? 'the dead letters of this filter' : `${job.count} dead letters`;
+  await agree(`Remove ${many} for good?`, flags.yes);
+  await work(job, 'purged', flags.json, ({ ids, ...query }) => ({
+    method: 'DELETE',
+    path: ['v1', 'dead'],
+    query: { ...query, ids: ids === undefined ? undefined : JSON.stringify(ids) },
+  }));
+}
+
+interface Bulk {
+  readonly client: ApiClient;
+  readonly filter: Filter;
+  /** null = unknown */
+  readonly count: number | null;
+}
+
+async function begin({ topic, since, until, id, all, ...flags }: BulkFlags, verb: string): Promise<Bulk> {
+  if (topic === undefined && since === undefined && until === undefined && !all)
+    throw new Exit('usage', `select what to ${verb}: a topic, --since, --until, --id, or --all`);
+  if (id !== undefined && topic === undefined) throw new Exit('usage', '--id needs a topic');
+  const client = clientOf(flags);
+  if (id !== undefined) {
+    const ids = [...new Set(id)];
+    return { client, filter: { topic, since, until, ids, all }, count: ids.length };
+  }
+  const count = since === undefined && until === undefined ? await countOf(client, topic) : null;
+  const end = await newestDeath(client, { topic, since, until });
+  return { client, filter: { topic, since, until: end, ids: undefined, all }, count };
+}
+
+/** Upper bound of the work: a job that dies again while this command runs must not be requeued for ever.
+ *  Uses the store's times, because the clock of this machine may differ. */
+async function newestDeath(
+  client: ApiClient,
+  { topic, since, until }: Pick<Filter, 'topic' | 'since' | 'until'>,
+): Promise<string | undefined> {
+  const { json } = await client.call<{ items: readonly { deadAt: string }[] }>({
+    path: ['v1', 'dead'],
+    query: { topic, since, until, limit: 1 },
+    flags: filterFlags,
+    needs: ['items'],
+  });
+  const newest = json.items[0];
+  return newest === undefined ? until : new Date(Date.parse(newest.deadAt) + 1).toISOString();
+}
+
+/** Dead letters of one topic or of all; null when this token may not read them: the work needs no count. */
+async function countOf(client: ApiClient, topic: string | undefined): Promise<number | null> {
+  const path = topic === undefined ? ['v1', 'stats'] : ['v1', 'topics', topic, 'stats'];
+  try {
+    const { json } = await client.call<{ states: { dead: number } }>({ path, needs: ['states'] });
+    return json.states.dead;
+  } catch (error) {
+    if (error instanceof ApiRefusal) return null;
+    throw error;
+  }
+}
+
+async function work(
+  { client, filter, count }: Bulk,
+  done: 'requeued' | 'purged',
+  asJson: boolean | undefined,
+  callOf: (filter: Filter) => ApiCall,
+): Promise<void> {
+  const progress = startProgress(done, count);
+  let total = 0;
+  // The exit code when the reader closes the output before the end.
+  process.exitCode = exitCodes.partlyFailed;
+  try {
+    for (let more = true; more; ) {
+      const { text, json } = await client.call<Record<string, number> & { more: boolean }>({
+        ...callOf(filter),
+        flags: filterFlags,
+        needs: [done, 'more'],
+      });
+      total += json[done] ?? 0;
+      progress.add(json[done] ?? 0);
+      if (asJson) printData(text);
+      more = json.more;
+    }
+  } catch (error) {
+    if (total === 0 || !(error instanceof Exit)) throw error;
+    throw new Exit('partlyFailed', `${total} ${done}, then a failure: ${error.message}`, { cause: error });
+  } finally {
+    progress.stop();
+  }
+  const asked = filter.ids?.length ?? total;
+  if (total < asked)
+    throw new Exit(total === 0 ? 'notFound' : 'partlyFailed', `${total} of ${asked} were dead letters`);
+  process.exitCode = exitCodes.ok;
+  say(`dq: ${total} ${done}`);
 }

@@ -5,13 +5,7 @@ import { formatDuration } from '../../core/duration.ts';
 import type { WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import {
-  type Capacity,
-  capacityCall,
-  capacityLines,
-  type Reason,
-  reasonLine,
-} from '../output/delivery-lines.ts';
+import { Exit } from '../exit.ts';
 import { excerpt, printData, printRecord, words } from '../output/output.ts';
 
 interface Why {
@@ -180,3 +174,46 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: Job, now: 
 /** Rounds down, because the clock of a reply has lost its part of a second. */
 const until = (at: string, now: number): string =>
   formatDuration(Math.max(0, Math.floor((Date.parse(at) - now) / 1_000)) * 1_000);
+
+interface Reason {
+  readonly message: string;
+  readonly remedy: string;
+}
+interface Capacity {
+  readonly states: { readonly ready: number; readonly dead: number } | null;
+  readonly reasons: readonly Reason[];
+  readonly notifiers: readonly { readonly notifier: string; readonly reasons: readonly Reason[] | null }[];
+}
+
+const capacityCall = (topic: string) =>
+  ({ path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] }) as const;
+
+/** For `dq topic get`: why its jobs are not called, as rows of a record. Empty without a usable reply:
+ *  unavailable notifiers, a cut connection. */
+export async function deliveryLines(
+  topic: string,
+  flags: DaemonOptions,
+): Promise<readonly (readonly [name: string, text: string])[]> {
+  const reply = await clientOf(flags)
+    .call<Capacity>(capacityCall(topic))
+    .catch((error: unknown) => {
+      if (error instanceof Exit) return null;
+      throw error;
+    });
+  return reply === null ? [] : capacityLines(reply.json).map((line) => ['delivery', line]);
+}
+
+/** A line per reason and notifier; at least one. */
+function capacityLines({ reasons, notifiers }: Capacity): readonly string[] {
+  const lines = [
+    ...reasons.map(reasonLine),
+    ...notifiers.flatMap(({ notifier, reasons: own }) =>
+      (own === null ? ['does not answer; dq status shows the processes'] : own.map(reasonLine)).map(
+        (line) => `${notifier}: ${line}`,
+      ),
+    ),
+  ];
+  return lines.length === 0 ? ['nothing keeps its jobs back'] : lines;
+}
+
+const reasonLine = ({ message, remedy }: Reason): string => `${message} (${remedy})`;

@@ -17,7 +17,7 @@ import { takeDirectoryLock } from '../../master/data/directory-lock.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
 import { WorkerRecord } from '../../master/workers/worker-record.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { makeDirectory } from '../../runtime/make-directory.ts';
+import { makeDirectory } from '../../runtime/files.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { silentLog } from '../../telemetry/log.ts';
 import { ask, callsDaemon, type DaemonOptions } from '../daemon/daemon-options.ts';

@@ -4,9 +4,8 @@
 import type { Command } from 'commander';
 import { formatDuration } from '../../core/duration.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { doLongWork } from '../daemon/long-work.ts';
+import { doLongWork, runOperation } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
-import { runOperation } from '../operation-progress.ts';
 import { agree, say } from '../output/output.ts';
 import { type Examination, reportExamination } from './fsck.ts';
 

@@ -4,12 +4,10 @@
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { join, resolve } from 'node:path';
-import type { Command } from 'commander';
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { formatProblem } from '../../config/given.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
-import type { Config } from '../../config/options.ts';
-import { noDeliveriesText, options } from '../../config/options.ts';
+import { type Config, noDeliveriesText, options } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
@@ -20,8 +18,8 @@ import type { ReadConfig } from '../../master/reload.ts';
 import { compatLines } from '../../master/workers/compat-addresses.ts';
 import type { Outcome } from '../../master/workers/supervisor.ts';
 import { readExtraAuthorities } from '../../runtime/extra-authorities.ts';
-import { makeDirectory } from '../../runtime/make-directory.ts';
-import { StartRejected } from '../../runtime/start-rejected.ts';
+import { makeDirectory } from '../../runtime/files.ts';
+import { StartRejected } from '../../runtime/start-errors.ts';
 import { monotonicNow } from '../../runtime/time.ts';
 import { logCrashes } from '../../telemetry/log-crashes.ts';
 import { openLog } from '../../telemetry/open-log.ts';
@@ -31,8 +29,7 @@ import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';
 import { problemText } from '../read-config.ts';
-import { detach, sendToParent } from '../start/detach.ts';
-import { listeningDaemon, startAgain } from '../start/start-again.ts';
+import { detach, listeningDaemon, sendToParent, startAgain } from '../start/background.ts';
 
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;
 

@@ -7,12 +7,11 @@ import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daem
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages, readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
-import { deliveryLines } from '../output/delivery-lines.ts';
 import { agree, printData, printRecord, say, withCaret } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 import { testTopic } from '../test-topic.ts';
-import type { TopicFlags } from '../topic-flags.ts';
-import { topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
+import { type TopicFlags, topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
+import { deliveryLines } from './explain.ts';
 
 type Topic = Readonly<Record<string, unknown>> & { readonly topic: string };
 

@@ -1,5 +1,5 @@
-// Finds the daemon that a command calls: a given URL, or the run record in the data directory. Only reads
-// files.
+// Finds the daemon that a command calls: a given URL, or the run record in the data directory. Asks its
+// master through the control socket, for commands that work without the HTTP API.
 // Invariant: the token of a run record goes to the URL of that record alone, never to a given URL.
 
 import { statSync } from 'node:fs';
@@ -9,6 +9,8 @@ import { readVariable } from '../../config/environment.ts';
 import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
 import { reasonOf } from '../../core/errors.ts';
+import { type Answered, askMaster } from '../../master/control/control-client.ts';
+import type { ControlAnswer, ControlRequest } from '../../master/control/control-protocol.ts';
 import { type RunRecord, readRunRecord } from '../../master/data/run-record.ts';
 import { Exit } from '../exit.ts';
 
@@ -63,7 +65,7 @@ function readRecord(dataDir: string): RunRecord | null {
 }
 
 /** Only the daemon's user may read the run record and the control socket. */
-export function unreadable(dataDir: string, error: unknown): Exit {
+function unreadable(dataDir: string, error: unknown): Exit {
   const { code } = error as NodeJS.ErrnoException;
   if (code !== 'EACCES' && code !== 'EPERM')
     return new Exit('unreachable', `cannot ask the daemon on ${dataDir}: ${reasonOf(error)}`, {
@@ -117,4 +119,19 @@ function baseUrl(text: string, from: string): string {
       `${from}: user and password are not allowed in this URL; give --token or DQ_TOKEN`,
     );
   return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+}
+
+/** Throws Exit; its code tells a daemon that does not run from one that does not answer. `waitMs`: for the
+ *  whole answer, default masterLimits.controlCallMs. `onAnswer` receives each line as it comes. */
+export async function askDaemon(
+  dataDir: string,
+  request: ControlRequest,
+  waitMs?: number,
+  onAnswer?: (answer: ControlAnswer) => void,
+): Promise<Answered> {
+  const answered = await askMaster(dataDir, request, waitMs, onAnswer).catch((error: unknown) => {
+    throw unreadable(dataDir, error);
+  });
+  if (answered === null) throw new Exit('notRunning', `no daemon is running on ${dataDir}`);
+  return answered;
 }

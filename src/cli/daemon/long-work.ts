@@ -1,11 +1,12 @@
-// Starts long work of the daemon and waits for its end. The work goes on when the command is interrupted; the
-// API still reports its result.
+// Starts work of the daemon that takes long, and waits for its end: a check, a copy, an operation. The work
+// goes on when the command is interrupted; the API still reports its result.
 
 import { clearInterval, monotonicNow, setInterval, sleep } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
-import { say } from '../output/output.ts';
-import type { ApiCall, ApiClient, ApiReply } from './api-client.ts';
+import { printData, say } from '../output/output.ts';
+import { startProgress } from '../output/progress.ts';
+import type { ApiCall, ApiClient, ApiReply, FlagNames } from './api-client.ts';
 
 interface Work {
   readonly state: 'none' | 'running' | 'done' | 'failed';
@@ -31,4 +32,62 @@ export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: st
   } finally {
     clearInterval(timer);
   }
+}
+
+interface Operation {
+  readonly id: string;
+  readonly state: string;
+  readonly matched: number | null;
+  readonly done: number;
+  readonly skipped: number;
+  readonly failed: number;
+  readonly problem: string | null;
+}
+
+/** Members of each reply. */
+const operationMembers = ['id', 'state', 'done', 'skipped', 'failed'];
+
+/** Begins an operation and shows its progress until it ends. `done`: a participle. Throws Exit when the
+ *  operation failed, or some jobs did. */
+export async function runOperation(
+  client: ApiClient,
+  input: Readonly<Record<string, unknown>>,
+  {
+    done,
+    flags,
+    asJson,
+  }: { readonly done: string; readonly flags: FlagNames; readonly asJson: boolean | undefined },
+): Promise<void> {
+  const path = ['v1', 'operations'];
+  let { json: one, text } = await client.call<Operation>({
+    method: 'POST',
+    path,
+    json: input,
+    flags,
+    needs: operationMembers,
+  });
+  const { id } = one;
+  say(`dq: operation ${id}; it goes on without this command: dq op get ${id}, dq op stop ${id}`);
+  const progress = startProgress(done, null);
+  try {
+    for (let shown = 0; one.state === 'not_started' || one.state === 'running'; ) {
+      await sleep(cliLimits.operationPollMs);
+      ({ json: one, text } = await client.call<Operation>({ path: [...path, id], needs: operationMembers }));
+      progress.add(one.done - shown);
+      shown = one.done;
+    }
+  } finally {
+    progress.stop();
+  }
+  if (asJson === true) printData(text);
+  const { state, skipped, failed } = one;
+  if (state === 'failed') throw new Exit('failed', `operation ${id} failed: ${one.problem ?? 'unknown'}`);
+  if (input['dryRun'] === true) {
+    say(`dq: ${one.matched ?? 0} jobs would be ${done}`);
+    return;
+  }
+  const counts = `${one.done} ${done}, ${skipped} left as they are, ${failed} failed`;
+  if (state === 'stopped') throw new Exit('partlyFailed', `operation ${id} was stopped: ${counts}`);
+  if (failed > 0) throw new Exit('partlyFailed', counts);
+  say(`dq: ${counts}`);
 }

@@ -12,9 +12,9 @@ import { type ApiClient, ApiRefusal, type Problem, sentenceOf } from '../daemon/
 import { cliLimits } from '../limits.ts';
 import type { Progress } from '../output/progress.ts';
 import type { ImportState, JobPush } from './import-state.ts';
+import type { KnownTopics } from './import-topics.ts';
 import type { JobReport } from './job-report.ts';
 import type { JobSettings } from './job-settings.ts';
-import type { KnownTopics } from './known-topics.ts';
 import type { Found, Source, SourceJob } from './source.ts';
 
 export interface JobOptions {

@@ -10,10 +10,9 @@ import { agree, printData, printTable, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 import { type ImportParts, importJobs } from './import-jobs.ts';
 import { ImportState } from './import-state.ts';
-import { importTopics, type TopicResult } from './import-topics.ts';
+import { importTopics, KnownTopics, type TopicResult } from './import-topics.ts';
 import { JobReport } from './job-report.ts';
 import { type JobSettingFlags, type JobSettings, jobSettingsOf } from './job-settings.ts';
-import { KnownTopics } from './known-topics.ts';
 import type { Source, SourceTopic } from './source.ts';
 
 export interface ImportFlags extends DaemonFlags, JobSettingFlags {

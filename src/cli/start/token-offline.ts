@@ -16,7 +16,7 @@ import type { Registry } from '../../ports/registry.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { mysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
 import { openRegistryDb } from '../../registry/sql/registry-db.ts';
-import { makeDirectory } from '../../runtime/make-directory.ts';
+import { makeDirectory } from '../../runtime/files.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { addToken, readLife } from '../../use-cases/add-token.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';

@@ -9,8 +9,8 @@
 import type { Http2Server, ServerHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import { type ConnectionInjector, type Server as GrpcServer, ServerCredentials } from '@grpc/grpc-js';
-import { afterRunning, type RunningTimer } from '../../runtime/running-time.ts';
 import { monotonicNow } from '../../runtime/time.ts';
+import { afterRunning, type RunningTimer } from '../../runtime/timeout.ts';
 
 export class GrpcConnections {
   readonly #injector: ConnectionInjector;

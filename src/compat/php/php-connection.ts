@@ -4,12 +4,11 @@
 // not answered ends the connection.
 
 import type { Socket } from 'node:net';
-import { afterRunning, type RunningTimer } from '../../runtime/running-time.ts';
 import { clearTimeout, monotonicNow, setImmediate, setTimeout, type Timer } from '../../runtime/time.ts';
+import { afterRunning, type RunningTimer } from '../../runtime/timeout.ts';
 import { type CompatTimes, compatLimits } from '../limits.ts';
 import { FrameReader } from './frames.ts';
-import type { PhpDialect, PhpReply, PhpRequest } from './php-dialect.ts';
-import { readRequest } from './php-dialect.ts';
+import { type PhpDialect, type PhpReply, type PhpRequest, readRequest } from './php-dialect.ts';
 
 interface Slot {
   readonly request: PhpRequest;

@@ -13,8 +13,7 @@ import type {
   StreamPart,
   StreamPosition,
 } from '../../ports/spool.ts';
-import { writeDurably } from '../../runtime/durable-file.ts';
-import { makeDirectory } from '../../runtime/make-directory.ts';
+import { makeDirectory, writeDurably } from '../../runtime/files.ts';
 import { sleep } from '../../runtime/time.ts';
 import { spoolLimits } from '../limits.ts';
 import { fileNameOf, segmentNameOf, syncDirectory } from '../record/segment.ts';

@@ -8,7 +8,7 @@ import { type FileHandle, link, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Change } from '../../core/job-change.ts';
 import type { ReadLimits, StreamName, StreamPart, StreamPosition } from '../../ports/spool.ts';
-import { makeDirectory } from '../../runtime/make-directory.ts';
+import { makeDirectory } from '../../runtime/files.ts';
 import { turn as nextTurn } from '../../runtime/time.ts';
 import { spoolLimits } from '../limits.ts';
 import { endOfRecord, frameBytes, mayBeRecord, type Payload, readPayload } from '../record/record.ts';

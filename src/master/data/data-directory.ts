@@ -1,22 +1,23 @@
 // Holds the data directory for the master: locks it, makes run/, kills leftovers of a dead master, reads the
 // instance identity. Invariant: only the holder of the lock changes or removes files below it.
 
-import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { accessSync, chmodSync, constants, existsSync, lstatSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
 import { version } from '../../core/version.ts';
-import { writeWhole } from '../../runtime/durable-file.ts';
-import { makeDirectory } from '../../runtime/make-directory.ts';
-import { StartRejected } from '../../runtime/start-rejected.ts';
+import { makeDirectory, writeWhole } from '../../runtime/files.ts';
+import { StartRejected } from '../../runtime/start-errors.ts';
 import { sleep, wallNow } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 import { identityOf, isAlive } from '../workers/process-table.ts';
 import { WorkerRecord } from '../workers/worker-record.ts';
-import type { DirectoryLock } from './directory-lock.ts';
-import { takeDirectoryLock } from './directory-lock.ts';
+import { type DirectoryLock, takeDirectoryLock } from './directory-lock.ts';
 import { type InstanceIdentity, identityPath, readInstanceIdentity } from './instance-identity.ts';
-import type { RunRecord } from './run-record.ts';
 import {
+  type RunRecord,
   readMasterRecord,
   readRunRecord,
   removeRecords,
@@ -24,7 +25,6 @@ import {
   writeMasterRecord,
   writeRunRecord,
 } from './run-record.ts';
-import { makeSocketDir } from './socket-directory.ts';
 
 export class DataDirectory {
   readonly path: string;
@@ -167,4 +167,23 @@ async function lockOf(path: string): Promise<DirectoryLock> {
 function placeOf(path: string, pid: number): string {
   const record = readRunRecord(path);
   return record?.pid === pid ? `, ${record.url}` : '';
+}
+
+const longestSocketName = '/control.sock';
+
+/** Makes the directory of the Unix sockets: run/, or a short one if their paths would exceed the kernel's
+ *  limit. libuv cuts longer paths silently, and two data directories could share one socket. Throws if the
+ *  short one exists and belongs to another user. */
+export function makeSocketDir(runDir: string): string {
+  if (Buffer.byteLength(runDir + longestSocketName) <= limits.socketPathMax) return runDir;
+  const name = createHash('sha256').update(runDir).digest('hex').slice(0, 12);
+  const short = join(tmpdir(), `dq-${name}`);
+  if (Buffer.byteLength(short + longestSocketName) > limits.socketPathMax)
+    throw new Error(`the paths ${runDir} and ${short} are too long for a Unix socket`);
+  makeDirectory(short, 0o700);
+  // Any user may create it in the temporary directory first, and could then listen in our place.
+  const found = lstatSync(short);
+  if (!found.isDirectory() || found.uid !== process.getuid?.() || (found.mode & 0o077) !== 0)
+    throw new Error(`${short} exists and is not a directory of this user alone`);
+  return short;
 }

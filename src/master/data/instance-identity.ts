@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, realpathSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { placeOf } from '../../runtime/place.ts';
+import { placeOf } from '../../runtime/files.ts';
 import { randomInt } from '../../runtime/time.ts';
 
 export interface InstanceIdentity {

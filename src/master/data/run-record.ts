@@ -7,8 +7,7 @@
 
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeWhole } from '../../runtime/durable-file.ts';
-import { isSameFile, type Place, placeOf } from '../../runtime/place.ts';
+import { isSameFile, type Place, placeOf, writeWhole } from '../../runtime/files.ts';
 
 export interface RunRecord {
   /** of the master */

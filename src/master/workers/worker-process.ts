@@ -12,11 +12,11 @@ import type {
   ToWorker,
   WorkerReport,
 } from '../../process/messages.ts';
-import { afterRunning, type RunningTimer } from '../../runtime/running-time.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
+import { afterRunning, type RunningTimer } from '../../runtime/timeout.ts';
+import { masterLimits } from '../limits.ts';
 import { type Child, clusterFork, type Fork } from './fork.ts';
 import { readyMsOf } from './ready-time.ts';
-import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
 
 export interface Ending {
   readonly code: number | null;
@@ -242,4 +242,33 @@ export class WorkerProcess {
 /** ms; 0 = never */
 function since(at: number | null): number {
   return at === null ? 0 : monotonicNow() - at;
+}
+
+/** Longer for dq-store: one wait for a slow disk blocks it. */
+export function silentTicksOf(role: RoleName): number {
+  return role === 'store' ? masterLimits.silentStoreTicks : masterLimits.silentTicks;
+}
+
+/** Detects a worker that sends nothing for `silentTicks` ticks: its main loop or process is blocked. Counts
+ *  ticks of the master, not the clock: while the master does not run (SIGSTOP, a suspended machine, a paused
+ *  VM) no tick passes, and messages that arrived meanwhile are read before the second tick. Invariant: a
+ *  worker that sends its report each second is never silent. */
+export class WorkerSilence {
+  readonly #maxTicks: number;
+  #ticks = 0;
+
+  constructor(role: RoleName) {
+    this.#maxTicks = silentTicksOf(role);
+  }
+
+  /** The worker has sent something, or is not expected to send yet. */
+  end(): void {
+    this.#ticks = 0;
+  }
+
+  /** Once a second. true = the worker has been silent for too long; once per silence. */
+  tick(): boolean {
+    this.#ticks += 1;
+    return this.#ticks === this.#maxTicks;
+  }
 }

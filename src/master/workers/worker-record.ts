@@ -5,12 +5,10 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeWhole } from '../../runtime/durable-file.ts';
-import { isSameFile, type Place, placeOf } from '../../runtime/place.ts';
+import { isSameFile, type Place, placeOf, writeWhole } from '../../runtime/files.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
-import type { ProcessIdentity } from './process-table.ts';
-import { hasLivingMaster, identityOf, isAlive } from './process-table.ts';
+import { hasLivingMaster, identityOf, isAlive, type ProcessIdentity } from './process-table.ts';
 
 interface RecordedWorker extends ProcessIdentity {
   readonly title: string;

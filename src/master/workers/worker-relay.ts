@@ -3,8 +3,8 @@
 // Keeps at most limits.countersHeldMax counters while dq-upkeep is unavailable. Starts and ends no worker.
 
 import { limits } from '../../core/limits.ts';
+import { titleOf } from '../../process/joined-roles.ts';
 import type { ProcessInfo, RoleName, ToMaster, ToWorker } from '../../process/messages.ts';
-import { titleOf } from '../../process/process-title.ts';
 import { StatBuffer } from '../../process/stat-buffer.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { AskRelay } from './ask-relay.ts';
@@ -93,7 +93,7 @@ export class WorkerRelay {
     this.#upkeep()?.send({ kind: 'crash_loop', role, how, reason });
   }
 
-  /** The daemon gives up. Without dq-upkeep the master records it (keep-given-up.ts). */
+  /** The daemon gives up. Without dq-upkeep the master records it (keepGivenUp). */
   gaveUp(reason: string): void {
     this.#upkeep()?.send({ kind: 'gave_up', reason });
   }

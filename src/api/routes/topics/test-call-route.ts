@@ -8,7 +8,7 @@ import { DqError, invalidField } from '../../../core/errors.ts';
 import { maskedValue, parseTopicInput } from '../../../core/topic/settings.ts';
 import { unknownBroker } from '../../../core/topic/target.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
-import type { TestCallResult } from '../../../process/test-call.ts';
+import type { TestCallResult } from '../../../process/questions.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
 import { checkContent, pushTerms } from '../../../use-cases/accept-job.ts';
 import {

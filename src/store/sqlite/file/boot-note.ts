@@ -8,7 +8,7 @@
 // uncertain. Device and inode: parts of a copy made while the file was open may be of several moments.
 
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { placeOf } from '../../../runtime/place.ts';
+import { placeOf } from '../../../runtime/files.ts';
 
 const notePath = (path: string) => `${path}.boot`;
 

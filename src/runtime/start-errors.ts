@@ -10,3 +10,11 @@ export class StartImpossible extends Error {
 
 /** The documented exit codes (cli/exit.ts). */
 const exitCodes = { configuration: 78 } as const;
+
+/** The daemon cannot start for an external reason: one sentence for the user, without a stack. */
+export class StartRejected extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'StartRejected';
+  }
+}
