@@ -2,7 +2,7 @@
 // that is due.
 
 import { limits } from './limits.ts';
-import type { EarlierTimes, MissedTicks, ScheduleTimes } from './schedule.ts';
+import { type EarlierTimes, type MissedTicks, nextTick, type ScheduleTimes } from './schedule.ts';
 
 export interface ScheduleRecord extends ScheduleTimes {
   /** 1–64 characters of A-Z a-z 0-9 . _ - */
@@ -81,10 +81,23 @@ export function changedTimes(
     timezone === record.timezone &&
     isPaused === record.isPaused;
   const isDue = due !== null && due <= now;
-  if (!isDue)
-    return hasSameTimes ? { nextAt: due, earlier, isKept: true } : { nextAt, earlier: [], isKept: false };
+  if (!isDue && hasSameTimes) return { nextAt: due, earlier, isKept: true };
+  if (!isDue) return { nextAt: afterMade(old.madeAt, record, nextAt, now), earlier: [], isKept: false };
   if (hasSameTimes && topic === record.topic) return { nextAt: due, earlier, isKept: true };
   if (earlier.length >= limits.earlierTimesMax) return null;
   const replaced = { cron, everyMs, timezone, createdAt, isPaused, topic, until: now };
   return { nextAt: due, earlier: [...earlier, replaced], isKept: true };
+}
+
+/** `nextAt`, or the instant that follows the made one: the job of that may be in the replaced topic. A clock
+ *  that was ahead made one that is far from `now`, which does not count. */
+function afterMade(
+  madeAt: number | null,
+  record: ScheduleRecord,
+  nextAt: number | null,
+  now: number,
+): number | null {
+  if (madeAt === null || nextAt === null || nextAt > madeAt || madeAt > now + limits.tickLateMs)
+    return nextAt;
+  return nextTick(record, madeAt);
 }

@@ -42,6 +42,13 @@ export const scheduleCases: readonly RegistryCase[] = [
       expect(await registry.claimSchedules(149, 199, 10)).toEqual([]);
     },
   ),
+  fact('a change that was computed before an instant was made does not lead back to it', async ({ open }) => {
+    const registry = await stored(await open());
+    await registry.claimSchedules(100, 150, 10);
+    await registry.endTicks([{ ...end, revision: 1, claimedUntil: 150 }]);
+    await registry.updateSchedule({ ...first, topic: 'u', everyMs: 50, revision: 2 }, 100, 90);
+    expect(await registry.schedule('s')).toMatchObject({ topic: 'u', nextAt: 150, madeAt: 100 });
+  }),
   fact('leaves an instant that is due, with the replaced times and topic', async ({ open }) => {
     const registry = await stored(await open());
     await registry.updateSchedule({ ...first, everyMs: 70, revision: 2 }, 210, 180);
