@@ -1,11 +1,11 @@
-// Tests alerts of dead jobs from the outbox to a real mail server: windows, outages, rejections, crashes.
+// Tests alerts of dead jobs from the outbox to a real mail server: windows, outages, rejections. Deaths of
+// dq-upkeep are in the simulated worlds (test/sim/mail.ts).
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
 import type { AttemptRecord, BuryReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { AlertChannels } from '../../src/mail/alert-channels.ts';
 import { HookSender } from '../../src/mail/hook-sender.ts';
 import { MailCircuitBreaker } from '../../src/mail/mail-circuit-breaker.ts';
@@ -15,7 +15,6 @@ import type { AlertOutbox, Store } from '../../src/ports/job-store.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { Incident } from '../../src/process/incident-files.ts';
-import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
@@ -26,11 +25,9 @@ import { useJumpingTime } from '../support/jumping-time.ts';
 import { type RobotKind, robotKinds, robotSecrets, startRobots } from '../support/robots.ts';
 import { ok, type Sink, startSink, status } from '../support/sink.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
-import { openSqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
-import { startUpkeepProcess } from '../support/upkeep-process.ts';
 import { words } from '../support/words.ts';
-import { defaultConfig, ids, owner, type Rig, secret, startRig } from './rig.ts';
+import { ids, owner, type Rig, startRig } from './rig.ts';
 
 const url = 'http://127.0.0.1:9/';
 const windowMs = 600_000;
@@ -373,24 +370,6 @@ describe('mailer of dead jobs', () => {
     expect(await states(rig.store)).toContain('2 owed');
   });
 
-  it('waits for an unavailable mail server and then mails each alert once', async () => {
-    const rig = await startRig();
-    const first = await startSmtpSink();
-    await first.close();
-    await rig.topic('t', url, alertEmails('a@x.org'));
-    await startMailer(rig, first, { 'alerts.emails': ['b@x.org'] });
-    await die(rig.store, 't', ['1', '2']);
-    await until('it has failed twice', () => failures(rig, 'mailer: cannot send mails') >= 2);
-    expect(await states(rig.store)).toEqual(['1 owed', '2 owed']);
-    const smtp = await startSmtpSink({ port: first.port });
-    await until('all alerts are settled', () => allSent(rig.store));
-    expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual(['a@x.org', 'b@x.org']);
-    expect(smtp.mails.map(({ parsed }) => parsed.subject)).toEqual(
-      smtp.mails.map(() => 'dq: 2 jobs died: t'),
-    );
-    expect(rig.lines.some(({ message }) => message === 'mailer: mails are sent again')).toBe(true);
-  });
-
   it('backs off for all topics while the mail server fails', async () => {
     const { rig, smtp } = await setUp('a@x.org');
     let patience = 3;
@@ -401,6 +380,7 @@ describe('mailer of dead jobs', () => {
     await until('all alerts are settled', () => allSent(rig.store));
     const failed = rig.lines.filter(({ message }) => message === 'mailer: cannot send mails');
     expect(failed.map(({ retryMs }) => retryMs)).toEqual([100, 200, 400]);
+    expect(rig.lines.some(({ message }) => message === 'mailer: mails are sent again')).toBe(true);
     expect(smtp.mails).toHaveLength(2);
   });
 
@@ -492,34 +472,6 @@ describe('mailer of dead jobs', () => {
     });
   });
 
-  it('mails again only to deferred addresses, which delay no other', async () => {
-    const { time, rig, smtp } = await setUp('a@x.org', 'late@x.org', 'gone@x.org');
-    let full = true;
-    smtp.judgeAddress((address) => {
-      if (address === 'gone@x.org') return 550;
-      return address === 'late@x.org' && full ? 452 : null;
-    });
-    await startMailer(rig, smtp);
-    await die(rig.store, 't', ['1']);
-    await until('the first mail', () => smtp.mails.length === 1);
-    await die(rig.store, 't', ['2']);
-    await time.jump(windowMs);
-    // late@ is still full when the window of the others ends.
-    await until('the second mail', () => smtp.mails.length === 2);
-    expect(smtp.mails.map(({ to, parsed }) => [to.join(), idsIn(parsed.text).join()])).toEqual([
-      ['a@x.org', '1'],
-      ['a@x.org', '2'],
-    ]);
-    expect(await states(rig.store)).not.toContain('1 sent');
-    full = false;
-    await until('all alerts are settled', () => allSent(rig.store));
-    expect(smtp.mails.slice(2).map(({ to, parsed }) => [to.join(), idsIn(parsed.text).join()])).toEqual([
-      ['late@x.org', '1,2'],
-    ]);
-    // Rejected for good once per mail, never repeated for the same mail.
-    expect(smtp.asked.filter((address) => address === 'gone@x.org')).toHaveLength(2);
-  });
-
   it('serves the others beside a mailbox that stays full', async () => {
     const { time, rig, smtp } = await setUp('a@x.org', 'full@x.org');
     smtp.judgeAddress((address) => (address === 'full@x.org' ? 452 : null));
@@ -536,31 +488,6 @@ describe('mailer of dead jobs', () => {
     // Fewer than one claim are still owed to it.
     await until('the other alerts are settled', async () => (await states(rig.store)).includes('job-5 sent'));
     await until('its claim is released', async () => (await states(rig.store)).includes('job-6 owed'));
-  });
-
-  it('keeps alerts beyond the cap of an address and delays no other address', async () => {
-    const rig = await startRig();
-    const smtp = await startSmtpSink();
-    const topics = ['t', 'u', 'v'];
-    for (const name of topics) await rig.topic(name, url, alertEmails(`${name}@x.org`));
-    for (const name of topics) await die(rig.store, name, [name]);
-    const everything = { 'alerts.emails': ['ops@x.org'] };
-    const mailer = await startMailerAlone(rig, smtp, { perHour: 2 }, everything);
-    const to = () => smtp.mails.flatMap((mail) => mail.to);
-    await until('every topic is mailed', () => topics.every((name) => to().includes(`${name}@x.org`)));
-    await until('one alert is settled', async () =>
-      (await states(rig.store)).some((state) => state.endsWith('sent')),
-    );
-    await until('the others are owed', async () =>
-      (await states(rig.store)).every((state) => !state.endsWith('claimed')),
-    );
-    expect(to().filter((address) => address === 'ops@x.org')).toHaveLength(1);
-    expect((await states(rig.store)).filter((state) => state.endsWith('owed'))).toHaveLength(2);
-    await mailer.drain(2_000);
-    // As after an hour.
-    await startMailerAlone(rig, smtp, { perHour: 20 }, everything);
-    await until('all alerts are settled', () => allSent(rig.store));
-    expect(to().filter((address) => address === 'ops@x.org')).toHaveLength(3);
   });
 
   it('logs and settles alerts without an address or a mail server', async () => {
@@ -676,25 +603,6 @@ describe('mailer of dead jobs', () => {
     expect(smtp.mails.map(({ parsed }) => parsed.subject)).toEqual([`dq: ${count} jobs died: t`]);
   });
 
-  it('repeats a failed settle without a second mail', async () => {
-    const { rig, smtp } = await setUp('a@x.org');
-    let down = true;
-    const alerts: AlertOutbox = Object.assign(Object.create(rig.store.alerts), {
-      settle: (...asked: Parameters<AlertOutbox['settle']>) =>
-        down
-          ? Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }))
-          : rig.store.alerts.settle(...asked),
-    });
-    const times = { ...quick, alertClaimMs: 200 };
-    await startMailer(rig, smtp, { 'alerts.window': 1_000 }, { ...rig.store, alerts }, times);
-    await die(rig.store, 't', ['1']);
-    await until('the mail', () => smtp.mails.length === 1);
-    await until('it is reported', () => failures(rig, 'mailer: cannot mail dead jobs') === 1);
-    down = false;
-    await until('the alert is settled', () => allSent(rig.store));
-    expect(smtp.mails).toHaveLength(1);
-  });
-
   it('sends one mail to its recipients whatever the text from outside contains', async () => {
     const { rig, smtp } = await setUp('a@x.org');
     const evil = 'x\r\n.\r\nRCPT TO:<evil@x.org>\r\nBcc: evil@x.org\u0085\u2028\u001b[2J';
@@ -734,42 +642,6 @@ describe('mailer: drain', () => {
     );
     await mailer.drain(1_000);
     expect(await states(rig.store)).toEqual(['1 owed']);
-  });
-});
-
-describe('mailer: kill -9 between the answer of the mail server and the settle', () => {
-  it('costs at most a second mail, never the first', async () => {
-    const smtp = await startSmtpSink();
-    const registry = await openRegistryDb(join(testDirectory(), 'registry.db'));
-    onTestFinished(() => registry.close());
-    let shift = 0;
-    const sqlite = await openSqliteStore({ registry, clock: () => Date.now() + shift });
-    onTestFinished(sqlite.close);
-    const { store } = sqlite.client;
-    await registry.create({
-      ...topicDefaults,
-      ...{ topic: 't', callbackUrl: url, alertEmails: ['a@x.org'], state: 'active' },
-      secrets: [{ secret, untilAt: null }],
-    });
-    const start = () =>
-      startUpkeepProcess({
-        directory: sqlite.directory,
-        config: { ...defaultConfig, ...configOf(smtp) },
-        times: { ...quick, alertClaimMs: windowMs },
-      });
-    const first = await start();
-    let killed: Promise<void> | null = null;
-    smtp.onMail(() => {
-      killed ??= first.kill();
-    });
-    await die(store, 't', ['1']);
-    await until('it was killed', () => killed !== null);
-    await killed;
-    expect(await states(store)).toEqual(['1 claimed']);
-    shift = windowMs;
-    await start();
-    await until('the alert is settled', () => allSent(store));
-    expect(smtp.mails.map(({ parsed }) => idsIn(parsed.text).join())).toEqual(['1', '1']);
   });
 });
 
