@@ -52,11 +52,10 @@ export async function openJournal(
   const { config, instance, role } = init;
   const db = readers.has(role) ? (seams?.db ?? (await openDatabase(config, role))) : null;
   opened.add(db, () => db?.close());
-  const mode = config['journal.mode'] === 'lazy' ? 'lazy' : 'sync';
-  const { spool, writer } = seams ?? openSpool(init, mode, log, metrics, opened);
+  const { spool, writer } = seams ?? openSpool(init, log, metrics, opened);
   opened.add(writer, () => writer.close());
   return {
-    over: (store) => journaled(store, writer, mode),
+    over: (store) => journaled(store, writer),
     parts:
       db === null
         ? undefined
@@ -85,7 +84,6 @@ export async function openJournal(
 
 function openSpool(
   { config, instance, incarnation, role }: Init,
-  mode: 'sync' | 'lazy',
   log: Log,
   metrics: Metrics,
   opened: Resources,
@@ -93,12 +91,11 @@ function openSpool(
   const directory = opened.add(new SpoolDirectory(config.dataDir), (own) => own.close());
   const dropped = opened.add(new DroppedChanges(directory, log), (own) => own.close());
   // The others let few callers wait for the disk.
-  const thread = role === 'server' && mode === 'sync' ? new SyncThread() : null;
+  const thread = role === 'server' ? new SyncThread() : null;
   opened.add(thread, () => thread?.close());
   const writer = new SpoolWriter({
     directory: directory.path,
     stream: { instance, incarnation },
-    mode,
     bytesMax: config['journal.spoolBytes'],
     sizes: () => directory.bytes(),
     log,

@@ -179,7 +179,7 @@ function checkJournal(config: Config, problem: Report): void {
   if (!hasBoth(config))
     problem(
       'journal.mode',
-      `${config['journal.mode']} needs redis and mysql.url; the embedded store syncs every job itself: remove this option`,
+      'sync needs redis and mysql.url; the embedded store syncs every job itself: remove this option',
     );
   if (config['limits.bodyBytes'] > limits.journalBodyBytesMax)
     problem('limits.bodyBytes', 'must be at most 1mib with journal.mode');

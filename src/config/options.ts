@@ -257,9 +257,9 @@ export const options = {
     max: 366 * day,
   }),
   'journal.mode': choice(
-    ['off', 'sync', 'lazy'],
+    ['off', 'sync'],
     'off',
-    'Record of every change of a job in MySQL, from which dq puts back jobs that Redis lost; needs redis and mysql.url: off, sync (a push is answered when its record is on the disk), or lazy (synced once a second)',
+    'Record of every change of a job in MySQL, from which dq puts back jobs that Redis lost; needs redis and mysql.url: off, or sync (a push is answered when its record is on the disk)',
     { defaultText: 'sync with redis and mysql.url, else off' },
   ),
   'journal.spoolBytes': bytes(gib, 'Disk space for records that MySQL does not have yet, in dataDir/spool', {

@@ -1,13 +1,11 @@
 // The one sentence about the failures that acknowledged jobs survive, for start, status, /readyz, doctor and
 // the console. The store has a sentence of its own. A journal outdoes it: jobs that Redis loses come back.
 
-export type JournalMode = 'off' | 'sync' | 'lazy';
+export type JournalMode = 'off' | 'sync';
 
-const withJournal: Readonly<Record<Exclude<JournalMode, 'off'>, string>> = {
-  sync: 'Redis with a journal: survives kill -9 and a power cut of dq and Redis, and the loss of all data in Redis',
-  lazy: 'Redis with a lazy journal: survives kill -9 of dq and Redis, and the loss of all data in Redis; a power cut that Redis does not survive loses up to 1 s',
-};
+export const durabilityWithJournal =
+  'Redis with a journal: survives kill -9 and a power cut of dq and Redis, and the loss of all data in Redis';
 
 /** `ofStore`: the store's own sentence, which counts without a journal */
 export const durabilityOf = (ofStore: string, journal: JournalMode): string =>
-  journal === 'off' ? ofStore : withJournal[journal];
+  journal === 'off' ? ofStore : durabilityWithJournal;

@@ -8,9 +8,9 @@ export interface Spool {
    *  store, which would otherwise hold what the journal cannot. Ends are written also when it is full, into
    *  further segments, but without their attempts. */
   admits(bytes: number): boolean;
-  /** Resolves when the records are `written` to the file, or `synced` to the disk (journal.mode lazy: only
-   *  written). Rejects with StoreError `unknown`, code `spool_failed`, when their write or fdatasync failed,
-   *  or after limits.redisCallMs; the records are then written once more, into a new file. */
+  /** Resolves when the records are `written` to the file, or `synced` to the disk. Rejects with
+   *  StoreError `unknown`, code `spool_failed`, when their write or fdatasync failed, or after
+   *  limits.redisCallMs; the records are then written once more, into a new file. */
   write(changes: readonly Change[], until: 'written' | 'synced'): Promise<void>;
   /** Why pushes and verbs are rejected: the end of a sentence about the spool; null: they are not. */
   readonly trouble: string | null;

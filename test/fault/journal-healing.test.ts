@@ -23,7 +23,6 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
   });
 
   async function twoInstances(
-    mode: 'sync' | 'lazy' = 'sync',
     barrierMs?: number,
     peerWaitMs?: number,
   ): Promise<readonly [JournalInstance, JournalInstance]> {
@@ -33,7 +32,6 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     const options = {
       ...(barrierMs === undefined ? {} : { barrierMs }),
       ...(peerWaitMs === undefined ? {} : { peerWaitMs }),
-      mode,
     };
     return [await journalInstance(server, url, 1, options), await journalInstance(server, url, 2, options)];
   }
@@ -115,8 +113,8 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     };
   };
 
-  it.each(['sync', 'lazy'] as const)('FLUSHALL on a live connection, under load, %s', async (mode) => {
-    const both = await twoInstances(mode);
+  it('FLUSHALL on a live connection, under load', async () => {
+    const both = await twoInstances();
     const promises = new Promises();
     for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
     await both[0].under.raw.flushall();
@@ -126,23 +124,20 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     expect(promises.ended.size).toBeGreaterThan(40);
   });
 
-  it.each(['sync', 'lazy'] as const)(
-    'an older snapshot put back, under load, with changes that were not shipped yet, %s',
-    async (mode) => {
-      const both = await twoInstances(mode);
-      const promises = new Promises();
-      for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
-      const back = await snapshot(both[0]);
-      for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
-      await back();
-      for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
-      await promises.holds(both);
-      expect(promises.alive.size).toBeGreaterThan(200);
-    },
-  );
+  it('an older snapshot put back, under load, with changes that were not shipped yet', async () => {
+    const both = await twoInstances();
+    const promises = new Promises();
+    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+    const back = await snapshot(both[0]);
+    for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
+    await back();
+    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+    await promises.holds(both);
+    expect(promises.alive.size).toBeGreaterThan(200);
+  });
 
   it('ends come before the first reserve, also when the healing fails between two steps', async () => {
-    const [one, two] = await twoInstances('sync', 500);
+    const [one, two] = await twoInstances(500);
     await two.stop();
     const { jobs, healing } = one.under.store;
     if (healing === undefined) throw new Error('the store has no healing');
@@ -204,7 +199,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
   /** The jobs `cancelled` and `replaced` are due, and only the spool of the second instance, which gives no
    *  sign any more, knows their ends. `back`: puts the state without these ends back. */
   async function silentEnds(peerWaitMs: number) {
-    const [one, two] = await twoInstances('sync', 500, peerWaitMs);
+    const [one, two] = await twoInstances(500, peerWaitMs);
     const keys = ['cancelled', 'replaced', 'bystander'].map((id) => ({ topic: 't', id }));
     // Changes that are shipped before the first look get no mark.
     await until('a look', () => two.looker.hasSeenAll);
@@ -304,7 +299,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
   });
 
   it('an instance that has ended with all shipped: no healing waits for it', async () => {
-    const [one, two] = await twoInstances('sync', 500, 3_600_000);
+    const [one, two] = await twoInstances(500, 3_600_000);
     await one.store.jobs.push([jobOf('first')]);
     await two.store.jobs.push([jobOf('last')]);
     await two.stop();
@@ -342,7 +337,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
   });
 
   it('a process that stops between store and spool until the healing is over: its changes count', async () => {
-    const [one, two] = await twoInstances('sync', 500);
+    const [one, two] = await twoInstances(500);
     await two.stop();
     const { jobs } = one.under.store;
     const [late, cancelled] = [

@@ -5,15 +5,13 @@ import { changeOf, readAll, spoolDirectory, WriterProcess } from '../support/spo
 import { until } from '../support/until.ts';
 
 // test/unit/spool-damage has every operation, without a process.
-const cases = ['before sync 2', 'in make 3', 'any moment'].map((place) => ['sync', place] as const);
-
-it.each([...cases, ['lazy', 'any moment']] as const)(
-  'kill -9, %s, %s: every answered change is read, each once',
-  async (mode, place) => {
+it.each(['before sync 2', 'in make 3', 'any moment'])(
+  'kill -9, %s: every answered change is read, each once',
+  async (place) => {
     const directory = spoolDirectory();
     const dataDir = directory.path.slice(0, -'/spool'.length);
     const isChosen = place !== 'any moment';
-    const writer = await WriterProcess.start(dataDir, 16 * 1024, isChosen ? place : '', mode);
+    const writer = await WriterProcess.start(dataDir, 16 * 1024, isChosen ? place : '');
     if (isChosen) expect(await writer.ended()).toBe('SIGKILL');
     else {
       await until('some answers', () => writer.answered.length >= 333);

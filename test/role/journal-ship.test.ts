@@ -28,7 +28,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('spool of a de
     const dead = await openOn(server, { writer: '9.1' });
     const spool = spoolDirectory();
     const writer = await writerIn(spool, { stream: { instance: 9, incarnation: 1 } });
-    const store = journaled(dead.store, writer, 'sync');
+    const store = journaled(dead.store, writer);
     const delayed = { when: { delayMs: farOffMs } } as const;
     await store.jobs.push([jobOf('lost', delayed), jobOf('cancelled', delayed)]);
     await store.jobs.cancel([{ topic: 't', id: 'cancelled' }]);

@@ -48,7 +48,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
     const altered = { ...store, jobs: { ...store.jobs, ...alter(store) } };
     return {
       ...{ plain: new Trial(under), spool },
-      trial: new Trial({ ...under, store: journaled(altered, spool, 'sync') }),
+      trial: new Trial({ ...under, store: journaled(altered, spool) }),
     };
   }
 
@@ -405,7 +405,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
     const under = await openEmpty(server, { writer: '7.9' });
     const directory = spoolDirectory();
     const spool = await writerIn(directory);
-    const store = journaled(under.store, spool, 'sync');
+    const store = journaled(under.store, spool);
     const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
     const source = new RandomOperations(seed, Date.now);
     for (let done = 0; done < 400; done += 1) {
@@ -424,7 +424,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
     const under = await openEmpty(server);
     await owned('test', Promise.resolve({ stop: () => under.close() }));
     const plain = new Trial(under);
-    const trial = new Trial({ ...under, store: journaled(under.store, new MemorySpool(), 'sync') });
+    const trial = new Trial({ ...under, store: journaled(under.store, new MemorySpool()) });
     await expect(trial.push('a')).rejects.toThrow('names no changes');
     await expect(trial.tryPush('a', { mode: 'keep' })).rejects.toThrow('names no changes');
     await expect(trial.ack(await plain.lease())).rejects.toThrow('names no changes');
@@ -433,10 +433,10 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
   it('health: what jobs survive, and a spool that rejects pushes', async () => {
     const under = await openEmpty(server, { writer: '7.9' });
     const spool = new MemorySpool();
-    const { admin } = journaled(under.store, spool, 'lazy');
+    const { admin } = journaled(under.store, spool);
     expect(await admin.health()).toMatchObject({
       ok: true,
-      durability: expect.stringContaining('lazy journal'),
+      durability: expect.stringContaining('Redis with a journal'),
     });
     spool.isFull = true;
     const health = await admin.health();
@@ -456,7 +456,6 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
         },
       },
       spool,
-      'sync',
     );
     await store.close();
     expect([order, spool.isClosed]).toEqual([['store, spool closed: false'], true]);

@@ -472,7 +472,7 @@ export class World {
       dataDir: '/nowhere',
       redis: isOnRedis ? redisUrls(this.#shards()) : [],
       'mysql.url': mysql,
-      'journal.mode': mysql === '' ? 'off' : this.#loop.stream('journal mode').pick(['sync', 'lazy']),
+      'journal.mode': mysql === '' ? 'off' : 'sync',
       'journal.peerWait': this.#loop.stream('journal wait').pick([15_000, 60_000]),
       'retry.unit': dice.pick([200, 1_000, 3_000]),
       pollCeiling: dice.pick([200, 1_000]),

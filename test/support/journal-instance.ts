@@ -40,7 +40,6 @@ export interface JournalInstance {
 }
 
 export type InstanceOptions = OneShardOptions & {
-  readonly mode?: 'sync' | 'lazy';
   /** also audits and surveys */
   readonly isWhole?: boolean;
   /** how long a healing waits for the other instances */
@@ -71,7 +70,6 @@ export async function journalInstance(
   mysql: ConstructorParameters<typeof MysqlJournal>[0],
   instance: number,
   {
-    mode = 'sync',
     isWhole = false,
     barrierMs = 5_000,
     peerWaitMs = barrierMs,
@@ -82,7 +80,7 @@ export async function journalInstance(
   const stream = { instance, incarnation: 1 };
   const under = opened ?? (await openOn(server, { writer: `${instance}.1`, ...more }));
   const spool = spoolDirectory();
-  const writer = await writerIn(spool, { stream, mode, segmentBytes: 1024 * 1024 });
+  const writer = await writerIn(spool, { stream, segmentBytes: 1024 * 1024 });
   const journal = new MysqlJournal(mysql);
   const { healing, jobs } = under.store;
   if (healing === undefined) throw new Error('the store has no healing');
@@ -150,7 +148,7 @@ export async function journalInstance(
     await writer.close();
   });
   return {
-    store: journaled(under.store, writer, 'sync'),
+    store: journaled(under.store, writer),
     ...{ under, spool, errors, notices, waits },
     journal: {
       ...{ db: journal, spool, trouble: () => null },

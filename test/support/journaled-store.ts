@@ -13,7 +13,7 @@ import { MemorySpool } from './memory-spool.ts';
 /** `under`: opened for a journal */
 export function journaledUnderTest(under: StoreUnderTest, spool = new MemorySpool()): StoreUnderTest {
   return {
-    store: journaled(under.store, spool, 'sync'),
+    store: journaled(under.store, spool),
     clock: under.clock,
     dump: () => under.dump(),
     async close() {

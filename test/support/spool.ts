@@ -73,7 +73,7 @@ export async function writerIn(
   more: Partial<SpoolWriterOptions> = {},
 ): Promise<SpoolWriter> {
   const writer = new SpoolWriter({
-    ...{ directory: directory.path, stream, mode: 'sync', bytesMax: 2 ** 30, log: silentLog },
+    ...{ directory: directory.path, stream, bytesMax: 2 ** 30, log: silentLog },
     segmentBytes: 64 * 1024,
     sizes: () => directory.bytes(),
     onDropped: () => {},
@@ -185,13 +185,8 @@ export class WriterProcess {
   }
 
   /** `death`: where it kills itself, such as `before sync 2`; '': nowhere */
-  static async start(
-    dataDir: string,
-    segmentBytes: number,
-    death: string,
-    mode: SpoolWriterOptions['mode'] = 'sync',
-  ): Promise<WriterProcess> {
-    const child = fork(fileURLToPath(import.meta.url), [dataDir, String(segmentBytes), death, mode], {
+  static async start(dataDir: string, segmentBytes: number, death: string): Promise<WriterProcess> {
+    const child = fork(fileURLToPath(import.meta.url), [dataDir, String(segmentBytes), death], {
       execArgv: ['--import', 'tsx'],
     });
     const writer = new WriterProcess(child);
@@ -211,12 +206,7 @@ export class WriterProcess {
   }
 }
 
-async function writeForEver(
-  dataDir: string,
-  segmentBytes: number,
-  death: string,
-  mode: SpoolWriterOptions['mode'],
-): Promise<void> {
+async function writeForEver(dataDir: string, segmentBytes: number, death: string): Promise<void> {
   const directory = new SpoolDirectory(dataDir);
   const die = () => process.kill(process.pid, 'SIGKILL');
   const { files } = watchedFiles({
@@ -229,7 +219,7 @@ async function writeForEver(
       if (death === `after ${operation}`) die();
     },
   });
-  const writer = await writerIn(directory, { files, segmentBytes, mode });
+  const writer = await writerIn(directory, { files, segmentBytes });
   let number = 0;
   const caller = async () => {
     for (;;) {
@@ -243,9 +233,4 @@ async function writeForEver(
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))
-  await writeForEver(
-    process.argv[2] ?? '',
-    Number(process.argv[3]),
-    process.argv[4] ?? '',
-    process.argv[5] === 'lazy' ? 'lazy' : 'sync',
-  );
+  await writeForEver(process.argv[2] ?? '', Number(process.argv[3]), process.argv[4] ?? '');

@@ -401,7 +401,6 @@ describe('loadConfig: cross-checks', () => {
     expect(problemsOf({ yaml: 'journal: {mode: sync}\n' })).toEqual([
       expect.stringContaining('journal.mode: sync needs redis and mysql.url'),
     ]);
-    expect(problemsOf({ yaml: `${both}journal: {mode: lazy}\n` })).toEqual([]);
     expect(
       problemsOf({
         yaml: `${both}journal: {mode: sync}\nhistory: {retention: 30m}\nlimits: {bodyBytes: 2mib}\n`,

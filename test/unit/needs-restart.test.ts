@@ -21,7 +21,7 @@ describe('a change of the configuration needs a restart', () => {
   });
 
   it('restart: an option of the journal changed', () => {
-    expect(asked({}, { 'journal.mode': 'lazy' })).toBe('journal.mode was changed from off to lazy');
+    expect(asked({}, { 'journal.mode': 'sync' })).toBe('journal.mode was changed from off to sync');
     expect(asked({}, { 'journal.spoolBytes': 2 ** 28 })).toContain('journal.spoolBytes was changed');
     expect(asked({}, { 'journal.retention': 2 * 86_400_000 })).toContain('journal.retention was changed');
   });

@@ -152,14 +152,6 @@ describe('spool', () => {
       await writer.close();
     });
 
-    it('lazy: synced answers as written does', async () => {
-      const { files, operations } = watchedFiles();
-      const writer = await writerIn(spoolDirectory(), { files, mode: 'lazy' });
-      await writer.write([changeOf(1)], 'synced');
-      expect(operations).toEqual(['make 1', 'write 1']);
-      await writer.close();
-    });
-
     it('groups: changes that arrive during an fdatasync share the next one', async () => {
       let release = () => {};
       const { files, operations } = watchedFiles({

@@ -68,7 +68,7 @@ const schema = {
       'the journal',
       closed(
         {
-          mode: Type.Enum(['off', 'sync', 'lazy'], { description: '`off`: there is no journal' }),
+          mode: Type.Enum(['off', 'sync'], { description: '`off`: there is no journal' }),
           lagMs: nullable('integer', {
             description: 'age of the oldest change that MySQL does not have; null: unknown',
             examples: [0],

@@ -77,7 +77,7 @@ const schema = {
             description: 'which failures stored jobs survive; null: the store does not answer',
             examples: ['an acknowledged push survives …'],
           }),
-          journal: Type.Enum(['off', 'sync', 'lazy'], { description: '`off`: there is no journal' }),
+          journal: Type.Enum(['off', 'sync'], { description: '`off`: there is no journal' }),
           warnings: Type.Array(Type.String(), {
             description: 'why it is not ok; dangerous settings',
             examples: [[]],

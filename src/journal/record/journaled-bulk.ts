@@ -1,7 +1,7 @@
 // Bulk work and alerts with a journal. The records of a step are written before the next step begins, so a
 // process that dies leaves at most one step of jobs that is in the store and not in the journal.
 
-import { durabilityOf } from '../../core/durability.ts';
+import { durabilityWithJournal } from '../../core/durability.ts';
 import type { JobKey, Version } from '../../core/job.ts';
 import type { Change, ChangedJob } from '../../core/job-change.ts';
 import type { AlertOutbox, DeadLetters, OnChanged, StoreAdmin } from '../../ports/job-store.ts';
@@ -46,7 +46,7 @@ export function journaledDead(dead: DeadLetters, spool: Spool): DeadLetters {
   };
 }
 
-export function journaledAdmin(admin: StoreAdmin, spool: Spool, mode: 'sync' | 'lazy'): StoreAdmin {
+export function journaledAdmin(admin: StoreAdmin, spool: Spool): StoreAdmin {
   return {
     ...admin,
     async health() {
@@ -55,7 +55,7 @@ export function journaledAdmin(admin: StoreAdmin, spool: Spool, mode: 'sync' | '
       return {
         ...health,
         ok: health.ok && trouble === null,
-        durability: health.ok ? durabilityOf(health.durability, mode) : health.durability,
+        durability: health.ok ? durabilityWithJournal : health.durability,
         warnings: [...(trouble === null ? [] : [`journal: the spool ${trouble}`]), ...health.warnings],
       };
     },

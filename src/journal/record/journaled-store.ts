@@ -11,14 +11,13 @@ import type { Spool } from '../../ports/spool.ts';
 import { journaledAdmin, journaledAlerts, journaledDead } from './journaled-bulk.ts';
 import { journaledJobs } from './journaled-jobs.ts';
 
-/** `mode`: of the spool */
-export function journaled(store: Store, spool: Spool, mode: 'sync' | 'lazy'): Store {
+export function journaled(store: Store, spool: Spool): Store {
   return {
     ...store,
     jobs: journaledJobs(store.jobs, spool),
     dead: journaledDead(store.dead, spool),
     alerts: journaledAlerts(store.alerts, spool),
-    admin: journaledAdmin(store.admin, spool, mode),
+    admin: journaledAdmin(store.admin, spool),
     /** The store first: no record follows the end of the stream. */
     async close() {
       try {

@@ -29,8 +29,6 @@ import {
 export interface SpoolWriterOptions {
   readonly directory: string;
   readonly stream: StreamName;
-  /** lazy: `synced` resolves as `written` does */
-  readonly mode: 'sync' | 'lazy';
   /** limit of all segments in the directory */
   readonly bytesMax: number;
   /** bytes of all segments in the directory */
@@ -132,7 +130,7 @@ export class SpoolWriter implements Spool {
     const isShort = !this.#hasSpace(wanted);
     const kept = isShort ? changes.map(withoutAttempt) : changes;
     const bytes = isShort ? bytesOf(kept) : wanted;
-    const waitsForSync = until === 'synced' && this.#options.mode === 'sync';
+    const waitsForSync = until === 'synced';
     if (this.#failures.isFailing && this.#waitingBytes + bytes > spoolLimits.waitingBytes) {
       this.#options.onDropped(changes.length);
       throw spoolFailed();

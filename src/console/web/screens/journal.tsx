@@ -32,7 +32,7 @@ interface Instance {
 }
 
 export interface JournalJson {
-  readonly mode: 'off' | 'sync' | 'lazy';
+  readonly mode: 'off' | 'sync';
   readonly lagMs: number | null;
   readonly spoolBytes: number;
   readonly spoolBytesMax: number;
@@ -57,7 +57,7 @@ export function Journal({ journal }: { journal: JournalJson }) {
   return (
     <Card
       title={t('journal')}
-      note={t(mode === 'sync' ? 'journal_sync' : 'journal_lazy')}
+      note={t('journal_sync')}
       end={<Pill colour={share > 1 ? 'dead' : 'done'}>{mode}</Pill>}
     >
       <div class="body stack">

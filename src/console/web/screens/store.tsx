@@ -50,7 +50,7 @@ interface Store {
   readonly kind: 'embedded' | 'redis';
   readonly ok: boolean;
   readonly durability: string | null;
-  readonly journal: 'off' | 'sync' | 'lazy';
+  readonly journal: 'off' | 'sync';
   readonly warnings: readonly string[];
   readonly quarantined: number;
   readonly registry: string;

@@ -756,8 +756,6 @@ export const en = {
   durability_embedded: 'Safe on kill -9 of dq and on a power cut.',
   durability_always: 'Safe on kill -9 of dq and of Redis, and on a power cut. A failover may lose writes.',
   durability_sync: 'Safe on kill -9 and a power cut of dq and of Redis, and when Redis loses all data.',
-  durability_lazy:
-    'Safe on kill -9 of dq and of Redis, and when Redis loses all data. A power cut that Redis does not survive loses up to 1 s.',
   durability_everysec: 'Safe on kill -9 of dq. A power cut may lose up to 2 s.',
   durability_no: 'Safe on kill -9 of dq. A power cut loses what the system had not written.',
   durability_snapshots:
@@ -788,7 +786,6 @@ export const en = {
   journal_is_off: 'Off',
   journal_off: 'Jobs that Redis loses are lost. It needs MySQL and journal.mode sync.',
   journal_sync: 'Jobs that Redis loses come back, also after a power cut.',
-  journal_lazy: 'Jobs that Redis loses come back; a power cut may lose the last second.',
   journal_spool: '{used} of {all} spool',
   journal_lag: 'Lag of MySQL',
   journal_late: 'Late files',
