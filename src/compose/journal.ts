@@ -17,8 +17,7 @@ import type { JournalDb } from '../ports/journal.ts';
 import type { Spool, SpooledStreams } from '../ports/spool.ts';
 import type { Init, RoleName } from '../process/messages.ts';
 import type { JournalParts } from '../process/role.ts';
-import { FailureLog } from '../runtime/failure-log.ts';
-import { Loop, onceIn } from '../runtime/loop.ts';
+import { Agent } from '../runtime/agent.ts';
 import type { Resources } from '../runtime/resources.ts';
 import type { Service } from '../runtime/service.ts';
 import { wallNow } from '../runtime/time.ts';
@@ -112,22 +111,17 @@ const readers: ReadonlySet<RoleName> = new Set(['upkeep', 'server', 'console']);
  *  that jobs which were accepted before may have ended without a change. The audit leaves those out. */
 export async function openWithoutJournal(config: Config, log: Log): Promise<Service> {
   const db = await openDatabase(config, 'upkeep');
-  const failures = new FailureLog(log, {
+  const agent = new Agent({
+    log,
     failure: 'journal: cannot note that this instance records no ends',
-  });
-  const loop = new Loop({
-    step: onceIn(limits.unrecordedEveryMs, async () => {
-      // Ends until the next note are covered, also when this process dies before.
-      await db.raiseSince(wallNow() + 2 * limits.unrecordedEveryMs);
-      failures.succeeded();
-    }),
-    onFailure: (error) => failures.failed(error),
-    failureWaitMs: limits.loopSleepMsMax,
+    // Covers all ends until the next note, even if this process dies first.
+    work: () => db.raiseSince(wallNow() + 2 * limits.unrecordedEveryMs),
+    everyMs: limits.unrecordedEveryMs,
   });
   return {
-    start: () => loop.start(),
+    start: () => agent.start(),
     async drain(deadlineMs) {
-      await loop.drain(deadlineMs);
+      await agent.drain(deadlineMs);
       await db.close();
     },
   };

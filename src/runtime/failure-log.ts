@@ -6,7 +6,7 @@
 const reasonsMax = 4;
 
 /** The part of a log that it needs. */
-interface FailureLines {
+export interface FailureLines {
   error(message: string, error?: unknown, fields?: Fields): void;
   notice(message: string, fields?: Fields): void;
 }

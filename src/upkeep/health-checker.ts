@@ -10,8 +10,7 @@ import { StoreError } from '../ports/store-error.ts';
 import { givenUp, givenUpDetail } from '../process/incident-files.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import { Loop, onceIn } from '../runtime/loop.ts';
-import type { Service } from '../runtime/service.ts';
+import { Agent } from '../runtime/agent.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Incidents } from './alerts/incidents.ts';
@@ -53,9 +52,8 @@ interface Lateness {
   since: number | null;
 }
 
-export class HealthChecker implements Service {
+export class HealthChecker extends Agent {
   readonly #options: HealthCheckerOptions;
-  readonly #loop: Loop;
   /** monotonicNow() of the first failure in a row; null = the last check succeeded */
   #unavailableSince: number | null = null;
   readonly #delivered: Lateness = {
@@ -84,12 +82,16 @@ export class HealthChecker implements Service {
   #aliveSince: number | null = null;
 
   constructor(options: HealthCheckerOptions) {
-    this.#options = options;
-    this.#loop = new Loop({
-      step: onceIn(options.times.everyMs, () => this.#check(), 'later'),
-      onFailure: (error) => options.log.error('health-checker: cannot check this instance', error),
-      failureWaitMs: options.times.everyMs,
+    const { log, times } = options;
+    super({
+      log,
+      failure: 'health-checker: cannot check this instance',
+      work: () => this.#check(),
+      everyMs: times.everyMs,
+      first: 'later',
+      failureWaitMs: times.everyMs,
     });
+    this.#options = options;
   }
 
   /** Called at every further death of a role in a crash loop. */
@@ -106,17 +108,13 @@ export class HealthChecker implements Service {
     await this.#options.incidents.begin(givenUp, givenUpDetail(reason));
   }
 
-  async start(): Promise<void> {
+  override async start(): Promise<void> {
     const now = monotonicNow();
     for (const { kind, about } of this.#options.incidents.open()) {
       if (kind === 'crash_loop') this.#crashes.set(about, now);
       else if (kind === 'given_up') this.#aliveSince = now;
     }
-    await this.#loop.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#loop.drain(deadlineMs);
+    await super.start();
   }
 
   async #check(): Promise<void> {

@@ -1,7 +1,7 @@
 // Removes log files older than log.days, history entries older than history.retention (those of schedules
 // need limits.tickHistoryMs), dead letters older
 // than dead.retention, audit entries older than audit.days, changes and ended rows older than
-// journal.retention. Each kind has its own loop, so that none waits for another; a failure is logged once
+// journal.retention. Each kind has its own agent, so that none waits for another; a failure is logged once
 // and retried. Invariant: the store decides by its own clock what is too old, and keeps every dead letter
 // whose alert is owed.
 
@@ -9,8 +9,8 @@ import { firstAuditId } from '../core/audit.ts';
 import { limits } from '../core/limits.ts';
 import { journalLimits } from '../journal/limits.ts';
 import type { JournalParts, RoleContext } from '../process/role.ts';
-import { FailureLog } from '../runtime/failure-log.ts';
-import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
+import { Agent } from '../runtime/agent.ts';
+import { isDue, turnAfter } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
@@ -25,46 +25,45 @@ export interface LogFiles {
 export class Janitor implements Service {
   readonly #ctx: RoleContext;
   readonly #logFiles: LogFiles;
-  readonly #loops: Loop[];
+  readonly #agents: readonly Agent[];
 
   constructor(ctx: RoleContext, logFiles: LogFiles = { removeOldLogs, trimOutput }) {
     this.#ctx = ctx;
     this.#logFiles = logFiles;
-    this.#loops = [
-      this.#loop('log files', () => this.#removeLogs()),
-      this.#loop('history entries', () => this.#forgetHistory()),
-      this.#loop('dead letters', () => this.#expireDead()),
-      this.#loop('audit entries', () => this.#trimAudit()),
-    ];
     const { journal } = ctx;
-    if (journal !== undefined)
-      this.#loops.push(this.#loop('rows of the journal', () => this.#trimJournal(journal)));
+    this.#agents = [
+      this.#agent('log files', () => this.#removeLogs()),
+      this.#agent('history entries', () => this.#forgetHistory()),
+      this.#agent('dead letters', () => this.#expireDead()),
+      this.#agent('audit entries', () => this.#trimAudit()),
+      ...(journal === undefined
+        ? []
+        : [this.#agent('rows of the journal', () => this.#trimJournal(journal))]),
+    ];
   }
 
   async start(): Promise<void> {
-    for (const loop of this.#loops) await loop.start();
+    for (const agent of this.#agents) await agent.start();
   }
 
   async drain(deadlineMs: number): Promise<void> {
-    await Promise.all(this.#loops.map((loop) => loop.drain(deadlineMs)));
+    await Promise.all(this.#agents.map((agent) => agent.drain(deadlineMs)));
   }
 
-  /** `round` returns the ms until the next one; the loop turns at least once a second and skips the turns
+  /** `round` returns the ms until the next one; the agent turns at least once a second and skips the turns
    *  between. */
-  #loop(what: string, round: () => Promise<number>): Loop {
+  #agent(what: string, round: () => Promise<number>): Agent {
     let nextAt = 0;
     let waitMs = 0;
-    const failures = new FailureLog(this.#ctx.log, { failure: `janitor: cannot remove ${what}` });
-    return new Loop({
+    return new Agent({
+      log: this.#ctx.log,
+      failure: `janitor: cannot remove ${what}`,
       step: async () => {
         if (!isDue(nextAt, waitMs)) return nextAt - monotonicNow();
         waitMs = await round();
         nextAt = turnAfter(waitMs);
-        failures.succeeded();
         return waitMs;
       },
-      onFailure: (error) => failures.failed(error),
-      failureWaitMs: limits.loopSleepMsMax,
     });
   }
 

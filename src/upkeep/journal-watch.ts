@@ -9,8 +9,7 @@ import { journalLimits } from '../journal/limits.ts';
 import type { RecorderState } from '../journal/ship/recorder.ts';
 import type { JournalInstance, RestoreCounts } from '../ports/journal.ts';
 import type { SpooledStreams } from '../ports/spool.ts';
-import { Loop, onceIn } from '../runtime/loop.ts';
-import type { Service } from '../runtime/service.ts';
+import { Agent } from '../runtime/agent.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Incidents } from './alerts/incidents.ts';
@@ -38,26 +37,21 @@ type Part = 'shipping' | 'spool' | 'pushes' | 'damaged' | 'late' | 'peers';
 const journal = (about: Part) => ({ kind: 'journal', about }) as const;
 const wentBack = (server: string) => ({ kind: 'went_back', about: server }) as const;
 
-export class JournalWatch implements Service, HealingWatch {
+export class JournalWatch extends Agent implements HealingWatch {
   readonly #options: JournalWatchOptions;
-  readonly #loop: Loop;
   #isWaiting = false;
 
   constructor(options: JournalWatchOptions) {
-    this.#options = options;
-    this.#loop = new Loop({
-      step: onceIn(options.everyMs, () => this.#check(), 'later'),
-      onFailure: (error) => options.log.error('journal-watch: cannot check the journal', error),
-      failureWaitMs: options.everyMs,
+    const { log, everyMs } = options;
+    super({
+      log,
+      failure: 'journal-watch: cannot check the journal',
+      work: () => this.#check(),
+      everyMs,
+      first: 'later',
+      failureWaitMs: everyMs,
     });
-  }
-
-  async start(): Promise<void> {
-    await this.#loop.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#loop.drain(deadlineMs);
+    this.#options = options;
   }
 
   async lost(shard: string, from: Version, isRepeat: boolean): Promise<void> {

@@ -89,6 +89,8 @@ export const upkeepLimits = {
   /** Interval of looking for expired leases. After an unnoticed death of a notifier, recovery may take 15 s
    *  beyond the timeout. */
   recoverEveryMs: 1_000,
+  /** Pause after a failure of the store. */
+  recoverAgainMs: 200,
   /** Jobs of an operation that one call lists, and one step moves: about 20 ms of the store. */
   operationPage: 500,
   operationStepMax: 500,

@@ -9,16 +9,14 @@ import { limits } from '../core/limits.ts';
 import type { Partition, Recovered } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
-import { FailureLog } from '../runtime/failure-log.ts';
-import { isDue, Loop, turnAfter } from '../runtime/loop.ts';
-import type { Service } from '../runtime/service.ts';
+import { Agent } from '../runtime/agent.ts';
+import { isDue, turnAfter } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { ExpiredPulls } from './expired-pulls.ts';
 import { upkeepLimits } from './limits.ts';
 
-export class Recoverer implements Service {
+export class Recoverer extends Agent {
   readonly #ctx: RoleContext;
-  readonly #loop: Loop;
   /** incarnations whose leases are still to be recovered */
   readonly #dead = new Set<number>();
   #living: readonly number[] | null = null;
@@ -26,43 +24,33 @@ export class Recoverer implements Service {
   #askedAt = Number.NEGATIVE_INFINITY;
   /** monotonicNow() of the next check for expired leases */
   #nextAt = 0;
-  readonly #failures: FailureLog;
   readonly #expiredPulls: ExpiredPulls;
 
   constructor(ctx: RoleContext) {
-    this.#ctx = ctx;
-    this.#expiredPulls = new ExpiredPulls(ctx);
-    this.#failures = new FailureLog(ctx.log, {
+    super({
+      log: ctx.log,
       failure: 'recoverer: cannot recover leases',
       end: 'recoverer: leases are recovered again',
-    });
-    this.#loop = new Loop({
       step: () => this.#step(),
-      onFailure: (error) => {
+      onFailure: () => {
         this.#nextAt = 0;
-        this.#failures.failed(error);
       },
+      failureWaitMs: upkeepLimits.recoverAgainMs,
     });
+    this.#ctx = ctx;
+    this.#expiredPulls = new ExpiredPulls(ctx);
   }
 
   /** The process of this incarnation has exited: recovers its leases before they expire. */
   ownerDied(incarnation: number): void {
     this.#dead.add(incarnation);
-    this.#loop.wake();
+    this.wake();
   }
 
   /** The master's answer to who_lives. */
   onlyTheseLive(incarnations: readonly number[]): void {
     this.#living = incarnations;
-    this.#loop.wake();
-  }
-
-  async start(): Promise<void> {
-    await this.#loop.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#loop.drain(deadlineMs);
+    this.wake();
   }
 
   async #step(): Promise<number> {
@@ -90,7 +78,6 @@ export class Recoverer implements Service {
       failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
     }
     if (failures.length > 0) throw failures[0];
-    this.#failures.succeeded();
     return Math.max(this.#nextAt - monotonicNow(), 0);
   }
 

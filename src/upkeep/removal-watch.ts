@@ -4,9 +4,7 @@
 
 import type { Registry } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import { FailureLog } from '../runtime/failure-log.ts';
-import { Loop, onceIn } from '../runtime/loop.ts';
-import type { Service } from '../runtime/service.ts';
+import { Agent } from '../runtime/agent.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { endRemoval } from '../use-cases/change-topic.ts';
@@ -25,35 +23,27 @@ export interface RemovalWatchOptions {
   readonly times?: RemovalTimes;
 }
 
-export class RemovalWatch implements Service {
+const usualTimes: RemovalTimes = {
+  everyMs: upkeepLimits.removalCheckMs,
+  staleMs: upkeepLimits.removalStaleMs,
+};
+
+export class RemovalWatch extends Agent {
   readonly #options: RemovalWatchOptions;
-  readonly #times: RemovalTimes;
-  readonly #loop: Loop;
+  readonly #staleMs: number;
   /** topic → the removal in progress, and monotonicNow() of its first sight */
   #seen = new Map<string, { readonly revision: number; readonly sinceMs: number }>();
-  readonly #failures: FailureLog;
 
   constructor(options: RemovalWatchOptions) {
-    this.#options = options;
-    this.#times = options.times ?? {
-      everyMs: upkeepLimits.removalCheckMs,
-      staleMs: upkeepLimits.removalStaleMs,
-    };
-    this.#failures = new FailureLog(options.log, {
+    const { log, times = usualTimes } = options;
+    super({
+      log,
       failure: 'removal-watch: cannot restore the state of a topic',
+      work: () => this.#look(),
+      everyMs: times.everyMs,
     });
-    this.#loop = new Loop({
-      step: onceIn(this.#times.everyMs, () => this.#look()),
-      onFailure: (error) => this.#failures.failed(error),
-    });
-  }
-
-  start(): Promise<void> {
-    return this.#loop.start();
-  }
-
-  drain(deadlineMs: number): Promise<void> {
-    return this.#loop.drain(deadlineMs);
+    this.#options = options;
+    this.#staleMs = times.staleMs;
   }
 
   async #look(): Promise<void> {
@@ -67,10 +57,9 @@ export class RemovalWatch implements Service {
     }
     this.#seen = seen;
     for (const [topic, { sinceMs }] of seen) {
-      if (now - sinceMs < this.#times.staleMs) continue;
+      if (now - sinceMs < this.#staleMs) continue;
       const state = await endRemoval(registry, topic);
       if (state !== null) log.notice('removal-watch: restored the state of a topic', { topic, state });
     }
-    this.#failures.succeeded();
   }
 }

@@ -18,9 +18,7 @@ import {
 import type { StateCounts } from '../ports/job-store.ts';
 import type { Registry, SeriesRow, StatDelta } from '../ports/registry.ts';
 import type { RoleContext } from '../process/role.ts';
-import { FailureLog } from '../runtime/failure-log.ts';
-import { Loop, onceIn } from '../runtime/loop.ts';
-import type { Service } from '../runtime/service.ts';
+import { Agent } from '../runtime/agent.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import { FirstTopics } from './first-topics.ts';
@@ -37,13 +35,11 @@ interface OpenStep {
 const [minute, ...longer] = seriesSteps;
 const rowsHeldMax = upkeepLimits.seriesHeldMinutes * (upkeepLimits.seriesTopicsMax + 1);
 
-export class SeriesRecorder implements Service {
+export class SeriesRecorder extends Agent {
   readonly #registry: Registry;
   readonly #clock: RoleContext['clock'];
   readonly #writer: RoleContext['owner'];
   readonly #first: FirstTopics;
-  readonly #failures: FailureLog;
-  readonly #loop: Loop;
   #minute: OpenStep | null = null;
   /** step → the one that the last minute belongs to */
   readonly #longer = new Map<number, OpenStep>();
@@ -59,19 +55,18 @@ export class SeriesRecorder implements Service {
     topics,
     log,
   }: Pick<RoleContext, 'registry' | 'clock' | 'owner' | 'topics' | 'log'>) {
+    super({
+      log,
+      failure: 'series-recorder: cannot record series',
+      end: 'series-recorder: series are recorded again',
+      work: () => this.#turn(),
+      everyMs: upkeepLimits.seriesTurnMs,
+      failureWaitMs: upkeepLimits.seriesAgainMs,
+    });
     this.#registry = registry;
     this.#clock = clock;
     this.#writer = owner;
     this.#first = new FirstTopics(topics, upkeepLimits.seriesTopicsMax);
-    this.#failures = new FailureLog(log, {
-      failure: 'series-recorder: cannot record series',
-      end: 'series-recorder: series are recorded again',
-    });
-    this.#loop = new Loop({
-      step: onceIn(upkeepLimits.seriesTurnMs, () => this.#turn()),
-      onFailure: (error) => this.#failures.failed(error),
-      failureWaitMs: upkeepLimits.seriesAgainMs,
-    });
   }
 
   /** Adds the counters of any process. */
@@ -100,22 +95,22 @@ export class SeriesRecorder implements Service {
     factsIn(open, everyTopic).stored = { ...all, oldestOverdueMs } satisfies StoredJobs;
   }
 
-  async start(): Promise<void> {
+  override async start(): Promise<void> {
     this.#openMinute();
-    await this.#loop.start();
+    await super.start();
   }
 
-  drain(deadlineMs: number): Promise<void> {
+  override drain(deadlineMs: number): Promise<void> {
     this.#drained ??= this.#finish(deadlineMs);
     return this.#drained;
   }
 
   async #finish(deadlineMs: number): Promise<void> {
     const end = monotonicNow() + deadlineMs;
-    await this.#loop.drain(deadlineMs);
+    await super.drain(deadlineMs);
     this.#close();
-    if (this.#failures.isFailing) return;
-    const written = this.#write().catch((error: unknown) => this.#failures.failed(error));
+    if (this.isFailing) return;
+    const written = this.#write().catch((error: unknown) => this.failed(error));
     await orAfter(Math.max(0, end - monotonicNow()), written, undefined);
   }
 
@@ -188,7 +183,6 @@ export class SeriesRecorder implements Service {
       );
       for (const [key, row] of rows) if (this.#held.get(key) === row) this.#held.delete(key);
     }
-    this.#failures.succeeded();
   }
 }
 

@@ -5,43 +5,37 @@
 // low, never too high.
 
 import { reasonOf } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import type { Registry, StatDelta } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { StatBuffer } from '../process/stat-buffer.ts';
 import type { StatFiles } from '../process/stat-files.ts';
-import { FailureLog } from '../runtime/failure-log.ts';
-import { Loop, onceIn } from '../runtime/loop.ts';
-import type { Service } from '../runtime/service.ts';
+import { Agent } from '../runtime/agent.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { within } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { upkeepLimits } from './limits.ts';
 
-export class StatsRecorder implements Service {
+export class StatsRecorder extends Agent {
   readonly #registry: Registry;
   readonly #log: Log;
   readonly #files: Pick<StatFiles, keyof StatFiles>;
   readonly #held = new StatBuffer(upkeepLimits.statsHeldMax);
-  readonly #loop: Loop;
-  readonly #failures: FailureLog;
   /** reason of the disk failure that was logged last */
   #loggedReason = '';
   #drained: Promise<void> | null = null;
 
   constructor(registry: Registry, log: Log, files: Pick<StatFiles, keyof StatFiles>) {
+    super({
+      log,
+      failure: 'stats-recorder: cannot record statistics',
+      end: 'stats-recorder: statistics are recorded again',
+      work: () => this.#recordAll(),
+      everyMs: upkeepLimits.countersToRegistryMs,
+      first: 'later',
+    });
     this.#registry = registry;
     this.#log = log;
     this.#files = files;
-    this.#failures = new FailureLog(log, {
-      failure: 'stats-recorder: cannot record statistics',
-      end: 'stats-recorder: statistics are recorded again',
-    });
-    this.#loop = new Loop({
-      step: onceIn(upkeepLimits.countersToRegistryMs, () => this.#recordAll(), 'later'),
-      onFailure: (error) => this.#failures.failed(error),
-      failureWaitMs: limits.loopSleepMsMax,
-    });
   }
 
   /** Adds the counters of one `counters` message. */
@@ -49,17 +43,17 @@ export class StatsRecorder implements Service {
     for (const delta of deltas) this.#held.add(delta);
   }
 
-  async start(): Promise<void> {
+  override async start(): Promise<void> {
     const copied = await this.#readDisk(this.#files.copied(), []);
     if (copied.length > 0)
       this.#log.notice(
         'stats-recorder: ignores statistics copied from another data directory; remove the files',
         { files: copied },
       );
-    await this.#loop.start();
+    await super.start();
   }
 
-  drain(deadlineMs: number): Promise<void> {
+  override drain(deadlineMs: number): Promise<void> {
     this.#drained ??= this.#finish(deadlineMs);
     return this.#drained;
   }
@@ -70,16 +64,15 @@ export class StatsRecorder implements Service {
     if (dropped > 0) this.#log.error('stats-recorder: dropped statistics', undefined, { dropped });
     await this.#record();
     await this.#recordKept();
-    this.#failures.succeeded();
   }
 
   async #finish(deadlineMs: number): Promise<void> {
     const end = monotonicNow() + deadlineMs;
-    await this.#loop.drain(deadlineMs);
+    await super.drain(deadlineMs);
     try {
       // No further attempt after a failure: counters of a call that is cut off may have been written and
       // would be lost.
-      if (this.#failures.isFailing || monotonicNow() >= end) throw new Error('the registry does not answer');
+      if (this.isFailing || monotonicNow() >= end) throw new Error('the registry does not answer');
       await within(
         end - monotonicNow(),
         this.#record(),
@@ -94,8 +87,7 @@ export class StatsRecorder implements Service {
   async #keep(reason: unknown): Promise<void> {
     const left = this.#held.take();
     if (left.length === 0) {
-      if (!this.#failures.isFailing)
-        this.#log.error('stats-recorder: cannot record the last statistics', reason);
+      if (!this.isFailing) this.#log.error('stats-recorder: cannot record the last statistics', reason);
       return;
     }
     try {

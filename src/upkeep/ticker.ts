@@ -16,9 +16,7 @@ import { tickId } from '../core/tick-id.ts';
 import type { PushJob } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
-import { FailureLog } from '../runtime/failure-log.ts';
-import { Loop } from '../runtime/loop.ts';
-import type { Service } from '../runtime/service.ts';
+import { Agent } from '../runtime/agent.ts';
 import { monotonicNow, turn as setImmediate, wallNow } from '../runtime/time.ts';
 import { acceptJob, pushTerms } from '../use-cases/accept-job.ts';
 import { upkeepLimits } from './limits.ts';
@@ -34,9 +32,8 @@ const urgentCheck = { after: '', at: Number.NEGATIVE_INFINITY, isUrgent: true };
 const clockProblem =
   'clock: the next time was too far ahead, because the clock was wrong; it is computed again';
 
-export class Ticker implements Service {
+export class Ticker extends Agent {
   readonly #ctx: RoleContext;
-  readonly #loop: Loop;
   /** of the next page, from `at` (monotonicNow()) on */
   #check: { readonly after: string; readonly at: number; readonly isUrgent: boolean } = urgentCheck;
   /** not in the registry yet */
@@ -45,28 +42,14 @@ export class Ticker implements Service {
   #clockOffset: number | null = null;
 
   constructor(ctx: RoleContext) {
-    this.#ctx = ctx;
-    const failures = new FailureLog(ctx.log, {
+    super({
+      log: ctx.log,
       failure: 'schedules: cannot make their jobs',
       end: 'schedules: their jobs are made again',
-    });
-    this.#loop = new Loop({
-      step: async () => {
-        const waitMs = await this.#step();
-        failures.succeeded();
-        return waitMs;
-      },
-      onFailure: (error) => failures.failed(error),
+      step: () => this.#step(),
       failureWaitMs: upkeepLimits.tickEveryMs,
     });
-  }
-
-  start(): Promise<void> {
-    return this.#loop.start();
-  }
-
-  drain(deadlineMs: number): Promise<void> {
-    return this.#loop.drain(deadlineMs);
+    this.#ctx = ctx;
   }
 
   async #step(): Promise<number> {

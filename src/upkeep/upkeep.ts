@@ -16,8 +16,11 @@ import { givenUp, type Incident, IncidentFiles } from '../process/incident-files
 import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';
+import { Agent } from '../runtime/agent.ts';
 import type { Service } from '../runtime/service.ts';
 import { monotonicNow, sleep, wallNow } from '../runtime/time.ts';
+import type { Log } from '../telemetry/log.ts';
+import { recordCleared, type Shards } from '../use-cases/change-shards.ts';
 import { Incidents } from './alerts/incidents.ts';
 import { type Alert, Mailer } from './alerts/mailer.ts';
 import { AttemptRing } from './attempt-ring.ts';
@@ -30,7 +33,6 @@ import { Operations } from './operations/operations.ts';
 import { Recoverer } from './recoverer.ts';
 import { RemovalWatch } from './removal-watch.ts';
 import { SeriesRecorder } from './series-recorder.ts';
-import { ShardClearer } from './shard-clearer.ts';
 import { StatsRecorder } from './stats-recorder.ts';
 import { StoreMetrics } from './store-metrics.ts';
 import { Ticker } from './ticker.ts';
@@ -78,7 +80,7 @@ class Upkeep implements Role {
   readonly #recorder: StatsRecorder;
   readonly #series: SeriesRecorder;
   readonly #storeMetrics: StoreMetrics;
-  readonly #ring: AttemptRing;
+  readonly #ring = new AttemptRing(wallNow());
   readonly #health: HealthChecker;
   readonly #incidents: Incidents;
   readonly #deadJobsMailer: Mailer<AlertEntry>;
@@ -93,75 +95,46 @@ class Upkeep implements Role {
   #isSole = false;
   #gaveUp: Promise<void> | null = null;
 
-  constructor(ctx: RoleContext, times: UpkeepTimes & Partial<UpkeepSeams>) {
-    const { config, log, metrics, registry, shards, store, topics } = ctx;
-    const {
-      mails = openMailSender(config),
-      statFiles = new StatFiles(config.dataDir, config['mysql.url'] !== ''),
-      incidentFiles = new IncidentFiles(config.dataDir),
-    } = times;
-    const daemon = { host: hostname(), version: ctx.version };
-    const breaker = new MailCircuitBreaker(mails, log, times.mailBackoff);
-    const channels = new AlertChannels(breaker, new HookSender(config, times.mailBackoff));
-    const mailing = {
-      ...{ channels, config, log, metrics },
-      claimMs: times.alertClaimMs,
-      perMail: upkeepLimits.alertsPerMail,
-    };
+  constructor(ctx: RoleContext, seams: UpkeepTimes & Partial<UpkeepSeams>) {
+    const { config, link, log, metrics, registry, shards, store, topics } = ctx;
+    const { statFiles = new StatFiles(config.dataDir, config['mysql.url'] !== '') } = seams;
+    const calls = !config.noDeliveries;
     this.#ctx = ctx;
     this.#recoverer = new Recoverer(ctx);
     this.#recorder = new StatsRecorder(registry, log, statFiles);
     this.#series = new SeriesRecorder(ctx);
     this.#storeMetrics = new StoreMetrics(topics, metrics);
-    this.#deadJobsMailer = new Mailer({
-      ...mailing,
-      name: 'dead jobs',
-      outbox: store.alerts,
-      // A topic that is removed has none.
-      addressesOf: async (name) => {
-        const topic = await topics.lookUp(name);
-        return topic === undefined ? [] : [...topic.alertEmails, ...topic.alertHooks];
-      },
-      mailAbout: (topic, entries) => deadJobsMail(topic, entries, daemon),
-      pollMs: times.deathPollMs,
-      perHour: upkeepLimits.mailsPerHourMax,
-    });
-    this.#incidents = new Incidents(incidentFiles, log);
-    this.#incidentMailer = new Mailer({
-      ...mailing,
-      name: 'incidents',
-      outbox: this.#incidents,
-      // Only the recipients of all: incidents concern no single topic.
-      addressesOf: async () => [],
-      mailAbout: (_, incidents) => incidentsMail(incidents, daemon),
-      pollMs: times.alertPollMs,
-      perHour: null,
-    });
-    const pullLateMs = config['alerts.pullLate'] || Number.POSITIVE_INFINITY;
+    this.#incidents = new Incidents(seams.incidentFiles ?? new IncidentFiles(config.dataDir), log);
+    [this.#deadJobsMailer, this.#incidentMailer] = mailersOf(ctx, seams, this.#incidents);
     this.#health = new HealthChecker({
-      admin: store.admin,
+      ...{ admin: store.admin, topics, incidents: this.#incidents, log },
       partitions: () => store.jobs.partitions().length,
-      topics,
-      incidents: this.#incidents,
-      log,
       metrics: this.#storeMetrics,
       series: this.#series,
       // Without deliveries every due job is late on purpose.
-      times: config.noDeliveries ? { ...times.health, lateMs: Number.POSITIVE_INFINITY } : times.health,
-      pullLateMs: config.noDeliveries ? Number.POSITIVE_INFINITY : pullLateMs,
+      times: calls ? seams.health : { ...seams.health, lateMs: Number.POSITIVE_INFINITY },
+      pullLateMs: (calls && config['alerts.pullLate']) || Number.POSITIVE_INFINITY,
     });
+    this.#journal =
+      ctx.journal === undefined
+        ? null
+        : journalAgents(ctx, ctx.journal, this.#living, this.#incidents, seams.health.everyMs);
     this.#agents = [
       this.#recoverer,
       this.#recorder,
       this.#series,
-      new Janitor(ctx, times.logFiles),
-      ...(config.noDeliveries ? [] : [new Ticker(ctx)]),
-      ...(config.noDeliveries ? [] : [this.#deadJobsMailer]),
+      new Janitor(ctx, seams.logFiles),
+      ...(calls ? [new Ticker(ctx), this.#deadJobsMailer] : []),
       new RemovalWatch({ registry, topics, log }),
     ];
-    const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
-    this.#ring = new AttemptRing(wallNow());
-    answerQuestions(ctx.link, log, {
+    this.#soleAgents = [
+      ...(this.#journal?.all ?? []),
+      this.#health,
+      new Operations(ctx, () => (this.#journal?.looker.notes.length ?? 0) > 0),
+      ...(calls ? [this.#incidentMailer] : []),
+      ...(shards === undefined ? [] : [shardClearer({ registry, ...shards }, log)]),
+    ];
+    answerQuestions(link, log, {
       attempts: (asked) => this.#ring.list(asked),
       journal_lag: () => this.#journal?.recorder.state.lagMs ?? null,
       journal_fsck: ({ starts }) => {
@@ -169,18 +142,7 @@ class Upkeep implements Role {
         return this.#journal?.fsck.state ?? null;
       },
     });
-    this.#journal =
-      ctx.journal === undefined
-        ? null
-        : journalAgents(ctx, ctx.journal, this.#living, this.#incidents, times.health.everyMs);
-    this.#soleAgents = [
-      ...(this.#journal?.all ?? []),
-      this.#health,
-      new Operations(ctx, () => (this.#journal?.looker.notes.length ?? 0) > 0),
-      ...(config.noDeliveries ? [] : [this.#incidentMailer]),
-      ...clearer,
-    ];
-    ctx.link.onMessage((message) => this.#receive(message));
+    link.onMessage((message) => this.#receive(message));
   }
 
   inFlight(): number {
@@ -254,4 +216,61 @@ class Upkeep implements Role {
     this.#incidentMailer.wake();
     while (this.#incidents.isOwed(givenUp) && monotonicNow() < end) await sleep(20);
   }
+}
+
+/** Of dead jobs, and of incidents. */
+function mailersOf(
+  { config, log, metrics, store, topics, version }: RoleContext,
+  times: UpkeepTimes & Pick<Partial<UpkeepSeams>, 'mails'>,
+  incidents: Incidents,
+): readonly [Mailer<AlertEntry>, Mailer<Incident & Alert>] {
+  const { mails = openMailSender(config), mailBackoff, alertClaimMs } = times;
+  const daemon = { host: hostname(), version };
+  const breaker = new MailCircuitBreaker(mails, log, mailBackoff);
+  const common = {
+    ...{ config, log, metrics },
+    channels: new AlertChannels(breaker, new HookSender(config, mailBackoff)),
+    claimMs: alertClaimMs,
+    perMail: upkeepLimits.alertsPerMail,
+  };
+  const ofDeadJobs = new Mailer<AlertEntry>({
+    ...common,
+    name: 'dead jobs',
+    outbox: store.alerts,
+    // A topic that is removed has none.
+    addressesOf: async (name) => {
+      const topic = await topics.lookUp(name);
+      return topic === undefined ? [] : [...topic.alertEmails, ...topic.alertHooks];
+    },
+    mailAbout: (topic, entries) => deadJobsMail(topic, entries, daemon),
+    pollMs: times.deathPollMs,
+    perHour: upkeepLimits.mailsPerHourMax,
+  });
+  const ofIncidents = new Mailer<Incident & Alert>({
+    ...common,
+    name: 'incidents',
+    outbox: incidents,
+    // Only the recipients of all: incidents concern no single topic.
+    addressesOf: async () => [],
+    mailAbout: (_, some) => incidentsMail(some, daemon),
+    pollMs: times.alertPollMs,
+    perHour: null,
+  });
+  return [ofDeadJobs, ofIncidents];
+}
+
+/** Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there. From
+ *  then on ids with another home are not looked up there, and if it is unavailable only its own ids are
+ *  affected. A check stops at the first job of an earlier list, so that a shard whose jobs are delayed for
+ *  weeks costs little. */
+function shardClearer(shards: Shards, log: Log): Agent {
+  return new Agent({
+    log,
+    failure: 'shard-clearer: cannot check the shards for jobs of earlier lists',
+    work: async () => {
+      for (const id of await recordCleared(shards))
+        log.notice('shard-clearer: a shard holds no job of an earlier list', { shard: id });
+    },
+    everyMs: upkeepLimits.clearEveryMs,
+  });
 }

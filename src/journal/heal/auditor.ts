@@ -7,18 +7,15 @@
 
 import type { Change } from '../../core/job-change.ts';
 import { isRestorable } from '../../core/job-row.ts';
-import { limits } from '../../core/limits.ts';
 import type { Healing } from '../../ports/healing.ts';
 import type { JournalDb, KeyPage, RestoreCounts } from '../../ports/journal.ts';
-import { FailureLog } from '../../runtime/failure-log.ts';
-import { Loop, onceIn } from '../../runtime/loop.ts';
-import type { Service } from '../../runtime/service.ts';
-import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
+import { Agent } from '../../runtime/agent.ts';
+import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
 import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
 import type { Looker } from './looker.ts';
-import { changeOf, countsOf, noCounts, sumOf } from './put-outcomes.ts';
+import { changeOf, countsOf, noCounts, sumOf, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
 export interface AuditorOptions {
   readonly healing: Pick<Healing, 'lacks' | 'put'>;
@@ -40,38 +37,21 @@ export interface AuditorOptions {
 
 type OverdueJob = KeyPage['keys'][number];
 
-class Draining extends Error {}
-
-export class Auditor implements Service {
+export class Auditor extends Agent {
   readonly #options: AuditorOptions;
-  readonly #loop: Loop;
-  readonly #failures: FailureLog;
   #hasFailed = true;
-  #isDraining = false;
 
   constructor(options: AuditorOptions) {
-    this.#options = options;
-    this.#failures = new FailureLog(options.log, {
+    super({
+      log: options.log,
       failure: 'auditor: cannot compare overdue jobs with the store',
-    });
-    this.#loop = new Loop({
-      step: onceIn(options.everyMs ?? journalLimits.auditEveryMs, () => this.#round()),
-      onFailure: (error) => {
-        if (error instanceof Draining) return;
+      work: () => unlessEnded(this.#round()),
+      everyMs: options.everyMs ?? journalLimits.auditEveryMs,
+      onFailure: () => {
         this.#hasFailed = true;
-        this.#failures.failed(error);
       },
-      failureWaitMs: limits.loopSleepMsMax,
     });
-  }
-
-  async start(): Promise<void> {
-    await this.#loop.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    this.#isDraining = true;
-    await this.#loop.drain(deadlineMs);
+    this.#options = options;
   }
 
   async #round(): Promise<void> {
@@ -84,7 +64,6 @@ export class Auditor implements Service {
       await this.#audit();
     }
     this.#hasFailed = false;
-    this.#failures.succeeded();
   }
 
   async #audit(): Promise<void> {
@@ -130,7 +109,7 @@ export class Auditor implements Service {
       const answers = await healing.lacks(page.keys);
       lacking.push(...page.keys.filter((_, i) => answers[i] === true));
       cursor = page.nextCursor;
-      await new Promise((resolve) => setTimeout(resolve, monotonicNow() - began));
+      await sleep(monotonicNow() - began);
     } while (cursor !== null && lacking.length < journalLimits.auditMax);
     return lacking;
   }
@@ -150,6 +129,6 @@ export class Auditor implements Service {
   }
 
   #checkDrain(): void {
-    if (this.#isDraining) throw new Draining();
+    if (this.isDraining) throw new WorkEnded();
   }
 }

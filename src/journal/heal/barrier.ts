@@ -5,7 +5,7 @@
 // forgets who has reached the barrier, until they have shipped again.
 
 import { allBarriers, type JournalDb, type JournalInstance } from '../../ports/journal.ts';
-import { monotonicNow, setTimeout } from '../../runtime/time.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { journalLimits } from '../limits.ts';
 
 export interface BarrierOptions {
@@ -71,7 +71,7 @@ export async function shippedByAll(
       return { barrier, behind, reached: reached.map(({ instance }) => instance) };
     }
     await meanwhile?.(awaited.filter((each) => !isLiving(each)));
-    await new Promise((resolve) => setTimeout(resolve, journalLimits.restoreWaitMs));
+    await sleep(journalLimits.restoreWaitMs);
   }
 }
 

@@ -5,14 +5,11 @@
 
 import type { Version } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
-import { limits } from '../../core/limits.ts';
 import type { AllowedNote, Healing, LossNote, LossState, ShippedNumbers } from '../../ports/healing.ts';
 import type { Partition } from '../../ports/job-store.ts';
 import type { JournalDb, ShippedRange } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { FailureLog } from '../../runtime/failure-log.ts';
-import { Loop } from '../../runtime/loop.ts';
-import type { Service } from '../../runtime/service.ts';
+import { Agent } from '../../runtime/agent.ts';
 import { monotonicNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
@@ -28,10 +25,8 @@ export interface LookerOptions {
   readonly deadBelow: () => number | null;
 }
 
-export class Looker implements Service, LossSearch {
+export class Looker extends Agent implements LossSearch {
   readonly #options: LookerOptions;
-  readonly #loop: Loop;
-  readonly #failures: FailureLog;
   readonly #partitions = new Map<string, Partition>();
   readonly #states = new Map<string, LossState>();
   /** by place and writer: the highest number that was shipped */
@@ -44,27 +39,15 @@ export class Looker implements Service, LossSearch {
   #next = 0;
 
   constructor(options: LookerOptions) {
-    this.#options = options;
-    this.#failures = new FailureLog(options.log, {
+    super({
+      log: options.log,
       failure: 'looker: cannot compare numbers with the store',
-    });
-    this.#loop = new Loop({
       step: async () => {
         await this.#round();
-        this.#failures.succeeded();
         return journalLimits.lookEveryMs;
       },
-      onFailure: (error) => this.#failures.failed(error),
-      failureWaitMs: limits.loopSleepMsMax,
     });
-  }
-
-  async start(): Promise<void> {
-    await this.#loop.start();
-  }
-
-  drain(deadlineMs: number): Promise<void> {
-    return this.#loop.drain(deadlineMs);
+    this.#options = options;
   }
 
   /** The notes that were seen last. */

@@ -40,3 +40,15 @@ export function changeOf(row: JobRow, outcome: PutOutcome): readonly Change[] {
   const its = { number, version, origin: row.origin, place, dueAt: row.dueAt, failures: row.failures };
   return [{ kind: 'ended', topic, id, isOwn: false, end, attempt: null, ...its }];
 }
+
+/** The work is not needed any more, another worker has it, or this process drains. */
+export class WorkEnded extends Error {}
+
+/** Resolves also when the work ends early. */
+export async function unlessEnded(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!(error instanceof WorkEnded)) throw error;
+  }
+}

@@ -13,15 +13,13 @@ import { limits } from '../../core/limits.ts';
 import type { AllowedNote, Healing, LossNote, OpenRows } from '../../ports/healing.ts';
 import type { JournalDb, JournalInstance, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { FailureLog } from '../../runtime/failure-log.ts';
-import { Loop } from '../../runtime/loop.ts';
-import type { Service } from '../../runtime/service.ts';
-import { monotonicNow, setTimeout, wallNow } from '../../runtime/time.ts';
+import { Agent } from '../../runtime/agent.ts';
+import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
 import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
 import { type Looker, shardOf } from './looker.ts';
-import { changeOf, countsOf, sumOf } from './put-outcomes.ts';
+import { changeOf, countsOf, sumOf, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
 /** Who reports the healings of this instance to people. */
 export interface HealingWatch {
@@ -73,13 +71,8 @@ interface Cursor {
 /** By place, the last losses that the barrier covers. */
 type Losses = ReadonlyMap<string, Version>;
 
-/** The work is not needed any more, or another worker has it. */
-class WorkEnded extends Error {}
-
-export class Restorer implements Service {
+export class Restorer extends Agent {
   readonly #options: RestorerOptions;
-  readonly #loop: Loop;
-  readonly #failures: FailureLog;
   /** The barrier that was passed last. Another worker raises its own: it does not know the losses. */
   #passed: (Passed & { readonly work: number; readonly losses: Losses }) | null = null;
   /** the last loss that a row met and its barrier does not cover */
@@ -88,32 +81,15 @@ export class Restorer implements Service {
   readonly #givenUpAt = new Map<number, number>();
   /** monotonicNow() of the last hold */
   #heldAt = Number.NEGATIVE_INFINITY;
-  #isDraining = false;
 
   constructor(options: RestorerOptions) {
-    this.#options = options;
-    this.#failures = new FailureLog(options.log, {
+    super({
+      log: options.log,
       failure: 'restorer: cannot heal the store; it tries again',
       end: 'restorer: heals the store again',
+      step: async () => ((await this.#round()) ? 0 : journalLimits.restoreAgainMs),
     });
-    this.#loop = new Loop({
-      step: async () => {
-        const hasWorked = await this.#round();
-        this.#failures.succeeded();
-        return hasWorked ? 0 : journalLimits.restoreAgainMs;
-      },
-      onFailure: (error) => this.#failures.failed(error),
-      failureWaitMs: limits.loopSleepMsMax,
-    });
-  }
-
-  async start(): Promise<void> {
-    await this.#loop.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    this.#isDraining = true;
-    await this.#loop.drain(deadlineMs);
+    this.#options = options;
   }
 
   /** One piece of work. Returns whether there was one. */
@@ -125,11 +101,7 @@ export class Restorer implements Service {
     }
     const work = await journal.claimRestore(instance, journalLimits.restoreClaimMs);
     if (work === null) return false;
-    try {
-      await this.#do(work);
-    } catch (error) {
-      if (!(error instanceof WorkEnded)) throw error;
-    }
+    await unlessEnded(this.#do(work));
     return true;
   }
 
@@ -173,7 +145,7 @@ export class Restorer implements Service {
       at = { ...at, counts, cursor: nextCursor };
       if (nextCursor === null) break;
       await this.#save(at);
-      await this.#sleep(monotonicNow() - began);
+      await sleep(Math.min(monotonicNow() - began, limits.loopSleepMsMax));
     }
     await journal.endRestore(at, instance, 'done');
   }
@@ -392,7 +364,7 @@ export class Restorer implements Service {
       this.#options.watch?.compared(counts);
       at = await this.#saveAt({ ...at, counts: sumOf(at.counts, counts) }, { ...cursor, page: nextCursor });
       if (nextCursor === null) return at;
-      await this.#sleep(monotonicNow() - began);
+      await sleep(Math.min(monotonicNow() - began, limits.loopSleepMsMax));
     }
   }
 
@@ -445,13 +417,9 @@ export class Restorer implements Service {
   async #save(work: RestoreWork): Promise<void> {
     const { journal, instance } = this.#options;
     // A drain leaves the work to the next worker at once.
-    const forMs = this.#isDraining ? 0 : journalLimits.restoreClaimMs;
+    const forMs = this.isDraining ? 0 : journalLimits.restoreClaimMs;
     const isOurs = await journal.saveRestore(work, instance, forMs);
-    if (this.#isDraining || !isOurs) throw new WorkEnded();
-  }
-
-  async #sleep(ms: number): Promise<void> {
-    await new Promise((resolve) => setTimeout(resolve, Math.min(ms, limits.loopSleepMsMax)));
+    if (this.isDraining || !isOurs) throw new WorkEnded();
   }
 }
 

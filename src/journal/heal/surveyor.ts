@@ -8,15 +8,13 @@ import { limits } from '../../core/limits.ts';
 import type { Healing, WalkedJob } from '../../ports/healing.ts';
 import type { Partition } from '../../ports/job-store.ts';
 import type { JournalDb, RestoreWork } from '../../ports/journal.ts';
-import { FailureLog } from '../../runtime/failure-log.ts';
-import { Loop } from '../../runtime/loop.ts';
-import type { Service } from '../../runtime/service.ts';
-import { monotonicNow, setTimeout } from '../../runtime/time.ts';
+import { Agent } from '../../runtime/agent.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
 import type { RecorderState } from '../ship/recorder.ts';
 import { type Looker, shardOf } from './looker.ts';
-import { noCounts } from './put-outcomes.ts';
+import { noCounts, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
 export interface SurveyorOptions {
   readonly healing: Pick<Healing, 'walk'>;
@@ -39,46 +37,24 @@ interface Cursor {
   readonly at: string | null;
 }
 
-/** It begins again, this process drains, or another worker has it. */
-class SurveyEnded extends Error {}
-
-export class Surveyor implements Service {
+export class Surveyor extends Agent {
   readonly #options: SurveyorOptions;
-  readonly #loop: Loop;
-  readonly #failures: FailureLog;
   /** MySQL went back: all shards at once */
   #isForced = false;
-  #isDraining = false;
 
   constructor(options: SurveyorOptions) {
-    this.#options = options;
-    this.#failures = new FailureLog(options.log, {
+    super({
+      log: options.log,
       failure: 'surveyor: cannot write the jobs of the store to the journal',
+      step: () => this.#round(),
     });
-    this.#loop = new Loop({
-      step: async () => {
-        const waitMs = await this.#round();
-        this.#failures.succeeded();
-        return waitMs;
-      },
-      onFailure: (error) => this.#failures.failed(error),
-      failureWaitMs: limits.loopSleepMsMax,
-    });
-  }
-
-  async start(): Promise<void> {
-    await this.#loop.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    this.#isDraining = true;
-    await this.#loop.drain(deadlineMs);
+    this.#options = options;
   }
 
   /** Surveys all shards from the start. */
   again(): void {
     this.#isForced = true;
-    this.#loop.wake();
+    this.wake();
   }
 
   async #round(): Promise<number> {
@@ -94,11 +70,7 @@ export class Surveyor implements Service {
     if (isForced) this.#isForced = false;
     const work = await journal.claimRestore(instance, journalLimits.restoreClaimMs, 'survey');
     if (work === null) return turnMs;
-    try {
-      await this.#survey(work);
-    } catch (error) {
-      if (!(error instanceof SurveyEnded)) throw error;
-    }
+    await unlessEnded(this.#survey(work));
     return 0;
   }
 
@@ -121,7 +93,7 @@ export class Surveyor implements Service {
       for (;;) {
         if (this.#mustEnd || monotonicNow() - savedAt >= journalLimits.surveySaveMs) {
           const now = { ...work, cursor: JSON.stringify(cursor), counts: { ...noCounts, done } };
-          if (!(await this.#save(now)) || this.#mustEnd) throw new SurveyEnded();
+          if (!(await this.#save(now)) || this.#mustEnd) throw new WorkEnded();
           savedAt = monotonicNow();
         }
         if (!this.#mustWait(work.about)) return;
@@ -139,7 +111,7 @@ export class Surveyor implements Service {
           const some = jobs.filter(({ body }) => body.length <= limits.journalBodyBytesMax);
           await record(some.flatMap(changesOf));
           done += jobs.length;
-          await sleep(costOf(jobs) - (monotonicNow() - began));
+          await sleep(within(costOf(jobs) - (monotonicNow() - began)));
           await goOn(cursor);
         });
       } while (at !== null);
@@ -150,7 +122,7 @@ export class Surveyor implements Service {
   }
 
   get #mustEnd(): boolean {
-    return this.#isDraining || this.#isForced;
+    return this.isDraining || this.#isForced;
   }
 
   /** A shard that lost changes may hold jobs that have ended; and the journal has to keep up. */
@@ -200,5 +172,4 @@ export function changesOf({ death, ...job }: WalkedJob): readonly Change[] {
   ];
 }
 
-const sleep = (ms: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(ms, 0), limits.loopSleepMsMax)));
+const within = (ms: number): number => Math.min(Math.max(ms, 0), limits.loopSleepMsMax);

@@ -26,9 +26,7 @@ import {
   type StreamPosition,
 } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { FailureLog } from '../../runtime/failure-log.ts';
-import { Loop } from '../../runtime/loop.ts';
-import type { Service } from '../../runtime/service.ts';
+import { Agent } from '../../runtime/agent.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
@@ -86,10 +84,8 @@ interface Round {
 
 const start: StreamPosition = { segment: 0, offset: 0 };
 
-export class Recorder implements Service {
+export class Recorder extends Agent {
   readonly #options: RecorderOptions;
-  readonly #loop: Loop;
-  readonly #failures: FailureLog;
   /** by incarnation; null: unknown, ask the database */
   #positions: Map<number, StreamPosition> | null = null;
   /** the last known ones */
@@ -111,28 +107,25 @@ export class Recorder implements Service {
   #titleOf: RecorderOptions['titleOf'];
 
   constructor(options: RecorderOptions) {
-    this.#options = options;
-    this.#titleOf = options.titleOf;
-    this.#failures = new FailureLog(options.log, {
+    super({
+      log: options.log,
       failure: 'recorder: cannot ship the journal; the spool keeps it',
       end: 'recorder: ships the journal again',
-    });
-    this.#loop = new Loop({
-      step: async () => {
+      turn: async () => {
         await this.#compareHighest();
         const { waitMs, error } = await this.#round();
-        if (error === null) this.#failures.succeeded();
-        else this.#failures.failed(error);
+        if (error === null) this.succeeded();
+        else this.failed(error);
         return waitMs;
       },
-      onFailure: (error) => {
+      onFailure: () => {
         this.#positions = null;
         this.#lowestOpen = null;
         this.#behindSince ??= wallNow();
-        this.#failures.failed(error);
       },
-      failureWaitMs: limits.loopSleepMsMax,
     });
+    this.#options = options;
+    this.#titleOf = options.titleOf;
   }
 
   get state(): RecorderState {
@@ -151,10 +144,6 @@ export class Recorder implements Service {
       const { error } = await this.#round();
       if (error !== null) throw error;
     } while (this.#lowestOpen !== Number.POSITIVE_INFINITY);
-  }
-
-  start(): Promise<void> {
-    return this.#loop.start();
   }
 
   /** A database that has a lower number than an earlier process of this instance shipped went back. */
@@ -178,11 +167,6 @@ export class Recorder implements Service {
     await spool
       .noteShipped(number)
       .catch((error: unknown) => log.error('recorder: cannot note what MySQL has', error));
-  }
-
-  /** Ends after the running round. */
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#loop.drain(deadlineMs);
   }
 
   /** Called after drain(), when all other processes of the instance have exited and this one writes nothing

@@ -12,9 +12,8 @@ import { mailLimits } from '../../mail/limits.ts';
 import type { MailText } from '../../mail/mail-text.ts';
 import type { Answers } from '../../mail/smtp-sender.ts';
 import type { AlertOutbox } from '../../ports/job-store.ts';
-import { FailureLog } from '../../runtime/failure-log.ts';
-import { isDue, Loop, turnAfter } from '../../runtime/loop.ts';
-import type { Service } from '../../runtime/service.ts';
+import { Agent } from '../../runtime/agent.ts';
+import { isDue, turnAfter } from '../../runtime/loop.ts';
 import { clearTimeout, monotonicNow, setTimeout } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -53,21 +52,29 @@ export interface MailerOptions<A extends Alert> {
   readonly perHour: number | null;
 }
 
-export class Mailer<A extends Alert> implements Service {
+export class Mailer<A extends Alert> extends Agent {
   readonly #options: MailerOptions<A>;
   readonly #recipients: RecipientState;
   /** Keys without recipients → monotonicNow() of their next log line; bounded by the keys of one
    *  window. */
   readonly #nextLineAt = new Map<string, number>();
-  readonly #loop: Loop;
   readonly #ending = new AbortController();
-  readonly #failures: FailureLog;
   /** monotonicNow() */
   #lastRoundAt = Number.NEGATIVE_INFINITY;
   #nextRoundAt = 0;
 
   constructor(options: MailerOptions<A>) {
     const { name, log, channels, config, perHour, perMail, pollMs } = options;
+    super({
+      log,
+      failure: `mailer: cannot mail ${name}`,
+      end: `mailer: ${name} are mailed again`,
+      turn: () => this.#turn(),
+      onFailure: () => {
+        this.#nextRoundAt = 0;
+      },
+      failureWaitMs: pollMs,
+    });
     this.#options = options;
     this.#recipients = new RecipientState({
       perHour,
@@ -75,39 +82,23 @@ export class Mailer<A extends Alert> implements Service {
       backoffMs: (failures) => channels.backoffMs(failures),
       doneMax: 2 * perMail,
     });
-    this.#failures = new FailureLog(log, {
-      failure: `mailer: cannot mail ${name}`,
-      end: `mailer: ${name} are mailed again`,
-    });
-    this.#loop = new Loop({
-      step: () => this.#step(),
-      onFailure: (error) => {
-        this.#nextRoundAt = 0;
-        this.#failures.failed(error);
-      },
-      failureWaitMs: pollMs,
-    });
-  }
-
-  async start(): Promise<void> {
-    await this.#loop.start();
   }
 
   /** Begins a round soon: while jobs die, each process reports it once a second. */
-  wake(): void {
+  override wake(): void {
     this.#nextRoundAt = Math.min(this.#nextRoundAt, this.#lastRoundAt + upkeepLimits.deathPauseMs);
-    this.#loop.wake();
+    super.wake();
   }
 
   /** A mail that is being sent has half of the deadline. */
-  async drain(deadlineMs: number): Promise<void> {
+  override async drain(deadlineMs: number): Promise<void> {
     const timer = setTimeout(() => this.#ending.abort(), deadlineMs / 2);
-    await this.#loop.drain(deadlineMs);
+    await super.drain(deadlineMs);
     clearTimeout(timer);
   }
 
   /** The loop turns at least once a second; a round begins every pollMs. */
-  async #step(): Promise<number> {
+  async #turn(): Promise<number> {
     const { channels, pollMs } = this.#options;
     if (!isDue(this.#nextRoundAt, pollMs)) return this.#nextRoundAt - monotonicNow();
     // Before the round: a wake-up during it asks for the next one.
@@ -130,7 +121,7 @@ export class Mailer<A extends Alert> implements Service {
         throw error;
       }
     }
-    this.#failures.succeeded();
+    this.succeeded();
   }
 
   /** Claims only what can be mailed or logged now: each claim is a write to the disk. */

@@ -3,46 +3,34 @@
 
 import { limits } from '../../core/limits.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { FailureLog } from '../../runtime/failure-log.ts';
-import { Loop } from '../../runtime/loop.ts';
-import type { Service } from '../../runtime/service.ts';
+import { Agent } from '../../runtime/agent.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { orAfter } from '../../runtime/timeout.ts';
 import { upkeepLimits } from '../limits.ts';
 import { OperationJobs } from './operation-jobs.ts';
 import { OperationRun } from './operation-run.ts';
 
-export class Operations implements Service {
+export class Operations extends Agent {
   readonly #ctx: RoleContext;
   readonly #jobs: OperationJobs;
   readonly #isHealing: () => boolean;
-  readonly #loop: Loop;
   readonly #running = new Map<OperationRun, Promise<void>>();
   #last: Promise<unknown> = Promise.resolve();
 
   /** `isHealing`: jobs that Redis lost are being put back */
   constructor(ctx: RoleContext, isHealing: () => boolean = () => false) {
+    super({
+      log: ctx.log,
+      failure: 'operations: cannot read operations',
+      step: () => this.#claim(),
+    });
     this.#ctx = ctx;
     this.#isHealing = isHealing;
     this.#jobs = new OperationJobs(ctx.store, ctx.counters, ctx.journal);
-    const failures = new FailureLog(ctx.log, { failure: 'operations: cannot read operations' });
-    this.#loop = new Loop({
-      step: async () => {
-        const waitMs = await this.#claim();
-        failures.succeeded();
-        return waitMs;
-      },
-      onFailure: (error) => failures.failed(error),
-      failureWaitMs: limits.loopSleepMsMax,
-    });
   }
 
-  start(): Promise<void> {
-    return this.#loop.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    const ended = this.#loop.drain(deadlineMs);
+  override async drain(deadlineMs: number): Promise<void> {
+    const ended = super.drain(deadlineMs);
     for (const run of this.#running.keys()) run.drain();
     await ended;
     for (const run of this.#running.keys()) run.drain();
