@@ -1,5 +1,5 @@
-// Agent does one kind of work again and again: a loop that logs one line when the work begins to fail, and one
-// when it succeeds again. Invariant: an agent that fails or waits stops no other agent.
+// Agent does one kind of work again and again: a loop that logs one line when the work begins to fail, and
+// one when it succeeds again. Invariant: an agent that fails or waits stops no other agent.
 
 import { limits } from '../core/limits.ts';
 import { type FailureLines, FailureLog, type FailureMessages } from './failure-log.ts';

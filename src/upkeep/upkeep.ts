@@ -259,8 +259,8 @@ function mailersOf(
   return [ofDeadJobs, ofIncidents];
 }
 
-/** Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there. From
- *  then on ids with another home are not looked up there, and if it is unavailable only its own ids are
+/** Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there.
+ *  From then on ids with another home are not looked up there, and if it is unavailable only its own ids are
  *  affected. A check stops at the first job of an earlier list, so that a shard whose jobs are delayed for
  *  weeks costs little. */
 function shardClearer(shards: Shards, log: Log): Agent {
