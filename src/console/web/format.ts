@@ -28,6 +28,10 @@ export function shortNumber(value: number, from = 100_000): string {
 
 export const zone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
+/** The given texts with dots between them. */
+export const dots = (...texts: readonly (string | null | undefined | false)[]): string =>
+  texts.filter(Boolean).join(' · ');
+
 const units = [
   ['d', 86_400_000],
   ['h', 3_600_000],

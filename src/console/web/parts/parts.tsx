@@ -1,11 +1,13 @@
-// Parts that screens share: icon, state, card, table head, error line, copy button, toasts.
+// Parts that screens share: icon, button, state, card, strip, error line, copy button, toasts.
 
 import { signal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
+import { type ComponentChildren, Fragment } from 'preact';
 import { useLayoutEffect, useState } from 'preact/hooks';
 import { CallError } from '../api/call.ts';
+import type { Polled } from '../api/poll.ts';
 import { may } from '../api/session.ts';
-import { href } from '../router.ts';
+import { number } from '../format.ts';
+import { href, hrefQuery, setQuery } from '../router.ts';
 import { serverText, t, type Word, wordOf } from '../words/words.ts';
 
 export function Icon({ name, small = false }: { name: string; small?: boolean }) {
@@ -15,6 +17,89 @@ export function Icon({ name, small = false }: { name: string; small?: boolean })
     </svg>
   );
 }
+
+/** `look`: classes beside btn. */
+export function Button({
+  look = '',
+  icon,
+  label,
+  disabled,
+  onClick,
+  children,
+}: {
+  look?: string;
+  icon?: string;
+  /** for one without a text */
+  label?: string;
+  disabled?: boolean;
+  onClick: (event: TargetedEvent) => unknown;
+  children?: ComponentChildren;
+}) {
+  return (
+    <button
+      type="button"
+      class={`btn ${look}`.trim()}
+      aria-label={label}
+      disabled={disabled}
+      onClick={(event) => void onClick(event)}
+    >
+      {icon === undefined ? null : <Icon name={icon} small={look.split(' ').includes('s')} />}
+      {children}
+    </button>
+  );
+}
+
+type TargetedEvent = { readonly currentTarget: HTMLButtonElement };
+
+/** A button that is on or off. */
+export function Toggle({
+  isOn,
+  onClick,
+  children,
+}: {
+  isOn: boolean;
+  onClick: () => void;
+  children: ComponentChildren;
+}) {
+  return (
+    <button type="button" class={isOn ? 'field on' : 'field'} aria-pressed={isOn} onClick={onClick}>
+      {children}
+    </button>
+  );
+}
+
+/** A line above the content. */
+export function Strip({
+  tone = 'warn',
+  icon = 'warn',
+  role = 'status',
+  end,
+  isPre = false,
+  children,
+}: {
+  tone?: 'warn' | 'info' | 'bad';
+  icon?: string;
+  role?: 'status' | 'alert' | 'note';
+  end?: ComponentChildren;
+  /** keeps the lines of its text */
+  isPre?: boolean;
+  children: ComponentChildren;
+}) {
+  return (
+    <div class={`strip ${tone}`} role={role}>
+      <Icon name={icon} />
+      <span class={isPre ? 'text pre' : 'text'}>{children}</span>
+      {end ? <span class="end">{end}</span> : null}
+    </div>
+  );
+}
+
+/** A text of fixed width, which scrolls where it does not wrap. */
+export const Code = ({ isCut = false, children }: { isCut?: boolean; children: ComponentChildren }) => (
+  <pre class={isCut ? 'code' : 'code wrap'} tabIndex={0}>
+    {children}
+  </pre>
+);
 
 export type Colour = 'delayed' | 'ready' | 'running' | 'done' | 'retry' | 'dead' | 'quiet';
 
@@ -112,17 +197,19 @@ export function Card({
 }
 
 /** `share`: 0 to 1 */
-export function Meter({ share, label, colour }: { share: number; label: string; colour: Colour }) {
-  return (
-    <div>
-      <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={label}>
-        <rect class="fill-sunken" width="100" height="6" />
-        <rect class={`fill-${colour}`} width={Math.min(share, 1) * 100} height="6" />
-      </svg>
-      <p class="faint num spaced">{label}</p>
-    </div>
-  );
-}
+export const Bar = ({ share, label, colour }: { share: number; label: string; colour: string }) => (
+  <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={label}>
+    <rect class="fill-sunken" width="100" height="6" />
+    <rect class={`fill-${colour}`} width={Math.min(share, 1) * 100} height="6" />
+  </svg>
+);
+
+export const Meter = (bar: Parameters<typeof Bar>[0]) => (
+  <div>
+    <Bar {...bar} />
+    <p class="faint num spaced">{bar.label}</p>
+  </div>
+);
 
 export function Head({
   title,
@@ -163,18 +250,35 @@ export function LoadError({
   retry: () => void;
 }) {
   if (error === null) return null;
+  const again = (
+    <Button look="s" onClick={retry}>
+      {t('try_again')}
+    </Button>
+  );
   return (
-    <div class="strip warn" role="alert">
-      <Icon name="warn" />
-      <span class="text">
-        <b>{t('cannot_load', { what })}</b> {errorText(error)}
-      </span>
-      <span class="end">
-        <button type="button" class="btn s" onClick={retry}>
-          {t('try_again')}
-        </button>
-      </span>
-    </div>
+    <Strip role="alert" end={again}>
+      <b>{t('cannot_load', { what })}</b> {errorText(error)}
+    </Strip>
+  );
+}
+
+/** What a call returned: its error above, and bars in its place until the first reply. */
+export function Loaded<T>({
+  from: { data, error, refresh },
+  what,
+  rows = 4,
+  children,
+}: {
+  from: Pick<Polled<T>, 'data' | 'error' | 'refresh'>;
+  what: string;
+  rows?: number;
+  children: (data: T) => ComponentChildren;
+}) {
+  return (
+    <>
+      <LoadError error={error} what={what} retry={refresh} />
+      {data === null ? <Waiting rows={rows} error={error} /> : children(data)}
+    </>
   );
 }
 
@@ -206,9 +310,9 @@ export function More({ next }: { next: (() => void) | null }) {
   if (next === null) return null;
   return (
     <div class="more">
-      <button type="button" class="btn s" onClick={next}>
+      <Button look="s" onClick={next}>
         {t('show_more')}
-      </button>
+      </Button>
     </div>
   );
 }
@@ -261,12 +365,42 @@ export function TextChip({
   );
 }
 
+/** Clears these members of the query. `isShown`: one of them is set. */
+export function ClearFilters({
+  names,
+  isShown,
+  look = 'plain s',
+}: {
+  names: string;
+  isShown: boolean;
+  look?: string;
+}) {
+  if (!isShown) return null;
+  const clear = () => setQuery(Object.fromEntries(names.split(' ').map((name) => [name, ''])));
+  return (
+    <Button look={look} onClick={clear}>
+      {t('clear_filters')}
+    </Button>
+  );
+}
+
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="nothing">{children}</p>;
 }
 
 export function TopicLink({ topic }: { topic: string }) {
   return <a href={href('topics', topic)}>{topic}</a>;
+}
+
+/** A number of jobs; undefined: not read yet. */
+export const Count = ({ value }: { value: number | undefined }) => (
+  <span class={value ? '' : 'faint'}>{value === undefined ? '–' : number(value)}</span>
+);
+
+/** The number of dead letters of a topic, which leads to them. */
+export function DeadCount({ topic, value }: { topic: string; value: number | undefined }) {
+  if (value === undefined || value === 0) return <Count value={value} />;
+  return <a href={hrefQuery(['dead'], { topic })}>{number(value)}</a>;
 }
 
 /** Name of a token or session. Without a sign-in it is a fixed one, which is in the page's language. */
@@ -323,15 +457,22 @@ export function Tiles({ label, tiles }: { label: string; tiles: readonly TileFac
   );
 }
 
-export function Facts({ rows }: { rows: readonly (readonly [string, ComponentChildren, boolean?])[] }) {
+/** Name, value, and whether the value is a code; false: no such fact. */
+export type Fact = readonly [string, ComponentChildren, boolean?] | false;
+
+export function Facts({ rows }: { rows: readonly Fact[] }) {
   return (
     <dl class="facts">
-      {rows.map(([name, value, mono = false]) => (
-        <>
-          <dt>{name}</dt>
-          <dd class={mono ? 'mono' : 'num'}>{value}</dd>
-        </>
-      ))}
+      {rows.map((row) => {
+        if (row === false) return null;
+        const [name, value, mono = false] = row;
+        return (
+          <Fragment key={name}>
+            <dt>{name}</dt>
+            <dd class={mono ? 'mono' : 'num'}>{value}</dd>
+          </Fragment>
+        );
+      })}
     </dl>
   );
 }

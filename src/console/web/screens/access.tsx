@@ -2,23 +2,25 @@
 
 import { useState } from 'preact/hooks';
 import { CallError, call, replaceSession } from '../api/call.ts';
-import { usePoll } from '../api/poll.ts';
+import { type Polled, usePoll } from '../api/poll.ts';
 import { daemonNow, type Scope, session, signInAndStay } from '../api/session.ts';
 import { number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
+import { Check, Field, Form, Select, useAction } from '../parts/form.tsx';
+import { List } from '../parts/list.tsx';
 import {
+  Button,
   Card,
+  Code,
   CopyButton,
-  Empty,
   errorText,
   Failure,
   Head,
   LoadError,
   toast,
-  Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { t, type Word } from '../words/words.ts';
+import { t } from '../words/words.ts';
 
 interface Token {
   readonly name: string;
@@ -64,30 +66,18 @@ export function Access() {
       {isOpen ? <NewToken isFirst={isFirst} changed={tokens.refresh} /> : null}
       <Card title={t('tokens')}>
         <LoadError error={tokens.error} what={t('tokens')} retry={tokens.refresh} />
-        {tokens.data === null ? (
-          <Waiting rows={2} error={tokens.error} />
-        ) : tokens.data.items.length === 0 ? (
-          <Empty>{t('no_tokens')}</Empty>
-        ) : (
-          <Tokens
-            tokens={tokens.data.items}
-            sessions={sessions.data?.items ?? []}
-            changed={() => {
-              tokens.refresh();
-              sessions.refresh();
-            }}
-          />
-        )}
+        <Tokens
+          from={tokens}
+          sessions={sessions.data?.items ?? []}
+          changed={() => {
+            tokens.refresh();
+            sessions.refresh();
+          }}
+        />
       </Card>
       <Card title={t('sessions')}>
         <LoadError error={sessions.error} what={t('sessions')} retry={sessions.refresh} />
-        {sessions.data === null ? (
-          <Waiting rows={2} error={sessions.error} />
-        ) : sessions.data.items.length === 0 ? (
-          <Empty>{t('no_sessions')}</Empty>
-        ) : (
-          <Sessions sessions={sessions.data.items} changed={sessions.refresh} />
-        )}
+        <Sessions from={sessions} />
       </Card>
     </>
   );
@@ -100,99 +90,57 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
   const [chosen, setChosen] = useState<ReadonlySet<Scope>>(new Set([isFirst ? 'admin' : 'read']));
   const [life, setLife] = useState<(typeof lives)[number]>('');
   const [made, setMade] = useState<string | null>(null);
-  const [error, setError] = useState<string | null>(null);
-  const create = async (): Promise<void> => {
-    setError(null);
-    if (isFirst && !chosen.has('admin')) return setError(t('first_token_admin'));
-    const make = async (): Promise<void> => {
-      const json = {
-        name,
-        scopes: scopes.filter((scope) => chosen.has(scope)),
-        topics: topics.split(',').map((topic) => topic.trim()),
-        ...(life === '' ? {} : { expiresIn: life }),
-      };
-      const { token } = await call<{ token: string }>('POST', '/v1/tokens', { json });
-      setMade(token);
-      setName('');
-      if (isFirst) await signInAndStay(token);
+  const { failure, run } = useAction((problem) =>
+    problem instanceof CallError && problem.code === 'token_exists' ? t('token_exists') : errorText(problem),
+  );
+  const make = async (): Promise<void> => {
+    const json = {
+      name,
+      scopes: scopes.filter((scope) => chosen.has(scope)),
+      topics: topics.split(',').map((topic) => topic.trim()),
+      ...(life === '' ? {} : { expiresIn: life }),
     };
-    try {
-      await (isFirst ? replaceSession(make) : make());
-      changed();
-    } catch (problem) {
-      setError(
-        problem instanceof CallError && problem.code === 'token_exists'
-          ? t('token_exists')
-          : errorText(problem),
-      );
-    }
+    const { token } = await call<{ token: string }>('POST', '/v1/tokens', { json });
+    setMade(token);
+    setName('');
+    if (isFirst) await signInAndStay(token);
+  };
+  const create = async (): Promise<void> => {
+    if (isFirst && !chosen.has('admin')) throw new CallError(400, 'shown', t('first_token_admin'));
+    await (isFirst ? replaceSession(make) : make());
+    changed();
+  };
+  const toggle = (scope: Scope): void => {
+    const next = new Set(chosen);
+    if (!next.delete(scope)) next.add(scope);
+    setChosen(next);
   };
   return (
     <Card title={t('create_token')}>
-      <form
-        class="body form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void create();
-        }}
-      >
-        <label>
-          {t('name')}
-          <input
-            class="mono"
-            value={name}
-            autocomplete="off"
-            onInput={(event) => setName(event.currentTarget.value)}
-          />
-        </label>
-        <label>
-          {t('topics_glob')}
-          <input
-            class="mono"
-            value={topics}
-            autocomplete="off"
-            onInput={(event) => setTopics(event.currentTarget.value)}
-          />
-        </label>
-        <label>
-          {t('expires_after')}
-          <select
-            value={life}
-            onChange={(event) => setLife(event.currentTarget.value as (typeof lives)[number])}
-          >
-            {lives.map((one) => (
-              <option key={one} value={one}>
-                {t(one === '' ? 'expires_never' : (`expires_${one}` as Word))}
-              </option>
-            ))}
-          </select>
-        </label>
+      <Form onSend={() => run(create)}>
+        <Field label={t('name')} value={name} onType={setName} />
+        <Field label={t('topics_glob')} value={topics} onType={setTopics} />
+        <Select
+          label={t('expires_after')}
+          value={life}
+          options={lives.map((one) => [one, t(one === '' ? 'expires_never' : `expires_${one}`)] as const)}
+          onChoose={setLife}
+        />
         <fieldset>
           <legend>{t('scopes')}</legend>
           <div class="wide fields">
             {scopes.map((scope) => (
-              <label key={scope} class="field">
-                <input
-                  type="checkbox"
-                  checked={chosen.has(scope)}
-                  onChange={() => {
-                    const next = new Set(chosen);
-                    if (!next.delete(scope)) next.add(scope);
-                    setChosen(next);
-                  }}
-                />
+              <Check key={scope} look="field" isOn={chosen.has(scope)} onChange={() => toggle(scope)}>
                 {scope}
-              </label>
+              </Check>
             ))}
           </div>
         </fieldset>
         {isFirst ? <p class="wide soft">{t('first_token_note')}</p> : null}
-        <Failure text={error} place="wide" />
+        <Failure text={failure} place="wide" />
         {made === null ? null : (
           <div class="wide title" role="status">
-            <pre class="code wrap" tabIndex={0}>
-              {made}
-            </pre>
+            <Code>{made}</Code>
             <CopyButton text={made} label={t('copy')} />
             <b>{t('token_created')}</b>
           </div>
@@ -202,7 +150,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
             {t('create_token')}
           </button>
         </div>
-      </form>
+      </Form>
     </Card>
   );
 }
@@ -242,163 +190,87 @@ function Expires({ expiresAt }: Token) {
 }
 
 function Tokens({
-  tokens,
+  from: { data, error },
   sessions,
   changed,
 }: {
-  tokens: readonly Token[];
+  from: Polled<{ items: readonly Token[] }>;
   sessions: readonly Session[];
   changed: () => void;
 }) {
-  const remove = (token: Token) => (
-    <button
-      type="button"
-      class="btn s danger"
-      onClick={() => askRemove(token, sessionsOf(token, sessions), tokens.length === 1, changed)}
-    >
-      {t('remove')}…
-    </button>
-  );
+  const isLast = data?.items.length === 1;
   return (
-    <>
-      <table class="desk">
-        <thead>
-          <tr>
-            <th>{t('name')}</th>
-            <th>{t('scopes')}</th>
-            <th>{t('topics')}</th>
-            <th>ID</th>
-            <th class="right">{t('created')}</th>
-            <th class="right">{t('last_used')}</th>
-            <th class="right">{t('expires')}</th>
-            <th class="right">
-              <span class="sr">{t('actions')}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {tokens.map((token) => (
-            <tr key={token.id}>
-              <td>{token.name}</td>
-              <td>{token.scopes.join(' ')}</td>
-              <td class="mono">{token.topics.join(' ')}</td>
-              <td class="mono faint">{token.id}</td>
-              <td class="right soft">
-                <Time at={token.createdAt} />
-              </td>
-              <td class="right soft">
-                <LastUsed {...token} />
-              </td>
-              <td class="right soft">
-                <Expires {...token} />
-              </td>
-              <td class="right">{remove(token)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {tokens.map((token) => (
-          <li key={token.id}>
-            <div class="row">
-              <b>{token.name}</b>
-              {remove(token)}
-            </div>
-            <div class="row soft">
-              <span>{token.scopes.join(' ')}</span>
-              <span class="mono">{token.topics.join(' ')}</span>
-            </div>
-            <div class="row faint">
-              <span>
-                {t('last_used')}: <LastUsed {...token} />
-              </span>
-              <span>
-                {t('expires')}: <Expires {...token} />
-              </span>
-            </div>
-          </li>
-        ))}
-      </ul>
-    </>
+    <List
+      items={data?.items ?? null}
+      error={error}
+      rows={2}
+      empty={t('no_tokens')}
+      keyOf={({ id }) => id}
+      columns={{
+        name: { head: t('name'), cell: ({ name }) => name, card: ({ name }) => <b>{name}</b> },
+        scopes: { head: t('scopes'), cell: (token) => token.scopes.join(' ') },
+        topics: { head: t('topics'), look: 'mono', cell: ({ topics }) => topics.join(' ') },
+        id: { head: 'ID', look: 'mono faint', cell: ({ id }) => id },
+        created: { head: t('created'), look: 'right soft', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        used: { ...{ head: t('last_used'), look: 'right soft', isNamed: true }, cell: LastUsed },
+        expires: { ...{ head: t('expires'), look: 'right soft', isNamed: true }, cell: Expires },
+        remove: {
+          ...{ head: null, look: 'right' },
+          cell: (token) => (
+            <Button
+              look="s danger"
+              onClick={() => askRemove(token, sessionsOf(token, sessions), isLast, changed)}
+            >
+              {t('remove')}…
+            </Button>
+          ),
+        },
+      }}
+      card={{ row: ['name', 'remove'], soft: ['scopes', 'topics'], faint: ['used', 'expires'] }}
+    />
   );
 }
 
-function Sessions({ sessions, changed }: { sessions: readonly Session[]; changed: () => void }) {
-  const [error, setError] = useState<string | null>(null);
-  const end = (session: Session) => (
-    <button
-      type="button"
-      class="btn s"
-      onClick={() => {
-        call('DELETE', `/v1/sessions/${encodeURIComponent(session.id)}`).then(
-          () => {
-            setError(null);
-            changed();
-          },
-          (problem: unknown) => setError(errorText(problem)),
-        );
-      }}
-    >
-      {t('sign_out')}
-    </button>
-  );
+function Sessions({ from: { data, error, refresh } }: { from: Polled<{ items: readonly Session[] }> }) {
+  const { failure, run } = useAction();
+  const end = ({ id }: Session) =>
+    run(async () => {
+      await call('DELETE', `/v1/sessions/${encodeURIComponent(id)}`);
+      refresh();
+    });
   return (
     <>
-      <Failure text={error} place="nothing" />
-      <table class="desk">
-        <thead>
-          <tr>
-            <th>{t('name')}</th>
-            <th>{t('scopes')}</th>
-            <th>{t('signed_in_by')}</th>
-            <th>{t('address')}</th>
-            <th>{t('last_used')}</th>
-            <th>{t('ends')}</th>
-            <th class="right">
-              <span class="sr">{t('actions')}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {sessions.map((session) => (
-            <tr key={session.id}>
-              <td>{session.name}</td>
-              <td>{session.scopes.join(' ')}</td>
-              <td>{t(`by_${session.signedInBy}` as Word)}</td>
-              <td class="mono">{session.address}</td>
-              <td class="soft">
-                <Time at={session.usedAt} text={relative} />
-              </td>
-              <td class="soft">
-                <Time at={session.endsAt} />
-              </td>
-              <td class="right">{end(session)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {sessions.map((session) => (
-          <li key={session.id}>
-            <div class="row">
-              <b>{session.name}</b>
-              {end(session)}
-            </div>
-            <div class="row soft">
-              <span>{t(`by_${session.signedInBy}` as Word)}</span>
-              <span class="mono">{session.address}</span>
-            </div>
-            <div class="row faint">
-              <span>
-                {t('last_used')}: <Time at={session.usedAt} text={relative} />
-              </span>
-              <span>
-                {t('ends')}: <Time at={session.endsAt} />
-              </span>
-            </div>
-          </li>
-        ))}
-      </ul>
+      <Failure text={failure} place="nothing" />
+      <List
+        items={data?.items ?? null}
+        error={error}
+        rows={2}
+        empty={t('no_sessions')}
+        keyOf={({ id }) => id}
+        columns={{
+          name: { head: t('name'), cell: ({ name }) => name, card: ({ name }) => <b>{name}</b> },
+          scopes: { head: t('scopes'), cell: (session) => session.scopes.join(' ') },
+          by: { head: t('signed_in_by'), cell: ({ signedInBy }) => t(`by_${signedInBy}`) },
+          address: { head: t('address'), look: 'mono', cell: ({ address }) => address },
+          used: {
+            ...{ head: t('last_used'), look: 'soft', isNamed: true },
+            cell: ({ usedAt }) => <Time at={usedAt} text={relative} />,
+          },
+          ends: {
+            ...{ head: t('ends'), look: 'soft', isNamed: true },
+            cell: ({ endsAt }) => <Time at={endsAt} />,
+          },
+          end: {
+            ...{ head: null, look: 'right' },
+            cell: (session) => (
+              <Button look="s" onClick={() => end(session)}>
+                {t('sign_out')}
+              </Button>
+            ),
+          },
+        }}
+        card={{ row: ['name', 'end'], soft: ['by', 'address'], faint: ['used', 'ends'] }}
+      />
     </>
   );
 }

@@ -5,21 +5,23 @@ import { CallError, call, get } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, session } from '../api/session.ts';
 import type { Page, TopicJson } from '../api/types.ts';
-import { number, relative } from '../format.ts';
+import { dots, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { type Incident, IncidentState, isOpen } from '../parts/incidents.tsx';
+import { List } from '../parts/list.tsx';
 import {
+  Button,
   Card,
   type Colour,
-  Empty,
   errorText,
   Failure,
   Head,
-  Icon,
   JobLink,
   LoadError,
   More,
   Pill,
+  Strip,
+  Toggle,
   TopicLink,
   toast,
   Waiting,
@@ -68,22 +70,13 @@ export function Alerts() {
       <Head
         title={t('alerts')}
         sub={value.kind === 'signed_in' ? t('alerts_sub', { host: value.me.host }) : undefined}
-        {...(mayTest
-          ? {
-              actions: (
-                <button type="button" class="btn" onClick={askTest}>
-                  {t('send_test_mail')}…
-                </button>
-              ),
-            }
-          : {})}
+        actions={mayTest ? <Button onClick={askTest}>{t('send_test_mail')}…</Button> : undefined}
       />
       <LoadError error={poll.error} what={t('alerts')} retry={poll.refresh} />
       {!hasChannel ? (
-        <div class="strip info" role="note">
-          <Icon name="alerts" />
-          <span class="text">{t('no_mail_server')}</span>
-        </div>
+        <Strip tone="info" icon="alerts" role="note">
+          {t('no_mail_server')}
+        </Strip>
       ) : null}
       {data === null ? (
         <Waiting rows={6} error={poll.error} />
@@ -105,68 +98,39 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
     <Card
       title={t(wantsAll ? 'incidents' : 'open_incidents')}
       end={
-        <button
-          type="button"
-          class={wantsAll ? 'field on' : 'field'}
-          aria-pressed={wantsAll}
-          onClick={() => setQuery({ all: wantsAll ? '' : '1' })}
-        >
+        <Toggle isOn={wantsAll} onClick={() => setQuery({ all: wantsAll ? '' : '1' })}>
           {t('with_ended')}
-        </button>
+        </Toggle>
       }
     >
-      {shown.length === 0 ? (
-        <Empty>{t(wantsAll ? 'no_incidents_ever' : 'no_incidents')}</Empty>
-      ) : (
-        <>
-          <table class="desk">
-            <thead>
-              <tr>
-                <th>{t('incident')}</th>
-                <th>{t('state')}</th>
-                <th class="right">{t('since')}</th>
-                <th>{t('emailed')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((one) => (
-                <tr key={`${one.at} ${one.kind} ${one.about}`}>
-                  <td class="text">
-                    <span class="two">
-                      {wordOf(`incident_${one.kind}`, one.kind)}
-                      <small>{[one.about, one.detail].filter((part) => part !== '').join(' · ')}</small>
-                    </span>
-                  </td>
-                  <td>
-                    <IncidentState one={one} all={incidents} />
-                  </td>
-                  <td class="right soft">
-                    <Time at={one.at} />
-                  </td>
-                  <td>{wordOf(`alert_${one.alert}`, one.alert)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          <ul class="cards">
-            {shown.map((one) => (
-              <li key={`${one.at} ${one.kind} ${one.about}`}>
-                <div class="row">
-                  <span class="name grow">{wordOf(`incident_${one.kind}`, one.kind)}</span>
-                  <IncidentState one={one} all={incidents} />
-                </div>
-                <p class="soft">{one.detail}</p>
-                <div class="row faint">
-                  <span class="num">
-                    <Time at={one.at} text={relative} />
-                  </span>
-                  <span>{wordOf(`alert_${one.alert}`, one.alert)}</span>
-                </div>
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
+      <List
+        items={shown}
+        empty={t(wantsAll ? 'no_incidents_ever' : 'no_incidents')}
+        keyOf={({ at, kind, about }) => `${at} ${kind} ${about}`}
+        columns={{
+          incident: {
+            head: t('incident'),
+            look: 'text',
+            cell: (one) => (
+              <span class="two">
+                {wordOf(`incident_${one.kind}`, one.kind)}
+                <small>{dots(one.about, one.detail)}</small>
+              </span>
+            ),
+            card: ({ kind }) => <span class="name grow">{wordOf(`incident_${kind}`, kind)}</span>,
+          },
+          state: { head: t('state'), cell: (one) => <IncidentState one={one} all={incidents} /> },
+          since: {
+            head: t('since'),
+            look: 'right soft',
+            cell: ({ at }) => <Time at={at} />,
+            card: ({ at }) => <Time at={at} text={relative} />,
+          },
+          emailed: { head: t('emailed'), cell: ({ alert }) => wordOf(`alert_${alert}`, alert) },
+          detail: { head: '', isOff: true, cell: ({ detail }) => detail },
+        }}
+        card={{ row: ['incident', 'state'], soft: ['detail'], faint: ['since', 'emailed'] }}
+      />
     </Card>
   );
 }
@@ -198,11 +162,9 @@ function Outbox({ first }: { first: Alerts }) {
             const count = all.filter((one) => one.state === state).length;
             if (count === 0 && wanted !== state) return null;
             return (
-              <button
-                type="button"
+              <Toggle
                 key={state}
-                class={wanted === state ? 'field on' : 'field'}
-                aria-pressed={wanted === state}
+                isOn={wanted === state}
                 onClick={() => setQuery({ state: wanted === state ? '' : state })}
               >
                 {t(`alert_${state}` as Word)}{' '}
@@ -210,76 +172,47 @@ function Outbox({ first }: { first: Alerts }) {
                   {number(count)}
                   {isWhole ? '' : '+'}
                 </b>
-              </button>
+              </Toggle>
             );
           })}
         </span>
       }
     >
-      {shown.length === 0 ? <Empty>{t('no_alerts')}</Empty> : <OutboxRows items={shown} />}
+      <OutboxRows items={shown} />
       <Failure text={error} place="nothing" />
       <More next={nextCursor === null ? null : () => void next()} />
     </Card>
   );
 }
 
-const reasonOf = ({ lastReason, status }: Alert): string =>
-  [lastReason, status].filter((part) => part !== null).join(' ') || '–';
-
-function OutboxRows({ items }: { items: readonly Alert[] }) {
-  return (
-    <>
-      <table class="desk">
-        <thead>
-          <tr>
-            <th>{t('dead_letter')}</th>
-            <th>{t('topic')}</th>
-            <th>{t('state')}</th>
-            <th>{t('last_failure')}</th>
-            <th class="right">{t('attempts')}</th>
-            <th class="right">{t('since')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {items.map((alert) => (
-            <tr key={`${alert.topic} ${alert.id} ${alert.version}`}>
-              <td>
-                <JobLink topic={alert.topic} id={alert.id} />
-              </td>
-              <td>
-                <TopicLink topic={alert.topic} />
-              </td>
-              <td>
-                <Pill colour={colours[alert.state]}>{wordOf(`alert_${alert.state}`, alert.state)}</Pill>
-              </td>
-              <td class="mono">{reasonOf(alert)}</td>
-              <td class="right">{number(alert.attempt)}</td>
-              <td class="right soft">
-                <Time at={alert.deadAt} text={relative} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {items.map((alert) => (
-          <li key={`${alert.topic} ${alert.id} ${alert.version}`}>
-            <div class="row">
-              <JobLink topic={alert.topic} id={alert.id} />
-              <Pill colour={colours[alert.state]}>{wordOf(`alert_${alert.state}`, alert.state)}</Pill>
-            </div>
-            <div class="row faint">
-              <span>{alert.topic}</span>
-              <span class="num">
-                <Time at={alert.deadAt} text={relative} />
-              </span>
-            </div>
-          </li>
-        ))}
-      </ul>
-    </>
-  );
-}
+const OutboxRows = ({ items }: { items: readonly Alert[] }) => (
+  <List
+    items={items}
+    empty={t('no_alerts')}
+    keyOf={({ topic, id, version }) => `${topic} ${id} ${version}`}
+    columns={{
+      job: { head: t('dead_letter'), cell: JobLink },
+      topic: { head: t('topic'), cell: TopicLink, card: ({ topic }) => topic },
+      state: {
+        head: t('state'),
+        cell: ({ state }) => <Pill colour={colours[state]}>{wordOf(`alert_${state}`, state)}</Pill>,
+      },
+      failure: {
+        head: t('last_failure'),
+        look: 'mono',
+        cell: ({ lastReason, status }) =>
+          [lastReason, status].filter((part) => part !== null).join(' ') || '–',
+      },
+      attempts: { head: t('attempts'), look: 'right', cell: ({ attempt }) => number(attempt) },
+      since: {
+        head: t('since'),
+        look: 'right soft',
+        cell: ({ deadAt }) => <Time at={deadAt} text={relative} />,
+      },
+    }}
+    card={{ row: ['job', 'state'], faint: ['topic', 'since'] }}
+  />
+);
 
 function Recipients({ global }: { global: readonly string[] }) {
   const poll = usePoll<Page<TopicJson>>('/v1/topics', 15_000, { limit: '1000' });

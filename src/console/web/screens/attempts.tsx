@@ -4,7 +4,8 @@
 import { usePoll } from '../api/poll.ts';
 import type { AttemptSampleJson, AttemptsJson, TopicJson } from '../api/types.ts';
 import { clock, duration, number } from '../format.ts';
-import { Card, type Colour, Empty, JobLink, LoadError, Pill, Waiting } from '../parts/parts.tsx';
+import { type Column, List } from '../parts/list.tsx';
+import { Card, type Colour, JobLink, LoadError, Pill, Toggle } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { place, setQuery } from '../router.ts';
 import { t } from '../words/words.ts';
@@ -40,27 +41,22 @@ export function RecentAttempts({
       end={
         <span class="fields">
           {outcomes.map((one) => (
-            <button
-              key={one}
-              type="button"
-              class={one === outcome ? 'field on' : 'field'}
-              aria-pressed={one === outcome}
-              onClick={() => setQuery({ outcome: one })}
-            >
+            <Toggle key={one} isOn={one === outcome} onClick={() => setQuery({ outcome: one })}>
               {t(words[one])}
-            </button>
+            </Toggle>
           ))}
         </span>
       }
     >
       <LoadError error={error} what={t('recent_attempts')} retry={refresh} />
-      {data === null ? (
-        <Waiting error={error} />
-      ) : data.items.length === 0 ? (
-        <Empty>{t(outcome === '' ? 'attempts_none' : 'attempts_none_such')}</Empty>
-      ) : (
-        <Rows attempts={data.items} most={topic.maxAttempts} tab={tab} />
-      )}
+      <List
+        items={data?.items ?? null}
+        error={error}
+        empty={t(outcome === '' ? 'attempts_none' : 'attempts_none_such')}
+        keyOf={({ id, version, attempt }) => `${id} ${version} ${attempt}`}
+        columns={columnsOf(topic.maxAttempts, tab)}
+        card={{ row: ['job', 'outcome'], faint: ['number', 'time'] }}
+      />
     </Card>
   );
 }
@@ -72,71 +68,29 @@ function Outcome({ outcome, reason, status }: AttemptSampleJson) {
   return <Pill colour={colour}>{reason === 'status' ? status : reason}</Pill>;
 }
 
-function Rows({
-  attempts,
-  most,
-  tab,
-}: {
-  attempts: readonly AttemptSampleJson[];
-  most: number;
-  tab: boolean;
-}) {
-  const keyOf = ({ id, version, attempt }: AttemptSampleJson) => `${id} ${version} ${attempt}`;
-  const replyOf = ({ detail, replyExcerpt }: AttemptSampleJson) => (detail === '' ? replyExcerpt : detail);
-  return (
-    <>
-      <table class="desk">
-        <thead>
-          <tr>
-            <th class="w2">{t('attempt_outcome')}</th>
-            <th class="w3">{t('job')}</th>
-            <th class="right w0">{t('attempt_column')}</th>
-            {tab ? <th class="right w0">{t('attempt_lateness')}</th> : null}
-            <th class="right w0">{t('attempt_duration')}</th>
-            <th class="w4">{t('reply')}</th>
-            <th class="right w0">{t('attempt_time')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {attempts.map((attempt) => (
-            <tr key={keyOf(attempt)}>
-              <td>
-                <Outcome {...attempt} />
-              </td>
-              <td class="cut">
-                <JobLink {...attempt} />
-              </td>
-              <td class="right">{`${attempt.attempt}/${most}`}</td>
-              {tab ? <td class="right nowrap">{duration(attempt.latenessMs)}</td> : null}
-              <td class="right nowrap">{`${number(attempt.durationMs)} ${t('unit_ms')}`}</td>
-              <td class="cut mono faint">{replyOf(attempt)}</td>
-              <td class="right faint nowrap">
-                <Time at={attempt.startedAt} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {attempts.map((attempt) => (
-          <li key={keyOf(attempt)}>
-            <div class="row">
-              <JobLink {...attempt} />
-              <Outcome {...attempt} />
-            </div>
-            <div class="row faint">
-              <span class="num">
-                {t('attempt_of', {
-                  n: attempt.attempt,
-                  most,
-                  time: `${number(attempt.durationMs)} ${t('unit_ms')}`,
-                })}
-              </span>
-              <Time class="num" at={attempt.startedAt} />
-            </div>
-          </li>
-        ))}
-      </ul>
-    </>
-  );
+/** `most`: attempts of a job. */
+function columnsOf(most: number, tab: boolean) {
+  const msOf = ({ durationMs }: AttemptSampleJson): string => `${number(durationMs)} ${t('unit_ms')}`;
+  return {
+    outcome: { head: t('attempt_outcome'), width: 'w2', cell: Outcome },
+    job: { head: t('job'), look: 'cut', width: 'w3', cell: JobLink },
+    number: {
+      ...{ head: t('attempt_column'), look: 'right', width: 'w0' },
+      cell: ({ attempt }) => `${attempt}/${most}`,
+      card: (one) => t('attempt_of', { n: one.attempt, most, time: msOf(one) }),
+    },
+    lateness: {
+      ...{ head: t('attempt_lateness'), look: 'right nowrap', width: 'w0', isOff: !tab },
+      cell: ({ latenessMs }) => duration(latenessMs),
+    },
+    duration: { head: t('attempt_duration'), look: 'right nowrap', width: 'w0', cell: msOf },
+    reply: {
+      ...{ head: t('reply'), look: 'cut mono faint', width: 'w4' },
+      cell: ({ detail, replyExcerpt }) => (detail === '' ? replyExcerpt : detail),
+    },
+    time: {
+      ...{ head: t('attempt_time'), look: 'right faint nowrap', width: 'w0' },
+      cell: ({ startedAt }) => <Time at={startedAt} />,
+    },
+  } satisfies Readonly<Record<string, Column<AttemptSampleJson>>>;
 }

@@ -1,48 +1,41 @@
 // Audit log: who changed what. A row opens the difference, field by field. Also the tab Changes of a topic.
 
-import { Fragment } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get } from '../api/call.ts';
 import { onRefreshAll } from '../api/poll.ts';
 import { daemonNow } from '../api/session.ts';
 import type { AuditEntry, Page } from '../api/types.ts';
-import { exactClock, number } from '../format.ts';
+import { dots, exactClock, number } from '../format.ts';
 import { usePages } from '../pages.ts';
+import { useAction } from '../parts/form.tsx';
+import { List } from '../parts/list.tsx';
 import {
   actorName,
+  Button,
   Card,
   Choice,
-  Empty,
-  errorText,
+  ClearFilters,
+  type Fact,
+  Facts,
   Failure,
   Head,
-  Icon,
   JobLink,
   More,
   Pill,
-  Waiting,
+  Strip,
+  TextChip,
+  TopicLink,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { href, place, setQuery } from '../router.ts';
+import { place, setQuery } from '../router.ts';
 import { en } from '../words/en.ts';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { t, wordOf } from '../words/words.ts';
 
-const ranges = ['1h', '24h', '7d', '30d', ''] as const;
-type Range = (typeof ranges)[number];
-const rangeMs: Readonly<Record<Range, number>> = {
-  '1h': 3_600_000,
-  '24h': 86_400_000,
-  '7d': 7 * 86_400_000,
-  '30d': 30 * 86_400_000,
-  '': 0,
-};
-const rangeWords: Readonly<Record<Range, Word>> = {
-  '1h': 'range_1h',
-  '24h': 'range_24h',
-  '7d': 'range_7d',
-  '30d': 'range_30d',
-  '': 'any',
-};
+/** The ranges of the list with their lengths; 0: no limit. */
+const ranges = { '1h': 3_600_000, '24h': 86_400_000, '7d': 604_800_000, '30d': 2_592_000_000, '': 0 };
+type Range = keyof typeof ranges;
+const rangeNames = Object.keys(ranges) as readonly Range[];
+
 /** Every audited call has a word. */
 const actions = Object.keys(en).flatMap((key) => (key.startsWith('act_') ? [key.slice(4)] : []));
 /** Rows of a CSV file: what the browser holds easily. */
@@ -63,7 +56,7 @@ function useQuery({ topic, actor, action, range }: Filter): Query {
   const [round, setRound] = useState(0);
   useEffect(() => onRefreshAll(() => setRound((n) => n + 1)), []);
   const now = useMemo(daemonNow, [range, round]);
-  return { topic, actor, action, since: range === '' ? undefined : String(Math.floor(now - rangeMs[range])) };
+  return { topic, actor, action, since: range === '' ? undefined : String(Math.floor(now - ranges[range])) };
 }
 
 function readFilter(query: URLSearchParams): Filter {
@@ -72,7 +65,7 @@ function readFilter(query: URLSearchParams): Filter {
     topic: query.get('topic') ?? '',
     actor: query.get('actor') ?? '',
     action: query.get('action') ?? '',
-    range: wanted === 'all' ? '' : (ranges.find((one) => one === wanted) ?? '24h'),
+    range: wanted === 'all' ? '' : (rangeNames.find((one) => one === wanted) ?? '24h'),
   };
 }
 
@@ -86,8 +79,12 @@ export function Audit() {
       <section class="card">
         <header>
           <div class="fields">
-            <TextFilter name="actor" value={filter.actor} />
-            <TextFilter name="topic" value={filter.topic} />
+            <TextChip
+              label={t('audit_actor')}
+              value={filter.actor}
+              onChange={(actor) => setQuery({ actor })}
+            />
+            <TextChip label={t('topic')} value={filter.topic} onChange={(topic) => setQuery({ topic })} />
             <Choice
               label={t('audit_action')}
               value={filter.action}
@@ -100,18 +97,10 @@ export function Audit() {
             <Choice
               label={t('attempt_time')}
               value={filter.range}
-              options={ranges.map((one): readonly [Range, string] => [one, t(rangeWords[one])])}
+              options={rangeNames.map((one) => [one, t(one === '' ? 'any' : `range_${one}`)] as const)}
               onChange={(range) => setQuery({ range: range === '' ? 'all' : range })}
             />
-            {isFiltered ? (
-              <button
-                type="button"
-                class="btn plain s"
-                onClick={() => setQuery({ actor: '', topic: '', action: '' })}
-              >
-                {t('clear_filters')}
-              </button>
-            ) : null}
+            <ClearFilters names="actor topic action" isShown={isFiltered} />
           </div>
         </header>
         <Entries query={query} />
@@ -129,127 +118,75 @@ export function TopicChanges({ topic }: { topic: string }) {
   );
 }
 
-function TextFilter({ name, value }: { name: 'actor' | 'topic'; value: string }) {
-  const word = t(name === 'actor' ? 'audit_actor' : 'topic');
-  return (
-    <label class={value === '' ? 'field' : 'field on'}>
-      {word}
-      <input
-        value={value}
-        autocomplete="off"
-        placeholder={t('any')}
-        onChange={(event) => setQuery({ [name]: event.currentTarget.value.trim() })}
-      />
-    </label>
-  );
-}
-
 function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }) {
   const pages = usePages<AuditEntry>('/v1/audit', { ...query, limit: '50' }, 5_000);
   const [open, setOpen] = useState<string | null>(null);
-  const toggle = (id: string): void => setOpen(open === id ? null : id);
-  if (pages.items === null && pages.error !== null)
+  const { items, error, refresh } = pages;
+  if (items === null && error !== null)
     return (
-      <div class="strip warn" role="alert">
-        <Icon name="warn" />
-        <span class="text">
-          <b>{t('audit_unavailable')}</b> {t('audit_in_logs')}
-        </span>
-        <span class="end">
-          <button type="button" class="btn s" onClick={pages.refresh}>
+      <Strip
+        role="alert"
+        end={
+          <Button look="s" onClick={refresh}>
             {t('try_again')}
-          </button>
-        </span>
-      </div>
+          </Button>
+        }
+      >
+        <b>{t('audit_unavailable')}</b> {t('audit_in_logs')}
+      </Strip>
     );
-  if (pages.items === null) return <Waiting rows={6} />;
+  const toggle = (id: string): void => setOpen(open === id ? null : id);
+  const opener = (entry: AuditEntry) => <Opener entry={entry} isOpen={open === entry.id} toggle={toggle} />;
   return (
     <>
-      {pages.items.length === 0 ? <Empty>{t('audit_empty')}</Empty> : null}
-      {pages.items.length === 0 ? null : (
-        <>
-          <table class="desk">
-            <thead>
-              <tr>
-                <th>{t('attempt_time')}</th>
-                <th>{t('audit_actor')}</th>
-                <th>{t('address')}</th>
-                <th>{t('audit_action')}</th>
-                {inTopic ? null : <th>{t('topic')}</th>}
-                <th>{t('job_id')}</th>
-                <th>{t('details')}</th>
-                <th>{t('attempt_outcome')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {pages.items.map((entry) => (
-                <Fragment key={entry.id}>
-                  <tr>
-                    <td class="num">
-                      <Time at={entry.at} />
-                    </td>
-                    <td>{entry.actor === '' ? '–' : actorName(entry.actor)}</td>
-                    <td class="mono faint">{entry.address}</td>
-                    <td>{actionName(entry.action)}</td>
-                    {inTopic ? null : (
-                      <td>
-                        {entry.topic === null ? '–' : <a href={href('topics', entry.topic)}>{entry.topic}</a>}
-                      </td>
-                    )}
-                    <td>
-                      {entry.topic === null || entry.jobId === null ? (
-                        '–'
-                      ) : (
-                        <JobLink topic={entry.topic} id={entry.jobId} />
-                      )}
-                    </td>
-                    <td class="cut">
-                      <Opener entry={entry} isOpen={open === entry.id} toggle={toggle} />
-                    </td>
-                    <td>
-                      <Outcome entry={entry} />
-                    </td>
-                  </tr>
-                  {open === entry.id ? (
-                    <tr>
-                      <td colSpan={inTopic ? 7 : 8}>
-                        <Detail entry={entry} />
-                      </td>
-                    </tr>
-                  ) : null}
-                </Fragment>
-              ))}
-            </tbody>
-          </table>
-          <ul class="cards">
-            {pages.items.map((entry) => (
-              <li key={entry.id}>
-                <div class="title">
-                  <b>{actionName(entry.action)}</b>
-                  <Outcome entry={entry} />
-                </div>
-                <p class="faint">
-                  <Time at={entry.at} />
-                  {[actorName(entry.actor), entry.topic, entry.jobId]
-                    .filter((part) => part !== null && part !== '')
-                    .map((part) => ` · ${part}`)}
-                </p>
-                <Opener entry={entry} isOpen={open === entry.id} toggle={toggle} />
-                {open === entry.id ? <Detail entry={entry} /> : null}
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
-      <Failure text={pages.error === null ? null : t('audit_unavailable')} place="nothing" />
+      <List
+        items={items}
+        rows={6}
+        empty={t('audit_empty')}
+        keyOf={({ id }) => id}
+        detail={(entry) => (open === entry.id ? <Detail entry={entry} /> : null)}
+        columns={{
+          time: { head: t('attempt_time'), look: 'num', cell: ({ at }) => <Time at={at} /> },
+          actor: { head: t('audit_actor'), cell: nameOf },
+          address: { head: t('address'), look: 'mono faint', cell: ({ address }) => address },
+          action: { head: t('audit_action'), cell: ({ action }) => actionName(action) },
+          topic: {
+            ...{ head: t('topic'), isOff: inTopic },
+            cell: ({ topic }) => (topic === null ? '–' : <TopicLink topic={topic} />),
+          },
+          job: {
+            head: t('job_id'),
+            cell: ({ topic, jobId }) =>
+              topic === null || jobId === null ? '–' : <JobLink topic={topic} id={jobId} />,
+          },
+          details: { head: t('details'), look: 'cut', cell: opener },
+          outcome: { head: t('attempt_outcome'), cell: Outcome },
+        }}
+        card={(entry) => (
+          <>
+            <div class="title">
+              <b>{actionName(entry.action)}</b>
+              <Outcome {...entry} />
+            </div>
+            <p class="faint">
+              <Time at={entry.at} />
+              {[actorName(entry.actor), entry.topic, entry.jobId].filter(Boolean).map((part) => ` · ${part}`)}
+            </p>
+            {opener(entry)}
+          </>
+        )}
+      />
+      <Failure text={error === null || items === null ? null : t('audit_unavailable')} place="nothing" />
       <More next={pages.more} />
     </>
   );
 }
 
+const nameOf = ({ actor }: AuditEntry): string => (actor === '' ? '–' : actorName(actor));
+
 const actionName = (action: string): string => wordOf(`act_${action}`, action);
 
-function Outcome({ entry: { status, code } }: { entry: AuditEntry }) {
+function Outcome({ status, code }: AuditEntry) {
   if (status < 400) return <Pill colour="done">{t('audit_ok')}</Pill>;
   return <Pill colour={status < 500 ? 'retry' : 'dead'}>{code ?? String(status)}</Pill>;
 }
@@ -280,50 +217,33 @@ function summaryOf({ detail }: AuditEntry): string {
   if (detail === null) return '';
   const { changes = [], filter = {}, count } = detail;
   const [first] = changes;
-  return [
+  return dots(
     changes.length === 1 && first !== undefined
       ? `${first.field}: ${textOf(first.before)} → ${textOf(first.after)}`
       : changes.map(({ field }) => field).join(', '),
     ...Object.entries(filter).map(([name, value]) => `${name}=${textOf(value)}`),
-    count === undefined ? '' : t('audit_count', { count: number(count) }),
-  ]
-    .filter((part) => part !== '')
-    .join(' · ');
+    count !== undefined && t('audit_count', { count: number(count) }),
+  );
 }
 
 function Detail({ entry }: { entry: AuditEntry }) {
   const { changes = [], filter = {}, count } = entry.detail ?? {};
   return (
-    <dl class="facts">
-      <dt>{t('attempt_time')}</dt>
-      <dd class="num">
-        <Time at={entry.at} text={exactClock} />
-      </dd>
-      <dt>{t('audit_actor')}</dt>
-      <dd>
-        {entry.actor === '' ? '–' : actorName(entry.actor)} · {entry.address}
-      </dd>
-      {changes.map(({ field, before, after }) => (
-        <Fragment key={field}>
-          <dt>{wordOf(`field_${field}`, field)}</dt>
-          <dd class="mono">
-            {textOf(before)} → {textOf(after)}
-          </dd>
-        </Fragment>
-      ))}
-      {Object.entries(filter).map(([name, value]) => (
-        <Fragment key={name}>
-          <dt>{name}</dt>
-          <dd class="mono">{textOf(value)}</dd>
-        </Fragment>
-      ))}
-      {count === undefined ? null : (
-        <>
-          <dt>{t('jobs')}</dt>
-          <dd class="num">{number(count)}</dd>
-        </>
-      )}
-    </dl>
+    <Facts
+      rows={[
+        [t('attempt_time'), <Time key="at" at={entry.at} text={exactClock} />],
+        [t('audit_actor'), `${nameOf(entry)} · ${entry.address}`],
+        ...changes.map(
+          ({ field, before, after }): Fact => [
+            wordOf(`field_${field}`, field),
+            `${textOf(before)} → ${textOf(after)}`,
+            true,
+          ],
+        ),
+        ...Object.entries(filter).map(([name, value]): Fact => [name, textOf(value), true]),
+        count !== undefined && [t('jobs'), number(count)],
+      ]}
+    />
   );
 }
 
@@ -336,31 +256,23 @@ export function csvCell(value: string): string {
 }
 
 function Download({ query }: { query: Query }) {
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<string | null>(null);
+  const { busy, failure, run } = useAction();
   const download = async (): Promise<void> => {
-    setBusy(true);
-    setFailure(null);
-    try {
-      const rows: AuditEntry[] = [];
-      let cursor: string | undefined;
-      do {
-        const page = await get<Page<AuditEntry>>('/v1/audit', { ...query, limit: '200', cursor });
-        rows.push(...page.items);
-        cursor = page.nextCursor ?? undefined;
-      } while (cursor !== undefined && rows.length < csvMax);
-      save('dq-audit.csv', csvOf(rows));
-    } catch (error) {
-      setFailure(errorText(error));
-    }
-    setBusy(false);
+    const rows: AuditEntry[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await get<Page<AuditEntry>>('/v1/audit', { ...query, limit: '200', cursor });
+      rows.push(...page.items);
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined && rows.length < csvMax);
+    save('dq-audit.csv', csvOf(rows));
   };
   return (
     <>
       <Failure text={failure} />
-      <button type="button" class="btn" disabled={busy} onClick={() => void download()}>
+      <Button disabled={busy} onClick={() => run(download)}>
         {t('download_csv')}
-      </button>
+      </Button>
     </>
   );
 }

@@ -1,7 +1,10 @@
 // Configuration: the options in force with their origins; what a reload would change. A browser edits none.
 
+import type { ComponentChildren } from 'preact';
+import type { CallError } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { Card, CopyButton, Empty, Head, Icon, LoadError, Waiting } from '../parts/parts.tsx';
+import { List } from '../parts/list.tsx';
+import { Card, ClearFilters, CopyButton, Head, LoadError, Strip, Toggle } from '../parts/parts.tsx';
 import { place, setQuery } from '../router.ts';
 import { t, wordOf } from '../words/words.ts';
 
@@ -40,30 +43,24 @@ export function Configuration() {
       <Head
         title={t('configuration')}
         sub={data === null ? undefined : `${data.file ?? t('no_config_file')} · ${t('config_note')}`}
-        {...(data === null
-          ? {}
-          : {
-              actions: (
-                <CopyButton text={yamlOf(data.items)} label={t('copy_yaml')}>
-                  {t('copy_yaml')}
-                </CopyButton>
-              ),
-            })}
+        actions={
+          data === null ? undefined : (
+            <CopyButton text={yamlOf(data.items)} label={t('copy_yaml')}>
+              {t('copy_yaml')}
+            </CopyButton>
+          )
+        }
       />
       <LoadError error={poll.error} what={t('configuration')} retry={poll.refresh} />
       {data === null || data.problem === null ? null : (
-        <div class="strip warn" role="alert">
-          <Icon name="warn" />
-          <span class="text">
-            <b>{t('config_problem')}</b> {data.problem}
-          </span>
-        </div>
+        <Strip role="alert">
+          <b>{t('config_problem')}</b> {data.problem}
+        </Strip>
       )}
       {pending.length === 0 ? null : (
-        <div class="strip info" role="status">
-          <Icon name="redo" />
-          <span class="text">{t('config_pending', { count: pending.length })}</span>
-        </div>
+        <Strip tone="info" icon="redo">
+          {t('config_pending', { count: pending.length })}
+        </Strip>
       )}
       <div class="fields">
         <label class={text === '' ? 'field' : 'field on'}>
@@ -75,44 +72,32 @@ export function Configuration() {
             onInput={(event) => setQuery({ q: event.currentTarget.value })}
           />
         </label>
-        <Toggle name="changed" on={changed} label={t('changed_only')} />
-        <Toggle name="restart" on={restart} label={t('needs_restart')} />
+        <Toggle isOn={changed} onClick={() => setQuery({ changed: changed ? '' : '1' })}>
+          {t('changed_only')}
+        </Toggle>
+        <Toggle isOn={restart} onClick={() => setQuery({ restart: restart ? '' : '1' })}>
+          {t('needs_restart')}
+        </Toggle>
       </div>
       <Card>
-        {data === null ? (
-          <Waiting rows={8} error={poll.error} />
-        ) : shown.length === 0 ? (
-          <Empty>
-            {t('no_option')}{' '}
-            <button type="button" class="btn s" onClick={() => setQuery({ q: '', changed: '', restart: '' })}>
-              {t('clear_filters')}
-            </button>
-          </Empty>
-        ) : (
-          <Options options={shown} />
-        )}
+        <Options
+          options={data === null ? null : shown}
+          error={poll.error}
+          empty={
+            <>
+              {t('no_option')} <ClearFilters names="q changed restart" isShown look="s" />
+            </>
+          }
+        />
       </Card>
     </>
-  );
-}
-
-function Toggle({ name, on, label }: { name: string; on: boolean; label: string }) {
-  return (
-    <button
-      type="button"
-      class={on ? 'field on' : 'field'}
-      aria-pressed={on}
-      onClick={() => setQuery({ [name]: on ? '' : '1' })}
-    >
-      {label}
-    </button>
   );
 }
 
 const originOf = ({ source, origin }: Option): string =>
   source === 'default' ? t('origin_default') : `${wordOf(`origin_${source}`, source)} ${origin}`;
 
-function Value({ option: { value, next, source } }: { option: Option }) {
+function Value({ value, next, source }: Option) {
   return (
     <>
       <span class={source === 'default' ? 'mono' : 'mono strong'}>{value === '' ? '–' : value}</span>
@@ -123,57 +108,61 @@ function Value({ option: { value, next, source } }: { option: Option }) {
   );
 }
 
-function Options({ options }: { options: readonly Option[] }) {
-  return (
-    <>
-      <table class="desk options">
-        <thead>
-          <tr>
-            <th>{t('option')}</th>
-            <th>{t('value')}</th>
-            <th>{t('origin')}</th>
-            <th>{t('default_value')}</th>
-            <th>{t('needs_restart')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {options.map((option) => (
-            <tr key={option.name}>
-              <td>
-                <span class="two">
-                  <span class="mono">{option.name}</span>
-                  <small lang="en">{option.help}</small>
-                </span>
-              </td>
-              <td class="text">
-                <Value option={option} />
-              </td>
-              <td class="soft text">{originOf(option)}</td>
-              <td class="mono faint text">{option.defaultValue === '' ? '–' : option.defaultValue}</td>
-              <td class="soft">{option.needsRestart ? t('yes') : ''}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {options.map((option) => (
-          <li key={option.name}>
-            <div class="row">
-              <span class="mono grow">{option.name}</span>
-              {option.needsRestart ? <span class="tag">{t('needs_restart')}</span> : null}
-            </div>
-            <p class="text">
-              <Value option={option} />
-            </p>
-            <p class="faint text">
-              {originOf(option)} · <span lang="en">{option.help}</span>
-            </p>
-          </li>
-        ))}
-      </ul>
-    </>
-  );
-}
+const Options = ({
+  options,
+  error,
+  empty,
+}: {
+  options: readonly Option[] | null;
+  error: CallError | null;
+  empty: ComponentChildren;
+}) => (
+  <List
+    look="options"
+    items={options}
+    error={error}
+    rows={8}
+    empty={empty}
+    keyOf={({ name }) => name}
+    columns={{
+      name: {
+        head: t('option'),
+        cell: ({ name, help }) => (
+          <span class="two">
+            <span class="mono">{name}</span>
+            <small lang="en">{help}</small>
+          </span>
+        ),
+      },
+      value: { head: t('value'), look: 'text', cell: Value },
+      origin: { head: t('origin'), look: 'soft text', cell: originOf },
+      byDefault: {
+        head: t('default_value'),
+        look: 'mono faint text',
+        cell: ({ defaultValue }) => defaultValue || '–',
+      },
+      restart: {
+        head: t('needs_restart'),
+        look: 'soft',
+        cell: ({ needsRestart }) => needsRestart && t('yes'),
+      },
+    }}
+    card={(option) => (
+      <>
+        <div class="row">
+          <span class="mono grow">{option.name}</span>
+          {option.needsRestart ? <span class="tag">{t('needs_restart')}</span> : null}
+        </div>
+        <p class="text">
+          <Value {...option} />
+        </p>
+        <p class="faint text">
+          {originOf(option)} · <span lang="en">{option.help}</span>
+        </p>
+      </>
+    )}
+  />
+);
 
 /** Two options exist as flags only. */
 const isWritten = ({ name, source }: Option): boolean =>

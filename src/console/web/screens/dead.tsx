@@ -9,7 +9,8 @@ import type { DeadGroup, DeadGroups, DeadJson, OperationFilter } from '../api/ty
 import { writeQuery } from '../find-query.ts';
 import { number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
-import { usePages } from '../pages.ts';
+import { type Pages, usePages } from '../pages.ts';
+import { List, PickBar, type Selection, useSelection } from '../parts/list.tsx';
 import {
   askPurge,
   askRequeue,
@@ -18,20 +19,18 @@ import {
   RunningOperations,
 } from '../parts/operations.tsx';
 import {
+  Button,
   Card,
   Choice,
-  Empty,
+  ClearFilters,
   errorText,
   Failure,
   Head,
-  Icon,
   JobLink,
   LoadError,
-  More,
   TextChip,
   TopicLink,
   toast,
-  Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { hrefQuery, place, setQuery } from '../router.ts';
@@ -50,7 +49,8 @@ const attemptReasons = [
   ...['mq_refused', 'mq_unroutable'],
 ];
 
-export function DeadLetters() {
+/** What the address names, the filter that dq applies to it, and the rest, which dq cannot apply. */
+function useFilter() {
   const { query } = place.value;
   const of = (name: string): string => query.get(name) ?? '';
   const age = of('age');
@@ -70,115 +70,96 @@ export function DeadLetters() {
   // The find box may add these. An action on all that match would reach more jobs than the query names.
   const [id, idPrefix, body, due] = [of('id'), of('idPrefix'), of('body'), of('due')];
   const unapplied = writeQuery({ id, idPrefix, body, due });
-  const isFiltered = Object.keys(filter).length > 0 || unapplied !== '';
+  return { given, age, filter, unapplied, isFiltered: Object.keys(filter).length > 0 || unapplied !== '' };
+}
+
+export function DeadLetters() {
+  const { given, age, filter, unapplied, isFiltered } = useFilter();
   const pages = usePages<DeadJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
   const groups = usePoll<DeadGroups>('/v1/dead/groups', 10_000);
   const total = summary.value?.states.dead ?? null;
   const count = isFiltered ? countIn(groups.data, filter) : total;
+  const mayAct = may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0;
   return (
     <>
       <Head
         title={t('dead_letters')}
         sub={t('dead_sub')}
-        actions={
-          may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0 ? (
-            <>
-              <button type="button" class="btn desk" onClick={() => askRequeueByTime(topicOf(filter))}>
-                {t('op_by_time')}…
-              </button>
-              <button type="button" class="btn" onClick={() => askRequeue([filter], filter.topic, count)}>
-                <Icon name="redo" />
-                {t('requeue_all')}…
-              </button>
-              <button
-                type="button"
-                class="btn danger desk"
-                onClick={() => askPurge([filter], filter.topic, count)}
-              >
-                <Icon name="trash" />
-                {t('purge')}…
-              </button>
-            </>
-          ) : undefined
-        }
+        actions={mayAct ? <Actions filter={filter} count={count} /> : undefined}
       />
       <RunningOperations />
       {groups.data === null || groups.data.groups.length === 0 ? null : <Causes {...groups.data} />}
       <LoadError error={pages.error} what={t('dead_letters')} retry={pages.refresh} />
       <section class="card">
         <header>
-          <div class="fields">
-            <TextChip
-              label={t('filter_topic')}
-              value={given.topic}
-              onChange={(value) => setQuery({ topic: value })}
-            />
-            {given.reason === '' ? null : (
-              <Choice
-                label={t('dead_because')}
-                value={given.reason}
-                options={[['', t('any')], ...buryReasons.map((reason) => [reason, reason] as const)]}
-                onChange={(value) => setQuery({ reason: value })}
-              />
-            )}
-            <Choice
-              label={t('filter_reason')}
-              value={given.lastReason}
-              options={[['', t('any')], ...attemptReasons.map((reason) => [reason, reason] as const)]}
-              onChange={(value) => setQuery({ lastReason: value })}
-            />
-            <TextChip
-              label={t('filter_status')}
-              value={given.status}
-              onChange={(value) => setQuery({ status: value })}
-            />
-            <Choice
-              label={t('filter_time')}
-              value={age}
-              options={[
-                ['', t('any')],
-                ['1h', t('last_hour')],
-                ['24h', t('last_day')],
-                ['7d', t('last_week')],
-              ]}
-              onChange={(value) => setQuery({ age: value })}
-            />
-            {isFiltered ? (
-              <button
-                type="button"
-                class="btn plain s"
-                onClick={() =>
-                  setQuery({
-                    ...{ topic: '', reason: '', lastReason: '', status: '', age: '' },
-                    ...{ id: '', idPrefix: '', body: '', due: '' },
-                  })
-                }
-              >
-                {t('clear_filters')}
-              </button>
-            ) : null}
-          </div>
+          <Filters given={given} age={age} isFiltered={isFiltered} />
           {count === null ? null : (
             <span class="end note desk">{t('matches', { count: number(count) })}</span>
           )}
         </header>
         <Failure text={unapplied === '' ? null : t('dead_unapplied', { query: unapplied })} place="nothing" />
-        {pages.items === null ? (
-          <Waiting error={pages.error} />
-        ) : pages.items.length === 0 ? (
-          <Empty>{t(isFiltered ? 'dead_no_match' : 'dead_none')}</Empty>
-        ) : (
-          <Table
-            jobs={pages.items}
-            filter={filter}
-            isWhole={unapplied === ''}
-            count={count}
-            changed={pages.refresh}
-          />
-        )}
-        <More next={pages.more} />
+        <Letters
+          pages={pages}
+          empty={t(isFiltered ? 'dead_no_match' : 'dead_none')}
+          filter={filter}
+          isWhole={unapplied === ''}
+          count={count}
+        />
       </section>
     </>
+  );
+}
+
+function Actions({ filter, count }: { filter: OperationFilter; count: number | null }) {
+  return (
+    <>
+      <Button look="desk" onClick={() => askRequeueByTime(topicOf(filter))}>
+        {t('op_by_time')}…
+      </Button>
+      <Button icon="redo" onClick={() => askRequeue([filter], filter.topic, count)}>
+        {t('requeue_all')}…
+      </Button>
+      <Button look="danger desk" icon="trash" onClick={() => askPurge([filter], filter.topic, count)}>
+        {t('purge')}…
+      </Button>
+    </>
+  );
+}
+
+function Filters({ given, age, isFiltered }: Omit<ReturnType<typeof useFilter>, 'filter' | 'unapplied'>) {
+  const anyOr = (codes: readonly string[]) =>
+    [['', t('any')], ...codes.map((code) => [code, code] as const)] as const;
+  return (
+    <div class="fields">
+      <TextChip label={t('filter_topic')} value={given.topic} onChange={(topic) => setQuery({ topic })} />
+      {given.reason === '' ? null : (
+        <Choice
+          label={t('dead_because')}
+          value={given.reason}
+          options={anyOr(buryReasons)}
+          onChange={(reason) => setQuery({ reason })}
+        />
+      )}
+      <Choice
+        label={t('filter_reason')}
+        value={given.lastReason}
+        options={anyOr(attemptReasons)}
+        onChange={(lastReason) => setQuery({ lastReason })}
+      />
+      <TextChip label={t('filter_status')} value={given.status} onChange={(status) => setQuery({ status })} />
+      <Choice
+        label={t('filter_time')}
+        value={age}
+        options={[
+          ['', t('any')],
+          ['1h', t('last_hour')],
+          ['24h', t('last_day')],
+          ['7d', t('last_week')],
+        ]}
+        onChange={(value) => setQuery({ age: value })}
+      />
+      <ClearFilters names="topic reason lastReason status age id idPrefix body due" isShown={isFiltered} />
+    </div>
   );
 }
 
@@ -208,72 +189,43 @@ function isStatus(wanted: string, status: number | null): boolean {
 function Causes({ groups, examined, complete }: DeadGroups) {
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? groups : groups.slice(0, groupsShown);
-  const keyed = shown.map((group) => [`${group.topic} ${group.lastReason} ${group.status}`, group] as const);
   return (
     <Card
       title={t('by_cause')}
       note={complete ? t('by_cause_all') : t('by_cause_newest', { count: number(examined) })}
     >
-      <table class="desk">
-        <thead>
-          <tr>
-            <th>{t('topic')}</th>
-            <th>{t('last_failure')}</th>
-            <th class="right">{t('jobs')}</th>
-            <th>{t('last_12_h')}</th>
-            <th>{t('first_seen')}</th>
-            <th>{t('last_seen')}</th>
-            <th>
-              <span class="sr">{t('actions')}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {keyed.map(([key, group]) => (
-            <tr key={key}>
-              <td>
-                <TopicLink topic={group.topic} />
-              </td>
-              <td>
-                <span class="tag bad">{causeText(group)}</span>
-              </td>
-              <td class="right">
-                <b>{number(group.count)}</b>
-              </td>
-              <td>
-                <Spark hours={group.hours} />
-              </td>
-              <td class="soft nowrap">
-                <Time at={group.firstAt} />
-              </td>
-              <td class="soft nowrap">
-                <Time at={group.lastAt} text={relative} />
-              </td>
-              <td class="right nowrap">
-                <CauseActions group={group} isExact={complete} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {keyed.map(([key, group]) => (
-          <li key={key}>
-            <div class="row">
-              <TopicLink topic={group.topic} />
-              <b class="num">{number(group.count)}</b>
-            </div>
-            <div class="row">
-              <span class="tag bad">{causeText(group)}</span>
-              <span class="faint">
-                <Time at={group.lastAt} text={relative} />
-              </span>
-              <CauseActions group={group} isExact={complete} />
-            </div>
-          </li>
-        ))}
-      </ul>
-      <More next={groups.length > shown.length ? () => setWhole(true) : null} />
+      <List
+        items={shown}
+        empty=""
+        more={groups.length > shown.length ? () => setWhole(true) : null}
+        keyOf={(group) => `${group.topic} ${group.lastReason} ${group.status}`}
+        columns={{
+          topic: { head: t('topic'), cell: TopicLink },
+          cause: {
+            head: t('last_failure'),
+            cell: (group) => <span class="tag bad">{causeText(group)}</span>,
+          },
+          count: {
+            head: t('jobs'),
+            look: 'right',
+            cell: (group) => <b>{number(group.count)}</b>,
+          },
+          hours: { head: t('last_12_h'), cell: ({ hours }) => <Spark hours={hours} /> },
+          first: { head: t('first_seen'), look: 'soft nowrap', cell: ({ firstAt }) => <Time at={firstAt} /> },
+          last: {
+            head: t('last_seen'),
+            look: 'soft nowrap',
+            cell: ({ lastAt }) => <Time at={lastAt} text={relative} />,
+            card: ({ lastAt }) => <Time class="faint" at={lastAt} text={relative} />,
+          },
+          actions: {
+            head: null,
+            look: 'right nowrap',
+            cell: (group) => <CauseActions group={group} isExact={complete} />,
+          },
+        }}
+        card={{ row: ['topic', 'count'], soft: ['cause', 'last', 'actions'] }}
+      />
     </Card>
   );
 }
@@ -294,14 +246,13 @@ function CauseActions({ group, isExact }: { group: DeadGroup; isExact: boolean }
         {t('view')}
       </a>
       {may('operate') ? (
-        <button
-          type="button"
-          class="btn s"
+        <Button
+          look="s"
+          icon="redo"
           onClick={() => askRequeue([filter], topic, isExact && !isPoison ? group.count : null)}
         >
-          <Icon name="redo" small />
           {t('requeue')}…
-        </button>
+        </Button>
       ) : null}
     </>
   );
@@ -337,38 +288,21 @@ async function requeueNamed(jobs: readonly DeadJson[]): Promise<number> {
   return requeued;
 }
 
-function Table({
-  jobs,
-  filter,
-  isWhole,
-  count,
-  changed,
-}: {
-  jobs: readonly DeadJson[];
-  filter: OperationFilter;
+interface LettersProps {
+  readonly pages: Pages<DeadJson>;
+  readonly empty: string;
+  readonly filter: OperationFilter;
   /** whether the filter is all that the address names */
-  isWhole: boolean;
-  count: number | null;
-  changed: () => void;
-}) {
-  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
-  const [isAll, setAll] = useState(false);
+  readonly isWhole: boolean;
+  readonly count: number | null;
+}
+
+/** The actions on the selected dead letters. */
+function useActions({ pages, filter, count }: LettersProps, { chosen, isAll, clear }: Selection<DeadJson>) {
   const [failure, setFailure] = useState<string | null>(null);
-  const chosen = jobs.filter((job) => isAll || picked.has(keyOf(job)));
-  const isPicked = (job: DeadJson): boolean => isAll || picked.has(keyOf(job));
-  const pick = (keys: readonly string[]): void => {
-    setAll(false);
-    setPicked(new Set(keys));
-  };
-  useLayoutEffect(() => pick([]), [JSON.stringify(filter)]);
-  const toggle = (job: DeadJson): void => {
-    const keys = chosen.map(keyOf);
-    const key = keyOf(job);
-    pick(isPicked(job) ? keys.filter((one) => one !== key) : [...keys, key]);
-  };
   const topics = new Set(chosen.map(({ topic }) => topic));
   const oneTopic = topics.size === 1 ? chosen[0]?.topic : undefined;
-  const requeueChosen = (): void => {
+  const requeue = (): void => {
     if (chosen.length === 0) return;
     if (isAll) askRequeue([filter], filter.topic, count);
     else if (chosen.length > directMax) askRequeue(namedFilters(chosen), oneTopic, chosen.length);
@@ -377,126 +311,68 @@ function Table({
         .then((requeued) => {
           setFailure(null);
           toast(t('toast_requeued', { count: number(requeued) }));
-          pick([]);
-          changed();
+          clear();
+          pages.refresh();
         })
         .catch((error: unknown) => setFailure(errorText(error)));
   };
-  const purgeChosen = (): void => {
+  const purge = (): void => {
     if (isAll) askPurge([filter], filter.topic, count);
     else askPurge(namedFilters(chosen), oneTopic, chosen.length);
   };
+  return { failure, requeue, purge };
+}
+
+function Letters(props: LettersProps) {
+  const { pages, empty, filter, isWhole, count } = props;
+  const selection = useSelection(pages.items ?? [], keyOf, filter);
+  const { chosen, isAll } = selection;
+  const { failure, requeue, purge } = useActions(props, selection);
   // A layout effect: an effect runs after the next frame, and until then the keys would act on the rows that
   // were selected before.
   useLayoutEffect(() => {
-    screenKeys.set('R', requeueChosen);
-    screenKeys.set('r', changed);
+    screenKeys.set('R', requeue);
+    screenKeys.set('r', pages.refresh);
     return () => {
       screenKeys.delete('R');
       screenKeys.delete('r');
     };
   });
-  const operates = may('operate');
-  const isWholePage = chosen.length === jobs.length;
+  const allText = count === null ? t('select_all_match') : t('select_all_count', { count: number(count) });
   return (
     <>
       <Failure text={failure} place="nothing" />
-      {chosen.length === 0 ? null : (
-        <div class="pickbar">
-          <b>{isAll ? t('all_match_selected') : t('selected', { count: chosen.length })}</b>
-          {isAll || !isWhole ? null : (
-            <button type="button" class="btn plain s" onClick={() => setAll(true)}>
-              {count === null ? t('select_all_match') : t('select_all_count', { count: number(count) })}
-            </button>
-          )}
-          <span class="grow" />
-          <button type="button" class="btn s" onClick={requeueChosen}>
-            <Icon name="redo" small />
-            {t('requeue')}
-            {isAll || chosen.length > directMax ? '…' : ''}
-          </button>
-          <button type="button" class="btn s danger" onClick={purgeChosen}>
-            <Icon name="trash" small />
-            {t('purge')}…
-          </button>
-        </div>
-      )}
-      <table class="desk">
-        <thead>
-          <tr>
-            {operates ? (
-              <th class="w0">
-                <input
-                  type="checkbox"
-                  aria-label={t('select_page')}
-                  checked={isWholePage}
-                  onChange={() => pick(isWholePage ? [] : jobs.map(keyOf))}
-                />
-              </th>
-            ) : null}
-            <th class="w3">{t('job')}</th>
-            <th>{t('topic')}</th>
-            <th>{t('last_failure')}</th>
-            <th class="right">{t('attempts')}</th>
-            <th class="w3">{t('reply')}</th>
-            <th class="right">{t('dead_since')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {jobs.map((job) => (
-            <tr key={keyOf(job)} class={isPicked(job) ? 'picked' : ''}>
-              {operates ? (
-                <td>
-                  <input
-                    type="checkbox"
-                    aria-label={t('select_row', { id: job.id })}
-                    checked={isPicked(job)}
-                    onChange={() => toggle(job)}
-                  />
-                </td>
-              ) : null}
-              <td class="cut">
-                <JobLink {...job} />
-              </td>
-              <td>
-                <TopicLink topic={job.topic} />
-              </td>
-              <td>
-                <span class="tag bad">{failureOf(job)}</span>
-              </td>
-              <td class="right">{number(job.attempt)}</td>
-              <td class="cut mono faint">{job.replyExcerpt}</td>
-              <td class="right soft">
-                <Time at={job.deadAt} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {jobs.map((job) => (
-          <li key={keyOf(job)} class={isPicked(job) ? 'picked' : ''}>
-            <div class="row">
-              {operates ? (
-                <input
-                  type="checkbox"
-                  aria-label={t('select_row', { id: job.id })}
-                  checked={isPicked(job)}
-                  onChange={() => toggle(job)}
-                />
-              ) : null}
-              <JobLink {...job} />
-              <span class="tag bad">{failureOf(job)}</span>
-            </div>
-            <div class="row faint">
-              <span>{job.topic}</span>
-              <span class="num">
-                <Time at={job.deadAt} />
-              </span>
-            </div>
-          </li>
-        ))}
-      </ul>
+      <PickBar selection={selection} allText={isWhole ? allText : null}>
+        <Button look="s" icon="redo" onClick={requeue}>
+          {t('requeue')}
+          {isAll || chosen.length > directMax ? '…' : ''}
+        </Button>
+        <Button look="s danger" icon="trash" onClick={purge}>
+          {t('purge')}…
+        </Button>
+      </PickBar>
+      <List
+        items={pages.items}
+        error={pages.error}
+        empty={empty}
+        more={pages.more}
+        keyOf={keyOf}
+        selection={may('operate') ? selection : undefined}
+        columns={{
+          job: { head: t('job'), look: 'cut', width: 'w3', cell: JobLink },
+          topic: { head: t('topic'), cell: TopicLink, card: ({ topic }) => topic },
+          failure: { head: t('last_failure'), cell: (job) => <span class="tag bad">{failureOf(job)}</span> },
+          attempts: { head: t('attempts'), look: 'right', cell: ({ attempt }) => number(attempt) },
+          reply: {
+            head: t('reply'),
+            look: 'cut mono faint',
+            width: 'w3',
+            cell: ({ replyExcerpt }) => replyExcerpt,
+          },
+          since: { head: t('dead_since'), look: 'right soft', cell: ({ deadAt }) => <Time at={deadAt} /> },
+        }}
+        card={{ row: ['job', 'failure'], faint: ['topic', 'since'] }}
+      />
     </>
   );
 }

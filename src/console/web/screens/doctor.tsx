@@ -1,20 +1,21 @@
 // Doctor: runs the checks of `dq doctor` in dq-console, and lists the findings, worst first.
 
-import { useState } from 'preact/hooks';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { session } from '../api/session.ts';
 import { clock, duration, useSecond } from '../format.ts';
+import { useAction } from '../parts/form.tsx';
+import { List } from '../parts/list.tsx';
 import {
+  Button,
   Card,
   type Colour,
   Empty,
-  errorText,
   Failure,
   Head,
-  Icon,
   LoadError,
   Pill,
+  Strip,
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
@@ -40,17 +41,12 @@ const colours: Readonly<Record<State, Colour>> = {
 export function Doctor() {
   useSecond();
   const poll = usePoll<Run>('/v1/doctor', (run) => (run.state === 'running' ? 1_000 : 10_000));
-  const [error, setError] = useState<string | null>(null);
+  const { failure, run } = useAction();
   const { data, refresh } = poll;
   const isRunning = data?.state === 'running';
-  const run = async (): Promise<void> => {
-    try {
-      await call('POST', '/v1/doctor');
-      setError(null);
-      refresh();
-    } catch (problem) {
-      setError(errorText(problem));
-    }
+  const check = async (): Promise<void> => {
+    await call('POST', '/v1/doctor');
+    refresh();
   };
   return (
     <>
@@ -67,13 +63,13 @@ export function Doctor() {
           )
         }
         actions={
-          <button type="button" class="btn main" disabled={isRunning} onClick={() => void run()}>
+          <Button look="main" disabled={isRunning} onClick={() => run(check)}>
             {t('run_checks')}
-          </button>
+          </Button>
         }
       />
       <LoadError error={poll.error} what={t('doctor')} retry={refresh} />
-      <Failure text={error} />
+      <Failure text={failure} />
       {data === null ? <Waiting error={poll.error} /> : <Findings run={data} />}
     </>
   );
@@ -103,59 +99,36 @@ function Findings({ run: { state, findings } }: { run: Run }) {
     );
   return (
     <>
-      {state === 'late' ? (
-        <div class="strip warn" role="alert">
-          <Icon name="warn" />
-          <span class="text">{t('checks_late')}</span>
-        </div>
-      ) : null}
+      {state === 'late' ? <Strip role="alert">{t('checks_late')}</Strip> : null}
       {isFine ? (
-        <div class="strip info" role="status">
-          <Icon name="ok" />
-          <span class="text">{t('no_problems')}</span>
-        </div>
+        <Strip tone="info" icon="ok">
+          {t('no_problems')}
+        </Strip>
       ) : null}
       <Card>
-        {sorted.length === 0 ? <Waiting /> : null}
-        {sorted.length === 0 ? null : (
-          <>
-            <table class="desk findings">
-              <thead>
-                <tr>
-                  <th>{t('result')}</th>
-                  <th>{t('check')}</th>
-                  <th>{t('finding')}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {sorted.map(({ check, state: one, about }, n) => (
-                  <tr key={n}>
-                    <td>
-                      <Pill colour={colours[one]}>{wordOf(`finding_${one}`, one)}</Pill>
-                    </td>
-                    <td>{check}</td>
-                    <td class="text" lang="en">
-                      {about}
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-            <ul class="cards">
-              {sorted.map(({ check, state: one, about }, n) => (
-                <li key={n}>
-                  <div class="row">
-                    <span class="name grow">{check}</span>
-                    <Pill colour={colours[one]}>{wordOf(`finding_${one}`, one)}</Pill>
-                  </div>
-                  <p class="soft" lang="en">
-                    {about}
-                  </p>
-                </li>
-              ))}
-            </ul>
-          </>
-        )}
+        <List
+          look="findings"
+          items={sorted.length === 0 ? null : sorted}
+          empty=""
+          keyOf={({ check, about }) => `${check} ${about}`}
+          columns={{
+            result: {
+              head: t('result'),
+              cell: ({ state: one }) => <Pill colour={colours[one]}>{wordOf(`finding_${one}`, one)}</Pill>,
+            },
+            check: {
+              head: t('check'),
+              cell: ({ check }) => check,
+              card: ({ check }) => <span class="name grow">{check}</span>,
+            },
+            finding: {
+              head: t('finding'),
+              look: 'text',
+              cell: ({ about }) => <span lang="en">{about}</span>,
+            },
+          }}
+          card={{ row: ['check', 'result'], soft: ['finding'] }}
+        />
       </Card>
     </>
   );

@@ -4,7 +4,8 @@ import { topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import type { AttemptJson, FlowJson } from '../api/types.ts';
 import { exactClock } from '../format.ts';
-import { Card, type Colour, Pill, Waiting } from '../parts/parts.tsx';
+import { List } from '../parts/list.tsx';
+import { Card, type Colour, Pill } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
 import { shortResult } from './job-attempts.tsx';
@@ -31,61 +32,42 @@ export function JobFlow({
 }) {
   const { data, error } = usePoll<FlowJson>(topicPath(topic, 'jobs', id, 'flow'), 5_000);
   if (data === null && (isOptional || error?.status === 404)) return null;
-  const entries = data?.entries.toReversed() ?? [];
   return (
     <Card title={t('flow')} note={data === null ? '' : t(data.journal ? 'flow_note' : 'flow_no_journal')}>
-      {data === null ? (
-        <Waiting rows={3} error={error} />
-      ) : (
-        <>
-          <table class="desk">
-            <thead>
-              <tr>
-                <th>{t('time')}</th>
-                <th>{t('flow_event')}</th>
-                <th>{t('version')}</th>
-                <th>{t('due')}</th>
-                <th>{t('flow_by')}</th>
-                <th>{t('shard')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {entries.map((entry) => (
-                <tr key={keyOf(entry)}>
-                  <td>
-                    <Time class="num" at={entry.at} text={exactClock} />
-                  </td>
-                  <td>
-                    <Event entry={entry} />
-                  </td>
-                  <td class="mono soft">{entry.version ?? ''}</td>
-                  <td>
-                    {entry.dueAt === null ? '' : <Time class="num soft" at={entry.dueAt} text={exactClock} />}
-                  </td>
-                  <td class="soft">{byOf(entry)}</td>
-                  <td class="mono faint">{entry.place ?? ''}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          <ol class="list phone-only">
-            {entries.map((entry) => (
-              <li key={keyOf(entry)}>
-                <Event entry={entry} />
-                <span class="grow">{byOf(entry)}</span>
-                <Time class="faint num" at={entry.at} />
-              </li>
-            ))}
-          </ol>
-        </>
-      )}
+      <List
+        items={data?.entries.toReversed() ?? null}
+        error={error}
+        rows={3}
+        empty=""
+        keyOf={({ at, event, version }) => `${at} ${event} ${version}`}
+        columns={{
+          time: {
+            head: t('time'),
+            cell: ({ at }) => <Time class="num" at={at} text={exactClock} />,
+            card: ({ at }) => <Time class="faint num" at={at} />,
+          },
+          event: { head: t('flow_event'), cell: Event },
+          version: { head: t('version'), look: 'mono soft', cell: ({ version }) => version },
+          due: {
+            head: t('due'),
+            cell: ({ dueAt }) =>
+              dueAt === null ? '' : <Time class="num soft" at={dueAt} text={exactClock} />,
+          },
+          by: {
+            head: t('flow_by'),
+            look: 'soft',
+            cell: byOf,
+            card: (entry) => <span class="grow">{byOf(entry)}</span>,
+          },
+          shard: { head: t('shard'), look: 'mono faint', cell: ({ place }) => place },
+        }}
+        card={{ row: ['event', 'by', 'time'] }}
+      />
     </Card>
   );
 }
 
-const keyOf = ({ at, event, version }: Entry): string => `${at} ${event} ${version}`;
-
-function Event({ entry: { event, attempt } }: { entry: Entry }) {
+function Event({ event, attempt }: Entry) {
   const word = wordOf(`flow_${event}`, event);
   return (
     <Pill colour={colours[event] ?? 'quiet'}>

@@ -1,13 +1,14 @@
 // The journal on the page Store: spool, lag, instances and restores, and the question that starts a restore.
 
-import { signal } from '@preact/signals';
 import { hasNews } from '../../../core/restore-news.ts';
 import { CallError } from '../api/call.ts';
 import { may } from '../api/session.ts';
 import { bytes, duration, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
+import { Check, type Draft, draftOf, Field, Select } from '../parts/form.tsx';
+import { List } from '../parts/list.tsx';
 import { start } from '../parts/operations.tsx';
-import { Card, type Colour, Facts, Meter, Pill } from '../parts/parts.tsx';
+import { Button, Card, type Colour, Facts, Meter, Pill } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 
@@ -54,6 +55,7 @@ export function Journal({ journal }: { journal: JournalJson }) {
       </Card>
     );
   const share = spoolBytes / spoolBytesMax;
+  const shown = (restores ?? []).filter((one) => hasNews(one, Date.now())).slice(0, restoresShown);
   return (
     <Card
       title={t('journal')}
@@ -69,8 +71,8 @@ export function Journal({ journal }: { journal: JournalJson }) {
         <Facts
           rows={[
             [t('journal_lag'), lagMs === null ? t('currently_unknown') : duration(lagMs)],
-            ...(late > 0 ? ([[t('journal_late'), number(late)]] as const) : []),
-            ...(damaged > 0 ? ([[t('journal_damaged'), number(damaged)]] as const) : []),
+            late > 0 && [t('journal_late'), number(late)],
+            damaged > 0 && [t('journal_damaged'), number(damaged)],
             ...(instances ?? []).map(
               (one) =>
                 [one.self ? t('journal_here', { host: one.host }) : one.host, instanceText(one)] as const,
@@ -80,15 +82,13 @@ export function Journal({ journal }: { journal: JournalJson }) {
         {instances === null || restores === null ? <p class="wrong">{t('journal_no_mysql')}</p> : null}
         {may('operate') ? (
           <div class="fields">
-            <button type="button" class="btn s" onClick={askRestore}>
+            <Button look="s" onClick={askRestore}>
               {t('journal_restore')}…
-            </button>
+            </Button>
           </div>
         ) : null}
       </div>
-      {restores === null ? null : (
-        <Restores restores={restores.filter((one) => hasNews(one, Date.now())).slice(0, restoresShown)} />
-      )}
+      {shown.length === 0 ? null : <Restores restores={shown} />}
     </Card>
   );
 }
@@ -102,78 +102,54 @@ const colours: Readonly<Record<Restore['state'], Colour>> = { open: 'running', d
 
 const states = { open: 'op_state_running', done: 'op_state_finished', failed: 'op_state_failed' } as const;
 
-function Restores({ restores }: { restores: readonly Restore[] }) {
-  if (restores.length === 0) return null;
-  const what = ({ kind, about }: Restore) => (
-    <>
-      {t(`journal_${kind}`)} <span class="mono faint">{about}</span>
-    </>
-  );
-  const state = ({ state: its }: Restore) => <Pill colour={colours[its]}>{t(states[its])}</Pill>;
-  const counts = ({ put, removed }: Restore) =>
-    t('journal_counts', { put: number(put), removed: number(removed) });
-  const when = ({ begunAt }: Restore) => <Time at={begunAt} text={relative} />;
-  return (
-    <>
-      <table class="desk">
-        <thead>
-          <tr>
-            <th class="w4">{t('journal_restores')}</th>
-            <th>{t('state')}</th>
-            <th class="right">{t('jobs')}</th>
-            <th class="right">{t('op_started_at')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {restores.map((one) => (
-            <tr key={one.no}>
-              <td class="cut">{what(one)}</td>
-              <td>{state(one)}</td>
-              <td class="right nowrap">{counts(one)}</td>
-              <td class="right soft nowrap">{when(one)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {restores.map((one) => (
-          <li key={one.no}>
-            <div class="row">
-              <span>{what(one)}</span>
-              {state(one)}
-            </div>
-            <div class="row faint">
-              <span class="num">{counts(one)}</span>
-              <span class="num">{when(one)}</span>
-            </div>
-          </li>
-        ))}
-      </ul>
-    </>
-  );
-}
+const Restores = ({ restores }: { restores: readonly Restore[] }) => (
+  <List
+    items={restores}
+    empty=""
+    keyOf={({ no }) => no}
+    columns={{
+      what: {
+        ...{ head: t('journal_restores'), look: 'cut', width: 'w4' },
+        cell: ({ kind, about }) => (
+          <span>
+            {t(`journal_${kind}`)} <span class="mono faint">{about}</span>
+          </span>
+        ),
+      },
+      state: {
+        head: t('state'),
+        cell: ({ state }) => <Pill colour={colours[state]}>{t(states[state])}</Pill>,
+      },
+      counts: {
+        ...{ head: t('jobs'), look: 'right nowrap' },
+        cell: ({ put, removed }) => t('journal_counts', { put: number(put), removed: number(removed) }),
+      },
+      when: {
+        ...{ head: t('op_started_at'), look: 'right soft nowrap' },
+        cell: ({ begunAt }) => <Time at={begunAt} text={relative} />,
+      },
+    }}
+    card={{ row: ['what', 'state'], faint: ['counts', 'when'] }}
+  />
+);
 
 const overdueChoices = ['fire', 'spread', 'skip'] as const;
 
-function askRestore(): void {
-  const topic = signal('');
-  const isAll = signal(false);
-  const overdue = signal<(typeof overdueChoices)[number]>('fire');
-  const dryRun = signal(true);
+interface Restoring {
+  readonly topic: string;
+  readonly isAll: boolean;
+  readonly overdue: (typeof overdueChoices)[number];
+  readonly dryRun: boolean;
+}
+
+function RestoreFields({ draft: { value, set } }: { draft: Draft<Restoring> }) {
+  const { topic, isAll, overdue, dryRun } = value;
   const scope = (all: boolean, label: string) => (
-    <label>
-      <input
-        type="radio"
-        name="scope"
-        checked={isAll.value === all}
-        onChange={() => {
-          isAll.value = all;
-        }}
-      />{' '}
+    <Check group="scope" isOn={isAll === all} onChange={() => set({ isAll: all })}>
       {label}
-    </label>
+    </Check>
   );
-  const Form = () => (
+  return (
     <>
       <p>{t('journal_restore_text')}</p>
       <fieldset>
@@ -181,59 +157,35 @@ function askRestore(): void {
         {scope(false, t('journal_one_topic'))}
         {may('admin') ? scope(true, t('journal_every_topic')) : null}
       </fieldset>
-      {isAll.value ? null : (
-        <label>
-          {t('topic')}
-          <input
-            class="mono"
-            value={topic.value}
-            onInput={(event) => {
-              topic.value = event.currentTarget.value;
-            }}
-          />
-        </label>
-      )}
-      <label>
-        {t('journal_overdue')}
-        <select
-          value={overdue.value}
-          onChange={(event) => {
-            overdue.value = event.currentTarget.value as (typeof overdueChoices)[number];
-          }}
-        >
-          {overdueChoices.map((choice) => (
-            <option key={choice} value={choice}>
-              {t(`journal_overdue_${choice}`)}
-            </option>
-          ))}
-        </select>
-      </label>
+      {isAll ? null : <Field label={t('topic')} value={topic} onType={(name) => set({ topic: name })} />}
+      <Select
+        label={t('journal_overdue')}
+        value={overdue}
+        options={overdueChoices.map((choice) => [choice, t(`journal_overdue_${choice}`)] as const)}
+        onChoose={(choice) => set({ overdue: choice })}
+      />
       <fieldset>
         <legend class="sr">{t('journal_count_only')}</legend>
-        <label>
-          <input
-            type="checkbox"
-            checked={dryRun.value}
-            onChange={() => {
-              dryRun.value = !dryRun.value;
-            }}
-          />{' '}
+        <Check isOn={dryRun} onChange={() => set({ dryRun: !dryRun })}>
           {t('journal_count_only')}
-        </label>
+        </Check>
       </fieldset>
     </>
   );
+}
+
+function askRestore(): void {
+  const draft = draftOf<Restoring>({ topic: '', isAll: false, overdue: 'fire', dryRun: true });
   ask({
     title: t('op_question', { title: t('journal_restore') }),
-    body: <Form />,
+    body: <RestoreFields draft={draft} />,
     action: t('op_restore'),
     run: async () => {
-      const name = topic.value.trim();
-      if (!isAll.value && name === '') throw new CallError(400, 'shown', t('journal_topic_missing'));
-      const filter = isAll.value ? {} : { topic: name };
-      await start([
-        { kind: 'restore', filter, overdue: overdue.value, ...(dryRun.value ? { dryRun: true } : {}) },
-      ]);
+      const { isAll, overdue, dryRun } = draft.value;
+      const topic = draft.value.topic.trim();
+      if (!isAll && topic === '') throw new CallError(400, 'shown', t('journal_topic_missing'));
+      const filter = isAll ? {} : { topic };
+      await start([{ kind: 'restore', filter, overdue, ...(dryRun ? { dryRun } : {}) }]);
     },
   });
 }

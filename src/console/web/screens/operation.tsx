@@ -3,7 +3,8 @@
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import type { OperationJson } from '../api/types.ts';
-import { clock, duration, number, relative } from '../format.ts';
+import { clock, dots, duration, number, relative } from '../format.ts';
+import { List } from '../parts/list.tsx';
 import {
   askStop,
   filterText,
@@ -16,8 +17,8 @@ import {
 } from '../parts/operations.tsx';
 import {
   actorName,
+  Button,
   Card,
-  Empty,
   Facts,
   Head,
   JobLink,
@@ -30,80 +31,53 @@ import { href, type Segments } from '../router.ts';
 import { t } from '../words/words.ts';
 
 export function Operations({ first }: Segments) {
-  return first === undefined ? <List /> : <Operation key={first} id={first} />;
+  return first === undefined ? <AllOperations /> : <Operation key={first} id={first} />;
 }
 
-function List() {
+function AllOperations() {
   const poll = usePoll<{ items: readonly OperationJson[] }>('/v1/operations', ({ items }) =>
     items.some(isRunning) ? 1_000 : 5_000,
   );
-  const items = poll.data?.items ?? null;
   return (
     <>
       <Head title={t('operations')} sub={t('op_sub')} />
       <LoadError error={poll.error} what={t('operations')} retry={poll.refresh} />
       <section class="card">
-        {items === null ? (
-          <Waiting error={poll.error} />
-        ) : items.length === 0 ? (
-          <Empty>{t('op_none')}</Empty>
-        ) : (
-          <>
-            <table class="desk">
-              <thead>
-                <tr>
-                  <th class="w4">{t('op_operation')}</th>
-                  <th>{t('state')}</th>
-                  <th class="right">{t('op_progress')}</th>
-                  <th>{t('op_started_by')}</th>
-                  <th class="right">{t('op_created')}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {items.map((op) => (
-                  <tr key={op.id}>
-                    <td class="cut">
-                      <a class="name" href={href('operations', op.id)}>
-                        {titleOf(op.kind, op.filter.topic, op.matched)}
-                      </a>{' '}
-                      <span class="faint">{filterText(op)}</span>
-                    </td>
-                    <td>
-                      <OperationState state={op.state} />
-                    </td>
-                    <td class="right nowrap">{numbers(op)}</td>
-                    <td class="cut soft">{actorName(op.actor)}</td>
-                    <td class="right soft nowrap">
-                      <Time at={op.createdAt} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-            <ul class="cards">
-              {items.map((op) => (
-                <li key={op.id}>
-                  <div class="row">
-                    <a class="name" href={href('operations', op.id)}>
-                      {titleOf(op.kind, op.filter.topic, op.matched)}
-                    </a>
-                    <OperationState state={op.state} />
-                  </div>
-                  <div class="row faint">
-                    <span class="num">{numbers(op)}</span>
-                    <span class="num">
-                      <Time at={op.createdAt} />
-                    </span>
-                  </div>
-                </li>
-              ))}
-            </ul>
-          </>
-        )}
+        <List
+          items={poll.data?.items ?? null}
+          error={poll.error}
+          empty={t('op_none')}
+          keyOf={({ id }) => id}
+          columns={{
+            operation: {
+              ...{ head: t('op_operation'), look: 'cut', width: 'w4' },
+              cell: (op) => (
+                <>
+                  <Name {...op} /> <span class="faint">{filterText(op)}</span>
+                </>
+              ),
+              card: (op) => <Name {...op} />,
+            },
+            state: { head: t('state'), cell: OperationState },
+            progress: { head: t('op_progress'), look: 'right nowrap', cell: numbers },
+            by: { head: t('op_started_by'), look: 'cut soft', cell: ({ actor }) => actorName(actor) },
+            created: {
+              ...{ head: t('op_created'), look: 'right soft nowrap' },
+              cell: ({ createdAt }) => <Time at={createdAt} />,
+            },
+          }}
+          card={{ row: ['operation', 'state'], faint: ['progress', 'created'] }}
+        />
       </section>
     </>
   );
 }
+
+const Name = ({ id, kind, filter, matched }: OperationJson) => (
+  <a class="name" href={href('operations', id)}>
+    {titleOf(kind, filter.topic, matched)}
+  </a>
+);
 
 const numbers = (op: OperationJson): string =>
   op.matched === null
@@ -123,23 +97,19 @@ function Operation({ id }: { id: string }) {
     ) : (
       <LoadError error={poll.error} what={t('operations')} retry={poll.refresh} />
     );
-  const { topic } = op.filter;
-  const about = filterText(op);
-  const at = (time: string | null) =>
-    time === null ? '–' : <Time at={time} text={(ms) => `${relative(ms)} · ${clock(ms)}`} />;
   return (
     <>
       <Head
         actions={
           isRunning(op) && may('operate') ? (
-            <button type="button" class="btn danger" onClick={() => askStop(op, poll.refresh)}>
+            <Button look="danger" onClick={() => askStop(op, poll.refresh)}>
               {t('op_stop')}…
-            </button>
+            </Button>
           ) : undefined
         }
       >
         <div class="title">
-          <h1>{titleOf(op.kind, topic, op.matched)}</h1>
+          <h1>{titleOf(op.kind, op.filter.topic, op.matched)}</h1>
           <OperationState state={op.state} />
         </div>
       </Head>
@@ -153,78 +123,58 @@ function Operation({ id }: { id: string }) {
           </p>
         )}
       </section>
-      <div class="cols">
-        <Card title={t('op_numbers')} width={6}>
-          <div class="body">
-            <Facts
-              rows={[
-                [t('op_matched'), op.matched === null ? t('op_on_the_way') : number(op.matched)],
-                [t('op_moved'), number(op.done)],
-                [t('op_skipped'), number(op.skipped)],
-                [t('op_not_moved'), number(op.failed)],
-              ]}
-            />
-          </div>
-        </Card>
-        <Card title={t('details')} width={6}>
-          <div class="body">
-            <Facts
-              rows={[
-                [t('filter_topic'), topic === undefined ? op.topics.join(', ') : <TopicLink topic={topic} />],
-                [t('op_filter'), about === '' ? t('op_everything') : about],
-                ...(op.at === null ? [] : ([[t('due'), <Time key="at" at={op.at} />]] as const)),
-                [t('op_pace'), paceText(op)],
-                [t('op_started_by'), actorName(op.actor)],
-                [t('op_started_at'), at(op.startedAt)],
-                [t('op_ended_at'), at(op.endedAt)],
-              ]}
-            />
-          </div>
-        </Card>
-      </div>
+      <Numbers {...op} />
       <Card title={t('op_failures')} note={t('op_failures_note')}>
-        {op.failures.length === 0 ? (
-          <Empty>{t('op_no_failures')}</Empty>
-        ) : (
-          <>
-            <table class="desk">
-              <thead>
-                <tr>
-                  <th class="w4">{t('job')}</th>
-                  <th>{t('topic')}</th>
-                  <th>{t('op_error')}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {op.failures.map((one) => (
-                  <tr key={`${one.topic} ${one.id}`}>
-                    <td class="cut">
-                      <JobLink {...one} />
-                    </td>
-                    <td>
-                      <TopicLink topic={one.topic} />
-                    </td>
-                    <td>
-                      <span class="tag bad">{one.error}</span>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-            <ul class="cards">
-              {op.failures.map((one) => (
-                <li key={`${one.topic} ${one.id}`}>
-                  <div class="row">
-                    <JobLink {...one} />
-                    <span class="tag bad">{one.error}</span>
-                  </div>
-                </li>
-              ))}
-            </ul>
-          </>
-        )}
+        <List
+          items={op.failures}
+          empty={t('op_no_failures')}
+          keyOf={(one) => `${one.topic} ${one.id}`}
+          columns={{
+            job: { head: t('job'), look: 'cut', width: 'w4', cell: JobLink },
+            topic: { head: t('topic'), cell: TopicLink },
+            error: { head: t('op_error'), cell: ({ error }) => <span class="tag bad">{error}</span> },
+          }}
+          card={{ row: ['job', 'error'] }}
+        />
       </Card>
     </>
+  );
+}
+
+function Numbers(op: OperationJson) {
+  const { topic } = op.filter;
+  const at = (time: string | null) =>
+    time === null ? '–' : <Time at={time} text={(ms) => dots(relative(ms), clock(ms))} />;
+  return (
+    <div class="cols">
+      <Card title={t('op_numbers')} width={6}>
+        <div class="body">
+          <Facts
+            rows={[
+              [t('op_matched'), op.matched === null ? t('op_on_the_way') : number(op.matched)],
+              [t('op_moved'), number(op.done)],
+              [t('op_skipped'), number(op.skipped)],
+              [t('op_not_moved'), number(op.failed)],
+            ]}
+          />
+        </div>
+      </Card>
+      <Card title={t('details')} width={6}>
+        <div class="body">
+          <Facts
+            rows={[
+              [t('filter_topic'), topic === undefined ? op.topics.join(', ') : <TopicLink topic={topic} />],
+              [t('op_filter'), filterText(op) || t('op_everything')],
+              op.at !== null && [t('due'), <Time key="at" at={op.at} />],
+              [t('op_pace'), paceText(op)],
+              [t('op_started_by'), actorName(op.actor)],
+              [t('op_started_at'), at(op.startedAt)],
+              [t('op_ended_at'), at(op.endedAt)],
+            ]}
+          />
+        </div>
+      </Card>
+    </div>
   );
 }
 

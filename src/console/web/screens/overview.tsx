@@ -8,15 +8,19 @@ import type { Column, Series, Summary, TopicSeries } from '../api/types.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
-import { duration, number, percent, shortNumber, zone } from '../format.ts';
+import { dots, duration, number, percent, shortNumber, zone } from '../format.ts';
 import { type Incident, IncidentState } from '../parts/incidents.tsx';
+import { List } from '../parts/list.tsx';
 import {
+  Button,
   Card,
+  Count,
+  DeadCount,
   Empty,
   Head,
-  Icon,
   LoadError,
   NewTopicLink,
+  Strip,
   type TileFacts,
   Tiles,
   TopicState,
@@ -215,7 +219,7 @@ function Matters({ attention, topics }: Summary) {
         </a>
       }
     >
-      {attention.length === 0 ? <Empty>{t('attention_none')}</Empty> : <Attention lines={attention} />}
+      <Attention lines={attention} />
     </Card>
   );
 }
@@ -269,42 +273,34 @@ function Strips({ attention, orphaned, missing, warnings }: Summary) {
   return (
     <>
       {paused.slice(0, 3).map(({ topic, states }) => (
-        <div class="strip warn" role="status" key={topic}>
-          <Icon name="warn" />
-          <span class="text">
-            <b>{t('paused_strip', { topic })}</b> {t('paused_strip_text', { count: number(states.ready) })}
-          </span>
-          <span class="end">
-            <a class="btn s" href={hrefQuery(['jobs'], { topic, state: 'ready' })}>
-              {t('view_jobs')}
-            </a>
-            {may('operate') ? (
-              <button type="button" class="btn s" onClick={() => askResume(topic, states.ready)}>
-                {t('resume')}…
-              </button>
-            ) : null}
-          </span>
-        </div>
+        <Strip
+          key={topic}
+          end={
+            <>
+              <a class="btn s" href={hrefQuery(['jobs'], { topic, state: 'ready' })}>
+                {t('view_jobs')}
+              </a>
+              {may('operate') ? (
+                <Button look="s" onClick={() => askResume(topic, states.ready)}>
+                  {t('resume')}…
+                </Button>
+              ) : null}
+            </>
+          }
+        >
+          <b>{t('paused_strip', { topic })}</b> {t('paused_strip_text', { count: number(states.ready) })}
+        </Strip>
       ))}
       {orphaned > 0 ? (
-        <div class="strip warn" role="status">
-          <Icon name="warn" />
-          <span class="text">
-            <b>{t('orphaned_strip', { count: number(orphaned) })}</b> {t('orphaned_text')}
-          </span>
-        </div>
+        <Strip>
+          <b>{t('orphaned_strip', { count: number(orphaned) })}</b> {t('orphaned_text')}
+        </Strip>
       ) : null}
       {missing !== undefined && missing.length > 0 ? (
-        <div class="strip warn" role="status">
-          <Icon name="warn" />
-          <span class="text">{t('missing_shard', { shards: missing.join(', ') })}</span>
-        </div>
+        <Strip>{t('missing_shard', { shards: missing.join(', ') })}</Strip>
       ) : null}
       {warnings.map((warning) => (
-        <div class="strip warn" role="status" key={warning}>
-          <Icon name="warn" />
-          <span class="text">{warning}</span>
-        </div>
+        <Strip key={warning}>{warning}</Strip>
       ))}
     </>
   );
@@ -312,79 +308,65 @@ function Strips({ attention, orphaned, missing, warnings }: Summary) {
 
 function Attention({ lines }: { lines: Summary['attention'] }) {
   const names = lines.map(({ topic }) => topic);
-  const sparks = usePoll<TopicSeries>('/v1/series/topics', 60_000, { names: names.join(',') });
+  const sparks = usePoll<TopicSeries>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
+    names: names.join(','),
+  });
   const delivered = new Map(sparks.data?.topics.map((one) => [one.topic, one.delivered]));
+  const isFailing = (reasons: readonly string[]): boolean => reasons.includes('failing');
   return (
-    <>
-      <table class="desk">
-        <thead>
-          <tr>
-            <th>{t('topic')}</th>
-            <th>{t('state')}</th>
-            <th class="right">{t('delayed')}</th>
-            <th class="right">{t('due')}</th>
-            <th>
-              {t('delivered')} ({t('range_24h')})
-            </th>
-            <th class="right">{t('success_rate')}</th>
-            <th class="right">{t('dead_letters')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {lines.map(({ topic, title, state, reasons, states, today }) => (
-            <tr key={topic}>
-              <td>
-                <span class="two">
-                  <a class="name" href={href('topics', topic)}>
-                    {topic}
-                  </a>
-                  <small>{title}</small>
-                </span>
-              </td>
-              <td>
-                <TopicState state={state ?? 'not_registered'} failing={reasons.includes('failing')} />
-              </td>
-              <td class="right">{number(states.delayed)}</td>
-              <td class={states.ready === 0 ? 'right faint' : 'right'}>{number(states.ready)}</td>
-              <td>
-                <Spark
-                  values={delivered.get(topic) ?? []}
-                  colour={reasons.includes('failing') ? 'dead' : 'done'}
-                  label={t('delivered')}
-                />
-              </td>
-              <td class="right">{successOf(today)}</td>
-              <td class="right">
-                {states.dead > 0 ? (
-                  <a href={hrefQuery(['dead'], { topic })}>{number(states.dead)}</a>
-                ) : (
-                  <span class="faint">0</span>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {lines.map(({ topic, title, state, reasons, states }) => (
-          <li key={topic}>
-            <div class="row">
+    <List
+      items={lines}
+      empty={t('attention_none')}
+      keyOf={({ topic }) => topic}
+      columns={{
+        topic: {
+          head: t('topic'),
+          cell: ({ topic, title }) => (
+            <span class="two">
               <a class="name" href={href('topics', topic)}>
                 {topic}
               </a>
-              <TopicState state={state ?? 'not_registered'} failing={reasons.includes('failing')} />
-            </div>
-            <div class="row soft">
-              <span>
-                {title === '' ? reasons.map((why) => wordOf(`why_${why}`, why)).join(' · ') : title}
-              </span>
-              <span class="num">
-                {t('dead_letters')} {number(states.dead)}
-              </span>
-            </div>
-          </li>
-        ))}
-      </ul>
-    </>
+              <small>{title}</small>
+            </span>
+          ),
+          card: ({ topic }) => (
+            <a class="name" href={href('topics', topic)}>
+              {topic}
+            </a>
+          ),
+        },
+        state: {
+          head: t('state'),
+          cell: ({ state, reasons }) => (
+            <TopicState state={state ?? 'not_registered'} failing={isFailing(reasons)} />
+          ),
+        },
+        delayed: { head: t('delayed'), look: 'right', cell: ({ states }) => number(states.delayed) },
+        due: { head: t('due'), look: 'right', cell: ({ states }) => <Count value={states.ready} /> },
+        delivered: {
+          head: `${t('delivered')} (${t('range_24h')})`,
+          cell: ({ topic, reasons }) => (
+            <Spark
+              values={delivered.get(topic) ?? []}
+              colour={isFailing(reasons) ? 'dead' : 'done'}
+              label={t('delivered')}
+            />
+          ),
+        },
+        success: { head: t('success_rate'), look: 'right', cell: ({ today }) => successOf(today) },
+        dead: {
+          head: t('dead_letters'),
+          look: 'right',
+          cell: ({ topic, states }) => <DeadCount topic={topic} value={states.dead} />,
+          card: ({ states }) => `${t('dead_letters')} ${number(states.dead)}`,
+        },
+        why: {
+          ...{ head: '', isOff: true },
+          cell: ({ title, reasons }) =>
+            title === '' ? dots(...reasons.map((why) => wordOf(`why_${why}`, why))) : title,
+        },
+      }}
+      card={{ row: ['topic', 'state'], soft: ['why', 'dead'] }}
+    />
   );
 }

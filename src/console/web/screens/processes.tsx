@@ -1,14 +1,15 @@
 // Processes of this instance: state, age, load, restarts. Reloads the daemon, and shows the last reload.
 
 import { useState } from 'preact/hooks';
-import { call } from '../api/call.ts';
+import { type CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, session } from '../api/session.ts';
-import { bytes, clock, duration, number, useSecond } from '../format.ts';
+import { bytes, clock, dots, duration, number, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Card, type Colour, Facts, Head, Icon, LoadError, Pill, Waiting } from '../parts/parts.tsx';
+import { List } from '../parts/list.tsx';
+import { Button, Card, type Colour, Facts, Head, LoadError, Pill, Strip } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { t, wordOf } from '../words/words.ts';
 
 interface Process {
   readonly title: string;
@@ -64,10 +65,9 @@ export function Processes() {
       : vital.filter((role) => !processes.some((one) => runs(one, role) && one.state === 'ready'));
   const isBusy = reload.data !== null && (reload.data.running !== null || reload.data.waiting);
   const button = (
-    <button type="button" class="btn" disabled={isBusy} onClick={() => askReload(reload.refresh)}>
-      <Icon name="redo" />
+    <Button icon="redo" disabled={isBusy} onClick={() => askReload(reload.refresh)}>
       {t('reload')}…
-    </button>
+    </Button>
   );
   return (
     <>
@@ -78,14 +78,13 @@ export function Processes() {
       />
       <LoadError error={poll.error} what={t('processes')} retry={poll.refresh} />
       {missing.map((role) => (
-        <div class="strip bad" role="alert" key={role}>
-          <Icon name="warn" />
-          <span class="text">{t(`no_${role}` as Word)}</span>
-        </div>
+        <Strip key={role} tone="bad" role="alert">
+          {t(`no_${role}`)}
+        </Strip>
       ))}
       {reload.data === null ? null : <ReloadState state={reload.data} />}
       <section class="card">
-        {processes === null ? <Waiting rows={8} error={poll.error} /> : <Table processes={processes} />}
+        <Table processes={processes} error={poll.error} />
       </section>
     </>
   );
@@ -95,18 +94,16 @@ function subOf(processes: readonly Process[] | null, reload: Reload | null): str
   const { value } = session;
   const generation = processes?.find(({ role }) => role === 'master')?.generation;
   const last = reload?.last ?? null;
-  return [
-    value.kind === 'signed_in' ? value.me.host : '',
-    generation === undefined ? '' : t('generation_n', { n: generation }),
-    last === null || last.outcome === 'rejected'
-      ? ''
-      : t('reloaded_at', {
-          time: clock(Date.parse(last.endedAt)),
-          duration: duration(Date.parse(last.endedAt) - Date.parse(last.startedAt)),
-        }),
-  ]
-    .filter((part) => part !== '')
-    .join(' · ');
+  return dots(
+    value.kind === 'signed_in' && value.me.host,
+    generation !== undefined && t('generation_n', { n: generation }),
+    last !== null &&
+      last.outcome !== 'rejected' &&
+      t('reloaded_at', {
+        time: clock(Date.parse(last.endedAt)),
+        duration: duration(Date.parse(last.endedAt) - Date.parse(last.startedAt)),
+      }),
+  );
 }
 
 function askReload(changed: () => void): void {
@@ -124,37 +121,30 @@ function askReload(changed: () => void): void {
 function ReloadState({ state: { running, waiting, last, restart } }: { state: Reload }) {
   if (running !== null || waiting)
     return (
-      <div class="strip info" role="status">
-        <Icon name="redo" />
-        <span class="text">
-          <b>{t('reloading')}</b> {running?.lines.at(-1) ?? ''}
-        </span>
-      </div>
+      <Strip tone="info" icon="redo">
+        <b>{t('reloading')}</b> {running?.lines.at(-1) ?? ''}
+      </Strip>
     );
   const isWrong = last !== null && last.outcome !== 'reloaded';
   return (
     <>
       {isWrong ? (
-        <div class="strip warn" role="alert">
-          <Icon name="warn" />
-          <span class="text pre">
-            <b>
-              <Time
-                at={last.endedAt}
-                text={(ms) =>
-                  t(last.outcome === 'rejected' ? 'reload_rejected' : 'reload_partly', { time: clock(ms) })
-                }
-              />
-            </b>{' '}
-            {last.reason}
-          </span>
-        </div>
+        <Strip role="alert" isPre>
+          <b>
+            <Time
+              at={last.endedAt}
+              text={(ms) =>
+                t(last.outcome === 'rejected' ? 'reload_rejected' : 'reload_partly', { time: clock(ms) })
+              }
+            />
+          </b>{' '}
+          {last.reason}
+        </Strip>
       ) : null}
       {restart === null ? null : (
-        <div class="strip info" role="note">
-          <Icon name="redo" />
-          <span class="text">{restart}</span>
-        </div>
+        <Strip tone="info" icon="redo" role="note">
+          {restart}
+        </Strip>
       )}
     </>
   );
@@ -173,85 +163,65 @@ function Restarts({ restarts }: Process) {
   return restarts === 0 ? <span class="faint">0</span> : <span class="tag warn">{number(restarts)}</span>;
 }
 
-function Table({ processes }: { processes: readonly Process[] }) {
+function Table({ processes, error }: { processes: readonly Process[] | null; error: CallError | null }) {
   const [open, setOpen] = useState<number | null>(null);
+  const working = (process: Process) =>
+    hasWork(process) ? number(process.inFlight) : <span class="faint">–</span>;
   return (
-    <>
-      <table class="desk">
-        <thead>
-          <tr>
-            <th>{t('process')}</th>
-            <th class="right">{t('pid')}</th>
-            <th>{t('state')}</th>
-            <th class="right">{t('uptime')}</th>
-            <th class="right">{t('cpu')}</th>
-            <th class="right">{t('memory')}</th>
-            <th class="right">{t('in_flight')}</th>
-            <th class="right">{t('restarts')}</th>
-            <th class="right">{t('generation')}</th>
-            <th class="right">{t('version')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {processes.map((process) => (
-            <tr key={process.pid}>
-              <td class="mono">{process.title}</td>
-              <td class="right soft">{process.pid}</td>
-              <td>
-                <State {...process} />
-              </td>
-              <td class="right">{uptime(process)}</td>
-              <td class="right">{cpu(process)}</td>
-              <td class="right">{memory(process)}</td>
-              <td class="right">
-                {hasWork(process) ? number(process.inFlight) : <span class="faint">–</span>}
-              </td>
-              <td class="right">
-                <Restarts {...process} />
-              </td>
-              <td class="right soft">{process.generation}</td>
-              <td class="right faint">{process.version}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {processes.map((process) => (
-          <li key={process.pid}>
-            <button
-              type="button"
-              class="row plain-row"
-              aria-expanded={open === process.pid}
-              onClick={() => setOpen(open === process.pid ? null : process.pid)}
-            >
-              <span class="name mono grow">{process.title}</span>
-              {process.restarts > 0 ? <Restarts {...process} /> : null}
-              <State {...process} />
-            </button>
-            <div class="row faint num">
-              <span>
-                {cpu(process)} · {memory(process)}
-              </span>
-              <span>{uptime(process)}</span>
-            </div>
-            {open === process.pid ? (
-              <Card>
-                <div class="body">
-                  <Facts
-                    rows={[
-                      [t('pid'), process.pid],
-                      [t('in_flight'), hasWork(process) ? number(process.inFlight) : '–'],
-                      [t('restarts'), number(process.restarts)],
-                      [t('generation'), process.generation],
-                      [t('version'), process.version],
-                    ]}
-                  />
-                </div>
-              </Card>
-            ) : null}
-          </li>
-        ))}
-      </ul>
-    </>
+    <List
+      items={processes}
+      error={error}
+      rows={8}
+      empty=""
+      keyOf={({ pid }) => pid}
+      columns={{
+        process: { head: t('process'), look: 'mono', cell: ({ title }) => title },
+        pid: { head: t('pid'), look: 'right soft', cell: ({ pid }) => pid },
+        state: { head: t('state'), cell: State },
+        uptime: { head: t('uptime'), look: 'right', cell: uptime },
+        cpu: { head: t('cpu'), look: 'right', cell: cpu },
+        memory: { head: t('memory'), look: 'right', cell: memory },
+        inFlight: { head: t('in_flight'), look: 'right', cell: working },
+        restarts: { head: t('restarts'), look: 'right', cell: Restarts },
+        generation: { head: t('generation'), look: 'right soft', cell: ({ generation }) => generation },
+        version: { head: t('version'), look: 'right faint', cell: ({ version }) => version },
+      }}
+      card={(process) => (
+        <>
+          <button
+            type="button"
+            class="row plain-row"
+            aria-expanded={open === process.pid}
+            onClick={() => setOpen(open === process.pid ? null : process.pid)}
+          >
+            <span class="name mono grow">{process.title}</span>
+            {process.restarts > 0 ? <Restarts {...process} /> : null}
+            <State {...process} />
+          </button>
+          <div class="row faint num">
+            <span>{dots(cpu(process), memory(process))}</span>
+            <span>{uptime(process)}</span>
+          </div>
+          {open === process.pid ? <Opened {...process} /> : null}
+        </>
+      )}
+    />
   );
 }
+
+/** What a card on a phone shows more of a process. */
+const Opened = (process: Process) => (
+  <Card>
+    <div class="body">
+      <Facts
+        rows={[
+          [t('pid'), process.pid],
+          [t('in_flight'), hasWork(process) ? number(process.inFlight) : '–'],
+          [t('restarts'), number(process.restarts)],
+          [t('generation'), process.generation],
+          [t('version'), process.version],
+        ]}
+      />
+    </div>
+  </Card>
+);

@@ -3,7 +3,6 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { mistakeIn } from '../../../core/json-span.ts';
 import { CallError, call, get, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, serverUrl, session } from '../api/session.ts';
@@ -11,8 +10,11 @@ import type { JobJson, TopicJson } from '../api/types.ts';
 import { durationMs } from '../backoff-waits.ts';
 import { curlOf } from '../curl.ts';
 import { bytes, clock, relative } from '../format.ts';
+import { BodyField, Check, Field, Form, Input, jsonMistake, Select, Wrong } from '../parts/form.tsx';
 import {
+  Button,
   Card,
+  Code,
   CopyButton,
   Empty,
   errorText,
@@ -25,7 +27,7 @@ import {
 import { Time } from '../parts/time.tsx';
 import { href, place } from '../router.ts';
 import { spoken } from '../waits.ts';
-import { t, type Word } from '../words/words.ts';
+import { t } from '../words/words.ts';
 import { dueOf } from './topic-actions.tsx';
 
 type When = 'default' | 'in' | 'at';
@@ -212,35 +214,21 @@ function PushForm({
   const bodyMistake = isJsonType(draft) ? jsonMistake(draft.body) : null;
   const wrongs = wrongsOf(error, draft.topic, bodyMistake === null);
   return (
-    <form
-      class="body form one-top"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
-      <label>
-        {t('topic')}
-        <select value={draft.topic} onChange={(event) => set({ topic: event.currentTarget.value })} required>
-          <option value="">{t('choose_topic')}</option>
-          {topics.map((one) => (
-            <option key={one.topic} value={one.topic}>
-              {one.topic}
-            </option>
-          ))}
-        </select>
+    <Form look="body form one-top" onSend={send}>
+      <Select
+        label={t('topic')}
+        value={draft.topic}
+        options={[['', t('choose_topic')], ...topics.map(({ topic }) => [topic, topic] as const)]}
+        onChoose={(topic) => set({ topic })}
+      >
         <Wrong text={wrongs.topic} />
-      </label>
-      <label>
-        {t('job_id')} ({t('optional')})
-        <input
-          class={markOf(wrongs.id)}
-          value={draft.id}
-          autocomplete="off"
-          onInput={(event) => set({ id: event.currentTarget.value })}
-        />
-        <Wrong text={wrongs.id} />
-      </label>
+      </Select>
+      <Field
+        label={`${t('job_id')} (${t('optional')})`}
+        value={draft.id}
+        wrong={wrongs.id}
+        onType={(id) => set({ id })}
+      />
       <WhenField {...fields} wrongs={wrongs} topicDelay={topicDelay} />
       <OptionFields {...fields} wrongs={wrongs} />
       <BodyFields {...fields} wrongs={wrongs} mistake={bodyMistake} />
@@ -254,47 +242,42 @@ function PushForm({
           {t('push')}
         </button>
         {result === null ? null : (
-          <button type="button" class="btn main" onClick={another}>
+          <Button look="main" onClick={another}>
             {t('push_another')}
-          </button>
+          </Button>
         )}
       </div>
-    </form>
+    </Form>
   );
 }
 
-const markOf = (wrong: string | undefined): string => (wrong === undefined ? 'mono' : 'mono bad');
 const isJsonType = ({ contentType }: Draft): boolean => contentType.startsWith('application/json');
 
 function WhenField({ draft, set, wrongs, topicDelay }: FieldProps & { topicDelay: string | undefined }) {
-  const radio = (when: When, children: ComponentChildren) => (
-    <label class="check">
-      <input type="radio" name="when" checked={draft.when === when} onChange={() => set({ when })} />
+  const choice = (when: When, children: ComponentChildren) => (
+    <Check group="when" look="check" isOn={draft.when === when} onChange={() => set({ when })}>
       {children}
-    </label>
+    </Check>
+  );
+  const time = (when: 'in' | 'at', field: 'delay' | 'at', placeholder: string) => (
+    <>
+      {choice(when, t(`when_${when}`))}
+      <Input
+        label={t(`when_${when}`)}
+        value={draft[field]}
+        isWrong={wrongs[field] !== undefined}
+        placeholder={placeholder}
+        onFocus={() => set({ when })}
+        onType={(text) => set({ [field]: text })}
+      />
+    </>
   );
   return (
     <fieldset class="wide when">
       <legend>{t('when')}</legend>
-      {radio('default', t('when_default', { time: topicDelay === undefined ? '–' : spoken(topicDelay) }))}
-      {radio('in', t('when_in'))}
-      <input
-        class={markOf(wrongs.delay)}
-        aria-label={t('when_in')}
-        value={draft.delay}
-        placeholder="10m"
-        onFocus={() => set({ when: 'in' })}
-        onInput={(event) => set({ delay: event.currentTarget.value })}
-      />
-      {radio('at', t('when_at'))}
-      <input
-        class={markOf(wrongs.at)}
-        aria-label={t('when_at')}
-        value={draft.at}
-        placeholder="2030-01-01T08:00:00+08:00"
-        onFocus={() => set({ when: 'at' })}
-        onInput={(event) => set({ at: event.currentTarget.value })}
-      />
+      {choice('default', t('when_default', { time: topicDelay === undefined ? '–' : spoken(topicDelay) }))}
+      {time('in', 'delay', '10m')}
+      {time('at', 'at', '2030-01-01T08:00:00+08:00')}
       <Wrong text={wrongs.delay ?? wrongs.at} />
     </fieldset>
   );
@@ -303,30 +286,21 @@ function WhenField({ draft, set, wrongs, topicDelay }: FieldProps & { topicDelay
 function OptionFields({ draft, set, wrongs }: FieldProps) {
   return (
     <>
-      <label>
-        {t('mode')}
-        <select
-          value={draft.mode}
-          onChange={(event) => set({ mode: event.currentTarget.value as Draft['mode'] })}
-        >
-          {modes.map((one) => (
-            <option key={one} value={one}>
-              {t(`mode_${one}` as Word)}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Select
+        label={t('mode')}
+        value={draft.mode}
+        options={modes.map((one) => [one, t(`mode_${one}`)] as const)}
+        onChoose={(mode) => set({ mode })}
+      />
       {optionFields.map(([name, label, hint]) => (
-        <label key={name}>
-          {t(label)} ({t('optional')})
-          <input
-            class={markOf(wrongs[name])}
-            value={draft[name]}
-            placeholder={t(hint)}
-            onInput={(event) => set({ [name]: event.currentTarget.value.trim() })}
-          />
-          <Wrong text={wrongs[name]} />
-        </label>
+        <Field
+          key={name}
+          label={`${t(label)} (${t('optional')})`}
+          value={draft[name]}
+          wrong={wrongs[name]}
+          placeholder={t(hint)}
+          onType={(text) => set({ [name]: text.trim() })}
+        />
       ))}
     </>
   );
@@ -334,36 +308,23 @@ function OptionFields({ draft, set, wrongs }: FieldProps) {
 
 /** `mistake`: as of jsonMistake(). */
 function BodyFields({ draft, set, wrongs, mistake }: FieldProps & { mistake: number | null }) {
+  const { contentType, body } = draft;
   return (
     <>
-      <label>
-        {t('content_type')}
-        <input
-          class="mono"
-          value={draft.contentType}
-          onInput={(event) => set({ contentType: event.currentTarget.value })}
-        />
-      </label>
-      <label class="wide">
-        {t('body')}
-        <textarea
-          rows={10}
-          class={mistake === null && wrongs.body === undefined ? '' : 'bad'}
-          value={draft.body}
-          spellcheck={false}
-          onInput={(event) => set({ body: event.currentTarget.value })}
-        />
-        {mistake !== null ? (
-          <small class="wrong" role="status">
-            {t('invalid_json_at', { n: mistake })}
-          </small>
-        ) : isJsonType(draft) ? (
+      <Field label={t('content_type')} value={contentType} onType={(text) => set({ contentType: text })} />
+      <BodyField
+        rows={10}
+        value={body}
+        mistake={mistake}
+        wrong={wrongs.body}
+        onType={(text) => set({ body: text })}
+      >
+        {isJsonType(draft) ? (
           <small class="ok" role="status">
             {t('valid_json')}
           </small>
         ) : null}
-        <Wrong text={wrongs.body} />
-      </label>
+      </BodyField>
     </>
   );
 }
@@ -374,9 +335,7 @@ function CurlCard({ draft, due }: { draft: Draft; due: number | null }) {
   return (
     <Card title={t('request_as_curl')} end={<CopyButton text={curl} label={t('copy')} />}>
       <div class="body stack">
-        <pre class="code wrap" tabIndex={0}>
-          {curl}
-        </pre>
+        <Code>{curl}</Code>
         {due === null ? null : (
           <p class="soft">
             <Time at={due} text={dueText} />
@@ -384,14 +343,6 @@ function CurlCard({ draft, due }: { draft: Draft; due: number | null }) {
         )}
       </div>
     </Card>
-  );
-}
-
-export function Wrong({ text }: { text: string | undefined }) {
-  return text === undefined ? null : (
-    <small class="wrong" role="alert">
-      {text}
-    </small>
   );
 }
 
@@ -450,13 +401,6 @@ function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wron
     (field) => field in fields,
   );
   return isShown ? fields : { other: errorText(error) };
-}
-
-/** Number of the first wrong character, from 1; null: the text is JSON. */
-export function jsonMistake(text: string): number | null {
-  const encoded = new TextEncoder().encode(text);
-  const at = mistakeIn(encoded);
-  return at === null ? null : [...new TextDecoder().decode(encoded.subarray(0, at))].length + 1;
 }
 
 /** To the address of the API, which is not the console's. */

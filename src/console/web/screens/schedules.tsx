@@ -1,7 +1,6 @@
 // Schedules: the list of recurring jobs; one with its next times and its last job; the form that adds and
 // changes one. dq computes the times of what is typed: the page reads no cron expressions.
 
-import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { tickId } from '../../../core/tick-id.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
@@ -11,9 +10,24 @@ import type { JobJson, Page, TopicJson } from '../api/types.ts';
 import { relative, useSecond, zone, zoneClock } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { ask } from '../parts/dialog.tsx';
+import {
+  BodyField,
+  Check,
+  Field,
+  Form,
+  Input,
+  jsonMistake,
+  Select,
+  useLeaveCheck,
+  usePreview,
+  Wrong,
+} from '../parts/form.tsx';
+import { List } from '../parts/list.tsx';
 import { Menu } from '../parts/menu.tsx';
 import {
+  Button,
   Card,
+  Code,
   Empty,
   errorText,
   Facts,
@@ -23,8 +37,8 @@ import {
   JobLink,
   JobState,
   LoadError,
-  More,
   Pill,
+  Strip,
   TopicLink,
   toast,
   Waiting,
@@ -33,8 +47,6 @@ import { Time } from '../parts/time.tsx';
 import { go, href, place, type Segments } from '../router.ts';
 import { spoken } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
-import { jsonMistake, Wrong } from './push.tsx';
-import { useLeaveCheck } from './topic-settings.tsx';
 
 interface ScheduleJson {
   readonly name: string;
@@ -54,15 +66,14 @@ interface ScheduleJson {
 const pathOf = (name: string, verb = ''): string => `/v1/schedules/${encodeURIComponent(name)}${verb}`;
 
 export function Schedules({ first, second }: Segments) {
-  if (first === undefined) return <List />;
+  if (first === undefined) return <AllSchedules />;
   if (first === 'new' && place.value.query.has('create')) return <NewSchedule />;
   return second === 'edit' ? <EditSchedule key={first} name={first} /> : <One key={first} name={first} />;
 }
 
-function List() {
+function AllSchedules() {
   useSecond();
-  const pages = usePages<ScheduleJson>('/v1/schedules', { limit: '50' }, 5_000);
-  const { items, error, refresh } = pages;
+  const { items, error, more, refresh } = usePages<ScheduleJson>('/v1/schedules', { limit: '50' }, 5_000);
   return (
     <>
       <Head
@@ -79,82 +90,29 @@ function List() {
       />
       <LoadError error={error} what={t('schedules')} retry={refresh} />
       <section class="card">
-        {items === null ? (
-          <Waiting error={error} />
-        ) : items.length === 0 ? (
-          <Empty>{t('schedules_empty')}</Empty>
-        ) : (
-          <>
-            <table class="desk">
-              <thead>
-                <tr>
-                  <th>{t('schedule')}</th>
-                  <th>{t('state')}</th>
-                  <th>{t('topic')}</th>
-                  <th>{t('times')}</th>
-                  <th class="right">{t('next_time')}</th>
-                  <th class="right">{t('last_time')}</th>
-                  <th>
-                    <span class="sr">{t('actions')}</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {items.map((one) => (
-                  <tr key={one.name}>
-                    <td>
-                      <Name {...one} />
-                    </td>
-                    <td>
-                      <State {...one} />
-                    </td>
-                    <td>
-                      <TopicLink topic={one.topic} />
-                    </td>
-                    <td>
-                      <Times {...one} />
-                    </td>
-                    <td class="right soft nowrap">
-                      <At at={one.nextAt} />
-                    </td>
-                    <td class="right soft nowrap">
-                      <At at={one.lastAt} />
-                    </td>
-                    <td class="right">
-                      <RowMenu schedule={one} done={refresh} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-            <ul class="cards">
-              {items.map((one) => (
-                <li key={one.name}>
-                  <div class="row">
-                    <Name {...one} />
-                    <span class="row">
-                      <State {...one} />
-                      <RowMenu schedule={one} done={refresh} />
-                    </span>
-                  </div>
-                  <div class="row soft">
-                    <Times {...one} />
-                    <TopicLink topic={one.topic} />
-                  </div>
-                  <div class="row faint">
-                    <span>
-                      {t('next_time')}: <At at={one.nextAt} />
-                    </span>
-                    <span>
-                      {t('last_time')}: <At at={one.lastAt} />
-                    </span>
-                  </div>
-                </li>
-              ))}
-            </ul>
-          </>
-        )}
-        <More next={pages.more} />
+        <List
+          items={items}
+          error={error}
+          empty={t('schedules_empty')}
+          more={more}
+          keyOf={({ name }) => name}
+          columns={{
+            name: { head: t('schedule'), cell: Name },
+            state: { head: t('state'), cell: State },
+            topic: { head: t('topic'), cell: TopicLink },
+            times: { head: t('times'), cell: Times },
+            next: {
+              ...{ head: t('next_time'), look: 'right soft nowrap', isNamed: true },
+              cell: ({ nextAt }) => <At at={nextAt} />,
+            },
+            last: {
+              ...{ head: t('last_time'), look: 'right soft nowrap', isNamed: true },
+              cell: ({ lastAt }) => <At at={lastAt} />,
+            },
+            menu: { head: null, look: 'right', cell: (one) => <RowMenu schedule={one} done={refresh} /> },
+          }}
+          card={{ row: ['name', 'state', 'menu'], soft: ['times', 'topic'], faint: ['next', 'last'] }}
+        />
       </section>
     </>
   );
@@ -268,9 +226,9 @@ function One({ name }: { name: string }) {
     <>
       <Head
         actions={actions(one, poll.refresh).map(([word, act]) => (
-          <button key={word} type="button" class={word === 'remove' ? 'btn danger' : 'btn'} onClick={act}>
+          <Button key={word} look={word === 'remove' ? 'danger' : ''} onClick={act}>
             {actionText(word)}
-          </button>
+          </Button>
         ))}
       >
         <div class="title">
@@ -280,12 +238,9 @@ function One({ name }: { name: string }) {
       </Head>
       <LoadError error={poll.error} what={t('schedule')} retry={poll.refresh} />
       {one.problem === null ? null : (
-        <div class="strip warn" role="note">
-          <Icon name="warn" />
-          <span class="text">
-            <b>{t('last_not_made')}</b> <span lang="en">{problemText(one.problem)}</span>
-          </span>
-        </div>
+        <Strip role="note">
+          <b>{t('last_not_made')}</b> <span lang="en">{problemText(one.problem)}</span>
+        </Strip>
       )}
       <div class="cols">
         <Card title={t('details')} width={6}>
@@ -298,7 +253,7 @@ function One({ name }: { name: string }) {
                   one.cron ?? t('every_time', { time: spoken(one.every ?? '') }),
                   one.cron !== null,
                 ],
-                ...(one.cron === null ? [] : ([[t('time_zone'), one.timezone]] as const)),
+                one.cron !== null && [t('time_zone'), one.timezone],
                 [t('missed_times'), t(`missed_${one.missed}`)],
                 [t('content_type'), one.contentType ?? '–', true],
                 [t('last_time'), <LastJob key="last" {...one} />],
@@ -316,9 +271,7 @@ function One({ name }: { name: string }) {
       </div>
       <Card title={t('body')}>
         <div class="body">
-          <pre class="code wrap" tabIndex={0}>
-            {one.body === '' ? t('test_empty_body') : one.body}
-          </pre>
+          <Code>{one.body === '' ? t('test_empty_body') : one.body}</Code>
         </div>
       </Card>
     </>
@@ -426,7 +379,7 @@ function NewSchedule() {
   return (
     <>
       <Head title={t('new_schedule')} />
-      <Form
+      <ScheduleForm
         before={null}
         save={(members) => call<ScheduleJson>('POST', '/v1/schedules', { json: members })}
       />
@@ -448,7 +401,7 @@ function EditSchedule({ name }: { name: string }) {
   return (
     <>
       <Head title={name} />
-      <Form
+      <ScheduleForm
         before={formOf(one)}
         save={(members) => call<ScheduleJson>('PATCH', pathOf(name), { json: members })}
       />
@@ -461,40 +414,21 @@ interface Preview {
   readonly times: readonly string[];
 }
 
-/** Asks 400 ms after the last key; null: unknown. `name` of a schedule: its creation counts for `every`. */
-function usePreview(values: Values, name: string | undefined): Preview | null {
-  const [preview, setPreview] = useState<Preview | null>(null);
-  const text = JSON.stringify({ name, ...timesOf(values) });
-  useEffect(() => {
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      const options = { text, contentType: json, signal: abort.signal };
-      // Without an answer the form works as before: dq checks the fields when they are saved.
-      call<Preview>('POST', '/v1/schedules/preview', options).then(setPreview, () => undefined);
-    }, 400);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [text]);
-  return preview;
-}
-
-function Form({ before, save }: { before: Values | null; save: (members: object) => Promise<ScheduleJson> }) {
-  useSecond();
-  const topics = usePoll<Page<TopicJson>>('/v1/topics', 30_000, { limit: '1000' });
+/** The typed schedule: what differs from the stored one, and what dq and the page say about it. */
+function useScheduleForm(before: Values | null, save: (members: object) => Promise<ScheduleJson>) {
   const [values, setValues] = useState(before ?? emptyForm);
   const [errors, setErrors] = useState<readonly FieldError[]>([]);
   const [failure, setFailure] = useState<string | null>(null);
   const [isSaved, setSaved] = useState(false);
-  const preview = usePreview(values, before?.name);
+  // With the name of a stored schedule: its creation counts for `every`.
+  const draft = { name: before?.name, ...timesOf(values) };
+  const { data: preview } = usePreview<Preview>('/v1/schedules/preview', draft, true);
   const members = membersOf(values, before);
   const isChanged = before === null ? values.name !== '' : Object.keys(members).length > 0;
   // A schedule without a body has no mistake until one is typed.
   const mistake =
     isJson(values.contentType) && !hasContentOf(values, before) ? jsonMistake(values.body) : null;
   useLeaveCheck(isChanged && !isSaved);
-  const set = (more: Partial<Values>): void => setValues({ ...values, ...more });
   const submit = async (): Promise<void> => {
     try {
       const { name } = await save(members);
@@ -508,115 +442,69 @@ function Form({ before, save }: { before: Values | null; save: (members: object)
       setFailure(known.length === 0 ? errorText(problem) : null);
     }
   };
-  const wrongOf = (field: string): string | undefined =>
-    [...(preview?.errors ?? []), ...errors].find((error) => error.field === field)?.message;
-  const input = (field: 'name' | 'timezone' | 'contentType', label: ComponentChildren, list?: string) => {
-    const wrong = wrongOf(field);
-    return (
-      <label key={field}>
-        {label}
-        <input
-          class={wrong === undefined ? 'mono' : 'mono bad'}
-          value={values[field]}
-          autocomplete="off"
-          spellcheck={false}
-          list={list}
-          onInput={(event) => set({ [field]: event.currentTarget.value })}
-        />
-        <Wrong text={wrong} />
-      </label>
-    );
+  return {
+    values,
+    set: (more: Partial<Values>): void => setValues({ ...values, ...more }),
+    wrongOf: (field: string): string | undefined =>
+      [...(preview?.errors ?? []), ...errors].find((error) => error.field === field)?.message,
+    ...{ preview, isReady: isChanged && mistake === null, mistake, failure, submit },
   };
-  const kind = (one: Values['kind'], text: string) => (
-    <>
-      <label class="check">
-        <input type="radio" name="kind" checked={one === values.kind} onChange={() => set({ kind: one })} />
-        {text}
-      </label>
-      <input
-        class={one === values.kind && wrongOf(one) !== undefined ? 'mono bad' : 'mono'}
-        aria-label={text}
-        value={values[one]}
-        autocomplete="off"
-        spellcheck={false}
-        onFocus={() => set({ kind: one })}
-        onInput={(event) => set({ kind: one, [one]: event.currentTarget.value })}
-      />
-    </>
+}
+
+type FormState = ReturnType<typeof useScheduleForm>;
+
+function ScheduleForm({
+  before,
+  save,
+}: {
+  before: Values | null;
+  save: (members: object) => Promise<ScheduleJson>;
+}) {
+  useSecond();
+  const form = useScheduleForm(before, save);
+  const { values, set, wrongOf, preview, isReady, mistake, failure, submit } = form;
+  const input = (field: 'name' | 'timezone' | 'contentType', label: string, list?: string) => (
+    <Field
+      key={field}
+      label={label}
+      value={values[field]}
+      {...(list === undefined ? {} : { list })}
+      wrong={wrongOf(field)}
+      onType={(text) => set({ [field]: text })}
+    />
   );
   const shownZone = values.kind === 'cron' ? values.timezone : zone();
   return (
     <div class="cols">
       <Card width={7}>
-        <form
-          class="body form one-top"
-          onSubmit={(event) => {
-            event.preventDefault();
-            void submit();
-          }}
-        >
+        <Form look="body form one-top" onSend={submit}>
           {before === null ? input('name', t('name')) : null}
-          <label>
-            {t('topic')}
-            <select value={values.topic} onChange={(event) => set({ topic: event.currentTarget.value })}>
-              <option value="">{t('choose_topic')}</option>
-              {values.topic === '' ||
-              topics.data?.items.some(({ topic }) => topic === values.topic) ? null : (
-                <option value={values.topic}>{values.topic}</option>
-              )}
-              {topics.data?.items.map(({ topic }) => (
-                <option key={topic} value={topic}>
-                  {topic}
-                </option>
-              ))}
-            </select>
-          </label>
-          <fieldset class="wide when two-kinds">
-            <legend>{t('times')}</legend>
-            {kind('cron', t('by_cron'))}
-            {kind('every', t('by_every'))}
-            <small class="all soft">{t(values.kind === 'cron' ? 'cron_hint' : 'every_hint')}</small>
-            <Wrong text={wrongOf(values.kind)} />
-            <datalist id="zones">
-              {Intl.supportedValuesOf('timeZone').map((name) => (
-                <option key={name} value={name} />
-              ))}
-            </datalist>
-          </fieldset>
+          <TopicChoice value={values.topic} set={set} />
+          <TimesFields {...form} />
           {values.kind === 'cron' ? input('timezone', t('time_zone'), 'zones') : null}
-          <label>
-            {t('missed_times')}
-            <select
-              value={values.missed}
-              onChange={(event) => set({ missed: event.currentTarget.value as Values['missed'] })}
-            >
-              <option value="skip">{t('missed_skip')}</option>
-              <option value="last">{t('missed_last')}</option>
-            </select>
-          </label>
+          <Select
+            label={t('missed_times')}
+            value={values.missed}
+            options={[
+              ['skip', t('missed_skip')],
+              ['last', t('missed_last')],
+            ]}
+            onChoose={(missed) => set({ missed })}
+          />
           {input('contentType', t('content_type'))}
-          <label class="wide">
-            {t('body')}
-            <textarea
-              rows={6}
-              class={mistake !== null || wrongOf('body') !== undefined ? 'bad' : ''}
-              value={values.body}
-              spellcheck={false}
-              onInput={(event) => set({ body: event.currentTarget.value })}
-            />
-            {mistake === null ? null : (
-              <small class="wrong" role="status">
-                {t('invalid_json_at', { n: mistake })}
-              </small>
-            )}
-            <Wrong text={wrongOf('body')} />
-          </label>
+          <BodyField
+            rows={6}
+            value={values.body}
+            mistake={mistake}
+            wrong={wrongOf('body')}
+            onType={(body) => set({ body })}
+          />
           <Failure text={failure} place="wide" />
           <div class="wide fields">
             <button
               type="submit"
               class="btn main"
-              disabled={!isChanged || mistake !== null || values.topic === '' || !may('admin')}
+              disabled={!isReady || values.topic === '' || !may('admin')}
             >
               {t(before === null ? 'create_schedule' : 'save')}
             </button>
@@ -624,7 +512,7 @@ function Form({ before, save }: { before: Values | null; save: (members: object)
               {t('cancel')}
             </a>
           </div>
-        </form>
+        </Form>
       </Card>
       <Card title={t('next_times')} note={shownZone} width={5}>
         {preview === null ? (
@@ -636,5 +524,51 @@ function Form({ before, save }: { before: Values | null; save: (members: object)
         )}
       </Card>
     </div>
+  );
+}
+
+/** The topics, and the stored one where it is not among them. */
+function TopicChoice({ value, set }: { value: string; set: FormState['set'] }) {
+  const topics = usePoll<Page<TopicJson>>('/v1/topics', 30_000, { limit: '1000' });
+  const names = topics.data?.items.map(({ topic }) => topic) ?? [];
+  const known = value === '' || names.includes(value) ? names : [value, ...names];
+  return (
+    <Select
+      label={t('topic')}
+      value={value}
+      options={[['', t('choose_topic')], ...known.map((name) => [name, name] as const)]}
+      onChoose={(topic) => set({ topic })}
+    />
+  );
+}
+
+function TimesFields({ values, set, wrongOf }: FormState) {
+  const kind = (one: Values['kind'], text: string) => (
+    <>
+      <Check group="kind" look="check" isOn={one === values.kind} onChange={() => set({ kind: one })}>
+        {text}
+      </Check>
+      <Input
+        label={text}
+        value={values[one]}
+        isWrong={one === values.kind && wrongOf(one) !== undefined}
+        onFocus={() => set({ kind: one })}
+        onType={(times) => set({ kind: one, [one]: times })}
+      />
+    </>
+  );
+  return (
+    <fieldset class="wide when two-kinds">
+      <legend>{t('times')}</legend>
+      {kind('cron', t('by_cron'))}
+      {kind('every', t('by_every'))}
+      <small class="all soft">{t(values.kind === 'cron' ? 'cron_hint' : 'every_hint')}</small>
+      <Wrong text={wrongOf(values.kind)} />
+      <datalist id="zones">
+        {Intl.supportedValuesOf('timeZone').map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+    </fieldset>
   );
 }

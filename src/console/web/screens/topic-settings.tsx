@@ -2,7 +2,7 @@
 // the members that were changed; dq checks them, and its errors appear at their fields.
 
 import { type ComponentChildren, Fragment } from 'preact';
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import { brokers, retryUnitMs } from '../api/session.ts';
 import type { TopicJson, TopicPreview } from '../api/types.ts';
@@ -10,9 +10,21 @@ import { waitsOf } from '../backoff-waits.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Card, errorText, Failure, Head, Pill, toast } from '../parts/parts.tsx';
+import { Field, Form, useLeaveCheck, usePreview } from '../parts/form.tsx';
+import {
+  Button,
+  Card,
+  Code,
+  errorText,
+  type Fact,
+  Facts,
+  Failure,
+  Head,
+  Pill,
+  toast,
+} from '../parts/parts.tsx';
 import { SecretOnce } from '../parts/secret-once.tsx';
-import { go, href, leaveCheck } from '../router.ts';
+import { go, href } from '../router.ts';
 import { type Delivery, groups, isUsed, type TopicFormField, topicForm } from '../topic-form.ts';
 import { t, wordOf } from '../words/words.ts';
 import { TestCallCard } from './test-call.tsx';
@@ -20,11 +32,11 @@ import { TestCallCard } from './test-call.tsx';
 type Values = Readonly<Record<string, string>>;
 
 /** A topic field in the form: the members of `target` have an input each. */
-interface Field extends Omit<TopicFormField, 'kind'> {
+interface FormField extends Omit<TopicFormField, 'kind'> {
   readonly kind: TopicFormField['kind'] | 'broker';
 }
 
-const fields: readonly Field[] = topicForm.flatMap((field): readonly Field[] =>
+const fields: readonly FormField[] = topicForm.flatMap((field): readonly FormField[] =>
   field.kind === 'target'
     ? [
         { ...field, name: 'broker', kind: 'broker' },
@@ -38,7 +50,7 @@ const fields: readonly Field[] = topicForm.flatMap((field): readonly Field[] =>
 const targetFields: readonly string[] = ['broker', 'to', 'key'];
 
 const deliveryOf = (values: Values) => (values['delivery'] ?? 'push') as Delivery;
-const isShown = (field: Field, values: Values): boolean => isUsed(field, deliveryOf(values));
+const isShown = (field: FormField, values: Values): boolean => isUsed(field, deliveryOf(values));
 
 /** The text of a member in its field. */
 function textOf(value: unknown): string {
@@ -61,7 +73,7 @@ function headersOf(text: string): unknown {
   );
 }
 
-const fieldText = ({ kind }: Field, value: unknown): string =>
+const fieldText = ({ kind }: FormField, value: unknown): string =>
   kind === 'headers' ? headersText(Object(value)) : textOf(value);
 
 const valuesOf = (topic: TopicJson): Values =>
@@ -83,7 +95,7 @@ const listOf = (text: string): string[] =>
     .filter((item) => item !== '');
 
 /** The member that a field's text means. A text that is no number goes as it is: dq names the mistake. */
-function memberOf({ kind }: Pick<Field, 'kind'>, text: string): unknown {
+function memberOf({ kind }: Pick<FormField, 'kind'>, text: string): unknown {
   if (kind === 'list') return listOf(text);
   if (kind === 'headers') return headersOf(text);
   if (kind === 'boolean') return text === 'true';
@@ -101,11 +113,11 @@ function readObject(text: string): unknown {
   }
 }
 
-const changedFields = (before: Values, now: Values): readonly Field[] =>
+const changedFields = (before: Values, now: Values): readonly FormField[] =>
   fields.filter((field) => isShown(field, now) && (before[field.name] ?? '') !== (now[field.name] ?? ''));
 
-function membersOf(given: readonly Field[], values: Values): Readonly<Record<string, unknown>> {
-  const isOfTarget = ({ name }: Field) => targetFields.includes(name);
+function membersOf(given: readonly FormField[], values: Values): Readonly<Record<string, unknown>> {
+  const isOfTarget = ({ name }: FormField) => targetFields.includes(name);
   const members = given
     .filter((field) => !isOfTarget(field))
     .map((field) => [field.name, memberOf(field, values[field.name] ?? '')] as const);
@@ -116,133 +128,117 @@ function membersOf(given: readonly Field[], values: Values): Readonly<Record<str
   return Object.fromEntries([...members, ...target]);
 }
 
-/** Asks before unsaved input is lost: by the page's dialog, and by the browser's where the tab is closed. */
-export function useLeaveCheck(isUnsaved: boolean): void {
-  // A layout effect: an effect runs after the next frame, and Back may come before it.
-  useLayoutEffect(() => {
-    if (!isUnsaved) return;
-    const onClose = (event: BeforeUnloadEvent): void => event.preventDefault();
-    leaveCheck.ask = (leave) => {
-      ask({
-        title: t('leave_question'),
-        body: t('leave_text'),
-        action: t('leave'),
-        keep: t('stay'),
-        danger: true,
-        run: async () => leave(),
-      });
-      return false;
-    };
-    addEventListener('beforeunload', onClose);
-    return () => {
-      leaveCheck.ask = () => true;
-      removeEventListener('beforeunload', onClose);
-    };
-  }, [isUnsaved]);
+/** What dq rejected at the last save. */
+interface Rejection {
+  readonly errors: readonly FieldError[];
+  readonly text: string | null;
 }
 
-/** `onSaved`: takes the topic of each save. Without it the form that is opened next would begin with the topic
- *  before the save, and report the save as a change by someone else. */
-export function TopicSettings({ topic, onSaved }: { topic: TopicJson; onSaved: (now: TopicJson) => void }) {
+const noRejection: Rejection = { errors: [], text: null };
+
+function rejectionOf(error: unknown): Rejection {
+  const errors = error instanceof CallError ? error.errors : [];
+  return {
+    errors: errors.filter(({ field }) => field === 'topic' || isField(field)),
+    text: errorText(error),
+  };
+}
+
+/** The form of a topic: the settings that it began with, those that are typed, and the save. */
+function useSettings(topic: TopicJson, onSaved: (now: TopicJson) => void) {
   // The topic as it was when the form was opened: polls must not change what is typed.
   const [base, setBase] = useState(() => ({ values: valuesOf(topic), revision: topic.revision }));
-  const before = base.values;
-  const [values, setValues] = useState(before);
-  const [errors, setErrors] = useState<readonly FieldError[]>([]);
-  const [failure, setFailure] = useState<string | null>(null);
+  const [values, setValues] = useState(base.values);
+  const [rejection, setRejection] = useState(noRejection);
   /** fields that someone else changed meanwhile */
-  const [theirs, setTheirs] = useState<readonly Field[]>([]);
-  const changed = changedFields(before, values);
-  useLeaveCheck(changed.length > 0);
-  const preview = usePreview({ topic: topic.topic, ...membersOf(changed, values) }, changed.length > 0);
-  const [testRuns, setTestRuns] = useState(0);
-  const save = async (thenTest: boolean): Promise<void> => {
+  const [theirs, setTheirs] = useState<readonly FormField[]>([]);
+  const changed = changedFields(base.values, values);
+  const begin = (next: Values): void => {
+    setValues(next);
+    setRejection(noRejection);
+    setTheirs([]);
+  };
+  /** What only they changed is taken; what both changed stays as it is typed, and is shown with theirs. */
+  const merge = (now: TopicJson): void => {
+    const next = valuesOf(now);
+    setTheirs(changedFields(base.values, next));
+    setBase({ values: next, revision: now.revision });
+    setValues({ ...next, ...Object.fromEntries(changed.map(({ name }) => [name, values[name] ?? ''])) });
+    setRejection({ ...rejection, text: t('changed_meanwhile') });
+  };
+  const save = async (): Promise<boolean> => {
     const json = membersOf(changed, values);
     const headers = { 'if-match': `"${base.revision}"` };
     try {
       const saved = await call<TopicJson>('PATCH', topicPath(topic.topic), { json, headers });
       setBase({ values: valuesOf(saved), revision: saved.revision });
-      setValues(valuesOf(saved));
-      setErrors([]);
-      setFailure(null);
-      setTheirs([]);
+      begin(valuesOf(saved));
       onSaved(saved);
       toast(t('saved'));
-      if (thenTest) setTestRuns(testRuns + 1);
+      return true;
     } catch (error) {
-      const current = error instanceof CallError && error.status === 412 ? error.problem['topic'] : null;
-      if (current === null || current === undefined) return showError(error, setErrors, setFailure);
-      // What only they changed is taken; what both changed stays as it is typed, and is shown with theirs.
-      const now = current as TopicJson;
-      const next = valuesOf(now);
-      setTheirs(changedFields(before, next));
-      setBase({ values: next, revision: now.revision });
-      setValues({
-        ...next,
-        ...Object.fromEntries(changed.map(({ name }) => [name, values[name] ?? ''])),
-      });
-      setFailure(t('changed_meanwhile'));
+      const now = error instanceof CallError && error.status === 412 ? error.problem['topic'] : undefined;
+      if (now) merge(now as TopicJson);
+      else setRejection(rejectionOf(error));
+      return false;
     }
   };
+  return { base, values, setValues, rejection, theirs, changed, discard: () => begin(base.values), save };
+}
+
+/** `onSaved`: takes the topic of each save. Without it the form that is opened next would begin with the topic
+ *  before the save, and report the save as a change by someone else. */
+export function TopicSettings({ topic, onSaved }: { topic: TopicJson; onSaved: (now: TopicJson) => void }) {
+  const { base, values, setValues, rejection, theirs, changed, discard, save } = useSettings(topic, onSaved);
+  const isUnchanged = changed.length === 0;
+  useLeaveCheck(!isUnchanged);
+  const draft = { topic: topic.topic, ...membersOf(changed, values) };
+  const { data: preview } = usePreview<TopicPreview>('/v1/topics/preview', isUnchanged ? null : draft);
+  const [testRuns, setTestRuns] = useState(0);
   const askToSave = (thenTest: boolean): void => {
+    const run = async (): Promise<void> => {
+      if ((await save()) && thenTest) setTestRuns(testRuns + 1);
+    };
     const grave = changed.filter(({ name }) => graveFields.includes(name));
-    if (grave.length === 0) return void save(thenTest);
+    if (grave.length === 0) return void run();
     ask({
       title: t('save_question', { topic: topic.topic }),
-      body: <Difference fields={grave} before={before} now={values} />,
+      body: <Facts rows={grave.map((field) => differenceOf(field, base.values, values))} />,
       action: t(thenTest ? 'save_and_test' : 'save'),
-      run: () => save(thenTest),
+      run,
     });
   };
   return (
     <div class="cols">
       <Card width={7} title={t('tab_settings')} note={t('settings_note')}>
-        <form
-          class="body form"
-          onSubmit={(event) => {
-            event.preventDefault();
-            askToSave(false);
-          }}
-        >
+        <Form onSend={() => askToSave(false)}>
           <Fields
             values={values}
-            errors={shownErrors(errors, preview, changed)}
+            errors={shownErrors(rejection, preview, changed)}
             change={setValues}
             note={<DestinationNote preview={preview} />}
           />
-          <Failure text={failure} place="wide" />
+          <Failure text={rejection.text} place="wide" />
           <Theirs
             fields={theirs}
-            theirs={before}
+            theirs={base.values}
             mine={values}
-            take={(name) => setValues({ ...values, [name]: before[name] ?? '' })}
+            take={(name) => setValues({ ...values, [name]: base.values[name] ?? '' })}
           />
           <div class="wide fields">
-            <button type="submit" class="btn main" disabled={changed.length === 0}>
+            <button type="submit" class="btn main" disabled={isUnchanged}>
               {t('save')}
             </button>
-            <button type="button" class="btn" disabled={changed.length === 0} onClick={() => askToSave(true)}>
+            <Button disabled={isUnchanged} onClick={() => askToSave(true)}>
               {t('save_and_test')}
-            </button>
-            <button
-              type="button"
-              class="btn plain"
-              disabled={changed.length === 0}
-              onClick={() => {
-                setValues(before);
-                setErrors([]);
-                setFailure(null);
-                setTheirs([]);
-              }}
-            >
+            </Button>
+            <Button look="plain" disabled={isUnchanged} onClick={discard}>
               {t('discard')}
-            </button>
-            {changed.length === 0 ? null : (
-              <span class="faint">{t('unsaved', { count: changed.length })}</span>
-            )}
+            </Button>
+            {isUnchanged ? null : <span class="faint">{t('unsaved', { count: changed.length })}</span>}
             <span class="faint">{t('revision', { number: base.revision })}</span>
           </div>
-        </form>
+        </Form>
       </Card>
       <Beside values={values}>
         {deliveryOf(values) === 'pull' ? null : (
@@ -250,13 +246,21 @@ export function TopicSettings({ topic, onSaved }: { topic: TopicJson; onSaved: (
             topic={topic.topic}
             isMessage={deliveryOf(values) === 'mq'}
             runs={testRuns}
-            draft={() => (changed.length === 0 ? null : membersOf(changed, values))}
+            draft={() => (isUnchanged ? null : membersOf(changed, values))}
           />
         )}
       </Beside>
     </div>
   );
 }
+
+const shownText = (text: string | undefined): string => text || '–';
+
+const differenceOf = ({ name }: FormField, before: Values, now: Values): Fact => [
+  wordOf(`field_${name}`, name),
+  `${shownText(before[name])} → ${shownText(now[name])}`,
+  true,
+];
 
 /** Their values and the typed ones, field by field. */
 function Theirs({
@@ -265,7 +269,7 @@ function Theirs({
   mine,
   take,
 }: {
-  fields: readonly Field[];
+  fields: readonly FormField[];
   theirs: Values;
   mine: Values;
   take: (name: string) => void;
@@ -277,14 +281,14 @@ function Theirs({
         <Fragment key={name}>
           <dt>{wordOf(`field_${name}`, name)}</dt>
           <dd>
-            {t('their_value')} <span class="mono">{theirs[name] === '' ? '–' : theirs[name]}</span>
+            {t('their_value')} <span class="mono">{shownText(theirs[name])}</span>
             {mine[name] === theirs[name] ? null : (
               <>
                 {' · '}
-                {t('your_value')} <span class="mono">{mine[name] === '' ? '–' : mine[name]}</span>{' '}
-                <button type="button" class="btn s" onClick={() => take(name)}>
+                {t('your_value')} <span class="mono">{shownText(mine[name])}</span>{' '}
+                <Button look="s" onClick={() => take(name)}>
                   {t('take_theirs')}
-                </button>
+                </Button>
               </>
             )}
           </dd>
@@ -294,32 +298,11 @@ function Theirs({
   );
 }
 
-/** Asks 400 ms after the last key; null: unknown. */
-function usePreview(draft: object, isWanted: boolean): TopicPreview | null {
-  const [preview, setPreview] = useState<TopicPreview | null>(null);
-  const text = JSON.stringify(draft);
-  useEffect(() => {
-    setPreview(null);
-    if (!isWanted) return;
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      const options = { text, contentType: 'application/json', signal: abort.signal };
-      // Without an answer the form works as before: dq checks the fields when they are saved.
-      call<TopicPreview>('POST', '/v1/topics/preview', options).then(setPreview, () => undefined);
-    }, 400);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [text, isWanted]);
-  return preview;
-}
-
 /** Of the last save, else of the preview for fields that were changed. */
 function shownErrors(
-  errors: readonly FieldError[],
+  { errors }: Rejection,
   preview: TopicPreview | null,
-  changed: readonly Field[],
+  changed: readonly FormField[],
 ): readonly FieldError[] {
   const found = (preview?.errors ?? []).filter(({ field }) =>
     changed.some(({ name }) => name === fieldOf(field)),
@@ -339,46 +322,23 @@ function DestinationNote({ preview }: { preview: TopicPreview | null }) {
 /** A mistake in one of these sends jobs to the wrong place, or ends them as dead letters. */
 const graveFields: readonly string[] = ['delivery', 'callbackUrl', 'retryIf', 'maxAttempts', ...targetFields];
 
-function Difference({
-  fields: shown,
-  before,
-  now,
-}: {
-  fields: readonly Field[];
-  before: Values;
-  now: Values;
-}) {
-  return (
-    <dl class="facts">
-      {shown.map(({ name }) => (
-        <Fragment key={name}>
-          <dt>{wordOf(`field_${name}`, name)}</dt>
-          <dd class="mono">
-            {before[name] === '' ? '–' : before[name]} → {now[name] === '' ? '–' : now[name]}
-          </dd>
-        </Fragment>
-      ))}
-    </dl>
-  );
-}
-
 export function NewTopic() {
   const [name, setName] = useState('');
   const [values, setValues] = useState(defaults);
-  const [errors, setErrors] = useState<readonly FieldError[]>([]);
-  const [failure, setFailure] = useState<string | null>(null);
+  const [rejection, setRejection] = useState(noRejection);
   const [made, setMade] = useState<{ readonly topic: string; readonly secret: string } | null>(null);
   const changed = changedFields(defaults, values);
   const needed = { push: 'callbackUrl', mq: 'broker', pull: null }[deliveryOf(values)];
   const given = fields.filter((field) => changed.includes(field) || field.name === needed);
   const json = { topic: name, ...membersOf(given, values) };
   useLeaveCheck(made === null && (name !== '' || changed.length > 0));
-  const preview = usePreview(json, made === null && name !== '' && changed.length > 0);
+  const isPreviewed = made === null && name !== '' && changed.length > 0;
+  const { data: preview } = usePreview<TopicPreview>('/v1/topics/preview', isPreviewed ? json : null);
   const create = async (): Promise<void> => {
     try {
       setMade(await call<{ topic: string; secret: string }>('POST', '/v1/topics', { json }));
     } catch (error) {
-      showError(error, setErrors, setFailure);
+      setRejection(rejectionOf(error));
     }
   };
   if (made !== null)
@@ -390,9 +350,9 @@ export function NewTopic() {
             <p>{t('created_topic')}</p>
             <SecretOnce text={made.secret} />
             <div>
-              <button type="button" class="btn main" onClick={() => go(href('topics', made.topic))}>
+              <Button look="main" onClick={() => go(href('topics', made.topic))}>
                 {made.topic}
-              </button>
+              </Button>
             </div>
           </div>
         </Card>
@@ -403,52 +363,32 @@ export function NewTopic() {
       <Head title={t('new_topic')} />
       <div class="cols">
         <Card width={7} title={t('new_topic')}>
-          <form
-            class="body form"
-            onSubmit={(event) => {
-              event.preventDefault();
-              void create();
-            }}
-          >
-            <label class="wide">
-              {t('name')}
-              <input
-                class={errorOf(errors, 'topic') === undefined ? 'mono' : 'mono bad'}
-                value={name}
-                autocomplete="off"
-                onInput={(event) => setName(event.currentTarget.value)}
-              />
-              <FieldNote errors={errors} name="topic" />
-            </label>
+          <Form onSend={create}>
+            <Field
+              label={t('name')}
+              isWide
+              value={name}
+              onType={setName}
+              wrong={errorOf(rejection.errors, 'topic')?.message}
+            />
             <Fields
               values={values}
-              errors={shownErrors(errors, preview, changed)}
+              errors={shownErrors(rejection, preview, changed)}
               change={setValues}
               note={<DestinationNote preview={preview} />}
             />
-            <Failure text={failure} place="wide" />
+            <Failure text={rejection.text} place="wide" />
             <div class="wide fields">
               <button type="submit" class="btn main" disabled={name === ''}>
                 {t('create')}
               </button>
             </div>
-          </form>
+          </Form>
         </Card>
         <Beside values={values} />
       </div>
     </>
   );
-}
-
-function showError(
-  error: unknown,
-  setErrors: (errors: readonly FieldError[]) => void,
-  setFailure: (text: string) => void,
-): void {
-  const problem = error instanceof CallError ? error : null;
-  const known = (problem?.errors ?? []).filter(({ field }) => field === 'topic' || isField(field));
-  setErrors(known);
-  setFailure(errorText(error));
 }
 
 /** `alertEmails[1]` belongs to the field alertEmails, `target.to` to the field to, `target` to broker. */
@@ -485,7 +425,7 @@ function Fields({
           {fields
             .filter((field) => field.group === group && isShown(field, values))
             .map((field) => (
-              <Input
+              <FieldInput
                 key={field.name}
                 field={field}
                 label={labelOf(field.name, values)}
@@ -519,7 +459,7 @@ function brokerChoices(value: string): readonly string[] {
   return [...new Set(['', ...brokers().map(({ name }) => name), value])];
 }
 
-function Input({
+function FieldInput({
   field,
   label,
   value,
@@ -527,7 +467,7 @@ function Input({
   change,
   note,
 }: {
-  field: Field;
+  field: FormField;
   label: string;
   value: string;
   errors: readonly FieldError[];
@@ -600,45 +540,19 @@ interface RuleResult {
   readonly values: Readonly<Record<string, unknown>>;
 }
 
-/** Asks 300 ms after the last key. */
 function RuleTest({ rule }: { rule: string }) {
   const [status, setStatus] = useState('200');
   const [body, setBody] = useState('{"code": 500}');
-  const [result, setResult] = useState<RuleResult | null>(null);
-  const [error, setError] = useState<CallError | null>(null);
-  useEffect(() => {
-    setResult(null);
-    setError(null);
-    if (rule.trim() === '') return;
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      const number = Number(status);
-      const json = { rule, body, ...(Number.isInteger(number) && status !== '' ? { status: number } : {}) };
-      call<RuleResult>('POST', '/v1/rules/test', { json, signal: abort.signal }).then(
-        setResult,
-        (problem: unknown) => {
-          if (problem instanceof CallError) setError(problem);
-        },
-      );
-    }, 300);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [rule, status, body]);
+  const json = { rule, body, ...(/^\d+$/.test(status) ? { status: Number(status) } : {}) };
+  const draft = rule.trim() === '' ? null : json;
+  const { data: result, error } = usePreview<RuleResult>('/v1/rules/test', draft);
   const position = error?.errors.find(({ field }) => field === 'rule')?.position;
   return (
     <Card title={t('test_rule')} note={t('test_rule_note')}>
       <div class="body stack">
         <div class="form">
-          <label>
-            {t('sample_status')}
-            <input class="mono" value={status} onInput={(event) => setStatus(event.currentTarget.value)} />
-          </label>
-          <label class="wide">
-            {t('sample_reply')}
-            <textarea rows={4} value={body} onInput={(event) => setBody(event.currentTarget.value)} />
-          </label>
+          <Field label={t('sample_status')} value={status} onType={setStatus} />
+          <Field label={t('sample_reply')} isWide rows={4} value={body} onType={setBody} />
         </div>
         <div role="status">
           {rule.trim() === '' ? <p class="faint">{t('rule_absent')}</p> : null}
@@ -656,11 +570,11 @@ function RuleTest({ rule }: { rule: string }) {
             <>
               <p class="wrong">{error.message}</p>
               {position === undefined ? null : (
-                <pre class="code wrap" tabIndex={0}>
+                <Code>
                   {rule.slice(0, position)}
                   <mark>{rule.slice(position, position + 1) || ' '}</mark>
                   {rule.slice(position + 1)}
-                </pre>
+                </Code>
               )}
             </>
           )}

@@ -1,28 +1,30 @@
 // Topics: the list with today's counters, deliveries of the last day and a menu per row; search by name, title
 // or owner, filters by state and owner.
 
+import type { ComponentChildren } from 'preact';
 import { usePoll } from '../api/poll.ts';
 import { may, summary } from '../api/session.ts';
 import type { Column, Stats, TopicJson, TopicSeries } from '../api/types.ts';
 import { Spark } from '../charts/spark.tsx';
-import { axisClock, duration, number, shortNumber } from '../format.ts';
-import { usePages } from '../pages.ts';
+import { axisClock, dots, duration, number, shortNumber } from '../format.ts';
+import { type Pages, usePages } from '../pages.ts';
+import { List } from '../parts/list.tsx';
 import { Menu } from '../parts/menu.tsx';
 import {
   Choice,
+  ClearFilters,
+  Count,
   copyText,
-  Empty,
+  DeadCount,
   Head,
   Icon,
   LoadError,
-  More,
   NewTopicLink,
   TextChip,
   TopicState,
   useTyped,
-  Waiting,
 } from '../parts/parts.tsx';
-import { href, hrefQuery, place, type Segments, setQuery } from '../router.ts';
+import { href, place, type Segments, setQuery } from '../router.ts';
 import { targetText, topicCommand } from '../topic-command.ts';
 import { spoken } from '../waits.ts';
 import { t } from '../words/words.ts';
@@ -40,10 +42,11 @@ export function TopicPages({ first, second }: Segments) {
   return <TopicScreen key={first} name={first} tab={second ?? 'overview'} />;
 }
 
+const filters = 'search state owner';
+
 function Topics() {
   const given = (name: string) => place.value.query.get(name) ?? '';
   const filter = { search: given('search'), state: given('state'), owner: given('owner') };
-  const search = useTyped(filter.search, (search) => setQuery({ search }));
   const isFiltered = Object.values(filter).some((value) => value !== '');
   const pages = usePages<TopicJson>('/v1/topics', { ...filter, limit: String(pageRows) }, 5_000);
   const stats = usePoll<Stats>('/v1/stats', 5_000);
@@ -56,190 +59,184 @@ function Topics() {
   );
   const lines = new Map(stats.data?.topics.map((line) => [line.topic, line]));
   const courses = new Map(series.data?.topics.map((one) => [one.topic, one]));
-  const refresh = (): void => {
-    pages.refresh();
-    stats.refresh();
-  };
-  const clear = (): void => setQuery({ search: '', state: '', owner: '' });
+  const rowOf = (topic: TopicJson): TopicRow => ({
+    topic,
+    line: lines.get(topic.topic),
+    course: courses.get(topic.topic),
+    failing: failing.has(topic.topic),
+  });
   return (
     <>
       <Head title={t('topics')} sub={t('topics_sub')} actions={<NewTopicLink />} />
       <LoadError error={pages.error} what={t('topics')} retry={pages.refresh} />
       <section class="card">
         <header>
-          <div class="fields">
-            <label class={filter.search === '' ? 'field' : 'field on'}>
-              <Icon name="search" small />
-              <span class="sr">{t('search_topics')}</span>
-              <input placeholder={t('search_topics')} {...search} />
-            </label>
-            <Choice
-              label={t('state')}
-              value={filter.state}
-              options={[
-                ['', t('any')],
-                ['active', t('state_active')],
-                ['paused', t('state_paused')],
-                ['offline', t('state_offline')],
-              ]}
-              onChange={(state) => setQuery({ state })}
-            />
-            <TextChip label={t('owner')} value={filter.owner} onChange={(owner) => setQuery({ owner })} />
-            {isFiltered ? (
-              <button type="button" class="btn plain s" onClick={clear}>
-                {t('clear_filters')}
-              </button>
-            ) : null}
-          </div>
+          <Filters filter={filter} isFiltered={isFiltered} />
         </header>
-        {pages.items === null ? (
-          <Waiting error={pages.error} />
-        ) : pages.items.length === 0 ? (
-          <Empty>
-            {t(isFiltered ? 'topics_none' : 'topics_empty')}{' '}
-            {isFiltered ? (
-              <button type="button" class="btn s" onClick={clear}>
-                {t('clear_filters')}
-              </button>
-            ) : may('admin') ? (
-              <a href={href('first')}>{t('first_job')}</a>
-            ) : null}
-          </Empty>
-        ) : (
-          <Table
-            topics={pages.items}
-            lines={lines}
-            at={series.data?.at ?? []}
-            courses={courses}
-            failing={failing}
-            refresh={refresh}
-          />
-        )}
-        <More next={pages.more} />
+        <Table
+          pages={pages}
+          at={series.data?.at ?? []}
+          rows={pages.items?.map(rowOf) ?? null}
+          empty={<NoTopics isFiltered={isFiltered} />}
+          refresh={() => {
+            pages.refresh();
+            stats.refresh();
+          }}
+        />
       </section>
+    </>
+  );
+}
+
+function Filters({
+  filter: { search, state, owner },
+  isFiltered,
+}: {
+  filter: Readonly<Record<'search' | 'state' | 'owner', string>>;
+  isFiltered: boolean;
+}) {
+  const typed = useTyped(search, (text) => setQuery({ search: text }));
+  return (
+    <div class="fields">
+      <label class={search === '' ? 'field' : 'field on'}>
+        <Icon name="search" small />
+        <span class="sr">{t('search_topics')}</span>
+        <input placeholder={t('search_topics')} {...typed} />
+      </label>
+      <Choice
+        label={t('state')}
+        value={state}
+        options={[
+          ['', t('any')],
+          ['active', t('state_active')],
+          ['paused', t('state_paused')],
+          ['offline', t('state_offline')],
+        ]}
+        onChange={(value) => setQuery({ state: value })}
+      />
+      <TextChip label={t('owner')} value={owner} onChange={(value) => setQuery({ owner: value })} />
+      <ClearFilters names={filters} isShown={isFiltered} />
+    </div>
+  );
+}
+
+function NoTopics({ isFiltered }: { isFiltered: boolean }) {
+  return (
+    <>
+      {t(isFiltered ? 'topics_none' : 'topics_empty')}{' '}
+      <ClearFilters names={filters} isShown={isFiltered} look="s" />
+      {!isFiltered && may('admin') ? <a href={href('first')}>{t('first_job')}</a> : null}
     </>
   );
 }
 
 type Line = Stats['topics'][number];
 
+/** A topic with what the list knows about it beside its settings. */
+interface TopicRow {
+  readonly topic: TopicJson;
+  /** undefined: not read yet */
+  readonly line: Line | undefined;
+  readonly course: TopicSeries['topics'][number] | undefined;
+  /** more than a few of its attempts fail, as the overview says */
+  readonly failing: boolean;
+}
+
 function Table({
-  topics,
-  lines,
+  pages,
   at,
-  courses,
-  failing,
+  rows,
+  empty,
   refresh,
 }: {
-  topics: readonly TopicJson[];
-  lines: ReadonlyMap<string, Line>;
+  pages: Pages<TopicJson>;
   at: TopicSeries['at'];
-  courses: ReadonlyMap<string, TopicSeries['topics'][number]>;
-  /** more than a few of their attempts fail, as the overview says */
-  failing: ReadonlySet<string>;
+  rows: readonly TopicRow[] | null;
+  empty: ComponentChildren;
   refresh: () => void;
 }) {
   return (
-    <>
-      <div class="topics-box">
-        <table class="desk topics">
-          <thead>
-            <tr>
-              <th>{t('topic')}</th>
-              <th>{t('state')}</th>
-              <th class="right extra">{t('delay_short')}</th>
-              <th class="extra">{t('callback')}</th>
-              <th class="right">{t('delayed')}</th>
-              <th class="right">{t('due')}</th>
-              <th class="right wrap">{t('today_counts')}</th>
-              <th class="right">{t('success_rate')}</th>
-              <th class="right wrap">{t('duration_p95')}</th>
-              <th class="right">{t('dead_letters')}</th>
-              <th>{t('owner')}</th>
-              <th>{t('last_24_hours')}</th>
-              <th>
-                <span class="sr">{t('actions')}</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {topics.map((topic) => {
-              const { topic: name, title, state, delay, owner } = topic;
-              const line = lines.get(name);
-              return (
-                <tr key={name}>
-                  <td>
-                    <span class="two">
-                      <a class="name" href={href('topics', name)}>
-                        {name}
-                      </a>
-                      <small>{title}</small>
-                    </span>
-                  </td>
-                  <td>
-                    <TopicState state={state} failing={failing.has(name)} />
-                  </td>
-                  <td class="right extra">{spoken(delay)}</td>
-                  <td
-                    class="cut mono faint extra"
-                    title={topic.callbackUrl ?? (targetText(topic) || undefined)}
-                  >
-                    {placeOf(topic)}
-                  </td>
-                  <Count value={line?.states.delayed} />
-                  <Count value={line?.states.ready} />
-                  <td class="right">{line === undefined ? '–' : <Today {...line.today} />}</td>
-                  <td class="right">{line === undefined ? '–' : successOf(line.today)}</td>
-                  <Took at={at} values={courses.get(name)?.durationP95 ?? []} />
-                  <td class="right">
-                    {line !== undefined && line.states.dead > 0 ? (
-                      <a href={hrefQuery(['dead'], { topic: name })}>{number(line.states.dead)}</a>
-                    ) : (
-                      <span class="faint">{line === undefined ? '–' : '0'}</span>
-                    )}
-                  </td>
-                  <td class="soft">{owner}</td>
-                  <td>
-                    <Spark values={courses.get(name)?.delivered ?? []} colour="done" label={t('delivered')} />
-                  </td>
-                  <td class="right">
-                    <RowMenu topic={topic} line={line} refresh={refresh} />
-                  </td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
-      <ul class="cards">
-        {topics.map((topic) => {
-          const { topic: name, title, state } = topic;
-          const line = lines.get(name);
-          return (
-            <li key={name}>
-              <div class="row">
-                <a class="name" href={href('topics', name)}>
-                  {name}
-                </a>
-                <span class="row">
-                  <TopicState state={state} failing={failing.has(name)} />
-                  <RowMenu topic={topic} line={line} refresh={refresh} />
-                </span>
-              </div>
-              <div class="row soft">
-                <span>{title}</span>
-                <span class="num">
-                  {t('delayed')} {number(line?.states.delayed ?? 0)}
-                  {line === undefined ? '' : ` · ${successOf(line.today)}`}
-                </span>
-              </div>
-            </li>
-          );
-        })}
-      </ul>
-    </>
+    <div class="topics-box">
+      <List
+        look="topics"
+        items={rows}
+        error={pages.error}
+        empty={empty}
+        more={pages.more}
+        keyOf={({ topic }) => topic.topic}
+        columns={{
+          topic: {
+            head: t('topic'),
+            cell: ({ topic }) => (
+              <span class="two">
+                <NameLink {...topic} />
+                <small>{topic.title}</small>
+              </span>
+            ),
+            card: ({ topic }) => <NameLink {...topic} />,
+          },
+          state: {
+            head: t('state'),
+            cell: ({ topic, failing }) => <TopicState state={topic.state} failing={failing} />,
+          },
+          delay: { head: t('delay_short'), look: 'right extra', cell: ({ topic }) => spoken(topic.delay) },
+          callback: {
+            head: t('callback'),
+            look: 'cut mono faint extra',
+            tip: ({ topic }) => topic.callbackUrl ?? (targetText(topic) || undefined),
+            cell: ({ topic }) => placeOf(topic),
+          },
+          delayed: {
+            head: t('delayed'),
+            look: 'right',
+            cell: ({ line }) => <Count value={line?.states.delayed} />,
+            card: ({ line }) =>
+              `${t('delayed')} ${dots(number(line?.states.delayed ?? 0), line && successOf(line.today))}`,
+          },
+          due: { head: t('due'), look: 'right', cell: ({ line }) => <Count value={line?.states.ready} /> },
+          today: {
+            ...{ head: t('today_counts'), look: 'right', width: 'wrap' },
+            cell: ({ line }) => (line === undefined ? '–' : <Today {...line.today} />),
+          },
+          success: {
+            head: t('success_rate'),
+            look: 'right',
+            cell: ({ line }) => (line === undefined ? '–' : successOf(line.today)),
+          },
+          took: {
+            ...{ head: t('duration_p95'), look: 'right nowrap', width: 'wrap' },
+            cell: ({ course }) => <Took at={at} values={course?.durationP95 ?? []} />,
+          },
+          dead: {
+            head: t('dead_letters'),
+            look: 'right',
+            cell: ({ topic, line }) => <DeadCount topic={topic.topic} value={line?.states.dead} />,
+          },
+          owner: { head: t('owner'), look: 'soft', cell: ({ topic }) => topic.owner },
+          course: {
+            head: t('last_24_hours'),
+            cell: ({ course }) => (
+              <Spark values={course?.delivered ?? []} colour="done" label={t('delivered')} />
+            ),
+          },
+          menu: {
+            head: null,
+            look: 'right',
+            cell: ({ topic, line }) => <RowMenu topic={topic} line={line} refresh={refresh} />,
+          },
+          title: { head: '', isOff: true, cell: ({ topic }) => topic.title },
+        }}
+        card={{ row: ['topic', 'state', 'menu'], soft: ['title', 'delayed'] }}
+      />
+    </div>
   );
 }
+
+const NameLink = ({ topic }: TopicJson) => (
+  <a class="name" href={href('topics', topic)}>
+    {topic}
+  </a>
+);
 
 function RowMenu({
   topic,
@@ -285,25 +282,14 @@ function Today({ pushed, delivered, retried, dead }: Line['today']) {
   );
 }
 
-function Count({ value }: { value: number | undefined }) {
-  if (value === undefined) return <td class="right faint">–</td>;
-  return <td class={value === 0 ? 'right faint' : 'right'}>{number(value)}</td>;
-}
-
 /** The newest step with calls; the tooltip has those before it. */
 function Took({ at, values }: { at: TopicSeries['at']; values: Column }) {
   const steps = values.flatMap((value, n) =>
     value === null ? [] : [{ value, text: `${axisClock(at[n] ?? 0, false)} ${duration(value)}` }],
   );
   const last = steps.at(-1);
-  return (
-    <td
-      class={last === undefined ? 'right faint' : 'right nowrap'}
-      title={steps.map(({ text }) => text).join(' · ')}
-    >
-      {last === undefined ? '–' : duration(last.value)}
-    </td>
-  );
+  if (last === undefined) return <span class="faint">–</span>;
+  return <span title={steps.map(({ text }) => text).join(' · ')}>{duration(last.value)}</span>;
 }
 
 /** Where the jobs go. */
