@@ -34,10 +34,34 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   sink: ['core'],
   // Checks by dq doctor and the console, which look at servers and files themselves
   doctor: ['broker', 'core', 'mail', 'runtime', 'config', 'process', 'registry/sql', 'store', 'master'],
+  // The contract of the HTTP API
+  contract: ['core'],
   // Roles, which never import each other
-  api: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
-  'intake/pull': ['core', 'runtime', 'ports', 'config', 'telemetry', 'process', 'use-cases', 'api'],
+  api: [
+    'contract',
+    'core',
+    'runtime',
+    'ports',
+    'config',
+    'telemetry',
+    'mail',
+    'registry',
+    'process',
+    'use-cases',
+  ],
+  'intake/pull': [
+    'contract',
+    'core',
+    'runtime',
+    'ports',
+    'config',
+    'telemetry',
+    'process',
+    'use-cases',
+    'api',
+  ],
   compat: [
+    'contract',
     'core',
     'runtime',
     'ports',
@@ -51,6 +75,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   intake: ['core', 'runtime', 'ports', 'config', 'registry', 'process', 'api', 'intake/pull', 'compat'],
   console: [
+    'contract',
     'core',
     'runtime',
     'ports',

@@ -26,7 +26,7 @@ function formField(key: string, field: TopicField): readonly TopicFormField[] {
   const [group, ...look] = form.split(' ') as [FormGroup, ...string[]];
   return [
     {
-      name: apiName(key, field),
+      name: apiName(key),
       kind,
       byDefault: print === undefined ? field.default : print(field.default),
       group,

@@ -207,7 +207,7 @@ function memberTable({ properties = {}, required = [] }: Schema, document: OpenA
   const known =
     'callbackUrl' in properties
       ? allTopicFields()
-          .map(([key, field]) => apiName(key, field))
+          .map(([key]) => apiName(key))
           .filter((name) => name !== 'secret')
       : [];
   const rows = names
@@ -277,7 +277,7 @@ function topicTable(): string {
   return table(
     ['field', 'flag', 'default', 'values', ''],
     allTopicFields().map(([key, field]) => [
-      code(apiName(key, field)),
+      code(apiName(key)),
       code(field.flag?.replace(/ .*/, '') ?? ''),
       field.defaultText ?? defaultOf(field),
       field.bounds,

@@ -3,6 +3,7 @@
 
 import swagger from '@fastify/swagger';
 import fastify, { type FastifyRequest } from 'fastify';
+import { closed } from '../contract/api/schema.ts';
 import { DqError } from '../core/errors.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { Api, ApiContext } from './api-context.ts';
@@ -16,7 +17,6 @@ import { lazyValidators } from './http/lazy-validators.ts';
 import { parseQuery } from './http/query.ts';
 import { bodyReader } from './http/read-body.ts';
 import { accessCheck } from './http/route-access.ts';
-import { closed } from './http/schemas.ts';
 import { apiLimits } from './limits.ts';
 import { MasterQuestions } from './master-questions.ts';
 import { openapiOptions, openapiRoute } from './openapi.ts';

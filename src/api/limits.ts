@@ -25,20 +25,13 @@ export const apiLimits = {
   batchesHeldMax: 4,
   /** One read of a socket returns at most this: a shorter body arrives whole. */
   socketReadBytes: 64 * 1024,
-  /** Items of one page: the default and the maximum of `limit`. */
-  pageItems: 100,
-  pageItemsMax: 1_000,
   /** Lookups of a topic's preview: one per this time and process, how long a reader waits for it, and the
    *  addresses that the answer names. */
   previewEveryMs: 1_000,
   previewMs: 2_000,
   previewAddressesMax: 16,
-  /** Entries of one page of the audit log: about 1 MB where all are long. */
-  auditPageMax: 200,
   /** Audit entries that wait for the registry: 1 MB. The log files have all of them. */
   auditHeldMax: 1_000,
-  /** Buckets of one shard: each is polled. */
-  shardBucketsMax: 256,
   /** Request log lines about unauthorized requests, per server, second and code: enough for a person to
    *  see the problem, and a flood costs 2 KB a second. */
   rejectedLinesPerSecond: 5,
@@ -64,38 +57,17 @@ export const apiLimits = {
   whyMs: 500,
   whyKeptMs: 1_000,
   whyKeptMax: 100,
-  /** Topics that /v1/summary names: a screen of them. */
-  attentionMax: 20,
-  /** A topic fails: this part of today's attempts failed, of at least so many. */
-  failingPercent: 5,
-  failingAttempts: 20,
-  /** An endpoint fails after so many failures of a topic in a row, also with few attempts. */
-  failingInRow: 3,
-  /** Topics of an endpoint that /v1/endpoints names: some lines of a card. */
-  endpointTopicsMax: 20,
-  /** Attempts of one reply: the default, and all that dq-upkeep keeps of a topic. */
-  attempts: 50,
-  attemptsMax: 200,
-  /** Entries of the flow of one job: the newest ones, each with at most one attempt (some 4 KB). */
-  flowMax: 200,
   /** Restores that /v1/journal names, the newest ones. */
   journalRestores: 10,
-  /** Test calls of one process in a minute, as a person makes them, and the bytes of their bodies. */
-  testCallsPerMinute: 10,
+  /** Bytes of the body of a test call. */
   testBodyBytesMax: 64 * 1024,
   /** Time for a test call: notifierLimits.testCallMsMax, and the way to the notifier. */
   testCallMs: 32_000,
-  /** How long the reply of /v1/store is kept: one INFO per server in this time for all viewers. */
-  storeFactsMs: 5_000,
   /** How long answers of /v1/summary and /v1/series are kept at least, and how many of each. */
   answerKeptMs: 1_000,
   answersKept: 20,
   /** Points of one answer of /v1/series: more than a screen has pixels for; a day of minutes. */
   seriesPointsMax: 1_500,
-  /** Reasons of failed attempts that it names. */
-  seriesReasonsMax: 10,
-  /** Topics of one answer of /v1/series/topics: a page of the console. */
-  sparksMax: 50,
   /** A step that ended less than this ago may not be written yet. */
   seriesWrittenMs: 15_000,
   /** A search by id prefix or body answers within this time, so that its progress is visible. */
@@ -108,8 +80,6 @@ export const apiLimits = {
   horizonMs: 30_000,
   horizonManyMs: 300_000,
   horizonJobsMany: 2_000_000,
-  /** Dead letters that one call with a filter by reason or status examines. */
-  deadRowsMax: 2_500,
   /** The longest path of Linux. */
   pathCharsMax: 4_095,
 } as const;

@@ -2,10 +2,10 @@
 
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
+import { problems, reply } from '../contract/api/schema.ts';
 import type { Api } from './api-context.ts';
 import { callbackWebhook } from './callback-webhook.ts';
 import type { RouteAccess } from './http/route-access.ts';
-import { problems, reply } from './http/schemas.ts';
 
 /** An empty body is a valid job; without a secret dq generates one. */
 const bodyOptional = ['/v1/topics/{topic}/jobs', '/v1/topics/{topic}/secret'];

@@ -32,7 +32,7 @@ const fieldFlags: readonly FieldFlag[] = Object.entries(topicFields).flatMap(
     const isRepeatable = field.kind === 'list' || field.kind === 'headers';
     const option = new Option(field.flag, isRepeatable ? `${field.help}; repeatable` : field.help);
     if (isRepeatable) option.argParser(gather);
-    return [{ name: apiName(key, field), field, option }];
+    return [{ name: apiName(key), field, option }];
   },
 );
 

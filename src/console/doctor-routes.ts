@@ -2,62 +2,24 @@
 // console serves them: a check writes to the disk and calls servers, which must not delay a push.
 // Invariant: one run at a time. A run that is late is shown as it is, and no other begins before its end.
 
-import { Type } from 'typebox';
 import type { Api } from '../api/api-context.ts';
-import { closed, nullable, problems, reply, text } from '../api/http/schemas.ts';
 import type { MasterQuestions } from '../api/master-questions.ts';
 import { readyState } from '../api/routes/health-routes.ts';
 import { crossCheck, type Origins } from '../config/cross-checks.ts';
 import { openFilesMax } from '../config/open-files.ts';
+import { contractLimits } from '../contract/api/limits.ts';
+import { doctorSchema, doctorStateSchema } from '../contract/api/trial.ts';
 import { formatInstant } from '../core/duration.ts';
 import type { Finding } from '../doctor/finding.ts';
-import { doctorLimits } from '../doctor/limits.ts';
 import type { RoleContext } from '../process/role.ts';
 import { clearTimeout, setTimeout, wallNow } from '../runtime/time.ts';
 
-const tags = ['operation'];
 const access = { access: { scope: 'admin', topics: 'every' } } as const;
-const Run = closed(
-  {
-    state: Type.Enum(['none', 'running', 'done', 'late'], {
-      description: `\`late\`: not finished after ${doctorLimits.runMs / 1_000} s; the findings are those so far`,
-    }),
-    startedAt: nullable('string', {
-      description: 'when the run began; null: none ran',
-      examples: ['2030-01-01T08:00:00.000Z'],
-    }),
-    endedAt: nullable('string', { description: 'when it ended; null: it has not', examples: [null] }),
-    findings: Type.Array(
-      closed(
-        {
-          check: text('what was checked', 'disk sync'),
-          state: Type.Enum(['ok', 'warning', 'failed', 'unknown'], { description: 'as in dq doctor --json' }),
-          about: text('the fact and the remedy', 'fdatasync of 4 KiB: 0.80 ms'),
-        },
-        { title: 'Finding' },
-      ),
-      { description: 'in the order of the checks' },
-    ),
-  },
-  { title: 'Doctor' },
-);
-const schema = {
-  operationId: 'doctorState',
-  tags,
-  summary: 'Findings of the last checks; on the console port only',
-  response: { 200: reply('the run', Run), ...problems(503) },
-};
-const beginSchema = {
-  operationId: 'doctor',
-  tags,
-  summary: 'Check the machine, the configuration and the servers; on the console port only',
-  response: { 202: reply('the run', Run), ...problems(413, 503) },
-};
 
 export function doctorRoutes(api: Api, role: RoleContext, questions: MasterQuestions): void {
   const run = new DoctorRun(role, questions);
-  api.get('/v1/doctor', { schema, config: access }, () => run.json());
-  api.post('/v1/doctor', { schema: beginSchema, config: access }, (_request, answer) => {
+  api.get('/v1/doctor', { schema: doctorStateSchema, config: access }, () => run.json());
+  api.post('/v1/doctor', { schema: doctorSchema, config: access }, (_request, answer) => {
     run.begin();
     return answer.code(202).send(run.json());
   });
@@ -84,7 +46,7 @@ class DoctorRun {
     this.#startedAt = wallNow();
     this.#endedAt = null;
     this.#findings = [];
-    const late = setTimeout(() => this.#end('late'), doctorLimits.runMs);
+    const late = setTimeout(() => this.#end('late'), contractLimits.doctorRunMs);
     this.#check()
       .catch((error: unknown) => this.#role.log.error('doctor: unhandled error in a check', error))
       .finally(() => {

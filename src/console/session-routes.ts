@@ -3,14 +3,13 @@
 // header the cookie; dq stores their digests.
 
 import type { IncomingMessage } from 'node:http';
-import { Type } from 'typebox';
 import type { Api } from '../api/api-context.ts';
 import { auditNote } from '../api/http/audit-note.ts';
-import { closed, instant, problems, reply, text, yes } from '../api/http/schemas.ts';
 import type { Config } from '../config/options.ts';
+import { signInSchema, signOutSchema } from '../contract/api/session.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { digestHalves, linkDigestOf, makeSessionHalves, type SessionRecord } from '../core/session.ts';
-import { allRights, type Caller, digestOf, type Rights, scopes, tokenIdOf } from '../core/token.ts';
+import { allRights, type Caller, digestOf, type Rights, tokenIdOf } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
 import { endOf, type SessionBook } from '../registry/session-book.ts';
 import type { TokenBook } from '../registry/token-book.ts';
@@ -26,42 +25,6 @@ export interface SessionRoutesOptions {
   readonly failures: SignInFailures;
   readonly now: () => number;
 }
-
-const tags = ['access'];
-const Begun = closed(
-  {
-    key: text('send it as x-dq-key with every call; shown here and never again', 'Zk9…'),
-    name: text('name of the token or link', 'li.wei'),
-    scopes: Type.Array(Type.Enum(scopes), { description: 'what the session may do', examples: [['read']] }),
-    topics: Type.Array(Type.String(), {
-      description: 'topics that the session may touch',
-      examples: [['*']],
-    }),
-    endsAt: instant('when it ends without a further use'),
-  },
-  { title: 'SignedIn' },
-);
-const signInSchema = {
-  operationId: 'signIn',
-  tags,
-  summary: 'Begin a session of the console; on its port only',
-  description:
-    'With a link or a token; without either on this machine, while no access token exists. The reply sets the cookie, the other half of the session.',
-  body: closed(
-    {
-      link: Type.Optional(text('of dq console; works once', 'dql_…')),
-      token: Type.Optional(text('an access token', 'dqk_…')),
-    },
-    { title: 'SignIn' },
-  ),
-  response: { 200: reply('signed in', Begun), ...problems(413, 415, 429, 503) },
-};
-const signOutSchema = {
-  operationId: 'signOut',
-  tags,
-  summary: 'End the session of this call; on the console port only',
-  response: { 200: reply('signed out', closed({ deleted: yes })), ...problems(413, 503) },
-};
 
 /** What a caller presented, and what it may do. */
 type Presented = Rights & Pick<SessionRecord, 'name' | 'tokenId' | 'signedInBy'>;

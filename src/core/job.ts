@@ -12,6 +12,19 @@ export const jobStates: readonly JobState[] = ['delayed', 'ready', 'reserved', '
 export type EndState = 'done' | 'cancelled' | 'purged' | 'expired';
 export const endStates: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
 
+/** What the flow of a job names. `retried`: an attempt failed, and another one follows. `restored`: put back
+ *  after Redis had lost it. */
+export const flowEvents = [
+  'accepted',
+  'run',
+  'reschedule',
+  'requeue',
+  'retried',
+  'dead',
+  'restored',
+  ...endStates,
+] as const;
+
 export interface JobKey {
   readonly topic: string;
   readonly id: string;
@@ -77,7 +90,8 @@ export const attemptReasons = [
 export type AttemptReason = (typeof attemptReasons)[number];
 
 /** Why a job became a dead letter. `nacked`: its puller asked for it. */
-export type BuryReason = 'attempts_exhausted' | 'gone' | 'no_retry' | 'poison' | 'nacked' | 'expired';
+export const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked', 'expired'] as const;
+export type BuryReason = (typeof buryReasons)[number];
 
 export interface AttemptRecord {
   /** failed attempts before this one + 1 */

@@ -3,6 +3,9 @@
 
 import { limits } from './limits.ts';
 import { type EarlierTimes, type MissedTicks, nextTick, type ScheduleTimes } from './schedule.ts';
+import { tokenNamePattern } from './token.ts';
+
+export const scheduleNamePattern = tokenNamePattern;
 
 export interface ScheduleRecord extends ScheduleTimes {
   /** 1–64 characters of A-Z a-z 0-9 . _ - */

@@ -17,6 +17,10 @@ export type SeriesStep = (typeof seriesSteps)[number];
 /** The topic of a row about all topics together: no topic has this name. */
 export const everyTopic = '';
 
+/** What the statistics of a topic count. */
+export const statNames = ['pushed', 'delivered', 'retried', 'dead', 'cancelled'] as const;
+export type StatName = (typeof statNames)[number];
+
 /** In the packed order: append only. */
 export const factCounts = [
   'pushed',

@@ -1,10 +1,6 @@
 // Limits of the checks of `dq doctor` that users cannot configure, each with its reason.
 
 export const doctorLimits = {
-  /** The console shows the findings so far after this time: a reader waits no longer. MySQL and Redis take
-   *  5 s each when they are unavailable, brokers take brokerLimits.openMsMax, and the mail server twice
-   *  alertConnectMs. */
-  runMs: 25_000,
   /** Connection, greeting and login of a mail server, each, and the connection to a hook: alerts wait longer,
    *  a reader of the checks does not. */
   alertConnectMs: 4_000,

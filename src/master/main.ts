@@ -5,16 +5,11 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
+import { givenUp, givenUpDetail, openIncidents } from '../core/incident.ts';
 import { limits } from '../core/limits.ts';
 import { portOf } from '../core/url/server-url.ts';
 import { version } from '../core/version.ts';
-import {
-  givenUp,
-  givenUpDetail,
-  IncidentFiles,
-  newIncident,
-  openIncidents,
-} from '../process/incident-files.ts';
+import { IncidentFiles, newIncident } from '../process/incident-files.ts';
 import type { ProcessInfo } from '../process/messages.ts';
 import { closeDebugger } from '../process/own-process.ts';
 import { printable } from '../runtime/printable-text.ts';

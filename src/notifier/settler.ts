@@ -8,8 +8,8 @@
 
 import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
+import type { StatName } from '../core/series.ts';
 import type { AckItem, BuryItem, FinishOutcome, JobStore, Partition, RetryItem } from '../ports/job-store.ts';
-import type { StatName } from '../ports/registry.ts';
 import type { Counters } from '../process/role.ts';
 import {
   clearImmediate,

@@ -12,14 +12,12 @@ import type {
   OperationWork,
 } from '../core/operation.ts';
 import type { DueTick, ScheduleRecord, StoredSchedule, TickEnd } from '../core/schedule-record.ts';
+import type { StatName } from '../core/series.ts';
 import type { SessionRecord, SignInLink } from '../core/session.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../core/token.ts';
 import type { TopicSecret } from '../core/topic/secrets.ts';
 import type { KnownTopic, Topic, TopicState } from '../core/topic/topic.ts';
-
-export const statNames = ['pushed', 'delivered', 'retried', 'dead', 'cancelled'] as const;
-export type StatName = (typeof statNames)[number];
 
 export interface StatDelta {
   readonly topic: string;

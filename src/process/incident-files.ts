@@ -5,39 +5,9 @@
 
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type Incident, incidentKinds } from '../core/incident.ts';
 import { writeDurably } from '../runtime/files.ts';
 import { wallNow } from '../runtime/time.ts';
-
-export const incidentKinds = [
-  'crash_loop',
-  'given_up',
-  'store',
-  'redis',
-  'late',
-  'journal',
-  'went_back',
-] as const;
-
-/** The start or the end of a failure state. */
-export interface Incident {
-  /** rises with time, never used twice in a data directory */
-  readonly id: number;
-  readonly kind: (typeof incidentKinds)[number];
-  /** the failing part where several can fail at once: a role, a server; else '' */
-  readonly about: string;
-  readonly state: 'begun' | 'over';
-  /** epoch ms by this machine's clock */
-  readonly at: number;
-  /** one sentence */
-  readonly detail: string;
-  readonly alert: 'owed' | 'sent' | 'nobody';
-  /** when the alert was sent; null before */
-  readonly sentAt: number | null;
-}
-
-/** The incident of a daemon that the master ended because its workers did not stay alive. */
-export const givenUp = { kind: 'given_up', about: '' } as const;
-export const givenUpDetail = (reason: string): string => `the daemon has ended by itself: ${reason}`;
 
 /** An incident of now, whose alert is owed. `known`: the ids in use. */
 export function newIncident(
@@ -94,12 +64,6 @@ export class IncidentFiles {
       throw error;
     }
   }
-}
-
-/** The failure states that have started and not ended. */
-export function openIncidents(oldestFirst: readonly Incident[]): readonly Incident[] {
-  const last = new Map(oldestFirst.map((incident) => [`${incident.kind} ${incident.about}`, incident]));
-  return [...last.values()].filter(({ state }) => state === 'begun');
 }
 
 function isIncident(read: unknown): read is Incident {

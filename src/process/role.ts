@@ -4,10 +4,11 @@
 import type { Config } from '../config/options.ts';
 import type { Owner } from '../core/job.ts';
 import type { Change } from '../core/job-change.ts';
+import type { StatName } from '../core/series.ts';
 import type { Store } from '../ports/job-store.ts';
 import type { JournalDb } from '../ports/journal.ts';
 import type { LeaderRow } from '../ports/leadership.ts';
-import type { Registry, StatName } from '../ports/registry.ts';
+import type { Registry } from '../ports/registry.ts';
 import type { ShardServers } from '../ports/shard-servers.ts';
 import type { SpooledStreams } from '../ports/spool.ts';
 import type { TopicBook } from '../registry/topic-book.ts';

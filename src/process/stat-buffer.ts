@@ -2,7 +2,8 @@
 // jobs).
 // Invariant: beyond `max` entries new ones are dropped and counted.
 
-import type { StatDelta, StatName } from '../ports/registry.ts';
+import type { StatName } from '../core/series.ts';
+import type { StatDelta } from '../ports/registry.ts';
 
 export class StatBuffer {
   readonly #max: number;

@@ -7,7 +7,8 @@
 
 import { mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type StatDelta, statNames } from '../ports/registry.ts';
+import { statNames } from '../core/series.ts';
+import type { StatDelta } from '../ports/registry.ts';
 import { placeOf, writeDurably } from '../runtime/files.ts';
 import { wallNow } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';

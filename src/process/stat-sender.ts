@@ -5,7 +5,8 @@
 import type { Calendar } from '../core/calendar.ts';
 import { createCalendar } from '../core/calendar.ts';
 import { limits } from '../core/limits.ts';
-import type { StatDelta, StatName } from '../ports/registry.ts';
+import type { StatName } from '../core/series.ts';
+import type { StatDelta } from '../ports/registry.ts';
 import { ticker } from '../runtime/second-ticker.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Counters } from './role.ts';

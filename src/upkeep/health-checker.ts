@@ -5,9 +5,9 @@
 
 import { formatDuration } from '../core/duration.ts';
 import { reasonOf } from '../core/errors.ts';
+import { givenUp, givenUpDetail } from '../core/incident.ts';
 import type { StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
-import { givenUp, givenUpDetail } from '../process/incident-files.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { Agent } from '../runtime/agent.ts';

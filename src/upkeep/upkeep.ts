@@ -4,6 +4,7 @@
 // because two would record and mail each of them twice.
 
 import { hostname } from 'node:os';
+import { givenUp, type Incident } from '../core/incident.ts';
 import { limits } from '../core/limits.ts';
 import { AlertChannels } from '../mail/alert-channels.ts';
 import { HookSender } from '../mail/hook-sender.ts';
@@ -12,7 +13,7 @@ import { deadJobsMail, incidentsMail } from '../mail/mail-text.ts';
 import { type MailSender, openMailSender } from '../mail/smtp-sender.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
 import { answerQuestions } from '../process/answer-questions.ts';
-import { givenUp, type Incident, IncidentFiles } from '../process/incident-files.ts';
+import { IncidentFiles } from '../process/incident-files.ts';
 import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';

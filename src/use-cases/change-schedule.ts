@@ -8,7 +8,7 @@ import { FieldErrors } from '../core/field-errors.ts';
 import { limits } from '../core/limits.ts';
 import { type MissedTicks, nextTick, readCron, readEvery, readZone } from '../core/schedule.ts';
 import type { ScheduleRecord, StoredSchedule } from '../core/schedule-record.ts';
-import { tokenNamePattern } from '../core/token.ts';
+import { scheduleNamePattern } from '../core/schedule-record.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { Registry } from '../ports/registry.ts';
 import { checkContent, type PushTerms } from './accept-job.ts';
@@ -23,8 +23,6 @@ export interface ScheduleInput {
   readonly contentType?: string;
   readonly missed?: MissedTicks;
 }
-
-export const scheduleNamePattern = tokenNamePattern;
 
 /** Throws DqError. `timezone`: of a schedule that names none. */
 export function newSchedule(

@@ -1,15 +1,10 @@
 // Builds the flow of a job: all that happened to its id, oldest first. The journal knows the changes; the
 // store knows the newest ones before the journal has them, and, without a journal, all that is known.
 
-import { type AttemptRecord, type EndedJob, endStates, type JobSnapshot, type Version } from '../core/job.ts';
+import type { AttemptRecord, EndedJob, JobSnapshot, Version } from '../core/job.ts';
 import { instantOf } from '../core/job-change.ts';
 import { isEnded, type JobRow } from '../core/job-row.ts';
 import type { LoggedChange } from '../ports/journal.ts';
-
-export const flowEvents = [
-  ...['accepted', 'run', 'reschedule', 'requeue', 'retried', 'dead', 'restored'],
-  ...endStates,
-] as const;
 
 export interface FlowEntry {
   /** epoch ms */

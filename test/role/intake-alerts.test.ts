@@ -1,8 +1,9 @@
 // Tests /v1/alerts over real sockets: pages of the outbox, incidents, and a test mail through a real mail
 // server.
 import { describe, expect, it } from 'vitest';
+import type { Incident } from '../../src/core/incident.ts';
 import type { BuryReason } from '../../src/core/job.ts';
-import { type Incident, IncidentFiles } from '../../src/process/incident-files.ts';
+import { IncidentFiles } from '../../src/process/incident-files.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';

@@ -1,6 +1,8 @@
 // GET /v1/series and /v1/series/topics: columns over time for the topics of the caller.
+
 import { describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
+import { contractLimits } from '../../src/contract/api/limits.ts';
 import { addReason, addTime, noFacts, packFacts, reasonKey, stepStart } from '../../src/core/series.ts';
 import { makeToken } from '../../src/core/token.ts';
 import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
@@ -180,7 +182,7 @@ it('GET /v1/series/topics: deliveries of the last day, a column per topic', asyn
   expect(body.topics[0].durationP95.at(-2)).toBeLessThanOrEqual(2_500);
   expect(body.topics[0].durationP95.at(-2)).toBeGreaterThan(1_000);
   expect(body.topics[1].delivered.slice(-3)).toEqual([null, 0, 0]);
-  const many = Array.from({ length: apiLimits.sparksMax + 1 }, (_, n) => `t${n}`).join(',');
+  const many = Array.from({ length: contractLimits.sparksMax + 1 }, (_, n) => `t${n}`).join(',');
   expect((await dq.api('GET', `/v1/series/topics?names=${many}`)).status).toBe(400);
   expect((await dq.api('GET', '/v1/series/topics?names=,')).status).toBe(400);
 });

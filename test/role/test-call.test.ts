@@ -1,7 +1,9 @@
 // Test calls: what the receiver gets, what the caller learns, and that nothing is stored or counted.
+
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
+import { contractLimits } from '../../src/contract/api/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
@@ -202,10 +204,10 @@ describe('POST /v1/topics/{topic}/test-call', () => {
 
   it('allows 10 calls a minute', async () => {
     const { dq, asked } = await start();
-    for (let n = 0; n < apiLimits.testCallsPerMinute; n += 1)
+    for (let n = 0; n < contractLimits.testCallsPerMinute; n += 1)
       expect((await dq.api('POST', url, {})).status).toBe(200);
     expect(await dq.api('POST', url, {})).toMatchObject(problem(429, 'too_many_test_calls'));
-    expect(asked).toHaveLength(apiLimits.testCallsPerMinute);
+    expect(asked).toHaveLength(contractLimits.testCallsPerMinute);
   });
 
   it('is unavailable where no notifier answers, and without deliveries', async () => {

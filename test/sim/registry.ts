@@ -4,8 +4,9 @@
 // Left out: topics and tokens in tables. Each poll of each process would cost a query.
 
 import type { Kysely } from 'kysely';
+import type { StatName } from '../../src/core/series.ts';
 import { noShards, type ShardList } from '../../src/core/shard-list.ts';
-import type { Registry, StatName } from '../../src/ports/registry.ts';
+import type { Registry } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { type RegistryDb, registryOver } from '../../src/registry/sql/registry-db.ts';
 import type { RegistryEngine } from '../../src/registry/sql/registry-engine.ts';

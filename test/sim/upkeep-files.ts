@@ -1,8 +1,8 @@
 // The files of dq-upkeep in a world: statistics and incidents, in memory. They survive its processes.
 // Left out: log files. A world writes none.
 
+import type { Incident } from '../../src/core/incident.ts';
 import type { StatDelta } from '../../src/ports/registry.ts';
-import type { Incident } from '../../src/process/incident-files.ts';
 import type { UpkeepSeams } from '../../src/upkeep/upkeep.ts';
 
 type Files = Pick<UpkeepSeams, 'statFiles' | 'incidentFiles' | 'logFiles'>;

@@ -5,7 +5,7 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import { type Config, options as configOptions, type OptionName } from '../../src/config/options.ts';
-import type { StatName } from '../../src/ports/registry.ts';
+import type { StatName } from '../../src/core/series.ts';
 import { type Database, openDatabase } from '../../src/runtime/database.ts';
 import { schema } from '../../src/store/sqlite/file/schema.ts';
 import { Calls } from './calls.ts';

@@ -2,49 +2,21 @@
 // cheap and open to monitors. Reasons and warnings contain topic names, job ids and server addresses: only
 // callers that may read every topic see them. Others see the failing check and the number of warnings.
 
-import { Type } from 'typebox';
 import { noDeliveriesText } from '../../config/options.ts';
+import { livezSchema, readyzSchema } from '../../contract/api/daemon.ts';
 import { brokersOf } from '../../core/broker.ts';
 import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
+import { type Incident, openIncidents } from '../../core/incident.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import type { LeaderRow } from '../../ports/leadership.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { type Incident, IncidentFiles, openIncidents } from '../../process/incident-files.ts';
+import { IncidentFiles } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { readExtraAuthorities } from '../../runtime/extra-authorities.ts';
 import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { seesDaemon } from '../http/route-access.ts';
-import { closed, count, problems, reply, text, yes } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
-
-const tags = ['operation'];
-const forReaders = 'only for callers with the scope read for every topic';
-
-const liveSchema = {
-  operationId: 'livez',
-  tags,
-  summary: 'Whether this process answers',
-  response: { 200: reply('it does', closed({ live: yes })), ...problems() },
-};
-
-const Ready = closed(
-  {
-    ready: yes,
-    check: Type.Null({ description: 'null; the 503 problem has the failing check here' }),
-    warningCount: count('warnings', 0),
-    durability: Type.Optional(text(`what an acknowledged job survives; ${forReaders}`, 'process and power')),
-    deliveries: Type.Optional(text(`with \`standby\`: which instance leads; ${forReaders}`, 'it leads')),
-    warnings: Type.Optional(Type.Array(Type.String(), { description: forReaders, examples: [[]] })),
-  },
-  { title: 'Ready' },
-);
-const readySchema = {
-  operationId: 'readyz',
-  tags,
-  summary: 'Whether dq can work',
-  response: { 200: reply('it can', Ready), ...problems(503) },
-};
 
 /** As this process, and the notifiers that start with it, have read them. */
 const authorities = readExtraAuthorities();
@@ -52,9 +24,9 @@ const authorities = readExtraAuthorities();
 export function healthRoutes(api: Api, { role }: ApiContext): void {
   const incidents = new IncidentFiles(role.config.dataDir);
 
-  api.get('/livez', { schema: liveSchema, config: { access: 'open' } }, async () => ({ live: true }));
+  api.get('/livez', { schema: livezSchema, config: { access: 'open' } }, async () => ({ live: true }));
 
-  api.get('/readyz', { schema: readySchema, config: { access: 'open' } }, async (request) => {
+  api.get('/readyz', { schema: readyzSchema, config: { access: 'open' } }, async (request) => {
     const showsReasons = seesDaemon(request);
     const health = await readyState(role, incidents).catch((error: unknown) => {
       throw showsReasons ? error : withoutReason(error);

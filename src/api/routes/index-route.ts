@@ -1,8 +1,7 @@
 // GET / answers the index of the API: name, version, and where to go on.
 
-import { Type } from 'typebox';
+import { indexSchema } from '../../contract/api/daemon.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { closed, problems, reply, text } from '../http/schemas.ts';
 
 const links = {
   openapi: '/openapi.json',
@@ -22,26 +21,11 @@ const links = {
   shards: '/v1/shards',
 } as const;
 
-const Index = closed(
-  {
-    name: Type.Literal('dq', { description: 'always dq' }),
-    version: text('version of the daemon', '1.0.0'),
-    links: Type.Record(Type.String(), Type.String(), {
-      description: 'paths that answer a GET, by name',
-      examples: [{ openapi: '/openapi.json' }],
-    }),
-  },
-  { title: 'Index' },
-);
-
-const schema = {
-  operationId: 'index',
-  tags: ['operation'],
-  summary: 'Name, version and links',
-  response: { 200: reply('the index', Index), ...problems() },
-};
-
 export function indexRoute(api: Api, { role }: ApiContext): void {
   const index = { name: 'dq', version: role.version, links };
-  api.get('/', { schema, config: { access: { scope: 'read', topics: 'none' } } }, async () => index);
+  api.get(
+    '/',
+    { schema: indexSchema, config: { access: { scope: 'read', topics: 'none' } } },
+    async () => index,
+  );
 }

@@ -17,10 +17,6 @@ export function readKey(params: JobKey): JobKey {
   return params;
 }
 
-/** For the schema of a verb. */
-export const versionCondition =
-  'With the header If-Match (the version of the job as it was read) a job that was pushed or moved since then stays as it is: 412.';
-
 /** The same for a verb, which may name the version that the caller has read (If-Match). */
 export function readVersionedKey(request: FastifyRequest<{ Params: JobKey }>): VersionedKey {
   const key = readKey(request.params);

@@ -1,7 +1,7 @@
 // GET and DELETE /v1/topics/{topic}/jobs/{id}: read one job, cancel one job. POST …/request: the callback as
 // dq would send it now. GET and DELETE also work for a job whose topic is no longer registered.
 
-import { Type } from 'typebox';
+import { cancelSchema, getJobSchema, jobRequestSchema } from '../../contract/api/job.ts';
 import { createClock } from '../../core/calendar.ts';
 import { callbackRequest } from '../../core/callback-request.ts';
 import type { CapacityReason } from '../../core/capacity-reasons.ts';
@@ -21,62 +21,10 @@ import { cancelJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
 import { seesHeaderValues } from '../http/route-access.ts';
-import { closed, instant, jobParams, problems, reply, text, yes } from '../http/schemas.ts';
 import { KeptAnswers } from '../kept-answers.ts';
 import type { MasterQuestions } from '../master-questions.ts';
-import { bodyJson, Job, type JobFacts, jobJson } from './job-json.ts';
-import { absentJob, readKey, readVersionedKey, versionCondition } from './job-key.ts';
-
-const getSchema = {
-  operationId: 'getJob',
-  tags: ['jobs'],
-  summary: 'Read a job, and why it waits; after its end, without its body',
-  params: closed(jobParams),
-  response: { 200: reply('the job', Job), ...problems(404, 503) },
-};
-
-const cancelSchema = {
-  operationId: 'cancel',
-  tags: ['jobs'],
-  summary: 'Cancel a job in any state',
-  description: versionCondition,
-  params: closed(jobParams),
-  response: {
-    200: reply(
-      'the job is removed',
-      Type.Object({
-        cancelled: yes,
-        inFlight: Type.Boolean({
-          description: 'an attempt of the job is running, or may be',
-          examples: [false],
-        }),
-      }),
-    ),
-    ...problems(404, 412, 413, 503),
-  },
-};
-
-const CallbackRequest = Type.Object(
-  {
-    method: text('HTTP method', 'POST'),
-    url: text('with the query of this job', 'https://shop.example.org/close'),
-    headers: Type.Record(Type.String(), Type.String(), {
-      description: "signed now; values of the topic's headers only with the scope admin",
-      examples: [{ 'content-type': 'application/json' }],
-    }),
-    body: Type.Optional(text('the bytes, if they are UTF-8', '{"order":4711}')),
-    bodyBase64: Type.Optional(text('the bytes in base64, if they are not UTF-8', '/w==')),
-    at: instant('time of the signature; receivers accept it for about 5 minutes'),
-  },
-  { title: 'CallbackRequest' },
-);
-const requestSchema = {
-  operationId: 'jobRequest',
-  tags: ['jobs'],
-  summary: 'The callback of a job as dq would send it now; sends nothing',
-  params: closed(jobParams),
-  response: { 200: reply('the request', CallbackRequest), ...problems(404, 409, 413, 503) },
-};
+import { bodyJson, type JobFacts, jobJson } from './job-json.ts';
+import { absentJob, readKey, readVersionedKey } from './job-key.ts';
 
 const url = '/v1/topics/:topic/jobs/:id';
 
@@ -88,7 +36,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
 
   api.get(
     url,
-    { schema: getSchema, config: { access: { scope: 'read', topics: 'path' } } },
+    { schema: getJobSchema, config: { access: { scope: 'read', topics: 'path' } } },
     async (request) => {
       const { topic, id } = readKey(request.params);
       // In parallel: one after the other would miss a job that is pushed again in between.
@@ -104,7 +52,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
 
   api.post(
     `${url}/request`,
-    { schema: requestSchema, config: { access: { scope: 'operate', topics: 'path' } } },
+    { schema: jobRequestSchema, config: { access: { scope: 'operate', topics: 'path' } } },
     async (request) => {
       const key = readKey(request.params);
       const [job, topic] = await Promise.all([store.jobs.get(key), getTopic(registry, key.topic)]);

@@ -3,98 +3,13 @@
 // token exists, dq serves other users of the machine too.
 
 import { isAbsolute } from 'node:path';
-import { Type } from 'typebox';
+import { backupSchema, fsckSchema, startBackupSchema, startFsckSchema } from '../../contract/api/store.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import type { Examination, LongWork, Problem } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { closed, count, instant, problems, reply, text } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
 import type { MasterQuestions } from '../master-questions.ts';
-
-const tags = ['operation'];
-const work = {
-  state: Type.Enum(['none', 'running', 'done', 'failed'], {
-    description: 'none: not started since the store started; after running: lost by a restart of the store',
-  }),
-  startedAt: Type.Optional(instant('when it started')),
-  endedAt: Type.Optional(instant('when it ended')),
-  reason: Type.Optional(text('why it failed', '/backup exists already')),
-};
-const directory = text('absolute path of a directory that does not exist yet', '/backup/2030-01-01');
-
-const Backup = closed(
-  {
-    ...work,
-    directory: Type.Optional(
-      text(
-        'directory of the copy: jobs.db (jobs on Redis: not), registry.db (MySQL: not)',
-        '/backup/2030-01-01',
-      ),
-    ),
-    bytes: Type.Optional(count('size of the copy in bytes', 1_048_576)),
-    notCopied: Type.Optional(text('what else to back up', 'the jobs are in Redis and not in this copy')),
-  },
-  { title: 'Backup' },
-);
-const FsckProblem = closed(
-  {
-    invariant: text('invariant that does not hold', 'one_state'),
-    what: text('what is wrong', 'jobs without a body'),
-    count: count('how many', 1),
-    examples: Type.Array(Type.String(), { description: 'some of them', examples: [['order.close 4711']] }),
-    awaits: Type.Optional(
-      Type.Array(Type.String(), {
-        description:
-          'J1, J2: silent instances whose changes the journal lacks. They may explain it, so nothing is broken yet',
-        examples: [['instance 5f3a on vm-2']],
-      }),
-    ),
-  },
-  { title: 'FsckProblem' },
-);
-const Fsck = closed(
-  {
-    ...work,
-    jobs: Type.Optional(count('jobs examined', 4711)),
-    relinked: Type.Optional(count('entries that were put back into the keys that lost them; with relink', 3)),
-    problems: Type.Optional(Type.Array(FsckProblem, { description: 'empty: all invariants hold' })),
-  },
-  { title: 'Fsck' },
-);
-
-const startBackupSchema = {
-  operationId: 'startBackup',
-  tags,
-  summary: 'Copy the current store and registry into a new directory of this machine',
-  body: closed({ directory }),
-  response: { 202: reply('started', Backup), ...problems(409, 413, 415, 503) },
-};
-const backupSchema = {
-  operationId: 'backup',
-  tags,
-  summary: 'The last backup',
-  response: { 200: reply('its state', Backup), ...problems(503) },
-};
-const startFsckSchema = {
-  operationId: 'startFsck',
-  tags,
-  summary: "Check the store's invariants; changes nothing without relink",
-  querystring: closed({
-    relink: Type.Optional(
-      Type.Enum(['true'], {
-        description: 'Redis: before the check, put jobs back into keys that were lost, by their records',
-      }),
-    ),
-  }),
-  response: { 202: reply('started', Fsck), ...problems(409, 413, 503) },
-};
-const fsckSchema = {
-  operationId: 'fsck',
-  tags,
-  summary: 'The last check of the invariants',
-  response: { 200: reply('its state', Fsck), ...problems(503) },
-};
 
 export function longWorkRoutes(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
   const { admin } = role.store;

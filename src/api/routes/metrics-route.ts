@@ -1,28 +1,17 @@
 // GET /metrics answers the metrics of the whole instance, whichever server process is asked: the master
 // collects them.
 
-import { Type } from 'typebox';
+import { metricsSchema } from '../../contract/api/daemon.ts';
 import { DqError } from '../../core/errors.ts';
 import { expositionType } from '../../telemetry/exposition.ts';
 import type { Api } from '../api-context.ts';
-import { problems } from '../http/schemas.ts';
 import type { MasterQuestions } from '../master-questions.ts';
-
-const schema = {
-  operationId: 'metrics',
-  tags: ['operation'],
-  summary: 'Metrics of this instance for Prometheus',
-  response: {
-    200: { description: 'the metrics', content: { 'text/plain': { schema: Type.String() } } },
-    ...problems(503),
-  },
-};
 
 export function metricsRoute(api: Api, questions: MasterQuestions): void {
   api.get(
     '/metrics',
     // Every topic: the metrics name topics and their numbers.
-    { schema, config: { access: { scope: 'read', topics: 'every' } } },
+    { schema: metricsSchema, config: { access: { scope: 'read', topics: 'every' } } },
     async (_request, answer) => {
       const exposition = await questions.scrape();
       if (exposition === null) throw new DqError('unavailable', 'master: no answer; try again');

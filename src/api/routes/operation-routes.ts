@@ -2,20 +2,23 @@
 // with an operation and bound it; it goes on after the end of the caller's session or token.
 
 import type { FastifyRequest } from 'fastify';
-import { type Static, Type } from 'typebox';
+import type { Static } from 'typebox';
+import {
+  createOperationSchema,
+  getOperationSchema,
+  listOperationsSchema,
+  type OperationInput,
+  stopOperationSchema,
+} from '../../contract/api/operation.ts';
 import { shownFilter } from '../../core/audit.ts';
 import { formatInstant, parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
-import { jobStates } from '../../core/job.ts';
 import { isRestorable } from '../../core/job-row.ts';
 import { limits } from '../../core/limits.ts';
 import {
   type OperationFilter,
   type OperationRecord,
   type OperationWork,
-  operationKinds,
-  operationStates,
-  overdueChoices,
   processedOf,
 } from '../../core/operation.ts';
 import { coversGlob, grants, type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
@@ -25,193 +28,16 @@ import { draftOperation, storeOperation } from '../../use-cases/request-operatio
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 import { requireTopic, rightsOf } from '../http/route-access.ts';
-import {
-  closed,
-  count,
-  DeadReason,
-  instant,
-  JobId,
-  nullable,
-  problems,
-  reply,
-  TopicName,
-  text,
-  Version,
-} from '../http/schemas.ts';
 import { readFilter, requireKnownTopic } from './dead-filter.ts';
 
-const tags = ['operations'];
 const isDead = (kind: string): boolean => kind === 'requeue' || kind === 'purge';
-
-const anyInstant = (description: string) =>
-  Type.Unsafe<string | number>({
-    type: ['string', 'integer'],
-    description: `${description}: RFC 3339 with an offset, or epoch milliseconds`,
-    examples: ['2030-01-01T08:00:00+08:00'],
-  });
-const filterMembers = {
-  topic: Type.Optional(text('only jobs of this topic; default: of every topic of the caller', 'order.close')),
-  idPrefix: Type.Optional(text('only ids that begin with this text', 'vip-2026')),
-  state: Type.Optional(
-    Type.Enum(jobStates, {
-      description: 'cancel: any, default every live state; reschedule: delayed (default) or ready',
-    }),
-  ),
-  reason: Type.Optional(DeadReason),
-  lastReason: Type.Optional(text('why the last attempt failed', 'timeout')),
-  status: Type.Optional(
-    Type.String({
-      pattern: '^([1-5]\\d\\d|[1-5]xx|none)$',
-      description: 'status of the last reply: 500, 5xx or none',
-      examples: ['5xx'],
-    }),
-  ),
-};
-const OperationInput = closed(
-  {
-    kind: Type.Enum(operationKinds, {
-      description:
-        'requeue, purge: dead letters; run: delayed jobs; reschedule: delayed or ready jobs; cancel: live jobs; clear: jobs in any state; restore: jobs that the journal has and Redis lacks',
-    }),
-    filter: Type.Optional(
-      closed(
-        {
-          ...filterMembers,
-          ids: Type.Optional(
-            Type.Array(Type.String(), {
-              minItems: 1,
-              maxItems: limits.operationIdsMax,
-              description: 'only these ids; requires topic',
-              examples: [['4711', '4712']],
-            }),
-          ),
-          versions: Type.Optional(
-            Type.Array(Version, {
-              description:
-                'of ids, one for each in their order: a job with another version by now does not match',
-              examples: [['1893456000000001', '1893456000000002']],
-            }),
-          ),
-          since: Type.Optional(anyInstant('requeue, purge: died then or later; else: due then or later')),
-          until: Type.Optional(anyInstant('requeue, purge: died before; else: due before')),
-        },
-        { title: 'OperationFilter', description: 'each member that is present must match' },
-      ),
-    ),
-    all: Type.Optional(Type.Boolean({ description: 'required without any filter', examples: [true] })),
-    confirm: Type.Optional(
-      text('clear without a topic: the value of console.label, or `all` without one', 'shop production'),
-    ),
-    overdue: Type.Optional(
-      Type.Enum(overdueChoices, {
-        description: `restore, of jobs whose due time has passed: fire (default): due at once; spread: due within ${limits.restoreSpreadMs / 60_000} min, at random; skip: ended as purged`,
-      }),
-    ),
-    spread: Type.Optional(text('requeue: move the jobs evenly over this time', '10m')),
-    rate: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: limits.operationRateMax,
-        description: 'jobs per second at most',
-        examples: [50],
-      }),
-    ),
-    delay: Type.Optional(text('reschedule: time from now until the next attempt', '10m')),
-    at: Type.Optional(anyInstant('reschedule: when the next attempt is due')),
-    dryRun: Type.Optional(Type.Boolean({ description: 'only count the jobs', examples: [false] })),
-  },
-  { title: 'OperationInput' },
-);
-
-const maybeInstant = (description: string) =>
-  nullable('string', { description, examples: ['2030-01-01T08:00:00.000Z'] });
-const Operation = closed(
-  {
-    id: text('id of the operation', '0a1b2c3d4e5f'),
-    kind: Type.Enum(operationKinds, { description: 'what it does with the jobs' }),
-    state: Type.Enum(operationStates, { description: 'stopped: by an operator; failed: see problem' }),
-    filter: closed(
-      {
-        ...filterMembers,
-        idCount: Type.Optional(count('number of ids that were named', 2)),
-        since: Type.Optional(instant('earliest time of death, or due time')),
-        until: Type.Optional(instant('end of that time, exclusive')),
-      },
-      { title: 'OperationFilterShown' },
-    ),
-    topics: Type.Array(Type.String(), {
-      description: 'topic globs of the caller, which bound it',
-      examples: [['*']],
-    }),
-    spread: nullable('integer', { description: 'time to spread the jobs over, ms', examples: [600_000] }),
-    rate: nullable('integer', { description: 'jobs per second at most', examples: [50] }),
-    at: maybeInstant('reschedule: the new due time'),
-    overdue: nullable('string', { description: 'restore: as requested; else null', examples: ['fire'] }),
-    dryRun: Type.Boolean({ description: 'only counts', examples: [false] }),
-    actor: text('name of the token or session that began it', 'li.wei'),
-    matched: nullable('integer', {
-      description: 'jobs that match; null: counted on the way. At the end: done + skipped + failed',
-      examples: [1240],
-    }),
-    done: count('jobs that were moved', 812),
-    skipped: count('jobs that matched and were then moved by others', 3),
-    failed: count('jobs that were not moved', 1),
-    failures: Type.Array(
-      closed(
-        { topic: TopicName, id: JobId, error: text('a code', 'job_in_flight') },
-        { title: 'OperationFailure' },
-      ),
-      { description: `the first ${limits.operationFailuresKept}` },
-    ),
-    problem: nullable('string', {
-      description: 'why it waits, or why it failed',
-      examples: ['Redis does not answer'],
-    }),
-    perSecond: nullable('number', { description: 'jobs per second since its start', examples: [90.5] }),
-    leftMs: nullable('integer', { description: 'estimated time until its end', examples: [5000] }),
-    createdAt: instant('when it was requested: jobs that die, or are pushed or moved, later do not match'),
-    startedAt: maybeInstant('when its work began'),
-    endedAt: maybeInstant('when it ended'),
-  },
-  { title: 'Operation' },
-);
-
-const createSchema = {
-  operationId: 'createOperation',
-  tags,
-  summary: 'Requeue, purge, cancel, run, reschedule, clear or restore all jobs that match',
-  description: `dq-upkeep does it in steps; it survives a restart and never moves a job twice. At most ${limits.operationsOpenMax} are open.`,
-  body: OperationInput,
-  response: { 202: reply('accepted', Operation), ...problems(404, 409, 413, 415, 503) },
-};
-const listSchema = {
-  operationId: 'listOperations',
-  tags,
-  summary: `The last ${limits.operationsKept} operations, newest first`,
-  response: { 200: reply('operations', closed({ items: Type.Array(Operation) })), ...problems(503) },
-};
-const params = closed({ id: text('id of the operation', '0a1b2c3d4e5f') });
-const getSchema = {
-  operationId: 'getOperation',
-  tags,
-  summary: 'Read an operation',
-  params,
-  response: { 200: reply('the operation', Operation), ...problems(404, 503) },
-};
-const stopSchema = {
-  operationId: 'stopOperation',
-  tags,
-  summary: 'Stop an operation; moved jobs stay moved. An ended one stays as it is',
-  params,
-  response: { 200: reply('the operation', Operation), ...problems(404, 413, 503) },
-};
 
 export function operationRoutes(api: Api, { role }: ApiContext): void {
   const { registry, clock, store, topics } = role;
   const read = { access: { scope: 'read', topics: 'handler' } } as const;
   const operate = { access: { scope: 'operate', topics: 'handler' } } as const;
 
-  api.post('/v1/operations', { schema: createSchema, config: operate }, async (request, answer) => {
+  api.post('/v1/operations', { schema: createOperationSchema, config: operate }, async (request, answer) => {
     const input = request.body;
     const rights = rightsOf(request);
     const { ids, versions, ...filter } = readOperationFilter(input);
@@ -260,7 +86,7 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       .send(operationJson(record, now));
   });
 
-  api.get('/v1/operations', { schema: listSchema, config: read }, async (request) => {
+  api.get('/v1/operations', { schema: listOperationsSchema, config: read }, async (request) => {
     const items = await registry.operations();
     const now = clock.now();
     return {
@@ -270,11 +96,11 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
     };
   });
 
-  api.get('/v1/operations/:id', { schema: getSchema, config: read }, async (request) =>
+  api.get('/v1/operations/:id', { schema: getOperationSchema, config: read }, async (request) =>
     operationJson(await find(request, request.params.id), clock.now()),
   );
 
-  api.delete('/v1/operations/:id', { schema: stopSchema, config: operate }, async (request) => {
+  api.delete('/v1/operations/:id', { schema: stopOperationSchema, config: operate }, async (request) => {
     await find(request, request.params.id);
     const now = await clock.read();
     const stopped = await registry.stopOperation(request.params.id, now);

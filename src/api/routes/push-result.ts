@@ -1,7 +1,6 @@
 // push-result.ts turns the store's outcome of a push into the counter, the request log line and the reply's
 // members, the same for a single push and for an item of a batch. Sends nothing.
 
-import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { catalogue, type DqError } from '../../core/errors.ts';
 import { optionsIn } from '../../core/extension.ts';
@@ -10,26 +9,6 @@ import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { pushRejection } from '../../use-cases/accept-job.ts';
 import type { ApiContext } from '../api-context.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
-import { DueAt, JobId, State, TopicName, Version } from '../http/schemas.ts';
-
-const members = {
-  topic: TopicName,
-  id: JobId,
-  version: Version,
-  state: State,
-  dueAt: DueAt,
-  replaced: Type.Boolean({ description: 'the push replaced a live job of this id', examples: [false] }),
-  duplicate: Type.Boolean({
-    description: 'mode keep: a live job of this id stayed unchanged',
-    examples: [false],
-  }),
-  inFlight: Type.Boolean({ description: 'an attempt of the replaced job is running', examples: [false] }),
-};
-export const PushResult = Type.Object(members, { title: 'PushResult' });
-export const BatchItemResult = Type.Object(
-  { status: Type.Integer({ description: '201: new · 200: replaced or kept', examples: [201] }), ...members },
-  { title: 'BatchItemResult' },
-);
 
 export type PushReply =
   /** `members`: JSON without braces, written by hand: thousands of replies per second have this one shape */

@@ -11,7 +11,7 @@
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
+import { type PushQuery, pushBody, pushQuery, pushSchema } from '../../contract/api/push.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { monotonicNow } from '../../runtime/time.ts';
@@ -25,80 +25,9 @@ import { problemOf } from '../http/problem.ts';
 import { parseQuery } from '../http/query.ts';
 import { type BodyLimit, bodyReader, handOver, readBody } from '../http/read-body.ts';
 import { callerOf, errorFor, permits, type RouteAccess } from '../http/route-access.ts';
-import { closed, durationText, instantText, problems, reply, text, topicParam } from '../http/schemas.ts';
 import { sendJson } from '../http/send-json.ts';
 import { traceOf } from '../http/trace-headers.ts';
-import { finishPush, PushResult } from './push-result.ts';
-
-const query = closed({
-  id: Type.Optional(text('job id, 1–256 bytes of UTF-8; dq makes one when it is not given', '4711')),
-  delay: durationText('time until the first attempt; default: delay of the topic'),
-  at: instantText('when the first attempt is due'),
-  mode: Type.Optional(
-    Type.String({
-      enum: ['replace', 'keep', 'reject'],
-      default: 'replace',
-      description: 'effect when the id is live: replace it, keep the live job, or reject the push',
-    }),
-  ),
-  lease: durationText('lease of this job, for a pull topic; default: that of the pull, or of the topic'),
-  maxAttempts: Type.Optional(text('attempts of this job in all; default: that of the topic', '3')),
-  backoff: Type.Optional(
-    text('waits between attempts of this job, as `2n+1`, `15s,3m,1h`, or the JSON of a topic', '15s,3m,1h'),
-  ),
-  deadline: Type.Optional(
-    text(
-      'no attempt starts later; dq then buries the job as `expired`: a duration from now, or a time as of `at`',
-      '2h',
-    ),
-  ),
-  literal: Type.Optional(
-    Type.Enum(['true'], {
-      description: 'deliver the body as it is, even if it looks like an item of a batch',
-    }),
-  ),
-});
-
-const schema = {
-  operationId: 'push',
-  tags: ['jobs'],
-  summary: 'Push a job; dq delivers the body byte for byte',
-  params: closed(topicParam),
-  querystring: query,
-  response: {
-    200: reply('replaced a live job, or kept it', PushResult),
-    201: reply('a new job', PushResult),
-    ...problems(404, 409, 413, 415, 503),
-  },
-};
-
-/** JSON first: a client generator takes the first content type as its default. */
-const bodyContent = {
-  content: {
-    'application/json': {
-      schema: Type.Unknown({
-        description: 'any JSON value; dq checks that it is JSON and never rewrites it',
-        examples: [{ order: 4711 }],
-      }),
-    },
-    'application/octet-stream': {
-      schema: Type.String({ format: 'binary', description: 'any bytes, or none' }),
-    },
-    '*/*': { schema: Type.String({ format: 'binary', description: 'any bytes of any other content type' }) },
-  },
-};
-
-interface PushQuery {
-  readonly id?: string;
-  readonly delay?: string;
-  readonly at?: string;
-  readonly mode?: string;
-  readonly lease?: string;
-  readonly maxAttempts?: string;
-  readonly backoff?: string;
-  readonly deadline?: string;
-  readonly literal?: string;
-}
+import { finishPush } from './push-result.ts';
 
 const access: RouteAccess = { scope: 'push', topics: 'path' };
 const empty = Buffer.alloc(0);
@@ -110,7 +39,7 @@ export function pushRoute(api: Api, context: ApiContext, budget: BodyBudget): vo
   api.addContentTypeParser('*', bodyReader(budget, bodyLimitOf(context)));
   api.post(
     '/v1/topics/:topic/jobs',
-    { schema, config: { access, requestLog: true, bodyContent } },
+    { schema: pushSchema, config: { access, requestLog: true, bodyContent: pushBody } },
     (request, answer) => {
       const { topic: name } = request.params;
       const topic = context.role.topics.get(name);
@@ -145,7 +74,7 @@ const before = '/v1/topics/';
 const after = '/jobs';
 /** A subset of what Fastify accepts; it parses and rejects the others. */
 const plainType = /^[a-z]{1,20}\/[a-z.+-]{1,60}(?:; ?charset=utf-8)?$/i;
-const names: ReadonlySet<string> = new Set(Object.keys(query.properties));
+const names: ReadonlySet<string> = new Set(Object.keys(pushQuery.properties));
 
 /** Returns the handler of all requests. `toRoutes`: Fastify's. `budget`: for bodies that arrive in pieces. */
 export function directPush(context: ApiContext, budget: BodyBudget, toRoutes: Handler): Handler {

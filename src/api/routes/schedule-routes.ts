@@ -2,7 +2,19 @@
 // changes its schedules.
 
 import type { FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
+import {
+  changeScheduleSchema,
+  createScheduleSchema,
+  found,
+  getScheduleSchema,
+  listSchedulesSchema,
+  one,
+  previewScheduleSchema,
+  removeScheduleSchema,
+  runScheduleSchema,
+  shownTicks,
+} from '../../contract/api/schedule.ts';
+import { problems } from '../../contract/api/schema.ts';
 import { difference } from '../../core/audit.ts';
 import { formatDuration, formatInstant } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
@@ -18,152 +30,15 @@ import {
   nextOf,
   pausedSchedule,
   type ScheduleInput,
-  scheduleNamePattern,
   scheduleNotFound,
 } from '../../use-cases/change-schedule.ts';
 import { topicOfPush } from '../../use-cases/find-topics.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
-import { pageOf, pagingParams, readLimit } from '../http/paging.ts';
+import { readLimit } from '../http/paging.ts';
 import { mayTouch, requireTopic } from '../http/route-access.ts';
-import {
-  closed,
-  FieldProblem,
-  instant,
-  nullable,
-  problems,
-  reply,
-  TopicName,
-  text,
-  yes,
-} from '../http/schemas.ts';
 
-const tags = ['schedules'];
-/** of the instants that a schedule shows */
-const shownTicks = 10;
-const Name = Type.String({
-  pattern: scheduleNamePattern.source,
-  description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
-  examples: ['daily-report'],
-});
-const settings = {
-  cron: Type.Optional(
-    text(
-      '5 fields: minute hour day month weekday, or @hourly @daily @weekly @monthly @yearly',
-      '0 9 * * 1-5',
-    ),
-  ),
-  every: Type.Optional(text('in place of cron: a duration from 1s, counted from the creation', '10m')),
-  timezone: Type.Optional(text('IANA name, for cron; default: the option timezone', 'Asia/Shanghai')),
-  body: Type.Optional(
-    Type.Unknown({
-      description: 'body of each job; any JSON, or a text with another contentType',
-      examples: [{}],
-    }),
-  ),
-  contentType: Type.Optional(text('of the body; default: application/json', 'application/json')),
-  missed: Type.Optional(
-    Type.Enum(['skip', 'last'], {
-      description: 'what to do with instants that dq missed by over a minute: nothing, or make the last one',
-      default: 'skip',
-    }),
-  ),
-};
-const Input = closed({ name: Name, topic: TopicName, ...settings }, { title: 'ScheduleInput' });
-const Patch = closed({ topic: Type.Optional(TopicName), ...settings }, { title: 'SchedulePatch' });
-const nullableInstant = (description: string) =>
-  nullable('string', { description, examples: ['2030-01-01T09:00:00.000Z'] });
-const Schedule = Type.Object(
-  {
-    name: Name,
-    topic: TopicName,
-    cron: nullable('string', { description: 'null: every', examples: ['0 9 * * 1-5'] }),
-    every: nullable('string', { description: 'null: cron', examples: [null] }),
-    timezone: text('of cron', 'Asia/Shanghai'),
-    body: text('body of each job', '{}'),
-    contentType: nullable('string', { description: 'of the body', examples: ['application/json'] }),
-    missed: Type.Enum(['skip', 'last'], { description: 'policy for missed instants' }),
-    paused: Type.Boolean({ description: 'makes no jobs', examples: [false] }),
-    nextAt: nullableInstant('the next instant; null: paused, or none follows'),
-    lastAt: nullableInstant('the last instant whose job was made'),
-    problem: nullable('string', { description: 'why the last job was not made', examples: [null] }),
-    nextTimes: Type.Optional(Type.Array(instant('instant'), { description: `the next ${shownTicks}` })),
-    revision: Type.Integer({ description: 'rises with each change', examples: [1] }),
-    createdAt: instant('when it was created'),
-    updatedAt: instant('when it was changed'),
-  },
-  { title: 'Schedule' },
-);
-
-const params = closed({ name: text('name of the schedule', 'daily-report') });
-const one = { tags, params };
 const url = '/v1/schedules/:name';
-const found = { 200: reply('the schedule', Schedule) };
-
-const listSchema = {
-  operationId: 'listSchedules',
-  tags,
-  summary: 'Schedules by name',
-  querystring: closed(pagingParams),
-  response: { 200: reply('a page', pageOf(Schedule)), ...problems(503) },
-};
-const createSchema = {
-  operationId: 'createSchedule',
-  tags,
-  summary: 'Create a schedule: one job for each of its instants',
-  body: Input,
-  response: { 201: reply('the schedule', Schedule), ...problems(404, 409, 413, 415, 503) },
-};
-const getSchema = {
-  ...one,
-  operationId: 'getSchedule',
-  summary: `Read a schedule, with its next ${shownTicks} instants`,
-  response: { ...found, ...problems(404, 503) },
-};
-const patchSchema = {
-  ...one,
-  operationId: 'changeSchedule',
-  summary: 'Change the given fields of a schedule',
-  body: Patch,
-  response: { ...found, ...problems(404, 409, 413, 415, 503) },
-};
-const { cron, every, timezone } = settings;
-const Draft = closed({ name: Type.Optional(Name), cron, every, timezone }, { title: 'ScheduleDraft' });
-const Preview = closed(
-  {
-    errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the times can be saved' }),
-    times: Type.Array(instant('instant'), {
-      description: `the next ${shownTicks}; empty: the draft has mistakes`,
-    }),
-  },
-  { title: 'SchedulePreview' },
-);
-const previewSchema = {
-  operationId: 'previewSchedule',
-  tags,
-  summary: `The next ${shownTicks} instants of a draft; changes nothing`,
-  description: 'With the name of a schedule the draft is read as in PATCH, without one as in POST.',
-  body: Draft,
-  response: { 200: reply('the preview', Preview), ...problems(404, 413, 415, 503) },
-};
-const removeSchema = {
-  ...one,
-  operationId: 'removeSchedule',
-  summary: 'Remove a schedule; jobs that exist stay',
-  response: { 200: reply('removed', closed({ deleted: yes })), ...problems(404, 413, 503) },
-};
-const runSchema = {
-  ...one,
-  operationId: 'runSchedule',
-  summary: 'Push one job of the schedule now; its instants do not change',
-  response: {
-    201: reply(
-      'the job',
-      closed({ topic: TopicName, id: text('id of the job', 'schedule:daily-report:now-1') }),
-    ),
-    ...problems(404, 409, 413, 503),
-  },
-};
 
 export function scheduleRoutes(api: Api, context: ApiContext): void {
   const { registry, clock, config, topics } = context.role;
@@ -207,7 +82,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     return scheduleJson(await getSchedule(registry, name), clock.now());
   };
 
-  api.get('/v1/schedules', { schema: listSchema, config: read }, async (request) => {
+  api.get('/v1/schedules', { schema: listSchedulesSchema, config: read }, async (request) => {
     const limit = readLimit(request.query.limit);
     const page: StoredSchedule[] = [];
     let bytes = 0;
@@ -231,7 +106,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     };
   });
 
-  api.post('/v1/schedules', { schema: createSchema, config: admin }, async (request, answer) => {
+  api.post('/v1/schedules', { schema: createScheduleSchema, config: admin }, async (request, answer) => {
     const { name, ...input } = request.body as { readonly name: string } & ScheduleInput;
     requireTopic(request, input.topic ?? '');
     // Not now(): this process may not have asked the store yet, and the clock of this machine may be wrong.
@@ -247,7 +122,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     return answer.code(201).send(scheduleJson(await getSchedule(registry, name), now));
   });
 
-  api.post('/v1/schedules/preview', { schema: previewSchema, config: read }, async (request) => {
+  api.post('/v1/schedules/preview', { schema: previewScheduleSchema, config: read }, async (request) => {
     const { name, ...input } = request.body;
     const old = name === undefined ? null : await ofCaller(request, name);
     const now = clock.now();
@@ -263,11 +138,11 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     }
   });
 
-  api.get(url, { schema: getSchema, config: read }, async (request) =>
+  api.get(url, { schema: getScheduleSchema, config: read }, async (request) =>
     scheduleJson(await ofCaller(request, request.params.name), clock.now()),
   );
 
-  api.patch(url, { schema: patchSchema, config: admin }, async (request) =>
+  api.patch(url, { schema: changeScheduleSchema, config: admin }, async (request) =>
     change(request, request.params.name, (old, now) =>
       changedSchedule(old, request.body as ScheduleInput, now),
     ),
@@ -294,7 +169,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
 
   api.post(
     `${url}/run`,
-    { schema: runSchema, config: { access: { scope: 'operate', topics: 'handler' } } },
+    { schema: runScheduleSchema, config: { access: { scope: 'operate', topics: 'handler' } } },
     async (request, answer) => {
       const {
         name,
@@ -321,7 +196,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     },
   );
 
-  api.delete(url, { schema: removeSchema, config: admin }, async (request) => {
+  api.delete(url, { schema: removeScheduleSchema, config: admin }, async (request) => {
     const { name, topic } = await ofCaller(request, request.params.name);
     auditNote(request, { topic, detail: { changes: [] } });
     await registry.removeSchedule(name);

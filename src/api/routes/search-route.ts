@@ -1,96 +1,25 @@
 // GET /v1/jobs searches live, dead and ended jobs, page by page. With idPrefix or body it is a scan, which
 // examines jobs for at most apiLimits.scanMs per call.
 
-import { Type } from 'typebox';
+import { searchJobsSchema } from '../../contract/api/job.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
-import { endStates, type FoundJob, type JobState, jobStates } from '../../core/job.ts';
+import { type FoundJob, type JobState, jobStates } from '../../core/job.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { limits } from '../../core/limits.ts';
 import type { ScanFilter } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { pageOf, pagingParams, readLimit, rejectBadCursor } from '../http/paging.ts';
-import {
-  CreatedAt,
-  closed,
-  count,
-  DueAt,
-  FinishedAttempts,
-  instant,
-  instantText,
-  JobId,
-  problems,
-  reply,
-  TopicName,
-  text,
-  Version,
-} from '../http/schemas.ts';
+import { readLimit, rejectBadCursor } from '../http/paging.ts';
 import { apiLimits } from '../limits.ts';
 import { readFilter, requireKnownTopicOf, requireTopicOf } from './dead-filter.ts';
 import { jobHead } from './job-head.ts';
 import { rejectSurvey, visibleTopics } from './survey-topics.ts';
 
-const states = [...jobStates, ...endStates];
-
-const JobSummary = closed(
-  {
-    topic: TopicName,
-    id: JobId,
-    version: Version,
-    state: Type.Enum(states, { description: 'state of the job' }),
-    dueAt: DueAt,
-    createdAt: CreatedAt,
-    attempt: FinishedAttempts,
-    deadAt: Type.Optional(instant('when the job died; only for dead jobs')),
-    endedAt: Type.Optional(instant('when the job ended; only for ended jobs')),
-  },
-  { title: 'JobSummary' },
-);
-
-const Scanned = closed(
-  {
-    jobs: count('jobs that this call examined', 31_000),
-    of: count('about how many the whole search examines', 1_000_000),
-  },
-  { description: 'only with idPrefix or body' },
-);
-
-const schema = {
-  operationId: 'searchJobs',
-  tags: ['jobs'],
-  summary: 'Jobs by due time, earliest first; ended jobs by end, latest first',
-  description:
-    'A page can be short or empty although nextCursor is set: each call examines a bounded number of jobs. ' +
-    'A search by idPrefix or body covers the topics that the caller may see, and has no order; on Redis a page ' +
-    'can be longer than limit.',
-  querystring: closed({
-    topic: Type.Optional(text('only jobs of this topic', 'order.close')),
-    state: Type.Optional(
-      Type.Enum(states, { description: 'only jobs in this state; default: every state but the ended ones' }),
-    ),
-    id: Type.Optional(text('only jobs with this id', '4711')),
-    idPrefix: Type.Optional(text('only jobs whose id begins with this; no ended jobs', 'vip-2026')),
-    body: Type.Optional(
-      text(
-        `only jobs with this part in their body: ${limits.bodyPartBytesMin}–${limits.bodyPartBytesMax} bytes of UTF-8; no ended jobs`,
-        '"order":88120',
-      ),
-    ),
-    since: instantText('due then or later'),
-    until: instantText('due before'),
-    ...pagingParams,
-  }),
-  response: {
-    200: reply('a page', pageOf(JobSummary, { scanned: Type.Optional(Scanned) })),
-    ...problems(404, 503),
-  },
-};
-
 export function searchRoute(api: Api, { role }: ApiContext): void {
   const { jobs, surveys } = role.store;
   api.get(
     '/v1/jobs',
-    { schema, config: { access: { scope: 'read', topics: 'handler' } } },
+    { schema: searchJobsSchema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
       const { limit, cursor, state, id, idPrefix, body, ...query } = request.query;
       if (idPrefix !== undefined || body !== undefined) {

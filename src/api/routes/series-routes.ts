@@ -2,7 +2,8 @@
 // up here. /v1/series/topics answers the deliveries of the last day for a page of topics.
 // Invariant: null means not recorded; a step without events is 0. Each answer reads bounded ranges.
 
-import { type TSchema, Type } from 'typebox';
+import { contractLimits } from '../../contract/api/limits.ts';
+import { counted, seriesSchema, stored, topicSeriesSchema } from '../../contract/api/series.ts';
 import { parseDuration, parseInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
 import {
@@ -24,140 +25,17 @@ import type { SeriesRow } from '../../ports/registry.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
 import { requireTopic } from '../http/route-access.ts';
-import { closed, count, nullable, problems, reply, TopicName, text } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
 import { requireKnownTopic, requireTopicOf } from './dead-filter.ts';
 
-const tags = ['operation'];
-const stored = ['delayed', 'ready', 'reserved', 'dead'] as const;
-const counted = ['pushed', 'delivered', 'failed', 'retried', 'dead', 'cancelled'] as const;
 const percentiles = { p50: 0.5, p95: 0.95, p99: 0.99 } as const;
-
-const column = (description: string) =>
-  Type.Array(nullable('integer', { examples: [12] }), { description: `${description}; null: not recorded` });
-const TimingColumns = closed(
-  {
-    p50: column('median in ms, about'),
-    p95: column('95 of 100 are at most this, in ms, about'),
-    p99: column('99 of 100 are at most this, in ms, about'),
-    max: column('the longest, in ms'),
-  },
-  { title: 'TimingColumns' },
-);
-const ms = (description: string) => nullable('integer', { description, examples: [41] });
-const TimingTotals = closed(
-  {
-    p50: ms('median in ms, about'),
-    p95: ms('ms, about'),
-    p99: ms('ms, about'),
-    max: ms('the longest, in ms'),
-  },
-  { title: 'TimingTotals' },
-);
-const Step = count('seconds of a step', 60);
-const At = Type.Array(Type.Integer(), {
-  description: 'beginnings of the steps, epoch ms',
-  examples: [[1_893_456_000_000]],
-});
-const Series: TSchema = closed(
-  {
-    topic: nullable('string', { description: 'the topic; null: all topics', examples: ['order.close'] }),
-    step: Step,
-    at: At,
-    unfinished: Type.Boolean({ description: 'the last step is not over', examples: [true] }),
-    ...Object.fromEntries(
-      counted.map((name) => [
-        name,
-        column(name === 'failed' ? 'failed attempts' : `${name} jobs or attempts`),
-      ]),
-    ),
-    lateness: TimingColumns,
-    duration: TimingColumns,
-    states: closed(
-      Object.fromEntries(stored.map((state) => [state, column(`${state} jobs at the end of the step`)])),
-      { title: 'StateColumns' },
-    ),
-    oldestOverdueMs: column('how long the oldest ready job that dq delivers had been due; 0: none'),
-    reasons: Type.Array(
-      closed({
-        reason: text('why attempts failed', 'timeout'),
-        status: nullable('integer', { description: 'HTTP status of the reason status', examples: [502] }),
-        total: count('failed attempts in this range', 12),
-        counts: column('failed attempts'),
-      }),
-      { description: `at most ${apiLimits.seriesReasonsMax}, the most frequent first` },
-    ),
-    totals: closed(
-      {
-        ...Object.fromEntries(counted.map((name) => [name, count(`${name} in this range`, 12)])),
-        firstAttempts: count('first attempts of their jobs', 12),
-        firstDelivered: count('first attempts that delivered', 12),
-        recordedSteps: count('steps of this range that are recorded', 60),
-        lateness: TimingTotals,
-        duration: TimingTotals,
-      },
-      { title: 'SeriesTotals' },
-    ),
-  },
-  { title: 'Series' },
-);
-const SeriesQuery = closed({
-  topic: Type.Optional(TopicName),
-  from: Type.Optional(
-    text('beginning: RFC 3339 with an offset, epoch ms, or a duration before now; default 1h', '24h'),
-  ),
-  to: Type.Optional(text('end: RFC 3339 with an offset, or epoch ms; default now', '1893456000000')),
-  step: Type.Optional(
-    Type.Enum(
-      seriesSteps.map(({ name }) => name),
-      { description: 'default: the finest one that is kept for this range' },
-    ),
-  ),
-});
-const schema = {
-  operationId: 'series',
-  tags,
-  summary: 'Counts, lateness and durations over time',
-  description:
-    'One minute steps are kept for 24 h, ten minutes for 7 days, two hours for 90 days; of one topic 3 h, 48 h and 30 days. Without topic: all topics together, only for callers that cover every topic.',
-  querystring: SeriesQuery,
-  response: { 200: reply('the series', Series), ...problems(404, 503) },
-};
-
-const Sparks = closed(
-  {
-    step: Step,
-    at: At,
-    topics: Type.Array(
-      closed({
-        topic: TopicName,
-        delivered: column('deliveries'),
-        failed: column('failed attempts'),
-        durationP95: column('95 of 100 calls took at most this, in ms, about'),
-      }),
-      { description: 'in the order of names' },
-    ),
-  },
-  { title: 'TopicSeries' },
-);
-const sparksSchema = {
-  operationId: 'topicSeries',
-  tags,
-  summary: 'Deliveries and durations of the last 24 hours for some topics',
-  querystring: closed({
-    names: Type.Optional(
-      text(`required: topics, separated by commas; at most ${apiLimits.sparksMax}`, 'order.close,bill.send'),
-    ),
-  }),
-  response: { 200: reply('two-hour steps', Sparks), ...problems(503) },
-};
 
 export function seriesRoutes(api: Api, { role }: ApiContext): void {
   const { registry, clock, topics } = role;
   const kept = new KeptAnswers<object>();
   const config = { access: { scope: 'read', topics: 'handler' } } as const;
 
-  api.get('/v1/series', { schema, config }, async (request) => {
+  api.get('/v1/series', { schema: seriesSchema, config }, async (request) => {
     const { topic } = request.query;
     requireTopicOf(request, topic);
     const range = readRange(request.query, clock.now());
@@ -170,10 +48,10 @@ export function seriesRoutes(api: Api, { role }: ApiContext): void {
     });
   });
 
-  api.get('/v1/series/topics', { schema: sparksSchema, config }, async (request) => {
+  api.get('/v1/series/topics', { schema: topicSeriesSchema, config }, async (request) => {
     const names = [...new Set((request.query.names ?? '').split(','))].filter((name) => name !== '');
-    if (names.length === 0 || names.length > apiLimits.sparksMax)
-      throw invalidField('names', `must be 1 to ${apiLimits.sparksMax} topics, separated by commas`);
+    if (names.length === 0 || names.length > contractLimits.sparksMax)
+      throw invalidField('names', `must be 1 to ${contractLimits.sparksMax} topics, separated by commas`);
     for (const name of names) requireTopic(request, name);
     const now = clock.now() / 1_000;
     const step = seriesSteps[2];
@@ -338,5 +216,5 @@ function reasonsOf(facts: readonly (Facts | null)[], total: Facts): object[] {
       const counts = facts.map((one) => (one === null ? null : (one.reasons.get(key) ?? 0)));
       return [{ ...known, total: n, counts }];
     })
-    .slice(0, apiLimits.seriesReasonsMax);
+    .slice(0, contractLimits.seriesReasonsMax);
 }

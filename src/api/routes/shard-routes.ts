@@ -1,7 +1,12 @@
 // /v1/shards: list, add, drain and remove the Redis servers that hold the jobs. use-cases/change-shards.ts
 // defines the effects.
 
-import { Type } from 'typebox';
+import {
+  addShardSchema,
+  drainShardSchema,
+  listShardsSchema,
+  removeShardSchema,
+} from '../../contract/api/shard.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import type { ShardRecord } from '../../core/shard-list.ts';
@@ -10,105 +15,6 @@ import { StoreError } from '../../ports/store-error.ts';
 import { addShard, drainShard, known, removeShard, type Shards } from '../../use-cases/change-shards.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
-import { closed, count, instant, nullable, problems, reply, text, yes } from '../http/schemas.ts';
-import { apiLimits } from '../limits.ts';
-
-const tags = ['operation'];
-const ShardId = text('id of the shard', '0f1e2d3c4b5a6978');
-export const shardFields = {
-  id: text('id of the shard; jobs are placed by it, whatever the address', '0f1e2d3c4b5a6978'),
-  url: text('address without user and password', 'redis://10.0.0.5:6379/0'),
-  state: Type.Enum(['active', 'draining'], {
-    description: 'draining: it takes no new ids; dq serves its jobs until it is empty',
-  }),
-  buckets: count('number of its buckets', 1),
-  addedAt: instant('when it was added'),
-  jobs: nullable('integer', {
-    description: 'jobs in any state; null: it does not answer',
-    examples: [4711],
-  }),
-  alerts: nullable('integer', {
-    description: 'alerts not yet sent; null: it does not answer',
-    examples: [0],
-  }),
-  list: nullable('integer', {
-    description: 'newest shard list that it has seen: it rejects pushes by an older one',
-    examples: [2],
-  }),
-  trouble: nullable('string', {
-    description: 'why it does not work or rejects pushes, as in /readyz; null: it works',
-    examples: [null],
-  }),
-};
-const Shard = closed(shardFields, { title: 'Shard' });
-const params = closed({ id: ShardId });
-
-const listSchema = {
-  operationId: 'listShards',
-  tags,
-  summary: 'The Redis servers that hold the jobs, oldest first',
-  response: {
-    200: reply(
-      'all shards',
-      closed({
-        number: count('number of the shard list; grows when a shard starts or stops to take ids', 2),
-        items: Type.Array(Shard),
-      }),
-    ),
-    ...problems(409, 503),
-  },
-};
-const addSchema = {
-  operationId: 'addShard',
-  tags,
-  summary: 'Add a shard, change the address of one, or end its draining',
-  body: closed({
-    url: text('address as in the option redis', 'redis://10.0.0.5:6379/0'),
-    buckets: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: apiLimits.shardBucketsMax,
-        description: 'number of buckets, never changed later; default: 1, on a Cluster 32',
-        examples: [1],
-      }),
-    ),
-  }),
-  response: { 201: reply('the shard', Shard), ...problems(409, 413, 415, 503) },
-};
-const drainSchema = {
-  operationId: 'drainShard',
-  tags,
-  summary: 'Place no new ids on a shard; dq serves its jobs',
-  params,
-  response: { 200: reply('the shard', Shard), ...problems(404, 409, 413, 503) },
-};
-const removeSchema = {
-  operationId: 'removeShard',
-  tags,
-  summary: 'Remove a draining shard that is empty, or lost',
-  params,
-  querystring: closed({
-    jobs: Type.Optional(
-      Type.Enum(['lost'], {
-        description:
-          'allow a shard that does not answer; with a journal dq restores its jobs on the other shards, else it delivers them only if the shard is added again',
-      }),
-    ),
-  }),
-  response: {
-    200: reply(
-      'removed',
-      closed({
-        deleted: yes,
-        restores: Type.Boolean({
-          description: 'dq restores its jobs from the journal',
-          examples: [false],
-        }),
-      }),
-    ),
-    ...problems(404, 409, 413, 503),
-  },
-};
 
 export function shardRoutes(api: Api, { role }: ApiContext): void {
   const { registry } = role;
@@ -125,7 +31,7 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
 
   api.get(
     '/v1/shards',
-    { schema: listSchema, config: { access: { scope: 'read', topics: 'every' } } },
+    { schema: listShardsSchema, config: { access: { scope: 'read', topics: 'every' } } },
     async () => {
       const all = shards();
       await all.refresh();
@@ -134,7 +40,7 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
     },
   );
 
-  api.post('/v1/shards', { schema: addSchema, config: admin }, async (request, answer) => {
+  api.post('/v1/shards', { schema: addShardSchema, config: admin }, async (request, answer) => {
     const { url, buckets } = request.body;
     const all = shards();
     const parsed = parseRedisUrl(url);
@@ -144,14 +50,14 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
     return answer.code(201).send(await shardJson(all, known(all.servers.list, id)));
   });
 
-  api.post('/v1/shards/:id/drain', { schema: drainSchema, config: admin }, async (request) => {
+  api.post('/v1/shards/:id/drain', { schema: drainShardSchema, config: admin }, async (request) => {
     const { id } = request.params;
     const all = shards();
     await drainShard(all, id);
     return shardJson(all, known(all.servers.list, id));
   });
 
-  api.delete('/v1/shards/:id', { schema: removeSchema, config: admin }, async (request) => {
+  api.delete('/v1/shards/:id', { schema: removeShardSchema, config: admin }, async (request) => {
     const { id } = request.params;
     const { lost } = await removeShard(shards(), id, request.query.jobs === 'lost');
     if (lost !== null)

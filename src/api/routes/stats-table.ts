@@ -3,9 +3,9 @@
 // requests run between the slices.
 
 import { type JobState, jobStates } from '../../core/job.ts';
+import { statNames } from '../../core/series.ts';
 import type { StateCounts, StoreAdmin } from '../../ports/job-store.ts';
 import type { Registry, StatPage, TopicStats } from '../../ports/registry.ts';
-import { statNames } from '../../ports/registry.ts';
 import type { TopicBook } from '../../registry/topic-book.ts';
 import { turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';

@@ -2,115 +2,32 @@
 // is wrong now, and the topics that need attention. It reads the tallies of the store and the pages of the
 // statistics, never jobs. Its result is kept for a while, so that many viewers cost as much as one.
 
-import { type TSchema, Type } from 'typebox';
+import { contractLimits } from '../../contract/api/limits.ts';
+import { attentionReasons, summarySchema } from '../../contract/api/stats.ts';
 import { createCalendar } from '../../core/calendar.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
+import { openIncidents } from '../../core/incident.ts';
 import { type JobState, jobStates } from '../../core/job.ts';
-import { isOpen, operationKinds, processedOf } from '../../core/operation.ts';
+import { isOpen, processedOf } from '../../core/operation.ts';
+import { type StatName, statNames } from '../../core/series.ts';
 import { type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
-import { type StatName, statNames } from '../../ports/registry.ts';
-import { IncidentFiles, incidentKinds, openIncidents } from '../../process/incident-files.ts';
+import { IncidentFiles } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
-import { Missing } from '../http/paging.ts';
 import { rightsOf, seesDaemon } from '../http/route-access.ts';
-import { closed, count, instant, nullable, problems, reply, TopicName, text } from '../http/schemas.ts';
-import { apiLimits } from '../limits.ts';
 import { readiness } from './health-routes.ts';
 import { maySeeOperation } from './operation-routes.ts';
-import { Counts, States } from './stats-routes.ts';
 import { noCounts, noJobs, type StatLine, statLines } from './stats-table.ts';
 
-const reasons = ['failing', 'dead_letters', 'offline', 'paused', 'not_registered'] as const;
-type Reason = (typeof reasons)[number];
-
-const topicStates = ['active', 'paused', 'offline'] as const;
-
-const Attention = closed(
-  {
-    topic: TopicName,
-    title: text('title of the topic', 'Close unpaid orders'),
-    state: nullable('string', {
-      description: 'state of the topic; null: not registered',
-      examples: ['paused'],
-    }),
-    reasons: Type.Array(Type.Enum(reasons), {
-      description: `failing: at least ${apiLimits.failingPercent} % of at least ${apiLimits.failingAttempts} attempts failed today; dead_letters: it has some; offline, paused, not_registered: it holds jobs`,
-      examples: [['dead_letters']],
-    }),
-    today: Counts,
-    states: States,
-  },
-  { title: 'TopicAttention' },
-);
-const OpenIncident = closed(
-  {
-    kind: Type.Enum(incidentKinds, { description: 'what fails' }),
-    about: text('the failing part: a role, a server; else empty', 'notifier'),
-    since: instant('when it began'),
-    detail: text('one sentence', 'dq-notifier died 10 times within 60 s'),
-  },
-  { title: 'OpenIncident' },
-);
-const onlyReaders = 'only for callers with the scope read for every topic; others get an empty list';
-const Summary: TSchema = closed(
-  {
-    topics: closed(
-      Object.fromEntries(topicStates.map((state) => [state, count(`topics with the state ${state}`, 1)])),
-      { title: 'TopicNumbers' },
-    ),
-    states: States,
-    today: Counts,
-    oldestOverdueMs: nullable('integer', {
-      description: 'how long the oldest ready job has been due; null: none is ready',
-      examples: [120],
-    }),
-    orphaned: count('stored jobs without a registered topic', 0),
-    ready: Type.Boolean({ description: 'dq can work, as /readyz', examples: [true] }),
-    warnings: Type.Array(Type.String(), {
-      description: `dangerous settings, and why dq is not ready; ${onlyReaders}`,
-      examples: [[]],
-    }),
-    incidents: Type.Array(OpenIncident, { description: `open incidents of this instance; ${onlyReaders}` }),
-    attention: Type.Array(Attention, {
-      description: `at most ${apiLimits.attentionMax} topics that need attention, the worst first`,
-    }),
-    attentionCount: count('topics that need attention', 0),
-    at: instant('when the sums were made; they are kept for a second or longer'),
-    now: instant("the daemon's time"),
-    operations: Type.Array(
-      closed(
-        {
-          id: text('id of the operation', '0a1b2c3d4e5f'),
-          kind: Type.Enum(operationKinds, { description: 'what it does with the jobs' }),
-          state: text('not_started or running', 'running'),
-          topic: nullable('string', { description: 'null: several', examples: ['order.close'] }),
-          matched: nullable('integer', { description: 'null: counted on the way', examples: [1240] }),
-          processed: count('jobs with a result', 812),
-        },
-        { title: 'OpenOperation' },
-      ),
-      { description: 'open operations on topics of the caller; empty while the registry is unavailable' },
-    ),
-    missing: Missing,
-  },
-  { title: 'Summary' },
-);
-const schema = {
-  operationId: 'summary',
-  tags: ['operation'],
-  summary: 'The state of dq in one reply',
-  description: 'Covers the topics that the caller may see. today: since midnight in the option timezone.',
-  response: { 200: reply('the summary', Summary), ...problems(503) },
-};
+type Reason = (typeof attentionReasons)[number];
 
 export function summaryRoute(api: Api, { role }: ApiContext): void {
   const kept = new KeptAnswers<Awaited<ReturnType<typeof sumsOf>>>();
   const incidents = new IncidentFiles(role.config.dataDir);
   api.get(
     '/v1/summary',
-    { schema, config: { access: { scope: 'read', topics: 'handler' } } },
+    { schema: summarySchema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
       const rights = rightsOf(request);
       const key = reachesEveryTopic(rights) ? '*' : JSON.stringify(rights.topics);
@@ -215,7 +132,7 @@ interface Candidate {
   readonly reasons: readonly Reason[];
 }
 
-/** Keeps the apiLimits.attentionMax worst topics. */
+/** Keeps the contractLimits.attentionMax worst topics. */
 class Worst {
   #list: Candidate[] = [];
   count = 0;
@@ -225,7 +142,7 @@ class Worst {
     if (found.length === 0) return;
     this.count += 1;
     this.#list.push({ line, title, state, reasons: found });
-    if (this.#list.length >= 2 * apiLimits.attentionMax) this.#cut();
+    if (this.#list.length >= 2 * contractLimits.attentionMax) this.#cut();
   }
 
   list(): readonly object[] {
@@ -238,13 +155,14 @@ class Worst {
 
   #cut(): void {
     this.#list.sort(byUrgency);
-    this.#list = this.#list.slice(0, apiLimits.attentionMax);
+    this.#list = this.#list.slice(0, contractLimits.attentionMax);
   }
 }
 
 /** Failing topics first, then by dead letters, then by held jobs. */
 function byUrgency(a: Candidate, b: Candidate): number {
-  const first = reasons.indexOf(a.reasons[0] as Reason) - reasons.indexOf(b.reasons[0] as Reason);
+  const first =
+    attentionReasons.indexOf(a.reasons[0] as Reason) - attentionReasons.indexOf(b.reasons[0] as Reason);
   return first || b.line.states.dead - a.line.states.dead || held(b.line) - held(a.line);
 }
 
@@ -252,7 +170,7 @@ function held({ states }: StatLine): number {
   return states.ready + states.delayed;
 }
 
-/** In the order of `reasons`. */
+/** In the order of `attentionReasons`. */
 function reasonsOf(line: StatLine, state: string | null): readonly Reason[] {
   const { today, states } = line;
   const failed = today.retried + today.dead;
@@ -260,7 +178,7 @@ function reasonsOf(line: StatLine, state: string | null): readonly Reason[] {
   const holds: Readonly<Record<string, Reason>> = { offline: 'offline', paused: 'paused' };
   const why = state === null ? 'not_registered' : holds[state];
   return [
-    ...(attempts >= apiLimits.failingAttempts && failed * 100 >= attempts * apiLimits.failingPercent
+    ...(attempts >= contractLimits.failingAttempts && failed * 100 >= attempts * contractLimits.failingPercent
       ? (['failing'] as const)
       : []),
     ...(states.dead > 0 ? (['dead_letters'] as const) : []),

@@ -5,6 +5,7 @@ import { jobHead } from '../../api/routes/job-head.ts';
 import { attemptJson } from '../../api/routes/job-json.ts';
 import { absentJob, readKey } from '../../api/routes/job-key.ts';
 import { PushBatch } from '../../api/routes/push-batch.ts';
+import { contractLimits } from '../../contract/api/limits.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { type DqError, invalidField } from '../../core/errors.ts';
@@ -13,7 +14,6 @@ import type { JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { reaches } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
-import { pullLimits } from '../../intake/pull/limits.ts';
 import { PullCalls, readLeaseLength, readWait } from '../../intake/pull/pull-calls.ts';
 import type { PulledJob, Puller, PullRequest } from '../../intake/pull/puller.ts';
 import type { PushJob } from '../../ports/job-store.ts';
@@ -64,8 +64,8 @@ export class QueueService {
       execute: (request, call) =>
         this.#answer(call, (mayTouch) => {
           const { delay, reason = '', dead = false, release = false } = request as NackMessage;
-          if (reason.length > pullLimits.reasonCharsMax)
-            throw invalidField('reason', `must be at most ${pullLimits.reasonCharsMax} characters`);
+          if (reason.length > contractLimits.nackReasonCharsMax)
+            throw invalidField('reason', `must be at most ${contractLimits.nackReasonCharsMax} characters`);
           return this.#pulls.nack(leasesOf(request), mayTouch, { delay, reason, dead, release });
         }),
     },
@@ -158,10 +158,10 @@ export class QueueService {
   async #pull(request: Message, call: GrpcCall): Promise<object> {
     const { topics: names = [], max = 1, wait, lease } = request as PullMessage;
     this.#access.requireScope('pull', call.rights);
-    if (names.length < 1 || names.length > pullLimits.topicsMax)
-      throw invalidField('topics', `must be 1 to ${pullLimits.topicsMax} pull topics`);
-    if (max < 1 || max > pullLimits.jobsMax)
-      throw invalidField('max', `must be a whole number from 1 to ${pullLimits.jobsMax}`);
+    if (names.length < 1 || names.length > contractLimits.pullTopicsMax)
+      throw invalidField('topics', `must be 1 to ${contractLimits.pullTopicsMax} pull topics`);
+    if (max < 1 || max > contractLimits.pullJobsMax)
+      throw invalidField('max', `must be a whole number from 1 to ${contractLimits.pullJobsMax}`);
     for (const name of names) this.#access.require('pull', name, call.rights);
     const waitMs = Math.max(0, Math.min(readWait(wait), call.leftMs - grpcLimits.deadlineSpareMs));
     const leaseMs = readLeaseLength(lease);
@@ -273,8 +273,8 @@ function keyOf({ topic = '', id = '' }: Message): JobKey {
 /** Throws DqError. */
 function leasesOf({ leases }: Message): readonly string[] {
   const given = (leases ?? []) as readonly string[];
-  if (given.length >= 1 && given.length <= pullLimits.leasesMax) return given;
-  throw invalidField('leases', `must be 1 to ${pullLimits.leasesMax} leases of pulled jobs`);
+  if (given.length >= 1 && given.length <= contractLimits.pullCallLeasesMax) return given;
+  throw invalidField('leases', `must be 1 to ${contractLimits.pullCallLeasesMax} leases of pulled jobs`);
 }
 
 /** The first ones, within grpcLimits.replyBytesMax; at least one. */

@@ -1,10 +1,10 @@
 // SdmqDialect reads the requests of clients of sdmq and mykit-delay and writes the replies of their servers.
 // Knows no sockets.
 
+import { contractLimits } from '../../contract/api/limits.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { foreignOfTopic } from '../../core/topic/foreign-name.ts';
-import { pullLimits } from '../../intake/pull/limits.ts';
 import type { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
 import {
@@ -108,7 +108,7 @@ function readWait(given: string | null): number {
   if (given === null) return compatLimits.getMs;
   const parsed = parseDuration(given);
   if (!parsed.ok) throw invalidField('wait', parsed.message);
-  return Math.min(parsed.value, pullLimits.waitMsMax);
+  return Math.min(parsed.value, contractLimits.pullWaitMsMax);
 }
 
 /** undefined: there is none. Throws DqError. */

@@ -19,13 +19,19 @@ export type Backoff =
       readonly capMs: number;
     };
 
+/** As users write it, with durations. */
+export type BackoffJson =
+  | '2n+1'
+  | readonly string[]
+  | { readonly type: 'exponential'; readonly base: string; readonly factor: number; readonly cap: string };
+
 const stepsMax = 50;
 /** The longest single wait: 10 days. */
 const stepMsMax = 10 * 86_400_000;
 /** From 100 on the second wait is the cap. */
 const factorMax = 100;
 
-export function backoff(help: string, more: More): TopicField<Backoff> {
+export function backoff(help: string, more: More): TopicField<Backoff, BackoffJson> {
   return {
     ...more,
     help,
@@ -98,7 +104,7 @@ function readWait(value: unknown, field: string, errors: FieldErrors, leastMs = 
   return readDuration(value, field, errors, leastMs, stepMsMax);
 }
 
-function print(policy: Backoff): unknown {
+function print(policy: Backoff): BackoffJson {
   switch (policy.type) {
     case 'odd':
       return '2n+1';

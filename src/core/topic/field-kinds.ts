@@ -24,13 +24,14 @@ export type FieldParser<T> = (
   policy: TopicPolicy,
 ) => T | undefined;
 
-export interface TopicField<T = unknown> {
+/** `Json`: the value in the API's JSON */
+export interface TopicField<T = unknown, Json = T> {
   /** How the command line reads the flag's text: as it is, as a number, comma-separated, `name: value`, as a
    *  backoff, as a target. */
   readonly kind: 'text' | 'number' | 'boolean' | 'list' | 'headers' | 'backoff' | 'target';
   readonly parse: FieldParser<T>;
   /** the value in the API's JSON; as it is when absent */
-  print?(value: T): unknown;
+  print?(value: T): Json;
   /** JSON schema of the value in the API */
   readonly schema: Readonly<Record<string, unknown>>;
   /** the accepted values in the manual, Markdown; '' where `help` names them */
@@ -43,8 +44,6 @@ export interface TopicField<T = unknown> {
   readonly more?: string;
   /** the default in the manual, where another field changes it */
   readonly defaultText?: string;
-  /** name in the API's JSON; the name in the table when absent */
-  readonly name?: string;
   /** of `dq topic add` and `dq topic set`, as commander declares it: '--delay <duration>' */
   readonly flag?: string;
   /** deliveries that use the field; each when absent. A topic of another delivery must not have a value */
@@ -60,7 +59,7 @@ export type FormGroup = 'callback' | 'retry' | 'limits' | 'people';
 /** `wide`: both columns; `mono`: a code, not words */
 export type FormPlace = `${FormGroup}${'' | ' wide'}${'' | ' mono'}`;
 
-export type More = Pick<TopicField, 'name' | 'flag' | 'more' | 'defaultText' | 'usedBy' | 'isKept' | 'form'>;
+export type More = Pick<TopicField, 'flag' | 'more' | 'defaultText' | 'usedBy' | 'isKept' | 'form'>;
 
 /** All sentences of a field for the manual and /openapi.json. */
 export function textOf({ help, more, usedBy }: TopicField): string {
@@ -182,7 +181,7 @@ export function duration(
   byDefaultMs: number,
   help: string,
   more: More = {},
-): TopicField<number> {
+): TopicField<number, string> {
   return {
     ...more,
     help,
@@ -211,7 +210,7 @@ export function readDuration(
 
 /** The callback URL as the WHATWG parser writes it: dq dials what it has checked here. '' = none, in JSON
  *  null. settings.ts knows which topics need one. */
-export function url(max: number, help: string, more: More = {}): TopicField<string> {
+export function url(max: number, help: string, more: More = {}): TopicField<string, string | null> {
   return {
     ...more,
     help,

@@ -31,15 +31,29 @@ export type TopicParsed =
 type Key = keyof TopicSettings;
 const fields = Object.entries(topicFields) as [Key, TopicField][];
 
-/** The name of a setting in the API's JSON. */
-export function apiName(key: string, field: TopicField): string {
-  return field.name ?? key;
+type ApiName<K extends string> = K extends `${infer Name}Ms` ? Name : K;
+type JsonOf<F> = F extends TopicField<infer _, infer Json> ? Json : never;
+
+/** The name of a setting in the API's JSON, which has texts such as "30s" for milliseconds. */
+export function apiName<K extends string>(key: K): ApiName<K> {
+  return key.replace(/Ms$/, '') as ApiName<K>;
 }
+
+/** A topic in the API's JSON. */
+export type TopicJson = {
+  readonly [K in keyof typeof topicFields as ApiName<K>]: JsonOf<(typeof topicFields)[K]>;
+} & {
+  readonly topic: string;
+  readonly state: TopicState;
+  readonly revision: number;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+};
 
 /** Every member that a topic's JSON may have in a request. */
 export const topicInputNames: ReadonlySet<string> = new Set([
   ...Object.keys(topicColumns),
-  ...fields.map(([key, field]) => apiName(key, field)),
+  ...fields.map(([key]) => apiName(key)),
   // Ignored: clients send back what they read. If-Match compares it.
   'revision',
 ]);
@@ -67,7 +81,7 @@ function readInput(json: unknown, policy: TopicPolicy, errors: FieldErrors): Top
 
   const settings: Record<string, unknown> = {};
   for (const [key, field] of fields) {
-    const name = apiName(key, field);
+    const name = apiName(key);
     const value = read(given, name, field);
     if (value !== undefined) settings[key] = value;
   }
@@ -101,7 +115,7 @@ export function checkTogether(
   // Without a given one, its default depends on the format, which is then the mistake.
   for (const key of unusedBy(delivery))
     if (!isDefault(key, settings[key]) && !(key === 'emptyReply' && isForm && given[key] === undefined))
-      errors.reject(apiName(key, topicFields[key]), `not used with delivery "${delivery}"; leave it out`);
+      errors.reject(apiName(key), `not used with delivery "${delivery}"; leave it out`);
   if (delivery === 'pull') return;
   // One that was rejected for another reason is missing here.
   const needed = delivery === 'mq' ? 'target' : 'callbackUrl';
@@ -175,17 +189,17 @@ export const maskedValue = '***';
 
 /** The API's JSON of a topic, without its secret. `showsValues`: with the values of its headers, which can
  *  be credentials. */
-export function topicJson(topic: Topic, showsValues: boolean): Readonly<Record<string, unknown>> {
+export function topicJson(topic: Topic, showsValues: boolean): TopicJson {
   const json: Record<string, unknown> = { topic: topic.topic };
   for (const [key, field] of fields)
-    json[apiName(key, field)] = field.print === undefined ? topic[key] : field.print(topic[key]);
+    json[apiName(key)] = field.print === undefined ? topic[key] : field.print(topic[key]);
   if (!showsValues)
     json['headers'] = Object.fromEntries(Object.keys(topic.headers).map((name) => [name, maskedValue]));
   json['state'] = topic.state;
   json['revision'] = topic.revision;
   json['createdAt'] = formatInstant(topic.createdAt);
   json['updatedAt'] = formatInstant(topic.updatedAt);
-  return json;
+  return json as TopicJson;
 }
 
 /** Rejects waits of 0s, which would be calls without a pause. */

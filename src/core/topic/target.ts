@@ -14,7 +14,7 @@ const members = {
   key: 'routing key or subject',
 };
 
-export function target(help: string, more: More): TopicField<Target> {
+export function target(help: string, more: More): TopicField<Target, Target | null> {
   return {
     ...more,
     help,

@@ -5,7 +5,7 @@ import type { TopicField } from './field-kinds.ts';
 import { type topicColumns, topicFields } from './fields.ts';
 import type { TopicSecret } from './secrets.ts';
 
-type ValueOf<F> = F extends TopicField<infer T> ? T : never;
+type ValueOf<F> = F extends TopicField<infer T, infer _> ? T : never;
 type Fields = typeof topicFields;
 
 /** The settings of a topic by their stored names. */

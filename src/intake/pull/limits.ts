@@ -6,13 +6,6 @@ export const pullLimits = {
   /** Requests of one connection in line behind the one that waits; further ones are answered 503 in their
    *  turn. Node stops reading at 64 KiB of answers that cannot be sent. */
   pipelinedMax: 100,
-  /** Topics of one request: each is a line of every reserve. */
-  topicsMax: 100,
-  /** Jobs of one request, and leases of one ack, nack or extend. */
-  jobsMax: 100,
-  leasesMax: 1_000,
-  /** Longest wait of a request: below the usual idle limits of proxies and clients. */
-  waitMsMax: 180_000,
   /** Reserves of a partition in one turn: with clients that arrive meanwhile, a turn would not end, and only
    *  its end answers those who got less than they want. */
   asksMax: 16,
@@ -24,6 +17,4 @@ export const pullLimits = {
   releaseAgainMs: 500,
   /** How often the log names a topic that has too many leases. */
   leaseLimitLogMs: 60_000,
-  /** Characters of the reason of a nack, as of a detail of a callback. */
-  reasonCharsMax: 200,
 } as const;

@@ -2,6 +2,7 @@
 // and gRPC share it. Knows no transport.
 
 import { traceJson } from '../../api/routes/job-json.ts';
+import { contractLimits } from '../../contract/api/limits.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
 import { type ErrorCode, invalidField } from '../../core/errors.ts';
@@ -10,7 +11,6 @@ import { limits } from '../../core/limits.ts';
 import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { requirePull, topicNotFound } from '../../use-cases/change-topic.ts';
-import { pullLimits } from './limits.ts';
 import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
 import type { PulledJob } from './puller.ts';
 
@@ -135,7 +135,7 @@ export class PullCalls {
 
 /** Milliseconds; undefined: at once. Throws DqError. */
 export function readWait(given: unknown): number {
-  return given === undefined ? 0 : readDuration('wait', given, 0, pullLimits.waitMsMax);
+  return given === undefined ? 0 : readDuration('wait', given, 0, contractLimits.pullWaitMsMax);
 }
 
 /** null: that of the topic. Throws DqError. */

@@ -27,9 +27,9 @@ import type { PulledLeases } from './pulled-leases.ts';
 export interface PullRequest {
   /** pull topics; others bring nothing */
   readonly topics: readonly string[];
-  /** 1 … pullLimits.jobsMax */
+  /** 1 … contractLimits.pullJobsMax */
   readonly max: number;
-  /** 0 … pullLimits.waitMsMax */
+  /** 0 … contractLimits.pullWaitMsMax */
   readonly waitMs: number;
   /** for jobs without a lease of their own; null: that of the topic */
   readonly leaseMs: number | null;

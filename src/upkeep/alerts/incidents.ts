@@ -3,14 +3,10 @@
 // window of a key is found in its files. Invariant: begin() and end() take effect even if the disk takes no
 // file: a full disk is one of the failure states.
 
+import { type Incident, openIncidents } from '../../core/incident.ts';
 import { limits } from '../../core/limits.ts';
 import { oneLine } from '../../mail/mail-text.ts';
-import {
-  type Incident,
-  type IncidentFiles,
-  newIncident,
-  openIncidents,
-} from '../../process/incident-files.ts';
+import { type IncidentFiles, newIncident } from '../../process/incident-files.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';

@@ -1,8 +1,8 @@
 // Changes of topics: pages, revisions and hints.
 
 import { expect } from 'vitest';
+import { statNames } from '../../../src/core/series.ts';
 import type { ChangePlace, Registry, TopicChanges } from '../../../src/ports/registry.ts';
-import { statNames } from '../../../src/ports/registry.ts';
 import { allStats, changesOf } from '../../support/registry-pages.ts';
 
 import { created, draft, fact, type RegistryCase } from './case.ts';

@@ -1,8 +1,8 @@
 // Statistics and series of a registry.
 
 import { expect } from 'vitest';
+import { statNames } from '../../../src/core/series.ts';
 import type { Registry, SeriesRow, StatDelta } from '../../../src/ports/registry.ts';
-import { statNames } from '../../../src/ports/registry.ts';
 import { allStats } from '../../support/registry-pages.ts';
 
 import { created, draft, fact, type RegistryCase } from './case.ts';

@@ -1,74 +1,24 @@
 // Serves GET /v1/topics/{topic}/capacity: why jobs of a topic are not called now, as each notifier explains
 // it. Works while the store or the registry is unavailable: it reads neither to find the topic.
 
-import { Type } from 'typebox';
-import { type CapacityReason, capacityCodes } from '../../../core/capacity-reasons.ts';
+import { topicCapacitySchema } from '../../../contract/api/topic.ts';
+import type { CapacityReason } from '../../../core/capacity-reasons.ts';
 import { DqError } from '../../../core/errors.ts';
-import { jobStates } from '../../../core/job.ts';
 import type { StateCounts } from '../../../ports/job-store.ts';
 import type { AnswerOf } from '../../../process/questions.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesDaemon } from '../../http/route-access.ts';
-import { closed, count, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
 import type { MasterQuestions } from '../../master-questions.ts';
 import { noJobs } from '../stats-table.ts';
 import { nameToFind } from './topic-routes.ts';
-
-const Reason = closed(
-  {
-    code: Type.Enum([...capacityCodes], { description: 'why; stable' }),
-    message: text('what holds the jobs', 'no job of the topic is ready: 3 delayed, 0 reserved, 1 dead'),
-    remedy: text('what to do', 'delayed jobs become ready when they are due'),
-    values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
-      description: 'numbers and names of the message',
-      examples: [{ delayed: 3 }],
-    }),
-  },
-  { title: 'CapacityReason' },
-);
-const States = closed(
-  Object.fromEntries(jobStates.map((state) => [state, count(`${state} jobs stored now`, 1)])),
-);
-const NotifierCapacity = closed(
-  {
-    notifier: text('name of its process, as in /v1/processes', 'dq-notifier-0'),
-    reasons: Type.Union([Type.Array(Reason), Type.Null()], {
-      description: 'reasons of this notifier; null: it did not answer in time',
-      examples: [[]],
-    }),
-  },
-  { title: 'NotifierCapacity' },
-);
-const Capacity = closed(
-  {
-    topic: TopicName,
-    states: Type.Union([States, Type.Null()], {
-      description: 'stored jobs; null: the store does not answer',
-      examples: [{ delayed: 3, ready: 0, reserved: 0, dead: 1 }],
-    }),
-    reasons: Type.Array(Reason, { description: 'reasons of the whole instance' }),
-    notifiers: Type.Array(NotifierCapacity, { description: 'each notifier of this instance' }),
-  },
-  { title: 'TopicCapacity' },
-);
-const schema = {
-  operationId: 'topicCapacity',
-  tags: ['topics'],
-  summary: 'Why jobs of a topic are not called now',
-  params: closed(topicParam),
-  response: {
-    200: reply('without any reason, dq calls the jobs of the topic as soon as they are due', Capacity),
-    ...problems(404, 503),
-  },
-};
 
 export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
   const { store, topics } = role;
 
   api.get(
     '/v1/topics/:topic/capacity',
-    { schema, config: { access: { scope: 'read', topics: 'path' } } },
+    { schema: topicCapacitySchema, config: { access: { scope: 'read', topics: 'path' } } },
     async (request) => {
       const topic = nameToFind(request.params.topic);
       const [answers, states] = await Promise.all([questions.ask('capacity', { topic }), statesOf(topic)]);

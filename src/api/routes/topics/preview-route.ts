@@ -3,7 +3,7 @@
 
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { Type } from 'typebox';
+import { type CallbackDestination, previewTopicSchema, TopicPatch } from '../../../contract/api/topic.ts';
 import { DqError } from '../../../core/errors.ts';
 import { backoffMs } from '../../../core/retry-policy.ts';
 import { parseTopicInput } from '../../../core/topic/settings.ts';
@@ -13,55 +13,7 @@ import { orAfter } from '../../../runtime/timeout.ts';
 import { draftTopic, getTopic } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { requireTopic, seesHeaderValues } from '../../http/route-access.ts';
-import { closed, FieldProblem, nullable, problems, reply, text } from '../../http/schemas.ts';
 import { apiLimits } from '../../limits.ts';
-import { TopicPatch } from './topic-schemas.ts';
-
-const Destination = closed(
-  {
-    host: text('host of the callback URL', 'shop.example.org'),
-    addresses: Type.Array(Type.String(), {
-      description: 'its addresses, as this machine resolves it now',
-      examples: [['10.20.4.18']],
-    }),
-    verdict: Type.Enum(['allowed', 'refused', 'unknown'], {
-      description:
-        'of the egress policy; refused: every address is forbidden; unknown: not resolved, at most one per second',
-    }),
-    reason: nullable('string', { description: 'why it is refused or unknown', examples: [null] }),
-  },
-  { title: 'CallbackDestination' },
-);
-const Preview = closed(
-  {
-    errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the draft can be saved' }),
-    waitsMs: Type.Union([Type.Array(Type.Integer()), Type.Null()], {
-      description:
-        'wait after each failed attempt but the last, without jitter; null: the draft has mistakes',
-      examples: [[60_000, 180_000]],
-    }),
-    totalMs: nullable('integer', { description: 'sum of the waits', examples: [240_000] }),
-    destination: Type.Union([Destination, Type.Null()], {
-      description: 'where callbacks go; null: the draft has mistakes, or the caller lacks the scope admin',
-      examples: [null],
-    }),
-  },
-  { title: 'TopicPreview' },
-);
-const schema = {
-  operationId: 'previewTopic',
-  tags: ['topics'],
-  summary: 'What a draft of a topic would do; changes nothing',
-  description: 'The draft of a registered topic is read as in PATCH, every other one as in POST.',
-  response: { 200: reply('the preview', Preview), ...problems(413, 415, 503) },
-};
-
-type Destination = {
-  readonly host: string;
-  readonly addresses: readonly string[];
-  readonly verdict: 'allowed' | 'refused' | 'unknown';
-  readonly reason: string | null;
-};
 
 export function previewRoute(api: Api, { role, egress }: ApiContext): void {
   const { registry, config } = role;
@@ -70,7 +22,10 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
 
   api.post(
     '/v1/topics/preview',
-    { schema, config: { access: { scope: 'read', topics: 'handler' }, jsonBody: TopicPatch } },
+    {
+      schema: previewTopicSchema,
+      config: { access: { scope: 'read', topics: 'handler' }, jsonBody: TopicPatch },
+    },
     async (request) => {
       const given = Object(request.body) as { readonly topic?: unknown };
       const name = typeof given.topic === 'string' ? given.topic : '';
@@ -92,7 +47,7 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
     },
   );
 
-  async function destinationOf(url: URL): Promise<Destination> {
+  async function destinationOf(url: URL): Promise<CallbackDestination> {
     const host = url.hostname.replace(/^\[|\]$/g, '');
     const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
     const addresses = isIP(host) === 0 ? await resolve(host) : [host];

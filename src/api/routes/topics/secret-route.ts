@@ -1,6 +1,6 @@
 // POST /v1/topics/{topic}/secret rotates a topic's secret. Only this reply shows the new one.
 
-import { Type } from 'typebox';
+import { rotateSecretSchema, SecretInput } from '../../../contract/api/topic.ts';
 import { formatInstant } from '../../../core/duration.ts';
 import { invalidField } from '../../../core/errors.ts';
 import { FieldErrors } from '../../../core/field-errors.ts';
@@ -8,31 +8,15 @@ import { parseSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { auditNote } from '../../http/audit-note.ts';
-import { closed, instant, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
 import { nameToFind } from './topic-routes.ts';
-import { Secret } from './topic-schemas.ts';
-
-const RotatedSecret = closed(
-  {
-    topic: TopicName,
-    secret: text('the new secret; shown here and never again', 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw'),
-    oldSignsUntil: instant('until when the previous secret also signs'),
-  },
-  { title: 'RotatedSecret' },
-);
-const schema = {
-  operationId: 'rotateSecret',
-  tags: ['topics'],
-  summary: "Rotate a topic's secret; the previous one also signs for 24 h",
-  params: closed(topicParam),
-  response: { 200: reply('the new secret', RotatedSecret), ...problems(404, 413, 415, 503) },
-};
-const SecretInput = closed({ secret: Type.Optional(Secret) }, { title: 'SecretInput' });
 
 export function secretRoute(api: Api, { role }: ApiContext): void {
   api.post(
     '/v1/topics/:topic/secret',
-    { schema, config: { access: { scope: 'admin', topics: 'path' }, jsonBody: SecretInput } },
+    {
+      schema: rotateSecretSchema,
+      config: { access: { scope: 'admin', topics: 'path' }, jsonBody: SecretInput },
+    },
     async (request) => {
       const name = nameToFind(request.params.topic);
       const secret = readSecret(request.body);

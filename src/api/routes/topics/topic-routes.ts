@@ -3,7 +3,17 @@
 // within useCaseLimits.topicChangeMs.
 
 import type { FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
+import {
+  createTopicSchema,
+  getTopicSchema,
+  listTopicsSchema,
+  patchTopicSchema,
+  putTopicSchema,
+  removeTopicSchema,
+  TopicInput as TopicBody,
+  TopicPatch,
+  TopicReplacement,
+} from '../../../contract/api/topic.ts';
 import { difference } from '../../../core/audit.ts';
 import { invalidField } from '../../../core/errors.ts';
 import { topicNamePattern, topicNameRule } from '../../../core/topic/fields.ts';
@@ -24,77 +34,10 @@ import { removeTopic } from '../../../use-cases/remove-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { auditNote } from '../../http/audit-note.ts';
 import { readIfMatch } from '../../http/if-match.ts';
-import { invalidCursor, pageOf, pagingParams, readLimit } from '../../http/paging.ts';
+import { invalidCursor, readLimit } from '../../http/paging.ts';
 import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
-import { closed, count, problems, reply, text, topicParam, yes } from '../../http/schemas.ts';
-import {
-  TopicInput as TopicBody,
-  TopicPatch,
-  TopicReplacement,
-  Topic as TopicSchema,
-  TopicWithSecret,
-} from './topic-schemas.ts';
 
-const tags = ['topics'];
-const params = closed(topicParam);
 const url = '/v1/topics/:topic';
-
-const listSchema = {
-  operationId: 'listTopics',
-  tags,
-  summary: 'Topics by name',
-  querystring: closed({
-    search: Type.Optional(text('part of name, title or owner; ignores case', 'order')),
-    owner: Type.Optional(text('exact owner', 'shop')),
-    state: Type.Optional(Type.Enum(['active', 'paused', 'offline'], { description: 'state of the topic' })),
-    ...pagingParams,
-  }),
-  response: { 200: reply('a page', pageOf(TopicSchema)), ...problems(503) },
-};
-const createSchema = {
-  operationId: 'createTopic',
-  tags,
-  summary: 'Register a topic',
-  response: { 201: reply('the topic and its secret', TopicWithSecret), ...problems(409, 413, 415, 503) },
-};
-const getSchema = {
-  operationId: 'getTopic',
-  tags,
-  summary: 'Read a topic',
-  params,
-  response: { 200: reply('the topic', TopicSchema), ...problems(404, 503) },
-};
-const putSchema = {
-  operationId: 'putTopic',
-  tags,
-  summary: 'Create or replace a topic; missing fields take their defaults, the secret stays',
-  params,
-  response: {
-    200: reply('replaced', TopicSchema),
-    201: reply('created, with its secret', TopicWithSecret),
-    ...problems(404, 412, 413, 415, 503),
-  },
-};
-const patchSchema = {
-  operationId: 'patchTopic',
-  tags,
-  summary: 'Change the given fields of a topic',
-  params,
-  response: { 200: reply('changed', TopicSchema), ...problems(404, 412, 413, 415, 503) },
-};
-const removeSchema = {
-  operationId: 'removeTopic',
-  tags,
-  summary: 'Remove a topic without jobs; with jobs: 409 and no change. Takes 2 s',
-  params,
-  querystring: closed({
-    jobs: Type.Optional(Type.Enum(['purge'], { description: 'also remove its jobs, dead letters included' })),
-  }),
-  response: {
-    200: reply('removed', Type.Object({ deleted: yes, purged: count('jobs removed', 0) })),
-    ...problems(404, 409, 413, 503),
-  },
-};
 
 export function topicRoutes(api: Api, context: ApiContext): void {
   listRoute(api, context);
@@ -104,7 +47,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
   api.post(
     '/v1/topics',
     {
-      schema: createSchema,
+      schema: createTopicSchema,
       config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicBody },
     },
     async (request, answer) => {
@@ -121,7 +64,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
 
   api.get(
     url,
-    { schema: getSchema, config: { access: { scope: 'read', topics: 'path' } } },
+    { schema: getTopicSchema, config: { access: { scope: 'read', topics: 'path' } } },
     async (request, answer) => {
       const { topic: name } = request.params;
       const topic = topicNamePattern.test(name) ? await getTopic(registry, name) : null;
@@ -133,7 +76,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
 
   api.put(
     url,
-    { schema: putSchema, config: { access: admin, jsonBody: TopicReplacement } },
+    { schema: putTopicSchema, config: { access: admin, jsonBody: TopicReplacement } },
     async (request, answer) => {
       const name = nameToWrite(request.params.topic);
       const input = read(request.body, true);
@@ -159,7 +102,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
 
   api.patch(
     url,
-    { schema: patchSchema, config: { access: admin, jsonBody: TopicPatch } },
+    { schema: patchTopicSchema, config: { access: admin, jsonBody: TopicPatch } },
     async (request, answer) => {
       const name = nameToFind(request.params.topic);
       const input = read(request.body, false);
@@ -179,7 +122,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
     },
   );
 
-  api.delete(url, { schema: removeSchema, config: { access: admin } }, async (request) => {
+  api.delete(url, { schema: removeTopicSchema, config: { access: admin } }, async (request) => {
     const name = nameToFind(request.params.topic);
     const purged = await removeTopic(registry, store.admin, name, request.query.jobs === 'purge');
     auditNote(request, { detail: { count: purged } });
@@ -202,7 +145,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
 function listRoute(api: Api, { role }: ApiContext): void {
   api.get(
     '/v1/topics',
-    { schema: listSchema, config: { access: { scope: 'read', topics: 'handler' } } },
+    { schema: listTopicsSchema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
       const { search, owner, state, cursor } = request.query;
       const limit = readLimit(request.query.limit);

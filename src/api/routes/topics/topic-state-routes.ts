@@ -1,14 +1,13 @@
 // POST /v1/topics/{topic}/pause, /resume, /offline set the state of a topic. Repeating a call has no further
 // effect.
 
+import { stateVerb } from '../../../contract/api/topic.ts';
 import { topicJson } from '../../../core/topic/settings.ts';
 import type { TopicState } from '../../../core/topic/topic.ts';
 import { patchTopic } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesHeaderValues } from '../../http/route-access.ts';
-import { closed, problems, reply, topicParam } from '../../http/schemas.ts';
 import { nameToFind, noteTopicChange } from './topic-routes.ts';
-import { Topic } from './topic-schemas.ts';
 
 const verbs: Readonly<Record<string, { readonly state: TopicState; readonly summary: string }>> = {
   pause: { state: 'paused', summary: 'Hold deliveries, accept pushes' },
@@ -16,18 +15,12 @@ const verbs: Readonly<Record<string, { readonly state: TopicState; readonly summ
   offline: { state: 'offline', summary: 'Hold deliveries, reject pushes' },
 };
 
-const shared = {
-  tags: ['topics'],
-  params: closed(topicParam),
-  response: { 200: reply('the topic', Topic), ...problems(404, 413, 503) },
-};
-
 export function topicStateRoutes(api: Api, { role }: ApiContext): void {
   for (const [verb, { state, summary }] of Object.entries(verbs)) {
     api.post(
       `/v1/topics/:topic/${verb}`,
       {
-        schema: { ...shared, operationId: `${verb}Topic`, summary },
+        schema: { ...stateVerb, operationId: `${verb}Topic`, summary },
         config: { access: { scope: 'operate', topics: 'path' } },
       },
       async (request) => {

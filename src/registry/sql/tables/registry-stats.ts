@@ -2,14 +2,8 @@
 // arrive after a deletion are dropped.
 
 import { sql } from 'kysely';
-import {
-  type Registry,
-  type StatDelta,
-  type StatName,
-  type StatPage,
-  statNames,
-  type TopicStats,
-} from '../../../ports/registry.ts';
+import { type StatName, statNames } from '../../../core/series.ts';
+import type { Registry, StatDelta, StatPage, TopicStats } from '../../../ports/registry.ts';
 import type { Db, RegistryAccess } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 

@@ -1,0 +1,103 @@
+// Alerts about dead letters, incidents of an instance, and the test of a receiver.
+
+import { Type } from 'typebox';
+import { incidentKinds } from '../../core/incident.ts';
+import type { ReplyOf } from './schema.ts';
+import {
+  closed,
+  countOrNull,
+  DeadReason,
+  FinishedAttempts,
+  flag,
+  instant,
+  JobId,
+  Missing,
+  NextCursor,
+  pagingParams,
+  problems,
+  reply,
+  TopicName,
+  text,
+  textOrNull,
+  texts,
+  Version,
+} from './schema.ts';
+
+const tags = ['alerts'];
+
+export const Alert = Type.Object(
+  {
+    topic: TopicName,
+    id: JobId,
+    version: Version,
+    deadAt: instant('when the job died'),
+    reason: DeadReason,
+    attempt: FinishedAttempts,
+    lastReason: textOrNull('why the last attempt failed', 'timeout'),
+    status: countOrNull('HTTP status of the last attempt', 500),
+    replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
+    state: Type.Enum(['owed', 'claimed', 'sent', 'nobody'], {
+      description:
+        '`owed`: due · `claimed`: dq is sending it · `sent` · `nobody`: no hook, and no address or no mail server is configured',
+    }),
+  },
+  { title: 'Alert' },
+);
+export type Alert = ReplyOf<typeof Alert>;
+
+export const Incident = Type.Object(
+  {
+    kind: Type.Enum([...incidentKinds], { description: 'what is wrong' }),
+    about: text('the crashing role; otherwise empty', 'notifier'),
+    state: Type.Enum(['begun', 'over'], { description: 'begun: it lasts · over: it has ended' }),
+    at: instant('when this state began'),
+    detail: text('what an operator needs to know', 'jobs.db: disk full'),
+    alert: Type.Enum(['owed', 'sent', 'nobody'], { description: 'state of the mail about it' }),
+  },
+  { title: 'Incident' },
+);
+export type Incident = ReplyOf<typeof Incident>;
+
+export const listAlertsSchema = {
+  operationId: 'listAlerts',
+  tags,
+  summary: 'Alerts of dead jobs, newest first, and incidents of this instance',
+  querystring: closed(pagingParams),
+  response: {
+    200: reply(
+      'a page',
+      closed({
+        incidents: Type.Array(Incident, { description: 'newest first; only on the first page' }),
+        mail: Type.Optional(
+          closed(
+            {
+              server: flag('smtp.url is set', true),
+              addresses: texts('alerts.emails: recipients of every alert', ['ops@example.org']),
+              hooks: texts('names of alerts.hooks; never their URLs', ['ops-chat']),
+              defaultHooks: texts('alerts.defaultHooks: hooks that get every alert', ['ops-chat']),
+            },
+            { title: 'AlertMail' },
+          ),
+        ),
+        items: Type.Array(Alert),
+        nextCursor: NextCursor,
+        missing: Missing,
+      }),
+    ),
+    ...problems(503),
+  },
+};
+
+export const Recipient = text('one mail address, or the name of a hook', 'ops@example.org');
+export type Recipient = ReplyOf<typeof Recipient>;
+
+export const testAlertSchema = {
+  operationId: 'testAlert',
+  tags,
+  summary: 'Send a test alert to a mail address or a hook',
+  body: closed({ to: Recipient }),
+  response: {
+    202: reply('the mail server or the hook accepted the alert', closed({ to: Recipient })),
+    ...problems(413, 415, 502),
+  },
+};

@@ -1,0 +1,159 @@
+// The daemon itself: index, health, metrics, options in force, reload.
+
+import { type TSchema, Type } from 'typebox';
+import type { ReplyOf } from './schema.ts';
+import { closed, count, flag, instant, problems, reply, text, textOrNull, texts, yes } from './schema.ts';
+
+const tags = ['operation'];
+const forReaders = 'only for callers with the scope read for every topic';
+
+export const livezSchema = {
+  operationId: 'livez',
+  tags,
+  summary: 'Whether this process answers',
+  response: { 200: reply('it does', closed({ live: yes })), ...problems() },
+};
+
+export const Ready = closed(
+  {
+    ready: yes,
+    check: Type.Null({ description: 'null; the 503 problem has the failing check here' }),
+    warningCount: count('warnings', 0),
+    durability: Type.Optional(text(`what an acknowledged job survives; ${forReaders}`, 'process and power')),
+    deliveries: Type.Optional(text(`with \`standby\`: which instance leads; ${forReaders}`, 'it leads')),
+    warnings: Type.Optional(texts(forReaders)),
+  },
+  { title: 'Ready' },
+);
+export type Ready = ReplyOf<typeof Ready>;
+
+export const readyzSchema = {
+  operationId: 'readyz',
+  tags,
+  summary: 'Whether dq can work',
+  response: { 200: reply('it can', Ready), ...problems(503) },
+};
+
+export const Index = closed(
+  {
+    name: Type.Literal('dq', { description: 'always dq' }),
+    version: text('version of the daemon', '1.0.0'),
+    links: Type.Record(Type.String(), Type.String(), {
+      description: 'paths that answer a GET, by name',
+      examples: [{ openapi: '/openapi.json' }],
+    }),
+  },
+  { title: 'Index' },
+);
+export type Index = ReplyOf<typeof Index>;
+
+export const indexSchema = {
+  operationId: 'index',
+  tags: ['operation'],
+  summary: 'Name, version and links',
+  response: { 200: reply('the index', Index), ...problems() },
+};
+
+export const metricsSchema = {
+  operationId: 'metrics',
+  tags: ['operation'],
+  summary: 'Metrics of this instance for Prometheus',
+  response: {
+    200: { description: 'the metrics', content: { 'text/plain': { schema: Type.String() } } },
+    ...problems(503),
+  },
+};
+
+export const ConfigOption = closed(
+  {
+    name: text('name of the option', 'limits.topics'),
+    value: text('value in force, as dq.yaml would contain it; secrets are masked', '500'),
+    origin: text('flag, environment variable, place in the file, or `default`', '/etc/dq/dq.yaml:3:5'),
+    source: Type.Enum(['flag', 'environment', 'file', 'default'], { description: 'kind of the origin' }),
+    defaultValue: text('its default', '500'),
+    needsRestart: flag(
+      'a change needs `dq restart`: a reload rejects it, or keeps the flags and the environment',
+    ),
+    next: textOrNull('value after the next reload, where it differs; null: the same'),
+    help: text('one sentence about the option', 'registered topics'),
+  },
+  { title: 'ConfigOption' },
+);
+export type ConfigOption = ReplyOf<typeof ConfigOption>;
+
+export const configSchema = {
+  operationId: 'config',
+  tags,
+  summary: 'The options in force, and what a reload would change',
+  response: {
+    200: reply(
+      'all options',
+      closed(
+        {
+          file: textOrNull('configuration file; null: none', '/etc/dq/dq.yaml'),
+          problem: textOrNull('why a reload would reject the configuration on disk; null: it would not'),
+          items: Type.Array(ConfigOption),
+        },
+        { title: 'ConfigInForce' },
+      ),
+    ),
+    ...problems(503),
+  },
+};
+
+export const Lines = texts('what dq reload prints', ['starting one new process of every role']);
+export type Lines = ReplyOf<typeof Lines>;
+
+export const Reload: TSchema = closed(
+  {
+    running: Type.Union(
+      [
+        Type.Null(),
+        closed({ startedAt: instant('when it began'), lines: Lines }, { title: 'RunningReload' }),
+      ],
+      { description: 'the running one', examples: [null] },
+    ),
+    waiting: flag('another reload follows at once'),
+    last: Type.Union(
+      [
+        Type.Null(),
+        closed(
+          {
+            startedAt: instant('when it began'),
+            endedAt: instant('when it ended'),
+            outcome: Type.Enum(['reloaded', 'partly', 'rejected'], {
+              description:
+                '`partly`: the configuration is in force, but a part does not work yet · `rejected`: nothing has changed',
+            }),
+            reason: textOrNull('why not `reloaded`'),
+            lines: Lines,
+            generation: count('generation in force after it', 7),
+          },
+          { title: 'LastReload' },
+        ),
+      ],
+      { description: 'null: none since the start of the daemon', examples: [null] },
+    ),
+    generation: count('generation in force; 1 for the start', 7),
+    restart: textOrNull(
+      'why `dq restart` is needed: the code on disk is newer than dq-master; null: it is not',
+    ),
+  },
+  { title: 'Reload' },
+);
+
+export const reloadStateSchema = {
+  operationId: 'reloadState',
+  tags,
+  summary: 'The running and the last reload of this instance',
+  response: { 200: reply('both', Reload), ...problems(503) },
+};
+
+export const reloadSchema = {
+  operationId: 'reload',
+  tags,
+  summary: 'Reload: new processes with the configuration and the code on disk',
+  description:
+    'As dq reload. During a reload, another one follows it. A reload that is rejected changes nothing.',
+  response: { 202: reply('it begins', Reload), ...problems(413, 503) },
+};

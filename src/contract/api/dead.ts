@@ -1,0 +1,135 @@
+// Dead letters: list, requeue, purge.
+
+import { Type } from 'typebox';
+import { attemptReasons } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import { contractLimits } from './limits.ts';
+import type { ReplyOf } from './schema.ts';
+import {
+  CreatedAt,
+  closed,
+  count,
+  countOrNull,
+  DeadReason,
+  FinishedAttempts,
+  flag,
+  instant,
+  instantText,
+  JobId,
+  pageOf,
+  pagingParams,
+  problems,
+  reply,
+  TopicName,
+  text,
+  textOrNull,
+  Version,
+} from './schema.ts';
+
+const tags = ['dead letters'];
+
+export const DeadLetter = Type.Object(
+  {
+    topic: TopicName,
+    id: JobId,
+    version: Version,
+    deadAt: instant('when the job died'),
+    reason: DeadReason,
+    lastReason: textOrNull('why the last attempt failed', 'status'),
+    status: countOrNull('HTTP status of the last attempt', 500),
+    attempt: FinishedAttempts,
+    replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
+    dueAt: instant('when the last attempt was due'),
+    createdAt: CreatedAt,
+  },
+  { title: 'DeadLetter' },
+);
+export type DeadLetter = ReplyOf<typeof DeadLetter>;
+
+const ofTopic = Type.Optional(text('only jobs of this topic', 'order.close'));
+export const More = flag('more dead letters match; call again');
+export type More = ReplyOf<typeof More>;
+
+const filterQuery = {
+  topic: ofTopic,
+  since: instantText('died then or later'),
+  until: instantText('died before'),
+};
+
+export const listDeadSchema = {
+  operationId: 'listDead',
+  tags,
+  summary: 'Dead letters, newest first',
+  description:
+    'With reason, lastReason or status a page can be short or empty although nextCursor is set: each call ' +
+    `examines at most ${contractLimits.deadRowsMax} dead letters.`,
+  querystring: closed({
+    ...filterQuery,
+    reason: Type.Optional(DeadReason),
+    lastReason: Type.Optional(
+      Type.Enum([...attemptReasons], { description: 'why the last attempt failed', examples: ['status'] }),
+    ),
+    status: Type.Optional(
+      Type.String({
+        pattern: '^([1-9]\\d\\d|[1-9]xx|none)$',
+        description: 'an HTTP status of the last attempt such as 500, a class such as 5xx, or none',
+        examples: ['5xx'],
+      }),
+    ),
+    ...pagingParams,
+  }),
+  response: { 200: reply('a page', pageOf(DeadLetter)), ...problems(404, 503) },
+};
+
+const instantValue = (description: string) =>
+  Type.Optional(
+    Type.Unsafe<string | number>({
+      type: ['string', 'integer'],
+      description: `${description}: RFC 3339 with an offset, or epoch milliseconds`,
+      examples: ['2030-01-01T08:00:00+08:00'],
+    }),
+  );
+
+export const requeueDeadSchema = {
+  operationId: 'requeueDead',
+  tags,
+  summary: `Requeue dead letters, at most ${limits.bulkMax} per call`,
+  body: closed(
+    {
+      topic: ofTopic,
+      since: instantValue('died then or later'),
+      until: instantValue('died before'),
+      ids: Type.Optional(
+        Type.Array(Type.String(), {
+          minItems: 1,
+          maxItems: limits.bulkMax,
+          description: 'only these ids; requires topic',
+          examples: [['4711', '4712']],
+        }),
+      ),
+      all: Type.Optional(
+        Type.Boolean({ default: false, description: 'required without any filter', examples: [true] }),
+      ),
+    },
+    { title: 'DeadFilter' },
+  ),
+  response: {
+    200: reply('done', closed({ requeued: count('jobs requeued', 2), more: More })),
+    ...problems(404, 413, 415, 503),
+  },
+};
+
+export const purgeDeadSchema = {
+  operationId: 'purgeDead',
+  tags,
+  summary: `Remove dead letters for good, at most ${limits.bulkMax} per call; dq still sends their alerts`,
+  querystring: closed({
+    ...filterQuery,
+    ids: Type.Optional(text('only these ids: a JSON list; requires topic', '["4711","4712"]')),
+    all: Type.Optional(Type.Enum(['true'], { description: 'required without any filter' })),
+  }),
+  response: {
+    200: reply('done', closed({ purged: count('jobs removed', 2), more: More })),
+    ...problems(404, 413, 503),
+  },
+};

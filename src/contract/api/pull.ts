@@ -1,0 +1,193 @@
+// Pulling: jobs with their leases, and the answers of clients.
+
+import { Type } from 'typebox';
+import { formatDuration } from '../../core/duration.ts';
+import { limits } from '../../core/limits.ts';
+import { contractLimits } from './limits.ts';
+import type { ReplyOf } from './schema.ts';
+import {
+  closed,
+  count,
+  DueAt,
+  instant,
+  JobId,
+  problems,
+  reply,
+  TopicName,
+  text,
+  topicParam,
+  Version,
+} from './schema.ts';
+
+const tags = ['pull'];
+export const Lease = text('opaque; give it to ack, nack or extend', 'WyJvcmRlci5jbG9zZSIsIjQ3MTEiXQ');
+export type Lease = ReplyOf<typeof Lease>;
+const shortest = formatDuration(limits.pullLeaseMsMin);
+const longest = formatDuration(limits.pullLeaseMsMax);
+const leaseHelp = `lease of jobs without one of their own, ${shortest} to ${longest}; default: that of the topic`;
+const waitHelp = `how long to wait for a job, at most ${formatDuration(contractLimits.pullWaitMsMax)}; default 0`;
+
+export const PulledJob = Type.Object(
+  {
+    topic: TopicName,
+    id: JobId,
+    version: Version,
+    webhookId: text('the same on every attempt of this job', 'msg_2f1c'),
+    lease: Lease,
+    leaseUntil: instant('when the lease ends: answer before'),
+    attempt: count('number of this attempt', 1),
+    maxAttempts: count('attempts in all', 10),
+    dueAt: DueAt,
+    createdAt: instant('when dq accepted the job'),
+    traceparent: Type.Optional(
+      text('trace context of the push', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'),
+    ),
+    tracestate: Type.Optional(text('with traceparent', 'vendor=value')),
+    contentType: Type.Unsafe<unknown>({
+      type: ['string', 'null'],
+      description: 'as pushed',
+      examples: ['application/json'],
+    }),
+    body: Type.Optional(text('as pushed, if it is UTF-8', '{"order":4711}')),
+    bodyBase64: Type.Optional(text('as pushed, if it is not UTF-8', 'AAEC')),
+  },
+  { title: 'PulledJob' },
+);
+export type PulledJob = ReplyOf<typeof PulledJob>;
+
+export const Pulled = closed(
+  { items: Type.Array(PulledJob, { description: 'empty when no job was due in time' }) },
+  { title: 'Pulled' },
+);
+export type Pulled = ReplyOf<typeof Pulled>;
+
+export const LeaseResult = Type.Object(
+  {
+    status: Type.Integer({
+      description: '200: done; 403: not your topic; 409: the lease is lost; 503: not done, or unknown',
+      examples: [200],
+    }),
+    code: Type.Optional(text('why not', 'lease_lost')),
+    leaseUntil: Type.Optional(instant('extend: when the lease ends now')),
+  },
+  { title: 'LeaseResult' },
+);
+export type LeaseResult = ReplyOf<typeof LeaseResult>;
+
+export const LeaseResults = closed(
+  { results: Type.Array(LeaseResult, { description: 'one per lease, in order' }) },
+  { title: 'LeaseResults' },
+);
+export type LeaseResults = ReplyOf<typeof LeaseResults>;
+
+export const Leases = Type.Array(Lease, {
+  minItems: 1,
+  maxItems: contractLimits.pullCallLeasesMax,
+  description: 'leases of pulled jobs',
+});
+export type Leases = ReplyOf<typeof Leases>;
+
+const durationOf = (description: string, example: string) =>
+  Type.Unsafe<string | number>({ type: ['string', 'integer'], description, examples: [example] });
+
+const pullErrors = problems(404, 409, 413, 415, 503);
+
+export const pullTopicSchema = {
+  operationId: 'pullTopic',
+  tags,
+  summary: 'Take due jobs of a pull topic',
+  description:
+    'Each job comes with a lease. A lease that ends without ack or nack is a failed attempt. An answer that is lost costs the same.',
+  params: closed(topicParam),
+  querystring: closed({
+    max: Type.Optional(text(`jobs at most, 1 to ${contractLimits.pullJobsMax}; default 1`, '10')),
+    wait: Type.Optional(text(waitHelp, '30s')),
+    lease: Type.Optional(text(leaseHelp, '5m')),
+  }),
+  response: { 200: reply('the jobs', Pulled), ...pullErrors },
+};
+
+export const pullSchema = {
+  operationId: 'pull',
+  tags,
+  summary: 'Take due jobs of several pull topics, which take turns',
+  body: closed(
+    {
+      topics: Type.Array(TopicName, {
+        minItems: 1,
+        maxItems: contractLimits.pullTopicsMax,
+        description: 'pull topics',
+      }),
+      max: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: contractLimits.pullJobsMax,
+          default: 1,
+          description: 'jobs at most',
+          examples: [10],
+        }),
+      ),
+      wait: Type.Optional(durationOf(waitHelp, '30s')),
+      lease: Type.Optional(durationOf(leaseHelp, '5m')),
+    },
+    { title: 'PullInput' },
+  ),
+  response: { 200: reply('the jobs', Pulled), ...pullErrors },
+};
+
+const leaseErrors = problems(413, 415, 503);
+
+export const ackLeasesSchema = {
+  operationId: 'ackLeases',
+  tags,
+  summary: 'Jobs are done',
+  description: 'A late ack counts until dq has given the job to another client.',
+  body: closed({ leases: Leases }, { title: 'AckInput' }),
+  response: { 200: reply('a result per lease', LeaseResults), ...leaseErrors },
+};
+
+export const nackLeasesSchema = {
+  operationId: 'nackLeases',
+  tags,
+  summary: 'Attempts have failed',
+  body: closed(
+    {
+      leases: Leases,
+      delay: Type.Optional(durationOf('until the next attempt; default: the backoff of the topic', '30s')),
+      reason: Type.Optional(
+        Type.String({
+          maxLength: contractLimits.nackReasonCharsMax,
+          description: 'kept with the attempt',
+          examples: ['order is locked'],
+        }),
+      ),
+      dead: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description: 'no further attempt: the job becomes a dead letter',
+          examples: [true],
+        }),
+      ),
+      release: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description: 'back in its place at once; counts no attempt. Not with the others',
+          examples: [true],
+        }),
+      ),
+    },
+    { title: 'NackInput' },
+  ),
+  response: { 200: reply('a result per lease', LeaseResults), ...leaseErrors },
+};
+
+export const extendLeasesSchema = {
+  operationId: 'extendLeases',
+  tags,
+  summary: 'Leases end later, or sooner',
+  body: closed(
+    { leases: Leases, for: durationOf(`from now on, ${shortest} to ${longest}`, '5m') },
+    { title: 'ExtendInput' },
+  ),
+  response: { 200: reply('a result per lease', LeaseResults), ...leaseErrors },
+};

@@ -1,0 +1,175 @@
+// Schedules: recurring jobs.
+
+import { Type } from 'typebox';
+import { scheduleNamePattern } from '../../core/schedule-record.ts';
+import type { ReplyOf } from './schema.ts';
+import {
+  closed,
+  FieldProblem,
+  flag,
+  instant,
+  pageOf,
+  pagingParams,
+  problems,
+  reply,
+  TopicName,
+  text,
+  textOrNull,
+  yes,
+} from './schema.ts';
+
+const tags = ['schedules'];
+
+/** of the instants that a schedule shows */
+export const shownTicks = 10;
+
+export const Name = Type.String({
+  pattern: scheduleNamePattern.source,
+  description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
+  examples: ['daily-report'],
+});
+export type Name = ReplyOf<typeof Name>;
+
+const settings = {
+  cron: Type.Optional(
+    text(
+      '5 fields: minute hour day month weekday, or @hourly @daily @weekly @monthly @yearly',
+      '0 9 * * 1-5',
+    ),
+  ),
+  every: Type.Optional(text('in place of cron: a duration from 1s, counted from the creation', '10m')),
+  timezone: Type.Optional(text('IANA name, for cron; default: the option timezone', 'Asia/Shanghai')),
+  body: Type.Optional(
+    Type.Unknown({
+      description: 'body of each job; any JSON, or a text with another contentType',
+      examples: [{}],
+    }),
+  ),
+  contentType: Type.Optional(text('of the body; default: application/json', 'application/json')),
+  missed: Type.Optional(
+    Type.Enum(['skip', 'last'], {
+      description: 'what to do with instants that dq missed by over a minute: nothing, or make the last one',
+      default: 'skip',
+    }),
+  ),
+};
+
+export const ScheduleInput = closed(
+  { name: Name, topic: TopicName, ...settings },
+  { title: 'ScheduleInput' },
+);
+export type ScheduleInput = ReplyOf<typeof ScheduleInput>;
+
+export const SchedulePatch = closed(
+  { topic: Type.Optional(TopicName), ...settings },
+  { title: 'SchedulePatch' },
+);
+export type SchedulePatch = ReplyOf<typeof SchedulePatch>;
+
+const nullableInstant = (description: string) => textOrNull(description, '2030-01-01T09:00:00.000Z');
+
+export const Schedule = Type.Object(
+  {
+    name: Name,
+    topic: TopicName,
+    cron: textOrNull('null: every', '0 9 * * 1-5'),
+    every: textOrNull('null: cron'),
+    timezone: text('of cron', 'Asia/Shanghai'),
+    body: text('body of each job', '{}'),
+    contentType: textOrNull('of the body', 'application/json'),
+    missed: Type.Enum(['skip', 'last'], { description: 'policy for missed instants' }),
+    paused: flag('makes no jobs'),
+    nextAt: nullableInstant('the next instant; null: paused, or none follows'),
+    lastAt: nullableInstant('the last instant whose job was made'),
+    problem: textOrNull('why the last job was not made'),
+    nextTimes: Type.Optional(Type.Array(instant('instant'), { description: `the next ${shownTicks}` })),
+    revision: Type.Integer({ description: 'rises with each change', examples: [1] }),
+    createdAt: instant('when it was created'),
+    updatedAt: instant('when it was changed'),
+  },
+  { title: 'Schedule' },
+);
+export type Schedule = ReplyOf<typeof Schedule>;
+
+const params = closed({ name: text('name of the schedule', 'daily-report') });
+export const one = { tags, params };
+export const found = { 200: reply('the schedule', Schedule) };
+
+export const listSchedulesSchema = {
+  operationId: 'listSchedules',
+  tags,
+  summary: 'Schedules by name',
+  querystring: closed(pagingParams),
+  response: { 200: reply('a page', pageOf(Schedule)), ...problems(503) },
+};
+
+export const createScheduleSchema = {
+  operationId: 'createSchedule',
+  tags,
+  summary: 'Create a schedule: one job for each of its instants',
+  body: ScheduleInput,
+  response: { 201: reply('the schedule', Schedule), ...problems(404, 409, 413, 415, 503) },
+};
+
+export const getScheduleSchema = {
+  ...one,
+  operationId: 'getSchedule',
+  summary: `Read a schedule, with its next ${shownTicks} instants`,
+  response: { ...found, ...problems(404, 503) },
+};
+
+export const changeScheduleSchema = {
+  ...one,
+  operationId: 'changeSchedule',
+  summary: 'Change the given fields of a schedule',
+  body: SchedulePatch,
+  response: { ...found, ...problems(404, 409, 413, 415, 503) },
+};
+
+const { cron, every, timezone } = settings;
+
+export const ScheduleDraft = closed(
+  { name: Type.Optional(Name), cron, every, timezone },
+  { title: 'ScheduleDraft' },
+);
+export type ScheduleDraft = ReplyOf<typeof ScheduleDraft>;
+
+export const SchedulePreview = closed(
+  {
+    errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the times can be saved' }),
+    times: Type.Array(instant('instant'), {
+      description: `the next ${shownTicks}; empty: the draft has mistakes`,
+    }),
+  },
+  { title: 'SchedulePreview' },
+);
+export type SchedulePreview = ReplyOf<typeof SchedulePreview>;
+
+export const previewScheduleSchema = {
+  operationId: 'previewSchedule',
+  tags,
+  summary: `The next ${shownTicks} instants of a draft; changes nothing`,
+  description: 'With the name of a schedule the draft is read as in PATCH, without one as in POST.',
+  body: ScheduleDraft,
+  response: { 200: reply('the preview', SchedulePreview), ...problems(404, 413, 415, 503) },
+};
+
+export const removeScheduleSchema = {
+  ...one,
+  operationId: 'removeSchedule',
+  summary: 'Remove a schedule; jobs that exist stay',
+  response: { 200: reply('removed', closed({ deleted: yes })), ...problems(404, 413, 503) },
+};
+
+export const runScheduleSchema = {
+  ...one,
+  operationId: 'runSchedule',
+  summary: 'Push one job of the schedule now; its instants do not change',
+  response: {
+    201: reply(
+      'the job',
+      closed({ topic: TopicName, id: text('id of the job', 'schedule:daily-report:now-1') }),
+    ),
+    ...problems(404, 409, 413, 503),
+  },
+};

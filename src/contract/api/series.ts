@@ -1,0 +1,150 @@
+// What happened over time, as columns.
+
+import { type TSchema, Type } from 'typebox';
+import { seriesSteps } from '../../core/series.ts';
+import { contractLimits } from './limits.ts';
+import type { ReplyOf } from './schema.ts';
+import { closed, count, countOrNull, flag, problems, reply, TopicName, text, textOrNull } from './schema.ts';
+
+const tags = ['operation'];
+export const stored = ['delayed', 'ready', 'reserved', 'dead'] as const;
+export const counted = ['pushed', 'delivered', 'failed', 'retried', 'dead', 'cancelled'] as const;
+
+const column = (description: string) =>
+  Type.Array(Type.Unsafe<number | null>({ type: ['integer', 'null'], examples: [12] }), {
+    description: `${description}; null: not recorded`,
+  });
+
+export const TimingColumns = closed(
+  {
+    p50: column('median in ms, about'),
+    p95: column('95 of 100 are at most this, in ms, about'),
+    p99: column('99 of 100 are at most this, in ms, about'),
+    max: column('the longest, in ms'),
+  },
+  { title: 'TimingColumns' },
+);
+export type TimingColumns = ReplyOf<typeof TimingColumns>;
+
+const ms = (description: string) => countOrNull(description, 41);
+
+export const TimingTotals = closed(
+  {
+    p50: ms('median in ms, about'),
+    p95: ms('ms, about'),
+    p99: ms('ms, about'),
+    max: ms('the longest, in ms'),
+  },
+  { title: 'TimingTotals' },
+);
+export type TimingTotals = ReplyOf<typeof TimingTotals>;
+
+export const Step = count('seconds of a step', 60);
+export type Step = ReplyOf<typeof Step>;
+
+export const At = Type.Array(Type.Integer(), {
+  description: 'beginnings of the steps, epoch ms',
+  examples: [[1_893_456_000_000]],
+});
+export type At = ReplyOf<typeof At>;
+
+export const Series: TSchema = closed(
+  {
+    topic: textOrNull('the topic; null: all topics', 'order.close'),
+    step: Step,
+    at: At,
+    unfinished: flag('the last step is not over', true),
+    ...Object.fromEntries(
+      counted.map((name) => [
+        name,
+        column(name === 'failed' ? 'failed attempts' : `${name} jobs or attempts`),
+      ]),
+    ),
+    lateness: TimingColumns,
+    duration: TimingColumns,
+    states: closed(
+      Object.fromEntries(stored.map((state) => [state, column(`${state} jobs at the end of the step`)])),
+      { title: 'StateColumns' },
+    ),
+    oldestOverdueMs: column('how long the oldest ready job that dq delivers had been due; 0: none'),
+    reasons: Type.Array(
+      closed({
+        reason: text('why attempts failed', 'timeout'),
+        status: countOrNull('HTTP status of the reason status', 502),
+        total: count('failed attempts in this range', 12),
+        counts: column('failed attempts'),
+      }),
+      { description: `at most ${contractLimits.seriesReasonsMax}, the most frequent first` },
+    ),
+    totals: closed(
+      {
+        ...Object.fromEntries(counted.map((name) => [name, count(`${name} in this range`, 12)])),
+        firstAttempts: count('first attempts of their jobs', 12),
+        firstDelivered: count('first attempts that delivered', 12),
+        recordedSteps: count('steps of this range that are recorded', 60),
+        lateness: TimingTotals,
+        duration: TimingTotals,
+      },
+      { title: 'SeriesTotals' },
+    ),
+  },
+  { title: 'Series' },
+);
+
+export const SeriesQuery = closed({
+  topic: Type.Optional(TopicName),
+  from: Type.Optional(
+    text('beginning: RFC 3339 with an offset, epoch ms, or a duration before now; default 1h', '24h'),
+  ),
+  to: Type.Optional(text('end: RFC 3339 with an offset, or epoch ms; default now', '1893456000000')),
+  step: Type.Optional(
+    Type.Enum(
+      seriesSteps.map(({ name }) => name),
+      { description: 'default: the finest one that is kept for this range' },
+    ),
+  ),
+});
+export type SeriesQuery = ReplyOf<typeof SeriesQuery>;
+
+export const seriesSchema = {
+  operationId: 'series',
+  tags,
+  summary: 'Counts, lateness and durations over time',
+  description:
+    'One minute steps are kept for 24 h, ten minutes for 7 days, two hours for 90 days; of one topic 3 h, 48 h and 30 days. Without topic: all topics together, only for callers that cover every topic.',
+  querystring: SeriesQuery,
+  response: { 200: reply('the series', Series), ...problems(404, 503) },
+};
+
+export const TopicSeries = closed(
+  {
+    step: Step,
+    at: At,
+    topics: Type.Array(
+      closed({
+        topic: TopicName,
+        delivered: column('deliveries'),
+        failed: column('failed attempts'),
+        durationP95: column('95 of 100 calls took at most this, in ms, about'),
+      }),
+      { description: 'in the order of names' },
+    ),
+  },
+  { title: 'TopicSeries' },
+);
+export type TopicSeries = ReplyOf<typeof TopicSeries>;
+
+export const topicSeriesSchema = {
+  operationId: 'topicSeries',
+  tags,
+  summary: 'Deliveries and durations of the last 24 hours for some topics',
+  querystring: closed({
+    names: Type.Optional(
+      text(
+        `required: topics, separated by commas; at most ${contractLimits.sparksMax}`,
+        'order.close,bill.send',
+      ),
+    ),
+  }),
+  response: { 200: reply('two-hour steps', TopicSeries), ...problems(503) },
+};

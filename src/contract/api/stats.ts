@@ -1,0 +1,184 @@
+// Counters, stored jobs, processes, and the summary of an instance.
+
+import { type TSchema, Type } from 'typebox';
+import { incidentKinds } from '../../core/incident.ts';
+import { jobStates } from '../../core/job.ts';
+import { operationKinds } from '../../core/operation.ts';
+import { statNames } from '../../core/series.ts';
+import { contractLimits } from './limits.ts';
+import type { ReplyOf } from './schema.ts';
+import {
+  closed,
+  count,
+  countOrNull,
+  flag,
+  instant,
+  Missing,
+  problems,
+  reply,
+  TopicName,
+  text,
+  textOrNull,
+  texts,
+  topicParam,
+} from './schema.ts';
+
+const tags = ['operation'];
+
+const numbers = (title: string, names: readonly string[], what: string): TSchema =>
+  closed(Object.fromEntries(names.map((name) => [name, count(`${name} ${what}`, 1)])), { title });
+
+export const Counts = numbers('Counts', statNames, 'jobs or attempts, counted');
+export type Counts = ReplyOf<typeof Counts>;
+export const States = numbers('StateCounts', jobStates, 'jobs stored now');
+export type States = ReplyOf<typeof States>;
+const counters = { total: Counts, today: Counts, states: States };
+
+export const Stats = closed(
+  {
+    topics: Type.Array(
+      closed(
+        {
+          topic: TopicName,
+          registered: flag('the topic is registered', true),
+          ...counters,
+        },
+        { title: 'TopicStatsLine' },
+      ),
+      { description: 'by name; only topics that the token covers' },
+    ),
+    states: States,
+    oldestOverdueMs: countOrNull('how long the oldest ready job has been due; null: none is ready', 120),
+    orphaned: count('stored jobs without a registered topic; dq holds them and never drops them', 0),
+    missing: Missing,
+  },
+  { title: 'Stats' },
+);
+export type Stats = ReplyOf<typeof Stats>;
+
+export const statsSchema = {
+  operationId: 'stats',
+  tags,
+  summary: 'Counters and stored jobs per topic; today: since midnight in the option timezone',
+  response: { 200: reply('the statistics', Stats), ...problems(503) },
+};
+
+export const TopicStats = closed(
+  { topic: TopicName, ...counters, missing: Missing },
+  { title: 'TopicStats' },
+);
+export type TopicStats = ReplyOf<typeof TopicStats>;
+
+export const topicStatsSchema = {
+  operationId: 'topicStats',
+  tags: ['topics'],
+  summary: 'Counters and stored jobs of a topic',
+  params: closed(topicParam),
+  response: { 200: reply('the statistics', TopicStats), ...problems(404, 503) },
+};
+
+export const Process = Type.Object(
+  {
+    title: text('name of the process', 'dq-notifier-0'),
+    role: Type.Enum(['master', 'store', 'server', 'console', 'timer', 'notifier', 'upkeep'], {
+      description: 'role of the process',
+    }),
+    alsoRuns: Type.Optional(texts('further roles in the same process', ['timer'])),
+    pid: count('process id', 4711),
+    version: text('version of dq that it runs', '1.0.0'),
+    generation: count('1 for the start, plus one for each reload', 1),
+    state: Type.Enum(['starting', 'ready', 'draining'], { description: 'state of the process' }),
+    startedAt: instant('when it started'),
+    restarts: count('how often the master has restarted it', 0),
+    inFlight: count('requests or callbacks in flight', 12),
+    rssBytes: count('resident memory in bytes', 94_371_840),
+    cpuPercent: Type.Number({ description: 'CPU time in percent of one core', examples: [3.5] }),
+  },
+  { title: 'Process' },
+);
+export type Process = ReplyOf<typeof Process>;
+
+export const processesSchema = {
+  operationId: 'processes',
+  tags,
+  summary: 'The processes of this instance',
+  response: { 200: reply('all processes', closed({ processes: Type.Array(Process) })), ...problems(503) },
+};
+
+export const attentionReasons = ['failing', 'dead_letters', 'offline', 'paused', 'not_registered'] as const;
+const topicStates = ['active', 'paused', 'offline'] as const;
+
+export const TopicAttention = closed(
+  {
+    topic: TopicName,
+    title: text('title of the topic', 'Close unpaid orders'),
+    state: textOrNull('state of the topic; null: not registered', 'paused'),
+    reasons: Type.Array(Type.Enum(attentionReasons), {
+      description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed today; dead_letters: it has some; offline, paused, not_registered: it holds jobs`,
+      examples: [['dead_letters']],
+    }),
+    today: Counts,
+    states: States,
+  },
+  { title: 'TopicAttention' },
+);
+export type TopicAttention = ReplyOf<typeof TopicAttention>;
+
+export const OpenIncident = closed(
+  {
+    kind: Type.Enum(incidentKinds, { description: 'what fails' }),
+    about: text('the failing part: a role, a server; else empty', 'notifier'),
+    since: instant('when it began'),
+    detail: text('one sentence', 'dq-notifier died 10 times within 60 s'),
+  },
+  { title: 'OpenIncident' },
+);
+export type OpenIncident = ReplyOf<typeof OpenIncident>;
+
+const onlyReaders = 'only for callers with the scope read for every topic; others get an empty list';
+
+export const Summary: TSchema = closed(
+  {
+    topics: closed(
+      Object.fromEntries(topicStates.map((state) => [state, count(`topics with the state ${state}`, 1)])),
+      { title: 'TopicNumbers' },
+    ),
+    states: States,
+    today: Counts,
+    oldestOverdueMs: countOrNull('how long the oldest ready job has been due; null: none is ready', 120),
+    orphaned: count('stored jobs without a registered topic', 0),
+    ready: flag('dq can work, as /readyz', true),
+    warnings: texts(`dangerous settings, and why dq is not ready; ${onlyReaders}`),
+    incidents: Type.Array(OpenIncident, { description: `open incidents of this instance; ${onlyReaders}` }),
+    attention: Type.Array(TopicAttention, {
+      description: `at most ${contractLimits.attentionMax} topics that need attention, the worst first`,
+    }),
+    attentionCount: count('topics that need attention', 0),
+    at: instant('when the sums were made; they are kept for a second or longer'),
+    now: instant("the daemon's time"),
+    operations: Type.Array(
+      closed(
+        {
+          id: text('id of the operation', '0a1b2c3d4e5f'),
+          kind: Type.Enum(operationKinds, { description: 'what it does with the jobs' }),
+          state: text('not_started or running', 'running'),
+          topic: textOrNull('null: several', 'order.close'),
+          matched: countOrNull('null: counted on the way', 1240),
+          processed: count('jobs with a result', 812),
+        },
+        { title: 'OpenOperation' },
+      ),
+      { description: 'open operations on topics of the caller; empty while the registry is unavailable' },
+    ),
+    missing: Missing,
+  },
+  { title: 'Summary' },
+);
+
+export const summarySchema = {
+  operationId: 'summary',
+  tags: ['operation'],
+  summary: 'The state of dq in one reply',
+  description: 'Covers the topics that the caller may see. today: since midnight in the option timezone.',
+  response: { 200: reply('the summary', Summary), ...problems(503) },
+};

@@ -1,0 +1,197 @@
+// The job store: how it is doing, its backup and its check.
+
+import { Type } from 'typebox';
+import { contractLimits } from './limits.ts';
+import type { ReplyOf } from './schema.ts';
+import {
+  closed,
+  count,
+  countOrNull,
+  flag,
+  instant,
+  numberOrNull,
+  problems,
+  reply,
+  text,
+  textOrNull,
+  texts,
+} from './schema.ts';
+import { shardFields } from './shard.ts';
+
+const tags = ['operation'];
+
+const work = {
+  state: Type.Enum(['none', 'running', 'done', 'failed'], {
+    description: 'none: not started since the store started; after running: lost by a restart of the store',
+  }),
+  startedAt: Type.Optional(instant('when it started')),
+  endedAt: Type.Optional(instant('when it ended')),
+  reason: Type.Optional(text('why it failed', '/backup exists already')),
+};
+
+const directory = text('absolute path of a directory that does not exist yet', '/backup/2030-01-01');
+
+export const Backup = closed(
+  {
+    ...work,
+    directory: Type.Optional(
+      text(
+        'directory of the copy: jobs.db (jobs on Redis: not), registry.db (MySQL: not)',
+        '/backup/2030-01-01',
+      ),
+    ),
+    bytes: Type.Optional(count('size of the copy in bytes', 1_048_576)),
+    notCopied: Type.Optional(text('what else to back up', 'the jobs are in Redis and not in this copy')),
+  },
+  { title: 'Backup' },
+);
+export type Backup = ReplyOf<typeof Backup>;
+
+export const FsckProblem = closed(
+  {
+    invariant: text('invariant that does not hold', 'one_state'),
+    what: text('what is wrong', 'jobs without a body'),
+    count: count('how many', 1),
+    examples: texts('some of them', ['order.close 4711']),
+    awaits: Type.Optional(
+      texts(
+        'J1, J2: silent instances whose changes the journal lacks. They may explain it, so nothing is broken yet',
+        ['instance 5f3a on vm-2'],
+      ),
+    ),
+  },
+  { title: 'FsckProblem' },
+);
+export type FsckProblem = ReplyOf<typeof FsckProblem>;
+
+export const Fsck = closed(
+  {
+    ...work,
+    jobs: Type.Optional(count('jobs examined', 4711)),
+    relinked: Type.Optional(count('entries that were put back into the keys that lost them; with relink', 3)),
+    problems: Type.Optional(Type.Array(FsckProblem, { description: 'empty: all invariants hold' })),
+  },
+  { title: 'Fsck' },
+);
+export type Fsck = ReplyOf<typeof Fsck>;
+
+export const startBackupSchema = {
+  operationId: 'startBackup',
+  tags,
+  summary: 'Copy the current store and registry into a new directory of this machine',
+  body: closed({ directory }),
+  response: { 202: reply('started', Backup), ...problems(409, 413, 415, 503) },
+};
+
+export const backupSchema = {
+  operationId: 'backup',
+  tags,
+  summary: 'The last backup',
+  response: { 200: reply('its state', Backup), ...problems(503) },
+};
+
+export const startFsckSchema = {
+  operationId: 'startFsck',
+  tags,
+  summary: "Check the store's invariants; changes nothing without relink",
+  querystring: closed({
+    relink: Type.Optional(
+      Type.Enum(['true'], {
+        description: 'Redis: before the check, put jobs back into keys that were lost, by their records',
+      }),
+    ),
+  }),
+  response: { 202: reply('started', Fsck), ...problems(409, 413, 503) },
+};
+
+export const fsckSchema = {
+  operationId: 'fsck',
+  tags,
+  summary: 'The last check of the invariants',
+  response: { 200: reply('its state', Fsck), ...problems(503) },
+};
+
+export const EmbeddedStore = closed(
+  {
+    path: text('file of the jobs', '/var/lib/dq/jobs.db'),
+    fileBytes: count('size of the file', 1_048_576),
+    walBytes: count('size of its log', 4_194_304),
+    freeBytes: count('free space of its disk', 1_073_741_824),
+    diskBytes: count('size of its disk', 10_737_418_240),
+    fsyncP99Ms: numberOrNull(
+      '99 of 100 of the last commits took at most so long, fsync included; null: none yet',
+      2.4,
+    ),
+  },
+  { title: 'EmbeddedStore' },
+);
+export type EmbeddedStore = ReplyOf<typeof EmbeddedStore>;
+
+export const ShardInfo = closed(
+  {
+    version: text('version of Redis or Valkey', '7.2.5'),
+    usedBytes: count('memory in use', 1_048_576),
+    maxBytes: countOrNull('most memory that it may use; null: no limit', 4_294_967_296),
+    eviction: textOrNull('maxmemory-policy; null: unreadable', 'noeviction'),
+    persistence: Type.Enum(['always', 'everysec', 'no', 'snapshots', 'memory', 'unknown'], {
+      description: 'appendfsync of its append-only file; `snapshots`, `memory`: it has none',
+    }),
+    durability: text('which failures its jobs survive', 'Redis, appendfsync everysec: …'),
+    warnings: texts('dangerous settings'),
+    clients: count('connections', 12),
+    opsPerSecond: count('commands per second, of all clients', 840),
+    latencyMs: Type.Number({ description: 'from INFO to its answer', examples: [0.3] }),
+    nodes: count('masters that answered', 1),
+    quarantined: count('records in quarantine', 0),
+    readAt: instant('when it was read'),
+  },
+  { title: 'ShardInfo' },
+);
+export type ShardInfo = ReplyOf<typeof ShardInfo>;
+
+export const storeSchema = {
+  operationId: 'store',
+  tags: ['operation'],
+  summary: 'How the job store is doing: durability, disk or servers',
+  description: `Kept for ${contractLimits.storeFactsMs / 1_000} s.`,
+  response: {
+    200: reply(
+      'the store',
+      closed(
+        {
+          kind: Type.Enum(['embedded', 'redis'], { description: 'where the jobs are' }),
+          ok: flag('it answers and accepts pushes', true),
+          durability: textOrNull(
+            'which failures stored jobs survive; null: the store does not answer',
+            'an acknowledged push survives …',
+          ),
+          journal: Type.Enum(['off', 'sync'], { description: '`off`: there is no journal' }),
+          warnings: texts('why it is not ok; dangerous settings'),
+          quarantined: count('unreadable or ownerless records', 0),
+          registry: text('where topics and tokens are: `embedded`, or the MySQL server', 'embedded'),
+          embedded: Type.Union([Type.Null(), EmbeddedStore], {
+            description: 'null: Redis, or unreadable',
+            examples: [null],
+          }),
+          list: countOrNull('number of the shard list; null: no shards'),
+          shards: Type.Array(
+            closed(
+              {
+                ...shardFields,
+                info: Type.Union([Type.Null(), ShardInfo], {
+                  description: 'of the last answer; null: none yet',
+                  examples: [null],
+                }),
+              },
+              { title: 'ShardState' },
+            ),
+            { description: 'oldest first' },
+          ),
+          at: instant('when it was read'),
+        },
+        { title: 'StoreState' },
+      ),
+    ),
+    ...problems(503),
+  },
+};

@@ -1,0 +1,346 @@
+// Topics: their fields, which core/topic/fields.ts declares, their secret, their capacity, and the preview of
+// a draft. The parsers of that table decide what dq accepts; a test compares both.
+
+import { type TSchema, type TUnsafe, Type } from 'typebox';
+import { capacityCodes } from '../../core/capacity-reasons.ts';
+import { jobStates } from '../../core/job.ts';
+import { type TopicField, textOf } from '../../core/topic/field-kinds.ts';
+import { topicColumns, topicFields } from '../../core/topic/fields.ts';
+import { apiName, type TopicJson } from '../../core/topic/settings.ts';
+import type { ReplyOf } from './schema.ts';
+import {
+  closed,
+  count,
+  countOrNull,
+  FieldProblem,
+  flag,
+  instant,
+  pageOf,
+  pagingParams,
+  problems,
+  reply,
+  TopicName,
+  text,
+  textOrNull,
+  texts,
+  topicParam,
+  yes,
+} from './schema.ts';
+
+/** Where the default is not a telling example. */
+const examples: Readonly<Record<string, unknown>> = {
+  topic: 'order.close',
+  callbackUrl: 'https://shop.example.org/callbacks/order-close',
+  title: 'Close unpaid orders',
+  owner: 'shop',
+  headers: { 'x-tenant': 'shop' },
+  delay: '30m',
+  retryIf: '{res.code}!=200',
+  backoff: ['15s', '3m', '1h'],
+  jitter: 0.1,
+  alertEmails: ['ops@example.org'],
+  alertHooks: ['ops-chat'],
+  state: 'active',
+  secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw',
+};
+
+/** The value in the API's JSON; undefined where there is none, or where another field changes it. */
+function defaultOf(field: TopicField): unknown {
+  if (field.default === undefined || field.defaultText !== undefined) return undefined;
+  return field.print === undefined ? field.default : field.print(field.default);
+}
+
+function schemaOf<T = string>(name: string, field: TopicField): TUnsafe<T> {
+  const example = examples[name] ?? defaultOf(field) ?? field.default;
+  return Type.Unsafe<T>({ ...field.schema, description: textOf(field), examples: [example] });
+}
+
+type Settings = Omit<TopicJson, 'topic' | 'revision' | 'createdAt' | 'updatedAt'>;
+type SettingSchemas = { readonly [K in keyof Settings]: TUnsafe<Settings[K]> };
+
+const fields: readonly [string, TopicField][] = Object.entries({ ...topicFields, state: topicColumns.state });
+const settings = Object.fromEntries(
+  fields.map(([key, field]) => [apiName(key), schemaOf(apiName(key), field)]),
+) as unknown as SettingSchemas;
+
+/** As in a request that creates or replaces: a missing field takes its default. */
+const withDefaults = Object.fromEntries(
+  fields.map(([key, field]) => {
+    const schema = schemaOf(apiName(key), field);
+    const byDefault = defaultOf(field);
+    return [apiName(key), byDefault === undefined ? schema : Type.Unsafe({ ...schema, default: byDefault })];
+  }),
+);
+
+const Name = schemaOf('topic', topicColumns.topic);
+export const Secret = schemaOf('secret', topicColumns.secret);
+export type Secret = ReplyOf<typeof Secret>;
+
+const optional = (schemas: Readonly<Record<string, TSchema>>) =>
+  Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, Type.Optional(schema)]));
+
+const revision = Type.Optional(count('as read, ignored; the header If-Match compares it', 17));
+const written = { ...optional({ ...withDefaults, secret: Secret }), revision };
+export const TopicInput = closed({ topic: Name, ...written }, { title: 'TopicInput' });
+export type TopicInput = ReplyOf<typeof TopicInput>;
+
+export const TopicReplacement = closed(
+  { topic: Type.Optional(Name), ...written },
+  { title: 'TopicReplacement' },
+);
+export type TopicReplacement = ReplyOf<typeof TopicReplacement>;
+
+export const TopicPatch = closed(
+  { ...optional({ topic: Name, ...settings, secret: Secret }), revision },
+  {
+    title: 'TopicPatch',
+  },
+);
+export type TopicPatch = ReplyOf<typeof TopicPatch>;
+
+/** A reply has every member. */
+const shown = {
+  topic: Name,
+  ...settings,
+  revision: count('number of the last change; give it as If-Match to change no later one', 17),
+  createdAt: instant('when the topic was created'),
+  updatedAt: instant('when the topic was last changed'),
+};
+
+export const Topic = Type.Object(shown, { title: 'Topic' });
+export type Topic = ReplyOf<typeof Topic>;
+
+export const TopicWithSecret = Type.Object(
+  {
+    ...shown,
+    secret: text('signing secret; shown here and never again', 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw'),
+  },
+  { title: 'TopicWithSecret' },
+);
+export type TopicWithSecret = ReplyOf<typeof TopicWithSecret>;
+
+const tags = ['topics'];
+const params = closed(topicParam);
+
+export const listTopicsSchema = {
+  operationId: 'listTopics',
+  tags,
+  summary: 'Topics by name',
+  querystring: closed({
+    search: Type.Optional(text('part of name, title or owner; ignores case', 'order')),
+    owner: Type.Optional(text('exact owner', 'shop')),
+    state: Type.Optional(Type.Enum(['active', 'paused', 'offline'], { description: 'state of the topic' })),
+    ...pagingParams,
+  }),
+  response: { 200: reply('a page', pageOf(Topic)), ...problems(503) },
+};
+
+export const createTopicSchema = {
+  operationId: 'createTopic',
+  tags,
+  summary: 'Register a topic',
+  response: { 201: reply('the topic and its secret', TopicWithSecret), ...problems(409, 413, 415, 503) },
+};
+
+export const getTopicSchema = {
+  operationId: 'getTopic',
+  tags,
+  summary: 'Read a topic',
+  params,
+  response: { 200: reply('the topic', Topic), ...problems(404, 503) },
+};
+
+export const putTopicSchema = {
+  operationId: 'putTopic',
+  tags,
+  summary: 'Create or replace a topic; missing fields take their defaults, the secret stays',
+  params,
+  response: {
+    200: reply('replaced', Topic),
+    201: reply('created, with its secret', TopicWithSecret),
+    ...problems(404, 412, 413, 415, 503),
+  },
+};
+
+export const patchTopicSchema = {
+  operationId: 'patchTopic',
+  tags,
+  summary: 'Change the given fields of a topic',
+  params,
+  response: { 200: reply('changed', Topic), ...problems(404, 412, 413, 415, 503) },
+};
+
+export const removeTopicSchema = {
+  operationId: 'removeTopic',
+  tags,
+  summary: 'Remove a topic without jobs; with jobs: 409 and no change. Takes 2 s',
+  params,
+  querystring: closed({
+    jobs: Type.Optional(Type.Enum(['purge'], { description: 'also remove its jobs, dead letters included' })),
+  }),
+  response: {
+    200: reply('removed', Type.Object({ deleted: yes, purged: count('jobs removed', 0) })),
+    ...problems(404, 409, 413, 503),
+  },
+};
+
+export const stateVerb = {
+  tags: ['topics'],
+  params: closed(topicParam),
+  response: { 200: reply('the topic', Topic), ...problems(404, 413, 503) },
+};
+
+export const CapacityReason = closed(
+  {
+    code: Type.Enum([...capacityCodes], { description: 'why; stable' }),
+    message: text('what holds the jobs', 'no job of the topic is ready: 3 delayed, 0 reserved, 1 dead'),
+    remedy: text('what to do', 'delayed jobs become ready when they are due'),
+    values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
+      description: 'numbers and names of the message',
+      examples: [{ delayed: 3 }],
+    }),
+  },
+  { title: 'CapacityReason' },
+);
+export type CapacityReason = ReplyOf<typeof CapacityReason>;
+
+export const StoredStates = closed(
+  Object.fromEntries(jobStates.map((state) => [state, count(`${state} jobs stored now`, 1)])),
+);
+export type StoredStates = ReplyOf<typeof StoredStates>;
+
+export const NotifierCapacity = closed(
+  {
+    notifier: text('name of its process, as in /v1/processes', 'dq-notifier-0'),
+    reasons: Type.Union([Type.Array(CapacityReason), Type.Null()], {
+      description: 'reasons of this notifier; null: it did not answer in time',
+      examples: [[]],
+    }),
+  },
+  { title: 'NotifierCapacity' },
+);
+export type NotifierCapacity = ReplyOf<typeof NotifierCapacity>;
+
+export const Capacity = closed(
+  {
+    topic: TopicName,
+    states: Type.Union([StoredStates, Type.Null()], {
+      description: 'stored jobs; null: the store does not answer',
+      examples: [{ delayed: 3, ready: 0, reserved: 0, dead: 1 }],
+    }),
+    reasons: Type.Array(CapacityReason, { description: 'reasons of the whole instance' }),
+    notifiers: Type.Array(NotifierCapacity, { description: 'each notifier of this instance' }),
+  },
+  { title: 'TopicCapacity' },
+);
+export type Capacity = ReplyOf<typeof Capacity>;
+
+export const topicCapacitySchema = {
+  operationId: 'topicCapacity',
+  tags: ['topics'],
+  summary: 'Why jobs of a topic are not called now',
+  params: closed(topicParam),
+  response: {
+    200: reply('without any reason, dq calls the jobs of the topic as soon as they are due', Capacity),
+    ...problems(404, 503),
+  },
+};
+
+export const CallbackDestination = closed(
+  {
+    host: text('host of the callback URL', 'shop.example.org'),
+    addresses: texts('its addresses, as this machine resolves it now', ['10.20.4.18']),
+    verdict: Type.Enum(['allowed', 'refused', 'unknown'], {
+      description:
+        'of the egress policy; refused: every address is forbidden; unknown: not resolved, at most one per second',
+    }),
+    reason: textOrNull('why it is refused or unknown'),
+  },
+  { title: 'CallbackDestination' },
+);
+export type CallbackDestination = ReplyOf<typeof CallbackDestination>;
+
+export const TopicPreview = closed(
+  {
+    errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the draft can be saved' }),
+    waitsMs: Type.Union([Type.Array(Type.Integer()), Type.Null()], {
+      description:
+        'wait after each failed attempt but the last, without jitter; null: the draft has mistakes',
+      examples: [[60_000, 180_000]],
+    }),
+    totalMs: countOrNull('sum of the waits', 240_000),
+    destination: Type.Union([CallbackDestination, Type.Null()], {
+      description: 'where callbacks go; null: the draft has mistakes, or the caller lacks the scope admin',
+      examples: [null],
+    }),
+  },
+  { title: 'TopicPreview' },
+);
+export type TopicPreview = ReplyOf<typeof TopicPreview>;
+
+export const previewTopicSchema = {
+  operationId: 'previewTopic',
+  tags: ['topics'],
+  summary: 'What a draft of a topic would do; changes nothing',
+  description: 'The draft of a registered topic is read as in PATCH, every other one as in POST.',
+  response: { 200: reply('the preview', TopicPreview), ...problems(413, 415, 503) },
+};
+
+export const RotatedSecret = closed(
+  {
+    topic: TopicName,
+    secret: text('the new secret; shown here and never again', 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw'),
+    oldSignsUntil: instant('until when the previous secret also signs'),
+  },
+  { title: 'RotatedSecret' },
+);
+export type RotatedSecret = ReplyOf<typeof RotatedSecret>;
+
+export const rotateSecretSchema = {
+  operationId: 'rotateSecret',
+  tags: ['topics'],
+  summary: "Rotate a topic's secret; the previous one also signs for 24 h",
+  params: closed(topicParam),
+  response: { 200: reply('the new secret', RotatedSecret), ...problems(404, 413, 415, 503) },
+};
+
+export const SecretInput = closed({ secret: Type.Optional(Secret) }, { title: 'SecretInput' });
+export type SecretInput = ReplyOf<typeof SecretInput>;
+
+export const RuleTest = closed(
+  {
+    rule: text('the retry rule', '{res.code}!=200'),
+    status: Type.Optional(
+      Type.Integer({
+        minimum: 100,
+        maximum: 999,
+        default: 200,
+        description: 'HTTP status of the reply',
+        examples: [200],
+      }),
+    ),
+    body: text('text of the reply', '{"code":500}'),
+  },
+  { title: 'RuleTest' },
+);
+export type RuleTest = ReplyOf<typeof RuleTest>;
+
+export const RuleResult = closed(
+  {
+    retry: flag('dq would retry', true),
+    values: Type.Record(Type.String(), Type.Unknown(), {
+      description: 'value of each reference of the rule, in a first attempt and without reply headers',
+      examples: [{ 'res.code': 500 }],
+    }),
+  },
+  { title: 'RuleResult' },
+);
+export type RuleResult = ReplyOf<typeof RuleResult>;
+
+export const testRuleSchema = {
+  operationId: 'testRule',
+  tags: ['operation'],
+  summary: 'Evaluate a retry rule on a reply',
+  body: RuleTest,
+  response: { 200: reply('the result', RuleResult), ...problems(413, 415) },
+};
