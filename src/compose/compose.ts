@@ -109,7 +109,7 @@ export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
       : composeOther(worker, parts, init.role));
     return {
       awaitUsers: async () => {},
-      hurry: () => {},
+      shortenDrain: () => {},
       stopping: () => {},
       ...own,
       async drain(deadlineMs, isLast) {
@@ -229,7 +229,7 @@ async function composeOther(
       await role.takeOver?.();
       return { note: null, warnings: [] };
     },
-    hurry: (deadlineMs) => void role.drain(deadlineMs),
+    shortenDrain: (deadlineMs) => void role.drain(deadlineMs),
     stopping: () => connection.hurry(),
     async drain(deadlineMs, isLast) {
       // First for dq-upkeep, which records during its drain the counters it has received; at the end for the

@@ -61,7 +61,7 @@ export async function openJournal(
         : {
             ...{ db, spool },
             record: (changes) => writer.write(changes, 'synced'),
-            trouble: () => writer.trouble,
+            rejectReason: () => writer.trouble,
           },
     async start() {
       if (role !== 'server') return;

@@ -40,66 +40,24 @@ const cores = availableParallelism();
 type Range = { min?: number; max?: number };
 type More = Pick<Option, 'defaultText' | 'flag' | 'only' | 'secret' | 'separator'>;
 
-const text = (value: string, help: string, more: More = {}): Option<string> => ({
-  ...more,
-  kind: 'text',
-  default: value,
-  help,
-});
+/** Makes the options of one kind. */
+const declare =
+  <T>(kind: OptionKind) =>
+  (value: T, help: string, more: Range & More = {}): Option<T> => ({ ...more, kind, default: value, help });
+
+const text = declare<string>('text');
 /** Absolute after loading; relative to the file that contains it, else to the working directory. */
-const path = (value: string, help: string, more: More = {}): Option<string> => ({
-  ...more,
-  kind: 'path',
-  default: value,
-  help,
-});
-/** null = not set */
-const port = <T extends number | null>(value: T, help: string, more: More = {}): Option<T | number> => ({
-  ...more,
-  kind: 'port',
-  default: value,
-  help,
-  min: 0,
-  max: 65_535,
-});
-const count = (value: number, help: string, more: Range & More = {}): Option<number> => ({
-  ...more,
-  kind: 'count',
-  default: value,
-  help,
-});
-const bytes = (value: number, help: string, range: Range): Option<number> => ({
-  ...range,
-  kind: 'bytes',
-  default: value,
-  help,
-});
+const path = declare<string>('path');
+const count = declare<number>('count');
+const bytes = declare<number>('bytes');
 /** milliseconds */
-const duration = (value: number, help: string, range: Range & More): Option<number> => ({
-  ...range,
-  kind: 'duration',
-  default: value,
-  help,
-});
-const flag = (name: string, help: string): Option<boolean> => ({
-  kind: 'boolean',
-  default: false,
-  help,
-  flag: name,
-  only: 'flag',
-});
-const toggle = (value: boolean, help: string, more: More = {}): Option<boolean> => ({
-  ...more,
-  kind: 'boolean',
-  default: value,
-  help,
-});
-const list = (value: readonly string[], help: string, more: More = {}): Option<readonly string[]> => ({
-  ...more,
-  kind: 'list',
-  default: value,
-  help,
-});
+const duration = declare<number>('duration');
+const toggle = declare<boolean>('boolean');
+const list = declare<readonly string[]>('list');
+/** null = not set */
+const port = <T extends number | null>(value: T, help: string, more: More = {}) =>
+  declare<T | number>('port')(value, help, { ...more, min: 0, max: 65_535 });
+const flag = (name: string, help: string) => toggle(false, help, { flag: name, only: 'flag' });
 const choice = <const T extends string>(
   choices: readonly T[],
   value: NoInfer<T>,

@@ -55,8 +55,8 @@ export interface MasterOptions {
   /** reads the current configuration, with the flags and the environment of the start, and makes its
    *  directories */
   readonly readConfig: ReadConfig;
-  /** the same, and makes nothing */
-  readonly lookAtConfig: ReadConfig;
+  /** as readConfig, but creates no directory */
+  readonly previewConfig: ReadConfig;
   readonly openLog: (config: Config) => OpenLog;
   readonly workerPath: () => string;
   /** the code that a start would run now; null = it cannot be read */
@@ -140,7 +140,7 @@ class Master {
         return read;
       },
       whyRestart: () => this.#whyRestart(),
-      describeConfig: () => describeState(this.#facts, options.lookAtConfig()),
+      describeConfig: () => describeState(this.#facts, options.previewConfig()),
       service: this.#service,
       onReloaded: (next) => this.#reloaded(next),
       onReady: () => this.#ready(),

@@ -39,8 +39,8 @@ export interface JournalParts {
   readonly spool: SpooledStreams;
   /** Writes changes to the stream of this process; resolves when they are synced. Rejects with StoreError. */
   readonly record: (changes: readonly Change[]) => Promise<void>;
-  /** why the stream of this process rejects pushes; null: it takes them */
-  readonly trouble: () => string | null;
+  /** why the stream of this process rejects pushes; null: it accepts them */
+  readonly rejectReason: () => string | null;
 }
 
 export interface RoleContext {

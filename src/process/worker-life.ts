@@ -28,7 +28,7 @@ export interface Composed {
   /** Finishes, releases, flushes, closes. Never rejects. `isLast`: as in Role */
   drain(deadlineMs: number, isLast: boolean): Promise<void>;
   /** Shortens the deadline of a running drain to deadlineMs from now. */
-  hurry(deadlineMs: number): void;
+  shortenDrain(deadlineMs: number): void;
   /** The whole daemon ends: calls to unavailable processes fail at once. */
   stopping(): void;
   reopenLogs(): void;
@@ -144,7 +144,7 @@ class WorkerLife {
   #drain(deadlineMs: number, cause: DrainCause | 'sigterm' | 'orphaned'): void {
     if (cause === 'stop' || cause === 'orphaned') this.#composed?.stopping();
     if (this.#isDraining) {
-      this.#composed?.hurry(deadlineMs);
+      this.#composed?.shortenDrain(deadlineMs);
       return;
     }
     this.#leaving.abort();

@@ -102,7 +102,7 @@ export class LineAppender {
     this.#start();
     while (this.#writing !== null) await this.#writing;
     // No later write does it.
-    this.#tellMissing();
+    this.#reportMissing();
     await this.#release();
   }
 
@@ -136,7 +136,7 @@ export class LineAppender {
       this.#bytesToday = (this.#bytesToday ?? 0) + bytes.length;
       await file.append(bytes);
       // Reports dropped lines of a full day on the next day.
-      if (this.#fullDay !== this.#day) this.#tellMissing();
+      if (this.#fullDay !== this.#day) this.#reportMissing();
     } catch (error) {
       this.#stale = true;
       if (error instanceof AppendError)
@@ -205,7 +205,7 @@ export class LineAppender {
     this.#missingReason = reason;
   }
 
-  #tellMissing(): void {
+  #reportMissing(): void {
     if (this.#missing === 0) return;
     const lines = this.#missing;
     this.#missing = 0;

@@ -76,17 +76,12 @@ export function openLog(options: LogOptions): OpenLog {
       say(message, fields);
     }
   };
-  const busy = (kind: 'request' | 'notify', isError: (fields: LogFields) => boolean) => {
+  const headNow = sharedHead(title, now);
+  const ofCalls = (kind: 'request' | 'notify', isError: (fields: LogFields) => boolean) => {
     const wanted = config[`log.${kind}`];
-    let knownAt = Number.NaN;
-    let head = '';
     return (fields: LogFields) => {
-      if (wanted !== 'all' && !(wanted === 'errors' && isError(fields))) return;
-      const at = now();
-      // Many lines have the same head.
-      if (at !== knownAt) head = headOf({ time: new Date(at).toISOString(), process: title });
-      knownAt = at;
-      appenders[kind].write(formatLine(fields, head));
+      if (wanted === 'all' || (wanted === 'errors' && isError(fields)))
+        appenders[kind].write(formatLine(fields, headNow()));
     };
   };
 
@@ -104,10 +99,9 @@ export function openLog(options: LogOptions): OpenLog {
       say(message, { ...(why['reason'] === undefined ? {} : { reason: why['reason'] }), ...fields });
     },
     debug: (message, fields = {}) => notices.write('debug', message, fields),
-    request: busy('request', ({ status }) => typeof status === 'number' && status >= 400),
-    notify: busy('notify', ({ outcome }) => outcome !== 'delivered'),
-    audit: (fields) =>
-      appenders.audit.write(formatLine({ time: new Date(now()).toISOString(), process: title, ...fields })),
+    request: ofCalls('request', ({ status }) => typeof status === 'number' && status >= 400),
+    notify: ofCalls('notify', ({ outcome }) => outcome !== 'delivered'),
+    audit: (fields) => appenders.audit.write(formatLine(fields, headNow())),
     reopen: () => {
       for (const appender of Object.values(appenders)) appender.reopen();
     },
@@ -118,6 +112,18 @@ export function openLog(options: LogOptions): OpenLog {
       await notices.close();
     },
     dropped: () => Object.values(appenders).reduce((sum, appender) => sum + appender.dropped, 0),
+  };
+}
+
+/** The first members of a line. Many lines of calls have the same time. */
+function sharedHead(title: string, now: () => number): () => string {
+  let knownAt = Number.NaN;
+  let head = '';
+  return () => {
+    const at = now();
+    if (at !== knownAt) head = headOf({ time: new Date(at).toISOString(), process: title });
+    knownAt = at;
+    return head;
   };
 }
 

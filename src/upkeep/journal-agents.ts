@@ -33,7 +33,7 @@ export function journalAgents(
     metrics,
     shards,
   }: Pick<RoleContext, 'store' | 'owner' | 'config' | 'log' | 'metrics' | 'shards'>,
-  { db, spool, record, trouble }: JournalParts,
+  { db, spool, record, rejectReason }: JournalParts,
   living: LivingProcesses,
   incidents: Incidents,
   everyMs: number,
@@ -52,7 +52,7 @@ export function journalAgents(
   });
   const watch = new JournalWatch({
     recorder: () => recorder.state,
-    ...{ looker, spool, trouble, incidents, metrics, log, everyMs },
+    ...{ looker, spool, rejectReason, incidents, metrics, log, everyMs },
     spoolBytes: config['journal.spoolBytes'],
     nameOf(shard) {
       const url = shards?.servers.list.shards.find(({ id }) => id === shard)?.url;

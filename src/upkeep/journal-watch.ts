@@ -20,7 +20,7 @@ export interface JournalWatchOptions {
   readonly looker: Pick<Looker, 'notes' | 'hasSeenAll'>;
   readonly spool: Pick<SpooledStreams, 'setAsideCounts'>;
   /** of the spool's writer in this process: why it rejects pushes */
-  readonly trouble: () => string | null;
+  readonly rejectReason: () => string | null;
   readonly incidents: Pick<Incidents, 'begin' | 'end' | 'open'>;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -135,8 +135,8 @@ export class JournalWatch extends Agent implements HealingWatch {
   }
 
   async #judgePushes(): Promise<void> {
-    const { incidents, trouble } = this.#options;
-    const why = trouble();
+    const { incidents, rejectReason } = this.#options;
+    const why = rejectReason();
     if (why === null) await incidents.end(journal('pushes'), 'the spool takes pushes again');
     else await incidents.begin(journal('pushes'), `pushes are rejected: the spool ${why}`);
   }

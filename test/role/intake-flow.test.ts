@@ -74,7 +74,7 @@ describe.skipIf(await lacks('mysql'))('flow with a journal', async () => {
     const spool = spoolDirectory();
     onTestFinished(() => spool.close());
     return {
-      ...(await withTopic({ journal: { db, spool, record: async () => {}, trouble: () => null } })),
+      ...(await withTopic({ journal: { db, spool, record: async () => {}, rejectReason: () => null } })),
       connection,
       db,
     };

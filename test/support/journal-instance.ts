@@ -151,7 +151,7 @@ export async function journalInstance(
     store: journaled(under.store, writer),
     ...{ under, spool, errors, notices, waits },
     journal: {
-      ...{ db: journal, spool, trouble: () => null },
+      ...{ db: journal, spool, rejectReason: () => null },
       record: (changes) => writer.write(changes, 'synced'),
     },
     get recorder() {

@@ -21,7 +21,7 @@ async function watching() {
     recorder: { lagMs: 0, spoolBytes: 0 },
     notes: [] as readonly LossNote[],
     files: { late: 0, damaged: 0 },
-    trouble: null as string | null,
+    rejectReason: null as string | null,
     rounds: 0,
   };
   const watch = new JournalWatch({
@@ -38,7 +38,7 @@ async function watching() {
         return now.files;
       },
     },
-    trouble: () => now.trouble,
+    rejectReason: () => now.rejectReason,
     ...{ incidents, metrics, log: silentLog, spoolBytes: 1_000, everyMs: 5 },
     nameOf: (shard) => `redis-${shard}:6379`,
   });
@@ -86,14 +86,14 @@ describe('journal watch', () => {
   it('a spool that is half full, that rejects pushes, and segments that need a person', async () => {
     const { now, open, rounds } = await watching();
     now.recorder = { lagMs: 0, spoolBytes: 500 };
-    now.trouble = 'is full';
+    now.rejectReason = 'is full';
     now.files = { late: 1, damaged: 2 };
     await until('all', () => open().length === 4);
     expect([...open()].sort()).toEqual([
       ...['journal damaged', 'journal late', 'journal pushes', 'journal spool'],
     ]);
     now.recorder = { lagMs: 0, spoolBytes: 450 };
-    now.trouble = null;
+    now.rejectReason = null;
     now.files = { late: 0, damaged: 0 };
     await until('the end of three', () => open().length === 1);
     await rounds();

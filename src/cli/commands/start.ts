@@ -156,7 +156,7 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
     return await runMaster({
       loaded,
       readConfig: () => readAgain(true),
-      lookAtConfig: () => readAgain(false),
+      previewConfig: () => readAgain(false),
       restarting,
       openLog: (inForce) => {
         log = { ...log, config: inForce };

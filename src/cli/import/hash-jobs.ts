@@ -3,6 +3,7 @@
 // Invariant: a job counts as lost only when a second look, after all others, finds it in the hash alone:
 // a running system moves jobs between two commands.
 
+import { type Found, type SourceJob, splitKey, textOf, unreadable } from './source.ts';
 import type { Reply, SourceRedis } from './source-redis.ts';
 
 export interface HashLayout {
@@ -17,17 +18,10 @@ export interface HashLayout {
   readonly fieldOf: (member: Buffer) => Buffer;
 }
 
-export interface HashJob {
+/** `dueAt`: of a delayed job */
+export interface HashJob extends Pick<SourceJob, 'place' | 'dueAt'> {
   readonly field: Buffer;
   readonly value: Buffer;
-  readonly place: 'due' | 'delayed' | 'lost';
-  /** of a delayed job, epoch ms */
-  readonly dueAt: number | null;
-}
-
-/** Counts: entries of sets and lists whose job is gone. */
-export interface Leftovers {
-  readonly deleted: number;
 }
 
 interface Keys {
@@ -44,14 +38,22 @@ export class HashJobs {
     this.#layout = layout;
   }
 
-  async *pages(): AsyncGenerator<readonly HashJob[] | Leftovers> {
+  /** `read`: the job of a value. Entries of sets and lists whose job is gone are deleted jobs. */
+  async *pages(
+    read: (job: HashJob, name: Pick<SourceJob, 'topic' | 'id'>) => Found,
+  ): AsyncGenerator<readonly Found[]> {
+    const found = (job: HashJob): Found => {
+      const key = textOf(this.#layout.fieldOf(job.field));
+      const name = key === null ? null : splitKey(key);
+      return name === null ? unreadable(job.field, 'the name is not topic:id in UTF-8') : read(job, name);
+    };
     const keys = await this.#keys();
     const alone: Buffer[] = [];
     let due = await this.#dueMembers(keys);
     for await (const page of this.#redis.hash(this.#layout.table)) {
-      const found = await this.#placed(pairsOf(page), keys, due);
-      alone.push(...found.filter(({ place }) => place === 'lost').map(({ field }) => field));
-      yield found.filter(({ place }) => place !== 'lost');
+      const placed = await this.#placed(pairsOf(page), keys, due);
+      alone.push(...placed.filter(({ place }) => place === 'lost').map(({ field }) => field));
+      yield placed.filter(({ place }) => place !== 'lost').map(found);
     }
     due = await this.#dueMembers(keys);
     for (let from = 0; from < alone.length; from += 1_000) {
@@ -61,9 +63,9 @@ export class HashJobs {
         const value = values[n];
         return Buffer.isBuffer(value) ? [{ field, value }] : [];
       });
-      yield await this.#placed(pairs, keys, due);
+      yield (await this.#placed(pairs, keys, due)).map(found);
     }
-    yield { deleted: await this.#deleted(keys) };
+    yield Array.from({ length: await this.#deleted(keys) }, () => ({ kind: 'deleted' }) as const);
   }
 
   /** Removes the jobs whose value is still this one; returns their positions. */
@@ -83,8 +85,8 @@ export class HashJobs {
 
   async #keys(): Promise<Keys> {
     const { buckets, lists } = this.#layout;
-    const lists2 = await Promise.all(lists.map((prefix) => this.#redis.keysOf(prefix, 'list')));
-    return { buckets: await this.#redis.keysOf(buckets, 'zset'), lists: [...new Set(lists2.flat())] };
+    const found = await Promise.all(lists.map((prefix) => this.#redis.keysOf(prefix, 'list')));
+    return { buckets: await this.#redis.keysOf(buckets, 'zset'), lists: [...new Set(found.flat())] };
   }
 
   /** as latin1 text */

@@ -63,20 +63,30 @@ export async function importJobs(parts: ImportParts, progress: Progress): Promis
 }
 
 class JobImport {
-  readonly #parts: ImportParts;
+  readonly #client: ApiClient;
+  readonly #source: Source;
+  readonly #known: KnownTopics;
+  readonly #state: ImportState;
+  readonly #report: JobReport;
+  readonly #options: JobOptions;
   #batch: Push[] = [];
   readonly #inBatch = new Set<string>();
   #bytes = 0;
   /** in dq; --move removes them from the source */
   #stored: SourceJob[] = [];
 
-  constructor(parts: ImportParts) {
-    this.#parts = parts;
+  constructor({ client, source, known, state, report, options }: ImportParts) {
+    this.#client = client;
+    this.#source = source;
+    this.#known = known;
+    this.#state = state;
+    this.#report = report;
+    this.#options = options;
   }
 
   async add(found: Found): Promise<void> {
-    if (found.kind === 'deleted') this.#parts.report.add('deleted');
-    else if (found.kind === 'unreadable') this.#parts.report.leave('unreadable', found.name, found.reason);
+    if (found.kind === 'deleted') this.#report.add('deleted');
+    else if (found.kind === 'unreadable') this.#report.leave('unreadable', found.name, found.reason);
     else await this.#addJob(found.job);
   }
 
@@ -86,18 +96,18 @@ class JobImport {
     const key = `${job.topic}\0${job.id}`;
     // A source may list a job twice, and two servers of it may have the same id.
     if (this.#inBatch.has(key)) await this.flush();
-    this.#parts.report.add(job.place);
-    const past = this.#parts.state.past(job);
+    this.#report.add(job.place);
+    const past = this.#state.past(job);
     if (past?.digests.includes(job.digest)) {
-      this.#parts.report.add('before');
+      this.#report.add('before');
       await this.#remove([job]);
       return;
     }
     if (past !== undefined && job.acceptedAt !== null && job.acceptedAt <= past.sentAt - 1_000) {
-      this.#parts.report.leave('rejected', nameOf(job), 'dq has a later push of this id');
+      this.#report.leave('rejected', nameOf(job), 'dq has a later push of this id');
       return;
     }
-    if (this.#parts.options.dryRun) return;
+    if (this.#options.dryRun) return;
     const full = this.#batch.length === limits.batchItemsMax || this.#bytes > cliLimits.batchSendBytes;
     if (full) await this.flush();
     this.#batch.push(push);
@@ -110,17 +120,13 @@ class JobImport {
     const { topic, id, body } = job;
     const name = nameOf(job);
     const wrong = refusesId(id);
-    const max = this.#parts.options.bodyBytesMax;
-    const [topicInDq, inDq] = [topicOfForeign(topic), await this.#parts.known.ofForeign(topic)];
-    if (wrong !== null) this.#parts.report.leave('rejected', name, `id: ${wrong}`);
+    const max = this.#options.bodyBytesMax;
+    const [topicInDq, inDq] = [topicOfForeign(topic), await this.#known.ofForeign(topic)];
+    if (wrong !== null) this.#report.leave('rejected', name, `id: ${wrong}`);
     else if (topicInDq === null || inDq === null)
-      this.#parts.report.leave('withoutTopic', name, `dq has no topic ${topicInDq ?? topic}`);
+      this.#report.leave('withoutTopic', name, `dq has no topic ${topicInDq ?? topic}`);
     else if (max !== null && body.bytes.length > max)
-      this.#parts.report.leave(
-        'tooLarge',
-        name,
-        `body of ${body.bytes.length} bytes; limits.bodyBytes is ${max}`,
-      );
+      this.#report.leave('tooLarge', name, `body of ${body.bytes.length} bytes; limits.bodyBytes is ${max}`);
     else return { ...job, topicInDq, lease: inDq['delivery'] === 'pull' ? job.leaseMs : null };
     return null;
   }
@@ -136,23 +142,23 @@ class JobImport {
 
   /** Settles the pushes without an end; returns the jobs that dq does not have. */
   async #withoutStored(jobs: readonly Push[]): Promise<readonly Push[]> {
-    const open = jobs.filter((job) => this.#parts.state.uncertain(job) !== undefined);
+    const open = jobs.filter((job) => this.#state.uncertain(job) !== undefined);
     if (open.length === 0) return jobs;
     const there: JobPush[] = [];
     const done = new Set<Push>();
     const found = await this.#look(open);
     for (const [n, job] of open.entries()) {
-      const push = this.#parts.state.uncertain(job);
+      const push = this.#state.uncertain(job);
       const present = found[n] ?? null;
       if (push === undefined || present?.createdAt !== push.sentAt) continue;
       there.push(push);
       if (push.digest === job.digest) done.add(job);
     }
     if (there.length > 0) {
-      this.#parts.state.begin(there);
-      this.#parts.state.end();
+      this.#state.begin(there);
+      this.#state.end();
     }
-    this.#parts.report.add('before', done.size);
+    this.#report.add('before', done.size);
     await this.#remove([...done]);
     return jobs.filter((job) => !done.has(job));
   }
@@ -160,18 +166,13 @@ class JobImport {
   async #push(jobs: readonly Push[]): Promise<void> {
     const now = wallNow();
     const sent = jobs.map((job) => ({ ...job, sentAt: this.#sentAtOf(job, now) }));
-    this.#parts.state.begin(sent);
+    this.#state.begin(sent);
     // The source has a newer push of an id that this import pushed before.
     const items = sent.map((job) =>
-      itemOf(
-        job,
-        this.#parts.state.past(job) === undefined ? 'keep' : 'replace',
-        now,
-        this.#parts.options.settings,
-      ),
+      itemOf(job, this.#state.past(job) === undefined ? 'keep' : 'replace', now, this.#options.settings),
     );
     const bytes = Buffer.concat([Buffer.from('['), ...joined(items), Buffer.from(']')]);
-    const reply = await this.#parts.client.call<{ results: readonly Result[] }>({
+    const reply = await this.#client.call<{ results: readonly Result[] }>({
       method: 'POST',
       path: ['v1', 'jobs'],
       body: { bytes, contentType: 'application/json' },
@@ -185,10 +186,7 @@ class JobImport {
   #sentAtOf(job: SourceJob, now: number): number {
     const { acceptedAt } = job;
     const isUsable = acceptedAt !== null && acceptedAt <= now && acceptedAt >= smallestEpochMs;
-    const before = Math.max(
-      this.#parts.state.past(job)?.sentAt ?? 0,
-      this.#parts.state.uncertain(job)?.sentAt ?? 0,
-    );
+    const before = Math.max(this.#state.past(job)?.sentAt ?? 0, this.#state.uncertain(job)?.sentAt ?? 0);
     return Math.max(isUsable ? acceptedAt : now, before + 1);
   }
 
@@ -206,8 +204,8 @@ class JobImport {
       } else if (result.duplicate) kept.push(n);
       else stored.push(job);
     }
-    this.#parts.report.add('pushed', stored.length);
-    this.#parts.report.add('kept', kept.length);
+    this.#report.add('pushed', stored.length);
+    this.#report.add('kept', kept.length);
     // The same live job is of an import without its state file.
     const found = await this.#look(kept.flatMap((n) => jobs[n] ?? []));
     for (const [i, n] of kept.entries()) {
@@ -216,14 +214,14 @@ class JobImport {
       if (isContent(present, job)) stored.push(job);
       else {
         left.push(n);
-        this.#parts.report.leave(
+        this.#report.leave(
           'rejected',
           nameOf(job),
           'dq has a live job of this id with another body, or due later',
         );
       }
     }
-    this.#parts.state.end(left, unknown);
+    this.#state.end(left, unknown);
     await this.#remove(stored);
   }
 
@@ -236,12 +234,12 @@ class JobImport {
     } as const;
     const { code } = problem;
     const count = Object.hasOwn(counts, code) ? counts[code as keyof typeof counts] : 'rejected';
-    this.#parts.report.leave(count, nameOf(job), reason);
+    this.#report.leave(count, nameOf(job), reason);
   }
 
   /** Soon: in batches. */
   async #remove(jobs: readonly SourceJob[]): Promise<void> {
-    if (!this.#parts.options.move || this.#parts.options.dryRun) return;
+    if (!this.#options.move || this.#options.dryRun) return;
     this.#stored.push(...jobs);
     if (this.#stored.length >= limits.batchItemsMax) await this.#removeAll();
   }
@@ -250,9 +248,9 @@ class JobImport {
     const jobs = this.#stored;
     this.#stored = [];
     if (jobs.length === 0) return;
-    const removed = (await this.#parts.source.remove?.(jobs)) ?? 0;
-    this.#parts.report.add('removed', removed);
-    this.#parts.report.add('changed', jobs.length - removed);
+    const removed = (await this.#source.remove?.(jobs)) ?? 0;
+    this.#report.add('removed', removed);
+    this.#report.add('changed', jobs.length - removed);
   }
 
   /** What dq has of these ids, some at a time; null: neither live nor ended. */
@@ -271,7 +269,7 @@ class JobImport {
     type Json = { createdAt: string; dueAt: string; endedAt?: string; body?: string; bodyBase64?: string };
     try {
       const path = ['v1', 'topics', topicInDq, 'jobs', id];
-      const { json } = await this.#parts.client.call<Json>({ path, needs: ['createdAt', 'dueAt'] });
+      const { json } = await this.#client.call<Json>({ path, needs: ['createdAt', 'dueAt'] });
       const { createdAt, dueAt, endedAt, body = '', bodyBase64 } = json;
       const bytes = bodyBase64 === undefined ? Buffer.from(body) : Buffer.from(bodyBase64, 'base64');
       const times = { createdAt: Date.parse(createdAt), dueAt: Date.parse(dueAt) };

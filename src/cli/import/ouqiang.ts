@@ -3,7 +3,7 @@
 
 import { decode } from '@msgpack/msgpack';
 import { limits } from '../../core/limits.ts';
-import { bodyOfText, digestOf, type Found, type Source, textOf, unreadable } from './source.ts';
+import { bodyOfText, type Found, jobFound, type Source, textOf, unreadable } from './source.ts';
 import { SourceRedis } from './source-redis.ts';
 
 export function openOuqiang(redis: string, prefix: string): Source {
@@ -11,7 +11,6 @@ export function openOuqiang(redis: string, prefix: string): Source {
   const server = new SourceRedis(redis, 1);
   return {
     places: server.place,
-    topics: async () => [],
     async *jobs() {
       for (const bucket of await server.keysOf(`${prefix}bucket_`, 'zset'))
         for await (const page of server.sortedSet(bucket)) {
@@ -22,7 +21,6 @@ export function openOuqiang(redis: string, prefix: string): Source {
       for (const queue of await server.keysOf(`${prefix}queue_`, 'list'))
         for await (const page of server.list(queue)) yield await read(server, page, () => null);
     },
-    settings: async () => '',
     close: async () => server.close(),
   };
 }
@@ -45,21 +43,15 @@ function foundOf(key: Buffer, value: Buffer, dueAt: number | null): Found {
   if (id === null || job === null) return unreadable(key, 'the value is not a job in msgpack');
   const topic = textOf(job.topic);
   if (topic === null || textOf(job.body) === null) return unreadable(key, 'the topic or body is not UTF-8');
-  return {
-    kind: 'job',
-    job: {
-      topic,
-      id,
-      dueAt,
-      place: dueAt === null ? 'due' : 'delayed',
-      acceptedAt: null,
-      failures: 0,
-      leaseMs: leaseOf(job.ttr),
-      body: bodyOfText(job.body),
-      digest: digestOf(value),
-      record: value,
-    },
-  };
+  return jobFound({
+    topic,
+    id,
+    dueAt,
+    place: dueAt === null ? 'due' : 'delayed',
+    leaseMs: leaseOf(job.ttr),
+    body: bodyOfText(job.body),
+    record: value,
+  });
 }
 
 /** "1" topic, "2" id, "3" due, "4" ttr, "5" body; older versions write the names of the Go struct. */

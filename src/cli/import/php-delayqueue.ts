@@ -8,15 +8,7 @@ import { namedMembers } from '../../core/named-members.ts';
 import { parseRule } from '../../core/rule/reply-rule.ts';
 import { excerpt } from '../output/output.ts';
 import { type HashJob, HashJobs, type HashLayout } from './hash-jobs.ts';
-import {
-  digestOf,
-  type Found,
-  type Source,
-  type SourceTopic,
-  splitKey,
-  textOf,
-  unreadable,
-} from './source.ts';
+import { type Found, jobFound, type Source, type SourceJob, type SourceTopic, unreadable } from './source.ts';
 import { type Row, SourceMysql, textIn } from './source-mysql.ts';
 import { SourceRedis } from './source-redis.ts';
 
@@ -50,13 +42,7 @@ export async function openPhp(options: PhpOptions): Promise<Source> {
     places: [mysql.place, ...servers.map(({ place }) => place)].join(', '),
     topics: async () => lastOfEach(await mysql.rows('SELECT * FROM dq_topic ORDER BY id'), options.anyStatus),
     async *jobs() {
-      for (const server of jobs) {
-        for await (const page of server.pages()) {
-          if ('deleted' in page)
-            yield Array.from({ length: page.deleted }, (): Found => ({ kind: 'deleted' }));
-          else yield page.map(read);
-        }
-      }
+      for (const server of jobs) yield* server.pages(read);
     },
     async remove(moved) {
       const pairs = moved.map(({ topic, id, record }) => ({
@@ -120,10 +106,7 @@ function topicOf(name: string, row: Row, anyStatus: boolean): SourceTopic {
     format: 'form',
     delay: formatDuration(number('delay') * 1_000),
     timeout: formatDuration(timeoutOf(number('timeout'))),
-    alertEmails: textIn(row, 'email')
-      .split(',')
-      .map((mail) => mail.trim())
-      .filter((mail) => mail !== ''),
+    alertEmails: mailsIn(textIn(row, 'email')),
     retryIf: parsed?.ok === true ? rule : '',
     priority: ['normal', 'high', 'normal', 'low'][number('priority')] ?? 'normal',
     // The first call and 11 more: the end test of php-delayqueue is "more than 10 failures".
@@ -155,15 +138,17 @@ function alertSettings([row]: readonly Row[]): string {
 function redisMails(ext: string): readonly string[] {
   try {
     const { redis } = JSON.parse(ext) as { redis?: unknown };
-    return typeof redis !== 'string'
-      ? []
-      : redis
-          .split(',')
-          .map((mail) => mail.trim())
-          .filter((mail) => mail !== '');
+    return typeof redis === 'string' ? mailsIn(redis) : [];
   } catch {
     return [];
   }
+}
+
+function mailsIn(text: string): readonly string[] {
+  return text
+    .split(',')
+    .map((mail) => mail.trim())
+    .filter((mail) => mail !== '');
 }
 
 // ── jobs
@@ -174,7 +159,7 @@ type Members = ReadonlyMap<string, unknown>;
 const ownMembers: ReadonlySet<string> = new Set(['notify_time', 'dq_set_time', 'exp_notify_nums']);
 
 /** `timezone`: of php-delayqueue, which writes times without an offset */
-function jobReader(timezone: string): (job: HashJob) => Found {
+function jobReader(timezone: string): (job: HashJob, name: Pick<SourceJob, 'topic' | 'id'>) => Found {
   const localTime = createLocalTime(timezone);
   const instantOf = (value: unknown): number | null => {
     const [, ...parts] = /^(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)$/.exec(String(value)) ?? [];
@@ -182,28 +167,20 @@ function jobReader(timezone: string): (job: HashJob) => Found {
     const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts.map(Number);
     return localTime(year, month, day, hour, minute, second);
   };
-  return ({ field, value, place, dueAt }) => {
-    const key = textOf(field);
-    const name = key === null ? null : splitKey(key);
-    if (name === null) return unreadable(field, 'the name is not topic:id in UTF-8');
+  return ({ field, value, place, dueAt }, name) => {
     const content = withoutOwn(value);
     if (content === null) return unreadable(field, 'the content is not a JSON object');
     const { own, bytes } = content;
     const failures = Math.trunc(Number(own.get('exp_notify_nums') ?? 0)) || 0;
-    return {
-      kind: 'job',
-      job: {
-        ...name,
-        place,
-        dueAt: place === 'lost' ? instantOf(own.get('notify_time')) : dueAt,
-        acceptedAt: instantOf(own.get('dq_set_time')),
-        failures: Math.min(Math.max(failures, 0), limits.failuresMax),
-        leaseMs: null,
-        body: { contentType: 'application/json', bytes },
-        digest: digestOf(value),
-        record: value,
-      },
-    };
+    return jobFound({
+      ...name,
+      place,
+      dueAt: place === 'lost' ? instantOf(own.get('notify_time')) : dueAt,
+      acceptedAt: instantOf(own.get('dq_set_time')),
+      failures: Math.min(Math.max(failures, 0), limits.failuresMax),
+      body: { contentType: 'application/json', bytes },
+      record: value,
+    });
   };
 }
 

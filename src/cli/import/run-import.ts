@@ -40,8 +40,8 @@ async function importFrom(name: string, source: Source, flags: ImportFlags): Pro
   const jobSettings = jobSettingsOf(flags);
   const dryRun = flags.dryRun === true;
   // Before the jobs, which take long: a source that is unavailable then costs no report.
-  const registered = await source.topics();
-  const settings = flags.only === 'jobs' ? '' : await source.settings();
+  const registered = (await source.topics?.()) ?? [];
+  const settings = flags.only === 'jobs' ? '' : ((await source.settings?.()) ?? '');
   if (!dryRun) await agree(question(name, source, daemon.url, flags), flags.yes);
   const known = new KnownTopics(client);
   const topicOptions = { replace: flags.replace === true, dryRun };

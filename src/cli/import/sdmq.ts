@@ -2,7 +2,7 @@
 // Redis: these systems deliver from there.
 
 import { wallNow } from '../../runtime/time.ts';
-import { bodyOfText, digestOf, type Found, type Source, textOf, unreadable } from './source.ts';
+import { bodyOfText, digestOf, type Found, jobFound, type Source, textOf, unreadable } from './source.ts';
 import { type Row, SourceMysql, textIn } from './source-mysql.ts';
 import { SourceRedis } from './source-redis.ts';
 
@@ -24,7 +24,6 @@ export function openSdmq({ table, pool }: SdmqLayout, mysql?: string, redis?: st
   const server = redis === undefined ? null : new SourceRedis(redis);
   return {
     places: [database?.place, server?.place].filter((place) => place !== undefined).join(', '),
-    topics: async () => [],
     async *jobs() {
       const inRedis = new Set<string>();
       if (server !== null)
@@ -49,7 +48,6 @@ export function openSdmq({ table, pool }: SdmqLayout, mysql?: string, redis?: st
         if (rows.length < rowsMax) return;
       }
     },
-    settings: async () => '',
     close: async () => {
       database?.close();
       server?.close();
@@ -70,13 +68,8 @@ function pooled(id: Buffer, value: Buffer): readonly Found[] {
 }
 
 function stored(row: Row): Found {
-  return jobOf(
-    textIn(row, 'id'),
-    textIn(row, 'topic'),
-    row['create_time'],
-    row['delay'],
-    textIn(row, 'body'),
-  );
+  const [id, topic, body] = [textIn(row, 'id'), textIn(row, 'topic'), textIn(row, 'body')];
+  return jobOf(id, topic, row['create_time'], row['delay'], body);
 }
 
 /** The digest of both places is the same, so a job that is read from the other one is known. */
@@ -85,21 +78,15 @@ function jobOf(id: string, topic: string, createTime: unknown, delay: unknown, b
   const dueAt = created + Number(delay ?? 0);
   if (!Number.isSafeInteger(dueAt) || created <= 0)
     return unreadable(id, 'it has no valid create time and delay');
-  const bytes = Buffer.from(body);
-  const digest = digestOf(Buffer.from(JSON.stringify([topic, created, dueAt, body])));
-  return {
-    kind: 'job',
-    job: {
-      topic,
-      id,
-      dueAt,
-      place: dueAt <= wallNow() ? 'due' : 'delayed',
-      acceptedAt: created,
-      failures: 0,
-      leaseMs: null,
-      body: bodyOfText(bytes),
-      digest,
-      record: bytes,
-    },
-  };
+  const record = Buffer.from(body);
+  return jobFound({
+    topic,
+    id,
+    dueAt,
+    place: dueAt <= wallNow() ? 'due' : 'delayed',
+    acceptedAt: created,
+    body: bodyOfText(record),
+    digest: digestOf(Buffer.from(JSON.stringify([topic, created, dueAt, body]))),
+    record,
+  });
 }

@@ -48,12 +48,13 @@ export interface SourceTopic {
 export interface Source {
   /** `127.0.0.1:6379, 127.0.0.1:6380`: the same text names the same source */
   readonly places: string;
-  topics(): Promise<readonly SourceTopic[]>;
+  /** absent: that system registers none */
+  topics?(): Promise<readonly SourceTopic[]>;
   jobs(): AsyncIterable<readonly Found[]>;
   /** Removes the jobs that are unchanged there; returns how many were. Absent: the source is only read. */
   readonly remove?: (jobs: readonly SourceJob[]) => Promise<number>;
-  /** for people, in YAML; '' = none */
-  settings(): Promise<string>;
+  /** for people, in YAML; '' or absent: none */
+  settings?(): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -76,6 +77,14 @@ export function jsonBody(bytes: Buffer): JobBody | null {
 export function splitKey(key: string): { readonly topic: string; readonly id: string } | null {
   const at = key.indexOf(':');
   return at < 0 ? null : { topic: key.slice(0, at), id: key.slice(at + 1) };
+}
+
+/** A job without what few sources have: its time of acceptance, failed attempts, a lease of its own. */
+export function jobFound(
+  job: Pick<SourceJob, 'topic' | 'id' | 'dueAt' | 'place' | 'body' | 'record'> & Partial<SourceJob>,
+): Found {
+  const absent = { acceptedAt: null, failures: 0, leaseMs: null, digest: digestOf(job.record) };
+  return { kind: 'job', job: { ...absent, ...job } };
 }
 
 export function unreadable(name: Buffer | string, reason: string): Found {
