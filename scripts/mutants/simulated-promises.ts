@@ -187,7 +187,7 @@ export const promiseMutants: readonly SimulatedMutant[] = [
   {
     name: 'topic-takes-all-slots',
     edit: {
-      file: notifier('notifier-share'),
+      file: notifier('topic-rates'),
       text: 'Math.floor(slots / 2)',
       by: 'slots',
     },

@@ -185,7 +185,7 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   {
     name: 'topic-runs-one-call-more',
     edit: {
-      file: notifier('notifier-share'),
+      file: notifier('topic-rates'),
       text: 'return Math.min(this.of(concurrency), this.callsMax);',
       by: 'return Math.min(this.of(concurrency) + 1, this.callsMax + 1);',
     },
@@ -201,7 +201,7 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   {
     name: 'each-notifier-runs-the-whole-topic',
     edit: {
-      file: notifier('notifier-share'),
+      file: notifier('topic-rates'),
       text: 'return Math.floor(whole / this.count) + (this.index < whole % this.count ? 1 : 0);',
       by: 'return whole;',
     },

@@ -3,7 +3,7 @@
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { hookNamesOf } from '../core/alert-hook.ts';
+import { hookNamesOf } from '../core/alert-receiver.ts';
 import { brokersOf } from '../core/broker.ts';
 import { limits } from '../core/limits.ts';
 import { egressPolicyOf } from '../process/egress.ts';

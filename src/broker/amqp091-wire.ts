@@ -10,11 +10,17 @@ import { type ConfirmChannel, type Connection, connect } from 'amqplib/callback_
 import type { Broker, Target } from '../core/broker.ts';
 import { answeringAddress } from '../runtime/dial.ts';
 import { clearTimeout, setTimeout } from '../runtime/time.ts';
-import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
-import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
+import {
+  BrokerError,
+  type Dialing,
+  dialSocket,
+  fail,
+  type OpenWire,
+  openFailure,
+  type Wire,
+} from './wire.ts';
 
 export const openAmqp091: OpenWire = async (broker, dialing, name, onLost) => {
   const connection = await connected(broker, dialing, name);

@@ -9,11 +9,9 @@ import type { Socket } from 'node:net';
 import rhea, { type Connection, type Delivery, type EventContext, type Sender, type Session } from 'rhea';
 import type { Broker } from '../core/broker.ts';
 import { clearTimeout, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
-import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
-import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, fail, type OpenWire, type Wire } from './wire.ts';
+import { BrokerError, dialSocket, fail, type OpenWire, openFailure, type Wire } from './wire.ts';
 
 export const openAmqp10: OpenWire = async (broker, dialing, name, onLost) => {
   const socket = await dialSocket(broker, dialing);

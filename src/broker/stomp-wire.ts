@@ -8,11 +8,9 @@ import type { Socket } from 'node:net';
 import { Client, type IStompSocket, StompSocketState, Versions } from '@stomp/stompjs';
 import type { Broker } from '../core/broker.ts';
 import { clearTimeout, setTimeout, type Timer } from '../runtime/time.ts';
-import { dialSocket } from './dial-socket.ts';
 import { brokerLimits } from './limits.ts';
-import { openFailure } from './open-failure.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, fail, type OpenWire, type Wire } from './wire.ts';
+import { BrokerError, dialSocket, fail, type OpenWire, openFailure, type Wire } from './wire.ts';
 
 export const openStomp: OpenWire = async (broker, dialing, _name, onLost) => {
   const socket = await dialSocket(broker, dialing);

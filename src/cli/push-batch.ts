@@ -2,9 +2,9 @@
 // bytes, and the API validates them. A failure keeps the accepted jobs and reports their number.
 
 import { createReadStream } from 'node:fs';
-import { hasByteOrderMark, withoutByteOrderMark } from '../core/byte-order-mark.ts';
 import { reasonOf } from '../core/errors.ts';
 import { skipBlank } from '../core/json-span.ts';
+import { hasByteOrderMark, withoutByteOrderMark } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
 import { type ApiClient, ApiRefusal, type ApiReply, type Problem, sentenceOf } from './daemon/api-client.ts';
 import { Exit, exitCodes } from './exit.ts';

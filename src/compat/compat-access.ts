@@ -6,8 +6,8 @@
 import type { Socket } from 'node:net';
 import { bearerTokenOf } from '../api/http/access.ts';
 import type { Config } from '../config/options.ts';
+import { type Address, parseAddress, type Range, rangeOf, within } from '../core/egress-policy.ts';
 import { DqError } from '../core/errors.ts';
-import { type Address, parseAddress, type Range, rangeOf, within } from '../core/ip-range.ts';
 import { digestOf, grants, type Rights, reaches, type Scope } from '../core/token.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 

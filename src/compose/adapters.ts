@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { parseMysqlUrl } from '../core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../core/url/server-url.ts';
 import type { StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Init } from '../process/messages.ts';

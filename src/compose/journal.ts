@@ -5,7 +5,7 @@
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { parseMysqlUrl } from '../core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../core/url/server-url.ts';
 import { DroppedChanges } from '../journal/record/dropped-changes.ts';
 import { journaled } from '../journal/record/journaled-store.ts';
 import { realFiles } from '../journal/record/segment.ts';

@@ -2,17 +2,14 @@
 // about the machine.
 
 import ipaddr from 'ipaddr.js';
-import { parseAlertHook } from '../core/alert-hook.ts';
+import { isMailAddress, parseAlertHook } from '../core/alert-receiver.ts';
 import { parseBroker } from '../core/broker.ts';
 import { leastDescriptors } from '../core/call-accounts.ts';
-import { parseRange } from '../core/ip-range.ts';
+import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
-import { isMailAddress } from '../core/mail-address.ts';
 import { scopes } from '../core/token.ts';
-import { parseMysqlUrl } from '../core/url/mysql-url.ts';
-import { parsePublicUrl } from '../core/url/public-url.ts';
 import { parseRedisUrl } from '../core/url/redis-url.ts';
-import { parseSmtpUrl } from '../core/url/smtp-url.ts';
+import { parseMysqlUrl, parsePublicUrl, parseSmtpUrl } from '../core/url/server-url.ts';
 import type { ConfigProblem } from './given.ts';
 import { type Config, compatPortOptions, compatPortsOf, fitsJournal, type OptionName } from './options.ts';
 

@@ -11,7 +11,7 @@ import { ApiServer } from '../api/api-server.ts';
 import type { FrontTimes } from '../api/http/http-front.ts';
 import { listen, urlOf, whyNotListening } from '../api/http/listen.ts';
 import { type Config, consolePortOf } from '../config/options.ts';
-import { parsePublicUrl } from '../core/url/public-url.ts';
+import { parsePublicUrl } from '../core/url/server-url.ts';
 import { servesThisMachine } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { SessionBook } from '../registry/session-book.ts';

@@ -9,7 +9,7 @@ import type { Config } from '../config/options.ts';
 import { DqError } from '../core/errors.ts';
 import { halfDigestOf, readOnlyRights, type SessionRecord } from '../core/session.ts';
 import { type Caller, noRights } from '../core/token.ts';
-import { parsePublicUrl } from '../core/url/public-url.ts';
+import { parsePublicUrl } from '../core/url/server-url.ts';
 import { servesThisMachine } from '../process/exposure.ts';
 import type { SessionBook } from '../registry/session-book.ts';
 import type { TokenBook } from '../registry/token-book.ts';

@@ -4,11 +4,11 @@
 // next start. It touches no topic that it has not made: its own have its owner and a callback to a receiver.
 
 import { urlOfHost } from '../api/http/listen.ts';
+import { trial, trialOrigin } from '../core/egress-policy.ts';
 import { catalogue, DqError, type ErrorCode } from '../core/errors.ts';
 import { makeSecret } from '../core/topic/secrets.ts';
 import { parseTopicInput } from '../core/topic/settings.ts';
 import type { Topic } from '../core/topic/topic.ts';
-import { trial, trialOrigin } from '../core/trial.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { Service } from '../runtime/service.ts';
 import {
@@ -20,7 +20,7 @@ import {
   timeoutSignal,
   wallNow,
 } from '../runtime/time.ts';
-import { SinkKeys } from '../sink/sink-keys.ts';
+import { SinkKeys } from '../sink/signature-check.ts';
 import { openSink, type Sink, type SinkReport } from '../sink/sink-server.ts';
 import { createTopic, findTopic } from '../use-cases/change-topic.ts';
 import { removeTopic } from '../use-cases/remove-topic.ts';

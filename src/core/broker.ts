@@ -2,7 +2,7 @@
 // publishes its jobs. Topics, logs and replies use the name alone, because the URL holds a credential.
 // The text of a broker is NAME=TYPE+URL.
 
-import { hookNamePattern } from './alert-hook.ts';
+import { hookNamePattern } from './alert-receiver.ts';
 import type { Parsed } from './duration.ts';
 import { parseServerUrl, type ServerUrlForm, wrong } from './url/server-url.ts';
 

@@ -1,6 +1,8 @@
-// retry-policy.ts computes how long a failed job waits: the topic's backoff, Retry-After, jitter.
-// Pure: takes random numbers and times. A wait is whole milliseconds and never shorter than planned.
+// retry-policy.ts computes how long a failed job waits (the topic's backoff, Retry-After, jitter), and when
+// the next attempts of a job are due if each of them fails. Pure: takes random numbers and times. A wait is
+// whole milliseconds and never shorter than planned.
 
+import type { JobSnapshot } from './job.ts';
 import { limits } from './limits.ts';
 import type { Backoff } from './topic/backoff.ts';
 import type { Topic } from './topic/topic.ts';
@@ -55,4 +57,36 @@ export function retryAfterMs(value: string | null, replyDate: string | null, now
   if (untilAt === null) return null;
   const waitMs = untilAt - (parseHttpDate(replyDate?.trim() ?? '') ?? nowMs);
   return waitMs < 0 ? null : Math.min(waitMs, limits.retryAfterMsMax);
+}
+
+export interface PlannedAttempt {
+  readonly attempt: number;
+  /** epoch ms */
+  readonly at: number;
+}
+
+/** The next attempts, if each of them fails: at most limits.plannedMax, none for a dead letter. Without
+ *  jitter, Retry-After and the duration of the calls, so every time but the first is the earliest one. `now`:
+ *  epoch ms by the storage clock. */
+export function plannedAttempts(
+  job: Pick<JobSnapshot, 'state' | 'dueAt' | 'failures'>,
+  topic: Pick<Topic, 'backoff' | 'maxAttempts'>,
+  retryUnitMs: number,
+  now: number,
+): readonly PlannedAttempt[] {
+  if (job.state === 'dead') return [];
+  const wait = (failures: number) => backoffMs(topic.backoff, failures, retryUnitMs);
+  const planned: PlannedAttempt[] = [];
+  let attempt = job.failures + 1;
+  let at = Math.max(job.dueAt, now);
+  if (job.state === 'reserved') {
+    at += wait(job.failures);
+    attempt += 1;
+  }
+  while (attempt <= topic.maxAttempts && planned.length < limits.plannedMax) {
+    planned.push({ attempt, at });
+    at += wait(attempt - 1);
+    attempt += 1;
+  }
+  return planned;
 }

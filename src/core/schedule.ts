@@ -2,8 +2,7 @@
 // rules of cron expressions. `every` counts from the creation of the schedule, in real time: it knows no
 // zone.
 
-import { type Cron, parseCron, trimCron } from './cron.ts';
-import { cronAfter, cronUntil } from './cron-instants.ts';
+import { type Cron, cronAfter, cronUntil, parseCron, trimCron } from './cron.ts';
 import { formatDuration, type Parsed } from './duration.ts';
 import { limits } from './limits.ts';
 

@@ -2,9 +2,9 @@
 // connection. Sends no mail and no request: a person or a robot would take it for an alert.
 
 import type { Config } from '../config/options.ts';
-import { type AlertHook, parseAlertHook } from '../core/alert-hook.ts';
+import { type AlertHook, parseAlertHook } from '../core/alert-receiver.ts';
 import { reasonOf } from '../core/errors.ts';
-import { parseSmtpUrl } from '../core/url/smtp-url.ts';
+import { parseSmtpUrl } from '../core/url/server-url.ts';
 import { whyNoMail } from '../mail/smtp-sender.ts';
 import { openSocket } from '../runtime/dial.ts';
 import { monotonicNow } from '../runtime/time.ts';

@@ -7,7 +7,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Config } from '../config/options.ts';
 import { DqError, reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { parseMysqlUrl, placeOf } from '../core/url/mysql-url.ts';
+import { parseMysqlUrl, placeOf } from '../core/url/server-url.ts';
 import { keyFileWarning } from '../registry/sql/keys/key-file.ts';
 import { existingCipher } from '../registry/sql/keys/registry-key.ts';
 import { kyselyOverMysql } from '../registry/sql/mysql/mysql-dialect.ts';

@@ -1,7 +1,7 @@
 // Sends alerts to their recipients: mail addresses through the mail server, names of hooks through HTTP.
 // Invariant: a failure of the mail server stops no hook, and a failure of a hook stops nothing else.
 
-import { isMailAddress } from '../core/mail-address.ts';
+import { isMailAddress } from '../core/alert-receiver.ts';
 import type { HookSender } from './hook-sender.ts';
 import type { MailCircuitBreaker } from './mail-circuit-breaker.ts';
 import type { Answer, Answers, Mail } from './smtp-sender.ts';

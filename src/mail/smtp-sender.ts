@@ -4,9 +4,9 @@
 
 import type { Socket } from 'node:net';
 import type { NodemailerError } from 'nodemailer';
+import { isMailAddress } from '../core/alert-receiver.ts';
 import { reasonOf } from '../core/errors.ts';
-import { isMailAddress } from '../core/mail-address.ts';
-import { parseSmtpUrl } from '../core/url/smtp-url.ts';
+import { parseSmtpUrl } from '../core/url/server-url.ts';
 import { openSocket } from '../runtime/dial.ts';
 import { timeoutSignal } from '../runtime/time.ts';
 import { mailLimits } from './limits.ts';

@@ -6,9 +6,9 @@ import type { AttemptRecord } from '../core/job.ts';
 import { backoffMs } from '../core/retry-policy.ts';
 import { type Rule, ruleValues } from '../core/rule/reply-rule.ts';
 import type { Topic } from '../core/topic/topic.ts';
+import type { Settlement } from '../core/verdict.ts';
 import { type CallOutcome, type CallReply, type Failure, viewOf } from '../core/verdict.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
-import type { Settlement } from '../use-cases/settle-delivery.ts';
 import { notifierLimits } from './limits.ts';
 
 interface FailedCall {

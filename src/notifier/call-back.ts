@@ -7,17 +7,23 @@
 // work is done. It is a plain handler for undici's dispatch, because request() makes 22,000 calls a second
 // instead of 44,000.
 
+import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
+import { TextDecoder } from 'node:util';
 import type { Dispatcher } from 'undici';
+import type { Clock } from '../core/calendar.ts';
+import { callbackRequest } from '../core/callback-request.ts';
+import { callbackHeaders } from '../core/delivery.ts';
+import { optionsIn, withOptions } from '../core/extension.ts';
+import type { ReservedJob } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import type { CallOutcome, TransportReason } from '../core/verdict.ts';
+import type { Topic } from '../core/topic/topic.ts';
+import type { CallOutcome, CallReply, TransportReason } from '../core/verdict.ts';
 import { clearTimeout, monotonicNow, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 import { isTlsError } from './callback-client.ts';
-import { type Caller, KeptConnectionLost } from './caller.ts';
-import { type Dial, DialError, NotStartedError } from './connector.ts';
+import { type Caller, type Dial, DialError, KeptConnectionLost, NotStartedError } from './connector.ts';
 import { notifierLimits } from './limits.ts';
 import type { Check, Pools } from './pools.ts';
-import { Reply } from './reply.ts';
 
 export interface CallRequest {
   readonly options: Dispatcher.DispatchOptions;
@@ -229,4 +235,112 @@ function detailOf(error: Error, reason: TransportReason): string {
   const words = reason === 'protocol' && code !== undefined ? protocolWords[code] : undefined;
   if (words !== undefined) return words;
   return code === undefined || error.message.includes(code) ? error.message : `${code}: ${error.message}`;
+}
+
+/** A callback's reply, for the verdict. It is untrusted text: never copied whole, never printed raw. */
+export class Reply implements CallReply {
+  readonly kind = 'replied';
+  readonly status: number;
+  /** the body was longer than limits.replyBytesMax; the rest was dropped */
+  readonly cut: boolean;
+  readonly #headers: IncomingHttpHeaders;
+  readonly #chunks: readonly Buffer[];
+  #text: string | null = null;
+
+  constructor(status: number, headers: IncomingHttpHeaders, chunks: readonly Buffer[], cut: boolean) {
+    this.status = status;
+    this.cut = cut;
+    this.#headers = headers;
+    this.#chunks = chunks;
+  }
+
+  get bytes(): number {
+    let total = 0;
+    for (const chunk of this.#chunks) total += chunk.length;
+    return total;
+  }
+
+  /** Decoded as UTF-8, or in one of `charsets` that the reply declares; invalid bytes become U+FFFD. Decoded
+   *  only for rules and excerpts. */
+  get text(): string {
+    this.#text ??= this.#decode();
+    return this.#text;
+  }
+
+  #decode(): string {
+    const [first] = this.#chunks;
+    if (first === undefined) return '';
+    const bytes = this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
+    return decoderFor(this.header('content-type'))?.decode(bytes) ?? bytes.toString();
+  }
+
+  headerNames(): readonly string[] {
+    return Object.keys(this.#headers);
+  }
+
+  /** A repeated header is joined by commas, as in HTTP. Both clients decode headers as Latin 1. */
+  header(name: string): string | null {
+    if (!Object.hasOwn(this.#headers, name)) return null;
+    const value = this.#headers[name];
+    if (value === undefined) return null;
+    return headerText(Array.isArray(value) ? value.join(', ') : value);
+  }
+}
+
+/** Receivers write UTF-8, as people do who test a rule; HTTP once said Latin 1. */
+function headerText(latin1: string): string {
+  if (!/[\x80-\xff]/.test(latin1)) return latin1;
+  const bytes = Buffer.from(latin1, 'latin1');
+  return isUtf8(bytes) ? bytes.toString() : latin1;
+}
+
+/** Others, such as iso-8859-1, are often the default of a server whose scripts write UTF-8. Names as
+ *  TextDecoder returns them: gb2312 is gbk. */
+const charsets: ReadonlySet<string> = new Set(['gbk', 'gb18030', 'big5', 'shift_jis']);
+
+function decoderFor(contentType: string | null): TextDecoder | null {
+  const [, label] = /;[ \t]*charset="?([\w.:-]+)/i.exec(contentType ?? '') ?? [];
+  if (label === undefined) return null;
+  try {
+    const decoder = new TextDecoder(label);
+    return charsets.has(decoder.encoding) ? decoder : null;
+  } catch {
+    return null; // an unknown name, or a Node without that charset
+  }
+}
+
+export interface CallOptions {
+  readonly topic: Topic;
+  readonly origin: string;
+  /** path and query of the callback URL */
+  readonly path: string;
+}
+
+export interface CallContext {
+  /** of the signature, epoch ms by the storage clock */
+  readonly nowMs: number;
+  readonly clock: Clock;
+  /** of dq */
+  readonly version: string;
+  readonly pools: Pick<Pools, 'checkFor'>;
+  /** of this attempt; undefined: the push brought no trace */
+  readonly traceparent?: string | undefined;
+}
+
+/** The bytes of the job, its headers, and how the call is made. */
+export function callRequestOf(
+  job: ReservedJob,
+  { topic, origin, path: of }: CallOptions,
+  { nowMs, clock, version, pools, traceparent: parent }: CallContext,
+): CallRequest {
+  const { path, body, contentType } = callbackRequest(job, topic, of, clock);
+  const options = optionsIn(job.extension);
+  const sent = contentType === job.contentType ? job : { ...job, contentType };
+  const trace = parent === undefined ? undefined : { parent, state: options.trace?.state ?? '' };
+  const headers = callbackHeaders(sent, withOptions(topic, options), { nowMs, body, version, trace });
+  return {
+    options: { origin, path, method: topic.method, body, headers },
+    check: pools.checkFor(topic, origin),
+    timeoutMs: topic.timeoutMs,
+  };
 }

@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { type buildConnector, Client, type Dispatcher } from 'undici';
-import { type Events, KeptConnectionLost } from './caller.ts';
+import { type Events, KeptConnectionLost } from './connector.ts';
 import { ReplyHeads } from './reply-heads.ts';
 
 export interface CallbackClientOptions extends Omit<Client.Options, 'connect'> {

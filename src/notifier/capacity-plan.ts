@@ -8,8 +8,8 @@ import { CapacityBase, isSameCapacity, type TopicCapacity } from '../core/layere
 import { isCalled, type KnownTopic, topicDefaults } from '../core/topic/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { notifierLimits } from './limits.ts';
-import type { NotifierShare } from './notifier-share.ts';
 import type { Probes } from './probes.ts';
+import type { NotifierShare } from './topic-rates.ts';
 import type { TopicTargets } from './topic-targets.ts';
 
 export interface CapacityPlanOptions {

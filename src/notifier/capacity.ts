@@ -1,6 +1,6 @@
 // Answers how many jobs of which topic this notifier may reserve now, and why a topic gets none. Reserves
 // no job itself.
-// The parts: notifier-share.ts (this notifier's part of a topic's limits), topic-targets.ts, topic-rates.ts,
+// The parts: topic-rates.ts (this notifier's part of a topic's limits, and its rate), topic-targets.ts,
 // call-budget.ts (slots), probes.ts (restricted topics), queued-targets.ts, capacity-plan.ts (capacity at
 // rest), capacity-grants.ts (several partitions), poison-isolation.ts, and explain-capacity.ts.
 // Invariants: the notifiers together never exceed a topic's concurrency or rate. One topic holds at most
@@ -23,13 +23,12 @@ import { type CapacityGrant, CapacityGrants, type FreeCapacity } from './capacit
 import { CapacityPlan } from './capacity-plan.ts';
 import { type CapacityView, explainCapacity } from './explain-capacity.ts';
 import { notifierLimits } from './limits.ts';
-import { NotifierShare } from './notifier-share.ts';
 import type { PartitionFailures } from './partition-failures.ts';
 import type { PoisonIsolation } from './poison-isolation.ts';
 import { Probes } from './probes.ts';
 import { QueuedTargets } from './queued-targets.ts';
 import type { Settler } from './settler.ts';
-import { TopicRates } from './topic-rates.ts';
+import { NotifierShare, TopicRates } from './topic-rates.ts';
 import type { TopicTarget } from './topic-target.ts';
 import { TopicTargets } from './topic-targets.ts';
 

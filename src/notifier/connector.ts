@@ -3,7 +3,8 @@
 // Names every failure by its phase, because error codes do not: ECONNRESET occurs in each.
 
 import type { Socket } from 'node:net';
-import { buildConnector } from 'undici';
+import { buildConnector, type Dispatcher } from 'undici';
+import { BrokerError, type Dialing } from '../broker/wire.ts';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import { DialFailure, type DialOptions, dial } from '../runtime/dial.ts';
 import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
@@ -193,4 +194,54 @@ function asDialError(error: Error, phase: DialReason): DialError | NotStartedErr
   if (error instanceof DialFailure) return new DialError(phase, error.tries, { cause: error });
   const { code, message } = error as NodeJS.ErrnoException;
   return new DialError(phase, code ?? message, { cause: error });
+}
+
+/** The events of one request, as undici sends them. */
+export type Events = Required<
+  Pick<
+    Dispatcher.DispatchHandler,
+    'onRequestStart' | 'onResponseStart' | 'onResponseData' | 'onResponseEnd' | 'onResponseError'
+  >
+>;
+
+/** A call, for the connections that make it (pools.ts, plain-connections.ts). */
+export interface Caller extends Events {
+  /** A socket is dialled for it. */
+  onDial(dial: Dial): void;
+}
+
+/** A kept connection closed before the first byte of the reply. Unsent: it is kept no more, so dispatching
+ *  again ends. Sent: the receiver had probably closed it before the request arrived. */
+export class KeptConnectionLost extends Error {
+  /** The request was written to it. */
+  readonly isSent: boolean;
+  constructor(cause: Error, isSent: boolean) {
+    super(`a kept connection was lost: ${cause.message}`, { cause });
+    this.name = 'KeptConnectionLost';
+    this.isSent = isSent;
+  }
+}
+
+/** How connections to brokers look up and check addresses: with the look-ups of callbacks and an egress
+ *  policy, so that an unresponsive resolver or a forbidden address has the same effect on both. */
+export function brokerDialing(
+  egress: Pick<EgressPolicy, 'refuses'>,
+  lookups: Pick<NameLookups, 'find'>,
+  port: number,
+): Dialing {
+  const { find, judge } = policyDialing(egress, lookups, port);
+  return {
+    find: (name, found) => find(name, (error, addresses) => found(error && brokerErrorOf(error), addresses)),
+    judge: (address) => {
+      const error = judge(address);
+      return error && brokerErrorOf(error);
+    },
+  };
+}
+
+function brokerErrorOf(error: Error): Error {
+  if (error instanceof DialError) return new BrokerError(error.reason, error.message, { cause: error });
+  if (error instanceof NotStartedError)
+    return new BrokerError('not_started', error.message, { cause: error });
+  return error;
 }

@@ -9,18 +9,23 @@ import { reasonOf } from '../core/errors.ts';
 import { deadlineOf, optionsIn, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, JobKey, ReservedJob, Version } from '../core/job.ts';
 import { childOf } from '../core/trace-context.ts';
-import { type CallOutcome, judge, slowDownOf } from '../core/verdict.ts';
+import {
+  beforeDeadline,
+  type CallOutcome,
+  judge,
+  type Settlement,
+  settle,
+  slowDownOf,
+} from '../core/verdict.ts';
 import type { CallFacts } from '../process/call-facts.ts';
 import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, random, setImmediate } from '../runtime/time.ts';
-import { beforeDeadline, type Settlement, settle } from '../use-cases/settle-delivery.ts';
 import { failureDetail, waitAfter } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
 import { brokerMessageOf } from './broker-message.ts';
-import { Call, type CallEnd, type OnEnd } from './call-back.ts';
+import { Call, type CallEnd, callRequestOf, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
-import { callRequestOf } from './call-request.ts';
 import type { Capacity } from './capacity.ts';
 import type { EndpointCalls, TopicCalls } from './endpoint-calls.ts';
 import { notifierLimits } from './limits.ts';

@@ -8,12 +8,11 @@ import type { Partition } from '../ports/job-store.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { CallBudget } from './call-budget.ts';
 import { notifierLimits } from './limits.ts';
-import type { NotifierShare } from './notifier-share.ts';
 import type { PartitionFailures } from './partition-failures.ts';
 import type { PoisonIsolation } from './poison-isolation.ts';
 import type { Probes } from './probes.ts';
 import type { Settler } from './settler.ts';
-import type { TopicRates } from './topic-rates.ts';
+import type { NotifierShare, TopicRates } from './topic-rates.ts';
 import type { SlowDown, TopicTarget } from './topic-target.ts';
 import type { TopicTargets } from './topic-targets.ts';
 

@@ -21,8 +21,8 @@ import type { Role, RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
 import { clearTimeout, monotonicNow, setTimeout } from '../runtime/time.ts';
 import { AttemptFeed } from './attempt-feed.ts';
-import { brokerDialing } from './broker-dialing.ts';
 import { Capacity, type Gain } from './capacity.ts';
+import { brokerDialing } from './connector.ts';
 import { Deliverer } from './deliverer.ts';
 import { EndpointCalls } from './endpoint-calls.ts';
 import { JobStarter } from './job-starter.ts';
@@ -30,11 +30,10 @@ import { Leadership } from './leadership.ts';
 import { notifierLimits } from './limits.ts';
 import { PartitionFailures } from './partition-failures.ts';
 import { PoisonIsolation } from './poison-isolation.ts';
-import { type PoolSeams, Pools } from './pools.ts';
+import { type PoolSeams, Pools, TrialPass } from './pools.ts';
 import { Reserver } from './reserver.ts';
 import { Settler } from './settler.ts';
 import { testCall } from './test-call.ts';
-import { TrialPass } from './trial-pass.ts';
 
 export function createNotifier(ctx: RoleContext, seams: PoolSeams = {}): Role {
   return new Notifier(ctx, seams);

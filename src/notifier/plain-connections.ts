@@ -13,10 +13,9 @@ import { type buildConnector, type Client, type Dispatcher, errors } from 'undic
 import { ticker } from '../runtime/second-ticker.ts';
 import { monotonicNow, setImmediate } from '../runtime/time.ts';
 import { CallbackClient, dispatchWatched } from './callback-client.ts';
-import { type Caller, KeptConnectionLost } from './caller.ts';
-import { HandedOver } from './handed-over.ts';
+import { type Caller, KeptConnectionLost } from './connector.ts';
 import { notifierLimits } from './limits.ts';
-import { readUsualHead } from './plain-reply.ts';
+import { HandedOver, readUsualHead } from './plain-reply.ts';
 
 export interface PlainOptions {
   /** http: */

@@ -19,17 +19,17 @@
 import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { type Client, type Dispatcher, errors, Pool } from 'undici';
-import type { EgressPolicy } from '../core/egress-policy.ts';
+import { type EgressPolicy, trial, trialOrigin } from '../core/egress-policy.ts';
 import type { Topic } from '../core/topic/topic.ts';
+import type { MasterLink } from '../process/role.ts';
 import { clearInterval, monotonicNow, random, setInterval, type Timer } from '../runtime/time.ts';
 import { CallbackClient, dispatchWatched } from './callback-client.ts';
-import type { Caller } from './caller.ts';
+import type { Caller } from './connector.ts';
 import { createConnector, type Dial } from './connector.ts';
 import { notifierLimits } from './limits.ts';
 import { NameLookups } from './name-lookups.ts';
 import { createNameProbe, type NameProbe } from './name-probe.ts';
 import { PlainConnections } from './plain-connections.ts';
-import type { TrialPass } from './trial-pass.ts';
 
 /** For tests. */
 export interface PoolSeams {
@@ -251,3 +251,28 @@ const clientOptions = {
   bodyTimeout: 0,
   maxHeaderSize: notifierLimits.replyHeadBytesMax,
 } satisfies Client.Options;
+
+/** The one exception of the egress policy: while the console runs a trial, callbacks of its topic may reach
+ *  its receiver, whatever the policy says about the loopback address. It names one address, one port and one
+ *  topic, and ends with the trial. */
+export class TrialPass {
+  /** null: no trial runs on this instance */
+  #port: number | null = null;
+
+  constructor(link: Pick<MasterLink, 'onMessage'>) {
+    link.onMessage((message) => {
+      if (message.kind === 'trial') this.#port = message.port;
+    });
+  }
+
+  /** Whether a call of this topic goes to the receiver of the running trial. */
+  admits(topic: string, origin: string): boolean {
+    return this.#port !== null && topic === trial.topic && origin === trialOrigin(this.#port);
+  }
+
+  /** For the connections of such calls. */
+  readonly egress: Pick<EgressPolicy, 'refuses'> = {
+    refuses: (address, port) =>
+      address === trial.address && port === this.#port ? null : 'the trial has ended',
+  };
+}

@@ -4,8 +4,7 @@
 
 import type { CallBudget } from './call-budget.ts';
 import { notifierLimits } from './limits.ts';
-import type { OriginHealth } from './origin-health.ts';
-import type { TopicTarget } from './topic-target.ts';
+import type { OriginHealth, TopicTarget } from './topic-target.ts';
 
 export class Probes {
   readonly #budget: CallBudget;

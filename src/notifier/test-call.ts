@@ -3,6 +3,8 @@
 // Invariant: it changes nothing: no job, no statistics, no metric, no log line of an attempt, no health of
 // the topic or its origin, no sample.
 
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
 import type { Brokers } from '../broker/brokers.ts';
 import type { PublicationOptions, PublishEnd } from '../broker/publication.ts';
 import { formatTarget } from '../core/broker.ts';
@@ -10,18 +12,16 @@ import type { Clock } from '../core/calendar.ts';
 import type { ReservedJob } from '../core/job.ts';
 import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
 import type { Topic } from '../core/topic/topic.ts';
-import { judge } from '../core/verdict.ts';
+import { judge, settle } from '../core/verdict.ts';
 import type { TestCall, TestCallResult } from '../process/questions.ts';
 import { printable, printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, setImmediate } from '../runtime/time.ts';
-import { settle } from '../use-cases/settle-delivery.ts';
 import { headerLines, ruleTexts } from './attempt-detail.ts';
 import { brokerMessageOf } from './broker-message.ts';
-import { Call, type CallEnd, type CallRequest } from './call-back.ts';
-import { callRequestOf } from './call-request.ts';
+import { Call, type CallEnd, type CallRequest, callRequestOf } from './call-back.ts';
+import type { Caller, Dial, DialMoment } from './connector.ts';
 import { notifierLimits } from './limits.ts';
 import type { Pools } from './pools.ts';
-import { TimedCaller } from './timed-caller.ts';
 
 export interface TestCallOptions {
   readonly pools: Pick<Pools, 'dispatch' | 'dispatchAlone' | 'checkFor'>;
@@ -192,4 +192,69 @@ function printableLines(text: string): string {
     .split(/(\r?\n|\t)/)
     .map((part, n) => (n % 2 === 1 ? part : printable(part)))
     .join('');
+}
+
+type Moment = 'dial' | DialMoment | 'request' | 'head';
+
+/** Passes the events of one call on, and notes when its connection and its reply arrived. */
+export class TimedCaller implements Caller {
+  readonly #caller: Caller;
+  /** monotonicNow() */
+  readonly #at: Partial<Record<Moment, number>> = {};
+
+  constructor(caller: Caller) {
+    this.#caller = caller;
+  }
+
+  /** `endedAt`: monotonicNow() */
+  phases(endedAt: number, totalMs: number): TestCallResult['phases'] {
+    const { dial, found, connected, secured, request, head } = this.#at;
+    const since = (from: number | undefined, to: number | undefined) =>
+      from === undefined || to === undefined ? null : Math.max(0, Math.round(to - from));
+    return {
+      lookupMs: since(dial, found),
+      connectMs: since(found ?? dial, connected),
+      tlsMs: since(connected, secured),
+      waitMs: since(request, head),
+      readMs: since(head, head === undefined ? undefined : endedAt),
+      totalMs: Math.round(totalMs),
+    };
+  }
+
+  onDial(dial: Dial): void {
+    this.#note('dial');
+    dial.onMoment((moment) => this.#note(moment));
+    this.#caller.onDial(dial);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+    this.#note('request');
+    this.#caller.onRequestStart(controller, context);
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    text?: string,
+  ): void {
+    this.#note('head');
+    this.#caller.onResponseStart(controller, status, headers, text);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#caller.onResponseData(controller, chunk);
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#caller.onResponseEnd(controller, trailers);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    this.#caller.onResponseError(controller, error);
+  }
+
+  #note(moment: Moment): void {
+    this.#at[moment] = monotonicNow();
+  }
 }

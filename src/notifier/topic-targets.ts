@@ -5,9 +5,8 @@ import type { Broker } from '../core/broker.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { NotifierShare } from './notifier-share.ts';
-import { OriginHealth } from './origin-health.ts';
-import { TopicTarget } from './topic-target.ts';
+import type { NotifierShare } from './topic-rates.ts';
+import { OriginHealth, TopicTarget } from './topic-target.ts';
 
 export class TopicTargets {
   readonly #topics: Pick<TopicBook, 'get'>;

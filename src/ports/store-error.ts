@@ -1,5 +1,7 @@
 // The failures of a store or registry call. A caller must know whether its write may have been applied.
 
+import { DqError, type ErrorCode } from '../core/errors.ts';
+
 export type StoreFailure =
   /** surely not applied: full, read-only, unavailable, rejected */
   | ({ readonly kind: 'not_stored' } & Cause)
@@ -55,4 +57,17 @@ const permanent: ReadonlySet<string> = new Set([
 /** What the caller does about a failure with this code, as the end of a sentence. `again`: `try again` */
 export function remedyOf(code: string, again: string): string {
   return permanent.has(code) ? `a repeat does not help: \`dq doctor\` names the cause` : again;
+}
+
+/** The error of a call that surely changed nothing. Names the server that failed only in
+ *  DqError.namingServer. `what`: the start of a sentence; `again`: as in remedyOf */
+export function storeFailed(
+  error: ErrorCode,
+  what: string,
+  { code, why }: StoreFailure,
+  again: string,
+  cause?: unknown,
+): DqError {
+  const namingServer = why === undefined ? undefined : `${what} (${code}): ${why}`;
+  return new DqError(error, `${what} (${code}); ${remedyOf(code, again)}`, { namingServer, cause });
 }

@@ -8,9 +8,8 @@ import { networkInterfaces } from 'node:os';
 import { type Config, compatPortsOf } from '../config/options.ts';
 import { brokersOf } from '../core/broker.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
-import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
-import { parseSmtpUrl } from '../core/url/smtp-url.ts';
+import { parseMysqlUrl, parseSmtpUrl } from '../core/url/server-url.ts';
 import type { MasterLink, RoleContext } from './role.ts';
 
 export interface EgressSources {

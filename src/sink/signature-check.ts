@@ -2,6 +2,7 @@
 // purpose: a mistake in shared code would stay unseen. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { topicNamePattern } from '../core/topic/fields.ts';
 
 /** Largest difference between the signed time and now. */
 const toleranceMs = 5 * 60_000;
@@ -53,4 +54,44 @@ export function keyOf(secret: string): Buffer | null {
   const key = Buffer.from(text, 'base64');
   const isCanonical = key.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '');
   return isCanonical && key.length >= 24 && key.length <= 64 ? key : null;
+}
+
+/** The public secret of `dq topic add` and `dq sink`: a first trial verifies signatures without copying a
+ *  secret. It protects nothing, so only topics with callbacks to this machine may have it. */
+export const trialWord = 'trial';
+
+export const trialSecret = `whsec_${Buffer.from('dq trial secret, known to all').toString('base64')}`;
+
+/** Whether the callback stays on this machine: a loopback address or localhost; other names may lead
+ *  anywhere. */
+export function isLocalCallback(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const host = new URL(url).hostname;
+  return host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** The secrets of `dq sink`: `whsec_…` for every topic, `TOPIC=whsec_…` for one, `trial` for either.
+ *  Signatures of a topic without a secret are not checked. */
+export class SinkKeys {
+  readonly #forAll: Buffer[] = [];
+  readonly #byTopic = new Map<string, Buffer[]>();
+
+  /** Returns the error of the text, or null. */
+  add(text: string): string | null {
+    const equals = text.indexOf('=');
+    const named = equals > 0 && !text.startsWith('whsec_');
+    const topic = named ? text.slice(0, equals) : null;
+    const secret = named ? text.slice(equals + 1) : text;
+    if (topic !== null && !topicNamePattern.test(topic)) return `invalid topic name "${topic}"`;
+    const key = keyOf(secret === trialWord ? trialSecret : secret);
+    if (key === null)
+      return 'a secret is whsec_ and base64 of 24 to 64 bytes, TOPIC=whsec_…, or the word trial';
+    if (topic === null) this.#forAll.push(key);
+    else this.#byTopic.set(topic, [...(this.#byTopic.get(topic) ?? []), key]);
+    return null;
+  }
+
+  of(topic: string | null): readonly Buffer[] {
+    return [...(topic === null ? [] : (this.#byTopic.get(topic) ?? [])), ...this.#forAll];
+  }
 }

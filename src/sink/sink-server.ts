@@ -2,14 +2,13 @@
 // signature, sends the configured reply and reports the request. Stores nothing. The reply never depends on
 // the signature.
 
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { limits } from '../core/limits.ts';
 import { setTimeout, wallNow } from '../runtime/time.ts';
 import { sinkLimits } from './limits.ts';
+import type { SinkKeys } from './signature-check.ts';
 import { checkSignature } from './signature-check.ts';
-import type { SinkKeys } from './sink-keys.ts';
 
 export interface SinkAnswer {
   readonly status: number;

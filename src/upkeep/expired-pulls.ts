@@ -4,11 +4,11 @@
 import { hostname } from 'node:os';
 import { deadlineOf, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, Lease } from '../core/job.ts';
+import { beforeDeadline, settle } from '../core/verdict.ts';
 import type { BuryItem, EndingLease, ExpiredPull, RetryItem } from '../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { random } from '../runtime/time.ts';
-import { beforeDeadline, settle } from '../use-cases/settle-delivery.ts';
 
 const verdict = {
   outcome: 'failed',

@@ -6,13 +6,12 @@
 import { isUtf8 } from 'node:buffer';
 import { v7 } from 'uuid';
 import type { Config } from '../config/options.ts';
-import { hasByteOrderMark } from '../core/byte-order-mark.ts';
 import { formatDuration, formatInstant, parseDuration, parseInstant } from '../core/duration.ts';
-import { DqError, invalidField, restoring } from '../core/errors.ts';
+import { DqError, FieldErrors, invalidField, restoring } from '../core/errors.ts';
 import { extensionOf } from '../core/extension.ts';
-import { FieldErrors } from '../core/field-errors.ts';
 import { refusesId } from '../core/job-id.ts';
 import { skipBlank } from '../core/json-span.ts';
+import { hasByteOrderMark } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
 import { backoffJson, parseBackoff } from '../core/topic/backoff.ts';
 import { readNumber } from '../core/topic/field-kinds.ts';
@@ -20,9 +19,9 @@ import { refuseNoPause } from '../core/topic/settings.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import { readTraceContext } from '../core/trace-context.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../ports/job-store.ts';
+import { storeFailed } from '../ports/store-error.ts';
 import { processLocal, randomFill, wallNow } from '../runtime/time.ts';
 import { useCaseLimits } from './limits.ts';
-import { storeFailed } from './store-failed.ts';
 
 /** A push as the request wrote it. */
 export interface PushRequest {

@@ -3,8 +3,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { parseDuration } from '../core/duration.ts';
-import { DqError, invalidField } from '../core/errors.ts';
-import { FieldErrors } from '../core/field-errors.ts';
+import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { type MissedTicks, nextTick, readCron, readEvery, readZone } from '../core/schedule.ts';
 import type { ScheduleRecord, StoredSchedule } from '../core/schedule-record.ts';

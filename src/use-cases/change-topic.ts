@@ -4,8 +4,7 @@
 
 import { timingSafeEqual } from 'node:crypto';
 import { formatTarget } from '../core/broker.ts';
-import { DqError, invalidField } from '../core/errors.ts';
-import { FieldErrors } from '../core/field-errors.ts';
+import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
 import { makeSecret, rotatedSecrets, signingSecrets, unexpired } from '../core/topic/secrets.ts';
 import {
   checkTogether,

@@ -5,10 +5,9 @@
 // batchStepBytes, and no value is made of an item that is larger than any job.
 
 import { isUtf8 } from 'node:buffer';
-import { withoutByteOrderMark } from '../core/byte-order-mark.ts';
-import { DqError, invalidField } from '../core/errors.ts';
-import { FieldErrors } from '../core/field-errors.ts';
+import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
 import { elementSteps, type MemberSpan, membersOf, skipBlank } from '../core/json-span.ts';
+import { withoutByteOrderMark } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
 import { turn } from '../runtime/time.ts';
 import { isJson, type PushRequest } from './accept-job.ts';

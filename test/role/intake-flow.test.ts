@@ -3,7 +3,7 @@
 import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/job-change.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';

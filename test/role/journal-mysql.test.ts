@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import type { Change } from '../../src/core/job-change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { allBarriers, type RowPage, type ShippedBatch } from '../../src/ports/journal.ts';
 import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Recorder, type RecorderOptions } from '../../src/journal/ship/recorder.ts';
 import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';

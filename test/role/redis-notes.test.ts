@@ -4,7 +4,7 @@
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import type { Changed, ChangedJob } from '../../src/core/job-change.ts';
-import { readSafe } from '../../src/core/number-bytes.ts';
+import { readSafe } from '../../src/core/stored-codes.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import { bucketOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import { cancelJob } from '../../src/use-cases/move-job.ts';

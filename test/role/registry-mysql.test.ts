@@ -10,7 +10,7 @@ import { DqError } from '../../src/core/errors.ts';
 import { limits } from '../../src/core/limits.ts';
 import { filled } from '../../src/core/shard-list.ts';
 import { makeToken } from '../../src/core/token.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { kyselyOverMysql } from '../../src/registry/sql/mysql/mysql-dialect.ts';

@@ -2,7 +2,7 @@
 // connections: a notifier's request arrives here without HTTP.
 
 import type { Dice } from '../../scripts/dice.ts';
-import type { Caller } from '../../src/notifier/caller.ts';
+import type { Caller } from '../../src/notifier/connector.ts';
 import { DialError } from '../../src/notifier/connector.ts';
 import { type CallRecord, retryAfterMs } from './ledger.ts';
 import type { Process } from './process.ts';

@@ -4,7 +4,7 @@
 import { createConnection } from 'mysql2/promise';
 import { onTestFinished } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
-import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { Auditor } from '../../src/journal/heal/auditor.ts';
 import { Looker } from '../../src/journal/heal/looker.ts';
 import { Restorer } from '../../src/journal/heal/restorer.ts';

@@ -4,9 +4,8 @@
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { EndedJob } from '../../src/core/job.ts';
-import { readSafe } from '../../src/core/number-bytes.ts';
 import { filled } from '../../src/core/shard-list.ts';
-import { reasonCodes } from '../../src/core/stored-codes.ts';
+import { readSafe, reasonCodes } from '../../src/core/stored-codes.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
 import { type Bucket, idOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import {

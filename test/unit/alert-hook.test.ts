@@ -2,8 +2,8 @@
 // The signatures are computed here again, as the documents of the robots describe them.
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { type AlertHook, parseAlertHook } from '../../src/core/alert-hook.ts';
-import { hookAnswer, hookRequest } from '../../src/mail/hook-request.ts';
+import { type AlertHook, parseAlertHook } from '../../src/core/alert-receiver.ts';
+import { hookAnswer, hookRequest } from '../../src/mail/hook-sender.ts';
 import { texts } from '../support/words.ts';
 
 const key = Buffer.alloc(32, 7);

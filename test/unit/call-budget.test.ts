@@ -4,8 +4,7 @@ import { limits } from '../../src/core/limits.ts';
 import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
 import { CallBudget } from '../../src/notifier/call-budget.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
-import { OriginHealth } from '../../src/notifier/origin-health.ts';
-import { TopicTarget } from '../../src/notifier/topic-target.ts';
+import { OriginHealth, TopicTarget } from '../../src/notifier/topic-target.ts';
 
 const topic: Topic = {
   ...topicDefaults,

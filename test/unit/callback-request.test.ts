@@ -3,8 +3,7 @@
 // values differ on purpose.
 import { describe, expect, it } from 'vitest';
 import { createClock } from '../../src/core/calendar.ts';
-import { callbackRequest } from '../../src/core/callback-request.ts';
-import { formFields, writeForm } from '../../src/core/form-body.ts';
+import { callbackRequest, formFields, writeForm } from '../../src/core/callback-request.ts';
 
 const formOf = (json: string | Buffer) => writeForm(formFields(Buffer.from(json)));
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { waitsOf } from '../../src/console/web/backoff-waits.ts';
-import { FieldErrors } from '../../src/core/field-errors.ts';
+import { FieldErrors } from '../../src/core/errors.ts';
 import { backoffMs } from '../../src/core/retry-policy.ts';
 import { parseBackoff } from '../../src/core/topic/backoff.ts';
 

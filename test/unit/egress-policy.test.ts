@@ -1,8 +1,7 @@
 // All known spellings of addresses that bypass such checks, tested where dq checks: the URL at
 // registration, the address at dial time.
 import { describe, expect, it } from 'vitest';
-import { createEgressPolicy, type EgressOptions } from '../../src/core/egress-policy.ts';
-import { parseRange } from '../../src/core/ip-range.ts';
+import { createEgressPolicy, type EgressOptions, parseRange } from '../../src/core/egress-policy.ts';
 import { words } from '../support/words.ts';
 
 const defaults: EgressOptions = { policy: 'private', allow: [], deny: [], own: [], localAddresses: () => [] };

@@ -6,7 +6,7 @@ import type { CapacityReason } from '../../src/core/capacity-reasons.ts';
 import type { JobSnapshot } from '../../src/core/job.ts';
 import { type WhyFacts, whyOf } from '../../src/core/job-why.ts';
 import { limits } from '../../src/core/limits.ts';
-import { plannedAttempts } from '../../src/core/planned-attempts.ts';
+import { plannedAttempts } from '../../src/core/retry-policy.ts';
 
 const ready: JobSnapshot = {
   ...{ topic: 't', id: 'a', version: 1, origin: 1, state: 'ready', dueAt: 1_000, acceptedAt: 0 },

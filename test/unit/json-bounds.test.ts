@@ -1,6 +1,6 @@
 // Tests the bounds of JSON that dq parses.
 import { describe, expect, it } from 'vitest';
-import { beyondBounds } from '../../src/core/json-bounds.ts';
+import { beyondBounds } from '../../src/core/json-text.ts';
 import { limits } from '../../src/core/limits.ts';
 
 const { jsonDepthMax, jsonValuesMax } = limits;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseMysqlUrl, placeOf } from '../../src/core/url/mysql-url.ts';
+import { parseMysqlUrl, placeOf } from '../../src/core/url/server-url.ts';
 import { texts, words } from '../support/words.ts';
 
 const read = (text: string) => {

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
 import { viewOf } from '../../src/core/verdict.ts';
+import { Reply } from '../../src/notifier/call-back.ts';
 import { readUsualHead } from '../../src/notifier/plain-reply.ts';
-import { Reply } from '../../src/notifier/reply.ts';
 
 const textOf = (bytes: Buffer, type?: string) =>
   new Reply(200, type === undefined ? {} : { 'content-type': type }, [bytes], false).text;

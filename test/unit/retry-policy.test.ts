@@ -1,6 +1,6 @@
 // Tests the waits between attempts: backoff, Retry-After, jitter.
 import { describe, expect, it } from 'vitest';
-import { FieldErrors } from '../../src/core/field-errors.ts';
+import { FieldErrors } from '../../src/core/errors.ts';
 import { limits } from '../../src/core/limits.ts';
 import { retryAfterMs, retryDelayMs } from '../../src/core/retry-policy.ts';
 import type { Backoff } from '../../src/core/topic/backoff.ts';

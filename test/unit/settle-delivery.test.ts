@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { AttemptReason } from '../../src/core/job.ts';
 import type { Failure } from '../../src/core/verdict.ts';
-import { beforeDeadline, settle } from '../../src/use-cases/settle-delivery.ts';
+import { beforeDeadline, settle } from '../../src/core/verdict.ts';
 
 const topic = { maxAttempts: 3, backoff: { type: 'odd' }, jitter: 0 } as const;
 const failed = (more: Partial<Failure> = {}): Failure => ({

@@ -1,9 +1,13 @@
 // Tests the signature check of dq sink.
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
-import { checkSignature, keyOf } from '../../src/sink/signature-check.ts';
-import { SinkKeys } from '../../src/sink/sink-keys.ts';
-import { isLocalCallback, trialSecret } from '../../src/sink/trial-secret.ts';
+import {
+  checkSignature,
+  isLocalCallback,
+  keyOf,
+  SinkKeys,
+  trialSecret,
+} from '../../src/sink/signature-check.ts';
 import { words } from '../support/words.ts';
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';

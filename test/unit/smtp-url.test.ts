@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { isMailAddress } from '../../src/core/mail-address.ts';
-import { parseSmtpUrl } from '../../src/core/url/smtp-url.ts';
+import { isMailAddress } from '../../src/core/alert-receiver.ts';
+import { parseSmtpUrl } from '../../src/core/url/server-url.ts';
 import { words } from '../support/words.ts';
 
 const read = (text: string) => {

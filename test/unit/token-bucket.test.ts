@@ -1,6 +1,6 @@
 // Tests the rate limit of a topic.
 import { describe, expect, it } from 'vitest';
-import { bucketCapacity, TokenBucket } from '../../src/notifier/token-bucket.ts';
+import { bucketCapacity, TokenBucket } from '../../src/notifier/topic-rates.ts';
 
 /** Starts a call as soon as one may start. Returns the times of the starts. */
 function starts(bucket: TokenBucket, toMs: number, stepMs: number): number[] {

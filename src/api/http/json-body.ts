@@ -4,7 +4,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
-import { beyondBounds } from '../../core/json-bounds.ts';
+import { beyondBounds } from '../../core/json-text.ts';
 import { apiLimits } from '../limits.ts';
 import type { BodyBudget } from './body-budget.ts';
 import { rejectEncoding } from './content-encoding.ts';

@@ -3,7 +3,7 @@
 
 import { catalogue, DqError, type FieldError, invalidField, restoring } from '../../core/errors.ts';
 import type { StoreError } from '../../ports/store-error.ts';
-import { storeFailed } from '../../use-cases/store-failed.ts';
+import { storeFailed } from '../../ports/store-error.ts';
 import { incompleteBody } from './read-body.ts';
 
 export interface Problem {

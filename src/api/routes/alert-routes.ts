@@ -3,10 +3,10 @@
 
 import { hostname } from 'node:os';
 import { listAlertsSchema, testAlertSchema } from '../../contract/api/alert.ts';
+import { isMailAddress } from '../../core/alert-receiver.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import type { Incident } from '../../core/incident.ts';
-import { isMailAddress } from '../../core/mail-address.ts';
 import { HookSender } from '../../mail/hook-sender.ts';
 import type { MailText } from '../../mail/mail-text.ts';
 import { type MailSender, openMailSender } from '../../mail/smtp-sender.ts';

@@ -7,7 +7,7 @@ import { livezSchema, readyzSchema } from '../../contract/api/daemon.ts';
 import { brokersOf } from '../../core/broker.ts';
 import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
 import { type Incident, openIncidents } from '../../core/incident.ts';
-import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import type { LeaderRow } from '../../ports/leadership.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { IncidentFiles } from '../../process/incident-files.ts';

@@ -7,7 +7,7 @@ import { formatDuration, formatInstant } from '../../core/duration.ts';
 import type { JobOptions } from '../../core/extension.ts';
 import type { AttemptRecord, EndedJob, JobSnapshot } from '../../core/job.ts';
 import type { Why } from '../../core/job-why.ts';
-import type { PlannedAttempt } from '../../core/planned-attempts.ts';
+import type { PlannedAttempt } from '../../core/retry-policy.ts';
 import { topicFields } from '../../core/topic/fields.ts';
 import { parentOf, type TraceContext } from '../../core/trace-context.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';

@@ -12,7 +12,7 @@ import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
 import type { EndedJob, JobKey, JobSnapshot, Version } from '../../core/job.ts';
 import { whyOf } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
-import { plannedAttempts } from '../../core/planned-attempts.ts';
+import { plannedAttempts } from '../../core/retry-policy.ts';
 import { placesOf } from '../../core/shard-list.ts';
 import { maskedValue } from '../../core/topic/settings.ts';
 import { monotonicNow } from '../../runtime/time.ts';

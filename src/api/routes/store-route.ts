@@ -10,7 +10,7 @@ import { storeSchema } from '../../contract/api/store.ts';
 import { durabilityOf, type JournalMode } from '../../core/durability.ts';
 import { formatInstant } from '../../core/duration.ts';
 import type { ShardRecord } from '../../core/shard-list.ts';
-import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import type { StoreHealth } from '../../ports/job-store.ts';
 import type { ShardInfo, ShardServers } from '../../ports/shard-servers.ts';
 import { StoreError } from '../../ports/store-error.ts';

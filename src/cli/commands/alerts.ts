@@ -2,7 +2,7 @@
 // mail server or a hook.
 
 import type { Command } from 'commander';
-import { isMailAddress } from '../../core/mail-address.ts';
+import { isMailAddress } from '../../core/alert-receiver.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
 import { limitOf } from '../flags.ts';

@@ -9,7 +9,7 @@ import type { Config } from '../../config/options.ts';
 import { formatDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { hasNews } from '../../core/restore-news.ts';
-import { parseMysqlUrl } from '../../core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../../core/url/server-url.ts';
 import { MysqlJournal } from '../../journal/ship/journal-db.ts';
 import { type Shipment, shipLate, shipSpool } from '../../journal/ship/ship-spool.ts';
 import { SpoolDirectory } from '../../journal/ship/spool-directory.ts';

@@ -5,7 +5,7 @@
 import type { Command } from 'commander';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
 import { migrateMysql } from '../../registry/sql/mysql/mysql-migrate.ts';
 import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';

@@ -2,9 +2,9 @@
 
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { withoutByteOrderMark } from '../../core/byte-order-mark.ts';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
+import { withoutByteOrderMark } from '../../core/json-text.ts';
 import { readTraceContext } from '../../core/trace-context.ts';
 import { ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { createOffsetClock } from '../../core/calendar.ts';
-import { beyondBounds } from '../../core/json-bounds.ts';
+import { beyondBounds } from '../../core/json-text.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';

@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { formatDuration, formatInstant } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
-import { SinkKeys } from '../../sink/sink-keys.ts';
+import { SinkKeys } from '../../sink/signature-check.ts';
 import type { Sink, SinkAnswer, SinkReport } from '../../sink/sink-server.ts';
 import { openSink } from '../../sink/sink-server.ts';
 import { Exit } from '../exit.ts';

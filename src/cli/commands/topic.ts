@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { formatTarget, type Target } from '../../core/broker.ts';
-import { isLocalCallback, trialSecret, trialWord } from '../../sink/trial-secret.ts';
+import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages, readPages } from '../daemon/read-pages.ts';

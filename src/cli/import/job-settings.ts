@@ -2,7 +2,7 @@
 // would reject each job of a wrong flag, so they are checked before the first one.
 
 import { parseDuration, parseInstant } from '../../core/duration.ts';
-import { FieldErrors } from '../../core/field-errors.ts';
+import { FieldErrors } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseBackoff } from '../../core/topic/backoff.ts';
 import { Exit } from '../exit.ts';

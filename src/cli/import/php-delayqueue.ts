@@ -3,8 +3,8 @@
 import { stringify } from 'yaml';
 import { createLocalTime } from '../../core/calendar.ts';
 import { formatDuration } from '../../core/duration.ts';
+import { namedMembers } from '../../core/json-text.ts';
 import { limits } from '../../core/limits.ts';
-import { namedMembers } from '../../core/named-members.ts';
 import { parseRule } from '../../core/rule/reply-rule.ts';
 import { excerpt } from '../output/output.ts';
 import { type HashJob, HashJobs, type HashLayout } from './hash-jobs.ts';

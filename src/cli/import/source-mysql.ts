@@ -2,7 +2,7 @@
 
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
 import { reasonOf } from '../../core/errors.ts';
-import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import { DialedStream } from '../../runtime/dialed-stream.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';

@@ -14,7 +14,7 @@ import { type Config, compatPortOptions, compatPortsOf, options } from '../../co
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { noShards, type ShardList } from '../../core/shard-list.ts';
-import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import { askMaster } from '../../master/control/control-client.ts';
 import type { Listening } from '../../master/main.ts';
 import { StoreError } from '../../ports/store-error.ts';

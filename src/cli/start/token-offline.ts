@@ -9,7 +9,7 @@ import type { Config } from '../../config/options.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { everyTopic, type Scope, scopes, tokenNamePattern } from '../../core/token.ts';
-import { parseMysqlUrl } from '../../core/url/mysql-url.ts';
+import { parseMysqlUrl } from '../../core/url/server-url.ts';
 import { type DirectoryLock, takeDirectoryLock } from '../../master/data/directory-lock.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
 import type { Registry } from '../../ports/registry.ts';

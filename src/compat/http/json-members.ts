@@ -3,7 +3,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { mistakeIn } from '../../core/json-span.ts';
-import { namedMembers } from '../../core/named-members.ts';
+import { namedMembers } from '../../core/json-text.ts';
 
 /** JSON of each member by name; of a repeated name the last one, and null is absent. null: not a JSON
  *  object. */

@@ -5,7 +5,7 @@ import { type Clock, createClock, createLocalTime, type LocalTime } from '../../
 import { formatInstant } from '../../core/duration.ts';
 import { type DqError, invalidField } from '../../core/errors.ts';
 import type { JobSnapshot } from '../../core/job.ts';
-import { namedMembers } from '../../core/named-members.ts';
+import { namedMembers } from '../../core/json-text.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { CompatJobs, CompatResult, ReadPush } from '../compat-jobs.ts';

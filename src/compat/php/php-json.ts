@@ -2,7 +2,7 @@
 // clients decode pieces of 4,096 bytes one by one, which cuts other characters apart. Pure.
 
 import { type Span, skipBlank } from '../../core/json-span.ts';
-import { namedMembers } from '../../core/named-members.ts';
+import { namedMembers } from '../../core/json-text.ts';
 
 /** `ascii`: escapes all but ASCII; otherwise UTF-8. */
 export function phpString(text: string, ascii: boolean): string {

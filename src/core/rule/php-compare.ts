@@ -3,8 +3,24 @@
 // Deliberate differences: lists and objects are never in order; every number is a double. JavaScript puts
 // members named like indexes ("0", "12") first in an object, so `===` cannot see their place in the reply.
 
-import { type Container, isContainer, memberOf } from './json-member.ts';
 import { compareBytes, compareNumbers, compareTexts, numberText, numericText } from './php-text.ts';
+
+/** An array in PHP: a JSON list or object. */
+export type Container = readonly unknown[] | Readonly<Record<string, unknown>>;
+
+export function isContainer(value: unknown): value is Container {
+  return typeof value === 'object' && value !== null;
+}
+
+const canonicalIndex = /^(?:0|[1-9]\d*)$/;
+
+/** A member of a parsed reply: own members only, never the prototype (JSON.parse makes an own `__proto__`).
+ *  undefined when absent: JSON itself has no undefined. A list has its indexes only, not `length`. */
+export function memberOf(value: unknown, key: string): unknown {
+  if (!isContainer(value)) return undefined;
+  if (Array.isArray(value)) return canonicalIndex.test(key) ? value[Number(key)] : undefined;
+  return Object.hasOwn(value, key) ? (value as Readonly<Record<string, unknown>>)[key] : undefined;
+}
 
 /** PHP's (bool): null, false, 0, -0, "", "0", [] and {} are false. */
 export function isTruthy(value: unknown): boolean {

@@ -3,9 +3,8 @@
 // nodes × reply.
 
 import { limits } from '../limits.ts';
-import { isContainer, memberOf } from './json-member.ts';
 import { type Comparison, parseTree, type RuleNode } from './parser.ts';
-import { compareOrder, identical, isTruthy, looselyEqual } from './php-compare.ts';
+import { compareOrder, identical, isContainer, isTruthy, looselyEqual, memberOf } from './php-compare.ts';
 import { type Reference, RuleMistake } from './tokens.ts';
 
 export interface Rule {

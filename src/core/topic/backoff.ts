@@ -2,7 +2,7 @@
 // prints it; retry-policy.ts computes waits from it.
 
 import { formatDuration } from '../duration.ts';
-import type { FieldErrors } from '../field-errors.ts';
+import type { FieldErrors } from '../errors.ts';
 import { durationSchema, type More, readDuration, readNumber, type TopicField } from './field-kinds.ts';
 
 /** The wait after failed attempt n+1 (n = failed attempts before it), without jitter. */

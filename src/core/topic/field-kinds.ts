@@ -3,12 +3,11 @@
 // number, so a typo cannot become a setting. It returns the value, or rejects it under the field's name with
 // a remedy and returns undefined. Messages show the value, except of fields that can hold secrets.
 
-import { hookNamePattern } from '../alert-hook.ts';
+import { hookNamePattern, isMailAddress, mailAddressPattern } from '../alert-receiver.ts';
 import { durationExamples, durationPattern, formatDuration, parseDuration } from '../duration.ts';
 import type { EgressPolicy } from '../egress-policy.ts';
-import type { FieldErrors } from '../field-errors.ts';
+import type { FieldErrors } from '../errors.ts';
 import { limits } from '../limits.ts';
-import { isMailAddress, mailAddressPattern } from '../mail-address.ts';
 import { parseRule } from '../rule/reply-rule.ts';
 
 /** Decides whether dq may call a URL, and knows the brokers and hooks of the configuration by name. */

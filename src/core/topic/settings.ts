@@ -3,7 +3,7 @@
 
 import { formatInstant } from '../duration.ts';
 import type { DqError } from '../errors.ts';
-import { FieldErrors } from '../field-errors.ts';
+import { FieldErrors } from '../errors.ts';
 import { suggest } from '../suggest.ts';
 import type { Backoff } from './backoff.ts';
 import type { Delivery, TopicField, TopicPolicy } from './field-kinds.ts';

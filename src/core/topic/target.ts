@@ -2,7 +2,7 @@
 // it. Registration accepts the brokers of the configuration only.
 
 import { brokerNamePattern, noTarget, type Target } from '../broker.ts';
-import type { FieldErrors } from '../field-errors.ts';
+import type { FieldErrors } from '../errors.ts';
 import type { More, TopicField, TopicPolicy } from './field-kinds.ts';
 
 /** Bytes of an AMQP 0-9-1 short string, which names of exchanges and queues and routing keys are. */

@@ -1,4 +1,4 @@
-// The parts that the server URLs of smtp.url, mysql.url and redis share: scheme, host, port, login, switches.
+// smtp.url, mysql.url and console.publicUrl: an address as one text; redis-url.ts reads those of `redis`.
 // Reads them strictly. A message never repeats the URL: it can contain a password.
 
 import type { Parsed } from '../duration.ts';
@@ -92,4 +92,112 @@ function readSwitches(url: URL, names: readonly string[]): ReadonlyMap<string, b
     given.set(name, value === 'true');
   }
   return given;
+}
+
+export interface SmtpServer {
+  /** a name or an address, without the brackets of IPv6 */
+  readonly host: string;
+  readonly port: number;
+  /** TLS from the first byte */
+  readonly secure: boolean;
+  /** no mail without STARTTLS */
+  readonly requireTls: boolean;
+  /** no STARTTLS although the server offers it */
+  readonly ignoreTls: boolean;
+  readonly verifyTls: boolean;
+  readonly login: { readonly user: string; readonly password: string } | null;
+}
+
+const smtpForm = {
+  form: 'smtp://[user:password@]host[:port]',
+  ports: { 'smtp:': 25, 'smtps:': 465 },
+  switches: ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized'],
+};
+
+/** `smtp://[user:password@]host[:port][?requireTLS=true&ignoreTLS=true&tls.rejectUnauthorized=false]`, or
+ *  `smtps://`. A password never travels in the clear unless the text says so. */
+export function parseSmtpUrl(text: string): Parsed<SmtpServer> {
+  const parsed = parseServerUrl(text, smtpForm);
+  if (!parsed.ok) return parsed;
+  const { scheme, host, port, user, password, path, switches } = parsed.value;
+  if (path !== '' && path !== '/') return wrong('must end after the port or its switches');
+  if ((user === '') !== (password === '')) return wrong('needs both a user and a password');
+  const login = user === '' ? null : { user, password };
+  const secure = scheme === 'smtps:';
+  const ignoreTls = switches.get('ignoreTLS') ?? false;
+  const requireTls = switches.get('requireTLS') ?? (login !== null && !secure && !ignoreTls);
+  if (requireTls && ignoreTls) return wrong('cannot both require and ignore TLS; write one of them');
+  const verifyTls = switches.get('tls.rejectUnauthorized') ?? true;
+  return { ok: true, value: { host, port, secure, requireTls, ignoreTls, verifyTls, login } };
+}
+
+/** The client library gets these values only: it would read any of its settings from a URL. */
+export interface MysqlServer {
+  /** a name or an address, without the brackets of IPv6 */
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  /** '' = none */
+  readonly password: string;
+  readonly database: string;
+  readonly tls: 'off' | 'verified' | 'unverified';
+}
+
+/** Names that need no quoting in SQL. */
+const databasePattern = /^\/[A-Za-z0-9_-]{1,64}$/;
+const mysqlForm = {
+  form: 'mysql://user[:password]@host[:port]/database',
+  ports: { 'mysql:': 3306 },
+  switches: ['tls', 'tls.rejectUnauthorized'],
+};
+
+/** `mysql://user[:password]@host[:port]/database[?tls=true&tls.rejectUnauthorized=false]` */
+export function parseMysqlUrl(text: string): Parsed<MysqlServer> {
+  const parsed = parseServerUrl(text, mysqlForm);
+  if (!parsed.ok) return parsed;
+  const { host, port, user, password, path, switches } = parsed.value;
+  if (!databasePattern.test(path))
+    return wrong('must name a database of letters, digits, _ and - after the host');
+  if (user === '') return wrong('needs a user');
+  const isVerified = switches.get('tls.rejectUnauthorized') ?? true;
+  const hasTls = switches.get('tls') === true;
+  if (!isVerified && !hasTls) return wrong('has tls.rejectUnauthorized without tls=true; add tls=true');
+  const tls = !hasTls ? 'off' : isVerified ? 'verified' : 'unverified';
+  return { ok: true, value: { host, port, user, password, database: path.slice(1), tls } };
+}
+
+/** `127.0.0.1:3306/dq`: identifies the registry, without the login. */
+export function placeOf({ host, port, database }: MysqlServer): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}/${database}`;
+}
+
+/** The address under which browsers reach the console behind a proxy. */
+export interface PublicUrl {
+  /** as browsers write it in the header Origin */
+  readonly origin: string;
+  /** '' or `/path` without a slash at its end */
+  readonly basePath: string;
+  readonly isHttps: boolean;
+}
+
+const urlCharsMax = 1_024;
+/** The path goes into the page as it is. */
+const pathPattern = /^(?:\/[A-Za-z0-9._~-]+)*\/?$/;
+
+export function parsePublicUrl(text: string): Parsed<PublicUrl> {
+  const url = text.length <= urlCharsMax && URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol))
+    return { ok: false, message: 'must be a URL such as https://dq.example.org/console' };
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '')
+    return { ok: false, message: 'must have no user, query and fragment' };
+  if (!pathPattern.test(url.pathname))
+    return { ok: false, message: 'must have a path of A-Z a-z 0-9 . _ ~ - and /' };
+  return {
+    ok: true,
+    value: {
+      origin: url.origin,
+      basePath: url.pathname.replace(/\/$/, ''),
+      isHttps: url.protocol === 'https:',
+    },
+  };
 }

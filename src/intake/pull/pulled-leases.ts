@@ -6,12 +6,12 @@ import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
 import type { AttemptReason, AttemptRecord, Lease, ReservedJob } from '../../core/job.ts';
 import { type PulledLease, pulledAtOf } from '../../core/pull-lease.ts';
 import type { StatName } from '../../core/series.ts';
+import { beforeDeadline, type Settlement, settle } from '../../core/verdict.ts';
 import type { ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
 import { CallFacts } from '../../process/call-facts.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
 import { random } from '../../runtime/time.ts';
-import { beforeDeadline, type Settlement, settle } from '../../use-cases/settle-delivery.ts';
 
 /** How the client ends an attempt that failed. */
 export interface Nack {

@@ -14,13 +14,13 @@ import { LayeredCapacities, type TopicCapacity } from '../../core/layered-capaci
 import { limits } from '../../core/limits.ts';
 import type { Partition } from '../../ports/job-store.ts';
 import type { StoreFailure } from '../../ports/store-error.ts';
+import { storeFailed } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../../runtime/time.ts';
 import { orAfter } from '../../runtime/timeout.ts';
-import { storeFailed } from '../../use-cases/store-failed.ts';
 import { pullLimits } from './limits.ts';
 import type { PulledLeases } from './pulled-leases.ts';
 

@@ -9,8 +9,7 @@
 import { crc32 } from 'node:zlib';
 import type { AttemptRecord } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
-import { readSafe, writeSafe } from '../../core/number-bytes.ts';
-import { endCodes, priorityCodes, reasonCodes } from '../../core/stored-codes.ts';
+import { endCodes, priorityCodes, readSafe, reasonCodes, writeSafe } from '../../core/stored-codes.ts';
 
 const kinds = {
   ...{ accepted: 1, moved: 2, retried: 3, dead: 4, ended: 5, alert: 6, restored: 7 },

@@ -5,7 +5,7 @@
 import type { JobKey, Version } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../core/job-row.ts';
-import type { MysqlServer } from '../../core/url/mysql-url.ts';
+import type { MysqlServer } from '../../core/url/server-url.ts';
 import type {
   JournalDb,
   KeyPage,

@@ -2,7 +2,7 @@
 // committed. Owns the conversion of failures; journal-db.ts owns the statements.
 
 import type { MysqlPoolConnection } from 'kysely';
-import type { MysqlServer } from '../../core/url/mysql-url.ts';
+import type { MysqlServer } from '../../core/url/server-url.ts';
 import { sqlLimits } from '../../registry/sql/limits.ts';
 import { mysqlError, toMysqlStoreError } from '../../registry/sql/mysql/mysql-failure.ts';
 import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';

@@ -5,8 +5,8 @@
 // A crash between the server's answer and the settle costs a second mail, never the first: the claim expires.
 
 import type { Config } from '../../config/options.ts';
+import { isMailAddress } from '../../core/alert-receiver.ts';
 import { limits } from '../../core/limits.ts';
-import { isMailAddress } from '../../core/mail-address.ts';
 import type { AlertChannels } from '../../mail/alert-channels.ts';
 import { mailLimits } from '../../mail/limits.ts';
 import type { MailText } from '../../mail/mail-text.ts';

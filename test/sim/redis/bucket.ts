@@ -1,7 +1,7 @@
 // Everything that one bucket holds, read from the real server, and the rules of layout.md on it: each job is
 // in the sets of its state and in no other, and the heads, rings, bodies and alerts follow from the jobs.
 
-import { readSafe } from '../../../src/core/number-bytes.ts';
+import { readSafe } from '../../../src/core/stored-codes.ts';
 import { idOf } from '../../../src/store/redis/scripts/keys.ts';
 import { readStateRecord } from '../../../src/store/redis/scripts/records.ts';
 import type { Judge } from '../judge.ts';

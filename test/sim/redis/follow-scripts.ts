@@ -5,7 +5,7 @@
 
 import type { Dice } from '../../../scripts/dice.ts';
 import type { Lease } from '../../../src/core/job.ts';
-import { readSafe } from '../../../src/core/number-bytes.ts';
+import { readSafe } from '../../../src/core/stored-codes.ts';
 import type { ScriptName } from '../../../src/store/redis/scripts/scripts.ts';
 import type { JournalLaws } from '../journal/laws.ts';
 import type { Judge } from '../judge.ts';

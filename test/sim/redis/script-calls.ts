@@ -2,8 +2,7 @@
 // and the first lines of each script describe the bytes.
 
 import type { JobKey, Lease, Owner, ReservedJob, VersionedKey } from '../../../src/core/job.ts';
-import { readSafe } from '../../../src/core/number-bytes.ts';
-import { reasonCodes } from '../../../src/core/stored-codes.ts';
+import { readSafe, reasonCodes } from '../../../src/core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../src/ports/job-store.ts';
 import { idOf } from '../../../src/store/redis/scripts/keys.ts';
 import { readRecord, readStateRecord } from '../../../src/store/redis/scripts/records.ts';

@@ -2,8 +2,7 @@
 
 import { rotateSecretSchema, SecretInput } from '../../../contract/api/topic.ts';
 import { formatInstant } from '../../../core/duration.ts';
-import { invalidField } from '../../../core/errors.ts';
-import { FieldErrors } from '../../../core/field-errors.ts';
+import { FieldErrors, invalidField } from '../../../core/errors.ts';
 import { parseSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';

@@ -3,9 +3,9 @@
 // apiLimits.suggestLooks names and apiLimits.suggestDistances comparisons, and a server makes at most
 // apiLimits.suggestPerSecond suggestions per second.
 
-import { editDistance } from '../../../core/edit-distance.ts';
 import { DqError } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
+import { editDistance } from '../../../core/suggest.ts';
 import type { TopicBook } from '../../../registry/topic-book.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
 import { TopicNotFound } from '../../../use-cases/change-topic.ts';

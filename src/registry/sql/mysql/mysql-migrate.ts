@@ -4,7 +4,7 @@
 import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
-import type { MysqlServer } from '../../../core/url/mysql-url.ts';
+import type { MysqlServer } from '../../../core/url/server-url.ts';
 import { wallNow } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
 import { checkSchema, migrate } from '../schema/migrate.ts';

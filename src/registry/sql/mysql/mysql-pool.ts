@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 import type { MysqlPool, MysqlPoolConnection } from 'kysely';
 import { createPool, format, type Pool, type PoolConnection, type TypeCastField } from 'mysql2';
 import { limits } from '../../../core/limits.ts';
-import type { MysqlServer } from '../../../core/url/mysql-url.ts';
+import type { MysqlServer } from '../../../core/url/server-url.ts';
 import { DialedStream } from '../../../runtime/dialed-stream.ts';
 import { clearTimeout, monotonicNow, setTimeout } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';

@@ -5,7 +5,7 @@
 
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
-import { type MysqlServer, placeOf } from '../../../core/url/mysql-url.ts';
+import { type MysqlServer, placeOf } from '../../../core/url/server-url.ts';
 import type { LeaderRow } from '../../../ports/leadership.ts';
 import {
   type ChangePlace,

@@ -2,7 +2,7 @@
 // them only to a process that writes a journal.
 
 import type { Changed, ChangedJob } from '../../../core/job-change.ts';
-import { readSafe } from '../../../core/number-bytes.ts';
+import { readSafe } from '../../../core/stored-codes.ts';
 import { idOf } from '../scripts/keys.ts';
 
 /** bytes of a change */

@@ -1,7 +1,7 @@
 // Encodes the leases of an ack, retry, bury, release or extend as one binary argument, as push-call.ts does
 // for jobs, and decodes the replies. lua/shared/leases.lua reads the argument.
 
-import { writeSafe } from '../../../core/number-bytes.ts';
+import { writeSafe } from '../../../core/stored-codes.ts';
 import type { EndingLease, ExtendOutcome, FinishOutcome } from '../../../ports/job-store.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
 

@@ -3,8 +3,7 @@
 import type { JobKey, Version } from '../../../core/job.ts';
 import { isEnded, type JobRow } from '../../../core/job-row.ts';
 import { limits } from '../../../core/limits.ts';
-import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
-import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
+import { endCodes, readSafe, reasonCodes, writeSafe } from '../../../core/stored-codes.ts';
 import type {
   AllowedNote,
   Healing,

@@ -3,8 +3,7 @@
 // the same.
 
 import { latestEpochMs } from '../../../core/duration.ts';
-import { readSafe, writeSafe } from '../../../core/number-bytes.ts';
-import { stateCodes } from '../../../core/stored-codes.ts';
+import { readSafe, stateCodes, writeSafe } from '../../../core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
 import { flagsOf, hasPast, liesApart, tailBytesMax, writeTail } from '../scripts/records.ts';

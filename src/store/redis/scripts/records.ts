@@ -10,8 +10,14 @@ import type {
   JobSnapshot,
   ReservedJob,
 } from '../../../core/job.ts';
-import { readSafe } from '../../../core/number-bytes.ts';
-import { alertCodes, endCodes, priorityCodes, reasonCodes, stateCodes } from '../../../core/stored-codes.ts';
+import {
+  alertCodes,
+  endCodes,
+  priorityCodes,
+  readSafe,
+  reasonCodes,
+  stateCodes,
+} from '../../../core/stored-codes.ts';
 import type { AlertEntry, PushJob } from '../../../ports/job-store.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
 import { redisLimits } from '../limits.ts';

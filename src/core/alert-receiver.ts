@@ -1,4 +1,6 @@
-// A hook is a named HTTP receiver of alerts: a webhook, or the robot of a chat. Its text is
+// Receivers of alerts. A mail address is one addr-spec of plain ASCII without blanks, commas, angle brackets,
+// quotes or line breaks: nothing in it can end an SMTP command or a header.
+// A hook is a named HTTP receiver: a webhook, or the robot of a chat. Its text is
 // NAME=KIND+URL[#SECRET]; topics, logs and replies use its name alone, because the URL holds a credential.
 
 import type { Parsed } from './duration.ts';
@@ -53,3 +55,12 @@ export function hookNamesOf(texts: readonly string[]): ReadonlySet<string> {
 }
 
 const wrong = (message: string) => ({ ok: false, message }) as const;
+
+const local = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*";
+const label = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
+/** Anchored and without flags, for JSON schemas too. */
+export const mailAddressPattern = new RegExp(`^(?=[^@]{1,64}@.{1,253}$)${local}@${label}(\\.${label})*$`);
+
+export function isMailAddress(text: unknown): text is string {
+  return typeof text === 'string' && mailAddressPattern.test(text);
+}
