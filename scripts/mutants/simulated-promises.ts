@@ -11,27 +11,27 @@ export const promiseMutants: readonly SimulatedMutant[] = [
     name: 'push-without-fsync',
     faults: 'powerCut',
     edit: {
-      file: 'src/store/sqlite/owner/operations.ts',
-      text: "[kinds.push]: {\n    needs: 'full',",
-      by: "[kinds.push]: {\n    needs: 'normal',",
+      file: 'src/ports/store-verbs.ts',
+      text: "'jobs.push': { kind: 'hot', changes: 'full',",
+      by: "'jobs.push': { kind: 'hot', changes: 'normal',",
     },
   },
   {
     name: 'ack-without-fsync',
     faults: 'powerCut',
     edit: {
-      file: 'src/store/sqlite/owner/operations.ts',
-      text: "[kinds.ack]: {\n    needs: 'full',",
-      by: "[kinds.ack]: {\n    needs: 'normal',",
+      file: 'src/ports/store-verbs.ts',
+      text: "'jobs.ack': { kind: 'hot', changes: 'full',",
+      by: "'jobs.ack': { kind: 'hot', changes: 'normal',",
     },
   },
   {
     name: 'strike-without-fsync',
     faults: 'powerCut,kill',
     edit: {
-      file: 'src/store/sqlite/owner/operations.ts',
-      text: "[kinds.recoverOwners]: {\n    needs: 'full',",
-      by: "[kinds.recoverOwners]: {\n    needs: 'normal',",
+      file: 'src/ports/store-verbs.ts',
+      text: "'jobs.recoverOwners': { kind: 'cold', changes: 'full',",
+      by: "'jobs.recoverOwners': { kind: 'cold', changes: 'normal',",
     },
   },
   {

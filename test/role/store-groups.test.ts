@@ -180,7 +180,7 @@ describe('the socket', () => {
       'a request before hello',
       () => {
         const w = new Writer();
-        w.begin(1, kinds.counts).json([]).end();
+        w.begin(1, kinds['admin.counts']).json([]).end();
         return w.done();
       },
     ],
@@ -214,7 +214,7 @@ describe('the socket', () => {
     socket.pause();
     const w = hello();
     for (let n = 0; n < 40; n += 1)
-      w.begin(n + 2, kinds.get)
+      w.begin(n + 2, kinds['jobs.get'])
         .text('t')
         .text('1')
         .end();

@@ -53,7 +53,7 @@ describe('messages', () => {
     },
   ] as const)('push: $mode, $priority, $when comes back', (rest) => {
     const job = { topic: 't', id: lease.id, ...rest };
-    expect(through((w) => messages.writePush(w, job), messages.readPush)).toEqual(job);
+    expect(through((w) => messages.pushJobCodec.write(w, job), messages.pushJobCodec.read)).toEqual(job);
   });
 
   it.each<PushOutcome>([
@@ -65,7 +65,9 @@ describe('messages', () => {
     { kind: 'not_stored', code: 'disk_full' },
     { kind: 'unknown', code: 'io_error' },
   ])('push outcome: $kind comes back', (outcome) => {
-    expect(through((w) => messages.writePushOutcome(w, outcome), messages.readPushOutcome)).toEqual(outcome);
+    expect(
+      through((w) => messages.pushOutcomeCodec.write(w, outcome), messages.pushOutcomeCodec.read),
+    ).toEqual(outcome);
   });
 
   it.each([
@@ -74,14 +76,17 @@ describe('messages', () => {
     { kind: 'cancelled', inFlight: false },
     { kind: 'unknown', code: 'x' },
   ] as const)('cancel outcome: $kind comes back', (outcome) => {
-    expect(through((w) => messages.writeCancelOutcome(w, outcome), messages.readCancelOutcome)).toEqual(
-      outcome,
-    );
+    expect(
+      through((w) => messages.cancelOutcomeCodec.write(w, outcome), messages.cancelOutcomeCodec.read),
+    ).toEqual(outcome);
   });
 
   it('an ack comes back with its attempt, an only one encoded as stored', () => {
     const ack = (kept: AttemptRecord | null, isPulled = false) =>
-      through((w) => messages.writeAck(w, { ...lease, attempt: kept, isPulled }), messages.readAck);
+      through(
+        (w) => messages.ackItemCodec.write(w, { ...lease, attempt: kept, isPulled }),
+        messages.ackItemCodec.read,
+      );
     const only = { ...attempt, attempt: 1, outcome: 'delivered', reason: null } as const;
     for (const isPulled of [true, false]) {
       expect(ack(attempt, isPulled)).toEqual({ ...lease, attempt, isPulled });
@@ -93,15 +98,17 @@ describe('messages', () => {
   it('retry and bury come back with lease, condition, delay, reason and attempt', () => {
     const retry = { ...lease, ifExpired: false, isPulled: true, delayMs: 60_000, attempt };
     const bury = { ...lease, ifExpired: true, isPulled: false, reason: 'poison', attempt } as const;
-    expect(through((w) => messages.writeRetry(w, retry), messages.readRetry)).toEqual(retry);
-    expect(through((w) => messages.writeBury(w, bury), messages.readBury)).toEqual(bury);
+    expect(through((w) => messages.retryItemCodec.write(w, retry), messages.retryItemCodec.read)).toEqual(
+      retry,
+    );
+    expect(through((w) => messages.buryItemCodec.write(w, bury), messages.buryItemCodec.read)).toEqual(bury);
   });
 
   it.each([{ kind: 'acked' }, { kind: 'lease_lost' }, { kind: 'not_stored', code: 'x' }] as const)(
     'finish outcome: $kind comes back',
     (outcome) => {
-      const write = (w: Writer) => messages.writeFinish(w, outcome);
-      expect(through(write, (r) => messages.readFinish(r, 'acked'))).toEqual(outcome);
+      const codec = messages.finishCodec('acked');
+      expect(through((w) => codec.write(w, outcome), codec.read)).toEqual(outcome);
     },
   );
 
@@ -119,8 +126,8 @@ describe('messages', () => {
         ['gone', null],
       ],
     };
-    const write = (w: Writer) => messages.writeReserveRequest(w, request, delta);
-    expect(through(write, messages.readReserveRequest)).toEqual({
+    const write = (w: Writer) => messages.reserveRequestCodec.write(w, request, delta);
+    expect(through(write, messages.reserveRequestCodec.read)).toEqual({
       ...request,
       others: { room: limits.reserveMax + 1, leaseMs: 13_000 },
       delta,
@@ -146,16 +153,22 @@ describe('messages', () => {
     };
     const extension = Buffer.from([2, 1, 3]);
     const own = { ...reserved, jobs: [job, { ...job, extension }, job] };
-    expect(through((w) => messages.writeReserved(w, own), messages.readReserved)).toEqual(own);
+    expect(through((w) => messages.reservedCodec.write(w, own), messages.reservedCodec.read)).toEqual(own);
     const limited = { ...reserved, jobs: [], atLeaseLimit: ['t'] };
-    expect(through((w) => messages.writeReserved(w, limited), messages.readReserved)).toEqual(limited);
-    expect(through((w) => messages.writeReserved(w, reserved), messages.readReserved)).toEqual(reserved);
-    expect(through((w) => messages.writeReserved(w, null), messages.readReserved)).toBeNull();
+    expect(through((w) => messages.reservedCodec.write(w, limited), messages.reservedCodec.read)).toEqual(
+      limited,
+    );
+    expect(through((w) => messages.reservedCodec.write(w, reserved), messages.reservedCodec.read)).toEqual(
+      reserved,
+    );
+    expect(through((w) => messages.reservedCodec.write(w, null), messages.reservedCodec.read)).toBeNull();
     const { token, leaseMs, ...rest } = job;
     const snapshot = { ...rest, state: 'dead', attempts: [attempt], deadAt: 3, buryReason: 'gone' } as const;
-    expect(through((w) => messages.writeSnapshot(w, snapshot), messages.readSnapshot)).toEqual(snapshot);
+    expect(through((w) => messages.snapshotCodec.write(w, snapshot), messages.snapshotCodec.read)).toEqual(
+      snapshot,
+    );
     const more = { ...snapshot, extension };
-    expect(through((w) => messages.writeSnapshot(w, more), messages.readSnapshot)).toEqual(more);
+    expect(through((w) => messages.snapshotCodec.write(w, more), messages.snapshotCodec.read)).toEqual(more);
   });
 });
 
@@ -163,7 +176,7 @@ function framesOf(count: number): { bytes: Buffer; payloads: string[] } {
   const w = new Writer(8);
   const payloads = Array.from({ length: count }, (_, n) => 'x'.repeat((n * 7_919) % 3_000));
   for (const [n, text] of payloads.entries())
-    w.begin(n + 1, kinds.get)
+    w.begin(n + 1, kinds['jobs.get'])
       .text(text)
       .end();
   return { bytes: w.done(), payloads };
@@ -179,7 +192,7 @@ describe('frames', () => {
       for (let at = 0; at < bytes.length; ) {
         const end = at + 1 + dice.below(round % 2 === 0 ? 9_000 : 40);
         for (const { requestId, kind, payload } of cutter.cut(bytes.subarray(at, end))) {
-          expect([requestId, kind]).toEqual([read.length + 1, kinds.get]);
+          expect([requestId, kind]).toEqual([read.length + 1, kinds['jobs.get']]);
           read.push(payload.text());
           payload.end();
         }
@@ -199,10 +212,10 @@ describe('frames', () => {
 
   it('abandoned: leave nothing in the writer', () => {
     const w = new Writer(4);
-    w.begin(1, kinds.get).text('kept').end();
-    w.begin(2, kinds.get).text('dropped');
+    w.begin(1, kinds['jobs.get']).text('kept').end();
+    w.begin(2, kinds['jobs.get']).text('dropped');
     w.abandon();
-    w.begin(3, kinds.get).text('after').end();
+    w.begin(3, kinds['jobs.get']).text('after').end();
     const frames = new FrameCutter().cut(w.done());
     expect(frames.map(({ requestId, payload }) => [requestId, payload.text()])).toEqual([
       [1, 'kept'],
@@ -241,26 +254,28 @@ describe('hostile payloads', () => {
       body: Buffer.from('body'),
     };
     const w = new Writer();
-    w.list([job], messages.writePush);
+    w.list([job], messages.pushJobCodec.write);
     const whole = w.done();
-    expect(readWork(kinds.push, new Reader(whole)).isPush).toBe(true);
+    expect(readWork(kinds['jobs.push'], new Reader(whole)).isPush).toBe(true);
     for (let length = 0; length < whole.length; length += 1)
-      expect(() => readWork(kinds.push, new Reader(whole.subarray(0, length)))).toThrow(ProtocolError);
+      expect(() => readWork(kinds['jobs.push'], new Reader(whole.subarray(0, length)))).toThrow(
+        ProtocolError,
+      );
     const longer = Buffer.concat([whole, Buffer.from([0])]);
-    expect(() => readWork(kinds.push, new Reader(longer))).toThrow(ProtocolError);
+    expect(() => readWork(kinds['jobs.push'], new Reader(longer))).toThrow(ProtocolError);
   });
 
   it('with a long list in a short frame allocate no list', () => {
     const w = new Writer();
     w.u32(0xffff_fff0);
-    expect(() => readWork(kinds.ack, new Reader(w.done()))).toThrow(/a list of 4294967280/);
+    expect(() => readWork(kinds['jobs.ack'], new Reader(w.done()))).toThrow(/a list of 4294967280/);
   });
 
   it('with non-finite numbers are rejected', () => {
     const w = new Writer();
-    w.list([0], () => messages.writeEndingLease(w, lease).f64(Number.NaN).json(attempt));
-    expect(() => readWork(kinds.retry, new Reader(w.done()))).toThrow(/NaN/);
+    w.list([0], () => messages.endingLeaseCodec.write(w, lease).f64(Number.NaN).json(attempt));
+    expect(() => readWork(kinds['jobs.retry'], new Reader(w.done()))).toThrow(/NaN/);
     const retry = { ...lease, delayMs: Number.NaN, attempt };
-    expect(() => messages.writeRetry(new Writer(), retry)).toThrow(/NaN/);
+    expect(() => messages.retryItemCodec.write(new Writer(), retry)).toThrow(/NaN/);
   });
 });

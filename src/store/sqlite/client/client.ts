@@ -2,23 +2,15 @@
 // which calls may be repeated after a lost answer; a repeat of the others could store, reserve or count
 // twice, so their loss is `unknown`. Invariant: item calls return one outcome per item in every case.
 
-import type { EndedJob, VersionedKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { KnownTopic } from '../../../core/topic/topic.ts';
 import type {
   AlertOutbox,
   DeadFilter,
   DeadLetters,
-  FinishOutcome,
   Hint,
-  History,
   JobStore,
-  Page,
-  Recovered,
-  RequeueOutcome,
-  RescheduleItem,
-  RescheduleOutcome,
-  RunOutcome,
+  ReserveRequest,
   StateCounts,
   Store,
   StoreAdmin,
@@ -34,30 +26,29 @@ import {
 } from '../../../ports/registry.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import {
+  isJson,
+  type JsonVerb,
+  type MethodsOf,
+  ruleOf,
+  storeVerbNames,
+  storeVerbs,
+  type VerbsWith,
+} from '../../../ports/store-verbs.ts';
 import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../../runtime/time.ts';
-import { inBatches, pushBatches, type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
+import { inBatches, type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
 import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import type { SurveyCall } from '../owner/survey-service.ts';
 import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
 import {
-  readCancelOutcome,
-  readExtended,
-  readFinish,
-  readPushOutcome,
-  readReserved,
-  readSnapshot,
-  writeAck,
-  writeBury,
-  writeEndingLease,
-  writeExtend,
-  writeKey,
-  writePush,
-  writeReschedule,
-  writeReserveRequest,
-  writeRetry,
-  writeVersionedKey,
+  type ItemFrames,
+  itemFrames,
+  keyCodec,
+  reservedCodec,
+  reserveRequestCodec,
+  snapshotCodec,
 } from '../wire/messages.ts';
 import { kinds, type Reader, Writer } from '../wire/protocol.ts';
 import { Link, type LinkOptions } from './link.ts';
@@ -123,7 +114,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       jobs: { ...jobCalls(link), onHint },
       dead: deadCalls(link),
       alerts: alertCalls(link),
-      history: historyCalls(link),
+      history: jsonCalls(link, 'history'),
       admin: adminCalls(link),
       surveys: surveyCalls(link),
       close,
@@ -169,64 +160,44 @@ function unreadable(): never {
   throw new Error('this process cannot read topics');
 }
 
+type ItemMethod = keyof typeof itemFrames;
+
 function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
-  const finish = async <I, D extends string>(
-    kind: number,
-    items: readonly I[],
-    write: (w: Writer, item: I) => void,
-    done: D,
-  ): Promise<readonly FinishOutcome<D>[]> =>
-    itemCall(link, kind, inBatches(items, limits.finishBatchMax), write, (r) => readFinish(r, done), true);
-  // A repeat would see the moves of the first call: `absent` for jobs that it cancelled.
-  const verb = <I extends VersionedKey, O>(
-    kind: number,
-    items: readonly I[],
-    write: (w: Writer, item: I) => void,
-    read: (r: Reader) => O = (r) => r.json() as O,
-  ) => itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, read, false);
+  const frames = Object.entries(itemFrames) as unknown as [ItemMethod, ItemFrames<unknown, unknown>][];
+  const ofItems = Object.fromEntries(
+    frames.map(([method, its]) => [method, itemCalls(link, `jobs.${method}`, its)]),
+  ) as unknown as Pick<JobStore, ItemMethod>;
+  const finishById = itemCalls(link, 'jobs.cancel', itemFrames.cancel, kinds.finishById);
   const capacities = new SentCapacities();
+  const reserve = async (request: ReserveRequest, delta: CapacityDelta) =>
+    reservedCodec.read(
+      await callOf(link, 'jobs.reserve', (w) => reserveRequestCodec.write(w, request, delta)),
+    );
   return {
+    ...jsonCalls(link, 'jobs'),
+    ...ofItems,
+    cancel: (keys, as) => (as === 'done' ? finishById(keys) : ofItems.cancel(keys)),
     partitions: () => [0],
-    push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
-    cancel: (keys, as) =>
-      verb(as === 'done' ? kinds.finishById : kinds.cancel, keys, writeVersionedKey, readCancelOutcome),
-    run: (keys) => verb<VersionedKey, RunOutcome>(kinds.run, keys, writeVersionedKey),
-    reschedule: (items) => verb<RescheduleItem, RescheduleOutcome>(kinds.reschedule, items, writeReschedule),
-    requeue: (keys) => verb<VersionedKey, RequeueOutcome>(kinds.requeue, keys, writeVersionedKey),
     async get(key) {
-      const r = await link.call(kinds.get, (w) => writeKey(w, key), true);
-      return r.u8() === 0 ? null : readSnapshot(r);
+      const r = await callOf(link, 'jobs.get', (w) => keyCodec.write(w, key));
+      return r.u8() === 0 ? null : snapshotCodec.read(r);
     },
-    search: (filter, limit, cursor) => cold(link, kinds.search, [filter, limit, cursor], true),
     async promote(_partition, max) {
-      const r = await link.call(kinds.promote, (w) => w.u32(max), true);
+      const r = await callOf(link, 'jobs.promote', (w) => w.u32(max));
       const [moved, waitMs] = [r.u32(), r.f64()];
       return { moved, waitMs: waitMs < 0 ? null : waitMs };
     },
     async reserve(_partition, request) {
-      const reserve = async (delta: CapacityDelta) =>
-        readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request, delta), false));
       const { others, topics } = request;
       const isFew = others.room <= 0 && topics.size <= limits.keptTopicsMax;
-      const reserved = await reserve(isFew ? oneTimeDelta(topics) : capacities.deltaTo(topics));
+      const reserved = await reserve(request, isFew ? oneTimeDelta(topics) : capacities.deltaTo(topics));
       if (reserved !== null) return reserved;
       // A new connection, or a lost call: nothing was reserved. Send the whole table.
       capacities.forget();
-      const again = await reserve(capacities.deltaTo(topics));
+      const again = await reserve(request, capacities.deltaTo(topics));
       if (again === null) throw new StoreError({ kind: 'not_stored', code: 'rooms_unknown' });
       return again;
     },
-    ack: (items) => finish(kinds.ack, items, writeAck, 'acked'),
-    retry: (items) => finish(kinds.retry, items, writeRetry, 'retried'),
-    bury: (items) => finish(kinds.bury, items, writeBury, 'buried'),
-    release: (leases) => finish(kinds.release, leases, writeEndingLease, 'released'),
-    extend: (items) =>
-      itemCall(link, kinds.extend, inBatches(items, limits.finishBatchMax), writeExtend, readExtended, true),
-    recover: (_partition, max) => cold<Recovered>(link, kinds.recover, [max], true),
-    recoverOwners: (_partition, instance, which, max) =>
-      cold(link, kinds.recoverOwners, [instance, which, max], true),
-    releaseUnheld: (_partition, owner, held, upTo) =>
-      cold(link, kinds.releaseUnheld, [owner, held, upTo], true),
   };
 }
 
@@ -287,60 +258,51 @@ async function inFilteredSteps(
   });
 }
 
+/** The answer of a step: also how many jobs it moved, under the name of the port. */
+type StepAnswer<N extends string> = Omit<FilterStep, 'done'> & Readonly<Record<N, number>>;
+
 function deadCalls(link: Link): DeadLetters {
+  const calls = jsonCalls(link, 'dead');
   return {
-    list: (filter, limit, cursor) => cold(link, kinds.deadList, [filter, limit, cursor], true),
+    ...calls,
     async requeue(filter, max) {
       const { done, more } = await inFilteredSteps(filter, max, async (...args) => {
-        type Answer = Omit<FilterStep, 'done'> & { readonly requeued: number };
-        const { requeued, ...rest } = await cold<Answer>(link, kinds.deadRequeue, args, false);
+        const { requeued, ...rest } = (await calls.requeue(...args)) as StepAnswer<'requeued'>;
         return { done: requeued, ...rest };
       });
       return { requeued: done, more };
     },
     async purge(filter, max) {
       const { done, more } = await inFilteredSteps(filter, max, async (...args) => {
-        type Answer = Omit<FilterStep, 'done'> & { readonly purged: number };
-        const { purged, ...rest } = await cold<Answer>(link, kinds.deadPurge, args, true);
+        const { purged, ...rest } = (await calls.purge(...args)) as StepAnswer<'purged'>;
         return { done: purged, ...rest };
       });
       return { purged: done, more };
     },
-    expire: (olderThanMs, max) => cold(link, kinds.deadExpire, [olderThanMs, max], true),
   };
 }
 
 function alertCalls(link: Link): AlertOutbox {
-  return {
-    due: (windowMs) => cold(link, kinds.alertDue, [windowMs], true),
-    // Alerts claimed by a lost answer are owed again after claimMs.
-    claim: (topic, claimMs, max) => cold(link, kinds.alertClaim, [topic, claimMs, max], true),
-    settle: async (versions, as) => {
-      await cold(link, kinds.alertSettle, [versions, as], true);
-    },
-    stateOf: ({ topic, id, version }) => cold(link, kinds.alertState, [{ topic, id, version }], true),
-    list: (limit, cursor) => cold<Page<never>>(link, kinds.alertList, [limit, cursor], true),
-  };
-}
-
-function historyCalls(link: Link): History {
-  return {
-    get: (key) => cold<EndedJob | null>(link, kinds.endedGet, [key], true),
-    forget: (olderThanMs, max) => cold(link, kinds.endedForget, [olderThanMs, max], true),
-  };
+  const calls = jsonCalls(link, 'alerts');
+  // Without the other members of a job: its body may be large.
+  return { ...calls, stateOf: ({ topic, id, version }) => calls.stateOf({ topic, id, version }) };
 }
 
 /** The owner's answer to `health`. `now`: the storage clock */
 type OwnerHealth = StoreHealth & { readonly now: number };
 
 function adminCalls(link: Link): StoreAdmin {
+  const calls = jsonCalls(link, 'admin');
+  const pageOf = jsonCall<CountsPage>(link, 'admin.counts');
+  const health = jsonCall<OwnerHealth>(link, 'admin.health');
   return {
+    ...calls,
     async counts(held = []) {
       const topics: [string, StateCounts][] = [];
       let oldestOverdueMs: number | null = null;
       // Pages are of different moments: the counts of one topic are consistent, the sum is not.
       for (let after: number | null = -1; after !== null; ) {
-        const page: CountsPage = await cold(link, kinds.counts, [held, after], true);
+        const page: CountsPage = await pageOf(held, after);
         for (const entry of Object.entries(page.topics)) topics.push(entry);
         const { oldestOverdueMs: oldest } = page;
         if (oldest !== null) oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, oldest);
@@ -351,70 +313,75 @@ function adminCalls(link: Link): StoreAdmin {
     },
     async purgeTopic(topic, max) {
       const { done, more } = await inSteps(Math.min(max, limits.bulkMax), async (most) => {
-        const step = await cold<{ purged: number; more: boolean }>(
-          link,
-          kinds.purgeTopic,
-          [topic, most],
-          true,
-        );
+        const step = await calls.purgeTopic(topic, most);
         return { done: step.purged, more: step.more };
       });
       return { purged: done, more };
     },
     async health() {
-      const { now: _, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
-      return health;
+      const { now: _, ...rest } = await health();
+      return rest;
     },
-    clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now,
-    moment: () => cold(link, kinds.moment, [], true),
-    // A repeat would find the task of the first call and return `busy`.
-    startBackup: (directory) => cold(link, kinds.startBackup, [directory], false),
-    backup: () => cold(link, kinds.backup, [], true),
-    startFsck: () => cold(link, kinds.startFsck, [], false),
-    fsck: () => cold(link, kinds.fsck, [], true),
+    clock: async () => (await health()).now,
   };
 }
 
 function surveyCalls(link: Link): Surveys {
-  const survey = async <T>(call: SurveyCall): Promise<T> =>
-    (await link.call(kinds.survey, (w) => w.json(call), true)).json() as T;
+  const survey = async <T>(call: SurveyCall): Promise<T> => {
+    const { again } = storeVerbs[`surveys.${call.method}`];
+    return (await link.call(kinds.survey, (w) => w.json(call), again)).json() as T;
+  };
   return {
-    position: (key) => cold(link, kinds.position, [key], true),
+    ...jsonCalls(link, 'surveys'),
     scan: (...args) => survey({ method: 'scan', args }),
     horizon: (...args) => survey({ method: 'horizon', args }),
     deadGroups: (...args) => survey({ method: 'deadGroups', args }),
   };
 }
 
-async function cold<T>(link: Link, kind: number, args: readonly unknown[], again: boolean): Promise<T> {
-  return (await link.call(kind, (w) => w.json(args), again)).json() as T;
+/** Sends one frame of a verb. */
+const callOf = (
+  link: Link,
+  verb: JsonVerb | VerbsWith<{ kind: 'hot' }>,
+  write: (w: Writer) => void,
+): Promise<Reader> => link.call(kinds[verb], write, storeVerbs[verb].again);
+
+/** A verb whose arguments and result travel as JSON. The embedded store has one partition, which is not
+ *  sent. */
+function jsonCall<T>(link: Link, verb: JsonVerb): (...args: readonly unknown[]) => Promise<T> {
+  const { ofPartition, isVoid } = ruleOf(verb);
+  return async (...args) => {
+    const sent = ofPartition === true ? args.slice(1) : args;
+    const r = await callOf(link, verb, (w) => w.json(sent));
+    return (isVoid === true ? undefined : r.json()) as T;
+  };
 }
 
-/** One frame per batch; a failed frame fails each of its items. */
-async function itemCall<I, O>(
+/** All such verbs of a duty. */
+function jsonCalls<D extends keyof Store>(link: Link, duty: D): Pick<Store[D], MethodsOf<D, JsonVerb>> {
+  const verbs = storeVerbNames.filter(isJson).filter((verb) => verb.startsWith(`${duty}.`));
+  const calls = verbs.map((verb) => [verb.slice(duty.length + 1), jsonCall(link, verb)]);
+  return Object.fromEntries(calls);
+}
+
+/** A verb with items: one frame per batch; a failed frame fails each of its items. */
+function itemCalls<I, O>(
   link: Link,
-  kind: number,
-  batches: readonly (readonly I[])[],
-  write: (w: Writer, item: I) => void,
-  read: (r: Reader) => O,
-  again: boolean,
-): Promise<readonly (O | StoreFailure)[]> {
-  const answers = await Promise.all(
-    batches.map(async (batch): Promise<readonly (O | StoreFailure)[]> => {
-      try {
-        return await withoutBadItems(
-          batch,
-          (item) => write(new Writer(), item),
-          async (items) => {
-            const r = await link.call(kind, (w) => w.list(items, write), again);
-            return r.list(read);
-          },
-        );
-      } catch (error) {
-        if (!(error instanceof StoreError)) throw error;
-        return batch.map(() => error.failure);
-      }
-    }),
-  );
-  return answers.flat();
+  verb: `jobs.${ItemMethod}`,
+  { item, outcome, batches }: ItemFrames<I, O, unknown>,
+  kind: number = kinds[verb],
+): (items: readonly I[]) => Promise<readonly (O | StoreFailure)[]> {
+  const { again } = storeVerbs[verb];
+  const encodeAlone = (one: I) => item.write(new Writer(), one);
+  const send = async (batch: readonly I[]) =>
+    (await link.call(kind, (w) => w.list(batch, item.write), again)).list(outcome.read);
+  const answer = async (batch: readonly I[]): Promise<readonly (O | StoreFailure)[]> => {
+    try {
+      return await withoutBadItems(batch, encodeAlone, send);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      return batch.map(() => error.failure);
+    }
+  };
+  return async (items) => (await Promise.all(batches(items).map(answer))).flat();
 }

@@ -22,7 +22,7 @@ import {
 import type { Log } from '../../../telemetry/log.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
-import { readFailure, readRefusal } from '../wire/messages.ts';
+import { failureCodec, readRefusal } from '../wire/messages.ts';
 import {
   type Frame,
   FrameCutter,
@@ -269,7 +269,7 @@ export class Link {
       call.resolve(payload);
       return;
     }
-    const failure = readFailure(payload);
+    const failure = failureCodec.read(payload);
     if (failure.code === 'handover') this.#requeue(call);
     else {
       this.#ended(call);

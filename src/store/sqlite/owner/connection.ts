@@ -6,7 +6,7 @@ import type { Channel } from '../../../runtime/channel.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
-import { writeFailure } from '../wire/messages.ts';
+import { failureCodec } from '../wire/messages.ts';
 import {
   type Frame,
   FrameCutter,
@@ -57,7 +57,10 @@ export class Connection {
     write(this.#out.begin(requestId, kind));
     if (this.#out.end() > limits.frameBytesMax) {
       this.#out.abandon();
-      writeFailure(this.#out.begin(requestId, kinds.failed), { kind: 'unknown', code: 'answer_too_large' });
+      failureCodec.write(this.#out.begin(requestId, kinds.failed), {
+        kind: 'unknown',
+        code: 'answer_too_large',
+      });
       this.#out.end();
     }
   }
@@ -121,7 +124,9 @@ export class Connection {
     this.#greeted = theirs === protocolNumber;
     if (this.#greeted) this.answer(requestId, kinds.hello, (w) => w.u32(protocolNumber));
     else
-      this.answer(requestId, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code: 'protocol' }));
+      this.answer(requestId, kinds.failed, (w) =>
+        failureCodec.write(w, { kind: 'not_stored', code: 'protocol' }),
+      );
     this.flush();
     if (!this.#greeted) throw new ProtocolError(`${this.title} speaks protocol ${theirs}`);
   }

@@ -79,7 +79,7 @@ class Group {
     this.#works = works;
     this.#options = options;
     this.#endings = new Array<Ending>(works.length);
-    this.#open = [...works.keys()].filter((i) => this.#work(i).needs !== 'read');
+    this.#open = [...works.keys()].filter((i) => this.#work(i).changes !== 'nothing');
   }
 
   run(): GroupResult {
@@ -142,7 +142,7 @@ class Group {
 
   #runAll(careful: boolean): Ending[] {
     const engine = this.#engine;
-    const isFull = this.#open.some((i) => this.#work(i).needs === 'full');
+    const isFull = this.#open.some((i) => this.#work(i).changes === 'full');
     const each: Each = careful
       ? (items, one) => items.map((item) => this.#inSavepoint(() => one(item)))
       : (items, one) => items.map(one);
@@ -187,10 +187,10 @@ class Group {
   }
 
   /** One step as one transaction. */
-  #inTransaction<T>({ needs }: Work, step: () => T): T | StoreFailure {
+  #inTransaction<T>({ changes }: Work, step: () => T): T | StoreFailure {
     if (this.#fatal !== undefined) return brokenBy(this.#fatal);
     try {
-      this.#engine.begin(needs === 'full' ? 'full' : 'normal');
+      this.#engine.begin(changes === 'full' ? 'full' : 'normal');
       const result = step();
       const { ready, due } = this.#commit();
       this.#hints = { ready: ready || this.#hints.ready, due: due || this.#hints.due };

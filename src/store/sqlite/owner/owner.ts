@@ -22,7 +22,7 @@ import { type Metrics, noMetrics } from '../../../telemetry/metrics.ts';
 import { type Engine, type EngineOptions, type Hints, openEngine } from '../engine/engine.ts';
 import { damagedText, StoreFileRefused, toStoreFileRefused } from '../file/store-file.ts';
 import { sqliteLimits } from '../limits.ts';
-import { writeFailure } from '../wire/messages.ts';
+import { failureCodec } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
 
 import { CommitTimes } from './commit-times.ts';
@@ -231,11 +231,11 @@ export class StoreOwner implements Service {
 
   /** Requests answered outside groups: from memory, or later. */
   readonly #unqueued: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
-    [kinds.health]: () => ({ ...this.#health(), now: this.#now() }),
-    [kinds.startBackup]: ([directory]) => this.#maintenance.startBackup(directory),
-    [kinds.backup]: () => this.#maintenance.backup,
-    [kinds.startFsck]: () => this.#maintenance.startFsck(),
-    [kinds.fsck]: () => this.#maintenance.fsck,
+    [kinds['admin.health']]: () => ({ ...this.#health(), now: this.#now() }),
+    [kinds['admin.startBackup']]: ([directory]) => this.#maintenance.startBackup(directory),
+    [kinds['admin.backup']]: () => this.#maintenance.backup,
+    [kinds['admin.startFsck']]: () => this.#maintenance.startFsck(),
+    [kinds['admin.fsck']]: () => this.#maintenance.fsck,
   };
 
   #disconnected(connection: Connection, reason: unknown): void {
@@ -251,10 +251,10 @@ export class StoreOwner implements Service {
 
   #receive(from: Connection, frame: Frame): void {
     const { requestId: id, kind, payload } = frame;
-    const isServed = this.#state === 'damaged' && (kind === kinds.health || kind === kinds.registry);
+    const isServed = this.#state === 'damaged' && (kind === kinds['admin.health'] || kind === kinds.registry);
     if (this.#state !== 'serving' && !isServed) {
       const code = rejections[this.#state] ?? 'handover';
-      from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code }));
+      from.answer(id, kinds.failed, (w) => failureCodec.write(w, { kind: 'not_stored', code }));
       from.flush();
       return;
     }
@@ -348,7 +348,7 @@ export class StoreOwner implements Service {
     }
     const code = lasts ? damaged.code : 'io_error';
     for (const { from, id } of this.#queue.splice(0))
-      from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code }));
+      from.answer(id, kinds.failed, (w) => failureCodec.write(w, { kind: 'not_stored', code }));
     for (const connection of this.#connections) connection.flush();
     if (lasts) {
       this.#becomeDamaged(damagedText(this.#options.path, reasonOf(error)));
@@ -397,7 +397,7 @@ export class StoreOwner implements Service {
             ? damaged
             : { kind: 'not_stored', code: 'store_failed' };
           const failure = error instanceof StoreError ? error.failure : failed;
-          from.answer(id, kinds.failed, (w) => writeFailure(w, failure));
+          from.answer(id, kinds.failed, (w) => failureCodec.write(w, failure));
         },
       )
       .finally(() => {
@@ -417,7 +417,7 @@ export class StoreOwner implements Service {
     const done = serveRegistry(this.#options.registry, call, this.#pages).then((served) => {
       if ('failure' in served) {
         if (served.cause !== undefined) this.#options.log.error('store: registry call failed', served.cause);
-        from.answer(id, kinds.failed, (w) => writeFailure(w, served.failure));
+        from.answer(id, kinds.failed, (w) => failureCodec.write(w, served.failure));
       } else from.answer(id, kinds.registry, (w) => writeResult(w, served));
       const changed = 'changed' in served && served.changed;
       for (const connection of changed ? this.#connections : []) connection.send(kinds.registryChanged);
@@ -470,5 +470,5 @@ function writeResult(w: Writer, served: { readonly result: unknown } | { readonl
 
 function answer(request: Request, ending: Ending): void {
   if (typeof ending === 'function') request.from.answer(request.id, request.kind, ending);
-  else request.from.answer(request.id, kinds.failed, (w) => writeFailure(w, ending));
+  else request.from.answer(request.id, kinds.failed, (w) => failureCodec.write(w, ending));
 }

@@ -4,6 +4,7 @@
 import { horizonEndsMs } from '../../../core/horizon.ts';
 import type { FoundJob } from '../../../core/job.ts';
 import type { DeadGroups, Horizon, Scan, Surveys } from '../../../ports/job-store.ts';
+import type { MethodsOf, VerbsWith } from '../../../ports/store-verbs.ts';
 import { DeadGrouping } from '../../dead-groups.ts';
 import { storeLimits } from '../../limits.ts';
 import { newest, type Place } from '../../pages.ts';
@@ -12,7 +13,7 @@ import type { Engine } from '../engine/engine.ts';
 import { statesOf } from '../engine/survey.ts';
 import { dead, delayed, ready } from '../file/schema.ts';
 
-type Method = 'scan' | 'horizon' | 'deadGroups';
+type Method = MethodsOf<'surveys', VerbsWith<{ kind: 'survey' }>>;
 /** A call of the socket. */
 export type SurveyCall = {
   readonly [M in Method]: { readonly method: M; readonly args: Parameters<Surveys[M]> };

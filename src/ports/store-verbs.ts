@@ -1,0 +1,92 @@
+// The verbs of the job store, told once: one line each, from which dq-store, its clients and the journal's
+// decorator take what they need. A verb is its duty and its method.
+// Left out are admin.clock, which an embedded store answers with its health, and healing.
+
+import type { Store } from './job-store.ts';
+
+export interface StoreVerbRule {
+  /** hot: frequent, so dq-store's socket has frames for it that are written by hand · cold: rare, as JSON ·
+   *  stepped: bulk work, as JSON, one bounded step per call and transaction · survey: piece by piece, between
+   *  the calls of others */
+  readonly kind: 'hot' | 'cold' | 'stepped' | 'survey';
+  /** normal: a power cut may undo it, at the cost of a duplicate · full: on disk before the answer */
+  readonly changes: 'nothing' | 'normal' | 'full';
+  /** A repeat after a lost answer is harmless. */
+  readonly again: boolean;
+  /** A journal records its changes before the answer: written to the file, or synced to the disk. Absent: a
+   *  job that is put back does not need them. */
+  readonly record?: 'written' | 'synced';
+  /** Its first argument is a partition. */
+  readonly ofPartition?: true;
+  /** It returns nothing, which JSON would turn into null. */
+  readonly isVoid?: true;
+}
+
+type Duty = Exclude<keyof Store, 'close' | 'healing'>;
+type VerbName = { [D in Duty]: `${D}.${keyof Store[D] & string}` }[Duty];
+
+export const storeVerbs = {
+  'jobs.push': { kind: 'hot', changes: 'full', again: false, record: 'synced' },
+  'jobs.get': { kind: 'hot', changes: 'nothing', again: true },
+  'jobs.search': { kind: 'cold', changes: 'nothing', again: true },
+  // A repeat would see the moves of the first call: `absent` for jobs that it cancelled.
+  'jobs.cancel': { kind: 'hot', changes: 'full', again: false, record: 'synced' },
+  'jobs.run': { kind: 'hot', changes: 'full', again: false, record: 'synced' },
+  'jobs.reschedule': { kind: 'hot', changes: 'full', again: false, record: 'synced' },
+  'jobs.requeue': { kind: 'hot', changes: 'full', again: false, record: 'synced' },
+  'jobs.promote': { kind: 'hot', changes: 'normal', again: true, ofPartition: true },
+  'jobs.reserve': { kind: 'hot', changes: 'normal', again: false, ofPartition: true },
+  'jobs.ack': { kind: 'hot', changes: 'full', again: true, record: 'written' },
+  'jobs.retry': { kind: 'hot', changes: 'full', again: true, record: 'written' },
+  'jobs.bury': { kind: 'hot', changes: 'full', again: true, record: 'written' },
+  'jobs.release': { kind: 'hot', changes: 'normal', again: true },
+  'jobs.extend': { kind: 'hot', changes: 'normal', again: true },
+  'jobs.recover': { kind: 'cold', changes: 'full', again: true, record: 'written', ofPartition: true },
+  'jobs.recoverOwners': { kind: 'cold', changes: 'full', again: true, record: 'written', ofPartition: true },
+  'jobs.releaseUnheld': { kind: 'cold', changes: 'normal', again: true, ofPartition: true },
+  'dead.list': { kind: 'cold', changes: 'nothing', again: true },
+  'dead.requeue': { kind: 'stepped', changes: 'full', again: false, record: 'synced' },
+  'dead.purge': { kind: 'stepped', changes: 'full', again: true, record: 'synced' },
+  'dead.expire': { kind: 'stepped', changes: 'full', again: true, record: 'written' },
+  'alerts.due': { kind: 'cold', changes: 'nothing', again: true },
+  // Alerts claimed by a lost answer are owed again after claimMs.
+  'alerts.claim': { kind: 'cold', changes: 'full', again: true },
+  'alerts.settle': { kind: 'cold', changes: 'full', again: true, record: 'written', isVoid: true },
+  'alerts.list': { kind: 'cold', changes: 'nothing', again: true },
+  'alerts.stateOf': { kind: 'cold', changes: 'nothing', again: true },
+  'history.get': { kind: 'cold', changes: 'nothing', again: true },
+  // After a power cut the next round removes the same entries again.
+  'history.forget': { kind: 'stepped', changes: 'normal', again: true },
+  'admin.counts': { kind: 'cold', changes: 'nothing', again: true },
+  'admin.purgeTopic': { kind: 'stepped', changes: 'full', again: true, record: 'synced' },
+  'admin.health': { kind: 'cold', changes: 'nothing', again: true },
+  // On disk: after a power cut its number would be drawn again.
+  'admin.moment': { kind: 'cold', changes: 'full', again: true },
+  // A repeat would find the work of the first call and return `busy`.
+  'admin.startBackup': { kind: 'cold', changes: 'nothing', again: false },
+  'admin.backup': { kind: 'cold', changes: 'nothing', again: true },
+  'admin.startFsck': { kind: 'cold', changes: 'nothing', again: false },
+  'admin.fsck': { kind: 'cold', changes: 'nothing', again: true },
+  'surveys.position': { kind: 'cold', changes: 'nothing', again: true },
+  'surveys.scan': { kind: 'survey', changes: 'nothing', again: true },
+  'surveys.horizon': { kind: 'survey', changes: 'nothing', again: true },
+  'surveys.deadGroups': { kind: 'survey', changes: 'nothing', again: true },
+} as const satisfies Readonly<Partial<Record<VerbName, StoreVerbRule>>>;
+
+export type StoreVerb = keyof typeof storeVerbs;
+/** The verbs whose rule has these members. */
+export type VerbsWith<R extends Partial<StoreVerbRule>> = {
+  [V in StoreVerb]: (typeof storeVerbs)[V] extends R ? V : never;
+}[StoreVerb];
+/** Verbs that travel as JSON: arguments, then the result. */
+export type JsonVerb = VerbsWith<{ kind: 'cold' | 'stepped' }>;
+/** The methods of a duty among these verbs. */
+export type MethodsOf<
+  D extends keyof Store,
+  V extends StoreVerb,
+> = V extends `${D}.${infer M extends keyof Store[D] & string}` ? M : never;
+
+export const storeVerbNames = Object.keys(storeVerbs) as readonly StoreVerb[];
+export const isJson = (verb: StoreVerb): verb is JsonVerb =>
+  storeVerbs[verb].kind === 'cold' || storeVerbs[verb].kind === 'stepped';
+export const ruleOf = (verb: StoreVerb): StoreVerbRule => storeVerbs[verb];
