@@ -24,7 +24,7 @@ import { KeysChoice, LanguageButton, ThemeButton } from './parts/choices.tsx';
 import { DialogHost } from './parts/dialog.tsx';
 import { KeysDialog } from './parts/keys-dialog.tsx';
 import { later, NewVersion } from './parts/later.tsx';
-import { Card, Head, Icon, Toasts } from './parts/parts.tsx';
+import { Button, Card, Head, Icon, Strip, Toasts } from './parts/parts.tsx';
 import { Time } from './parts/time.tsx';
 import { href, type Place, place, type Segments } from './router.ts';
 import { FindBox } from './screens/find.tsx';
@@ -292,9 +292,9 @@ function More() {
           <ThemeButton />
           <LanguageButton />
           <KeysChoice />
-          <button type="button" class="btn s" onClick={() => void signOut()}>
+          <Button look="s" onClick={() => signOut()}>
             {t('sign_out')}
-          </button>
+          </Button>
         </div>
       </Card>
       {value.kind === 'signed_in' ? <Foot {...value.me} /> : null}
@@ -385,11 +385,8 @@ function Screen({ at: { path } }: { at: Place }) {
 
 function NoTokens() {
   return (
-    <div class="strip info" role="note">
-      <Icon name="tokens" />
-      <span class="text">
-        {t('local_banner')} <a href={href('access')}>{t('local_banner_link')}</a>
-      </span>
-    </div>
+    <Strip tone="info" icon="tokens" role="note">
+      {t('local_banner')} <a href={href('access')}>{t('local_banner_link')}</a>
+    </Strip>
   );
 }

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { usePoll } from '../api/poll.ts';
 import type { HorizonJson } from '../api/types.ts';
 import { clock, number, relative, shortNumber, useSecond } from '../format.ts';
-import { Card, Empty, LoadError, Waiting } from '../parts/parts.tsx';
+import { Button, Card, Empty, LoadError, Waiting } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
 
@@ -45,9 +45,9 @@ export function Horizon({ topic, width = 8 }: { topic: string | null; width?: 8 
         )
       }
       end={
-        <button type="button" class="btn plain s" onClick={() => setTable(!isTable)}>
+        <Button look="plain s" onClick={() => setTable(!isTable)}>
           {t(isTable ? 'view_chart' : 'view_table')}
-        </button>
+        </Button>
       }
       width={width}
       fill

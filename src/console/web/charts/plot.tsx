@@ -4,7 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { axisClock, clock } from '../format.ts';
-import { Card, Empty } from '../parts/parts.tsx';
+import { Button, Card, Empty } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { language, t } from '../words/words.ts';
 import type { Line } from './draw.ts';
@@ -43,9 +43,9 @@ export function Plot({ title, note, width, end, at, lines, valueText, empty, ...
         <>
           {end}
           {isEmpty || at === null ? null : (
-            <button type="button" class="btn plain s" onClick={() => setTable(!isTable)}>
+            <Button look="plain s" onClick={() => setTable(!isTable)}>
               {t(isTable ? 'view_chart' : 'view_table')}
-            </button>
+            </Button>
           )}
         </>
       }

@@ -4,7 +4,7 @@
 import { signal } from '@preact/signals';
 import { keysOn, setKeysOn } from '../keys.ts';
 import { choose, language, t, type Word } from '../words/words.ts';
-import { Icon } from './parts.tsx';
+import { Button, Icon } from './parts.tsx';
 
 const theme = signal(document.documentElement.dataset['theme'] ?? 'system');
 
@@ -35,14 +35,13 @@ export function LanguageButton({ place = '' }: { place?: string }) {
 export function ThemeButton() {
   const { value } = theme;
   return (
-    <button
-      type="button"
-      class="btn plain s square"
-      aria-label={t('theme', { theme: t(`theme_${value}` as Word) })}
+    <Button
+      look="plain s square"
+      label={t('theme', { theme: t(`theme_${value}` as Word) })}
       onClick={() => setTheme(value === 'system' ? 'light' : value === 'light' ? 'dark' : 'system')}
     >
       <Icon name={value === 'light' ? 'sun' : 'moon'} />
-    </button>
+    </Button>
   );
 }
 

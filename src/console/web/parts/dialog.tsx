@@ -5,7 +5,7 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { t } from '../words/words.ts';
-import { errorText, Failure } from './parts.tsx';
+import { Button, errorText, Failure } from './parts.tsx';
 
 export interface Question {
   readonly title: string;
@@ -95,9 +95,7 @@ function Dialog({ title, body, action, danger = false, keep, typed, input, run }
           <Failure text={error} />
         </div>
         <div class="bottom">
-          <button type="button" class="btn" onClick={close}>
-            {keep ?? t('cancel')}
-          </button>
+          <Button onClick={close}>{keep ?? t('cancel')}</Button>
           <button
             type="submit"
             class={danger ? 'btn solid-danger' : 'btn main'}

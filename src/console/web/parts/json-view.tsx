@@ -2,6 +2,7 @@
 // is not JSON is shown as it is.
 
 import type { ComponentChildren } from 'preact';
+import { Code } from './parts.tsx';
 
 const token =
   /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null)|([{}[\],])|(\s+)|(.)/gsu;
@@ -20,11 +21,7 @@ export function isJson(text: string): boolean {
 /** `raw`: the characters as they are; otherwise one member a line. */
 export function JsonView({ text, raw = false }: { text: string; raw?: boolean }) {
   const plain = raw || text.length > colouredMax || !isJson(text);
-  return (
-    <pre class="code wrap" tabIndex={0}>
-      {plain ? text : coloured(text)}
-    </pre>
-  );
+  return <Code>{plain ? text : coloured(text)}</Code>;
 }
 
 function coloured(text: string): ComponentChildren[] {

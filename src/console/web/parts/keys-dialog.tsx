@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { keysShown } from '../keys.ts';
 import { t, type Word } from '../words/words.ts';
 import { KeysChoice } from './choices.tsx';
+import { Button } from './parts.tsx';
 
 const table: readonly (readonly [keys: readonly string[], Word])[] = [
   [['/'], 'key_find'],
@@ -55,9 +56,7 @@ export function KeysDialog() {
       </div>
       <div class="bottom">
         <KeysChoice />
-        <button type="button" class="btn" onClick={() => element.current?.close()}>
-          {t('close')}
-        </button>
+        <Button onClick={() => element.current?.close()}>{t('close')}</Button>
       </div>
     </dialog>
   );

@@ -4,7 +4,7 @@
 import type { FunctionComponent } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { t } from '../words/words.ts';
-import { Icon, Waiting } from './parts.tsx';
+import { Button, Strip, Waiting } from './parts.tsx';
 
 export function later<P extends object>(load: () => Promise<FunctionComponent<P>>): FunctionComponent<P> {
   let loaded: FunctionComponent<P> | null = null;
@@ -29,14 +29,16 @@ export function later<P extends object>(load: () => Promise<FunctionComponent<P>
 /** Another build answers than the one that this page came from. */
 export function NewVersion() {
   return (
-    <div class="strip info" role="status">
-      <Icon name="redo" />
-      <span class="text">{t('new_version')}</span>
-      <span class="end">
-        <button type="button" class="btn s" onClick={() => location.reload()}>
+    <Strip
+      tone="info"
+      icon="redo"
+      end={
+        <Button look="s" onClick={() => location.reload()}>
           {t('reload_page')}
-        </button>
-      </span>
-    </div>
+        </Button>
+      }
+    >
+      {t('new_version')}
+    </Strip>
   );
 }

@@ -9,7 +9,7 @@ import { clock, duration, number, relative } from '../format.ts';
 import { href } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 import { ask } from './dialog.tsx';
-import { actorName, type Colour, Icon, Pill, toast } from './parts.tsx';
+import { actorName, Button, type Colour, Icon, Pill, toast } from './parts.tsx';
 import { Time } from './time.tsx';
 
 /** An ended operation stays on the page for this time. */
@@ -162,9 +162,9 @@ function Running({ op, refresh }: { op: OperationJson; refresh: () => void }) {
       <span class="fields">
         <span class="num soft">{progressText(op)}</span>
         {isOpen && may('operate') ? (
-          <button type="button" class="btn s" onClick={() => askStop(op, refresh)}>
+          <Button look="s" onClick={() => askStop(op, refresh)}>
             {t('op_stop')}…
-          </button>
+          </Button>
         ) : null}
       </span>
       <OperationMeter op={op} />

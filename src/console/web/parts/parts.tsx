@@ -115,7 +115,7 @@ export function Pill({
   return <span class={`pill is-${colour}${ring ? ' ring' : ''}`}>{children}</span>;
 }
 
-const jobColours: Readonly<Record<string, Colour>> = {
+export const jobColours: Readonly<Record<string, Colour>> = {
   delayed: 'delayed',
   ready: 'ready',
   reserved: 'running',
@@ -200,7 +200,7 @@ export function Card({
 export const Bar = ({ share, label, colour }: { share: number; label: string; colour: string }) => (
   <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={label}>
     <rect class="fill-sunken" width="100" height="6" />
-    <rect class={`fill-${colour}`} width={Math.min(share, 1) * 100} height="6" />
+    <rect class={`fill-${colour}`} width={Math.max(0, Math.min(share, 1)) * 100} height="6" />
   </svg>
 );
 

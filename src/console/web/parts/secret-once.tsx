@@ -1,15 +1,13 @@
 // A secret that dq shows once: its text, a button that copies it, and the warning.
 
 import { t } from '../words/words.ts';
-import { CopyButton } from './parts.tsx';
+import { Code, CopyButton } from './parts.tsx';
 
 export function SecretOnce({ text }: { text: string }) {
   return (
     <div role="status">
       <div class="title">
-        <pre class="code" tabIndex={0}>
-          {text}
-        </pre>
+        <Code isCut>{text}</Code>
         <CopyButton text={text} label={t('copy')} />
       </div>
       <p>

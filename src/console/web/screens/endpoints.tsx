@@ -3,8 +3,8 @@
 
 import { usePoll } from '../api/poll.ts';
 import type { EndpointJson, EndpointsJson } from '../api/types.ts';
-import { duration, number, relative, useSecond } from '../format.ts';
-import { Card, type Colour, Empty, Facts, LoadError, Pill, TopicLink, Waiting } from '../parts/parts.tsx';
+import { dots, duration, number, relative, useSecond } from '../format.ts';
+import { Card, type Colour, Empty, type Fact, Facts, Loaded, Pill, TopicLink } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 
@@ -15,7 +15,8 @@ const colours: Readonly<Record<EndpointJson['state'], Colour>> = {
 };
 
 export function EndpointCard({ topic, isBroker }: { topic: string; isBroker: boolean }) {
-  const { data, error, refresh } = usePoll<EndpointsJson>('/v1/endpoints', 5_000, { topic });
+  const poll = usePoll<EndpointsJson>('/v1/endpoints', 5_000, { topic });
+  const { data } = poll;
   useSecond();
   const [endpoint] = data?.items ?? [];
   const title = t(isBroker ? 'field_broker' : 'endpoint');
@@ -33,19 +34,20 @@ export function EndpointCard({ topic, isBroker }: { topic: string; isBroker: boo
         )
       }
     >
-      <LoadError error={error} what={title} retry={refresh} />
-      {data === null ? (
-        <Waiting rows={3} error={error} />
-      ) : endpoint === undefined ? (
-        <Empty>{t('endpoint_uncalled')}</Empty>
-      ) : (
-        <div class="body">
-          <Facts rows={rowsOf(endpoint, topic)} />
-          {data.silent.length === 0 ? null : (
-            <p class="faint">{t('endpoint_silent', { names: data.silent.join(', ') })}</p>
-          )}
-        </div>
-      )}
+      <Loaded from={poll} what={title} rows={3}>
+        {({ silent }) =>
+          endpoint === undefined ? (
+            <Empty>{t('endpoint_uncalled')}</Empty>
+          ) : (
+            <div class="body">
+              <Facts rows={rowsOf(endpoint, topic)} />
+              {silent.length === 0 ? null : (
+                <p class="faint">{t('endpoint_silent', { names: silent.join(', ') })}</p>
+              )}
+            </div>
+          )
+        }
+      </Loaded>
     </Card>
   );
 }
@@ -53,52 +55,44 @@ export function EndpointCard({ topic, isBroker }: { topic: string; isBroker: boo
 /** Begins the origin of a broker. */
 const brokerMark = 'broker:';
 
-function rowsOf(endpoint: EndpointJson, topic: string): Parameters<typeof Facts>[0]['rows'] {
-  const { attempts, successRate, p95Ms, lastFailureAt, lastReason, failuresInRow } = endpoint;
+function rowsOf(endpoint: EndpointJson, topic: string): readonly Fact[] {
+  const { origin, attempts, successRate, p95Ms, lastFailureAt, lastReason, failuresInRow } = endpoint;
   const others = endpoint.topics.filter((name) => name !== topic);
   const when = (at: string | null) => (at === null ? t('endpoint_never') : <Time at={at} text={relative} />);
+  const shares =
+    successRate === null ? '–' : dots(percent(successRate), t('of_attempts', { count: number(attempts) }));
   return [
-    ...(endpoint.origin.startsWith(brokerMark)
-      ? [[t('field_broker'), endpoint.origin.slice(brokerMark.length), true] as const]
-      : [[t('endpoint_origin'), endpoint.origin, true] as const]),
-    [
-      t('success_rate_5'),
-      successRate === null
-        ? '–'
-        : `${percent(successRate)} · ${t('of_attempts', { count: number(attempts) })}`,
-    ],
+    origin.startsWith(brokerMark)
+      ? [t('field_broker'), origin.slice(brokerMark.length), true]
+      : [t('endpoint_origin'), origin, true],
+    [t('success_rate_5'), shares],
     [t('duration_p95'), p95Ms === null ? '–' : duration(p95Ms)],
     [t('in_flight'), number(endpoint.inFlight)],
     [t('failures_in_row'), number(failuresInRow)],
     [t('endpoint_last_success'), when(endpoint.lastSuccessAt)],
     [
       t('endpoint_last_failure'),
-      lastReason === null ? (
-        t('endpoint_never')
-      ) : (
-        <>
-          {when(lastFailureAt)} · {lastReason}
-        </>
-      ),
+      lastReason === null ? t('endpoint_never') : [when(lastFailureAt), ` · ${lastReason}`],
     ],
-    ...(others.length === 0
-      ? []
-      : [
-          [
-            t('also_called_by'),
-            <>
-              {others.slice(0, 5).map((name, n) => (
-                <span key={name} class="linked">
-                  {n === 0 ? '' : ', '}
-                  <TopicLink topic={name} />
-                </span>
-              ))}{' '}
-              {endpoint.topicCount > 6 ? t('and_more', { count: endpoint.topicCount - 6 }) : null}
-            </>,
-          ] as const,
-        ]),
+    others.length > 0 && [
+      t('also_called_by'),
+      <Others key="others" names={others} count={endpoint.topicCount} />,
+    ],
   ];
 }
+
+/** `count`: all topics that call the endpoint. */
+const Others = ({ names, count }: { names: readonly string[]; count: number }) => (
+  <>
+    {names.slice(0, 5).map((name, n) => (
+      <span key={name} class="linked">
+        {n === 0 ? '' : ', '}
+        <TopicLink topic={name} />
+      </span>
+    ))}{' '}
+    {count > 6 ? t('and_more', { count: count - 6 }) : null}
+  </>
+);
 
 /** Rounded down: 99.99 % is not 100 %. */
 const percent = (share: number): string => `${number(Math.floor(share * 1_000) / 10)} %`;

@@ -1,10 +1,10 @@
 // A push in the reader's language. Each sample runs as it is, once the topic exists.
 
 export const codes = ['curl', 'PHP', 'Java', 'Node'] as const;
-export type Code = (typeof codes)[number];
+export type Language = (typeof codes)[number];
 
 /** `server`: address of the API, without a path. */
-export function sampleOf(code: Code, server: string): string {
+export function sampleOf(code: Language, server: string): string {
   const url = `${server}/v1/topics/order.close/jobs?id=4711`;
   switch (code) {
     case 'curl':

@@ -6,11 +6,24 @@ import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, serverUrl, session, summary } from '../api/session.ts';
 import { duration, exactClock } from '../format.ts';
-import { Card, CopyButton, errorText, Failure, Head, Icon, LoadError, Pill } from '../parts/parts.tsx';
+import { useAction } from '../parts/form.tsx';
+import {
+  Bar,
+  Button,
+  Card,
+  Code,
+  CopyButton,
+  errorText,
+  Failure,
+  Head,
+  Icon,
+  LoadError,
+  Pill,
+} from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { href } from '../router.ts';
 import { t, wordOf } from '../words/words.ts';
-import { type Code, codes, sampleOf } from './first-samples.ts';
+import { codes, type Language, sampleOf } from './first-samples.ts';
 
 interface Received {
   readonly at: string;
@@ -74,19 +87,10 @@ export function First() {
 }
 
 function TrialCard({ trial, refresh }: { trial: Trial | null; refresh: () => void }) {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<string | null>(null);
-  const act = async (method: 'POST' | 'DELETE'): Promise<void> => {
-    setBusy(true);
-    setError(null);
-    try {
-      await call(method, '/v1/trial');
-    } catch (problem) {
-      setError(problem instanceof CallError ? obstacle(problem) : String(problem));
-    }
-    setBusy(false);
-    refresh();
-  };
+  const { busy, failure, run } = useAction((problem) =>
+    problem instanceof CallError ? obstacle(problem) : String(problem),
+  );
+  const act = (method: 'POST' | 'DELETE') => run(() => call(method, '/v1/trial')).then(refresh);
   return (
     <Card
       width={7}
@@ -101,7 +105,7 @@ function TrialCard({ trial, refresh }: { trial: Trial | null; refresh: () => voi
             text={wordOf(`trial_failed_${trial.failure.reason}`, t('trial_failed', trial.failure as never))}
           />
         )}
-        <Failure text={error} />
+        <Failure text={failure} />
         <div class="fields">
           {trial !== null && trial.request === null ? null : (
             <button
@@ -119,9 +123,9 @@ function TrialCard({ trial, refresh }: { trial: Trial | null; refresh: () => voi
               <a class="btn" href={href('jobs', trial.topic, trial.id)}>
                 {t('view_job')}
               </a>
-              <button type="button" class="btn plain" disabled={busy} onClick={() => void act('DELETE')}>
+              <Button look="plain" disabled={busy} onClick={() => act('DELETE')}>
                 {t('trial_remove')}
-              </button>
+              </Button>
             </>
           )}
         </div>
@@ -174,10 +178,10 @@ function Steps({ trial }: { trial: Trial | null }) {
       </li>
       <li class={trial === null ? '' : 'did'}>
         <strong>{t(trial === null ? 'step_push_todo' : 'step_push')}</strong>
-        <pre class="code wrap" tabIndex={0}>
+        <Code>
           {`curl -X POST '${server}/v1/topics/trial.hello/jobs?delay=3s' \\\n` +
             `  -H 'content-type: application/json' -d '{"hello":"dq"}'`}
-        </pre>
+        </Code>
         {trial === null ? null : (
           <span class="faint break">
             {t('step_push_text', { id: trial.id, time: duration(trial.answeredMs) })}
@@ -202,16 +206,7 @@ function Wait({ acceptedAt, dueAt }: Trial) {
   const whole = Math.max(1, due - Date.parse(acceptedAt));
   return (
     <>
-      <svg
-        class="meter"
-        viewBox="0 0 100 6"
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={t('time_left', { time: tenths(left) })}
-      >
-        <rect class="fill-sunken" width="100" height="6" />
-        <rect class="fill-accent" width={Math.max(0, 100 - (100 * left) / whole)} height="6" />
-      </svg>
+      <Bar share={1 - left / whole} colour="accent" label={t('time_left', { time: tenths(left) })} />
       <Time class="faint num" at={due} text={(ms) => `${t('due').toLowerCase()} ${exactClock(ms)}`} />
     </>
   );
@@ -229,14 +224,14 @@ function Request({ method, path, headers, body, latenessMs, signature, reason }:
           {signature === 'ok' ? t('signature_ok') : t('signature_wrong', { reason: reason ?? signature })}
         </Pill>
       </div>
-      <pre class="code wrap" tabIndex={0}>{`${method} ${path}\n${head}\n\n${body}`}</pre>
+      <Code>{`${method} ${path}\n${head}\n\n${body}`}</Code>
       <span class="faint">{t('step_request_text')}</span>
     </>
   );
 }
 
 function OwnCode({ server }: { server: string }) {
-  const [code, setCode] = useState<Code>('curl');
+  const [code, setCode] = useState<Language>('curl');
   const text = sampleOf(code, server);
   return (
     <Card
@@ -255,9 +250,7 @@ function OwnCode({ server }: { server: string }) {
       }
     >
       <div class="body stack">
-        <pre class="code wrap" tabIndex={0}>
-          {text}
-        </pre>
+        <Code>{text}</Code>
         <p class="sentence">{t('own_code_text')}</p>
       </div>
     </Card>

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import type { AttemptJson, JobJson, TopicJson } from '../api/types.ts';
 import { duration, preciseClock } from '../format.ts';
 import { isJson, JsonView } from '../parts/json-view.tsx';
-import { type Colour, Pill } from '../parts/parts.tsx';
+import { Code, type Colour, Pill } from '../parts/parts.tsx';
 import { targetText } from '../topic-command.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 
@@ -162,7 +162,7 @@ function Request({ job, attempt, topic }: { job: JobJson; attempt: AttemptJson; 
   return (
     <div class={isMessage ? 'wide' : ''}>
       <h3>{t(isMessage ? 'message' : 'request')}</h3>
-      <pre class="code wrap" tabIndex={0}>
+      <Code>
         <b>{isMessage ? 'PUBLISH' : topic.method}</b> {isMessage ? targetText(topic) : topic.callbackUrl}
         {lines.map(([name, value]) => (
           <>
@@ -170,7 +170,7 @@ function Request({ job, attempt, topic }: { job: JobJson; attempt: AttemptJson; 
             <span class="k">{name}:</span> {value}
           </>
         ))}
-      </pre>
+      </Code>
     </div>
   );
 }
@@ -194,7 +194,7 @@ function Reply({ attempt, isWide }: { attempt: AttemptJson; isWide: boolean }) {
       ) : replyHeaders.length === 0 ? (
         <JsonView text={text} raw />
       ) : (
-        <pre class="code wrap" tabIndex={0}>
+        <Code>
           {replyHeaders.map((header, n) => {
             const colon = header.indexOf(':');
             return (
@@ -206,7 +206,7 @@ function Reply({ attempt, isWide }: { attempt: AttemptJson; isWide: boolean }) {
             );
           })}
           {text === '' ? '' : `\n\n${text}`}
-        </pre>
+        </Code>
       )}
     </div>
   );

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import type { JobJson } from '../api/types.ts';
 import { bytes } from '../format.ts';
 import { isJson, JsonView } from '../parts/json-view.tsx';
-import { Card, CopyButton, Empty } from '../parts/parts.tsx';
+import { Button, Card, Code, CopyButton, Empty } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
 
 type View = 'formatted' | 'raw' | 'hex';
@@ -39,22 +39,20 @@ export function JobBody({ job }: { job: JobJson }) {
         .join(' · ')}
       end={
         <>
-          <button type="button" class="btn plain s" onClick={() => choose(next)}>
+          <Button look="plain s" onClick={() => choose(next)}>
             {t(next)}
-          </button>
+          </Button>
           <CopyButton text={text} label={t('copy')} />
         </>
       }
     >
       <div class="body">
         {isBig ? (
-          <button type="button" class="btn s" onClick={() => setAsked(true)}>
+          <Button look="s" onClick={() => setAsked(true)}>
             {t('show_body', { size: bytes(job.bytes ?? text.length) })}
-          </button>
+          </Button>
         ) : view === 'hex' ? (
-          <pre class="code" tabIndex={0}>
-            {hexOf(bytesOf(body, bodyBase64))}
-          </pre>
+          <Code isCut>{hexOf(bytesOf(body, bodyBase64))}</Code>
         ) : (
           <JsonView text={text} raw={view === 'raw'} />
         )}

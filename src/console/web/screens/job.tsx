@@ -6,18 +6,20 @@ import { daemonNow, may } from '../api/session.ts';
 import type { JobJson, JobSummary, Page, TopicJson } from '../api/types.ts';
 import { Timeline, TimelineList, timelineLegend } from '../charts/timeline.tsx';
 import { curlOf } from '../curl.ts';
-import { clock, duration, exactClock, number, relative, useSecond, zone } from '../format.ts';
+import { clock, dots, duration, exactClock, number, relative, useSecond, zone } from '../format.ts';
 import {
+  Button,
   Card,
   CopyButton,
   copyText,
   Empty,
   errorText,
+  type Fact,
   Facts,
   Head,
-  Icon,
   JobLink,
   JobState,
+  jobColours,
   LoadError,
   TopicLink,
   toast,
@@ -120,42 +122,29 @@ function Actions({ job, refresh }: { job: JobJson; refresh: () => void }) {
   return (
     <>
       {job.state === 'delayed' && may('operate') ? (
-        <button type="button" class="btn main" onClick={() => act(runNow(key))}>
-          <Icon name="play" />
+        <Button look="main" icon="play" onClick={() => act(runNow(key))}>
           {t('run_now')}
-        </button>
+        </Button>
       ) : null}
       {job.state === 'dead' && may('operate') ? (
-        <button type="button" class="btn main" onClick={() => act(requeueJob(key))}>
-          <Icon name="redo" />
+        <Button look="main" icon="redo" onClick={() => act(requeueJob(key))}>
           {t('requeue')}
-        </button>
+        </Button>
       ) : null}
       {waits && may('operate') ? (
-        <button type="button" class="btn" onClick={() => askReschedule(key, refresh)}>
-          <Icon name="clock" />
+        <Button icon="clock" onClick={() => askReschedule(key, refresh)}>
           {t('reschedule')}…
-        </button>
+        </Button>
       ) : null}
       {may('push') && job.body !== undefined ? (
-        <button
-          type="button"
-          class="btn"
-          onClick={() => go(hrefQuery(['push'], { topic: job.topic, from: job.id }))}
-        >
-          <Icon name="copy" />
+        <Button icon="copy" onClick={() => go(hrefQuery(['push'], { topic: job.topic, from: job.id }))}>
           {t('push_again')}
-        </button>
+        </Button>
       ) : null}
       {job.endedAt === undefined && may('push') ? (
-        <button
-          type="button"
-          class="btn danger"
-          onClick={() => askCancel(key, job.state === 'reserved', refresh)}
-        >
-          <Icon name="x" />
+        <Button look="danger" icon="x" onClick={() => askCancel(key, job.state === 'reserved', refresh)}>
           {t('cancel_job')}…
-        </button>
+        </Button>
       ) : null}
     </>
   );
@@ -222,17 +211,6 @@ function sentenceOf(parts: readonly string[]): string {
   return text === '' ? '' : `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-const tones: Readonly<Record<JobJson['state'], string>> = {
-  delayed: 'delayed',
-  ready: 'ready',
-  reserved: 'running',
-  dead: 'dead',
-  done: 'done',
-  cancelled: 'quiet',
-  purged: 'quiet',
-  expired: 'quiet',
-};
-
 /** Hands of a clock for a job that waits or runs; a mark for one that does not. */
 const faces: Readonly<Partial<Record<JobJson['state'], string>>> = {
   dead: 'M16 16l12 12m0-12-12 12',
@@ -245,29 +223,11 @@ const faces: Readonly<Partial<Record<JobJson['state'], string>>> = {
 function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
   const first = headline(job);
   const points = pointsOf(job, useJobMarks(job.topic, job.id));
-  const held = job.state === 'ready' && isHeld(job);
-  const colour = (job.state === 'delayed' && job.attempt > 0) || held ? 'retry' : tones[job.state];
+  const hasCurl = may('operate') && job.bytes !== undefined && topic?.delivery === 'push';
   return (
     <>
       <section class="card where" aria-label={t('state')}>
-        <svg class="clock" viewBox="0 0 44 44" aria-hidden="true">
-          <circle cx="22" cy="22" r="18" fill="none" class="stroke-quiet" stroke-width="3" opacity="0.35" />
-          <path
-            d={faces[job.state] === undefined ? 'M22 4a18 18 0 0 1 15.6 27' : 'M22 4a18 18 0 1 1-.1 0'}
-            fill="none"
-            class={`stroke-${colour}`}
-            stroke-width="3"
-            stroke-linecap="round"
-          />
-          <path
-            d={faces[job.state] ?? 'M22 12v10l6 4'}
-            fill="none"
-            class={`stroke-${colour}`}
-            stroke-width="2.5"
-            stroke-linecap="round"
-            stroke-linejoin="round"
-          />
-        </svg>
+        <Face job={job} />
         <div>
           <strong>
             {/^(waits_|ended)/.test(job.why.code) ? (
@@ -284,7 +244,7 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
       </section>
       <Card
         title={t('timeline')}
-        note={`${t('times_in', { zone: zone() })} · ${t('long_gaps')}`}
+        note={dots(t('times_in', { zone: zone() }), t('long_gaps'))}
         end={timelineLegend()}
       >
         <div class="body desk">
@@ -297,11 +257,7 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
           width={8}
           title={t('attempts')}
           note={t('attempts_note', { count: number(Math.max(job.attempts.length, 10)) })}
-          end={
-            may('operate') && job.bytes !== undefined && topic?.delivery === 'push' ? (
-              <CurlButton job={job} />
-            ) : undefined
-          }
+          end={hasCurl ? <CurlButton job={job} /> : undefined}
         >
           {job.attempts.length === 0 ? (
             <Empty>{t('no_attempt_yet')}</Empty>
@@ -323,31 +279,44 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
   );
 }
 
+function Face({ job }: { job: JobJson }) {
+  const isHeldNow = job.state === 'ready' && isHeld(job);
+  const colour = (job.state === 'delayed' && job.attempt > 0) || isHeldNow ? 'retry' : jobColours[job.state];
+  const face = faces[job.state];
+  const line = { fill: 'none', class: `stroke-${colour}`, 'stroke-linecap': 'round' } as const;
+  return (
+    <svg class="clock" viewBox="0 0 44 44" aria-hidden="true">
+      <circle cx="22" cy="22" r="18" fill="none" class="stroke-quiet" stroke-width="3" opacity="0.35" />
+      <path
+        d={face === undefined ? 'M22 4a18 18 0 0 1 15.6 27' : 'M22 4a18 18 0 1 1-.1 0'}
+        stroke-width="3"
+        {...line}
+      />
+      <path d={face ?? 'M22 12v10l6 4'} stroke-width="2.5" stroke-linejoin="round" {...line} />
+    </svg>
+  );
+}
+
 const exact = (at: string) => <Time at={at} text={exactClock} />;
 
-function factsOf(job: JobJson): Parameters<typeof Facts>[0]['rows'] {
-  const reason = job.buryReason === undefined ? undefined : wordOf(`bury_${job.buryReason}`, job.buryReason);
+function factsOf(job: JobJson): readonly Fact[] {
+  const { maxAttempts, attempt, deadline, backoff, deadAt, buryReason, endedAt, keptUntil, shard } = job;
   return [
     [t('version'), job.version, true],
     ['webhook-id', job.webhookId, true],
-    ...(job.traceparent === undefined ? [] : [['traceparent', job.traceparent, true] as const]),
+    job.traceparent !== undefined && ['traceparent', job.traceparent, true],
     [t('accepted'), exact(job.createdAt)],
     [t('due'), exact(job.dueAt)],
-    [
-      t('attempts'),
-      job.maxAttempts === null
-        ? number(job.attempt)
-        : t('n_of_max', { n: job.attempt, max: job.maxAttempts }),
-    ],
-    ...(job.deadline === undefined ? [] : [[t('deadline'), exact(job.deadline)] as const]),
-    ...(job.backoff === undefined ? [] : [[t('own_backoff'), backoffText(job.backoff), true] as const]),
-    ...(job.deadAt === undefined ? [] : [[t('dead_since'), exact(job.deadAt)] as const]),
-    ...(reason === undefined ? [] : [[t('bury_reason'), reason] as const]),
-    ...(job.alert == null ? [] : [[t('alert_mail'), wordOf(`alert_${job.alert}`, job.alert)] as const]),
-    ...(job.endedAt === undefined ? [] : [[t('ended'), exact(job.endedAt)] as const]),
-    ...(job.keptUntil === undefined ? [] : [[t('kept_for'), keptFor(job.keptUntil)] as const]),
-    ...(job.strikes === undefined ? [] : [[t('strikes'), number(job.strikes)] as const]),
-    ...(job.shard == null ? [] : [[t('shard'), job.shard, true] as const]),
+    [t('attempts'), maxAttempts === null ? number(attempt) : t('n_of_max', { n: attempt, max: maxAttempts })],
+    deadline !== undefined && [t('deadline'), exact(deadline)],
+    backoff !== undefined && [t('own_backoff'), backoffText(backoff), true],
+    deadAt !== undefined && [t('dead_since'), exact(deadAt)],
+    buryReason !== undefined && [t('bury_reason'), wordOf(`bury_${buryReason}`, buryReason)],
+    job.alert != null && [t('alert_mail'), wordOf(`alert_${job.alert}`, job.alert)],
+    endedAt !== undefined && [t('ended'), exact(endedAt)],
+    keptUntil !== undefined && [t('kept_for'), keptFor(keptUntil)],
+    job.strikes !== undefined && [t('strikes'), number(job.strikes)],
+    shard != null && [t('shard'), shard, true],
   ];
 }
 
@@ -371,9 +340,8 @@ function CurlButton({ job }: { job: JobJson }) {
     }
   };
   return (
-    <button type="button" class="btn plain s" onClick={(event) => void copy(event.currentTarget)}>
-      <Icon name="copy" small />
+    <Button look="plain s" icon="copy" onClick={(event) => void copy(event.currentTarget)}>
       {t('copy_as_curl' as Word)}
-    </button>
+    </Button>
   );
 }

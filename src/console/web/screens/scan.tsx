@@ -6,6 +6,7 @@ import { type CallError, get } from '../api/call.ts';
 import type { JobSummary, Page } from '../api/types.ts';
 import { number } from '../format.ts';
 import type { Pages } from '../pages.ts';
+import { Bar, Button } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
 
 interface ScanPage extends Page<JobSummary> {
@@ -119,22 +120,13 @@ export function ScanProgress({ scan, isBody }: { scan: Scanning; isBody: boolean
           {t(isBody ? 'searching_bodies' : 'searching_ids', { jobs: number(jobs), of: number(of) })}
         </span>
         {isRunning ? (
-          <button type="button" class="btn s" onClick={scan.stop}>
+          <Button look="s" onClick={scan.stop}>
             {t('stop_search')}
-          </button>
+          </Button>
         ) : null}
       </div>
       <div class="spaced">
-        <svg
-          class="meter"
-          viewBox="0 0 100 6"
-          preserveAspectRatio="none"
-          role="img"
-          aria-label={t('searched_percent', { percent })}
-        >
-          <rect class="fill-sunken" width="100" height="6" />
-          <rect class="fill-accent" width={percent} height="6" />
-        </svg>
+        <Bar share={percent / 100} colour="accent" label={t('searched_percent', { percent })} />
       </div>
     </div>
   );

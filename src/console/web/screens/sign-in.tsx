@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { CallError } from '../api/call.ts';
 import { signIn } from '../api/session.ts';
-import { errorText } from '../parts/parts.tsx';
+import { Code, errorText } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
 
 /** `ended`: there was a session on this page. */
@@ -29,9 +29,7 @@ export function SignIn({ error, ended }: { error: CallError | null; ended: boole
             <h1>{t('sign_in')}</h1>
             {ended ? <p class="soft">{t('signed_out_note')}</p> : null}
             <p class="soft">{t('sign_in_link_hint')}</p>
-            <pre class="code" tabIndex={0}>
-              dq console
-            </pre>
+            <Code isCut>dq console</Code>
             <p class="soft">{t('sign_in_token_hint')}</p>
             <label>
               {t('sign_in_token')}

@@ -6,6 +6,7 @@ import { may } from '../api/session.ts';
 import { bytes, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import {
+  Button,
   Card,
   type Colour,
   Facts,
@@ -70,11 +71,7 @@ export function Store() {
   const poll = usePoll<Store>('/v1/store', 5_000);
   const { data, refresh } = poll;
   const isRedis = data?.kind === 'redis';
-  const add = (
-    <button type="button" class="btn" onClick={() => askAdd(refresh)}>
-      {t('add_shard')}…
-    </button>
-  );
+  const add = <Button onClick={() => askAdd(refresh)}>{t('add_shard')}…</Button>;
   return (
     <>
       <Head
@@ -251,16 +248,16 @@ function ShardActions({ shard, journal, changed }: ShardParts) {
   if (shard.state === 'active')
     return (
       <div class="fields">
-        <button type="button" class="btn s" onClick={() => askDrain(shard, changed)}>
+        <Button look="s" onClick={() => askDrain(shard, changed)}>
           {t('drain')}…
-        </button>
+        </Button>
       </div>
     );
   return (
     <div class="fields">
-      <button type="button" class="btn s danger" onClick={() => askRemove(shard, journal !== 'off', changed)}>
+      <Button look="s danger" onClick={() => askRemove(shard, journal !== 'off', changed)}>
         {t('remove')}…
-      </button>
+      </Button>
     </div>
   );
 }

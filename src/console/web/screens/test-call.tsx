@@ -5,7 +5,8 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { CallError, call, topicPath } from '../api/call.ts';
 import type { TestCallJson } from '../api/types.ts';
 import { duration, number } from '../format.ts';
-import { Card, errorText, Failure, Icon, Pill } from '../parts/parts.tsx';
+import { Field, Form, useAction } from '../parts/form.tsx';
+import { Button, Card, Code, errorText, Failure, Icon, Pill } from '../parts/parts.tsx';
 import { t, wordOf } from '../words/words.ts';
 
 /** Only for sessions with the scope operate. */
@@ -13,10 +14,9 @@ export function TestCallButton({ topic, isMessage }: { topic: string; isMessage:
   const [open, setOpen] = useState(false);
   return (
     <>
-      <button type="button" class="btn" onClick={() => setOpen(true)}>
-        <Icon name="bolt" />
+      <Button icon="bolt" onClick={() => setOpen(true)}>
         {t(isMessage ? 'test_message' : 'test_call')}
-      </button>
+      </Button>
       {open ? <TestCallDialog topic={topic} isMessage={isMessage} onClose={() => setOpen(false)} /> : null}
     </>
   );
@@ -43,9 +43,7 @@ function TestCallDialog({
         <TestCall topic={topic} isMessage={isMessage} draft={() => null} />
       </div>
       <div class="bottom">
-        <button type="button" class="btn" onClick={() => element.current?.close()}>
-          {t('close')}
-        </button>
+        <Button onClick={() => element.current?.close()}>{t('close')}</Button>
       </div>
     </dialog>
   );
@@ -77,57 +75,28 @@ export function TestCallCard(props: TestCallProps) {
 function TestCall({ topic, isMessage, draft, runs = 0 }: TestCallProps) {
   const [body, setBody] = useState('{}');
   const [type, setType] = useState('application/json');
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<string | null>(null);
   const [result, setResult] = useState<TestCallJson | null>(null);
-  const send = async (): Promise<void> => {
-    setBusy(true);
-    setFailure(null);
-    setResult(null);
-    const changed = draft();
-    const json = {
-      ...{ body, contentType: type.trim() === '' ? null : type.trim() },
-      ...(changed === null ? {} : { draft: changed }),
-    };
-    try {
+  const { busy, failure, run } = useAction((error) =>
+    wordOf(`test_call_${error instanceof CallError ? error.code : ''}`, errorText(error)),
+  );
+  const send = () =>
+    run(async () => {
+      setResult(null);
+      const changed = draft();
+      const json = {
+        ...{ body, contentType: type.trim() === '' ? null : type.trim() },
+        ...(changed === null ? {} : { draft: changed }),
+      };
       setResult(await call<TestCallJson>('POST', topicPath(topic, 'test-call'), { json }));
-    } catch (error) {
-      const code = error instanceof CallError ? error.code : '';
-      setFailure(wordOf(`test_call_${code}`, errorText(error)));
-    }
-    setBusy(false);
-  };
+    });
   useEffect(() => {
     if (runs > 0) void send();
   }, [runs]);
   return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
+    <Form look="stack" onSend={send}>
       <div class="form">
-        <label class="wide">
-          {t('body')}
-          <textarea
-            rows={3}
-            class="mono"
-            value={body}
-            spellcheck={false}
-            onInput={(event) => setBody(event.currentTarget.value)}
-          />
-        </label>
-        <label class="wide">
-          {t('content_type')}
-          <input
-            class="mono"
-            value={type}
-            autocomplete="off"
-            onInput={(event) => setType(event.currentTarget.value)}
-          />
-        </label>
+        <Field label={t('body')} isWide rows={3} value={body} onType={setBody} />
+        <Field label={t('content_type')} isWide value={type} onType={setType} />
       </div>
       <div>
         <button type="submit" class="btn main" disabled={busy}>
@@ -139,7 +108,7 @@ function TestCall({ topic, isMessage, draft, runs = 0 }: TestCallProps) {
       <div role="status" class="stack">
         {result === null ? null : <Result {...result} />}
       </div>
-    </form>
+    </Form>
   );
 }
 
@@ -171,28 +140,26 @@ function Result({ request, reply, phases, verdict, ruleValues, notifier }: TestC
       {reply === null ? null : (
         <>
           <h3>{t('reply')}</h3>
-          <pre class="code wrap" tabIndex={0}>
+          <Code>
             {reply.body === '' ? t('test_empty_body') : reply.body}
             {reply.cut ? '…' : ''}
-          </pre>
+          </Code>
           <details>
             <summary>{t('test_reply_headers')}</summary>
-            <pre class="code wrap" tabIndex={0}>
-              {reply.headers.join('\n')}
-            </pre>
+            <Code>{reply.headers.join('\n')}</Code>
           </details>
         </>
       )}
       <details>
         <summary>{t(request.method === 'PUBLISH' ? 'message' : 'test_request')}</summary>
-        <pre class="code wrap" tabIndex={0}>
+        <Code>
           {[
             `${request.method} ${request.url}`,
             ...Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`),
             '',
             request.body,
           ].join('\n')}
-        </pre>
+        </Code>
       </details>
     </>
   );

@@ -10,15 +10,18 @@ import { waitsOf } from '../backoff-waits.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
 import { rangeOf } from '../charts/range.tsx';
-import { duration, durationParts, number, percent, shortNumber } from '../format.ts';
+import { dots, duration, durationParts, number, percent, shortNumber } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { later } from '../parts/later.tsx';
 import {
+  Button,
   Card,
   Empty,
   Head,
   Icon,
   LoadError,
+  Loaded,
+  Strip,
   type TileFacts,
   Tiles,
   TopicState,
@@ -66,13 +69,11 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
         sub={
           data === null
             ? ''
-            : [
+            : dots(
                 data.title,
-                data.owner === '' ? '' : t('owned_by', { owner: data.owner }),
+                data.owner !== '' && t('owned_by', { owner: data.owner }),
                 t('default_delay', { time: spoken(data.delay) }),
-              ]
-                .filter((text) => text !== '')
-                .join(' · ')
+              )
         }
         actions={data === null ? undefined : <Actions topic={data} stats={stats.data} refresh={refresh} />}
       >
@@ -158,28 +159,26 @@ function Actions({
   return (
     <>
       {!may('operate') ? null : topic.state === 'active' ? (
-        <button type="button" class="btn" onClick={() => askPause(name, due, refresh)}>
-          <Icon name="pause" />
+        <Button icon="pause" onClick={() => askPause(name, due, refresh)}>
           {t('pause')}…
-        </button>
+        </Button>
       ) : (
-        <button type="button" class="btn" onClick={() => askResume(name, due, refresh, topic.concurrency)}>
-          <Icon name="play" />
+        <Button icon="play" onClick={() => askResume(name, due, refresh, topic.concurrency)}>
           {t('resume')}…
-        </button>
+        </Button>
       )}
       {may('operate') && topic.state !== 'offline' ? (
-        <button type="button" class="btn desk" onClick={() => askOffline(name, waiting, refresh)}>
+        <Button look="desk" onClick={() => askOffline(name, waiting, refresh)}>
           {t('take_offline')}…
-        </button>
+        </Button>
       ) : null}
       {may('operate') && topic.delivery !== 'pull' ? (
         <TestCallButton topic={name} isMessage={topic.delivery === 'mq'} />
       ) : null}
       {may('operate') && may('push') && all > 0 ? (
-        <button type="button" class="btn desk" onClick={() => askClear(name, all)}>
+        <Button look="desk" onClick={() => askClear(name, all)}>
           {t('clear_jobs')}…
-        </button>
+        </Button>
       ) : null}
       {may('push') ? (
         <a class="btn main" href={hrefQuery(['push'], { topic: name })}>
@@ -218,8 +217,6 @@ function Figures({
   // Of one topic dq keeps 30 days.
   const range = rangeOf('6h');
   const series = useSeries(range, name);
-  const waits = waitsOf(topic, retryUnitMs()) ?? [];
-  const reasons = reasonsOf(capacity.data);
   return (
     <>
       {isFailing(recent) && recent !== null ? <FailingStrip recent={recent} /> : null}
@@ -235,55 +232,10 @@ function Figures({
       />
       <div class="cols">
         <Traffic series={series.data} range={range} />
-        <Card
-          width={4}
-          fill
-          title={t('delivery')}
-          end={
-            may('admin') ? (
-              <a class="btn plain s" href={href('topics', name, 'settings')}>
-                <Icon name="edit" small />
-                {t('edit')}
-              </a>
-            ) : undefined
-          }
-        >
-          <div class="body stack">
-            <Sentences topic={topic} />
-            <div>
-              <h3>{t('retry_schedule')}</h3>
-              <p class="soft">
-                {t('schedule_note', {
-                  count: topic.maxAttempts,
-                  time: duration(waits.reduce((sum, wait) => sum + wait, 0)),
-                })}
-              </p>
-            </div>
-            <Ladder waitsMs={waits} />
-          </div>
-        </Card>
+        <Delivery topic={topic} />
         <Lateness series={series.data} width={4} />
         <FailedAttempts series={series.data} />
-        <Card width={4} fill title={t('why_not_called')} note={t('per_notifier')}>
-          <LoadError error={capacity.error} what={t('why_not_called')} retry={capacity.refresh} />
-          {capacity.data === null ? (
-            <Waiting rows={2} error={capacity.error} />
-          ) : reasons.length === 0 ? (
-            <Empty>{t('no_reason')}</Empty>
-          ) : (
-            <ul class="list">
-              {reasons.map(({ from, code, message, remedy }) => (
-                <li key={`${from} ${code}`}>
-                  <span class="grow two">
-                    <span>{message}</span>
-                    <small>{[from, remedy].filter((text) => text !== '').join(' · ')}</small>
-                  </span>
-                  <span class="tag">{code}</span>
-                </li>
-              ))}
-            </ul>
-          )}
-        </Card>
+        <WhyWaiting capacity={capacity} />
         <Horizon topic={name} width={8} />
         <EndpointCard topic={name} isBroker={topic.delivery === 'mq'} />
         <RecentAttempts topic={topic} most={6} />
@@ -291,6 +243,59 @@ function Figures({
     </>
   );
 }
+
+function Delivery({ topic }: { topic: TopicJson }) {
+  const waits = waitsOf(topic, retryUnitMs()) ?? [];
+  const total = waits.reduce((sum, wait) => sum + wait, 0);
+  return (
+    <Card
+      width={4}
+      fill
+      title={t('delivery')}
+      end={
+        may('admin') ? (
+          <a class="btn plain s" href={href('topics', topic.topic, 'settings')}>
+            <Icon name="edit" small />
+            {t('edit')}
+          </a>
+        ) : undefined
+      }
+    >
+      <div class="body stack">
+        <Sentences topic={topic} />
+        <div>
+          <h3>{t('retry_schedule')}</h3>
+          <p class="soft">{t('schedule_note', { count: topic.maxAttempts, time: duration(total) })}</p>
+        </div>
+        <Ladder waitsMs={waits} />
+      </div>
+    </Card>
+  );
+}
+
+const WhyWaiting = ({ capacity }: { capacity: Polled<Capacity> }) => (
+  <Card width={4} fill title={t('why_not_called')} note={t('per_notifier')}>
+    <Loaded from={capacity} what={t('why_not_called')} rows={2}>
+      {(data) => {
+        const reasons = reasonsOf(data);
+        if (reasons.length === 0) return <Empty>{t('no_reason')}</Empty>;
+        return (
+          <ul class="list">
+            {reasons.map(({ from, code, message, remedy }) => (
+              <li key={`${from} ${code}`}>
+                <span class="grow two">
+                  <span>{message}</span>
+                  <small>{dots(from, remedy)}</small>
+                </span>
+                <span class="tag">{code}</span>
+              </li>
+            ))}
+          </ul>
+        );
+      }}
+    </Loaded>
+  </Card>
+);
 
 function tilesOf(topic: TopicJson, stats: TopicStats, recent: Series | null): readonly TileFacts[] {
   const { today, states } = stats;
@@ -352,13 +357,10 @@ function FailingStrip({ recent }: { recent: Series }) {
   const { delivered, failed } = recent.totals;
   const reasons = recent.reasons.slice(0, 3).map(({ reason, status }) => reasonName(reason, status));
   return (
-    <div class="strip warn" role="status">
-      <Icon name="warn" />
-      <span class="text">
-        <b>{t('failing_strip', { percent: percent(failed / (delivered + failed)) })}</b>{' '}
-        {t('failing_strip_text', { reasons: reasons.join(', ') })}
-      </span>
-    </div>
+    <Strip>
+      <b>{t('failing_strip', { percent: percent(failed / (delivered + failed)) })}</b>{' '}
+      {t('failing_strip_text', { reasons: reasons.join(', ') })}
+    </Strip>
   );
 }
 
@@ -457,9 +459,8 @@ function Secret({ name }: { name: string }) {
         <p class="soft">{t('secret_text')}</p>
         {made === null ? null : <SecretOnce text={made} />}
         <div>
-          <button
-            type="button"
-            class="btn"
+          <Button
+            icon="redo"
             onClick={() =>
               ask({
                 title: t('rotate_question', { topic: name }),
@@ -472,9 +473,8 @@ function Secret({ name }: { name: string }) {
               })
             }
           >
-            <Icon name="redo" />
             {t('rotate')}…
-          </button>
+          </Button>
         </div>
       </div>
     </Card>
