@@ -110,14 +110,15 @@ export async function buildConsole(root: string, out: string): Promise<Metafile>
   return metafile;
 }
 
-/** Ships the Chinese texts in the order of the English keys: the keys are a third of the file, and the page
- *  has them already. */
+/** Ships each language apart, the Chinese texts in the order of the English keys: the keys are a third of the
+ *  file, and the page has them already. */
 function packDictionary({ onLoad }: PluginBuild): void {
-  const texts = (Object.keys(en) as (keyof typeof en)[]).map((key) => zh[key]);
-  const contents = `import { en } from './en.ts';
-    const texts = ${JSON.stringify(texts)};
+  const english = `export const en = ${JSON.stringify(en)};`;
+  const chinese = `import { en } from './en.ts';
+    const texts = ${JSON.stringify(Object.values(zh))};
     export const zh = Object.fromEntries(Object.keys(en).map((key, at) => [key, texts[at]]));`;
-  onLoad({ filter: /words\/zh\.ts$/ }, () => ({ contents, loader: 'ts' }));
+  onLoad({ filter: /words\/en\.ts$/ }, () => ({ contents: english, loader: 'ts' }));
+  onLoad({ filter: /words\/zh\.ts$/ }, () => ({ contents: chinese, loader: 'ts' }));
 }
 
 function fillTopicForm({ onLoad }: PluginBuild): void {

@@ -1,5 +1,5 @@
-// The language of the page: t('pause_question', { topic }) is the text of a key in it. English is the table
-// of keys; Chinese must have each of them (zh.ts). The page loads Chinese only when it is chosen.
+// The language of the page: t('pause_question', { topic }) is the text of a key of texts.ts in it. The page
+// loads Chinese only when it is chosen.
 
 import { signal } from '@preact/signals';
 import { en } from './en.ts';
