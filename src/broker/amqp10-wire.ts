@@ -11,26 +11,21 @@ import type { Broker } from '../core/broker.ts';
 import { clearTimeout, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 import { brokerLimits } from './limits.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, dialSocket, fail, type OpenWire, openFailure, type Wire } from './wire.ts';
+import {
+  BrokerError,
+  dialSocket,
+  fail,
+  type OpenWire,
+  openFailure,
+  type Wire,
+  type WireEvents,
+  whenOpen,
+} from './wire.ts';
 
 export const openAmqp10: OpenWire = async (broker, dialing, name, onLost) => {
   const socket = await dialSocket(broker, dialing);
-  return new Promise((resolve, reject) => {
-    const wire = new Amqp10Wire(broker, socket, name, {
-      onOpen: () => resolve(wire),
-      onLost: (error) => {
-        reject(error);
-        onLost();
-      },
-    });
-  });
+  return whenOpen((events) => new Amqp10Wire(broker, socket, name, events), onLost);
 };
-
-interface WireEvents {
-  readonly onOpen: () => void;
-  /** also where it was never open */
-  readonly onLost: (error: BrokerError) => void;
-}
 
 /** An error of AMQP 1.0. */
 interface AmqpError {

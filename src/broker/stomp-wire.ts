@@ -10,26 +10,21 @@ import type { Broker } from '../core/broker.ts';
 import { clearTimeout, setTimeout, type Timer } from '../runtime/time.ts';
 import { brokerLimits } from './limits.ts';
 import type { Publication } from './publication.ts';
-import { BrokerError, dialSocket, fail, type OpenWire, openFailure, type Wire } from './wire.ts';
+import {
+  BrokerError,
+  dialSocket,
+  fail,
+  type OpenWire,
+  openFailure,
+  type Wire,
+  type WireEvents,
+  whenOpen,
+} from './wire.ts';
 
 export const openStomp: OpenWire = async (broker, dialing, _name, onLost) => {
   const socket = await dialSocket(broker, dialing);
-  return new Promise((resolve, reject) => {
-    const wire = new StompWire(broker, socket, {
-      onOpen: () => resolve(wire),
-      onLost: (error) => {
-        reject(error);
-        onLost();
-      },
-    });
-  });
+  return whenOpen((events) => new StompWire(broker, socket, events), onLost);
 };
-
-interface WireEvents {
-  readonly onOpen: () => void;
-  /** also where it was never open */
-  readonly onLost: (error: BrokerError) => void;
-}
 
 class StompWire implements Wire {
   readonly #client: Client;

@@ -1,5 +1,5 @@
 // Wire is one open connection to a broker, and OpenWire opens one. amqp091-wire.ts, amqp10-wire.ts
-// and stomp-wire.ts implement them, with the socket and the errors of this file; broker-link.ts owns the
+// and stomp-wire.ts implement them, with the socket and the errors of this file; brokers.ts owns the
 // connection.
 
 import type { Socket } from 'node:net';
@@ -22,6 +22,26 @@ export interface Wire {
 /** How a TCP connection to the broker is opened: with which look-ups, to which addresses. An error of it has
  *  a `reason`, or is one of runtime/dial.ts. */
 export type Dialing = Pick<DialOptions, 'find' | 'judge'>;
+
+/** What a connection reports of itself. */
+export interface WireEvents {
+  readonly onOpen: () => void;
+  /** also where it was never open */
+  readonly onLost: (error: BrokerError) => void;
+}
+
+/** Resolves when the connection that `connect` begins is open. `onLost`: as of OpenWire */
+export function whenOpen(connect: (events: WireEvents) => Wire, onLost: () => void): Promise<Wire> {
+  return new Promise((resolve, reject) => {
+    const wire = connect({
+      onOpen: () => resolve(wire),
+      onLost: (error) => {
+        reject(error);
+        onLost();
+      },
+    });
+  });
+}
 
 /** Rejects with BrokerError. `name`: of the connection, for the broker's administrator. `onLost`: called once
  *  after the connection has ended by itself, when its publications have ended. */

@@ -2,7 +2,7 @@
 // Judges the addresses by the egress policy, as the notifiers do.
 
 import { lookup } from 'node:dns';
-import { openWire } from '../broker/broker-link.ts';
+import { openWire } from '../broker/brokers.ts';
 import { BrokerError, type Dialing } from '../broker/wire.ts';
 import type { Config } from '../config/options.ts';
 import { type Broker, brokersOf, placeOfBroker } from '../core/broker.ts';

@@ -3,8 +3,7 @@
 
 import { isMailAddress } from '../core/alert-receiver.ts';
 import type { HookSender } from './hook-sender.ts';
-import type { MailCircuitBreaker } from './mail-circuit-breaker.ts';
-import type { Answer, Answers, Mail } from './smtp-sender.ts';
+import type { Answer, Answers, Mail, MailCircuitBreaker } from './smtp-sender.ts';
 
 const noAnswers: Answers = new Map();
 

@@ -12,9 +12,8 @@ import { reasonOf } from '../core/errors.ts';
 import { openSocket } from '../runtime/dial.ts';
 import { monotonicNow, timeoutSignal, wallNow } from '../runtime/time.ts';
 import { mailLimits } from './limits.ts';
-import type { BackoffTimes } from './mail-circuit-breaker.ts';
 import { type MailText, oneLine } from './mail-text.ts';
-import type { Answer } from './smtp-sender.ts';
+import type { Answer, BackoffTimes } from './smtp-sender.ts';
 
 interface Pause {
   readonly failures: number;

@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { type buildConnector, Client, type Dispatcher } from 'undici';
-import { type Events, KeptConnectionLost } from './connector.ts';
+import { EventRelay, type Events, KeptConnectionLost } from './connector.ts';
 import { ReplyHeads } from './reply-heads.ts';
 
 export interface CallbackClientOptions extends Omit<Client.Options, 'connect'> {
@@ -90,51 +90,33 @@ class Line {
   }
 }
 
-class WatchedCaller implements Events {
-  readonly #caller: Events;
+class WatchedCaller extends EventRelay<Events> {
   #line: Line | null = null;
   /** The request was written to a kept connection. */
   #isKept = false;
-
-  constructor(caller: Events) {
-    this.#caller = caller;
-  }
 
   goesOver(line: Line): void {
     this.#line = line;
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+  override onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
     this.#isKept = this.#line?.begin() === true;
-    this.#caller.onRequestStart(controller, context);
+    super.onRequestStart(controller, context);
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    text?: string,
-  ): void {
-    this.#caller.onResponseStart(controller, status, headers, text);
-  }
-
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#caller.onResponseData(controller, chunk);
-  }
-
-  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+  override onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
     this.#line?.ended();
-    this.#caller.onResponseEnd(controller, trailers);
+    super.onResponseEnd(controller, trailers);
   }
 
-  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+  override onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
     const { failure = null } = this.#line ?? {};
     if (isClose(error) && failure !== null && isTlsError(failure)) {
-      this.#caller.onResponseError(controller, failure);
+      super.onResponseError(controller, failure);
       return;
     }
     const isLost = this.#isKept && this.#line?.hasReply !== true && isClose(error);
-    this.#caller.onResponseError(controller, isLost ? new KeptConnectionLost(error, true) : error);
+    super.onResponseError(controller, isLost ? new KeptConnectionLost(error, true) : error);
   }
 }
 

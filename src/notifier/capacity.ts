@@ -1,7 +1,7 @@
 // Answers how many jobs of which topic this notifier may reserve now, and why a topic gets none. Reserves
 // no job itself.
 // The parts: topic-rates.ts (this notifier's part of a topic's limits, and its rate), topic-targets.ts,
-// call-budget.ts (slots), probes.ts (restricted topics), queued-targets.ts, capacity-plan.ts (capacity at
+// call-budget.ts (slots), probes.ts (restricted topics), capacity-plan.ts (capacity at
 // rest), capacity-grants.ts (several partitions), poison-isolation.ts, and explain-capacity.ts.
 // Invariants: the notifiers together never exceed a topic's concurrency or rate. One topic holds at most
 // half of the slots. Hanging topics cannot stop the others: a hanging call leaves its slot after
@@ -26,11 +26,10 @@ import { notifierLimits } from './limits.ts';
 import type { PartitionFailures } from './partition-failures.ts';
 import type { PoisonIsolation } from './poison-isolation.ts';
 import { Probes } from './probes.ts';
-import { QueuedTargets } from './queued-targets.ts';
 import type { Settler } from './settler.ts';
 import { NotifierShare, TopicRates } from './topic-rates.ts';
 import type { TopicTarget } from './topic-target.ts';
-import { TopicTargets } from './topic-targets.ts';
+import { QueuedTargets, TopicTargets } from './topic-targets.ts';
 
 /** What there is more of now:
  *  slots   slow calls have left their slots, though no call has ended

@@ -2,6 +2,7 @@
 // address, every looked-up address, and the address of the connected socket, before a byte is written to it.
 // Names every failure by its phase, because error codes do not: ECONNRESET occurs in each.
 
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { buildConnector, type Dispatcher } from 'undici';
 import { BrokerError, type Dialing } from '../broker/wire.ts';
@@ -208,6 +209,40 @@ export type Events = Required<
 export interface Caller extends Events {
   /** A socket is dialled for it. */
   onDial(dial: Dial): void;
+}
+
+/** Passes the events of one request on. */
+export class EventRelay<To extends Events> implements Events {
+  protected readonly to: To;
+
+  constructor(to: To) {
+    this.to = to;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+    this.to.onRequestStart(controller, context);
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    text?: string,
+  ): void {
+    this.to.onResponseStart(controller, status, headers, text);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.to.onResponseData(controller, chunk);
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.to.onResponseEnd(controller, trailers);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    this.to.onResponseError(controller, error);
+  }
 }
 
 /** A kept connection closed before the first byte of the reply. Unsent: it is kept no more, so dispatching

@@ -69,58 +69,74 @@ class Notifier implements Role {
   #onChanged: (() => void) | null = null;
 
   constructor(ctx: RoleContext, seams: PoolSeams) {
-    const slots = ctx.config['notifier.slots'];
-    const { log, metrics } = ctx;
+    const { config, log, link, store } = ctx;
+    const slots = config['notifier.slots'];
+    const brokers = brokersOf(config.brokers);
     this.#ctx = ctx;
     this.#isStandby = ctx.takesOver;
     this.#failures = new PartitionFailures(log);
-    const trial = new TrialPass(ctx.link);
-    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx), trial, slots, seams });
+    const trial = new TrialPass(link);
+    this.#pools = new Pools({ egress: egressPolicyOf(config, ctx), trial, slots, seams });
     const { lookups } = this.#pools;
-    const brokers = brokersOf(ctx.config.brokers);
-    const toBrokers = egressPolicyOf(ctx.config, { ...ctx, isForBrokers: true });
+    const toBrokers = egressPolicyOf(config, { ...ctx, isForBrokers: true });
     this.#brokers = new Brokers({
       brokers,
       dialingTo: (port) => brokerDialing(toBrokers, lookups, port),
       name: ctx.title,
     });
     this.#settler = new Settler({
-      ...{ jobs: ctx.store.jobs, log, counters: ctx.counters, metrics },
+      jobs: store.jobs,
+      log,
+      counters: ctx.counters,
+      metrics: ctx.metrics,
       lateMax: slots,
-      keepsHistory: ctx.config['history.retention'] > 0,
+      keepsHistory: config['history.retention'] > 0,
       onSettled: () => this.#onSettled(),
     });
     this.#capacity = new Capacity({
-      ...{ topics: ctx.topics, brokers, log, index: ctx.index, count: ctx.count, slots },
-      leaseMarginMs: ctx.config['lease.margin'],
-      pollCeilingMs: ctx.config.pollCeiling,
+      topics: ctx.topics,
+      brokers,
+      log,
+      index: ctx.index,
+      count: ctx.count,
+      slots,
+      leaseMarginMs: config['lease.margin'],
+      pollCeilingMs: config.pollCeiling,
       openFilesMax: openFilesMax(),
       lookups: this.#pools,
       settler: this.#settler,
       isolation: this.#isolation,
-      partitions: () => ctx.store.jobs.partitions(),
+      partitions: () => store.jobs.partitions(),
       failures: this.#failures,
       onGain: (gain) => this.#onGain(gain),
     });
-    this.#feed = new AttemptFeed(ctx.link, ctx.count);
-    const { capacity, settler, isolation } = {
+    this.#feed = new AttemptFeed(link, ctx.count);
+    this.#facts = new CallFacts(link);
+    this.#deliverer = new Deliverer({
+      ctx,
       capacity: this.#capacity,
       settler: this.#settler,
-      isolation: this.#isolation,
-    };
-    this.#facts = new CallFacts(ctx.link);
-    this.#deliverer = new Deliverer({
-      ...{ ctx, capacity, settler, pools: this.#pools, endpoints: this.#endpoints, feed: this.#feed },
-      ...{ facts: this.#facts, brokers: this.#brokers },
+      pools: this.#pools,
+      brokers: this.#brokers,
+      endpoints: this.#endpoints,
+      feed: this.#feed,
+      facts: this.#facts,
       onEnded: () => this.#onEnded(),
     });
     this.#leadership = new Leadership({
-      ...{ row: ctx.leader, owner: ctx.owner, log, now: () => monotonicNow() },
+      row: ctx.leader,
+      owner: ctx.owner,
+      log,
+      now: () => monotonicNow(),
       onChange: (leads, text) => this.#leaderChanged(leads, text),
     });
-    const leadership = this.#leadership;
     this.#starter = new JobStarter({
-      ...{ ctx, capacity, settler, deliverer: this.#deliverer, isolation, leadership },
+      ctx,
+      capacity: this.#capacity,
+      settler: this.#settler,
+      deliverer: this.#deliverer,
+      isolation: this.#isolation,
+      leadership: this.#leadership,
     });
     this.#follower = new Loop({
       step: () => this.#followPartitions(),
@@ -239,16 +255,17 @@ class Notifier implements Role {
     const partitions = ctx.store.jobs.partitions();
     for (const partition of partitions) {
       if (this.#reservers.has(partition) || this.#draining !== null) continue;
-      const [capacity, starter, settler, failures] = [
-        this.#capacity,
-        this.#starter,
-        this.#settler,
-        this.#failures,
-      ];
-      const leadership = this.#leadership;
-      const reserver = new Reserver({ ctx, partition, capacity, starter, settler, failures, leadership });
+      const reserver = new Reserver({
+        ctx,
+        partition,
+        capacity: this.#capacity,
+        starter: this.#starter,
+        settler: this.#settler,
+        failures: this.#failures,
+        leadership: this.#leadership,
+      });
       this.#reservers.set(partition, reserver);
-      failures.add(partition);
+      this.#failures.add(partition);
       await reserver.start();
     }
     for (const [partition, reserver] of this.#reservers) {
@@ -297,7 +314,10 @@ class Notifier implements Role {
   #testCall(asked: TestCall): Promise<TestCallResult> {
     const { clock, config, version } = this.#ctx;
     return testCall(asked, {
-      ...{ pools: this.#pools, brokers: this.#brokers, now: () => clock.now(), version },
+      pools: this.#pools,
+      brokers: this.#brokers,
+      now: () => clock.now(),
+      version,
       clock: createClock(config.timezone),
       retryUnitMs: config['retry.unit'],
     });

@@ -3,7 +3,6 @@
 // Invariant: it changes nothing: no job, no statistics, no metric, no log line of an attempt, no health of
 // the topic or its origin, no sample.
 
-import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Brokers } from '../broker/brokers.ts';
 import type { PublicationOptions, PublishEnd } from '../broker/publication.ts';
@@ -19,7 +18,7 @@ import { monotonicNow, setImmediate } from '../runtime/time.ts';
 import { headerLines, ruleTexts } from './attempt-detail.ts';
 import { brokerMessageOf } from './broker-message.ts';
 import { Call, type CallEnd, type CallRequest, callRequestOf } from './call-back.ts';
-import type { Caller, Dial, DialMoment } from './connector.ts';
+import { type Caller, type Dial, type DialMoment, EventRelay } from './connector.ts';
 import { notifierLimits } from './limits.ts';
 import type { Pools } from './pools.ts';
 
@@ -197,14 +196,9 @@ function printableLines(text: string): string {
 type Moment = 'dial' | DialMoment | 'request' | 'head';
 
 /** Passes the events of one call on, and notes when its connection and its reply arrived. */
-export class TimedCaller implements Caller {
-  readonly #caller: Caller;
+class TimedCaller extends EventRelay<Caller> implements Caller {
   /** monotonicNow() */
   readonly #at: Partial<Record<Moment, number>> = {};
-
-  constructor(caller: Caller) {
-    this.#caller = caller;
-  }
 
   /** `endedAt`: monotonicNow() */
   phases(endedAt: number, totalMs: number): TestCallResult['phases'] {
@@ -224,34 +218,17 @@ export class TimedCaller implements Caller {
   onDial(dial: Dial): void {
     this.#note('dial');
     dial.onMoment((moment) => this.#note(moment));
-    this.#caller.onDial(dial);
+    this.to.onDial(dial);
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+  override onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
     this.#note('request');
-    this.#caller.onRequestStart(controller, context);
+    super.onRequestStart(controller, context);
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    text?: string,
-  ): void {
+  override onResponseStart(...head: Parameters<Caller['onResponseStart']>): void {
     this.#note('head');
-    this.#caller.onResponseStart(controller, status, headers, text);
-  }
-
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#caller.onResponseData(controller, chunk);
-  }
-
-  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
-    this.#caller.onResponseEnd(controller, trailers);
-  }
-
-  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
-    this.#caller.onResponseError(controller, error);
+    super.onResponseStart(...head);
   }
 
   #note(moment: Moment): void {

@@ -8,9 +8,13 @@ import { givenUp, type Incident } from '../core/incident.ts';
 import { limits } from '../core/limits.ts';
 import { AlertChannels } from '../mail/alert-channels.ts';
 import { HookSender } from '../mail/hook-sender.ts';
-import { type BackoffTimes, MailCircuitBreaker } from '../mail/mail-circuit-breaker.ts';
 import { deadJobsMail, incidentsMail } from '../mail/mail-text.ts';
-import { type MailSender, openMailSender } from '../mail/smtp-sender.ts';
+import {
+  type BackoffTimes,
+  MailCircuitBreaker,
+  type MailSender,
+  openMailSender,
+} from '../mail/smtp-sender.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
 import { answerQuestions } from '../process/answer-questions.ts';
 import { IncidentFiles } from '../process/incident-files.ts';

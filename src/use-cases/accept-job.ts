@@ -245,7 +245,8 @@ function rejectMislabelledJson(contentType: string, body: Buffer): void {
   });
 }
 
-const batchMembers: ReadonlySet<string> = new Set([
+/** Members of an item of a batch; read-batch.ts reads a few more. */
+export const batchMembers: ReadonlySet<string> = new Set([
   'topic',
   'id',
   'delay',

@@ -35,35 +35,31 @@ export interface ChangedTopic {
 
 /** Creates or replaces: missing fields take their defaults, the secret stays. `created`: the caller must
  *  learn the secret. `expected`: as for patchTopic; then nothing is created. */
-export async function putTopic(
+export function putTopic(
   registry: Registry,
   name: string,
   input: TopicInput,
   nowMs: number | null = null,
   expected: number | null = null,
 ): Promise<ChangedTopic & { readonly created: boolean }> {
-  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
+  return untilWritten(name, async () => {
     const known = await findTopic(registry, name);
     requireRevision(name, known, expected);
     if (known === null) {
       const created = await registry.create(newDraft(name, input));
-      if (created.kind === 'created') return { topic: created.topic, before: null, created: true };
-      continue;
+      return created.kind === 'created' ? { topic: created.topic, before: null, created: true } : undefined;
     }
     if (!('topic' in known)) {
-      const updated = await registry.update(replacing(known, name, input, nowMs), known.revision);
+      const topic = updatedBy(await registry.update(replacing(known, name, input, nowMs), known.revision));
       // An unreadable secret was replaced by a generated one, which the caller must learn.
-      if (updated.kind === 'updated')
-        return { topic: updated.topic, before: null, created: known.secrets === null };
-      continue;
+      return topic && { topic, before: null, created: known.secrets === null };
     }
     keepsSecret(known, input);
     const settings = completeSettings(unmaskHeaders(input, known));
     const draft = draftOf(known, settings, input.state ?? 'active', nowMs);
-    const updated = await registry.update(draft, known.revision);
-    if (updated.kind === 'updated') return { topic: updated.topic, before: known, created: false };
-  }
-  throw busy(name);
+    const topic = updatedBy(await registry.update(draft, known.revision));
+    return topic && { topic, before: known, created: false };
+  });
 }
 
 /** Changes the given fields. Rejects with topic_not_found, and with topic_changed where the topic has not
@@ -103,51 +99,59 @@ function patchedSettings(known: Topic, input: TopicInput): TopicSettings {
 
 /** Sets the topic offline and remembers its state; changes nothing where it is offline. Rejects with
  *  topic_not_found. */
-export async function beginRemoval(registry: Registry, name: string): Promise<Topic> {
-  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
+export function beginRemoval(registry: Registry, name: string): Promise<Topic> {
+  return untilWritten(name, async () => {
     const known = await registry.get(name);
     if (known === null) throw topicNotFound(name);
     if (known.state === 'offline') return known;
     const draft = draftOf(known, settingsOf(known), 'offline', null);
-    const updated = await registry.update(
-      { ...draft, removal: { formerState: known.state } },
-      known.revision,
-    );
-    if (updated.kind === 'updated') return updated.topic;
-  }
-  throw busy(name);
+    const removal = { formerState: known.state };
+    return updatedBy(await registry.update({ ...draft, removal }, known.revision));
+  });
 }
 
 /** Restores the state that beginRemoval replaced and returns it; null when the topic is removed or its
  *  state was changed since. */
-export async function endRemoval(registry: Registry, name: string): Promise<Topic['state'] | null> {
-  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
+export function endRemoval(registry: Registry, name: string): Promise<Topic['state'] | null> {
+  return untilWritten(name, async () => {
     const known = await registry.get(name);
     if (known?.removal === undefined) return null;
     const { formerState } = known.removal;
-    const updated = await registry.update(
-      draftOf(known, settingsOf(known), formerState, null),
-      known.revision,
-    );
-    if (updated.kind === 'updated') return formerState;
-  }
-  throw busy(name);
+    const draft = draftOf(known, settingsOf(known), formerState, null);
+    return updatedBy(await registry.update(draft, known.revision)) && formerState;
+  });
 }
 
 /** Calls `make` again after a concurrent change. Rejects with topic_not_found. */
-async function changeTopic(
+function changeTopic(
   registry: Registry,
   name: string,
   make: (known: Topic) => TopicDraft,
 ): Promise<ChangedTopic> {
-  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
+  return untilWritten(name, async () => {
     const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
     if (!('topic' in known)) throw topicUnreadable(name);
-    const updated = await registry.update(make(known), known.revision);
-    if (updated.kind === 'updated') return { topic: updated.topic, before: known };
+    const topic = updatedBy(await registry.update(make(known), known.revision));
+    return topic && { topic, before: known };
+  });
+}
+
+/** Repeats the change while others come first: `change` returns undefined then. */
+async function untilWritten<T>(name: string, change: () => Promise<T | undefined>): Promise<T> {
+  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
+    const written = await change();
+    if (written !== undefined) return written;
   }
-  throw busy(name);
+  throw new DqError(
+    'not_stored',
+    `topic ${name}: too many concurrent changes; nothing was changed, try again`,
+  );
+}
+
+/** undefined: another change came first. */
+function updatedBy(outcome: Awaited<ReturnType<Registry['update']>>): Topic | undefined {
+  return outcome.kind === 'updated' ? outcome.topic : undefined;
 }
 
 /** The error holds the current topic, so that a caller can compare it with its own changes. */
@@ -198,14 +202,13 @@ export async function getTopic(registry: Registry, name: string): Promise<Topic 
 }
 
 /** Sets a topic offline, also one with an unreadable record. Returns its revision. */
-export async function turnOffline(registry: Registry, name: string): Promise<number> {
-  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
+export function turnOffline(registry: Registry, name: string): Promise<number> {
+  return untilWritten(name, async () => {
     const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
     const turned = await registry.turn(name, 'offline', known.revision);
-    if (turned.kind === 'updated') return turned.revision;
-  }
-  throw busy(name);
+    return turned.kind === 'updated' ? turned.revision : undefined;
+  });
 }
 
 /** null for an unknown topic; TopicRemains for one with an unreadable record. */
@@ -249,13 +252,6 @@ export function requirePull({ topic, delivery, target }: Pick<Topic, 'topic' | '
 
 export function topicNotFound(name: string): DqError {
   return new TopicNotFound(name);
-}
-
-function busy(name: string): DqError {
-  return new DqError(
-    'not_stored',
-    `topic ${name}: too many concurrent changes; nothing was changed, try again`,
-  );
 }
 
 function newDraft(name: string, input: TopicInput): TopicDraft {

@@ -10,7 +10,7 @@ import { elementSteps, type MemberSpan, membersOf, skipBlank } from '../core/jso
 import { withoutByteOrderMark } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
 import { turn } from '../runtime/time.ts';
-import { isJson, type PushRequest } from './accept-job.ts';
+import { batchMembers, isJson, type PushRequest } from './accept-job.ts';
 import { useCaseLimits } from './limits.ts';
 
 export type BatchFormat = 'json' | 'ndjson';
@@ -125,44 +125,39 @@ function bytesBesideBody(text: Buffer, members: readonly MemberSpan[]): number {
 /** with its quotes, and every character escaped */
 const bodyNameBytesMax = 2 + 4 * useCaseLimits.escapeBytes;
 
-const memberNames = new Set([
-  ...['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType'],
-  ...['lease', 'maxAttempts', 'backoff', 'deadline', 'traceparent', 'tracestate'],
+const memberNames: ReadonlySet<string> = new Set([
+  ...batchMembers,
+  'traceparent',
+  'tracestate',
   // Of an imported job
-  ...['acceptedAt', 'failures'],
+  'acceptedAt',
+  'failures',
 ]);
 
 /** null only with an error. */
 function readPush(item: Item, errors: FieldErrors): BatchPush | null {
   const topic = item.text('topic');
   if (topic === undefined && !item.has('topic')) errors.reject('topic', 'is required');
-  const id = item.text('id');
-  const delay = item.textOrNumber('delay');
-  const at = item.textOrNumber('at');
-  const mode = item.text('mode');
-  const contentType = item.text('contentType') ?? 'application/json';
-  const options = {
-    ...{ lease: item.textOrNumber('lease'), maxAttempts: item.textOrNumber('maxAttempts') },
-    ...{ backoff: item.json('backoff'), deadline: item.textOrNumber('deadline') },
-    ...{ traceparent: item.text('traceparent'), tracestate: item.text('tracestate') },
-  };
-  const past = { acceptedAt: item.textOrNumber('acceptedAt'), failures: item.textOrNumber('failures') };
-  const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
-  if (body === undefined && !item.has('body')) errors.reject('body', 'is required');
-  if (topic === undefined || body === undefined) return null;
   const request = {
-    id,
-    delay,
-    at,
-    mode,
+    id: item.text('id'),
+    delay: item.textOrNumber('delay'),
+    at: item.textOrNumber('at'),
+    mode: item.text('mode'),
+    contentType: item.text('contentType') ?? 'application/json',
+    lease: item.textOrNumber('lease'),
+    maxAttempts: item.textOrNumber('maxAttempts'),
+    backoff: item.json('backoff'),
+    deadline: item.textOrNumber('deadline'),
+    traceparent: item.text('traceparent'),
+    tracestate: item.text('tracestate'),
+    acceptedAt: item.textOrNumber('acceptedAt'),
+    failures: item.textOrNumber('failures'),
     inQuery: false,
-    contentType,
-    body,
     isLiteral: true,
-    ...options,
-    ...past,
   };
-  return { topic, request };
+  const body = isJson(request.contentType) ? item.bytes('body') : item.textBytes('body');
+  if (body === undefined && !item.has('body')) errors.reject('body', 'is required');
+  return topic === undefined || body === undefined ? null : { topic, request: { ...request, body } };
 }
 
 /** The members of one item by name. Rejects unknown, repeated and mistyped members. */
