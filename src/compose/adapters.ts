@@ -6,7 +6,6 @@
 import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import { parseMysqlUrl } from '../core/url/server-url.ts';
 import type { StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
@@ -36,7 +35,7 @@ export interface Worker {
   readonly metrics: Metrics;
   /** aborted when a drain begins: ends each wait of a start */
   readonly leaving: AbortSignal;
-  /** closed at the end of the drain */
+  /** ended by the drain */
   readonly opened: Resources;
   /** Ends this process, which cannot survive an error. */
   readonly end: (reason: string) => void;
@@ -108,8 +107,7 @@ export async function journalOf(
   if (!hasJournal && (role !== 'upkeep' || config['mysql.url'] === '')) return null;
   const { openJournal, openWithoutJournal } = await import('./journal.ts');
   if (hasJournal) return openJournal(init, log, metrics, opened, seams);
-  const notes = await openWithoutJournal(config, log);
-  opened.add(notes, () => notes.drain(limits.loopSleepMsMax));
+  const notes = await openWithoutJournal(config, log, opened);
   return { over: (store) => store, parts: undefined, start: () => notes.start() };
 }
 

@@ -12,7 +12,7 @@ import { joined, joinedRoles, titleOf } from '../process/joined-roles.ts';
 import type { Init, RoleName } from '../process/messages.ts';
 import { MetricSender } from '../process/metric-sender.ts';
 import type { WorkerChannel } from '../process/own-process.ts';
-import type { Role, RoleContext } from '../process/role.ts';
+import type { Counters, Role, RoleContext } from '../process/role.ts';
 import { StatSender } from '../process/stat-sender.ts';
 import { StoreClock } from '../process/store-clock.ts';
 import type { Composed } from '../process/worker-life.ts';
@@ -61,7 +61,7 @@ export interface Parts {
   readonly hasLocalRegistry?: boolean;
 }
 
-const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
+const roles: Readonly<Record<OtherRole, () => Promise<(ctx: RoleContext) => Role>>> = {
   server: async () => (await import('../intake/intake.ts')).createIntake,
   console: async () => (await import('../console/console.ts')).createConsole,
   timer: async () => (await import('../timer/timer.ts')).createTimer,
@@ -110,12 +110,9 @@ export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
     return {
       awaitUsers: async () => {},
       shortenDrain: () => {},
-      stopping: () => {},
+      shortenWaits: () => {},
       ...own,
-      async drain(deadlineMs, isLast) {
-        await own.drain(deadlineMs, isLast);
-        await opened.close();
-      },
+      drain: (deadlineMs, isLast) => opened.close({ deadlineMs, isLast }),
       reopenLogs: () => log.reopen(),
       beat: () => metrics.beat(),
     };
@@ -130,7 +127,7 @@ const placeOf = ({ role, index, config }: Init) => ({
   title: titleOf(role, index, config),
 });
 
-type OwnPart = Pick<Composed, 'start' | 'takeOver' | 'inFlight' | 'drain'> & Partial<Composed>;
+type OwnPart = Pick<Composed, 'start' | 'takeOver' | 'inFlight'> & Partial<Composed>;
 
 async function composeStore(worker: Worker, parts: Parts): Promise<OwnPart> {
   const { StoreRole } = await import('./store-role.ts');
@@ -146,81 +143,33 @@ async function composeStore(worker: Worker, parts: Parts): Promise<OwnPart> {
     },
     inFlight: () => role.inFlight(),
     awaitUsers: (deadlineMs) => role.awaitUsers(deadlineMs),
-    drain: (deadlineMs) => role.drain(deadlineMs),
   };
 }
 
 const registryOf = async (worker: Worker, { hasLocalRegistry = false }: Parts) =>
   hasLocalRegistry ? null : mysqlRegistryOf(worker);
 
-async function composeOther(
-  worker: Worker,
-  parts: Parts,
-  name: Exclude<RoleName, 'store'>,
-): Promise<OwnPart> {
-  const { init, title, log, channel, metrics, opened } = worker;
-  const { config } = init;
+type OtherRole = Exclude<RoleName, 'store'>;
+
+async function composeOther(worker: Worker, parts: Parts, name: OtherRole): Promise<OwnPart> {
+  const { init, opened } = worker;
   const create = parts.create ?? (await roleOf(name, init));
-  const connection = parts.connection ?? (await storeConnectionOf(worker));
-  opened.add(connection, () => connection.close());
-  const mysql = await registryOf(worker, parts);
-  const registry = mysql ?? connection.registry;
-  const journal = await journalOf(worker, parts.journal);
-  const redis = await redisJobsOf(worker, registry, mysql, connection.store.admin);
-  if (redis !== null) opened.add(redis, () => redis.close());
-  const topics = new TopicBook(registry, log, { inOrder: name === 'server' || name === 'console' });
-  opened.add(topics, () => topics.drain(limits.loopSleepMsMax));
-  const jobs = redis?.store ?? connection.store;
-  const store = journal?.over(jobs) ?? jobs;
-  const clock = new StoreClock(() => store.admin.clock());
-  const send = async (deltas: readonly StatDelta[]) => {
-    const message = { kind: 'counters', deltas } as const;
-    // The master does not return dq-upkeep's own counters to it while it drains.
-    if (name === 'upkeep') channel.deliver(message);
-    else await channel.sent(message);
-  };
-  const counters = parts.counters ?? new StatSender(config.timezone, clock, log, send);
-  opened.add(counters, () => counters.close());
-  const role = create({
-    config,
-    log,
-    title,
-    version,
-    owner: { instance: init.instance, incarnation: init.incarnation },
-    index: init.index,
-    count: init.count,
-    store,
-    clock,
-    shards: redis?.shards,
-    journal: journal?.parts,
-    registry,
-    leader: config.standby ? (mysql ?? undefined) : undefined,
-    topics,
-    counters,
-    metrics,
-    link: channel,
-    adminToken: init.adminToken,
-    leaseKey: parts.leaseKey ?? (await leaseKeyOf(config)),
-    port: init.port,
-    restarts: init.restarts,
-    takesOver: init.takesOver,
-  });
+  const stores = await openStores(worker, parts, name);
+  const counters = opened.add(
+    parts.counters ?? new StatSender(init.config.timezone, stores.clock, worker.log, senderOf(worker)),
+    (own) => own.close(),
+  );
+  const leaseKey = parts.leaseKey ?? (await leaseKeyOf(init.config));
+  const role = opened.add(
+    create(contextOf(worker, stores, counters, leaseKey)),
+    (own, { deadlineMs, isLast }) => own.drain(deadlineMs, isLast),
+  );
+  // First for dq-upkeep, which records during its drain the counters it has received; at the end for the
+  // other roles.
+  opened.add(counters, () => counters.flush());
   return {
     async start() {
-      // An unavailable dq-store is waited for, until a drain begins.
-      await Promise.race([connection.start(), abortOf(worker.leaving)]);
-      await redis?.start();
-      await journal?.start();
-      // Sends the first question, so that the clock is known when it is first needed.
-      clock.now();
-      // A timer needs no topics: with them it would hold a connection to MySQL.
-      if (name !== 'timer') {
-        await topics.start();
-        // At a start MySQL may be unavailable: nothing is called or accepted until it answers.
-        // In a reload the previous generation knows the topics, so the new one must know them too.
-        if (!topics.isKnown && init.restarts === 0 && (mysql === null || init.isOnTrial))
-          throw new Error(`cannot read the topics of the registry: ${reasonOf(topics.failure)}`);
-      }
+      await startStores(worker, stores, name);
       await role.start();
       return { url: role.url, note: role.note ?? null };
     },
@@ -230,17 +179,81 @@ async function composeOther(
       return { note: null, warnings: [] };
     },
     shortenDrain: (deadlineMs) => void role.drain(deadlineMs),
-    stopping: () => connection.hurry(),
-    async drain(deadlineMs, isLast) {
-      // First for dq-upkeep, which records during its drain the counters it has received; at the end for the
-      // other roles.
-      await counters.flush();
-      await role.drain(deadlineMs, isLast);
-    },
+    shortenWaits: () => stores.connection.shortenWaits(),
   };
 }
 
-async function roleOf(name: Exclude<RoleName, 'store'>, { config }: Init) {
+type Stores = Awaited<ReturnType<typeof openStores>>;
+
+/** What a role reads and writes. */
+async function openStores(worker: Worker, parts: Parts, name: OtherRole) {
+  const { log, opened } = worker;
+  const connection = parts.connection ?? (await storeConnectionOf(worker));
+  opened.add(connection, () => connection.close());
+  const mysql = await registryOf(worker, parts);
+  const registry = mysql ?? connection.registry;
+  const journal = await journalOf(worker, parts.journal);
+  const redis = await redisJobsOf(worker, registry, mysql, connection.store.admin);
+  if (redis !== null) opened.add(redis, () => redis.close());
+  const inOrder = name === 'server' || name === 'console';
+  const topics = opened.add(new TopicBook(registry, log, { inOrder }), (own) =>
+    own.drain(limits.loopSleepMsMax),
+  );
+  const jobs = redis?.store ?? connection.store;
+  const store = journal?.over(jobs) ?? jobs;
+  const clock = new StoreClock(() => store.admin.clock());
+  return { connection, mysql, registry, journal, redis, topics, store, clock };
+}
+
+async function startStores(
+  { init, leaving }: Worker,
+  { connection, mysql, journal, redis, topics, clock }: Stores,
+  name: OtherRole,
+): Promise<void> {
+  // An unavailable dq-store is waited for, until a drain begins.
+  await Promise.race([connection.start(), abortOf(leaving)]);
+  await redis?.start();
+  await journal?.start();
+  // Sends the first question, so that the clock is known when it is first needed.
+  clock.now();
+  // A timer needs no topics: with them it would hold a connection to MySQL.
+  if (name === 'timer') return;
+  await topics.start();
+  // At a start MySQL may be unavailable: nothing is called or accepted until it answers.
+  // In a reload the previous generation knows the topics, so the new one must know them too.
+  if (!topics.isKnown && init.restarts === 0 && (mysql === null || init.isOnTrial))
+    throw new Error(`cannot read the topics of the registry: ${reasonOf(topics.failure)}`);
+}
+
+function senderOf({ init, channel }: Worker) {
+  return async (deltas: readonly StatDelta[]): Promise<void> => {
+    const message = { kind: 'counters', deltas } as const;
+    // The master does not return dq-upkeep's own counters to it while it drains.
+    if (init.role === 'upkeep') channel.deliver(message);
+    else await channel.sent(message);
+  };
+}
+
+function contextOf(
+  { init, title, log, channel, metrics }: Worker,
+  { mysql, registry, journal, redis, topics, store, clock }: Stores,
+  counters: Counters,
+  leaseKey: () => Buffer,
+): RoleContext {
+  const { config, index, count, adminToken, port, restarts, takesOver } = init;
+  return {
+    ...{ config, index, count, adminToken, port, restarts, takesOver },
+    ...{ title, log, metrics, registry, topics, store, clock, counters, leaseKey },
+    version,
+    owner: { instance: init.instance, incarnation: init.incarnation },
+    shards: redis?.shards,
+    journal: journal?.parts,
+    leader: config.standby ? (mysql ?? undefined) : undefined,
+    link: channel,
+  };
+}
+
+async function roleOf(name: OtherRole, { config }: Init) {
   const others = Promise.all(joinedRoles(name, config).map((other) => roles[other]()));
   const [create, creates] = await Promise.all([roles[name](), others]);
   return (ctx: RoleContext) =>

@@ -19,7 +19,6 @@ import type { Init, RoleName } from '../process/messages.ts';
 import type { JournalParts } from '../process/role.ts';
 import { Agent } from '../runtime/agent.ts';
 import type { Resources } from '../runtime/resources.ts';
-import type { Service } from '../runtime/service.ts';
 import { wallNow } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -50,7 +49,7 @@ export async function openJournal(
 ): Promise<ProcessJournal> {
   const { config, instance, role } = init;
   const db = readers.has(role) ? (seams?.db ?? (await openDatabase(config, role))) : null;
-  opened.add(db, () => db?.close());
+  if (db !== null) opened.add(db, () => db.close());
   const { spool, writer } = seams ?? openSpool(init, log, metrics, opened);
   opened.add(writer, () => writer.close());
   return {
@@ -91,7 +90,7 @@ function openSpool(
   const dropped = opened.add(new DroppedChanges(directory, log), (own) => own.close());
   // The others let few callers wait for the disk.
   const thread = role === 'server' ? new SyncThread() : null;
-  opened.add(thread, () => thread?.close());
+  if (thread !== null) opened.add(thread, () => thread.close());
   const writer = new SpoolWriter({
     directory: directory.path,
     stream: { instance, incarnation },
@@ -109,8 +108,8 @@ const readers: ReadonlySet<RoleName> = new Set(['upkeep', 'server', 'console']);
 
 /** In dq-upkeep of an instance without a journal: tells the journal of others, or of later, again and again
  *  that jobs which were accepted before may have ended without a change. The audit leaves those out. */
-export async function openWithoutJournal(config: Config, log: Log): Promise<Service> {
-  const db = await openDatabase(config, 'upkeep');
+export async function openWithoutJournal(config: Config, log: Log, opened: Resources): Promise<Agent> {
+  const db = opened.add(await openDatabase(config, 'upkeep'), (own) => own.close());
   const agent = new Agent({
     log,
     failure: 'journal: cannot note that this instance records no ends',
@@ -118,13 +117,7 @@ export async function openWithoutJournal(config: Config, log: Log): Promise<Serv
     work: () => db.raiseSince(wallNow() + 2 * limits.unrecordedEveryMs),
     everyMs: limits.unrecordedEveryMs,
   });
-  return {
-    start: () => agent.start(),
-    async drain(deadlineMs) {
-      await agent.drain(deadlineMs);
-      await db.close();
-    },
-  };
+  return opened.add(agent, () => agent.drain(limits.loopSleepMsMax));
 }
 
 /** Connects on first use. */

@@ -10,12 +10,10 @@ import { reasonOf } from '../core/errors.ts';
 import type { Registry } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { checkExposure } from '../process/exposure.ts';
-import type { Role } from '../process/role.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { openServedRegistry, type ServedRegistry } from '../registry/sql/registry-db.ts';
 import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';
-import type { DurabilityWatch } from '../store/redis/client/durability-watch.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../store/sqlite/owner/owner.ts';
@@ -32,9 +30,7 @@ export interface StoreSeams {
   readonly checkHandover: () => Promise<void>;
 }
 
-export class StoreRole implements Role {
-  readonly name = 'store';
-  readonly url = null;
+export class StoreRole {
   readonly #worker: Worker;
   readonly #mysql: MysqlRegistry | null;
   readonly #seams: StoreSeams;
@@ -43,7 +39,6 @@ export class StoreRole implements Role {
   #note: string | null = null;
   #warnings: readonly string[] = [];
   #owner: StoreOwner | null = null;
-  #durability: DurabilityWatch | null = null;
 
   /** `mysql`: null = the registry is registry.db */
   constructor(worker: Worker, mysql: MysqlRegistry | null, seams: Partial<StoreSeams> = {}) {
@@ -101,11 +96,6 @@ export class StoreRole implements Role {
     while ((this.#owner?.clients ?? 0) > 0 && monotonicNow() < end) await sleep(20);
   }
 
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#durability?.close();
-    await this.#owner?.drain(deadlineMs);
-  }
-
   async #open(): Promise<void> {
     const { init, opened } = this.#worker;
     const mysql = this.#mysql;
@@ -119,7 +109,10 @@ export class StoreRole implements Role {
       // Not after a crash: if the last token was removed meanwhile, the servers reject all callers.
       await this.#checkExposure(registry);
     }
-    const owner = this.#ownerOf(registry, () => file?.damage() ?? null);
+    const owner = opened.add(
+      this.#ownerOf(registry, () => file?.damage() ?? null),
+      (own, { deadlineMs }) => own.drain(deadlineMs),
+    );
     this.#owner = owner;
     await this.#onUsableDisk(() => owner.start());
     this.#note = owner.durability;
@@ -161,19 +154,20 @@ export class StoreRole implements Role {
   }
 
   async #watchRedis(owner: StoreOwner, registry: Registry, isFirst: boolean): Promise<void> {
-    const { init, log, channel } = this.#worker;
+    const { init, log, channel, opened } = this.#worker;
     const { watchDurability } = await import('../store/redis/client/durability-watch.ts');
     const redis = await redisJobsOf(this.#worker, registry, this.#mysql);
     if (redis === null) return;
     const noteOf = (durability: string) =>
       [durability, ...redis.warnings()].filter((part) => part !== '').join('; ');
-    this.#durability = watchDurability(redis, journalModeOf(init.config), log, (durability) =>
+    const watch = watchDurability(redis, journalModeOf(init.config), log, (durability) =>
       channel.send({ kind: 'note', note: noteOf(durability) }),
     );
+    opened.add(watch, () => watch.close());
     const left = owner.jobs;
     if (left > 0) log.error(`${left} jobs in ${this.#jobsPath} are not delivered while \`redis\` is set`);
     // Later an unusable Redis is an error in the log: the other workers go on with calls that need no Redis.
-    this.#note = noteOf(await this.#durability.start(isFirst));
+    this.#note = noteOf(await watch.start(isFirst));
     this.#warnings = redis.warnings();
     for (const warning of this.#warnings) log.error(warning);
   }

@@ -29,8 +29,8 @@ export interface Composed {
   drain(deadlineMs: number, isLast: boolean): Promise<void>;
   /** Shortens the deadline of a running drain to deadlineMs from now. */
   shortenDrain(deadlineMs: number): void;
-  /** The whole daemon ends: calls to unavailable processes fail at once. */
-  stopping(): void;
+  /** The whole daemon ends: calls wait only briefly for an unavailable dq-store. */
+  shortenWaits(): void;
   reopenLogs(): void;
   /** Called once a second. Must not throw. */
   beat(): void;
@@ -142,7 +142,7 @@ class WorkerLife {
 
   /** Called again it may shorten the deadline. */
   #drain(deadlineMs: number, cause: DrainCause | 'sigterm' | 'orphaned'): void {
-    if (cause === 'stop' || cause === 'orphaned') this.#composed?.stopping();
+    if (cause === 'stop' || cause === 'orphaned') this.#composed?.shortenWaits();
     if (this.#isDraining) {
       this.#composed?.shortenDrain(deadlineMs);
       return;

@@ -1,23 +1,32 @@
-// Resources closes what a process has opened, in reverse order: a later resource uses the earlier ones.
-// Invariant: a resource that fails to close leaves no other one open.
+// Resources ends what a process has opened, in reverse order: a later resource uses the earlier ones.
+// Invariant: a resource that fails to end leaves no other one open.
+
+/** How much time the end has. */
+export interface Ending {
+  readonly deadlineMs: number;
+  /** The whole daemon ends, and the workers that this process outlives have exited. */
+  readonly isLast: boolean;
+}
+
+const atOnce: Ending = { deadlineMs: 0, isLast: false };
 
 export class Resources {
-  readonly #closes: (() => unknown)[] = [];
+  readonly #ends: ((ending: Ending) => unknown)[] = [];
 
   /** Returns the resource. */
-  add<T>(resource: T, close: (resource: T) => unknown): T {
-    this.#closes.push(() => close(resource));
+  add<T>(resource: T, end: (resource: T, ending: Ending) => unknown): T {
+    this.#ends.push((ending) => end(resource, ending));
     return resource;
   }
 
-  /** Closes each resource once. Rejects with the last failure, after all are closed. */
-  async close(): Promise<void> {
-    const close = this.#closes.pop();
-    if (close === undefined) return;
+  /** Ends each resource once. Rejects with the last failure, after all are ended. */
+  async close(ending = atOnce): Promise<void> {
+    const end = this.#ends.pop();
+    if (end === undefined) return;
     try {
-      await close();
+      await end(ending);
     } finally {
-      await this.close();
+      await this.close(ending);
     }
   }
 }

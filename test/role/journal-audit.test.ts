@@ -9,6 +9,7 @@ import type { Config } from '../../src/config/options.ts';
 import { extensionOf } from '../../src/core/extension.ts';
 import type { JobRow } from '../../src/core/job-row.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
+import { Resources } from '../../src/runtime/resources.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import type { DumpedJob } from '../conformance/store-under-test.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
@@ -186,10 +187,10 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, audi
     const { journal } = await opened();
     expect(await journal.since()).toBe(0);
     const config = { 'mysql.url': mysql.url(database) } as Config;
-    const off = await openWithoutJournal(config, silentLog);
-    await off.start();
+    const own = new Resources();
+    await (await openWithoutJournal(config, silentLog, own)).start();
     await until('since', async () => (await journal.since()) > Date.now());
-    await off.drain(5_000);
+    await own.close();
   });
 
   it('audit: an end that only the history of the store has is journaled', async () => {

@@ -27,6 +27,23 @@ describe('resources', () => {
     expect(closed).toEqual(['third', 'first']);
   });
 
+  it('each knows how the process ends; a start that fails ends at once', async () => {
+    for (const [ending, expected] of [
+      [
+        { deadlineMs: 500, isLast: true },
+        { deadlineMs: 500, isLast: true },
+      ],
+      [undefined, { deadlineMs: 0, isLast: false }],
+    ] as const) {
+      const opened = new Resources();
+      const seen: unknown[] = [];
+      opened.add(null, (_, its) => seen.push(its));
+      opened.add(null, (_, its) => seen.push(its));
+      await opened.close(ending);
+      expect(seen).toEqual([expected, expected]);
+    }
+  });
+
   it('close once', async () => {
     const opened = new Resources();
     let closed = 0;

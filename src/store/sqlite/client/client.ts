@@ -66,7 +66,7 @@ export interface StoreConnection {
    *  connection, or if the owner has another protocol (code `protocol`). */
   start(): Promise<void>;
   /** From now on calls wait at most sqliteLimits.storeCloseMs for an unavailable store. */
-  hurry(): void;
+  shortenWaits(): void;
   /** Waits up to sqliteLimits.storeCloseMs for outstanding answers. */
   close(): Promise<void>;
 }
@@ -151,7 +151,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       await close();
       throw new StoreError({ kind: 'not_stored', code: refusal });
     },
-    hurry: () => link.hurry(),
+    shortenWaits: () => link.shortenWaits(),
     close,
   };
 }

@@ -155,8 +155,8 @@ export class Link {
     this.#socket?.write(w.done());
   }
 
-  /** The whole daemon ends: shorten the wait for an unavailable store. */
-  hurry(): void {
+  /** The whole daemon ends: calls wait only briefly for an unavailable store. */
+  shortenWaits(): void {
     this.#awayMs = Math.min(this.#awayMs, sqliteLimits.storeCloseMs);
   }
 
