@@ -217,8 +217,8 @@ const ofOperations: readonly Omit<SimulatedMutant, 'works'>[] = [
     name: 'bulk-call-names-no-moment',
     edit: {
       file: operation('operation-jobs'),
-      text: 'const filter = { topic, ids, before: record.moment };',
-      by: 'const filter = { topic, ids };',
+      text: 'const filter = { topic, ids: its.map(([, id]) => id), before: record.moment };',
+      by: 'const filter = { topic, ids: its.map(([, id]) => id) };',
     },
   },
   {

@@ -2,6 +2,7 @@
 // several topics and notifiers. Pure.
 
 import type { AttemptReason } from './job.ts';
+import { grouped } from './lists.ts';
 import type { TopicSettings } from './topic/topic.ts';
 
 /** Scheme, host and port of the callback URL; of delivery mq the broker: `broker:main`. '' = none. */
@@ -56,12 +57,7 @@ export function groupOf(durationMs: number): number {
 /** One part per origin, in the order of their first appearance. `of`: parts of topics are alternatives, parts
  *  of notifiers each see some of the attempts. */
 export function mergeEndpoints(of: 'topics' | 'notifiers', parts: readonly EndpointPart[]): EndpointPart[] {
-  const byOrigin = new Map<string, EndpointPart[]>();
-  for (const part of parts) {
-    const same = byOrigin.get(part.origin);
-    if (same === undefined) byOrigin.set(part.origin, [part]);
-    else same.push(part);
-  }
+  const byOrigin = grouped(parts, ({ origin }) => origin);
   return Array.from(byOrigin, ([origin, same]) => mergeSame(of, origin, same));
 }
 

@@ -8,6 +8,7 @@
 
 import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
+import { inBatches } from '../core/lists.ts';
 import type { StatName } from '../core/series.ts';
 import type { AckItem, BuryItem, FinishOutcome, JobStore, Partition, RetryItem } from '../ports/job-store.ts';
 import type { Counters } from '../process/role.ts';
@@ -176,8 +177,7 @@ export class Settler {
     if (waiting.length === 0) return;
     outbox.waiting = [];
     for (const finishes of byPartition(waiting))
-      for (let from = 0; from < finishes.length; from += limits.finishBatchMax)
-        void this.#send(outbox, finishes.slice(from, from + limits.finishBatchMax));
+      for (const batch of inBatches(finishes, limits.finishBatchMax)) void this.#send(outbox, batch);
   }
 
   /** Never rejects. */

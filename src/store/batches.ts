@@ -1,16 +1,10 @@
-// Splits long lists of items into calls of bounded size, in order. Keeps items that cannot be encoded away
-// from the others of a call.
+// Splits pushes into calls of bounded size, and bulk work into steps. Keeps items that cannot be encoded
+// away from the others of a call.
 
 import type { Moment } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import type { DeadFilter, PushJob } from '../ports/job-store.ts';
 import type { StoreFailure } from '../ports/store-error.ts';
-
-export function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {
-  const batches: (readonly T[])[] = [];
-  for (let at = 0; at < items.length; at += max) batches.push(items.slice(at, at + max));
-  return batches;
-}
 
 /** Of an item that cannot be encoded: a number is out of bounds, which the intake should have rejected. */
 const badItem: StoreFailure = { kind: 'not_stored', code: 'bad_item' };

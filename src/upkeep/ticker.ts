@@ -10,6 +10,7 @@
 import { formatInstant } from '../core/duration.ts';
 import { DqError, reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { inBatches } from '../core/lists.ts';
 import { misplacedTick, planTick, type TickPlan } from '../core/schedule.ts';
 import type { DueTick, StoredSchedule, TickEnd } from '../core/schedule-record.ts';
 import { tickId } from '../core/tick-id.ts';
@@ -80,9 +81,9 @@ export class Ticker extends Agent {
     );
     const fresh = made.filter((_, n) => found[n] === false);
     for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);
-    for (let from = 0; from < fresh.length; from += limits.pushBatchMax) {
+    for (const batch of inBatches(fresh, limits.pushBatchMax)) {
       if (Math.max(monotonicNow() - claimedAt, wallNow() - claimedDate) > tickClaimMs / 2) break;
-      ends.push(...(await this.#push(fresh.slice(from, from + limits.pushBatchMax))));
+      ends.push(...(await this.#push(batch)));
     }
     this.#ends = ends;
     await this.#endTicks();

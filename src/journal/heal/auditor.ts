@@ -7,6 +7,7 @@
 
 import type { Change } from '../../core/job-change.ts';
 import { isRestorable } from '../../core/job-row.ts';
+import { inBatches } from '../../core/lists.ts';
 import type { Healing } from '../../ports/healing.ts';
 import type { JournalDb, KeyPage, RestoreCounts } from '../../ports/journal.ts';
 import { Agent } from '../../runtime/agent.ts';
@@ -85,9 +86,8 @@ export class Auditor extends Agent {
     // An instance may have raised it before it reached the barrier.
     const since = await journal.since();
     let counts = noCounts;
-    for (let at = 0; at < lacking.length; at += journalLimits.auditBatch) {
+    for (const batch of inBatches(lacking, journalLimits.auditBatch)) {
       this.#checkDrain();
-      const batch = lacking.slice(at, at + journalLimits.auditBatch);
       counts = sumOf(counts, await this.#putBack(batch, since, passed));
     }
     if (counts.put > 0)

@@ -7,6 +7,7 @@
 import { reasonOf } from '../../core/errors.ts';
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/job-row.ts';
+import { inBatches } from '../../core/lists.ts';
 import type { Healing } from '../../ports/healing.ts';
 import type { LongWork, Problem, Store } from '../../ports/job-store.ts';
 import type { JournalDb, JournalInstance } from '../../ports/journal.ts';
@@ -191,8 +192,7 @@ async function examineRows(
     cursor = page.nextCursor;
     const suspects: (JobKey & { readonly version: Version })[] = [];
     const old = page.keys.filter(({ version }) => version < newest);
-    for (let at = 0; at < old.length; at += journalLimits.fsckReads) {
-      const some = old.slice(at, at + journalLimits.fsckReads);
+    for (const some of inBatches(old, journalLimits.fsckReads)) {
       const answers = await Promise.all(some.map(lacks));
       suspects.push(...some.filter((_, n) => answers[n]));
     }

@@ -10,6 +10,7 @@ import type { Version } from '../../core/job.ts';
 import { type Change, instantOf } from '../../core/job-change.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/job-row.ts';
 import { limits } from '../../core/limits.ts';
+import { grouped, inBatches } from '../../core/lists.ts';
 import type { AllowedNote, Healing, LossNote, OpenRows } from '../../ports/healing.ts';
 import type { JournalDb, JournalInstance, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
@@ -383,8 +384,8 @@ export class Restorer extends Agent {
     }
     let counts = countsOf(outcomes);
     const older = rows.filter((_, i) => outcomes[i]?.kind === 'older');
-    for (let at = 0; at < older.length; at += journalLimits.restoreRows) {
-      const full = await journal.rows(older.slice(at, at + journalLimits.restoreRows));
+    for (const some of inBatches(older, journalLimits.restoreRows)) {
+      const full = await journal.rows(some);
       counts = sumOf(counts, await this.#put(full.filter(isPut), allowed, 'replace'));
     }
     return counts;
@@ -425,16 +426,8 @@ export class Restorer extends Agent {
 
 const isPut = (row: JobRow): boolean => isEnded(row) || isRestorable(row);
 
-function byShard(notes: readonly LossNote[]): ReadonlyMap<string, readonly LossNote[]> {
-  const shards = new Map<string, LossNote[]>();
-  for (const note of notes) {
-    const shard = shardOf(note.place);
-    const known = shards.get(shard);
-    if (known === undefined) shards.set(shard, [note]);
-    else known.push(note);
-  }
-  return shards;
-}
+const byShard = (notes: readonly LossNote[]): ReadonlyMap<string, readonly LossNote[]> =>
+  grouped(notes, ({ place }) => shardOf(place));
 
 function cursorOf({ cursor }: RestoreWork): Cursor | null {
   return cursor === null ? null : (JSON.parse(cursor) as Cursor);

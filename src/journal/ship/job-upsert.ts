@@ -4,7 +4,6 @@
 import type { JobKey } from '../../core/job.ts';
 import { isEnded, type JobRow, type RowState } from '../../core/job-row.ts';
 import { priorityCodes, reasonCodes } from '../../core/stored-codes.ts';
-import { bytesLiteral, hexOf, textLiteral } from './literals.ts';
 
 /** A value of a statement. */
 export type SqlValue = string | number | null | Buffer;
@@ -135,3 +134,29 @@ export function keyOf({ topic, id }: Pick<StoredRow, 'topic' | 'id'>): JobKey {
 }
 
 export const stateCodeOf = (state: RowState): number => stateCodes[state];
+
+// Values of the statements with up to 1,000 rows are literals: placeholders took more processor time than the
+// rest of the recorder.
+
+/** Printable ASCII without quote and backslash: the same bytes in each character set and SQL mode. */
+const plain = /^[ -&(-[\]-~]*$/;
+
+function bytesLiteral(bytes: Buffer): string {
+  const text = bytes.toString('latin1');
+  return plain.test(text) ? `'${text}'` : `x'${bytes.toString('hex')}'`;
+}
+
+/** For a column of bytes. */
+export function textLiteral(text: string): string {
+  return plain.test(text) ? `'${text}'` : `x'${Buffer.from(text).toString('hex')}'`;
+}
+
+/** For a column of characters. */
+export function wordsLiteral(text: string): string {
+  return plain.test(text) ? `'${text}'` : `_utf8mb4 x'${Buffer.from(text).toString('hex')}'`;
+}
+
+/** The number in so many bytes, as hexadecimal digits. At most 2^53. */
+function hexOf(number: number, bytes: number): string {
+  return number.toString(16).padStart(2 * bytes, '0');
+}

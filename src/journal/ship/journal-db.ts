@@ -5,6 +5,7 @@
 import type { JobKey, Version } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../core/job-row.ts';
+import { grouped, inBatches } from '../../core/lists.ts';
 import type { MysqlServer } from '../../core/url/server-url.ts';
 import type {
   JournalDb,
@@ -26,16 +27,12 @@ import {
   type StoredRow,
   shortColumns,
   stateCodeOf,
+  textLiteral,
   upsertOf,
+  wordsLiteral,
 } from './job-upsert.ts';
-import { JournalSql, type Query } from './journal-sql.ts';
-import { beginShipped, JournalWork } from './journal-work.ts';
-import { textLiteral, wordsLiteral } from './literals.ts';
-
-interface PositionRow {
-  readonly segment: number;
-  readonly offset_at: number;
-}
+import { changedBy, JournalSql, type Query } from './journal-sql.ts';
+import { beginShipped, JournalWork, positionOf, type StreamRow } from './journal-work.ts';
 
 const start: StreamPosition = { segment: 0, offset: 0 };
 
@@ -55,10 +52,8 @@ export class MysqlJournal extends JournalWork implements JournalDb {
 
   async positions(instance: number): Promise<readonly (StreamName & StreamPosition)[]> {
     const sql = 'SELECT incarnation, segment, offset_at FROM dq_journal_stream WHERE instance = ?';
-    const rows = await this.#sql.run((query) => query<PositionRow & StreamName>(sql, [instance]));
-    return rows.map(({ incarnation, segment, offset_at: offset }) => ({
-      ...{ instance, incarnation, segment, offset },
-    }));
+    const rows = await this.#sql.rows<StreamRow>(sql, [instance]);
+    return rows.map((row) => ({ instance, incarnation: row.incarnation, ...positionOf(row) }));
   }
 
   async ship(batch: ShippedBatch): Promise<ShipOutcome> {
@@ -78,9 +73,7 @@ export class MysqlJournal extends JournalWork implements JournalDb {
     if (rejections.has(code)) return code;
     // MySQL closes the connection on a packet that is too large, and its answer is rarely read.
     if (code !== 'lost') return null;
-    const [row] = await this.#sql.run((query) =>
-      query<{ readonly packet: number }>('SELECT @@max_allowed_packet AS packet'),
-    );
+    const [row] = await this.#sql.rows<{ readonly packet: number }>('SELECT @@max_allowed_packet AS packet');
     return row !== undefined && packetBytesOf(changes) > row.packet ? tooLarge : null;
   }
 
@@ -111,22 +104,17 @@ export class MysqlJournal extends JournalWork implements JournalDb {
   }
 
   async marks() {
-    const rows = await this.#sql.run((query) =>
-      query<{ readonly instance: number; readonly place: Buffer; readonly number: number }>(
-        'SELECT instance, place, number FROM dq_journal_mark',
-      ),
-    );
+    type MarkRow = { readonly instance: number; readonly place: Buffer; readonly number: number };
+    const rows = await this.#sql.rows<MarkRow>('SELECT instance, place, number FROM dq_journal_mark');
     return rows.map((row) => ({ ...row, place: row.place.toString() }));
   }
 
   async forgetStreams(streams: readonly StreamName[]): Promise<void> {
     for (const { instance, incarnation } of streams)
-      await this.#sql.run((query) =>
-        query('DELETE FROM dq_journal_stream WHERE instance = ? AND incarnation = ?', [
-          instance,
-          incarnation,
-        ]),
-      );
+      await this.#sql.change('DELETE FROM dq_journal_stream WHERE instance = ? AND incarnation = ?', [
+        instance,
+        incarnation,
+      ]);
   }
 
   async rows(keys: readonly JobKey[], bodies = true): Promise<readonly JobRow[]> {
@@ -248,9 +236,8 @@ export class MysqlJournal extends JournalWork implements JournalDb {
   }
 
   async oldestChange(): Promise<Version | null> {
-    const [row] = await this.#sql.run((query) =>
-      query<{ readonly oldest: number | null }>('SELECT MIN(change_no) AS oldest FROM dq_job_log'),
-    );
+    type Oldest = { readonly oldest: number | null };
+    const [row] = await this.#sql.rows<Oldest>('SELECT MIN(change_no) AS oldest FROM dq_job_log');
     return row?.oldest ?? null;
   }
 
@@ -258,33 +245,34 @@ export class MysqlJournal extends JournalWork implements JournalDb {
     const sql = `SELECT change_no, place, version, event, due_at, process, host, attempt FROM dq_job_log
       WHERE topic = ? AND id = ? ORDER BY change_no DESC LIMIT ${limit}`;
     const values = [bytesOf(topic), bytesOf(id)];
-    const rows = await this.#sql.run((query) => query<LogRow>(sql, values));
-    return rows.toReversed().map((row) => ({
-      ...{ number: row.change_no, place: row.place.toString(), version: row.version, event: row.event },
-      ...{
-        dueAt: row.due_at,
-        process: row.process.toString(),
-        host: row.host.toString(),
-        attempt: row.attempt,
-      },
+    const rows = await this.#sql.rows<LogRow>(sql, values);
+    return rows.toReversed().map(({ version, event, attempt, ...row }) => ({
+      number: row.change_no,
+      place: row.place.toString(),
+      version,
+      event,
+      dueAt: row.due_at,
+      process: row.process.toString(),
+      host: row.host.toString(),
+      attempt,
     }));
   }
 
   async trim(before: number, max: number): Promise<boolean> {
     const ended = ['done', 'cancelled', 'purged', 'expired', 'none'] as const;
     const removed = await this.#sql.run(async (query) => {
-      let most = await affected(
+      let most = await changedBy(
         query,
         `DELETE FROM dq_job_log WHERE change_no < ? ORDER BY change_no LIMIT ${max}`,
         [before * 1_000],
       );
       for (const state of ended) {
         const sql = `DELETE FROM dq_job WHERE state = ? AND order_at < ? ORDER BY order_at LIMIT ${max}`;
-        most = Math.max(most, await affected(query, sql, [stateCodeOf(state), before]));
+        most = Math.max(most, await changedBy(query, sql, [stateCodeOf(state), before]));
       }
       const works = `DELETE FROM dq_restore WHERE state <> 'open' AND kind IN ('heal', 'shipped') AND ended_at < ?
         ORDER BY no LIMIT ${max}`;
-      return Math.max(most, await affected(query, works, [before]));
+      return Math.max(most, await changedBy(query, works, [before]));
     });
     return removed >= max;
   }
@@ -302,11 +290,11 @@ interface LogRow {
 }
 
 async function lockedPosition(query: Query, { instance, incarnation }: StreamName): Promise<StreamPosition> {
-  const [row] = await query<PositionRow>(
-    'SELECT segment, offset_at FROM dq_journal_stream WHERE instance = ? AND incarnation = ? FOR UPDATE',
+  const [row] = await query<StreamRow>(
+    'SELECT incarnation, segment, offset_at FROM dq_journal_stream WHERE instance = ? AND incarnation = ? FOR UPDATE',
     [instance, incarnation],
   );
-  return row === undefined ? start : { segment: row.segment, offset: row.offset_at };
+  return row === undefined ? start : positionOf(row);
 }
 
 /** One row per id: a job that came and went within a batch never sends its body. In the order of keys: two
@@ -374,26 +362,14 @@ function eventOf(change: Change): string {
 
 /** By topic: MariaDB reads the whole table for (topic, id) IN (…). */
 async function select<Row>(query: Query, keys: readonly JobKey[], columns: string): Promise<readonly Row[]> {
-  const idsOf = new Map<string, string[]>();
-  for (const { topic, id } of keys) {
-    const ids = idsOf.get(topic);
-    if (ids === undefined) idsOf.set(topic, [id]);
-    else ids.push(id);
-  }
   const rows: Row[] = [];
-  for (const [topic, ids] of idsOf)
-    for (let at = 0; at < ids.length; at += sqlLimits.journalPageRows) {
-      const some = ids.slice(at, at + sqlLimits.journalPageRows);
-      const sql = `SELECT ${columns} FROM dq_job
-        WHERE topic = ${textLiteral(topic)} AND id IN (${some.map(textLiteral).join(',')})`;
+  for (const [topic, its] of grouped(keys, ({ topic }) => topic))
+    for (const some of inBatches(its, sqlLimits.journalPageRows)) {
+      const ids = some.map(({ id }) => textLiteral(id)).join(',');
+      const sql = `SELECT ${columns} FROM dq_job WHERE topic = ${textLiteral(topic)} AND id IN (${ids})`;
       rows.push(...(await query<Row>(sql)));
     }
   return rows;
-}
-
-async function affected(query: Query, sql: string, values: readonly SqlValue[]): Promise<number> {
-  const result = (await query(sql, values)) as unknown as { readonly affectedRows: number };
-  return result.affectedRows;
 }
 
 /** How many of the first bodies a page has: at least one. */

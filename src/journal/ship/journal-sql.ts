@@ -36,6 +36,16 @@ export class JournalSql {
     }
   }
 
+  /** The rows of one statement. Rejects with StoreError. */
+  rows<Row>(sql: string, values?: readonly SqlValue[]): Promise<readonly Row[]> {
+    return this.run((query) => query<Row>(sql, values));
+  }
+
+  /** The number of rows that one statement changes. Rejects with StoreError. */
+  change(sql: string, values: readonly SqlValue[]): Promise<number> {
+    return this.run((query) => changedBy(query, sql, values));
+  }
+
   /** Rejects with StoreError: not_stored, or unknown after a failed COMMIT. */
   async transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
     return this.run(async (query) => {
@@ -67,6 +77,11 @@ export class JournalSql {
         );
     });
   }
+}
+
+export async function changedBy(query: Query, sql: string, values: readonly SqlValue[]): Promise<number> {
+  const result = (await query(sql, values)) as unknown as { readonly affectedRows: number };
+  return result.affectedRows;
 }
 
 function queryOn(connection: MysqlPoolConnection): Query {

@@ -11,7 +11,6 @@ import {
 } from '../../ports/journal.ts';
 import { lacksAny, type StreamPosition } from '../../ports/spool.ts';
 import { sqlLimits } from '../../registry/sql/limits.ts';
-import type { SqlValue } from './job-upsert.ts';
 import type { JournalSql, Query } from './journal-sql.ts';
 
 /** epoch ms */
@@ -33,11 +32,18 @@ interface RestoreRow {
 const restoreColumns = `no, kind, about, note, cursor_at, counts, state, begun_at, ended_at,
   ${now} - begun_at AS age`;
 const instanceColumns = `instance, host, ${now} - seen_at AS ageMs, barrier, highest, spool_bytes AS spoolBytes`;
-interface StreamRow {
+export interface StreamRow {
   readonly incarnation: number;
   readonly segment: number;
   readonly offset_at: number;
 }
+export const positionOf = ({
+  segment,
+  offset_at: offset,
+}: Omit<StreamRow, 'incarnation'>): StreamPosition => ({
+  segment,
+  offset,
+});
 type InstanceRow = Omit<JournalInstance, 'host'> & { readonly host: Buffer };
 
 export class JournalWork {
@@ -48,7 +54,7 @@ export class JournalWork {
   }
 
   async beginRestore({ kind, about, note }: Pick<RestoreWork, 'kind' | 'about' | 'note'>): Promise<void> {
-    await this.#change(
+    await this.#sql.change(
       `INSERT INTO dq_restore (kind, about, note, claimed_until, counts, state, begun_at)
        VALUES (?, ?, ?, 0, ?, 'open', ${now}) ON DUPLICATE KEY UPDATE
        cursor_at = IF(kind = 'heal' AND state <> 'open', NULL, cursor_at),
@@ -67,7 +73,7 @@ export class JournalWork {
   async beginSurvey(shard: string, everyMs: number, againMs: number): Promise<void> {
     await this.beginRestore({ kind: 'survey', about: shard, note: 0 });
     const since = '(SELECT since FROM dq_journal)';
-    await this.#change(
+    await this.#sql.change(
       `UPDATE dq_restore SET state = 'open', cursor_at = NULL, counts = ?, claimed_by = NULL, claimed_until = 0,
        ended_at = NULL, begun_at = ${now} WHERE kind = 'survey' AND about = ? AND note = 0 AND
        (((state <> 'open' OR ? = 0) AND begun_at <= ${now} - ?) OR (state <> 'open' AND begun_at < ${since} AND ended_at <= ${now} - ?))`,
@@ -97,7 +103,7 @@ export class JournalWork {
 
   async saveRestore(work: RestoreWork, worker: number, forMs: number): Promise<boolean> {
     const { no, cursor, counts } = work;
-    const changed = await this.#change(
+    const changed = await this.#sql.change(
       `UPDATE dq_restore SET cursor_at = ?, counts = ?, claimed_until = ${now} + ?
        WHERE no = ? AND state = 'open' AND claimed_by = ?`,
       [cursor, JSON.stringify(counts), forMs, no, worker],
@@ -106,7 +112,7 @@ export class JournalWork {
   }
 
   async endRestore(work: RestoreWork, worker: number, as: 'done' | 'failed'): Promise<boolean> {
-    const changed = await this.#change(
+    const changed = await this.#sql.change(
       `UPDATE dq_restore SET state = ?, counts = ?, ended_at = ${now}
        WHERE no = ? AND state = 'open' AND claimed_by = ?`,
       [as, JSON.stringify(work.counts), work.no, worker],
@@ -117,9 +123,7 @@ export class JournalWork {
   async restores(limit: number, kind?: RestoreWork['kind']): Promise<readonly RestoreState[]> {
     const sql = `SELECT ${restoreColumns} FROM dq_restore WHERE kind ${kind === undefined ? "<> 'survey'" : '= ?'}
       ORDER BY no DESC LIMIT ${limit}`;
-    return (await this.#sql.run((query) => query<RestoreRow>(sql, kind === undefined ? [] : [kind]))).map(
-      restoreOf,
-    );
+    return (await this.#sql.rows<RestoreRow>(sql, kind === undefined ? [] : [kind])).map(restoreOf);
   }
 
   seen(
@@ -132,9 +136,7 @@ export class JournalWork {
         'SELECT incarnation, segment, offset_at FROM dq_journal_stream WHERE instance = ?',
         [instance],
       );
-      const positions = found.map(
-        ({ incarnation, segment, offset_at: offset }) => [incarnation, { segment, offset }] as const,
-      );
+      const positions = found.map((row) => [row.incarnation, positionOf(row)] as const);
       if (lacksAny(new Map(positions), shipped)) return null;
       await query(
         `INSERT INTO dq_journal_instance (instance, host, seen_at, barrier, highest, spool_bytes)
@@ -158,11 +160,11 @@ export class JournalWork {
 
   async instances(): Promise<readonly JournalInstance[]> {
     const sql = `SELECT ${instanceColumns} FROM dq_journal_instance ORDER BY instance`;
-    return (await this.#sql.run((query) => query<InstanceRow>(sql))).map(instanceOf);
+    return (await this.#sql.rows<InstanceRow>(sql)).map(instanceOf);
   }
 
   async begins(instance: number): Promise<void> {
-    await this.#change(
+    await this.#sql.change(
       `UPDATE dq_journal_instance SET barrier = 0 WHERE instance = ? AND barrier = ${allBarriers}`,
       [instance],
     );
@@ -184,20 +186,14 @@ export class JournalWork {
 
   async since(): Promise<number> {
     const sql = 'SELECT since FROM dq_journal';
-    const [row] = await this.#sql.run((query) => query<{ readonly since: number }>(sql));
+    const [row] = await this.#sql.rows<{ readonly since: number }>(sql);
     return row?.since ?? 0;
   }
 
   async raiseSince(to: number): Promise<void> {
     // A host with a wrong clock must not raise it for years.
     const capped = `LEAST(?, ${now} + ${sqlLimits.sinceAheadMs})`;
-    await this.#change(`UPDATE dq_journal SET since = GREATEST(since, ${capped})`, [to]);
-  }
-
-  /** Returns the number of changed rows. */
-  async #change(sql: string, values: readonly SqlValue[]): Promise<number> {
-    const result = await this.#sql.run((query) => query(sql, values));
-    return (result as unknown as { readonly affectedRows: number }).affectedRows;
+    await this.#sql.change(`UPDATE dq_journal SET since = GREATEST(since, ${capped})`, [to]);
   }
 }
 

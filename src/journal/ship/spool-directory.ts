@@ -4,6 +4,7 @@
 import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Version } from '../../core/job.ts';
+import { grouped } from '../../core/lists.ts';
 import type {
   FoundSegment,
   FoundStream,
@@ -37,13 +38,7 @@ export class SpoolDirectory implements SpooledStreams {
 
   /** The streams, oldest incarnation first. */
   async streams(): Promise<readonly FoundStream[]> {
-    const streams = new Map<string, FoundSegment[]>();
-    for (const segment of await segmentsIn(this.path)) {
-      const name = `${segment.instance}-${segment.incarnation}`;
-      const known = streams.get(name);
-      if (known === undefined) streams.set(name, [segment]);
-      else known.push(segment);
-    }
+    const streams = grouped(await segmentsIn(this.path), nameOf);
     return [...streams.values()]
       .map((segments) => segments.sort((a, b) => a.segment - b.segment))
       .map((segments) => ({ ...(segments[0] as FoundSegment), segments }))
@@ -57,7 +52,7 @@ export class SpoolDirectory implements SpooledStreams {
     isLiving: boolean,
     limits: ReadLimits,
   ): Promise<StreamPart> {
-    const name = `${stream.instance}-${stream.incarnation}`;
+    const name = nameOf(stream);
     const reader = this.#readers.get(name) ?? new StreamReader(this.path, stream);
     this.#readers.set(name, reader);
     const part = await reader.read(from, isLiving, limits);
@@ -164,7 +159,7 @@ export class SpoolDirectory implements SpooledStreams {
     const late = join(this.path, 'late');
     makeDirectory(late, 0o700);
     // Its reader would go on in the moved file.
-    await this.#readers.get(`${segment.instance}-${segment.incarnation}`)?.close();
+    await this.#readers.get(nameOf(segment))?.close();
     await rename(join(this.path, fileNameOf(segment)), join(late, fileNameOf(segment)));
     await syncDirectory(late);
     await syncDirectory(this.path);
@@ -204,6 +199,8 @@ export class SpoolDirectory implements SpooledStreams {
     return this.#cleanDamaged(bytesMax);
   }
 }
+
+const nameOf = ({ instance, incarnation }: StreamName): string => `${instance}-${incarnation}`;
 
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(

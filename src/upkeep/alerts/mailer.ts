@@ -7,6 +7,7 @@
 import type { Config } from '../../config/options.ts';
 import { isMailAddress } from '../../core/alert-receiver.ts';
 import { limits } from '../../core/limits.ts';
+import { inBatches } from '../../core/lists.ts';
 import type { AlertChannels } from '../../mail/alert-channels.ts';
 import { mailLimits } from '../../mail/limits.ts';
 import type { MailText } from '../../mail/mail-text.ts';
@@ -220,9 +221,8 @@ export class Mailer<A extends Alert> extends Agent {
 
   async #settle(alerts: readonly A[], as: 'sent' | 'nobody' | 'owed'): Promise<void> {
     const versions = alerts.map(({ version }) => version);
-    const max = upkeepLimits.alertClaimMax;
-    for (let from = 0; from < versions.length; from += max)
-      await this.#options.outbox.settle(versions.slice(from, from + max), as);
+    for (const batch of inBatches(versions, upkeepLimits.alertClaimMax))
+      await this.#options.outbox.settle(batch, as);
   }
 }
 

@@ -5,6 +5,7 @@
 
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
+import { grouped, inBatches } from '../../core/lists.ts';
 import type {
   OperationFailure,
   OperationFilter,
@@ -98,15 +99,9 @@ export class OperationJobs {
   /** Dead letters by filter, so that the store compares the moment of death: a late call of a process that
    *  lost its lease moves nothing twice. */
   async #moveDead(record: Started, keys: readonly StepKey[]): Promise<Moved> {
-    const byTopic = new Map<string, string[]>();
-    for (const [topic, id] of keys) {
-      const ids = byTopic.get(topic);
-      if (ids === undefined) byTopic.set(topic, [id]);
-      else ids.push(id);
-    }
     let done = 0;
-    for (const [topic, ids] of byTopic) {
-      const filter = { topic, ids, before: record.moment };
+    for (const [topic, its] of grouped(keys, ([name]) => name)) {
+      const filter = { topic, ids: its.map(([, id]) => id), before: record.moment };
       for (let more = true; more; ) {
         if (record.kind === 'requeue') {
           const step = await this.#store.dead.requeue(filter, limits.bulkMax);
@@ -177,8 +172,8 @@ export class OperationJobs {
 /** Asks about some keys at a time. */
 async function inParts<T>(keys: readonly JobKey[], ask: (key: JobKey) => Promise<T>): Promise<readonly T[]> {
   const found: T[] = [];
-  for (let at = 0; at < keys.length; at += upkeepLimits.operationReads)
-    found.push(...(await Promise.all(keys.slice(at, at + upkeepLimits.operationReads).map(ask))));
+  for (const some of inBatches(keys, upkeepLimits.operationReads))
+    found.push(...(await Promise.all(some.map(ask))));
   return found;
 }
 

@@ -2,6 +2,7 @@
 // because two shards may give the same version to two jobs.
 
 import type { Version } from '../../../core/job.ts';
+import { inBatches } from '../../../core/lists.ts';
 import { alertCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, AlertOutbox, Partition } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
@@ -22,8 +23,8 @@ export function alertCalls(shards: Shards): AlertOutbox {
     return partition !== undefined && shards.openPartitions.includes(partition) ? partition : undefined;
   };
   const settleIn = async (partition: Partition, versions: readonly Version[], code: number) => {
-    for (let at = 0; at < versions.length; at += redisLimits.stepMax)
-      await shards.run('alertSettle', partition, [code, ...versions.slice(at, at + redisLimits.stepMax)]);
+    for (const batch of inBatches(versions, redisLimits.stepMax))
+      await shards.run('alertSettle', partition, [code, ...batch]);
   };
   const claimIn = async (partition: Partition, topic: string, claimMs: number, max: number) => {
     const args = [topic, Math.ceil(claimMs), max];

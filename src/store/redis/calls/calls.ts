@@ -3,9 +3,10 @@
 // steps.
 
 import type { JobKey } from '../../../core/job.ts';
+import { inBatches } from '../../../core/lists.ts';
 import type { OnChanged, Partition } from '../../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
-import { inBatches, withoutBadItems } from '../../batches.ts';
+import { withoutBadItems } from '../../batches.ts';
 import type { Place } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import type { ScriptName } from '../scripts/scripts.ts';

@@ -1,8 +1,9 @@
 // Dead letters of the port, by scripts: list, requeue, purge, expire.
 
 import { limits } from '../../../core/limits.ts';
+import { grouped, inBatches } from '../../../core/lists.ts';
 import type { DeadFilter, DeadLetter, DeadLetters, OnChanged, Partition } from '../../../ports/job-store.ts';
-import { inBatches, numberOf, type StepFilter, stepOf } from '../../batches.ts';
+import { numberOf, type StepFilter, stepOf } from '../../batches.ts';
 import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';
@@ -85,15 +86,13 @@ function piecesOf(
   const { topic, ids } = filter;
   if (topic === undefined || ids === undefined || ids.length > max)
     return shards.partitions.map((partition) => [partition, filter]);
-  const idsIn = new Map<Partition, string[]>();
-  for (const id of ids)
-    for (const partition of shards.everywhere({ topic, id })) {
-      const list = idsIn.get(partition);
-      if (list === undefined) idsIn.set(partition, [id]);
-      else list.push(id);
-    }
-  return [...idsIn].flatMap(([partition, its]) =>
-    inBatches(its, redisLimits.stepMax).map((batch) => [partition, { ...filter, ids: batch }] as const),
+  const places = ids.flatMap((id) =>
+    shards.everywhere({ topic, id }).map((partition) => ({ partition, id })),
+  );
+  return [...grouped(places, ({ partition }) => partition)].flatMap(([partition, its]) =>
+    inBatches(its, redisLimits.stepMax).map(
+      (batch) => [partition, { ...filter, ids: batch.map(({ id }) => id) }] as const,
+    ),
   );
 }
 

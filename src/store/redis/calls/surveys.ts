@@ -3,10 +3,10 @@
 
 import { horizonEndsMs } from '../../../core/horizon.ts';
 import type { FoundJob } from '../../../core/job.ts';
+import { inBatches } from '../../../core/lists.ts';
 import { stateCodes } from '../../../core/stored-codes.ts';
 import type { Partition, Scan, ScanFilter, Surveys } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
-import { inBatches } from '../../batches.ts';
 import { DeadGrouping } from '../../dead-groups.ts';
 import { storeLimits } from '../../limits.ts';
 import { newest, type Place } from '../../pages.ts';

@@ -3,6 +3,7 @@
 // twice, so their loss is `unknown`. Invariant: item calls return one outcome per item in every case.
 
 import { limits } from '../../../core/limits.ts';
+import { inBatches } from '../../../core/lists.ts';
 import type { KnownTopic } from '../../../core/topic/topic.ts';
 import type {
   AlertOutbox,
@@ -36,7 +37,7 @@ import {
   type VerbsWith,
 } from '../../../ports/store-verbs.ts';
 import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../../runtime/time.ts';
-import { inBatches, type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
+import { type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
 import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';

@@ -12,6 +12,7 @@ import type {
   VersionedKey,
 } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
+import { inBatches } from '../../../core/lists.ts';
 import { priorityCodes, reasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type {
   AckItem,
@@ -35,7 +36,7 @@ import type {
   When,
 } from '../../../ports/job-store.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
-import { inBatches, pushBatches } from '../../batches.ts';
+import { pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import type { AckedLease } from '../engine/finish.ts';
 import type { CapacityDelta } from './capacity-delta.ts';
