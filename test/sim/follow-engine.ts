@@ -146,6 +146,7 @@ export class Follower {
     this.#notes = [];
     for (const apply of notes) apply();
     this.commits += 1;
+    this.#options.ledger.committed();
     this.#checkAlerts();
     if (notes.length > 0 && this.#options.dice.chance(wholeShare)) this.checkTables();
     this.#options.occasions.happened('commit');

@@ -193,6 +193,8 @@ export class Ledger {
   steps = 0;
   /** virtual ms of the last jump of the clock that the running dq-store could see */
   #jumpedAt = Number.NEGATIVE_INFINITY;
+  /** ms of each step of the wall clock since the last COMMIT */
+  #uncommitted: number[] = [];
   /** Steps between which nothing may have looked at the clock. */
   #jump = { at: Number.NEGATIVE_INFINITY, ms: 0, earlierAt: Number.NEGATIVE_INFINITY };
   /** virtual ms of the last start of dq-store, or of the Redis that has the jobs */
@@ -238,15 +240,27 @@ export class Ledger {
     for (const entry of this.entries.values()) {
       entry.isDueKnown = false;
       entry.isAgeKnown = false;
-      if (entry.lease === null || isSeen) continue;
-      entry.lease.unseenMs += Math.max(0, ms);
-      entry.lease.behindMs += Math.max(0, -ms);
     }
+    if (isSeen) this.#uncommitted.push(ms);
+    else this.#stepsUnseen(ms);
     const { at } = this.#options.loop;
     if (at - this.#jump.at > clockLookMs) this.#jump = { at, ms: 0, earlierAt: this.#jumpedAt };
     this.#jump.ms += ms;
     const isJump = Math.abs(this.#jump.ms) > sqliteLimits.clockJumpMs;
     if (isSeen) this.#jumpedAt = isJump ? at : this.#jump.earlierAt;
+  }
+
+  #stepsUnseen(ms: number): void {
+    for (const { lease } of this.entries.values()) {
+      if (lease === null) continue;
+      lease.unseenMs += Math.max(0, ms);
+      lease.behindMs += Math.max(0, -ms);
+    }
+  }
+
+  /** The ends of the leases have moved with the steps before it. */
+  committed(): void {
+    this.#uncommitted = [];
   }
 
   /** Returns a function that brings this moment back, after a power cut or from a backup. All processes are
@@ -279,8 +293,9 @@ export class Ledger {
     };
   }
 
-  /** It has seen no step. */
+  /** It has seen no step, nor has the one before seen those after its last COMMIT. */
   storeStarted(hasJobs: boolean): void {
+    for (const ms of this.#uncommitted.splice(0)) this.#stepsUnseen(ms);
     this.startedAt = this.#options.loop.at;
     if (hasJobs) this.#storeStartedAt = this.#options.loop.at;
     this.#jumpedAt = Number.NEGATIVE_INFINITY;

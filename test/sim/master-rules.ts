@@ -309,7 +309,11 @@ export class MasterRules {
       'a rejected reload changes nothing',
       () => `generation ${generation} after ${reload.generation}: ${rejected ?? 'reloaded'}`,
     );
-    const isOfConsole = rejected?.includes('dq-console') === true && !rejected.includes(wrongConfiguration);
+    const named = [...(rejected ?? '').matchAll(/\bdq-\w+/g)].map(([name]) => name);
+    const isOfConsole =
+      named.length > 0 &&
+      named.every((name) => name === 'dq-console') &&
+      rejected?.includes(wrongConfiguration) !== true;
     this.#check(!isOfConsole, 'the daemon works without a console', () => rejected ?? '');
     const trial = this.#trial;
     if (rejected !== null && trial !== null)
