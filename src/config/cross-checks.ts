@@ -5,6 +5,7 @@ import ipaddr from 'ipaddr.js';
 import { isMailAddress, parseAlertHook } from '../core/alert-receiver.ts';
 import { parseBroker } from '../core/broker.ts';
 import { leastDescriptors } from '../core/call-accounts.ts';
+import type { Parsed } from '../core/duration.ts';
 import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import { scopes } from '../core/token.ts';
@@ -129,13 +130,8 @@ function checkMail(config: Config, problem: Report, warning: Report): void {
 }
 
 function checkHooks(config: Config, problem: Report): void {
-  const names: string[] = [];
-  for (const [i, text] of config['alerts.hooks'].entries()) {
-    const hook = parseAlertHook(text);
-    if (!hook.ok) problem('alerts.hooks', `item ${i + 1} ${hook.message}`);
-    else if (names.includes(hook.value.name)) problem('alerts.hooks', `"${hook.value.name}" is named twice`);
-    else names.push(hook.value.name);
-  }
+  const hooks = named('alerts.hooks', config['alerts.hooks'].map(parseAlertHook), '', problem);
+  const names = hooks.map(({ name }) => name);
   if (config['alerts.hooks'].length > limits.alertHooksMax)
     problem('alerts.hooks', `must be at most ${limits.alertHooksMax} hooks`);
   for (const name of config['alerts.defaultHooks'])
@@ -144,21 +140,34 @@ function checkHooks(config: Config, problem: Report): void {
 }
 
 function checkBrokers(config: Config, problem: Report, warning: Report): void {
-  const names: string[] = [];
-  for (const [i, text] of config.brokers.entries()) {
-    const broker = parseBroker(text);
-    if (!broker.ok) {
-      problem('brokers', `item ${i + 1} ${broker.message}`);
-      continue;
-    }
-    const { name, secure, verifyTls } = broker.value;
-    if (names.includes(name)) problem('brokers', `"${name}" is named twice; give one of them another name`);
-    names.push(name);
+  const remedy = '; give one of them another name';
+  for (const { name, secure, verifyTls } of named(
+    'brokers',
+    config.brokers.map(parseBroker),
+    remedy,
+    problem,
+  ))
     if (secure && !verifyTls)
       warning('brokers', `dq does not check the certificate of ${name} (tls.rejectUnauthorized=false)`);
-  }
   if (config.brokers.length > limits.brokersMax)
     problem('brokers', `must be at most ${limits.brokersMax} brokers`);
+}
+
+/** The valid items of a list. Each needs a name of its own. */
+function named<T extends { readonly name: string }>(
+  option: OptionName,
+  items: readonly Parsed<T>[],
+  remedy: string,
+  problem: Report,
+): readonly T[] {
+  const valid: T[] = [];
+  for (const [i, item] of items.entries()) {
+    if (!item.ok) problem(option, `item ${i + 1} ${item.message}`);
+    else if (valid.some(({ name }) => name === item.value.name))
+      problem(option, `"${item.value.name}" is named twice${remedy}`);
+    else valid.push(item.value);
+  }
+  return valid;
 }
 
 function checkMysql(config: Config, problem: Report, warning: Report): void {

@@ -317,7 +317,10 @@ class Race implements OpenDial {
 
 function connectTo(address: string, port: number): Socket {
   return connectTcp({
-    ...{ host: address, port, noDelay: true },
-    ...{ keepAlive: true, keepAliveInitialDelay: runtimeLimits.dialKeepAliveMs },
+    host: address,
+    port,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: runtimeLimits.dialKeepAliveMs,
   });
 }

@@ -75,10 +75,11 @@ export class HashJobs {
     const { buckets, lists } = await this.#keys();
     const keys = [this.#layout.table, ...buckets, ...lists];
     const replies = await this.#redis.askAll(
-      jobs.map(({ field, value }) => [
-        ...['EVAL', removal, keys.length, ...keys, field, value, buckets.length],
-        ...this.#layout.membersOf(field),
-      ]),
+      jobs.map(({ field, value }) =>
+        ['EVAL', removal, keys.length, ...keys, field, value, buckets.length].concat(
+          this.#layout.membersOf(field),
+        ),
+      ),
     );
     return replies.flatMap((reply, n) => (reply === 1 ? [n] : []));
   }

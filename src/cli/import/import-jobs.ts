@@ -298,7 +298,11 @@ function itemOf(job: Push & JobPush, mode: 'keep' | 'replace', now: number, sett
   const { topicInDq: topic, id, dueAt, sentAt: acceptedAt, failures, lease, body } = job;
   const deadline = settings.deadlineOf(Math.max(dueAt ?? 0, now));
   const members = {
-    ...{ topic, id, mode, acceptedAt, ...settings.members },
+    topic,
+    id,
+    mode,
+    acceptedAt,
+    ...settings.members,
     ...(deadline === null ? {} : { deadline }),
     ...(dueAt === null || dueAt <= now ? { delay: 0 } : { at: dueAt }),
     ...(failures === 0 ? {} : { failures }),

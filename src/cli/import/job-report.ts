@@ -2,41 +2,37 @@
 
 import { cliLimits } from '../limits.ts';
 
-export type Count =
-  // In the source
-  | 'due'
-  | 'delayed'
-  | 'lost'
-  | 'deleted'
-  // In dq
-  | 'pushed'
-  | 'before'
-  | 'kept'
-  // Left behind
-  | 'tooLarge'
-  | 'withoutTopic'
-  | 'unreadable'
-  | 'rejected'
-  | 'unknown'
-  // --move
-  | 'removed'
-  | 'changed';
+/** Each count with its name in the report. */
+export const countNames = {
+  due: 'due there',
+  delayed: 'delayed there',
+  lost: 'lost there',
+  deleted: 'deleted there',
+  pushed: 'pushed',
+  before: 'imported before',
+  kept: 'live in dq already',
+  tooLarge: 'left: too large',
+  withoutTopic: 'left: no topic',
+  unreadable: 'left: unreadable',
+  rejected: 'left: rejected',
+  unknown: 'left: outcome unknown',
+  removed: 'removed there',
+  changed: 'changed there meanwhile',
+} as const;
+
+export type Count = keyof typeof countNames;
 
 const leftBehind: readonly Count[] = ['tooLarge', 'withoutTopic', 'unreadable', 'rejected', 'unknown'];
 
 export class JobReport {
-  readonly counts: Readonly<Record<Count, number>>;
+  readonly counts = Object.fromEntries(Object.keys(countNames).map((count) => [count, 0])) as Record<
+    Count,
+    number
+  >;
   readonly problems: { readonly job: string; readonly reason: string }[] = [];
 
-  constructor() {
-    this.counts = {
-      ...{ due: 0, delayed: 0, lost: 0, deleted: 0, pushed: 0, before: 0, kept: 0, tooLarge: 0 },
-      ...{ withoutTopic: 0, unreadable: 0, rejected: 0, unknown: 0, removed: 0, changed: 0 },
-    };
-  }
-
   add(count: Count, n = 1): void {
-    (this.counts as Record<Count, number>)[count] += n;
+    this.counts[count] += n;
   }
 
   leave(count: Count, job: string, reason: string): void {

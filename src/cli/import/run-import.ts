@@ -11,7 +11,7 @@ import { startProgress } from '../output/progress.ts';
 import { type ImportParts, importJobs } from './import-jobs.ts';
 import { ImportState } from './import-state.ts';
 import { importTopics, KnownTopics, type TopicResult } from './import-topics.ts';
-import { JobReport } from './job-report.ts';
+import { type Count, countNames, JobReport } from './job-report.ts';
 import { type JobSettingFlags, type JobSettings, jobSettingsOf } from './job-settings.ts';
 import type { Source, SourceTopic } from './source.ts';
 
@@ -168,7 +168,7 @@ function print(
   if (flags.only !== 'topics')
     printTable(
       ['JOBS', 'NUMBER'],
-      Object.entries(counts).map(([count, n]) => [labels[count as keyof typeof labels], String(n)]),
+      Object.entries(countNames).map(([count, name]) => [name, counts[count as Count]]),
     );
   for (const { job, reason } of problems) say(`dq: ${job}: ${reason}`);
   if (report.left > problems.length) say(`dq: and ${report.left - problems.length} more`);
@@ -176,20 +176,3 @@ function print(
     say(`dq: ${counts.changed} jobs changed or went there meanwhile; both systems may call them`);
   if (settings !== '') say(`dq: settings for dq.yaml:\n${settings.trimEnd()}`);
 }
-
-const labels = {
-  due: 'due there',
-  delayed: 'delayed there',
-  lost: 'lost there',
-  deleted: 'deleted there',
-  pushed: 'pushed',
-  before: 'imported before',
-  kept: 'live in dq already',
-  tooLarge: 'left: too large',
-  withoutTopic: 'left: no topic',
-  unreadable: 'left: unreadable',
-  rejected: 'left: rejected',
-  unknown: 'left: outcome unknown',
-  removed: 'removed there',
-  changed: 'changed there meanwhile',
-} as const;

@@ -31,22 +31,17 @@ export function excerpt(text: string, max: number): string {
   return head.length > max ? `${head.slice(0, max).join('')}…` : text;
 }
 
+/** Without lines; two blanks between columns. */
 const plainFrame = {
   chars: {
-    top: '',
-    'top-mid': '',
-    'top-left': '',
-    'top-right': '',
-    bottom: '',
-    'bottom-mid': '',
-    'bottom-left': '',
-    'bottom-right': '',
-    left: '',
-    'left-mid': '',
-    mid: '',
-    'mid-mid': '',
-    right: '',
-    'right-mid': '',
+    ...Object.fromEntries(
+      ['top', 'bottom', 'left', 'mid', 'right'].flatMap((side) => [
+        [side, ''],
+        [`${side}-left`, ''],
+        [`${side}-mid`, ''],
+        [`${side}-right`, ''],
+      ]),
+    ),
     middle: '  ',
   },
   style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
@@ -121,26 +116,23 @@ export function withCaret(source: string, position: number): string {
 }
 
 /** The answer to a question on a terminal. Throws Exit without one. `flag`: gives it instead. */
-export async function askFor(question: string, flag: string): Promise<string> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw new Exit('failed', `${question} There is no terminal to ask on; use ${flag}`);
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return (await lines.question(`${question} `)).trim();
-  } finally {
-    lines.close();
-  }
+export function askFor(question: string, flag: string): Promise<string> {
+  return answerTo(question, question, `use ${flag}`);
 }
 
 /** Confirms destructive work: `-y`, or a question on a terminal. Throws Exit without consent. */
 export async function agree(question: string, yes: boolean | undefined): Promise<void> {
   if (yes) return;
+  const answer = await answerTo(question, `${question} [y/N]`, '-y agrees');
+  if (!/^y(es)?$/i.test(answer)) throw new Exit('failed', 'nothing was changed');
+}
+
+async function answerTo(question: string, prompt: string, remedy: string): Promise<string> {
   if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw new Exit('failed', `${question} There is no terminal to ask on; -y agrees`);
+    throw new Exit('failed', `${question} There is no terminal to ask on; ${remedy}`);
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    const answer = await lines.question(`${question} [y/N] `);
-    if (!/^y(es)?$/i.test(answer.trim())) throw new Exit('failed', 'nothing was changed');
+    return (await lines.question(`${prompt} `)).trim();
   } finally {
     lines.close();
   }

@@ -80,7 +80,9 @@ export class WorkerProcess {
     this.#silence = new WorkerSilence(options.init.role);
     const { title, path, init, fork = clusterFork } = options;
     this.#child = fork({
-      ...{ title, path, init },
+      title,
+      path,
+      init,
       onMessage: (message) => this.#receive(message),
       onError: (error) => {
         this.#lastReport ??= error.message;
