@@ -316,7 +316,7 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   {
     name: 'sent-counters-stay-in-the-buffer',
     edit: {
-      file: 'src/process/stat-buffer.ts',
+      file: 'src/process/stat-sender.ts',
       text: 'this.#entries.delete(key);',
       by: '',
     },

@@ -20,9 +20,8 @@ import { TopicBook } from '../registry/topic-book.ts';
 import { Resources } from '../runtime/resources.ts';
 import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import type { OpenLog } from '../telemetry/log.ts';
-import { logCrashes } from '../telemetry/log-crashes.ts';
 import type { MetricBuffer } from '../telemetry/metric-buffer.ts';
-import { openLog } from '../telemetry/open-log.ts';
+import { logCrashes, openLog } from '../telemetry/open-log.ts';
 import {
   endProcess,
   journalOf,

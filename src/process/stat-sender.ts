@@ -2,15 +2,13 @@
 // The master passes them to dq-upkeep. In dq-upkeep itself they go to its own listener, also at its end.
 // While the previous part is being sent, counts beyond a full buffer are dropped and logged.
 
-import type { Calendar } from '../core/calendar.ts';
-import { createCalendar } from '../core/calendar.ts';
+import { type Calendar, createCalendar } from '../core/calendar.ts';
 import { limits } from '../core/limits.ts';
 import type { StatName } from '../core/series.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import { ticker } from '../runtime/second-ticker.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Counters } from './role.ts';
-import { StatBuffer } from './stat-buffer.ts';
 import type { StorageClock } from './store-clock.ts';
 
 export class StatSender implements Counters {
@@ -68,5 +66,52 @@ export class StatSender implements Counters {
     if (counts > 0)
       this.#log.error('statistics: dropped, because the master does not read them', undefined, { counts });
     if (deltas.length > 0) await this.#send(deltas);
+  }
+}
+
+/** Adds up statistics until they are sent. They are in memory only: a kill -9 loses them (statistics, never
+ *  jobs). Invariant: beyond `max` entries new ones are dropped and counted. */
+export class StatBuffer {
+  readonly #max: number;
+  readonly #entries = new Map<string, { topic: string; day: number; name: StatName; n: number }>();
+  #dropped = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** New entries are dropped from now on; known ones still add up. */
+  get isFull(): boolean {
+    return this.#entries.size >= this.#max;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  add(delta: StatDelta): void {
+    const key = `${delta.day} ${delta.name} ${delta.topic}`;
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) entry.n += delta.n;
+    else if (this.#entries.size < this.#max) this.#entries.set(key, { ...delta });
+    else this.#dropped += delta.n;
+  }
+
+  /** Takes the `max` oldest entries; all without `max`. */
+  take(max = this.#max): StatDelta[] {
+    const taken: StatDelta[] = [];
+    for (const [key, delta] of this.#entries) {
+      if (taken.length >= max) break;
+      taken.push(delta);
+      this.#entries.delete(key);
+    }
+    return taken;
+  }
+
+  /** Returns and resets the count of dropped increments. */
+  takeDropped(): number {
+    const dropped = this.#dropped;
+    this.#dropped = 0;
+    return dropped;
   }
 }

@@ -1,4 +1,5 @@
-// The contract of the logger that every part gets. notice-log.ts and line-appender.ts write the files.
+// The contract of the logger that every part gets. open-log.ts opens the files, and line-appender.ts writes
+// them.
 
 /** Members of a line, never secrets. JSON escapes text from outside. */
 export type LogFields = Readonly<Record<string, unknown>>;

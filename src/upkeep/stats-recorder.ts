@@ -7,8 +7,8 @@
 import { reasonOf } from '../core/errors.ts';
 import type { Registry, StatDelta } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
-import { StatBuffer } from '../process/stat-buffer.ts';
 import type { StatFiles } from '../process/stat-files.ts';
+import { StatBuffer } from '../process/stat-sender.ts';
 import { Agent } from '../runtime/agent.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { within } from '../runtime/timeout.ts';

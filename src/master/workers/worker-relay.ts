@@ -5,7 +5,7 @@
 import { limits } from '../../core/limits.ts';
 import { titleOf } from '../../process/joined-roles.ts';
 import type { ProcessInfo, RoleName, ToMaster, ToWorker } from '../../process/messages.ts';
-import { StatBuffer } from '../../process/stat-buffer.ts';
+import { StatBuffer } from '../../process/stat-sender.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { AskRelay } from './ask-relay.ts';
 import type { Fleet } from './fleet.ts';

@@ -1,5 +1,5 @@
 // Scripts whose statements note their lines, which worlds run when they are asked which lines they reached
-// (scripts/worlds/lua-lines.ts).
+// (scripts/worlds/bundle.ts).
 
 /** Begins a note. */
 export const lineMark = "hits['";
