@@ -117,19 +117,19 @@ export function withCaret(source: string, position: number): string {
 
 /** The answer to a question on a terminal. Throws Exit without one. `flag`: gives it instead. */
 export function askFor(question: string, flag: string): Promise<string> {
-  return answerTo(question, question, `use ${flag}`);
+  return answerTo(question, `${question} There is no terminal to ask on; use ${flag}`);
 }
 
 /** Confirms destructive work: `-y`, or a question on a terminal. Throws Exit without consent. */
 export async function agree(question: string, yes: boolean | undefined): Promise<void> {
   if (yes) return;
-  const answer = await answerTo(question, `${question} [y/N]`, '-y agrees');
+  const refusal = `${question} There is no terminal to ask on; -y agrees`;
+  const answer = await answerTo(`${question} [y/N]`, refusal);
   if (!/^y(es)?$/i.test(answer)) throw new Exit('failed', 'nothing was changed');
 }
 
-async function answerTo(question: string, prompt: string, remedy: string): Promise<string> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw new Exit('failed', `${question} There is no terminal to ask on; ${remedy}`);
+async function answerTo(prompt: string, refusal: string): Promise<string> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) throw new Exit('failed', refusal);
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
     return (await lines.question(`${prompt} `)).trim();
