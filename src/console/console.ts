@@ -3,13 +3,16 @@
 // Where console.port is not set and taken, it takes a free one; it never asks the system for port 0 through
 // the master, which would give it the socket of a server that did the same.
 
+import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
+import type { Api } from '../api/api-context.ts';
 import { ApiServer } from '../api/api-server.ts';
 import type { FrontTimes } from '../api/http/http-front.ts';
 import { listen, urlOf, whyNotListening } from '../api/http/listen.ts';
+import { isRead } from '../api/http/read-methods.ts';
 import { type Config, consolePortOf } from '../config/options.ts';
 import { parsePublicUrl } from '../core/url/server-url.ts';
 import { servesThisMachine } from '../process/exposure.ts';
@@ -26,7 +29,6 @@ import { sessionRoutes } from './session-routes.ts';
 import { SignInFailures } from './sign-in-failures.ts';
 import { Trial } from './trial.ts';
 import { trialRoutes } from './trial-routes.ts';
-import { answerUnchanged } from './unchanged.ts';
 
 /** For tests. */
 export interface ConsoleOptions {
@@ -158,4 +160,20 @@ async function freePort(host: string): Promise<number> {
   });
   await new Promise((resolve) => server.close(resolve));
   return port;
+}
+
+/** Answers 304 to a poll whose reply is the same as the last one: the browser does not parse it again. The
+ *  digest of the reply decides, so a change of data or rights is always seen. Routes with an ETag of their
+ *  own, such as a topic's, keep it. */
+function answerUnchanged(api: Api): void {
+  api.addHook('onSend', (request, answer, payload, done) => {
+    const isOwn = answer.hasHeader('etag');
+    if (!isRead(request.method) || answer.statusCode !== 200 || typeof payload !== 'string' || isOwn)
+      return done(null, payload);
+    const etag = `"${createHash('sha256').update(payload).digest('base64url').slice(0, 22)}"`;
+    answer.header('etag', etag);
+    if (request.headers['if-none-match'] !== etag) return done(null, payload);
+    answer.code(304).removeHeader('content-type');
+    done(null, null);
+  });
 }

@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { daemonNow } from './api/session.ts';
+import { durationMs } from './backoff-waits.ts';
 import { language, t } from './words/words.ts';
 
 const locale = (): string => (language.value === 'zh' ? 'zh-CN' : 'en-GB');
@@ -139,4 +140,11 @@ export function bytes(count: number): string {
   const at = Math.min(Math.floor(Math.log2(count) / 10), sizes.length) - 1;
   const value = count / 1024 ** (at + 1);
   return `${value < 100 ? value.toFixed(1) : Math.round(value)} ${sizes[at]}`;
+}
+
+/** "3d" of the API as all times of the page: "3 d" */
+export function spoken(text: string): string {
+  const ms = durationMs(text);
+  if (ms === null) return text;
+  return ms === 0 ? `0 ${t('unit_s')}` : duration(ms);
 }

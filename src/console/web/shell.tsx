@@ -43,62 +43,20 @@ interface ScreenEntry {
 /** The screens by the first segment of the path. The navigation shows those that are here. */
 const screens: Readonly<Record<string, ScreenEntry>> = {
   '': { title: 'overview', show: Overview },
-  topics: {
-    title: 'topics',
-    show: later(() => import('./screens/topics.tsx').then((file) => file.TopicPages)),
-  },
-  jobs: {
-    title: 'jobs',
-    show: later(() => import('./screens/jobs.tsx').then((file) => file.JobPages)),
-  },
-  dead: {
-    title: 'dead_letters',
-    show: later(() => import('./screens/dead.tsx').then((file) => file.DeadLetters)),
-  },
-  push: {
-    title: 'push_job',
-    show: later(() => import('./screens/push.tsx').then((file) => file.Push)),
-  },
-  schedules: {
-    title: 'schedules',
-    show: later(() => import('./screens/schedules.tsx').then((file) => file.Schedules)),
-  },
-  store: {
-    title: 'store',
-    show: later(() => import('./screens/store.tsx').then((file) => file.Store)),
-  },
-  alerts: {
-    title: 'alerts',
-    show: later(() => import('./screens/alerts.tsx').then((file) => file.Alerts)),
-  },
-  configuration: {
-    title: 'configuration',
-    show: later(() => import('./screens/configuration.tsx').then((file) => file.Configuration)),
-  },
-  doctor: {
-    title: 'doctor',
-    show: later(() => import('./screens/doctor.tsx').then((file) => file.Doctor)),
-  },
-  processes: {
-    title: 'processes',
-    show: later(() => import('./screens/processes.tsx').then((file) => file.Processes)),
-  },
-  access: {
-    title: 'access',
-    show: later(() => import('./screens/access.tsx').then((file) => file.Access)),
-  },
-  operations: {
-    title: 'operations',
-    show: later(() => import('./screens/operation.tsx').then((file) => file.Operations)),
-  },
-  audit: {
-    title: 'audit_log',
-    show: later(() => import('./screens/audit.tsx').then((file) => file.Audit)),
-  },
-  first: {
-    title: 'first_job',
-    show: later(() => import('./screens/first.tsx').then((file) => file.First)),
-  },
+  topics: { title: 'topics', show: later(() => import('./screens/topics.tsx')) },
+  jobs: { title: 'jobs', show: later(() => import('./screens/jobs.tsx')) },
+  dead: { title: 'dead_letters', show: later(() => import('./screens/dead.tsx')) },
+  push: { title: 'push_job', show: later(() => import('./screens/push.tsx')) },
+  schedules: { title: 'schedules', show: later(() => import('./screens/schedules.tsx')) },
+  store: { title: 'store', show: later(() => import('./screens/store.tsx')) },
+  alerts: { title: 'alerts', show: later(() => import('./screens/alerts.tsx')) },
+  configuration: { title: 'configuration', show: later(() => import('./screens/configuration.tsx')) },
+  doctor: { title: 'doctor', show: later(() => import('./screens/doctor.tsx')) },
+  processes: { title: 'processes', show: later(() => import('./screens/processes.tsx')) },
+  access: { title: 'access', show: later(() => import('./screens/access.tsx')) },
+  operations: { title: 'operations', show: later(() => import('./screens/operation.tsx')) },
+  audit: { title: 'audit_log', show: later(() => import('./screens/audit.tsx')) },
+  first: { title: 'first_job', show: later(() => import('./screens/first.tsx')) },
   more: { title: 'more', show: More },
 };
 
@@ -178,7 +136,7 @@ function Signed({ me }: { me: Me }) {
           <main id="main" tabIndex={-1}>
             {isOld ? <NewVersion /> : null}
             {me.tokensExist || !may('admin') || place.value.path[0] === 'first' ? null : <NoTokens />}
-            <Screen at={place.value} />
+            <ShownScreen at={place.value} />
           </main>
         </div>
       </div>
@@ -376,7 +334,7 @@ function Crumbs({ at: { path } }: { at: Place }) {
   );
 }
 
-function Screen({ at: { path } }: { at: Place }) {
+function ShownScreen({ at: { path } }: { at: Place }) {
   const [section = '', first, second] = path;
   const Show = Object.hasOwn(screens, section) ? screens[section]?.show : undefined;
   if (Show === undefined) return <Head title={t('page_not_found')} sub={t('page_not_found_text')} />;

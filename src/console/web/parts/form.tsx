@@ -85,7 +85,8 @@ export function Input({
   };
   if (rows !== undefined) return <textarea {...all} rows={rows} />;
   // The types allow no list beside a type that is not known to be a text.
-  return <input {...all} type={type as 'text'} autocomplete="off" />;
+  const autocomplete = type === 'password' ? 'new-password' : 'off';
+  return <input {...all} type={type as 'text'} autocomplete={autocomplete} />;
 }
 
 export function Wrong({ text }: { text: string | undefined }) {

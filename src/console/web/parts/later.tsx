@@ -6,15 +6,17 @@ import { useEffect, useState } from 'preact/hooks';
 import { t } from '../words/words.ts';
 import { Button, Strip, Waiting } from './parts.tsx';
 
-export function later<P extends object>(load: () => Promise<FunctionComponent<P>>): FunctionComponent<P> {
+export function later<P extends object>(
+  load: () => Promise<{ readonly Screen: FunctionComponent<P> }>,
+): FunctionComponent<P> {
   let loaded: FunctionComponent<P> | null = null;
   return function Later(props: P) {
     const [state, setState] = useState<'ready' | 'waits' | 'failed'>(loaded === null ? 'waits' : 'ready');
     useEffect(() => {
       if (loaded !== null) return;
       load().then(
-        (found) => {
-          loaded = found;
+        ({ Screen }) => {
+          loaded = Screen;
           setState('ready');
         },
         () => setState('failed'),

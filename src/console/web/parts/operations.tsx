@@ -1,15 +1,15 @@
 // Operations on a page: starting one after a question, the running ones with their progress, and their texts.
 
-import { type Signal, signal } from '@preact/signals';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { OperationFilter, OperationInput, OperationJson, OperationKind } from '../api/types.ts';
-import { clock, duration, number, relative } from '../format.ts';
+import { clock, dots, duration, number, relative } from '../format.ts';
 import { href } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 import { ask } from './dialog.tsx';
-import { actorName, Button, type Colour, Icon, Pill, toast } from './parts.tsx';
+import { Check, type Draft, draftOf } from './form.tsx';
+import { actorName, Bar, Button, type Colour, Icon, Pill, toast } from './parts.tsx';
 import { Time } from './time.tsx';
 
 /** An ended operation stays on the page for this time. */
@@ -32,21 +32,16 @@ export function titleOf(kind: string, topic: string | undefined, count: number |
 export function filterText({ kind, filter }: Pick<OperationJson, 'kind' | 'filter'>): string {
   const { reason, lastReason, status, idPrefix, state, since, until, idCount } = filter;
   const dead = isAboutDead(kind);
-  const parts = [
+  return dots(
     reason,
     lastReason,
-    status === undefined ? undefined : t('op_status', { status }),
-    idPrefix === undefined ? undefined : `${idPrefix}*`,
-    state === undefined ? undefined : wordOf(`job_${state}`, state),
-    idCount === undefined ? undefined : t('op_named', { count: number(idCount) }),
-    since === undefined
-      ? undefined
-      : t(dead ? 'op_dead_since' : 'op_due_since', { time: clock(Date.parse(since)) }),
-    until === undefined
-      ? undefined
-      : t(dead ? 'op_dead_until' : 'op_due_until', { time: clock(Date.parse(until)) }),
-  ];
-  return parts.filter((part) => part !== undefined).join(' · ');
+    status !== undefined && t('op_status', { status }),
+    idPrefix !== undefined && `${idPrefix}*`,
+    state !== undefined && wordOf(`job_${state}`, state),
+    idCount !== undefined && t('op_named', { count: number(idCount) }),
+    since !== undefined && t(dead ? 'op_dead_since' : 'op_due_since', { time: clock(Date.parse(since)) }),
+    until !== undefined && t(dead ? 'op_dead_until' : 'op_due_until', { time: clock(Date.parse(until)) }),
+  );
 }
 
 const colours: Readonly<Record<OperationJson['state'], Colour>> = {
@@ -69,32 +64,19 @@ export function OperationState({ state }: { state: OperationJson['state'] }) {
 export function progressText(op: OperationJson): string {
   const { matched, perSecond, leftMs, failed, dryRun } = op;
   if (dryRun) return t('op_counted', { count: number(matched ?? 0) });
-  const parts = [
-    matched === null
-      ? t('op_done', { count: number(processed(op)) })
-      : t('op_done_of', { count: number(processed(op)), of: number(matched) }),
-    perSecond === null ? '' : t('op_per_second', { count: number(perSecond) }),
-    isRunning(op) && leftMs !== null ? t('op_left', { time: duration(leftMs) }) : '',
+  const done = number(processed(op));
+  return dots(
+    matched === null ? t('op_done', { count: done }) : t('op_done_of', { count: done, of: number(matched) }),
+    perSecond !== null && t('op_per_second', { count: number(perSecond) }),
+    isRunning(op) && leftMs !== null && t('op_left', { time: duration(leftMs) }),
     t('op_failed', { count: number(failed) }),
-  ];
-  return parts.filter((part) => part !== '').join(' · ');
+  );
 }
 
 export function OperationMeter({ op }: { op: OperationJson }) {
   const whole = op.matched ?? (isRunning(op) ? null : processed(op));
-  const part = whole === null ? 0 : whole === 0 ? 100 : (100 * processed(op)) / whole;
-  return (
-    <svg
-      class="meter"
-      viewBox="0 0 100 6"
-      preserveAspectRatio="none"
-      role="img"
-      aria-label={progressText(op)}
-    >
-      <rect class="fill-sunken" width="100" height="6" />
-      <rect class={`fill-${colours[op.state]}`} width={op.dryRun ? 0 : Math.min(100, part)} height="6" />
-    </svg>
-  );
+  const share = whole === null || op.dryRun ? 0 : whole === 0 ? 1 : processed(op) / whole;
+  return <Bar share={share} colour={colours[op.state]} label={progressText(op)} />;
 }
 
 export function askStop(op: OperationJson, stopped: () => void): void {
@@ -200,81 +182,63 @@ export function namedFilters(
 
 const spreads = ['1m', '10m', '1h', '6h', '1d'] as const;
 
+/** What the dialog before a requeue asks for; times of its fields, '' = none. */
+interface Requeue {
+  /** '' = at once */
+  readonly spread: string;
+  readonly since: string;
+  readonly until: string;
+}
+
+const requeueInput = (filter: OperationFilter, { spread }: Requeue): OperationInput => ({
+  kind: 'requeue',
+  filter,
+  ...(spread === '' ? {} : { spread }),
+});
+
 /** `count` null: not known. */
 export function askRequeue(
   filters: readonly OperationFilter[],
   topic: string | undefined,
   count: number | null,
 ): void {
-  const spread = signal('10m');
+  const draft = draftOf<Requeue>({ spread: '10m', since: '', until: '' });
   ask({
     title: t('op_question', { title: titleOf('requeue', topic, count) }),
     body: (
       <>
         <p>{t('op_requeue_text')}</p>
-        <SpreadChoice spread={spread} />
+        <SpreadChoice draft={draft} />
         {topic === undefined ? null : <FailingNow topic={topic} />}
       </>
     ),
     action: t('requeue'),
-    run: () =>
-      start(
-        filters.map((filter) => ({
-          kind: 'requeue',
-          filter,
-          ...(spread.value === '' ? {} : { spread: spread.value }),
-        })),
-      ),
+    run: () => start(filters.map((filter) => requeueInput(filter, draft.value))),
   });
 }
 
 /** Dead letters of a time that is chosen in the dialog. */
 export function askRequeueByTime(filter: OperationFilter): void {
-  const [spread, since, until] = [signal('10m'), signal(localTime(daemonNow() - 3_600_000)), signal('')];
+  const draft = draftOf<Requeue>({ spread: '10m', since: localTime(daemonNow() - 3_600_000), until: '' });
   ask({
     title: t('op_question', { title: titleOf('requeue', filter.topic, null) }),
     body: (
       <>
         <p>{t('op_requeue_text')}</p>
-        <label>
-          {t('op_died_since')}
-          <input
-            type="datetime-local"
-            step="1"
-            value={since.value}
-            onInput={(event) => {
-              since.value = event.currentTarget.value;
-            }}
-          />
-        </label>
-        <label>
-          {t('op_died_until')}
-          <input
-            type="datetime-local"
-            step="1"
-            onInput={(event) => {
-              until.value = event.currentTarget.value;
-            }}
-          />
-          <small>{t('op_died_until_hint')}</small>
-        </label>
-        <SpreadChoice spread={spread} />
+        <TimeField name="since" draft={draft} />
+        <TimeField name="until" draft={draft} />
+        <SpreadChoice draft={draft} />
       </>
     ),
     action: t('requeue'),
     run: async () => {
+      const { since, until } = draft.value;
+      if (since + until === '') throw new CallError(400, 'shown', t('op_time_missing'));
       const times = {
-        ...(since.value === '' ? {} : { since: new Date(since.value).toISOString() }),
-        ...(until.value === '' ? {} : { until: new Date(until.value).toISOString() }),
+        ...(since === '' ? {} : { since: new Date(since).toISOString() }),
+        ...(until === '' ? {} : { until: new Date(until).toISOString() }),
       };
-      if (Object.keys(times).length === 0) throw new CallError(400, 'shown', t('op_time_missing'));
-      await start([
-        {
-          kind: 'requeue',
-          filter: { ...filter, ...times },
-          ...(spread.value === '' ? {} : { spread: spread.value }),
-        },
-      ]);
+      await start([requeueInput({ ...filter, ...times }, draft.value)]);
     },
   });
 }
@@ -285,38 +249,33 @@ function localTime(epochMs: number): string {
   return new Date(epochMs - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-function SpreadChoice({ spread }: { spread: Signal<string> }) {
-  const at = spread.value;
+const TimeField = ({ name, draft }: { name: 'since' | 'until'; draft: Draft<Requeue> }) => (
+  <label>
+    {t(`op_died_${name}`)}
+    <input
+      type="datetime-local"
+      step="1"
+      value={draft.value[name]}
+      onInput={(event) => draft.set({ [name]: event.currentTarget.value })}
+    />
+    {name === 'until' ? <small>{t('op_died_until_hint')}</small> : null}
+  </label>
+);
+
+function SpreadChoice({ draft: { value, set } }: { draft: Draft<Requeue> }) {
+  const { spread } = value;
   return (
     <fieldset>
       <legend class="sr">{t('op_when')}</legend>
-      <label>
-        <input
-          type="radio"
-          name="spread"
-          checked={at === ''}
-          onChange={() => {
-            spread.value = '';
-          }}
-        />{' '}
+      <Check group="spread" isOn={spread === ''} onChange={() => set({ spread: '' })}>
         {t('op_at_once')}
-      </label>
-      <label>
-        <input
-          type="radio"
-          name="spread"
-          checked={at !== ''}
-          onChange={() => {
-            spread.value = '10m';
-          }}
-        />{' '}
+      </Check>
+      <Check group="spread" isOn={spread !== ''} onChange={() => set({ spread: '10m' })}>
         {t('op_spread_over')}{' '}
         <select
           aria-label={t('op_spread_over')}
-          value={at === '' ? '10m' : at}
-          onChange={(event) => {
-            spread.value = event.currentTarget.value;
-          }}
+          value={spread === '' ? '10m' : spread}
+          onChange={(event) => set({ spread: event.currentTarget.value })}
         >
           {spreads.map((time) => (
             <option key={time} value={time}>
@@ -324,7 +283,7 @@ function SpreadChoice({ spread }: { spread: Signal<string> }) {
             </option>
           ))}
         </select>
-      </label>
+      </Check>
     </fieldset>
   );
 }

@@ -46,7 +46,7 @@ interface Session {
 const scopes: readonly Scope[] = ['read', 'push', 'pull', 'operate', 'admin'];
 const lives = ['', '7d', '30d', '90d', '365d'] as const;
 
-export function Access() {
+export function Screen() {
   useSecond();
   const { value: state } = session;
   const isFirst = state.kind === 'signed_in' && !state.me.tokensExist;

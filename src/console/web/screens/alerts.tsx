@@ -59,7 +59,7 @@ const colours: Readonly<Record<Alert['state'], Colour>> = {
   nobody: 'quiet',
 };
 
-export function Alerts() {
+export function Screen() {
   const poll = usePoll<Alerts>('/v1/alerts', 5_000, { limit: '100' });
   const { data } = poll;
   const { value } = session;

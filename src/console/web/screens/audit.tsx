@@ -69,7 +69,7 @@ function readFilter(query: URLSearchParams): Filter {
   };
 }
 
-export function Audit() {
+export function Screen() {
   const filter = readFilter(place.value.query);
   const query = useQuery(filter);
   const isFiltered = filter.topic !== '' || filter.actor !== '' || filter.action !== '';

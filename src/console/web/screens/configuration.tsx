@@ -25,7 +25,7 @@ interface Config {
   readonly items: readonly Option[];
 }
 
-export function Configuration() {
+export function Screen() {
   const poll = usePoll<Config>('/v1/config', 10_000);
   const { data } = poll;
   const { query } = place.value;

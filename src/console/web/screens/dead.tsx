@@ -73,7 +73,7 @@ function useFilter() {
   return { given, age, filter, unapplied, isFiltered: Object.keys(filter).length > 0 || unapplied !== '' };
 }
 
-export function DeadLetters() {
+export function Screen() {
   const { given, age, filter, unapplied, isFiltered } = useFilter();
   const pages = usePages<DeadJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
   const groups = usePoll<DeadGroups>('/v1/dead/groups', 10_000);

@@ -38,7 +38,7 @@ const colours: Readonly<Record<State, Colour>> = {
   ok: 'done',
 };
 
-export function Doctor() {
+export function Screen() {
   useSecond();
   const poll = usePoll<Run>('/v1/doctor', (run) => (run.state === 'running' ? 1_000 : 10_000));
   const { failure, run } = useAction();

@@ -3,7 +3,7 @@
 
 import { useState } from 'preact/hooks';
 import type { JobJson } from '../api/types.ts';
-import { bytes } from '../format.ts';
+import { bytes, dots } from '../format.ts';
 import { isJson, JsonView } from '../parts/json-view.tsx';
 import { Button, Card, Code, CopyButton, Empty } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
@@ -34,9 +34,7 @@ export function JobBody({ job }: { job: JobJson }) {
   return (
     <Card
       title={t('body')}
-      note={[bytes(job.bytes ?? text.length), job.contentType ?? '', body === undefined ? 'base64' : '']
-        .filter((part) => part !== '')
-        .join(' · ')}
+      note={dots(bytes(job.bytes ?? text.length), job.contentType, body === undefined && 'base64')}
       end={
         <>
           <Button look="plain s" onClick={() => choose(next)}>

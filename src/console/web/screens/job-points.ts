@@ -1,13 +1,29 @@
 // The points of a job's timeline: past ones from the record, planned ones from the API.
 
-import { daemonNow } from '../api/session.ts';
-import type { JobJson } from '../api/types.ts';
+import { usePoll } from '../api/poll.ts';
+import { daemonNow, may } from '../api/session.ts';
+import type { AuditEntry, JobJson, Page } from '../api/types.ts';
 import type { TimelinePoint } from '../charts/timeline.tsx';
 import { clock, duration, relative } from '../format.ts';
 import { actorName } from '../parts/parts.tsx';
 import { t, type Word, wordOf } from '../words/words.ts';
-import type { JobMark } from './audit-marks.ts';
 import { endOf, shortResult } from './job-attempts.tsx';
+
+export interface JobMark {
+  /** epoch ms */
+  readonly at: number;
+  readonly action: string;
+  readonly actor: string;
+}
+
+/** What operators did to one job. Only the scope admin may read the audit log; other sessions get no marks. */
+export function useJobMarks(topic: string, id: string): readonly JobMark[] {
+  const path = may('admin') ? '/v1/audit' : null;
+  const { data } = usePoll<Page<AuditEntry>>(path, 15_000, { topic, id, limit: '50' });
+  return (data?.items ?? [])
+    .filter(({ status }) => status < 300)
+    .map(({ at, action, actor }) => ({ at: Date.parse(at), action, actor }));
+}
 
 /** Moves of operators on a timeline, by operation. */
 const moves: Readonly<Record<string, Word>> = {

@@ -30,11 +30,10 @@ import { Time } from '../parts/time.tsx';
 import { go, hrefQuery } from '../router.ts';
 import { backoffText } from '../topic-command.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
-import { useJobMarks } from './audit-marks.ts';
 import { Attempts, endOf, failureText } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';
 import { JobFlow } from './job-flow.tsx';
-import { isHeld, pointsOf } from './job-points.ts';
+import { isHeld, pointsOf, useJobMarks } from './job-points.ts';
 import { askCancel, askReschedule, requeueJob, runNow } from './topic-actions.tsx';
 
 /** Soon due or running: each second; else every 5 s. */

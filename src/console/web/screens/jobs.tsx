@@ -33,7 +33,7 @@ import { requeueJob, runNow } from './topic-actions.tsx';
 
 const states = ['delayed', 'ready', 'reserved', 'dead', 'done', 'cancelled', 'purged', 'expired'];
 
-export function JobPages({ first, second }: Segments) {
+export function Screen({ first, second }: Segments) {
   if (first === undefined || second === undefined) return <Jobs />;
   return <Job key={`${first} ${second}`} topic={first} id={second} />;
 }

@@ -30,7 +30,7 @@ import { Time } from '../parts/time.tsx';
 import { href, type Segments } from '../router.ts';
 import { t } from '../words/words.ts';
 
-export function Operations({ first }: Segments) {
+export function Screen({ first }: Segments) {
   return first === undefined ? <AllOperations /> : <Operation key={first} id={first} />;
 }
 

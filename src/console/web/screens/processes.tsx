@@ -52,7 +52,7 @@ const vital = ['notifier', 'timer'] as const;
 const runs = ({ role, alsoRuns = [] }: Process, wanted: string): boolean =>
   role === wanted || alsoRuns.includes(wanted);
 
-export function Processes() {
+export function Screen() {
   useSecond();
   const poll = usePoll<{ processes: readonly Process[] }>('/v1/processes', 5_000);
   const reload = usePoll<Reload>(may('admin') ? '/v1/reload' : null, (state) =>

@@ -9,7 +9,7 @@ import { daemonNow, may, serverUrl, session } from '../api/session.ts';
 import type { JobJson, TopicJson } from '../api/types.ts';
 import { durationMs } from '../backoff-waits.ts';
 import { curlOf } from '../curl.ts';
-import { bytes, clock, relative } from '../format.ts';
+import { bytes, clock, relative, spoken } from '../format.ts';
 import { BodyField, Check, Field, Form, Input, jsonMistake, Select, Wrong } from '../parts/form.tsx';
 import {
   Button,
@@ -26,7 +26,6 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { href, place } from '../router.ts';
-import { spoken } from '../waits.ts';
 import { t } from '../words/words.ts';
 import { dueOf } from './topic-actions.tsx';
 
@@ -75,7 +74,7 @@ interface Result {
 
 const dueText = (ms: number): string => t('due_both', { clock: clock(ms), time: relative(ms) });
 
-export function Push() {
+export function Screen() {
   const { query } = place.value;
   const topics = usePoll<{ items: readonly TopicJson[] }>('/v1/topics', 30_000, { limit: '1000' });
   const [draft, setDraft] = useState<Draft>({ ...empty, topic: query.get('topic') ?? '' });

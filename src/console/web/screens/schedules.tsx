@@ -7,7 +7,7 @@ import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import type { JobJson, Page, TopicJson } from '../api/types.ts';
-import { relative, useSecond, zone, zoneClock } from '../format.ts';
+import { relative, spoken, useSecond, zone, zoneClock } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { ask } from '../parts/dialog.tsx';
 import {
@@ -45,7 +45,6 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { go, href, place, type Segments } from '../router.ts';
-import { spoken } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 
 interface ScheduleJson {
@@ -65,7 +64,7 @@ interface ScheduleJson {
 
 const pathOf = (name: string, verb = ''): string => `/v1/schedules/${encodeURIComponent(name)}${verb}`;
 
-export function Schedules({ first, second }: Segments) {
+export function Screen({ first, second }: Segments) {
   if (first === undefined) return <AllSchedules />;
   if (first === 'new' && place.value.query.has('create')) return <NewSchedule />;
   return second === 'edit' ? <EditSchedule key={first} name={first} /> : <One key={first} name={first} />;

@@ -5,18 +5,18 @@ import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { bytes, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
+import { type Draft, draftOf, Field, Select } from '../parts/form.tsx';
 import {
   Button,
   Card,
   type Colour,
   Facts,
   Head,
-  Icon,
-  LoadError,
+  Loaded,
   Meter,
   Pill,
+  Strip,
   toast,
-  Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
@@ -67,32 +67,33 @@ interface Store {
   readonly shards: readonly Shard[];
 }
 
-export function Store() {
+export function Screen() {
   const poll = usePoll<Store>('/v1/store', 5_000);
   const { data, refresh } = poll;
-  const isRedis = data?.kind === 'redis';
-  const add = <Button onClick={() => askAdd(refresh)}>{t('add_shard')}…</Button>;
+  const mayAdd = data?.kind === 'redis' && may('admin');
   return (
     <>
       <Head
         title={t('store')}
         sub={data === null ? undefined : subOf(data)}
-        {...(isRedis && may('admin') ? { actions: add } : {})}
+        actions={mayAdd ? <Button onClick={() => askAdd(refresh)}>{t('add_shard')}…</Button> : undefined}
       />
-      <LoadError error={poll.error} what={t('store')} retry={refresh} />
-      {data === null ? (
-        <Waiting error={poll.error} />
-      ) : (
-        <>
-          {data.warnings.map((warning) => (
-            <div class={data.ok ? 'strip warn' : 'strip bad'} role={data.ok ? 'note' : 'alert'} key={warning}>
-              <Icon name="warn" />
-              <span class="text">{warning}</span>
-            </div>
-          ))}
-          {data.kind === 'embedded' ? <Embedded store={data} /> : <Shards store={data} changed={refresh} />}
-        </>
-      )}
+      <Loaded from={poll} what={t('store')}>
+        {(store) => (
+          <>
+            {store.warnings.map((warning) => (
+              <Strip key={warning} tone={store.ok ? 'warn' : 'bad'} role={store.ok ? 'note' : 'alert'}>
+                {warning}
+              </Strip>
+            ))}
+            {store.kind === 'embedded' ? (
+              <Embedded store={store} />
+            ) : (
+              <Shards store={store} changed={refresh} />
+            )}
+          </>
+        )}
+      </Loaded>
     </>
   );
 }
@@ -131,17 +132,13 @@ function Embedded({ store: { ok, durability, embedded, quarantined } }: { store:
         <Facts
           rows={[
             [t('durability'), durability === null ? t('currently_unknown') : t('durability_embedded')],
-            ...(embedded === null
-              ? []
-              : ([
-                  [t('store_file'), bytes(embedded.fileBytes)],
-                  [t('store_wal'), bytes(embedded.walBytes)],
-                  [
-                    t('fsync_p99'),
-                    embedded.fsyncP99Ms === null ? t('not_measured') : latency(embedded.fsyncP99Ms),
-                  ],
-                ] as const)),
-            ...(quarantined > 0 ? ([[t('quarantined'), number(quarantined)]] as const) : []),
+            embedded !== null && [t('store_file'), bytes(embedded.fileBytes)],
+            embedded !== null && [t('store_wal'), bytes(embedded.walBytes)],
+            embedded !== null && [
+              t('fsync_p99'),
+              embedded.fsyncP99Ms === null ? t('not_measured') : latency(embedded.fsyncP99Ms),
+            ],
+            quarantined > 0 && [t('quarantined'), number(quarantined)],
           ]}
         />
       </div>
@@ -221,10 +218,8 @@ function Info({ info, journal, jobs }: InfoParts) {
       )}
       <Facts
         rows={[
-          ...(jobs === null ? [] : ([[t('jobs'), number(jobs)]] as const)),
-          ...(maxBytes === null
-            ? ([[t('memory'), t('memory_unlimited', { used: bytes(usedBytes) })]] as const)
-            : []),
+          jobs !== null && [t('jobs'), number(jobs)],
+          maxBytes === null && [t('memory'), t('memory_unlimited', { used: bytes(usedBytes) })],
           [
             t('durability'),
             wordOf(`durability_${journal === 'off' ? info.persistence : journal}`, info.durability),
@@ -268,19 +263,12 @@ async function explained(work: Promise<unknown>, address: string): Promise<void>
     await work;
   } catch (error) {
     if (!(error instanceof CallError)) throw error;
-    const text =
-      error.code === 'shard_unreachable'
-        ? t('shard_unreachable', { address })
-        : error.code === 'shard_refused'
-          ? t('shard_refused', { detail: error.message })
-          : error.code === 'shard_in_use'
-            ? t('shard_in_use')
-            : error.message;
-    const detail =
-      text === error.message || error.code === 'shard_refused' ? text : `${text} (${error.message})`;
+    const { code, message } = error;
+    if (code !== 'shard_unreachable' && code !== 'shard_refused' && code !== 'shard_in_use') throw error;
+    const text = t(code, { address, detail: message });
     // Its text is in the page's language already, so it is not looked up by its code again.
-    const code = text === error.message ? error.code : 'shown';
-    throw new CallError(error.status, code, detail, error.problem);
+    const detail = code === 'shard_refused' ? text : `${text} (${message})`;
+    throw new CallError(error.status, 'shown', detail, error.problem);
   }
 }
 
@@ -315,67 +303,52 @@ function askRemove(shard: Shard, hasJournal: boolean, changed: () => void): void
   });
 }
 
-interface Parts {
-  scheme: string;
-  host: string;
-  port: string;
-  user: string;
-  password: string;
-  database: string;
-}
+const emptyShard = { scheme: 'redis', host: '', port: '6379', user: '', password: '', database: '0' };
+type ShardUrl = typeof emptyShard;
 
-function urlOf({ scheme, host, port, user, password, database }: Parts): string {
+function urlOf({ scheme, host, port, user, password, database }: ShardUrl): string {
   const login =
     user === '' && password === '' ? '' : `${encodeURIComponent(user)}:${encodeURIComponent(password)}@`;
   const name = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
   return `${scheme}://${login}${name}:${port}/${database}`;
 }
 
-function askAdd(changed: () => void): void {
-  const parts: Parts = { scheme: 'redis', host: '', port: '6379', user: '', password: '', database: '0' };
-  const field = (name: keyof Parts, label: string, type: 'text' | 'password' = 'text') => (
-    <label>
-      {label}
-      <input
-        class="mono"
-        type={type as 'text'}
-        defaultValue={parts[name]}
-        autocomplete={type === 'password' ? 'new-password' : 'off'}
-        onInput={(event) => {
-          parts[name] = event.currentTarget.value;
-        }}
+function ShardFields({ draft: { value, set } }: { draft: Draft<ShardUrl> }) {
+  return (
+    <div class="form shard-form">
+      <p class="wide">{t('add_shard_text')}</p>
+      <Select
+        label={t('scheme')}
+        value={value.scheme}
+        options={[
+          ['redis', 'redis'],
+          ['rediss', 'rediss'],
+        ]}
+        onChoose={(scheme) => set({ scheme })}
       />
-    </label>
+      {(['host', 'port', 'database', 'user', 'password'] as const).map((name) => (
+        <Field
+          key={name}
+          label={t(name)}
+          type={name === 'password' ? 'password' : 'text'}
+          value={value[name]}
+          onType={(text) => set({ [name]: text })}
+        />
+      ))}
+    </div>
   );
+}
+
+function askAdd(changed: () => void): void {
+  const draft = draftOf(emptyShard);
   ask({
     title: t('add_shard_question'),
-    body: (
-      <div class="form shard-form">
-        <p class="wide">{t('add_shard_text')}</p>
-        <label>
-          {t('scheme')}
-          <select
-            onChange={(event) => {
-              parts.scheme = event.currentTarget.value;
-            }}
-          >
-            <option>redis</option>
-            <option>rediss</option>
-          </select>
-        </label>
-        {field('host', t('host'))}
-        {field('port', t('port'))}
-        {field('database', t('database'))}
-        {field('user', t('user'))}
-        {field('password', t('password'), 'password')}
-      </div>
-    ),
+    body: <ShardFields draft={draft} />,
     action: t('add_shard'),
     run: async () => {
-      await explained(
-        call('POST', '/v1/shards', { json: { url: urlOf(parts) } }),
-        `${parts.host}:${parts.port}`,
-      );
+      const { host, port } = draft.value;
+      const adding = call('POST', '/v1/shards', { json: { url: urlOf(draft.value) } });
+      await explained(adding, `${host}:${port}`);
       toast(t('done'));
       changed();
     },

@@ -10,7 +10,7 @@ import { waitsOf } from '../backoff-waits.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
 import { rangeOf } from '../charts/range.tsx';
-import { dots, duration, durationParts, number, percent, shortNumber } from '../format.ts';
+import { dots, duration, durationParts, number, percent, shortNumber, spoken } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { later } from '../parts/later.tsx';
 import {
@@ -31,7 +31,6 @@ import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { targetText } from '../topic-command.ts';
-import { spoken } from '../waits.ts';
 import { t, type Word } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
 import { EndpointCard } from './endpoints.tsx';
@@ -41,7 +40,9 @@ import { TestCallButton } from './test-call.tsx';
 import { askClear, askDelete, askOffline, askPause, askResume } from './topic-actions.tsx';
 import { TopicSettings } from './topic-settings.tsx';
 
-const Changes = later(() => import('./audit.tsx').then((file) => file.TopicChanges));
+const Changes = later<{ topic: string }>(() =>
+  import('./audit.tsx').then(({ TopicChanges }) => ({ Screen: TopicChanges })),
+);
 
 export function TopicScreen({ name, tab }: { name: string; tab: string }) {
   const topic = usePoll<TopicJson>(topicPath(name), 5_000);

@@ -6,7 +6,7 @@ import { usePoll } from '../api/poll.ts';
 import { may, summary } from '../api/session.ts';
 import type { Column, Stats, TopicJson, TopicSeries } from '../api/types.ts';
 import { Spark } from '../charts/spark.tsx';
-import { axisClock, dots, duration, number, shortNumber } from '../format.ts';
+import { axisClock, dots, duration, number, shortNumber, spoken } from '../format.ts';
 import { type Pages, usePages } from '../pages.ts';
 import { List } from '../parts/list.tsx';
 import { Menu } from '../parts/menu.tsx';
@@ -26,7 +26,6 @@ import {
 } from '../parts/parts.tsx';
 import { href, place, type Segments, setQuery } from '../router.ts';
 import { targetText, topicCommand } from '../topic-command.ts';
-import { spoken } from '../waits.ts';
 import { t } from '../words/words.ts';
 import { successOf } from './series-cards.tsx';
 import { TopicScreen } from './topic.tsx';
@@ -36,7 +35,7 @@ import { NewTopic } from './topic-settings.tsx';
 /** A page, and the topics of one call of series. */
 const pageRows = 50;
 
-export function TopicPages({ first, second }: Segments) {
+export function Screen({ first, second }: Segments) {
   if (first === undefined) return <Topics />;
   if (first === 'new' && place.value.query.has('create')) return <NewTopic />;
   return <TopicScreen key={first} name={first} tab={second ?? 'overview'} />;
