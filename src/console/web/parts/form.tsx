@@ -128,35 +128,6 @@ export function jsonMistake(text: string): number | null {
   return at === null ? null : [...new TextDecoder().decode(encoded.subarray(0, at))].length + 1;
 }
 
-/** A choice of a form; `options`: values with their texts. */
-export function Select<V extends string>({
-  label,
-  value,
-  options,
-  onChoose,
-  children,
-}: {
-  label: ComponentChildren;
-  value: V;
-  options: readonly (readonly [V, string])[];
-  onChoose: (value: V) => void;
-  children?: ComponentChildren;
-}) {
-  return (
-    <label>
-      {label}
-      <select value={value} onChange={(event) => onChoose(event.currentTarget.value as V)}>
-        {options.map(([one, text]) => (
-          <option key={one} value={one}>
-            {text}
-          </option>
-        ))}
-      </select>
-      {children}
-    </label>
-  );
-}
-
 /** A check box, or with `group` one of several, before its text. */
 export function Check({
   group,

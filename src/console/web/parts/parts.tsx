@@ -178,7 +178,7 @@ export function Card({
   title?: ComponentChildren;
   note?: ComponentChildren;
   end?: ComponentChildren;
-  width?: 3 | 4 | 5 | 6 | 7 | 8 | 12;
+  width?: 4 | 5 | 6 | 7 | 8 | 12;
   fill?: boolean;
   children: ComponentChildren;
 }) {
@@ -317,15 +317,24 @@ export function More({ next }: { next: (() => void) | null }) {
   );
 }
 
-export function NewTopicLink() {
+/** Leads to the form for a new topic or schedule. */
+export function NewLink({
+  section,
+  children,
+}: {
+  section: 'topics' | 'schedules';
+  children: ComponentChildren;
+}) {
   if (!may('admin')) return null;
   return (
-    <a class="btn main" href={`${href('topics', 'new')}?create`}>
+    <a class="btn main" href={`${href(section, 'new')}?create`}>
       <Icon name="plus" />
-      {t('new_topic')}
+      {children}
     </a>
   );
 }
+
+export const NewTopicLink = () => <NewLink section="topics">{t('new_topic')}</NewLink>;
 
 /** Properties of a field that is applied on blur or Enter. Without a state of its own each drawing of the
  *  screen, one per poll, would reset the typed text. */
@@ -477,30 +486,41 @@ export function Facts({ rows }: { rows: readonly Fact[] }) {
   );
 }
 
-export function Choice<V extends string>({
+/** A choice; `options`: values with their texts. */
+export function Select<V extends string>({
   label,
+  look,
   value,
   options,
-  onChange,
+  onChoose,
+  children,
 }: {
-  label: string;
+  label: ComponentChildren;
+  look?: string;
   value: V;
   options: readonly (readonly [V, string])[];
-  onChange: (value: V) => void;
+  onChoose: (value: V) => void;
+  children?: ComponentChildren;
 }) {
   return (
-    <label class={`field${value === '' ? '' : ' on'}`}>
+    <label class={look}>
       {label}
-      <select value={value} onChange={(event) => onChange(event.currentTarget.value as V)}>
-        {options.map(([key, text]) => (
-          <option key={key} value={key}>
+      <select value={value} onChange={(event) => onChoose(event.currentTarget.value as V)}>
+        {options.map(([one, text]) => (
+          <option key={one} value={one}>
             {text}
           </option>
         ))}
       </select>
+      {children}
     </label>
   );
 }
+
+/** A filter that is chosen. */
+export const Choice = <V extends string>(select: Omit<Parameters<typeof Select<V>>[0], 'look'>) => (
+  <Select look={select.value === '' ? 'field' : 'field on'} {...select} />
+);
 
 // Toasts
 
@@ -558,14 +578,13 @@ export function CopyButton({
   children?: ComponentChildren;
 }) {
   return (
-    <button
-      type="button"
-      class={children === undefined ? 'btn plain s square' : 'btn'}
-      aria-label={label}
-      onClick={(event) => void copyText(text, event.currentTarget.closest('.card, .title'))}
+    <Button
+      look={children === undefined ? 'plain s square' : ''}
+      icon={icon}
+      label={label}
+      onClick={(event) => copyText(text, event.currentTarget.closest('.card, .title'))}
     >
-      <Icon name={icon} small={children === undefined} />
       {children}
-    </button>
+    </Button>
   );
 }

@@ -6,7 +6,7 @@ import { type Polled, usePoll } from '../api/poll.ts';
 import { daemonNow, type Scope, session, signInAndStay } from '../api/session.ts';
 import { number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Check, Field, Form, Select, useAction } from '../parts/form.tsx';
+import { Check, Field, Form, useAction } from '../parts/form.tsx';
 import { List } from '../parts/list.tsx';
 import {
   Button,
@@ -17,6 +17,7 @@ import {
   Failure,
   Head,
   LoadError,
+  Select,
   toast,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';

@@ -92,13 +92,13 @@ export function Screen() {
                 ['', t('any')],
                 ...actions.map((one): readonly [string, string] => [one, actionName(one)]),
               ]}
-              onChange={(action) => setQuery({ action })}
+              onChoose={(action) => setQuery({ action })}
             />
             <Choice
               label={t('attempt_time')}
               value={filter.range}
               options={rangeNames.map((one) => [one, t(one === '' ? 'any' : `range_${one}`)] as const)}
-              onChange={(range) => setQuery({ range: range === '' ? 'all' : range })}
+              onChoose={(range) => setQuery({ range: range === '' ? 'all' : range })}
             />
             <ClearFilters names="actor topic action" isShown={isFiltered} />
           </div>

@@ -137,14 +137,14 @@ function Filters({ given, age, isFiltered }: Omit<ReturnType<typeof useFilter>, 
           label={t('dead_because')}
           value={given.reason}
           options={anyOr(buryReasons)}
-          onChange={(reason) => setQuery({ reason })}
+          onChoose={(reason) => setQuery({ reason })}
         />
       )}
       <Choice
         label={t('filter_reason')}
         value={given.lastReason}
         options={anyOr(attemptReasons)}
-        onChange={(lastReason) => setQuery({ lastReason })}
+        onChoose={(lastReason) => setQuery({ lastReason })}
       />
       <TextChip label={t('filter_status')} value={given.status} onChange={(status) => setQuery({ status })} />
       <Choice
@@ -156,7 +156,7 @@ function Filters({ given, age, isFiltered }: Omit<ReturnType<typeof useFilter>, 
           ['24h', t('last_day')],
           ['7d', t('last_week')],
         ]}
-        onChange={(value) => setQuery({ age: value })}
+        onChoose={(value) => setQuery({ age: value })}
       />
       <ClearFilters names="topic reason lastReason status age id idPrefix body due" isShown={isFiltered} />
     </div>

@@ -16,7 +16,8 @@ export interface JobMark {
   readonly actor: string;
 }
 
-/** What operators did to one job. Only the scope admin may read the audit log; other sessions get no marks. */
+/** What operators did to one job. Only the scope admin may read the audit log, so other sessions get no
+ *  marks. */
 export function useJobMarks(topic: string, id: string): readonly JobMark[] {
   const path = may('admin') ? '/v1/audit' : null;
   const { data } = usePoll<Page<AuditEntry>>(path, 15_000, { topic, id, limit: '50' });

@@ -126,7 +126,7 @@ function Filters({
           ['', t('state_live')] as const,
           ...states.map((state) => [state, wordOf(`job_${state}`, state)] as const),
         ]}
-        onChange={(state) => setQuery({ state })}
+        onChoose={(state) => setQuery({ state })}
       />
       {isScan ? null : <TextChip label={t('job_id')} value={filter.id} onChange={(id) => setQuery({ id })} />}
       <TextChip

@@ -5,10 +5,10 @@ import { CallError } from '../api/call.ts';
 import { may } from '../api/session.ts';
 import { bytes, duration, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Check, type Draft, draftOf, Field, Select } from '../parts/form.tsx';
+import { Check, type Draft, draftOf, Field } from '../parts/form.tsx';
 import { List } from '../parts/list.tsx';
 import { start } from '../parts/operations.tsx';
-import { Button, Card, type Colour, Facts, Meter, Pill } from '../parts/parts.tsx';
+import { Button, Card, type Colour, Facts, Meter, Pill, Select } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 

@@ -19,6 +19,7 @@ import {
   Empty,
   Head,
   LoadError,
+  Loaded,
   NewTopicLink,
   Strip,
   type TileFacts,
@@ -36,10 +37,10 @@ export function Overview() {
   const { value } = summary;
   if (value !== null && value.topics.active + value.topics.paused + value.topics.offline === 0)
     return <FirstSteps />;
-  return <Loaded data={value} />;
+  return <Figures data={value} />;
 }
 
-function Loaded({ data }: { data: Summary | null }) {
+function Figures({ data }: { data: Summary | null }) {
   const range = rangeOf();
   const series = useSeries(range);
   const isShown = !isAbsent(series.error);
@@ -231,9 +232,8 @@ function RecentEvents() {
   const { value } = session;
   const isEvery = value.kind === 'signed_in' && value.me.topics.includes('*');
   const path = isEvery && may('read') ? '/v1/alerts' : null;
-  const { data, error, refresh } = usePoll<{ incidents: readonly Incident[] }>(path, 15_000, { limit: '1' });
+  const poll = usePoll<{ incidents: readonly Incident[] }>(path, 15_000, { limit: '1' });
   if (path === null) return null;
-  const events = data?.incidents.slice(0, eventsShown) ?? [];
   return (
     <Card
       width={4}
@@ -245,25 +245,26 @@ function RecentEvents() {
         </a>
       }
     >
-      <LoadError error={error} what={t('recent_events')} retry={refresh} />
-      {data === null ? (
-        <Waiting rows={2} error={error} />
-      ) : events.length === 0 ? (
-        <Empty>{t('no_events')}</Empty>
-      ) : (
-        <ul class="list">
-          {events.map((one) => (
-            <li key={`${one.at} ${one.kind} ${one.about} ${one.state}`}>
-              <IncidentState one={one} all={data.incidents} />
-              <span class="grow two">
-                <span>{[wordOf(`incident_${one.kind}`, one.kind), one.about].join(' ')}</span>
-                <small class="faint">{one.detail}</small>
-              </span>
-              <Time class="faint num" at={one.at} />
-            </li>
-          ))}
-        </ul>
-      )}
+      <Loaded from={poll} what={t('recent_events')} rows={2}>
+        {({ incidents }) =>
+          incidents.length === 0 ? (
+            <Empty>{t('no_events')}</Empty>
+          ) : (
+            <ul class="list">
+              {incidents.slice(0, eventsShown).map((one) => (
+                <li key={`${one.at} ${one.kind} ${one.about} ${one.state}`}>
+                  <IncidentState one={one} all={incidents} />
+                  <span class="grow two">
+                    <span>{[wordOf(`incident_${one.kind}`, one.kind), one.about].join(' ')}</span>
+                    <small class="faint">{one.detail}</small>
+                  </span>
+                  <Time class="faint num" at={one.at} />
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
     </Card>
   );
 }

@@ -10,7 +10,7 @@ import type { JobJson, TopicJson } from '../api/types.ts';
 import { durationMs } from '../backoff-waits.ts';
 import { curlOf } from '../curl.ts';
 import { bytes, clock, relative, spoken } from '../format.ts';
-import { BodyField, Check, Field, Form, Input, jsonMistake, Select, Wrong } from '../parts/form.tsx';
+import { BodyField, Check, Field, Form, Input, jsonMistake, Wrong } from '../parts/form.tsx';
 import {
   Button,
   Card,
@@ -22,6 +22,7 @@ import {
   Head,
   LoadError,
   NewTopicLink,
+  Select,
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';

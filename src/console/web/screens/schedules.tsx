@@ -17,7 +17,6 @@ import {
   Form,
   Input,
   jsonMistake,
-  Select,
   useLeaveCheck,
   usePreview,
   Wrong,
@@ -33,11 +32,12 @@ import {
   Facts,
   Failure,
   Head,
-  Icon,
   JobLink,
   JobState,
   LoadError,
+  NewLink,
   Pill,
+  Select,
   Strip,
   TopicLink,
   toast,
@@ -78,14 +78,7 @@ function AllSchedules() {
       <Head
         title={t('schedules')}
         sub={t('schedules_sub')}
-        actions={
-          may('admin') ? (
-            <a class="btn main" href={`${href('schedules', 'new')}?create`}>
-              <Icon name="plus" />
-              {t('new_schedule')}
-            </a>
-          ) : undefined
-        }
+        actions={<NewLink section="schedules">{t('new_schedule')}</NewLink>}
       />
       <LoadError error={error} what={t('schedules')} retry={refresh} />
       <section class="card">

@@ -5,7 +5,7 @@ import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { bytes, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { type Draft, draftOf, Field, Select } from '../parts/form.tsx';
+import { type Draft, draftOf, Field } from '../parts/form.tsx';
 import {
   Button,
   Card,
@@ -15,6 +15,7 @@ import {
   Loaded,
   Meter,
   Pill,
+  Select,
   Strip,
   toast,
 } from '../parts/parts.tsx';

@@ -111,7 +111,7 @@ function Filters({
           ['paused', t('state_paused')],
           ['offline', t('state_offline')],
         ]}
-        onChange={(value) => setQuery({ state: value })}
+        onChoose={(value) => setQuery({ state: value })}
       />
       <TextChip label={t('owner')} value={owner} onChange={(value) => setQuery({ owner: value })} />
       <ClearFilters names={filters} isShown={isFiltered} />
