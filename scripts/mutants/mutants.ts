@@ -141,8 +141,8 @@ export const mutants: readonly Mutant[] = [
     name: 'answer-before-spool',
     edit: {
       file: jobs,
-      text: "failureOf(spool, changes, 'synced'),",
-      by: "(void failureOf(spool, changes, 'synced'), null),",
+      text: "failureOf(spool, changes, 'jobs.push'),",
+      by: "(void failureOf(spool, changes, 'jobs.push'), null),",
     },
     test: role('journaled-store', 'push: an answer waits for the spool'),
   },

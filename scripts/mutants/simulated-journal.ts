@@ -24,8 +24,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-push-answered-before-its-record',
     edit: {
       file: decorator,
-      text: "    failureOf(spool, changes, 'synced'),\n    ...Array",
-      by: "    (void failureOf(spool, changes, 'synced'), null),\n    ...Array",
+      text: "    failureOf(spool, changes, 'jobs.push'),\n    ...Array",
+      by: "    (void failureOf(spool, changes, 'jobs.push'), null),\n    ...Array",
     },
   },
   {

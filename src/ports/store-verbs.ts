@@ -78,6 +78,8 @@ export type StoreVerb = keyof typeof storeVerbs;
 export type VerbsWith<R extends Partial<StoreVerbRule>> = {
   [V in StoreVerb]: (typeof storeVerbs)[V] extends R ? V : never;
 }[StoreVerb];
+/** Verbs whose changes a journal records. */
+export type RecordedVerb = VerbsWith<{ record: 'written' | 'synced' }>;
 /** Verbs that travel as JSON: arguments, then the result. */
 export type JsonVerb = VerbsWith<{ kind: 'cold' | 'stepped' }>;
 /** The methods of a duty among these verbs. */

@@ -7,18 +7,19 @@ import type { Change, ChangedJob } from '../../core/job-change.ts';
 import type { AlertOutbox, DeadLetters, OnChanged, StoreAdmin } from '../../ports/job-store.ts';
 import type { Spool } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
+import { type MethodsOf, type RecordedVerb, storeVerbs } from '../../ports/store-verbs.ts';
 import { journalStoreLimits } from '../limits.ts';
-import { ownChange, spoolFull, type Until } from './outcomes.ts';
+import { ownChange, spoolFull } from './outcomes.ts';
 
 /** Writes the jobs of a step, then reports them to the caller. */
 function stepsTo(
   spool: Spool,
-  until: Until,
+  verb: RecordedVerb,
   changeOf: (job: ChangedJob) => Change,
   onChanged: OnChanged | undefined,
 ): OnChanged {
   return async (jobs) => {
-    await spool.write(jobs.map(changeOf), until);
+    await spool.write(jobs.map(changeOf), storeVerbs[verb].record);
     await onChanged?.(jobs);
   };
 }
@@ -34,16 +35,17 @@ const purged = (job: ChangedJob): Change => ({
 });
 
 export function journaledDead(dead: DeadLetters, spool: Spool): DeadLetters {
-  return {
-    ...dead,
+  const recorded: Pick<DeadLetters, MethodsOf<'dead', RecordedVerb>> = {
     async requeue(filter, max, onChanged) {
       if (!spool.admits(0)) throw new StoreError(spoolFull);
-      return dead.requeue(filter, max, stepsTo(spool, 'synced', requeued, onChanged));
+      return dead.requeue(filter, max, stepsTo(spool, 'dead.requeue', requeued, onChanged));
     },
-    purge: (filter, max, onChanged) => dead.purge(filter, max, stepsTo(spool, 'synced', purged, onChanged)),
+    purge: (filter, max, onChanged) =>
+      dead.purge(filter, max, stepsTo(spool, 'dead.purge', purged, onChanged)),
     expire: (olderThanMs, max, onChanged) =>
-      dead.expire(olderThanMs, max, stepsTo(spool, 'written', expired, onChanged)),
+      dead.expire(olderThanMs, max, stepsTo(spool, 'dead.expire', expired, onChanged)),
   };
+  return { ...dead, ...recorded };
 }
 
 export function journaledAdmin(admin: StoreAdmin, spool: Spool): StoreAdmin {
@@ -60,7 +62,7 @@ export function journaledAdmin(admin: StoreAdmin, spool: Spool): StoreAdmin {
       };
     },
     purgeTopic: (topic, max, onChanged) =>
-      admin.purgeTopic(topic, max, stepsTo(spool, 'synced', purged, onChanged)),
+      admin.purgeTopic(topic, max, stepsTo(spool, 'admin.purgeTopic', purged, onChanged)),
   };
 }
 
@@ -87,7 +89,7 @@ export function journaledAlerts(alerts: AlertOutbox, spool: Spool): AlertOutbox 
         const numbers = { number: version, version, origin: version, dueAt: 0, failures: 0 };
         return { ...key, ...numbers, place: '', isOwn: false, kind: 'alert' };
       });
-      if (changes.length > 0) await spool.write(changes, 'written');
+      if (changes.length > 0) await spool.write(changes, storeVerbs['alerts.settle'].record);
       for (const version of versions) claimed.delete(version);
     },
   };

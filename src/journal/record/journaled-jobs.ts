@@ -8,6 +8,7 @@ import { type Change, instantOf } from '../../core/job-change.ts';
 import type { JobStore, OnStored, PushJob, PushOutcome, Recovered } from '../../ports/job-store.ts';
 import type { Spool } from '../../ports/spool.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
+import { type MethodsOf, type RecordedVerb, storeVerbs } from '../../ports/store-verbs.ts';
 import { journalStoreLimits } from '../limits.ts';
 import { failureOf, noChanges, ownChange, spoolFull, withoutChange, writeOutcomes } from './outcomes.ts';
 
@@ -21,27 +22,29 @@ export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
     call: (items: readonly I[]) => Promise<readonly O[]>,
   ): Promise<readonly (O | StoreFailure)[]> => {
     if (!spool.admits(0)) return items.map(() => spoolFull);
-    return writeOutcomes(spool, items, await call(items), 'synced', (item, change) => ({
+    return writeOutcomes(spool, items, await call(items), `jobs.${by}`, (item, change) => ({
       ...ownChange(item, change),
       kind: 'moved',
       by,
     }));
   };
-  const writePoisoned = async (recovered: Recovered): Promise<Recovered> => {
+  const writePoisoned = async (
+    verb: 'jobs.recover' | 'jobs.recoverOwners',
+    recovered: Recovered,
+  ): Promise<Recovered> => {
     const { poisoned } = recovered;
     if (poisoned.length === 0) return recovered;
     const changes = poisoned.map(({ change, ...key }): Change => {
       if (change === undefined) throw new Error(noChanges);
       return { ...ownChange(key, change), kind: 'dead', reason: 'poison', attempt: null };
     });
-    await spool.write(changes, 'written');
+    await spool.write(changes, storeVerbs[verb].record);
     return { ...recovered, poisoned: poisoned.map(withoutChange) };
   };
-  return {
-    ...jobs,
+  const recorded: Pick<JobStore, MethodsOf<'jobs', RecordedVerb>> = {
     push: (items, onStored) => push(jobs, spool, items, onStored),
     cancel: async (keys, as) =>
-      writeOutcomes(spool, keys, await jobs.cancel(keys, as), 'synced', (key, change) => ({
+      writeOutcomes(spool, keys, await jobs.cancel(keys, as), 'jobs.cancel', (key, change) => ({
         ...ownChange(key, change),
         version: change.number,
         kind: 'ended',
@@ -52,28 +55,30 @@ export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
     reschedule: (items) => verb('reschedule', items, (its) => jobs.reschedule(its)),
     requeue: (keys) => verb('requeue', keys, (its) => jobs.requeue(its)),
     ack: async (items) =>
-      writeOutcomes(spool, items, await jobs.ack(items), 'written', (item, change) => ({
+      writeOutcomes(spool, items, await jobs.ack(items), 'jobs.ack', (item, change) => ({
         ...ownChange(item, change),
         kind: 'ended',
         end: 'done',
         attempt: item.attempt,
       })),
     retry: async (items) =>
-      writeOutcomes(spool, items, await jobs.retry(items), 'written', (item, change) => ({
+      writeOutcomes(spool, items, await jobs.retry(items), 'jobs.retry', (item, change) => ({
         ...ownChange(item, change),
         kind: 'retried',
         attempt: item.attempt,
       })),
     bury: async (items) =>
-      writeOutcomes(spool, items, await jobs.bury(items), 'written', (item, change) => ({
+      writeOutcomes(spool, items, await jobs.bury(items), 'jobs.bury', (item, change) => ({
         ...ownChange(item, change),
         kind: 'dead',
         reason: item.reason,
         attempt: item.attempt,
       })),
-    recover: async (...given) => writePoisoned(await jobs.recover(...given)),
-    recoverOwners: async (...given) => writePoisoned(await jobs.recoverOwners(...given)),
+    recover: async (...given) => writePoisoned('jobs.recover', await jobs.recover(...given)),
+    recoverOwners: async (...given) =>
+      writePoisoned('jobs.recoverOwners', await jobs.recoverOwners(...given)),
   };
+  return { ...jobs, ...recorded };
 }
 
 async function push(
@@ -127,7 +132,7 @@ async function accept(
       answers[i] = await keep(jobs, spool, items[i] as PushJob, outcomes[i] as PushOutcome);
   };
   const [failure] = await Promise.all([
-    failureOf(spool, changes, 'synced'),
+    failureOf(spool, changes, 'jobs.push'),
     ...Array.from({ length: Math.min(kept.length, journalStoreLimits.keptAtOnceMax) }, keepNext),
   ]);
   for (const [i, outcome] of outcomes.entries())
@@ -172,7 +177,7 @@ async function keep(jobs: JobStore, spool: Spool, job: PushJob, first: PushOutco
   let outcome = first;
   for (let round = 1; round <= journalStoreLimits.keepRoundsMax; round += 1) {
     if (outcome.kind === 'stored')
-      return answerOf(outcome, await failureOf(spool, [acceptedOf(job, outcome)], 'synced'));
+      return answerOf(outcome, await failureOf(spool, [acceptedOf(job, outcome)], 'jobs.push'));
     if (outcome.kind !== 'kept') return outcome;
     const { place } = outcome;
     if (place === undefined) throw new Error(noChanges);
@@ -184,7 +189,7 @@ async function keep(jobs: JobStore, spool: Spool, job: PushJob, first: PushOutco
       throw error;
     }
     if (found !== null)
-      return answerOf(outcome, await failureOf(spool, [foundOf(job, found, place)], 'synced'));
+      return answerOf(outcome, await failureOf(spool, [foundOf(job, found, place)], 'jobs.push'));
     if (round < journalStoreLimits.keepRoundsMax) [outcome = outcome] = await jobs.push([job]);
   }
   return { kind: 'unknown', code: 'no_answer' };

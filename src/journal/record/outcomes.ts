@@ -4,12 +4,10 @@ import type { JobKey } from '../../core/job.ts';
 import type { Change, Changed, ChangedJob } from '../../core/job-change.ts';
 import type { Spool } from '../../ports/spool.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
+import { type RecordedVerb, storeVerbs } from '../../ports/store-verbs.ts';
 
 /** The outcome of a push or verb that the spool has no disk space for: the store was not called. */
 export const spoolFull: StoreFailure = { kind: 'not_stored', code: 'spool_full' };
-
-/** How long a call waits for its records. */
-export type Until = Parameters<Spool['write']>[1];
 
 /** The members of a change of this process. */
 export const ownChange = ({ topic, id }: JobKey, change: Changed): ChangedJob & { readonly isOwn: true } => ({
@@ -24,11 +22,11 @@ export const ownChange = ({ topic, id }: JobKey, change: Changed): ChangedJob & 
 export async function failureOf(
   spool: Spool,
   changes: readonly Change[],
-  until: Until,
+  verb: RecordedVerb,
 ): Promise<StoreFailure | null> {
   if (changes.length === 0) return null;
   try {
-    await spool.write(changes, until);
+    await spool.write(changes, storeVerbs[verb].record);
     return null;
   } catch (error) {
     if (error instanceof StoreError) return { kind: 'unknown', code: error.failure.code };
@@ -47,7 +45,7 @@ export async function writeOutcomes<I extends JobKey, O extends { readonly kind:
   spool: Spool,
   items: readonly I[],
   outcomes: readonly O[],
-  until: Until,
+  verb: RecordedVerb,
   changeOf: (item: I, change: Changed) => Change,
 ): Promise<readonly (O | StoreFailure)[]> {
   const changes: Change[] = [];
@@ -55,7 +53,7 @@ export async function writeOutcomes<I extends JobKey, O extends { readonly kind:
     const change = changeIn(outcome);
     if (change !== undefined) changes.push(changeOf(items[i] as I, change));
   }
-  const failure = await failureOf(spool, changes, until);
+  const failure = await failureOf(spool, changes, verb);
   return outcomes.map((outcome) => {
     if (changeIn(outcome) === undefined) return outcome;
     return failure ?? withoutChange(outcome);
