@@ -16,82 +16,11 @@ type DueReply = readonly [topic: Buffer, deadAt: number, version: number];
 type AlertReply = readonly [topic: Buffer, version: number, record: Buffer];
 
 export function alertCalls(shards: Shards): AlertOutbox {
-  const claims = new Map<Version, Partition>();
-  /** undefined: not claimed here, or its partition is gone because the shard got another address. */
-  const claimedIn = (version: Version): Partition | undefined => {
-    const partition = claims.get(version);
-    return partition !== undefined && shards.openPartitions.includes(partition) ? partition : undefined;
-  };
-  const settleIn = async (partition: Partition, versions: readonly Version[], code: number) => {
-    for (const batch of inBatches(versions, redisLimits.stepMax))
-      await shards.run('alertSettle', partition, [code, ...batch]);
-  };
-  const claimIn = async (partition: Partition, topic: string, claimMs: number, max: number) => {
-    const args = [topic, Math.ceil(claimMs), max];
-    const reply = (await shards.run('alertClaim', partition, args)) as (number | Buffer)[];
-    const entries: AlertEntry[] = [];
-    for (let i = 0; i < reply.length; i += 2) {
-      const version = reply[i] as number;
-      const other = claimedIn(version);
-      if (other !== undefined && other !== partition) {
-        // Two claims of one version could not be settled apart: this one waits until the other is settled.
-        await settleIn(partition, [version], alertCodes.indexOf('owed'));
-        continue;
-      }
-      claims.set(version, partition);
-      // With now = 0 a claim has never ended: this one was made a moment ago.
-      entries.push(readAlert(topic, version, reply[i + 1] as Buffer, 0));
-    }
-    return { entries, all: reply.length / 2 < max };
-  };
+  const claims = new Claims(shards);
   return {
-    async due(windowMs) {
-      const { answers } = await askAll(shards, async (partition): Promise<[DueReply[], Buffer[]]> => {
-        if (!(await shards.has(partition, 'o', 'oc', 'ot'))) return [[], []];
-        return (await shards.run('alertDue', partition, [windowMs])) as [DueReply[], Buffer[]];
-      });
-      // One mail covers a topic, in whichever partitions its jobs are.
-      const mailed = new Set(answers.flatMap(([, topics]) => topics.map(String)));
-      const owed = answers.flatMap(([topics]) => topics).sort(([, aAt, a], [, bAt, b]) => aAt - bAt || a - b);
-      const names = new Set(owed.map(([topic]) => topic.toString()));
-      return [...names].filter((name) => !mailed.has(name));
-    },
-    async claim(topic, claimMs, max) {
-      const claimed: AlertEntry[] = [];
-      let failed: StoreError | null = null;
-      for (const partition of shards.partitions) {
-        try {
-          for (let all = false; !all && claimed.length < max; ) {
-            const want = Math.min(max - claimed.length, redisLimits.stepMax);
-            const found = await claimIn(partition, topic, claimMs, want);
-            claimed.push(...found.entries);
-            all = found.all || found.entries.length === 0;
-          }
-        } catch (error) {
-          if (!(error instanceof StoreError)) throw error;
-          failed ??= error;
-        }
-      }
-      if (failed !== null && claimed.length === 0) throw failed;
-      return claimed;
-    },
-    async settle(versions, as) {
-      const versionsIn = new Map<Partition, Version[]>();
-      for (const version of versions) {
-        const claim = claimedIn(version);
-        for (const partition of claim === undefined ? shards.partitions : [claim]) {
-          const list = versionsIn.get(partition);
-          if (list === undefined) versionsIn.set(partition, [version]);
-          else list.push(version);
-        }
-      }
-      await Promise.all(
-        [...versionsIn].map(async ([partition, list]) => {
-          await settleIn(partition, list, alertCodes.indexOf(as));
-          for (const version of list) claims.delete(version);
-        }),
-      );
-    },
+    due: (windowMs) => topicsDue(shards, windowMs),
+    claim: (topic, claimMs, max) => claims.claim(topic, claimMs, max),
+    settle: (versions, as) => claims.settle(versions, as),
     stateOf: (job) =>
       lookUp(shards, job, async (partition, list) => {
         const reply = await shards.run('alertState', partition, [job.version], list);
@@ -114,4 +43,98 @@ export function alertCalls(shards: Shards): AlertOutbox {
       return { ...mergedPage<AlertEntry>(answers, byDeath, isEarlier, limit), ...namingMissing(missing) };
     },
   };
+}
+
+async function topicsDue(shards: Shards, windowMs: number): Promise<readonly string[]> {
+  const { answers } = await askAll(shards, async (partition): Promise<[DueReply[], Buffer[]]> => {
+    if (!(await shards.has(partition, 'o', 'oc', 'ot'))) return [[], []];
+    return (await shards.run('alertDue', partition, [windowMs])) as [DueReply[], Buffer[]];
+  });
+  // One mail covers a topic, in whichever partitions its jobs are.
+  const mailed = new Set(answers.flatMap(([, topics]) => topics.map(String)));
+  const owed = answers.flatMap(([topics]) => topics).sort(([, aAt, a], [, bAt, b]) => aAt - bAt || a - b);
+  const names = new Set(owed.map(([topic]) => topic.toString()));
+  return [...names].filter((name) => !mailed.has(name));
+}
+
+/** In which partition this process claimed each version. */
+class Claims {
+  readonly #shards: Shards;
+  readonly #claims = new Map<Version, Partition>();
+
+  constructor(shards: Shards) {
+    this.#shards = shards;
+  }
+
+  async claim(topic: string, claimMs: number, max: number): Promise<readonly AlertEntry[]> {
+    const claimed: AlertEntry[] = [];
+    let failed: StoreError | null = null;
+    for (const partition of this.#shards.partitions) {
+      try {
+        for (let all = false; !all && claimed.length < max; ) {
+          const want = Math.min(max - claimed.length, redisLimits.stepMax);
+          const found = await this.#claimIn(partition, topic, claimMs, want);
+          claimed.push(...found.entries);
+          all = found.all || found.entries.length === 0;
+        }
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        failed ??= error;
+      }
+    }
+    if (failed !== null && claimed.length === 0) throw failed;
+    return claimed;
+  }
+
+  async settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): Promise<void> {
+    const versionsIn = new Map<Partition, Version[]>();
+    for (const version of versions) {
+      const claim = this.#partitionOf(version);
+      for (const partition of claim === undefined ? this.#shards.partitions : [claim]) {
+        const list = versionsIn.get(partition);
+        if (list === undefined) versionsIn.set(partition, [version]);
+        else list.push(version);
+      }
+    }
+    await Promise.all(
+      [...versionsIn].map(async ([partition, list]) => {
+        await this.#settleIn(partition, list, as);
+        for (const version of list) this.#claims.delete(version);
+      }),
+    );
+  }
+
+  /** undefined: not claimed here, or its partition is gone because the shard got another address. */
+  #partitionOf(version: Version): Partition | undefined {
+    const partition = this.#claims.get(version);
+    return partition !== undefined && this.#shards.openPartitions.includes(partition) ? partition : undefined;
+  }
+
+  async #claimIn(partition: Partition, topic: string, claimMs: number, max: number) {
+    const args = [topic, Math.ceil(claimMs), max];
+    const reply = (await this.#shards.run('alertClaim', partition, args)) as (number | Buffer)[];
+    const entries: AlertEntry[] = [];
+    for (let i = 0; i < reply.length; i += 2) {
+      const version = reply[i] as number;
+      const other = this.#partitionOf(version);
+      if (other !== undefined && other !== partition) {
+        // Two claims of one version could not be settled apart: this one waits until the other is settled.
+        await this.#settleIn(partition, [version], 'owed');
+        continue;
+      }
+      this.#claims.set(version, partition);
+      // With now = 0 a claim has never ended: this one was made a moment ago.
+      entries.push(readAlert(topic, version, reply[i + 1] as Buffer, 0));
+    }
+    return { entries, all: reply.length / 2 < max };
+  }
+
+  async #settleIn(
+    partition: Partition,
+    versions: readonly Version[],
+    as: AlertEntry['state'],
+  ): Promise<void> {
+    for (const batch of inBatches(versions, redisLimits.stepMax))
+      await this.#shards.run('alertSettle', partition, [alertCodes.indexOf(as), ...batch]);
+  }
 }

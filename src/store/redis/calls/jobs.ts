@@ -2,21 +2,19 @@
 // the copies of the rings (reserve-call.ts).
 
 import { optionsIn } from '../../../core/extension.ts';
-import type { AttemptRecord, JobKey, JobSnapshot, VersionedKey } from '../../../core/job.ts';
+import type { AttemptRecord, JobKey, VersionedKey } from '../../../core/job.ts';
 import type { Changed } from '../../../core/job-change.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
 import type {
-  AckItem,
   BuryItem,
   CancelOutcome,
   EndingLease,
   ExpiredPull,
-  ExtendItem,
-  ExtendOutcome,
   FinishOutcome,
   JobStore,
   OnStored,
+  OtherVersion,
   Partition,
   PushJob,
   PushOutcome,
@@ -27,6 +25,7 @@ import type {
   RetryItem,
   RunOutcome,
 } from '../../../ports/job-store.ts';
+import type { StoreFailure } from '../../../ports/store-error.ts';
 import { pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import { storeLimits } from '../../limits.ts';
@@ -40,7 +39,7 @@ import { callItems, ofEach } from './calls.ts';
 import { changeIn, numberIn, readCodes } from './changes.ts';
 import { type Finish, finishArgs, readExtensions, readFinishes } from './finish-call.ts';
 import { pushArgs, readPushes, restoring } from './push-call.ts';
-import { reserveCall } from './reserve-call.ts';
+import { ReserveCalls } from './reserve-call.ts';
 import { search } from './search.ts';
 
 type Hints = Pick<JobStore, 'onHint'>;
@@ -50,141 +49,215 @@ export function jobCalls(
   hints: Hints,
   capacitiesMax: number = redisLimits.capacitiesMax,
 ): JobStore {
-  const reserve = reserveCall(shards, capacitiesMax);
-  const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
-  const versioned = (item: VersionedKey): readonly Arg[] => [...key(item), item.version ?? ''];
-  const finish = async <I extends EndingLease, D extends string>(
-    script: ScriptName,
-    items: readonly I[],
-    finishOf: (item: I) => Finish,
-    done: D,
-  ) => {
-    const outcomes = await callItems<I, FinishOutcome<D>>(shards, items, {
-      script,
-      args: (batch) => finishArgs(batch, finishOf),
-      read: (reply, _items, place) => readFinishes(reply, done, script === 'release' ? null : place),
-      isElsewhere: ({ kind }) => kind === 'lease_lost',
-      routeOf: (item) => shards.routeOfLease(item),
-    });
-    for (const [i, item] of items.entries()) {
-      const kind = outcomes[i]?.kind;
-      if (kind === done || kind === 'lease_lost') shards.finished(item);
-    }
-    return outcomes;
-  };
-  const isAbsent = ({ kind }: { readonly kind: string }) => kind === 'absent';
-  const push = (jobs: readonly PushJob[], onEarly?: OnStored) =>
-    callItems<PushJob, PushOutcome>(shards, jobs, {
-      script: 'push',
-      args: pushArgs,
-      onEarly,
-      read: readPushes,
-      batches: pushBatches,
-      // A generated id lives in no earlier place.
-      routeOf: (job) => {
-        const route = shards.routeOf(job);
-        return job.anotherId === undefined ? route : { ...route, earlier: [] };
-      },
-    });
+  const reserves = new ReserveCalls(shards, capacitiesMax);
   return {
     partitions: () => shards.openPartitions,
     whyUnknown: () => shards.whyUnknown,
     ...hints,
-    push: (jobs, onStored) => pushAnywhere(shards, jobs, push, onStored),
+    push: (jobs, onStored) => pushAnywhere(shards, jobs, onStored),
     get: (job) =>
       lookUp(shards, job, async (partition, list) => {
-        const reply = await shards.run('get', partition, key(job), list);
-        return (reply as unknown[]).length === 0 ? null : snapshotOf(reply);
+        const reply = await shards.run('get', partition, keyArgs(job), list);
+        return (reply as unknown[]).length === 0 ? null : readWhole(reply as WholeReply);
       }),
     search: (filter, limit, cursor) => search(shards, filter, limit, cursor),
-    cancel: (keys, as) =>
-      callItems<VersionedKey, CancelOutcome>(shards, keys, {
-        script: 'cancel',
-        args: (batch) => [endCodes.indexOf(as ?? 'cancelled'), ...ofEach(versioned)(batch)],
-        read: (reply, _items, place) =>
-          readCodes(reply, place).map(({ code, ...change }) => {
-            if (code === 1 || code === 2) return { kind: 'cancelled', inFlight: code === 2, ...change };
-            if (code === 128) return otherVersion;
-            if (code === 129) return restoring;
-            // The id had no job here, or a lost one, which will not come back.
-            return code === 3 ? { kind: 'absent', isRecorded: true, ...change } : { kind: 'absent' };
-          }),
-        isElsewhere: isAbsent,
-        isFallback: (outcome) => outcome.kind === 'absent' && outcome.isRecorded === true,
-      }),
-    run: (keys) =>
-      callItems<VersionedKey, RunOutcome>(shards, keys, {
-        script: 'run',
-        args: ofEach(versioned),
-        read: (reply, _items, place) => verbs(reply, place, runOutcome),
-        isElsewhere: isAbsent,
-      }),
-    reschedule: (items) =>
-      callItems<RescheduleItem, RescheduleOutcome>(shards, items, {
-        script: 'reschedule',
-        args: ofEach((item) => {
-          const { from, ms } = timeOf(item.when);
-          return [...versioned(item), `${from}${ms}`];
-        }),
-        read: (reply, _items, place) => verbs(reply, place, rescheduleOutcome),
-        isElsewhere: isAbsent,
-      }),
-    requeue: (keys) =>
-      callItems<VersionedKey, RequeueOutcome>(shards, keys, {
-        script: 'requeue',
-        args: ofEach(versioned),
-        read: (reply, _items, place) => verbs(reply, place, requeueOutcome),
-        isElsewhere: isAbsent,
-      }),
-
+    ...operatorCalls(shards),
     async promote(partition, max) {
       const bound = Math.min(max, limits.promoteMax);
       const [moved, waitMs] = (await shards.run('promote', partition, [bound])) as [number, number];
       return { moved, waitMs: waitMs < 0 ? null : waitMs };
     },
     async reserve(partition, request) {
-      const answer = await reserve(partition, request);
+      const answer = await reserves.reserve(partition, request);
       shards.leased(partition, answer.jobs);
       return answer;
     },
+    ...leaseCalls(shards),
+    ...recoveryCalls(shards),
+  };
+}
 
-    ack: (items) =>
-      finish<AckItem, 'acked'>('ack', items, ({ attempt }) => ({ attempt: lastAttempt(attempt) }), 'acked'),
-    retry: (items) =>
-      finish<RetryItem, 'retried'>(
-        'retry',
-        items,
-        ({ delayMs, attempt }) => ({ number: wholeMs(delayMs), attempt: JSON.stringify(attempt) }),
-        'retried',
-      ),
-    bury: (items) =>
-      finish<BuryItem, 'buried'>(
-        'bury',
-        items,
-        ({ reason, attempt }) => ({
-          number: reasonCodes.indexOf(reason),
-          attempt: attempt === null ? '' : JSON.stringify(attempt),
-        }),
-        'buried',
-      ),
-    release: (leases) => finish('release', leases, () => ({}), 'released'),
-    extend: (items) =>
-      callItems<ExtendItem, ExtendOutcome>(shards, items, {
-        script: 'extend',
-        args: (batch) => finishArgs(batch, ({ leaseMs }) => ({ number: wholeMs(leaseMs) })),
-        read: readExtensions,
-        isElsewhere: ({ kind }) => kind === 'lease_lost',
-        routeOf: (item) => shards.routeOfLease(item),
+// Pushes
+
+const push = (shards: Shards, jobs: readonly PushJob[], onEarly?: OnStored) =>
+  callItems<PushJob, PushOutcome>(shards, jobs, {
+    script: 'push',
+    args: pushArgs,
+    onEarly,
+    read: readPushes,
+    batches: pushBatches,
+    // A generated id lives in no earlier place.
+    routeOf: (job) => {
+      const route = shards.routeOf(job);
+      return job.anotherId === undefined ? route : { ...route, earlier: [] };
+    },
+  });
+
+/** A job with a generated id whose home does not answer goes to another shard, under another id. */
+async function pushAnywhere(
+  shards: Shards,
+  jobs: readonly PushJob[],
+  onStored: OnStored | undefined,
+): Promise<readonly PushOutcome[]> {
+  const outcomes = [...(await push(shards, jobs, onStored))];
+  const moved = jobs.flatMap((job, at) => {
+    const other = outcomes[at]?.kind === 'not_stored' ? shards.elsewhere(job) : null;
+    return other === null ? [] : [{ other, at }];
+  });
+  if (moved.length === 0) return outcomes;
+  const second = await push(
+    shards,
+    moved.map(({ other }) => other),
+  );
+  for (const [i, { other, at }] of moved.entries()) {
+    const outcome = second[i] as PushOutcome;
+    const mayBeStored = outcome.kind === 'stored' || outcome.kind === 'unknown';
+    outcomes[at] = mayBeStored ? { ...outcome, id: other.id } : outcome;
+  }
+  return outcomes;
+}
+
+// Verbs of operators and producers
+
+const keyArgs = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
+const versionedArgs = (item: VersionedKey): readonly Arg[] => [...keyArgs(item), item.version ?? ''];
+
+type MoveReply = readonly [kind: number, version: number, dueAt: number, state: number, change: Buffer];
+type ReadMove<O> = (reply: MoveReply, change: { readonly change?: Changed }) => O;
+type Unmoved = { readonly kind: 'absent' } | OtherVersion | StoreFailure;
+const otherVersion: OtherVersion = { kind: 'other_version' };
+/** Kinds of replies that mean the same in run, reschedule and requeue. */
+const unmoved: Readonly<Record<number, Unmoved>> = { 0: { kind: 'absent' }, 4: restoring, 5: otherVersion };
+
+function operatorCalls(shards: Shards): Pick<JobStore, 'cancel' | 'run' | 'reschedule' | 'requeue'> {
+  const isElsewhere = ({ kind }: { readonly kind: string }) => kind === 'absent';
+  const move = <I extends VersionedKey, O extends { readonly kind: string }>(
+    script: ScriptName,
+    items: readonly I[],
+    argsOf: (item: I) => readonly Arg[],
+    read: ReadMove<O>,
+  ) =>
+    callItems<I, O | Unmoved>(shards, items, {
+      script,
+      args: ofEach(argsOf),
+      read: (reply, _items, place) =>
+        (reply as MoveReply[]).map((each) => unmoved[each[0]] ?? read(each, changeIn(each[4], place))),
+      isElsewhere,
+    });
+  return {
+    cancel: (keys, as) =>
+      callItems<VersionedKey, CancelOutcome>(shards, keys, {
+        script: 'cancel',
+        args: (batch) => [endCodes.indexOf(as ?? 'cancelled'), ...ofEach(versionedArgs)(batch)],
+        read: (reply, _items, place) => readCodes(reply, place).map(cancelOutcome),
+        isElsewhere,
+        isFallback: (outcome) => outcome.kind === 'absent' && outcome.isRecorded === true,
       }),
+    run: (keys) => move('run', keys, versionedArgs, runOutcome),
+    reschedule(items) {
+      const argsOf = (item: RescheduleItem) => {
+        const { from, ms } = timeOf(item.when);
+        return [...versionedArgs(item), `${from}${ms}`];
+      };
+      return move('reschedule', items, argsOf, rescheduleOutcome);
+    },
+    requeue: (keys) => move('requeue', keys, versionedArgs, requeueOutcome),
+  };
+}
 
+function cancelOutcome({ code, ...change }: ReturnType<typeof readCodes>[number]): CancelOutcome {
+  if (code === 1 || code === 2) return { kind: 'cancelled', inFlight: code === 2, ...change };
+  if (code === 128) return otherVersion;
+  if (code === 129) return restoring;
+  // The id had no job here, or a lost one, which will not come back.
+  return code === 3 ? { kind: 'absent', isRecorded: true, ...change } : { kind: 'absent' };
+}
+
+const runOutcome: ReadMove<RunOutcome> = ([kind, version, dueAt, state], change) => {
+  if (kind === 3) return { kind: 'dead' };
+  if (kind === 1) return { kind: 'run', version, dueAt, ...change };
+  return { kind: 'unchanged', state: state === 1 ? 'ready' : 'reserved', version, dueAt };
+};
+
+const rescheduleOutcome: ReadMove<RescheduleOutcome> = ([kind, version, dueAt, state], change) => {
+  if (kind === 3) return { kind: 'dead' };
+  if (kind === 2) return { kind: 'in_flight' };
+  return { kind: 'rescheduled', state: state === 0 ? 'delayed' : 'ready', version, dueAt, ...change };
+};
+
+const liveStates = ['delayed', 'ready', 'reserved'] as const;
+
+const requeueOutcome: ReadMove<RequeueOutcome> = ([kind, version, dueAt, state], change) =>
+  kind === 2
+    ? { kind: 'not_dead', state: liveStates[state] ?? 'reserved' }
+    : { kind: 'requeued', version, dueAt, ...change };
+
+// Leases
+
+function leaseCalls(shards: Shards): Pick<JobStore, 'ack' | 'retry' | 'bury' | 'release' | 'extend'> {
+  const call = <I extends EndingLease, O extends { readonly kind: string }>(
+    script: ScriptName,
+    items: readonly I[],
+    finishOf: (item: I) => Finish,
+    read: (reply: unknown, place: string | null) => readonly O[],
+  ) =>
+    callItems<I, O>(shards, items, {
+      script,
+      args: (batch) => finishArgs(batch, finishOf),
+      read: (reply, _items, place) => read(reply, place),
+      isElsewhere: ({ kind }) => kind === 'lease_lost',
+      routeOf: (item) => shards.routeOfLease(item),
+    });
+  const finish = async <I extends EndingLease, D extends string>(
+    script: ScriptName,
+    items: readonly I[],
+    finishOf: (item: I) => Finish,
+    done: D,
+  ): Promise<readonly FinishOutcome<D>[]> => {
+    // A release names no change.
+    const read = (reply: unknown, place: string | null) =>
+      readFinishes(reply, done, script === 'release' ? null : place);
+    const outcomes = await call(script, items, finishOf, read);
+    for (const [i, item] of items.entries()) {
+      const kind = outcomes[i]?.kind;
+      if (kind === done || kind === 'lease_lost') shards.finished(item);
+    }
+    return outcomes;
+  };
+  return {
+    ack: (items) => finish('ack', items, ({ attempt }) => ({ attempt: lastAttempt(attempt) }), 'acked'),
+    retry(items) {
+      const finishOf = ({ delayMs, attempt }: RetryItem) => ({
+        number: wholeMs(delayMs),
+        attempt: JSON.stringify(attempt),
+      });
+      return finish('retry', items, finishOf, 'retried');
+    },
+    bury(items) {
+      const finishOf = ({ reason, attempt }: BuryItem) => ({
+        number: reasonCodes.indexOf(reason),
+        attempt: attempt === null ? '' : JSON.stringify(attempt),
+      });
+      return finish('bury', items, finishOf, 'buried');
+    },
+    release: (leases) => finish('release', leases, () => ({}), 'released'),
+    extend: (items) => call('extend', items, ({ leaseMs }) => ({ number: wholeMs(leaseMs) }), readExtensions),
+  };
+}
+
+/** In the format of ack.lua. */
+function lastAttempt(attempt: AttemptRecord | null): string {
+  if (attempt === null) return '';
+  return attempt.attempt > 1 ? JSON.stringify(attempt) : packFirstAttempt(attempt);
+}
+
+function recoveryCalls(shards: Shards): Pick<JobStore, 'recover' | 'recoverOwners' | 'releaseUnheld'> {
+  return {
     async recover(partition, max) {
       const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];
       const recovered = readRecovered(shards, partition, await shards.run('recover', partition, args));
-      if (recovered.pulled !== undefined)
-        shards.leased(
-          partition,
-          recovered.pulled.map(({ lease }) => lease),
-        );
+      const pulled = recovered.pulled?.map(({ lease }) => lease);
+      if (pulled !== undefined) shards.leased(partition, pulled);
       return recovered;
     },
     async recoverOwners(partition, instance, which, max) {
@@ -200,70 +273,6 @@ export function jobCalls(
     },
   };
 }
-
-/** In the format of ack.lua. */
-function lastAttempt(attempt: AttemptRecord | null): string {
-  if (attempt === null) return '';
-  return attempt.attempt > 1 ? JSON.stringify(attempt) : packFirstAttempt(attempt);
-}
-
-const snapshotOf = (reply: unknown): JobSnapshot => readWhole(reply as WholeReply);
-
-/** Pushes. A job with a generated id whose home does not answer goes to another shard, under another id. */
-async function pushAnywhere(
-  shards: Shards,
-  jobs: readonly PushJob[],
-  push: (jobs: readonly PushJob[], onStored?: OnStored) => Promise<readonly PushOutcome[]>,
-  onStored: OnStored | undefined,
-): Promise<readonly PushOutcome[]> {
-  const outcomes = [...(await push(jobs, onStored))];
-  const moved = jobs.flatMap((job, at) => {
-    const other = outcomes[at]?.kind === 'not_stored' ? shards.elsewhere(job) : null;
-    return other === null ? [] : [{ other, at }];
-  });
-  if (moved.length === 0) return outcomes;
-  const second = await push(moved.map(({ other }) => other));
-  for (const [i, { other, at }] of moved.entries()) {
-    const outcome = second[i] as PushOutcome;
-    const mayBeStored = outcome.kind === 'stored' || outcome.kind === 'unknown';
-    outcomes[at] = mayBeStored ? { ...outcome, id: other.id } : outcome;
-  }
-  return outcomes;
-}
-
-type VerbReply = readonly [kind: number, version: number, dueAt: number, state: number, change: Buffer];
-const otherVersion = { kind: 'other_version' } as const;
-type ReadVerb<O> = (reply: VerbReply, change: { readonly change?: Changed }) => O;
-const verbs = <O>(reply: unknown, place: string | null, read: ReadVerb<O>): readonly O[] =>
-  (reply as VerbReply[]).map((each) => read(each, changeIn(each[4], place)));
-
-const runOutcome: ReadVerb<RunOutcome> = ([kind, version, dueAt, state], change) => {
-  if (kind === 0) return { kind: 'absent' };
-  if (kind === 4) return restoring;
-  if (kind === 5) return otherVersion;
-  if (kind === 3) return { kind: 'dead' };
-  if (kind === 1) return { kind: 'run', version, dueAt, ...change };
-  return { kind: 'unchanged', state: state === 1 ? 'ready' : 'reserved', version, dueAt };
-};
-
-const rescheduleOutcome: ReadVerb<RescheduleOutcome> = ([kind, version, dueAt, state], change) => {
-  if (kind === 0) return { kind: 'absent' };
-  if (kind === 4) return restoring;
-  if (kind === 5) return otherVersion;
-  if (kind === 3) return { kind: 'dead' };
-  if (kind === 2) return { kind: 'in_flight' };
-  return { kind: 'rescheduled', state: state === 0 ? 'delayed' : 'ready', version, dueAt, ...change };
-};
-
-const liveStates = ['delayed', 'ready', 'reserved'] as const;
-
-const requeueOutcome: ReadVerb<RequeueOutcome> = ([kind, version, dueAt, state], change) => {
-  if (kind === 0) return { kind: 'absent' };
-  if (kind === 4) return restoring;
-  if (kind === 5) return otherVersion;
-  if (kind === 2) return { kind: 'not_dead', state: liveStates[state] ?? 'reserved' };
-  return { kind: 'requeued', version, dueAt, ...change };
-};
 
 function readRecovered(shards: Shards, partition: Partition, reply: unknown): Recovered {
   const place = shards.placeOf(partition);

@@ -32,16 +32,25 @@ interface Answer {
   readonly full: Pick<Reserved, 'atLeaseLimit'>;
 }
 
-export function reserveCall(shards: Shards, capacitiesMax: number) {
-  const copies = new Map<Partition, RingCopy>();
+export class ReserveCalls {
+  readonly #shards: Shards;
+  readonly #capacitiesMax: number;
+  readonly #copies = new Map<Partition, RingCopy>();
 
-  const ask = async (
-    partition: Partition,
-    request: ReserveRequest,
-    mode: readonly Arg[],
-  ): Promise<Answer> => {
+  constructor(shards: Shards, capacitiesMax: number) {
+    this.#shards = shards;
+    this.#capacitiesMax = capacitiesMax;
+  }
+
+  reserve(partition: Partition, request: ReserveRequest): Promise<Reserved> {
+    if (hasManyTopics(request, this.#capacitiesMax)) return this.#fromList(partition, request);
+    if (this.#copies.get(partition)?.isOld === true) this.#copies.delete(partition);
+    return this.#fromRings(partition, request);
+  }
+
+  async #ask(partition: Partition, request: ReserveRequest, mode: readonly Arg[]): Promise<Answer> {
     const { owner, max, others, topics } = request;
-    const [kind, gone, news, served, now = null, ...rest] = (await shards.run('reserve', partition, [
+    const [kind, gone, news, served, now = null, ...rest] = (await this.#shards.run('reserve', partition, [
       ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
       ...[others.room, Math.ceil(others.leaseMs), ...mode],
     ])) as [number, number[], (number | Buffer)[], number[], number?, ...unknown[]];
@@ -62,62 +71,47 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
       now: isFull ? null : now,
       full: isFull ? { atLeaseLimit: [...new Set(rest.map(String))] } : {},
     };
-  };
+  }
 
-  const fromRings = async (partition: Partition, request: ReserveRequest): Promise<Reserved> => {
+  async #fromRings(partition: Partition, request: ReserveRequest): Promise<Reserved> {
     const capacities = [...request.topics].flatMap(([topic, { room, leaseMs }]) => [
       ...[topic, room, Math.ceil(leaseMs), ''],
     ]);
-    let answer = await ask(partition, request, ['ring', ...capacities]);
+    let answer = await this.#ask(partition, request, ['ring', ...capacities]);
     // The script reserved no job because it quarantined the next ones: run it again at once.
     for (let again = 1; answer.kind === quarantined && again < redisLimits.reservesAgainMax; again += 1)
-      answer = await ask(partition, request, ['ring', ...capacities]);
+      answer = await this.#ask(partition, request, ['ring', ...capacities]);
     const { kind, jobs, now, full } = answer;
     return { jobs, more: kind === someRemain || kind === quarantined, now, ...full };
-  };
+  }
 
-  const copyOf = (partition: Partition): RingCopy => {
-    const known = copies.get(partition);
-    const losses = shards.lossesOf(partition);
+  #copyOf(partition: Partition): RingCopy {
+    const known = this.#copies.get(partition);
+    const losses = this.#shards.lossesOf(partition);
     if (known !== undefined && !known.isOld && known.losses === losses) return known;
     // Old copies go, also those of removed shards.
-    for (const [each, { isOld }] of copies) if (isOld) copies.delete(each);
+    for (const [each, { isOld }] of this.#copies) if (isOld) this.#copies.delete(each);
     const copy = new RingCopy(losses);
-    copies.set(partition, copy);
+    this.#copies.set(partition, copy);
     return copy;
-  };
+  }
 
-  const fromList = async (partition: Partition, request: ReserveRequest): Promise<Reserved> => {
-    let copy = copyOf(partition);
+  async #fromList(partition: Partition, request: ReserveRequest): Promise<Reserved> {
+    let copy = this.#copyOf(partition);
     let quarantines = 0;
     /** the rings were read to their end, or ringPiecesMax times */
     let isKnown = false;
     for (let asked = 1; asked <= redisLimits.ringPiecesMax; asked += 1) {
       const listing = copy.list(request);
-      const { kind, gone, news, served, jobs, now, full } = await ask(
-        partition,
-        request,
-        listArgs(listing, isKnown),
-      );
+      const answer = await this.#ask(partition, request, listArgs(listing, isKnown));
+      const { kind, gone, jobs, now, full } = answer;
       if (kind === olderThanKnown) {
-        copies.delete(partition);
-        copy = copyOf(partition);
+        this.#copies.delete(partition);
+        copy = this.#copyOf(partition);
         isKnown = false;
         continue;
       }
-      const nameOf = (number: number) => listing.named[number - 1]?.topic ?? '';
-      // After a full piece there may be more topics.
-      const isFull = [0, 1, 2].map(
-        (ring) => news.filter(([priority]) => priority === ring).length >= redisLimits.ringPiece,
-      );
-      for (const [priority, topic, turn] of news) copy.learn(priority, topic, turn);
-      for (const [number, priority] of gone) copy.forget(priority, nameOf(number));
-      // Unknown topics may stand before it: a later piece brings it after them.
-      for (const [number, priority, turn] of served)
-        if (isFull[priority] || listing.cut[priority]) copy.forget(priority, nameOf(number));
-        else copy.learn(priority, nameOf(number), turn);
-      for (const { topic } of jobs) copy.served(topic);
-      const isUnread = isFull.includes(true);
+      const isUnread = follow(copy, listing, answer);
       const isCut = gone.length > 0 && listing.cut.includes(true);
       if (kind === unnamedTopics) {
         isKnown = !isUnread || asked + 1 === redisLimits.ringPiecesMax;
@@ -130,13 +124,24 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
       return { jobs, more: kind === someRemain || kind === quarantined || isUnread || isCut, now, ...full };
     }
     return { jobs: [], more: true, now: null };
-  };
+  }
+}
 
-  return (partition: Partition, request: ReserveRequest): Promise<Reserved> => {
-    if (hasManyTopics(request, capacitiesMax)) return fromList(partition, request);
-    if (copies.get(partition)?.isOld === true) copies.delete(partition);
-    return fromRings(partition, request);
-  };
+/** Brings an answer into the copy. Returns whether there may be more topics than it named. */
+function follow(copy: RingCopy, listing: Listing, { gone, news, served, jobs }: Answer): boolean {
+  const nameOf = (number: number) => listing.named[number - 1]?.topic ?? '';
+  // After a full piece there may be more topics.
+  const isFull = [0, 1, 2].map(
+    (ring) => news.filter(([priority]) => priority === ring).length >= redisLimits.ringPiece,
+  );
+  for (const [priority, topic, turn] of news) copy.learn(priority, topic, turn);
+  for (const [number, priority] of gone) copy.forget(priority, nameOf(number));
+  // Unknown topics may stand before it: a later piece brings it after them.
+  for (const [number, priority, turn] of served)
+    if (isFull[priority] || listing.cut[priority]) copy.forget(priority, nameOf(number));
+    else copy.learn(priority, nameOf(number), turn);
+  for (const { topic } of jobs) copy.served(topic);
+  return isFull.includes(true);
 }
 
 /** Whether the request has capacities of too many topics to send them all. */
