@@ -17,7 +17,8 @@ interface Cause {
 
 /** A read of all jobs lacks those of these shards. */
 export const shardsAway = (missing: readonly string[]): StoreFailure => ({
-  ...{ kind: 'not_stored', code: 'shard_away' },
+  kind: 'not_stored',
+  code: 'shard_away',
   why: `no answer of ${missing.join(', ')}; \`dq shard ls\` names the cause`,
 });
 

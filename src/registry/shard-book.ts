@@ -36,7 +36,10 @@ export class ShardBook implements Service {
     const { registry, log } = options;
     this.#options = options;
     this.#poll = new RegistryPoll({
-      ...{ registry, log, what: 'shards', refresh: () => this.#refreshOrFill() },
+      registry,
+      log,
+      what: 'shards',
+      refresh: () => this.#refreshOrFill(),
       // dq-store writes the first list, and logins that it took over, beside its connections: nothing
       // announces them. Without a list no push is accepted.
       pollMs: registryLimits.registryPollMs,

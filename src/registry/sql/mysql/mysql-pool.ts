@@ -47,7 +47,11 @@ export class MysqlConnections {
     }: { readonly bytes?: boolean; readonly most?: number } = {},
   ) {
     this.#pool = createPool({
-      ...{ host, port, user, password, database },
+      host,
+      port,
+      user,
+      password,
+      database,
       // A stream over a socket costs some time, which an address needs not take.
       ...(isIP(host) === 0
         ? { stream: () => new DialedStream({ host, port, timeoutMs: limits.mysqlCallMs }) }

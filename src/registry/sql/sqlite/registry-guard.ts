@@ -175,7 +175,10 @@ export class RegistryGuard {
       const key = statSync(this.#keyPath, { throwIfNoEntry: false });
       return {
         // ctime: a changed mode or owner makes an unreadable file or key readable.
-        ...{ inode: file.ino, bytes: file.size, changedAt: file.ctimeMs, walBytes: wal?.size ?? 0 },
+        inode: file.ino,
+        bytes: file.size,
+        changedAt: file.ctimeMs,
+        walBytes: wal?.size ?? 0,
         key: key === undefined ? '' : `${key.ino} ${key.size} ${key.ctimeMs}`,
       };
     } catch {

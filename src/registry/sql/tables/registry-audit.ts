@@ -29,7 +29,13 @@ async function insertAudit(trx: Trx, entries: readonly AuditEntry[]): Promise<vo
   const rows = batch
     .filter(({ id }) => !known.has(id))
     .map(({ id, actor, address, action, topic, jobId, detail, status, code }) => ({
-      ...{ id, actor, address, action, topic, status, code },
+      id,
+      actor,
+      address,
+      action,
+      topic,
+      status,
+      code,
       job: jobId,
       detail: detail === null ? null : JSON.stringify(detail),
     }));

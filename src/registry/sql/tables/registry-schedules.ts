@@ -178,7 +178,9 @@ async function endTicks(trx: Trx, ends: readonly TickEnd[]): Promise<void> {
       .set(({ eb, ref }) => ({
         next_at: nextAt,
         // An instant that does not follow may have been made, as one that stays.
-        ...{ claim_until: 0, claims: nextAt !== null && nextAt <= dueAt ? 1 : 0, problem },
+        claim_until: 0,
+        claims: nextAt !== null && nextAt <= dueAt ? 1 : 0,
+        problem,
         // The latest one, also after the clock went back.
         ...(madeAt === null
           ? {}
@@ -217,7 +219,11 @@ function scheduleOf(row: Row): StoredSchedule {
     Partial<Pick<StoredSchedule, 'earlier'>>;
   const instant = (value: number | null) => (value === null ? null : Number(value));
   return {
-    ...{ ...record, revision: Number(row.revision) },
-    ...{ earlier, nextAt: instant(row.next_at), madeAt: instant(row.made_at), problem: row.problem },
+    ...record,
+    revision: Number(row.revision),
+    earlier,
+    nextAt: instant(row.next_at),
+    madeAt: instant(row.made_at),
+    problem: row.problem,
   };
 }

@@ -19,7 +19,7 @@ import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
-import { inSteps, reportChanged } from './calls.ts';
+import { bulkStep, inSteps } from './calls.ts';
 import { examine, relink } from './examination.ts';
 import { quarantineOf } from './quarantine.ts';
 
@@ -62,12 +62,9 @@ export function adminCalls(
     },
     async purgeTopic(topic, max, onChanged) {
       const bound = Math.min(max, limits.bulkMax);
-      const { done, more } = await inSteps(shards.partitions, bound, async (partition, n) => {
-        const reply = await shards.run('purgeTopic', partition, [topic, n]);
-        const [purged, left, changed] = reply as [number, number, Buffer[]];
-        await reportChanged(shards, partition, changed, onChanged);
-        return [purged, left];
-      });
+      const { done, more } = await inSteps(shards.partitions, bound, (partition, n) =>
+        bulkStep(shards, 'purgeTopic', partition, [topic, n], onChanged),
+      );
       return { purged: done, more };
     },
     async clock() {

@@ -155,7 +155,8 @@ function placeOf<I, O>({ route, step }: Visit<I, O>): Partition | null {
 }
 
 export const noActiveShard: StoreFailure = {
-  ...{ kind: 'not_stored', code: 'no_active_shard' },
+  kind: 'not_stored',
+  code: 'no_active_shard',
   why: 'every shard drains, and a draining shard takes no new ids; end a drain or add a shard with `dq shard add`',
 };
 
@@ -217,20 +218,26 @@ async function answersOf<I, O>(
 }
 
 /** What a step of bulk work did; more: 0 or 1. */
-export type DoneReply = readonly [done: number, more: number];
+export type DoneReply = readonly [done: number, more: number, ...rest: readonly unknown[]];
 
-/** Reports what a step changed, where changes are named for a journal. */
-export async function reportChanged(
+/** Runs one step of a script whose reply ends with the changed jobs, and reports these where changes are
+ *  named for a journal. */
+export async function bulkStep<R extends DoneReply>(
   shards: Shards,
+  script: ScriptName,
   partition: Partition,
-  changed: readonly Buffer[],
+  args: readonly Arg[],
   onChanged: OnChanged | undefined,
-): Promise<void> {
+): Promise<R> {
+  const reply = (await shards.run(script, partition, args)) as readonly [...R, changed: readonly Buffer[]];
+  const changed = reply.at(-1) as readonly Buffer[];
   const place = shards.placeOf(partition);
-  if (place === null || changed.length === 0) return;
-  const jobs = readChangedJobs(changed, place);
-  shards.received(partition, Math.max(...jobs.map(({ number }) => number)));
-  await onChanged?.(jobs);
+  if (place !== null && changed.length > 0) {
+    const jobs = readChangedJobs(changed, place);
+    shards.received(partition, Math.max(...jobs.map(({ number }) => number)));
+    await onChanged?.(jobs);
+  }
+  return reply as unknown as R;
 }
 
 /** Order of dead letters and alerts. */

@@ -10,7 +10,7 @@ import { tidOf } from '../scripts/keys.ts';
 import { readStateRecord, readWhole, type WholeReply } from '../scripts/records.ts';
 import { wholeMs } from '../scripts/times.ts';
 import { type Arg, askAll, knowAllOf, namingMissing, type Shards } from '../shard/shards.ts';
-import { byDeath, inSteps, reportChanged } from './calls.ts';
+import { bulkStep, byDeath, inSteps } from './calls.ts';
 
 export function deadCalls(shards: Shards): DeadLetters {
   const inBulk = (
@@ -25,11 +25,15 @@ export function deadCalls(shards: Shards): DeadLetters {
     return inSteps(piecesOf(shards, filter, max), Math.min(max, limits.bulkMax), async ([place, its], n) => {
       const step = stepOf(its, shards.lastingNameOf(place));
       const args = [n, ...filterArgs({ ...step, below: bounds.get(place) ?? step.below })];
-      const reply = await shards.run(script, place, args);
-      const [done, more, below, changed] = reply as [number, number, number, Buffer[]];
-      bounds.set(place, below);
-      await reportChanged(shards, place, changed, onChanged);
-      return [done, more];
+      const reply = await bulkStep<readonly [number, number, below: number]>(
+        shards,
+        script,
+        place,
+        args,
+        onChanged,
+      );
+      bounds.set(place, reply[2]);
+      return reply;
     });
   };
   return {
@@ -64,12 +68,9 @@ export function deadCalls(shards: Shards): DeadLetters {
     },
     async expire(olderThanMs, max, onChanged) {
       const bound = Math.min(max, limits.expireMax);
-      const { done, more } = await inSteps(shards.partitions, bound, async (partition, n) => {
-        const reply = await shards.run('deadExpire', partition, [n, wholeMs(olderThanMs)]);
-        const [expired, left, changed] = reply as [number, number, Buffer[]];
-        await reportChanged(shards, partition, changed, onChanged);
-        return [expired, left];
-      });
+      const { done, more } = await inSteps(shards.partitions, bound, (partition, n) =>
+        bulkStep(shards, 'deadExpire', partition, [n, wholeMs(olderThanMs)], onChanged),
+      );
       return { expired: done, more };
     },
   };

@@ -126,8 +126,18 @@ function walkedOf([topic, tid, told, record, more]: WalkReply, place: string, ap
   const { version, origin, dueAt, acceptedAt, priority, contentType, body } = readRecord(record, apart);
   const { state, failures, deadAt, reason } = readStateRecord(more);
   return {
-    ...{ topic: topic.toString(), id: idOf(tid), place, version, origin, dueAt, failures },
-    ...{ acceptedAt, priority, contentType, body, extension: readExtension(record) },
+    topic: topic.toString(),
+    id: idOf(tid),
+    place,
+    version,
+    origin,
+    dueAt,
+    failures,
+    acceptedAt,
+    priority,
+    contentType,
+    body,
+    extension: readExtension(record),
     death:
       state === 3
         ? { at: deadAt, reason: reasonCodes[reason] ?? 'attempts_exhausted', isTold: told === 1 }
@@ -185,7 +195,10 @@ function tailOf(row: JobRow): TailParts {
   return { priority, contentType, extension, body };
 }
 const emptyTail: TailParts = {
-  ...{ priority: 'normal', contentType: null, extension: null, body: Buffer.alloc(0) },
+  priority: 'normal',
+  contentType: null,
+  extension: null,
+  body: Buffer.alloc(0),
 };
 
 function howOf({ item: row, isEarlier }: Placed<JobRow>, open: OpenRows, place: string): number {

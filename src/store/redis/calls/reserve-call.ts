@@ -51,8 +51,13 @@ export class ReserveCalls {
   async #ask(partition: Partition, request: ReserveRequest, mode: readonly Arg[]): Promise<Answer> {
     const { owner, max, others, topics } = request;
     const [kind, gone, news, served, now = null, ...rest] = (await this.#shards.run('reserve', partition, [
-      ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
-      ...[others.room, Math.ceil(others.leaseMs), ...mode],
+      owner.instance,
+      owner.incarnation,
+      Math.min(max, limits.reserveMax),
+      limits.reserveBytesMax,
+      others.room,
+      Math.ceil(others.leaseMs),
+      ...mode,
     ])) as [number, number[], (number | Buffer)[], number[], number?, ...unknown[]];
     const isFull = kind === atLeaseLimit;
     const jobs = isFull ? [] : rest;
@@ -75,7 +80,10 @@ export class ReserveCalls {
 
   async #fromRings(partition: Partition, request: ReserveRequest): Promise<Reserved> {
     const capacities = [...request.topics].flatMap(([topic, { room, leaseMs }]) => [
-      ...[topic, room, Math.ceil(leaseMs), ''],
+      topic,
+      room,
+      Math.ceil(leaseMs),
+      '',
     ]);
     let answer = await this.#ask(partition, request, ['ring', ...capacities]);
     // The script reserved no job because it quarantined the next ones: run it again at once.
@@ -155,7 +163,10 @@ function listArgs({ named, known, cut }: Listing, isKnown: boolean): readonly Ar
     ...known,
     ...cut.map((isEnough) => (isEnough ? 0 : redisLimits.ringPiece)),
     ...named.flatMap(({ topic, capacity: { room, leaseMs }, priority }) => [
-      ...[topic, room, Math.ceil(leaseMs), priority ?? ''],
+      topic,
+      room,
+      Math.ceil(leaseMs),
+      priority ?? '',
     ]),
   ];
 }

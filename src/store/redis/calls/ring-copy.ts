@@ -41,7 +41,10 @@ export class RingCopy {
   /** monotonicNow() of the first reading */
   readonly #since = monotonicNow();
   readonly #rings: readonly Ring[] = [0, 1, 2].map((priority) => ({
-    ...{ priority, topics: new Map(), open: new Map(), last: 0 },
+    priority,
+    topics: new Map(),
+    open: new Map(),
+    last: 0,
   }));
   /** of the last list; `open` follows it */
   #base: CapacityBase = LayeredCapacities.none.base;

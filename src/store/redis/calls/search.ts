@@ -45,7 +45,12 @@ type Read = (
 const walkLive: Read = async (shards, partition, filter, order, from, limit) => {
   const state = filter.state === undefined ? '' : stateCodes.indexOf(filter.state as JobState);
   const [more, ...found] = (await shards.run('searchLive', partition, [
-    ...[filter.topic ?? '', state, ...range(filter), from.at, from.version, limit],
+    filter.topic ?? '',
+    state,
+    ...range(filter),
+    from.at,
+    from.version,
+    limit,
   ])) as [number, ...FoundReply[]];
   const items = found.map(readFound);
   const last = items.at(-1);
@@ -54,9 +59,14 @@ const walkLive: Read = async (shards, partition, filter, order, from, limit) => 
 
 const walkEnded: Read = async (shards, partition, filter, _order, from, limit) => {
   const [at, version, ...found] = (await shards.run('searchEnded', partition, [
-    ...[filter.topic ?? '', endCodes.indexOf(filter.state as EndState), ...range(filter)],
+    filter.topic ?? '',
+    endCodes.indexOf(filter.state as EndState),
+    ...range(filter),
     // One more than the page holds: it tells whether a match follows.
-    ...[from.at, from.version, limit + 1, storeLimits.searchRowsMax],
+    from.at,
+    from.version,
+    limit + 1,
+    storeLimits.searchRowsMax,
   ])) as [number, number, ...EndedReply[]];
   return { items: found.map(foundEnded), edge: at < 0 ? null : { at, version } };
 };

@@ -206,7 +206,13 @@ export class RedisStore implements Shards {
     const polls = new ShardPolls(shard, capacitiesMax, monotonic);
     const isHeard = this.#options.hints || this.#listeners.size > 0;
     const one: OpenShard = {
-      ...{ record, base, shard, polls, hints: null, isStarted: false, starting: Promise.resolve() },
+      record,
+      base,
+      shard,
+      polls,
+      hints: null,
+      isStarted: false,
+      starting: Promise.resolve(),
     };
     one.starting = Promise.all([shard.start(), isHeard ? this.#listen(one) : null]).then(() => {
       one.isStarted = true;

@@ -21,6 +21,7 @@ import type {
 import {
   forwardedVerbs,
   type Registry,
+  type RegistryVerbs,
   registryVerbs,
   type TopicRecord,
   type VerbRule,
@@ -121,11 +122,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       close,
     },
     registry: {
-      ...forwardedVerbs(async (method, args) => {
-        const { again, isVoid = false }: VerbRule = registryVerbs[method];
-        const r = await link.call(kinds.registry, (w) => w.json({ method, args }), again);
-        return isVoid ? undefined : r.json();
-      }),
+      ...registryCalls(link),
       read: options.readTopic ?? unreadable,
       onChange(listener) {
         changeListeners.add(listener);
@@ -155,6 +152,14 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
     shortenWaits: () => link.shortenWaits(),
     close,
   };
+}
+
+function registryCalls(link: Link): RegistryVerbs {
+  return forwardedVerbs(async (method, args) => {
+    const { again, isVoid = false }: VerbRule = registryVerbs[method];
+    const r = await link.call(kinds.registry, (w) => w.json({ method, args }), again);
+    return isVoid ? undefined : r.json();
+  });
 }
 
 function unreadable(): never {

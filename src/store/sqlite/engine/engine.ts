@@ -359,8 +359,15 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
   } = options;
   try {
     return new Engine(path, opened, {
-      ...{ clock, monotonic, keepHistory, recoverHoldMs, clockHoldMs, shortestRetentionMs, onDamage },
-      ...{ diskReserveBytes, space },
+      clock,
+      monotonic,
+      keepHistory,
+      recoverHoldMs,
+      clockHoldMs,
+      shortestRetentionMs,
+      onDamage,
+      diskReserveBytes,
+      space,
     });
   } catch (error) {
     try {

@@ -25,7 +25,6 @@ import { sqliteLimits } from '../limits.ts';
 import { failureCodec } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
 
-import { CommitTimes } from './commit-times.ts';
 import { Connection } from './connection.ts';
 import { DiskReserveKeeper, diskFull } from './disk-reserve-keeper.ts';
 import { damaged, type Ending, runGroup } from './group.ts';
@@ -456,6 +455,24 @@ export class StoreOwner implements Service {
     }
     this.#engine = null;
     this.#state = 'closed';
+  }
+}
+
+/** The durations of the last commits. */
+class CommitTimes {
+  readonly #times = new Float64Array(sqliteLimits.commitTimesKept);
+  #count = 0;
+
+  add(ms: number): void {
+    this.#times[this.#count % this.#times.length] = ms;
+    this.#count += 1;
+  }
+
+  /** ms; null = no commit yet */
+  p99(): number | null {
+    const kept = Math.min(this.#count, this.#times.length);
+    if (kept === 0) return null;
+    return this.#times.slice(0, kept).sort()[Math.ceil(kept * 0.99) - 1] ?? null;
   }
 }
 
