@@ -1,8 +1,8 @@
 // The job store with a journal: a decorator of the port, for a store that names its changes. It calls the
 // store, then writes the outcomes to the spool, then answers; so a rejected push leaves no record, and a
 // record holds what the store decided. Roles and routes do not know it.
-// Invariant: each verb that has a `record` in storeVerbs leaves one, and no other verb changes what a job that
-// is put back needs.
+// Invariant: each verb that has a `record` in storeVerbs leaves one. No other verb changes anything that
+// a job needs when it is put back.
 // Rejected: records before the store's call. They cost two records per push, and one without an outcome would
 // be a loss or a job that no producer knows.
 
