@@ -70,7 +70,8 @@ async function placeOf(
   }
 }
 
-/** Before dq writes to it. amqplib has written the greeting and the login by then, to a judged address. */
+/** Throws where the egress policy forbids the address, before dq writes to it. amqplib has written the
+ *  greeting and the login by then, to a judged address. */
 function checkConnected({ remoteAddress }: Socket, { judge }: Dialing): void {
   if (remoteAddress === undefined)
     throw new BrokerError('connect', 'the broker closed the connection at once');

@@ -52,7 +52,7 @@ export class Brokers {
     return link;
   }
 
-  /** Before there are too many: closes the links without a publication. */
+  /** Closes the links without a publication before there are too many. */
   #closeUnused(): void {
     if (this.#links.size < brokerLimits.channelsMax) return;
     for (const [key, link] of this.#links) {

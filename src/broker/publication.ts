@@ -86,8 +86,8 @@ export class Publication {
     return options;
   }
 
-  /** After a stall of this process the confirmation may be unread in the socket: one turn of the event loop
-   *  reads it. */
+  /** Waits for one turn of the event loop: after a stall of this process the confirmation may be unread in
+   *  the socket. */
   #onDeadline(timeoutMs: number): void {
     setImmediate(() => {
       this.end(

@@ -45,7 +45,7 @@ export function formatTarget({ broker, to, key }: Target): string {
   return `${broker}/${to}${key === null ? '' : `#${key}`}`;
 }
 
-/** For logs and replies: `amqp091+amqps://10.0.0.5:5671/shop`, without the login. */
+/** The address that logs and replies show: `amqp091+amqps://10.0.0.5:5671/shop`, without the login. */
 export function placeOfBroker({ type, host, port, secure, vhost }: Broker): string {
   const scheme = `${type === 'stomp' ? 'stomp' : 'amqp'}${secure ? 's' : ''}`;
   const path = vhost === '/' ? '' : `/${encodeURIComponent(vhost)}`;

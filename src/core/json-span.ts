@@ -198,7 +198,7 @@ function skipNumber(text: Uint8Array, from: number): number {
   return at;
 }
 
-/** At least one. */
+/** Returns the end of the digits, of which there must be at least one. */
 function skipDigits(text: Uint8Array, from: number): number {
   let at = from;
   while (isDigit(text[at])) at += 1;
@@ -219,7 +219,7 @@ export function elementsOf(text: Uint8Array, max: number): readonly Span[] | Mis
   }
 }
 
-/** The same in steps of about `stepBytes`. A string is never split. */
+/** Finds the elements in steps of about `stepBytes`. A string is never split. */
 export function* elementSteps(
   text: Uint8Array,
   max: number,

@@ -19,7 +19,7 @@ export interface PulledLease extends Lease {
   readonly extension?: Buffer | undefined;
 }
 
-/** When the job was handed out, epoch ms by the storage clock: tokens are that clock in µs. */
+/** When the job was pulled, epoch ms by the storage clock: tokens are that clock in µs. */
 export function pulledAtOf({ token }: Lease): number {
   return Math.floor(token / 1_000);
 }

@@ -40,7 +40,7 @@ const httpDatePatterns = [
   /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
 ];
 
-/** Epoch ms, or null. Date.parse alone reads "-5" and "2" as dates. */
+/** Returns epoch ms, or null for any other text. Date.parse alone reads "-5" and "2" as dates. */
 function parseHttpDate(text: string): number | null {
   if (!httpDatePatterns.some((pattern) => pattern.test(text))) return null;
   const epochMs = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);

@@ -121,7 +121,7 @@ function addTiming(to: Timing, { counts, max }: Timing): void {
   to.max = Math.max(to.max, max);
 }
 
-/** Of attempts that ended, as far as notifiers reported them. */
+/** The failed ones of the attempts that ended, as far as notifiers reported them. */
 export function failedOf({ reasons }: Facts): number {
   let failed = 0;
   for (const n of reasons.values()) failed += n;

@@ -65,12 +65,12 @@ export function digestHalves(cookie: string, key: string): Pick<SessionRecord, '
   return { cookieDigest: digestOf(cookie).toString('hex'), keyDigest: digestOf(key).toString('hex') };
 }
 
-/** Hexadecimal; null = dq cannot have made this half of a session. */
+/** The digest in hexadecimal; null = dq cannot have made this half of a session. */
 export function halfDigestOf(text: string | undefined): string | null {
   return text !== undefined && halfPattern.test(text) ? digestOf(text).toString('hex') : null;
 }
 
-/** Hexadecimal; null = dq cannot have made this link. */
+/** The digest in hexadecimal; null = dq cannot have made this link. */
 export function linkDigestOf(text: string): string | null {
   return linkPattern.test(text) ? digestOf(text).toString('hex') : null;
 }

@@ -144,7 +144,7 @@ export function draining(list: ShardList, id: string, reports: ShardReports = no
   return { ...succeeding(list, reports), shards: replaced(list, { ...known, active: false }) };
 }
 
-/** For a draining, empty shard only. */
+/** The list without a shard, which must be draining and empty. */
 export function without(list: ShardList, id: string): ShardList {
   return trimmed({ ...list, shards: list.shards.filter((shard) => shard.id !== id) });
 }

@@ -30,7 +30,7 @@ export class AlertChannels {
     return isMailAddress(recipient) ? this.#mails.canSend : this.#hooks.has(recipient);
   }
 
-  /** After a failure. */
+  /** Whether the recipient gets nothing now, after a failure. */
   isPaused(recipient: string): boolean {
     return isMailAddress(recipient) ? this.#mails.isOpen() : this.#hooks.isPaused(recipient);
   }
@@ -40,7 +40,7 @@ export class AlertChannels {
     return this.#mails.backoffMs(failures);
   }
 
-  /** At the same time to all of `to`, which canReach() accepts. */
+  /** Sends to all of `to`, which canReach() accepts, at the same time. */
   async send({ to, ...text }: Mail, signal: AbortSignal): Promise<Answers> {
     const addresses = to.filter(isMailAddress);
     const names = to.filter((recipient) => !isMailAddress(recipient));

@@ -162,8 +162,8 @@ export class Call implements Caller {
     return codeOf(error) === lengthMismatch && (this.#status === 204 || this.#status === 304);
   }
 
-  /** After a stall of this process the timer may fire while the reply is unread in the socket. One turn of
-   *  the event loop reads it. */
+  /** Waits for one turn of the event loop: after a stall of this process the timer may fire while the reply
+   *  is unread in the socket. */
   #onDeadline(): void {
     setImmediate(() => {
       if (this.#ended) return;

@@ -127,7 +127,8 @@ function isClose(error: Error): boolean {
   return code === 'ECONNRESET' || code === 'EPIPE';
 }
 
-/** With TLS 1.3 a receiver rejects a missing client certificate after the handshake of the client. */
+/** The failure is one of TLS. With TLS 1.3 a receiver rejects a missing client certificate after the
+ *  handshake of the client. */
 export function isTlsError(error: Error): boolean {
   return (error as NodeJS.ErrnoException).code?.startsWith('ERR_SSL_') === true;
 }

@@ -81,7 +81,7 @@ export class CapacityPlan {
     return { others, base: new CapacityBase(exceptions), exceptionsMax };
   }
 
-  /** In two passes: an object for each of 100,000 topics would delay all calls. */
+  /** Builds the plan in two passes: an object for each of 100,000 topics would delay all calls. */
   #build(): Plan {
     const { topics, targets, probes } = this.#options;
     const counts = new Map<number, number>();

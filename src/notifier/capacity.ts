@@ -99,8 +99,8 @@ export class Capacity {
     return this.#grant(partition, () => this.#free());
   }
 
-  /** As request, of one job for each topic in good standing that runs none; null: the topics need no
-   *  reserve of their own. It goes first from time to time: behind 2,000 topics that are being tried, a
+  /** A request of one job for each topic in good standing that runs none; null: the topics need no reserve
+   *  of their own. It goes first from time to time: behind 2,000 topics that are being tried, a
    *  turn comes after a second. */
   requestKept(partition: Partition): CapacityGrant | null {
     return this.#grant(partition, () => {
@@ -179,7 +179,7 @@ export class Capacity {
     return target;
   }
 
-  /** Its jobs are not reserved until the topic book changes. Returns false where they were held before. */
+  /** Reserves no job of the topic until the topic book changes. Returns false where they were held before. */
   hold(name: string): boolean {
     const isNew = this.#targets.hold(name);
     if (isNew) this.#plan.topicChanged(name);
@@ -287,7 +287,7 @@ export class Capacity {
     return { slots, others, topics: new LayeredCapacities(base, over) };
   }
 
-  /** Without open slots: one call for each topic in good standing that runs none. */
+  /** What is free without open slots: one call for each topic in good standing that runs none. */
   #keptFree(skipped: ReadonlySet<string>, nowMs: number): FreeCapacity {
     const topics = new Map<string, TopicCapacity>();
     for (const target of this.#trusted) {

@@ -185,7 +185,7 @@ export class Deliverer {
     this.#options.onEnded();
   }
 
-  /** At the end of a call, because a call without a request does not count as an attempt. */
+  /** Called at the end of a call: only then does dq know that a request was sent. */
   #observeLateness({ job }: Held, startedAt: number): void {
     const lateMs = Math.max(0, startedAt - job.dueAt);
     this.#options.ctx.metrics.observe('dq_delivery_lateness_seconds', lateMs / 1_000);

@@ -79,7 +79,7 @@ export class TopicCalls {
     this.#counts[index] = (this.#counts[index] ?? 0) + 1;
   }
 
-  /** Where the step is counted; clears what was counted there before. */
+  /** Returns where the step is counted, and clears what was counted there before. */
   #place(step: number): number {
     const place = step % notifierLimits.endpointSteps;
     if (this.#steps[place] !== step) {

@@ -102,7 +102,7 @@ export class JobStarter {
     settler.release(held);
   }
 
-  /** Buries it then. */
+  /** Whether the deadline of the job has passed; then it is buried. */
   #hasExpired(held: Held, storageNow: number): boolean {
     const { topic, id, version, dueAt, extension } = held.job;
     if (extension === undefined || storageNow <= deadlineOf(optionsIn(extension), held.job)) return false;

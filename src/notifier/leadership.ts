@@ -106,7 +106,7 @@ export class Leadership implements Service {
     return this.#options.now() < this.#leadsUntil && wallNow() < this.#leadsUntilDate;
   }
 
-  /** Without the registry no instance can take over, so each goes on by itself. */
+  /** Without the registry no instance can take over, so each leads. */
   get #isAlone(): boolean {
     const isRecent = this.#options.now() - this.#failedAt < notifierLimits.leaderMs;
     return isRecent && this.#awayMs > notifierLimits.leaderAwayMs;

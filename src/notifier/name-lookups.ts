@@ -156,11 +156,11 @@ export class NameLookups {
       if (pending !== null) this.#end(pending, new LookupNotStarted());
   }
 
-  /** For the first caller, and for the first one after all callers have left. */
+  /** Starts a look-up: for the first caller, and for the first one after all callers have left. */
   #start(pending: Pending, now: number): void {
     const { name } = pending;
     const { probe } = this.#options;
-    // Calls do not wait long for a name that was silent the last time; its look-up goes on for the next call.
+    // Calls do not wait long for a name that was silent the last time; its look-up runs on for the next call.
     const wasSilent = name.addresses.length === 0 && name.failure?.code === silenceCode;
     const deadlineMs = wasSilent ? notifierLimits.lookupAgainMs : notifierLimits.lookupMs;
     clearTimers(pending);
@@ -218,7 +218,7 @@ export class NameLookups {
     this.#probe(next, probe);
   }
 
-  /** In the same queue as before it keeps its place. */
+  /** Queues a look-up, which keeps its place in the queue where it was before. */
   #enqueue(pending: Pending, rank: Rank): void {
     // An earlier look-up of the name still runs; its answer is used.
     if (pending.name.isRunning) pending.hasStarted = true;

@@ -23,7 +23,7 @@ export interface NameProbe {
   probe(name: string, done: (result: ProbeResult) => void): () => void;
 }
 
-/** For tests. `servers`: instead of those in resolv.conf. */
+/** `servers`: in place of those in resolv.conf, for tests. */
 export function createNameProbe(servers?: readonly string[], hostsPath = '/etc/hosts'): NameProbe {
   const hosts = new WatchedFile(hostsPath);
   const resolvConf = new WatchedFile('/etc/resolv.conf');
@@ -95,7 +95,7 @@ function dotsIn(name: string): number {
   return name.split('.').length - 1;
 }
 
-/** With fewer dots than this, glibc tries the search domains first. */
+/** The number of dots in a name below which glibc tries the search domains first. */
 function ndotsIn(resolvConf: string): number {
   const options = `${resolvConf}\noptions ${process.env['RES_OPTIONS'] ?? ''}`;
   const found = [...options.matchAll(/^\s*options\b.*?\bndots:(\d+)/gm)].at(-1);

@@ -323,7 +323,7 @@ class Notifier implements Role {
     });
   }
 
-  /** Of the topics that the caller may see. The most recently called first. */
+  /** The endpoints of the topics that the caller may see, the most recently called first. */
   #endpointsOf({ topic, topics }: Questions['endpoints']['params']): readonly EndpointPart[] {
     // Of its settings: this notifier may not have called it.
     const known = topic === null ? null : this.#ctx.topics.get(topic);

@@ -144,7 +144,8 @@ export class PlainConnections {
     if (at >= 0) this.#idle.splice(at, 1);
     if (this.#all.size > 0) return;
     if (this.#isClosed) this.#onClosed();
-    // Or a new pool would learn again that the replies are unusual, with a new connection for each request.
+    // Otherwise a new pool would first find the replies unusual again, with a new connection for each
+    // request.
     if (!this.#isUnusual) this.options.onUnused();
   }
 

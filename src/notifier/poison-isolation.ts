@@ -101,7 +101,7 @@ export class PoisonIsolation {
     this.#calledFrom ??= nowMs;
   }
 
-  /** The candidate was released without a call. The isolation goes on, and the next reserve brings the job
+  /** The candidate was released without a call. The isolation continues, and the next reserve brings the job
    *  again. */
   released(): void {
     this.#candidate = null;

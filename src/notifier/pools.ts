@@ -31,7 +31,7 @@ import { NameLookups } from './name-lookups.ts';
 import { createNameProbe, type NameProbe } from './name-probe.ts';
 import { PlainConnections } from './plain-connections.ts';
 
-/** For tests. */
+/** Replaces what reaches the network, for tests. */
 export interface PoolSeams {
   /** sends each request, instead of the connections of the pools */
   readonly dispatch?: (request: Dispatcher.DispatchOptions, caller: Caller) => void;
@@ -114,7 +114,7 @@ export class Pools {
     else this.#dispatchTo(this.#poolFor(String(request.origin), check), request, caller);
   }
 
-  /** The same, over a connection of its own. */
+  /** Dispatches over a connection that no other call uses. */
   dispatchAlone(request: Dispatcher.DispatchOptions, check: Check, caller: Caller): void {
     if (this.#isClosed) {
       caller.onResponseError(null as never, new errors.ClientDestroyedError());
@@ -143,7 +143,7 @@ export class Pools {
     return topic.dangerouslySkipTlsVerify ? 'unverified' : 'verified';
   }
 
-  /** For connections that are not made here. */
+  /** The look-ups, for connections that are not made here. */
   get lookups(): NameLookups {
     return this.#lookups;
   }

@@ -119,7 +119,8 @@ export class Settler {
     return this.#awaited.get(partition) ?? 0;
   }
 
-  /** Of all partitions: a shard that gets another address is another partition with the same leases. */
+  /** The tokens of held jobs of all partitions: a shard that gets another address is another partition with
+   *  the same leases. */
   tokens(): readonly Token[] {
     return Array.from(this.#held, ({ job }) => job.token);
   }

@@ -131,7 +131,7 @@ export function readBackoff(text: string): unknown {
 const readAttempts = (text: string, errors: FieldErrors): number | undefined =>
   readNumber(/^\d{1,9}$/.test(text) ? Number(text) : text, 'maxAttempts', errors, 1, limits.attemptsMax);
 
-/** Epoch ms. */
+/** Returns epoch ms. Throws DqError. */
 function readDeadline(text: string, inQuery: boolean, when: When, nowMs: number): number {
   const duration = parseDuration(text);
   const instant = duration.ok ? duration : parseInstant(text, inQuery);

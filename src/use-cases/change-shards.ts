@@ -241,8 +241,7 @@ async function change(
     if ((await shards.registry.writeShards(wanted, revision)) === 'updated') break;
   }
   await shards.refresh();
-  // An unavailable shard learns it from the first push by the new list, and rejects no earlier list until
-  // then.
+  // An unavailable shard gets the list with the first push by it, and rejects no earlier list until then.
   await Promise.allSettled(shards.servers.list.shards.map(({ id }) => shards.servers.announce(id)));
 }
 

@@ -67,8 +67,8 @@ export async function requeueJob(
   }
 }
 
-/** In any state. `inFlight`: an attempt of the job is running, or may be: a store that may have lost the job
- *  does not know. */
+/** Cancels a job in any state. `inFlight`: an attempt of the job is running, or may be: a store that may have
+ *  lost the job does not know. */
 export async function cancelJob(
   store: Pick<JobStore, 'cancel'>,
   key: VersionedKey,

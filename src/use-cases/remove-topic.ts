@@ -102,7 +102,7 @@ async function remove(registry: Registry, name: string, revision: number): Promi
     throw new DqError('not_stored', `topic ${name}: changed during the removal and not removed; try again`);
 }
 
-/** In steps, so the store serves other calls in between. Returns the number of purged jobs. */
+/** Purges in steps, so that the store serves other calls in between. Returns the number of purged jobs. */
 async function purgeAll(admin: StoreAdmin, name: string, purgeMs: number): Promise<number> {
   const end = monotonicNow() + purgeMs;
   let total = 0;
