@@ -287,7 +287,7 @@ export class Capacity {
     return { slots, others, topics: new LayeredCapacities(base, over) };
   }
 
-  /** What is free without open slots: one call for each topic in good standing that runs none. */
+  /** The free capacity without open slots: one call for each topic in good standing that runs none. */
   #keptFree(skipped: ReadonlySet<string>, nowMs: number): FreeCapacity {
     const topics = new Map<string, TopicCapacity>();
     for (const target of this.#trusted) {

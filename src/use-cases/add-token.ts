@@ -28,7 +28,7 @@ export async function addToken(
 }
 
 /** The wanted life of a token, ms; undefined → null: it does not end. */
-export function readLife(given: string | undefined): Parsed<number | null> {
+export function readTokenLifetime(given: string | undefined): Parsed<number | null> {
   if (given === undefined) return { ok: true, value: null };
   const parsed = parseDuration(given);
   if (!parsed.ok) return parsed;

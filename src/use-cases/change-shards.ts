@@ -76,7 +76,7 @@ export async function addShard(
   const { id, jobs, list: seen } = identified;
   if (jobs > 0 && !(await listOf(shards)).list.shards.some((shard) => shard.id === id))
     await rejectRestored(shards, id, name);
-  await change(shards, (list, reports) => {
+  await changeList(shards, (list, reports) => {
     const isKnown = list.shards.some((shard) => shard.id === id);
     if (!isKnown && list.shards.length >= useCaseLimits.shardsMax)
       throw invalidField('url', `${useCaseLimits.shardsMax} shards exist; remove one first`);
@@ -122,7 +122,7 @@ export async function takeOverLogins(
       rejected.push({ name, reason: why.reason });
       isOpen ||= why.kind === 'away';
     } else {
-      await change(shards, (list) => readdressed(list, shard.id, url));
+      await changeList(shards, (list) => readdressed(list, shard.id, url));
       taken.push(name);
     }
   }
@@ -131,8 +131,8 @@ export async function takeOverLogins(
 
 /** Places no new ids on the shard; dq serves its jobs. Repeating it changes nothing. */
 export async function drainShard(shards: Shards, id: string): Promise<void> {
-  await change(shards, (list, reports) => {
-    known(list, id);
+  await changeList(shards, (list, reports) => {
+    knownShard(list, id);
     const others = list.shards.filter((shard) => shard.id !== id && shard.active);
     if (others.length === 0)
       throw new DqError('shard_in_use', 'the last shard that takes new jobs; add another one first');
@@ -149,10 +149,10 @@ export async function removeShard(
   id: string,
   isLost = false,
 ): Promise<{ readonly lost: string | null }> {
-  if (known((await listOf(shards)).list, id).active)
+  if (knownShard((await listOf(shards)).list, id).active)
     throw new DqError('shard_in_use', 'it takes new jobs; drain it first (dq shard drain)');
   await shards.refresh();
-  const { url } = known(shards.servers.list, id);
+  const { url } = knownShard(shards.servers.list, id);
   const held = await holds(shards, id, isLost);
   const { jobs, alerts } = held ?? { jobs: 0, alerts: 0 };
   if (jobs + alerts > 0)
@@ -164,8 +164,9 @@ export async function removeShard(
   // First: a process that dies between the two leaves work that waits for the removal, not lost jobs. Its
   // note, the time, tells it from an earlier removal of the shard.
   if (held === null) await shards.journal?.beginRestore({ kind: 'lost_shard', about: id, note: wallNow() });
-  await change(shards, (list) => {
-    if (known(list, id).active) throw new DqError('shard_in_use', 'it takes new jobs again; drain it first');
+  await changeList(shards, (list) => {
+    if (knownShard(list, id).active)
+      throw new DqError('shard_in_use', 'it takes new jobs again; drain it first');
     return without(list, id);
   });
   return { lost: held === null ? shards.servers.nameOf(url) : null };
@@ -214,7 +215,7 @@ async function holds({ servers }: Shards, id: string, isLost: boolean): Promise<
   }
 }
 
-export function known({ shards }: ShardList, id: string) {
+export function knownShard({ shards }: ShardList, id: string) {
   const shard = shards.find((one) => one.id === id);
   if (shard === undefined) throw new DqError('shard_not_found', `there is no shard ${JSON.stringify(id)}`);
   return shard;
@@ -228,7 +229,7 @@ async function listOf({
   return { revision, list };
 }
 
-async function change(
+async function changeList(
   shards: Shards,
   next: (list: ShardList, reports: ShardReports) => ShardList,
 ): Promise<void> {

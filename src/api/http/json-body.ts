@@ -7,8 +7,8 @@ import { DqError } from '../../core/errors.ts';
 import { beyondBounds } from '../../core/json-text.ts';
 import { apiLimits } from '../limits.ts';
 import type { BodyBudget } from './body-budget.ts';
-import { rejectEncoding } from './content-encoding.ts';
 import { readBody } from './read-body.ts';
+import { rejectEncoding } from './request-headers.ts';
 
 export const apiBodyLimit = { bytes: apiLimits.apiBodyBytesMax, option: null };
 

@@ -14,11 +14,10 @@ import { lookUpTopics } from '../../use-cases/find-topics.ts';
 import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../../use-cases/read-batch.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
-import { rejectEncoding } from '../http/content-encoding.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
+import { rejectEncoding, traceOf } from '../http/request-headers.ts';
 import { errorFor, mayTouch, rightsOf, topicRejection } from '../http/route-access.ts';
-import { traceOf } from '../http/trace-headers.ts';
 import { PushBatch } from './push-batch.ts';
 
 /** Needs a scope of its own, in which the body is a Buffer. `budget`: for the bodies of unfinished

@@ -20,13 +20,12 @@ import { topicOfPush } from '../../use-cases/find-topics.ts';
 import type { PushTicket } from '../../use-cases/push-queue.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
-import { rejectEncoding } from '../http/content-encoding.ts';
 import { problemOf } from '../http/problem.ts';
 import { parseQuery } from '../http/query.ts';
 import { type BodyLimit, bodyReader, handOver, readBody } from '../http/read-body.ts';
+import { rejectEncoding, traceOf } from '../http/request-headers.ts';
 import { callerOf, errorFor, permits, type RouteAccess } from '../http/route-access.ts';
 import { sendJson } from '../http/send-json.ts';
-import { traceOf } from '../http/trace-headers.ts';
 import { finishPush } from './push-result.ts';
 
 const access: RouteAccess = { scope: 'push', topics: 'path' };

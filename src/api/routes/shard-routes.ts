@@ -12,7 +12,7 @@ import { DqError, invalidField } from '../../core/errors.ts';
 import type { ShardRecord } from '../../core/shard-list.ts';
 import { parseRedisUrl } from '../../core/url/redis-url.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { addShard, drainShard, known, removeShard, type Shards } from '../../use-cases/change-shards.ts';
+import { addShard, drainShard, knownShard, removeShard, type Shards } from '../../use-cases/change-shards.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 
@@ -47,14 +47,14 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
     if (!parsed.ok) throw invalidField('url', parsed.message);
     auditNote(request, { detail: { filter: { url: all.servers.nameOf(url) } } });
     const { id } = await addShard(all, url, buckets ?? all.servers.bucketsOf(url));
-    return answer.code(201).send(await shardJson(all, known(all.servers.list, id)));
+    return answer.code(201).send(await shardJson(all, knownShard(all.servers.list, id)));
   });
 
   api.post('/v1/shards/:id/drain', { schema: drainShardSchema, config: admin }, async (request) => {
     const { id } = request.params;
     const all = shards();
     await drainShard(all, id);
-    return shardJson(all, known(all.servers.list, id));
+    return shardJson(all, knownShard(all.servers.list, id));
   });
 
   api.delete('/v1/shards/:id', { schema: removeShardSchema, config: admin }, async (request) => {

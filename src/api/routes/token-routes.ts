@@ -8,7 +8,7 @@ import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { everyTopic, type TokenRecord } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
-import { addToken, readLife } from '../../use-cases/add-token.ts';
+import { addToken, readTokenLifetime } from '../../use-cases/add-token.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 
@@ -27,7 +27,7 @@ export function tokenRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): 
 
   api.post('/v1/tokens', { schema: createTokenSchema, config: admin }, async (request, answer) => {
     const { name, scopes: allowed, topics = [everyTopic], expiresIn } = request.body;
-    const life = readLife(expiresIn);
+    const life = readTokenLifetime(expiresIn);
     if (!life.ok) throw invalidField('expiresIn', life.message);
     const wanted = { name, scopes: allowed, topics, expiresInMs: life.value };
     const given = { name, scopes: allowed, topics, expiresIn };

@@ -18,7 +18,7 @@ import { mysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
 import { openRegistryDb } from '../../registry/sql/registry-db.ts';
 import { makeDirectory } from '../../runtime/files.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
-import { addToken, readLife } from '../../use-cases/add-token.ts';
+import { addToken, readTokenLifetime } from '../../use-cases/add-token.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -34,7 +34,7 @@ export interface NewToken {
 /** Returns the token. Throws Exit. */
 export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Promise<string> {
   const allowed = check(wanted);
-  const life = readLife(wanted.expiresIn);
+  const life = readTokenLifetime(wanted.expiresIn);
   if (!life.ok) throw new Exit('usage', `--expires: ${life.message}`);
   const { config } = readConfig({ dataDir: dataDirOf(flags, process.env) }, flags.config);
   const owner = statSync(config.dataDir, { throwIfNoEntry: false });
