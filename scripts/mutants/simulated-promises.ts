@@ -12,8 +12,8 @@ export const promiseMutants: readonly SimulatedMutant[] = [
     faults: 'powerCut',
     edit: {
       file: 'src/ports/store-verbs.ts',
-      text: "'jobs.push': { kind: 'hot', changes: 'full',",
-      by: "'jobs.push': { kind: 'hot', changes: 'normal',",
+      text: "'jobs.push': { frame: 16, kind: 'hot', changes: 'full',",
+      by: "'jobs.push': { frame: 16, kind: 'hot', changes: 'normal',",
     },
   },
   {
@@ -21,8 +21,8 @@ export const promiseMutants: readonly SimulatedMutant[] = [
     faults: 'powerCut',
     edit: {
       file: 'src/ports/store-verbs.ts',
-      text: "'jobs.ack': { kind: 'hot', changes: 'full',",
-      by: "'jobs.ack': { kind: 'hot', changes: 'normal',",
+      text: "'jobs.ack': { frame: 21, kind: 'hot', changes: 'full',",
+      by: "'jobs.ack': { frame: 21, kind: 'hot', changes: 'normal',",
     },
   },
   {
@@ -30,8 +30,8 @@ export const promiseMutants: readonly SimulatedMutant[] = [
     faults: 'powerCut,kill',
     edit: {
       file: 'src/ports/store-verbs.ts',
-      text: "'jobs.recoverOwners': { kind: 'cold', changes: 'full',",
-      by: "'jobs.recoverOwners': { kind: 'cold', changes: 'normal',",
+      text: "'jobs.recoverOwners': {\n    frame: 26,\n    kind: 'cold',\n    changes: 'full',",
+      by: "'jobs.recoverOwners': {\n    frame: 26,\n    kind: 'cold',\n    changes: 'normal',",
     },
   },
   {

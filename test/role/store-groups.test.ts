@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { PushOutcome } from '../../src/ports/job-store.ts';
+import { storeVerbs } from '../../src/ports/store-verbs.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import { DiskReserve, diskReserveBytesFor } from '../../src/store/sqlite/file/disk-reserve.ts';
 import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/wire/protocol.ts';
@@ -180,7 +181,7 @@ describe('the socket', () => {
       'a request before hello',
       () => {
         const w = new Writer();
-        w.begin(1, kinds['admin.counts']).json([]).end();
+        w.begin(1, storeVerbs['admin.counts'].frame).json([]).end();
         return w.done();
       },
     ],
@@ -214,7 +215,7 @@ describe('the socket', () => {
     socket.pause();
     const w = hello();
     for (let n = 0; n < 40; n += 1)
-      w.begin(n + 2, kinds['jobs.get'])
+      w.begin(n + 2, storeVerbs['jobs.get'].frame)
         .text('t')
         .text('1')
         .end();

@@ -6,6 +6,7 @@ import { Dice } from '../../scripts/dice.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
+import { ruleOf, storeVerbNames, storeVerbs } from '../../src/ports/store-verbs.ts';
 import { packFirstAttempt } from '../../src/store/first-attempt.ts';
 import { readWork } from '../../src/store/sqlite/owner/operations.ts';
 import type { CapacityDelta } from '../../src/store/sqlite/wire/capacity-delta.ts';
@@ -176,7 +177,7 @@ function framesOf(count: number): { bytes: Buffer; payloads: string[] } {
   const w = new Writer(8);
   const payloads = Array.from({ length: count }, (_, n) => 'x'.repeat((n * 7_919) % 3_000));
   for (const [n, text] of payloads.entries())
-    w.begin(n + 1, kinds['jobs.get'])
+    w.begin(n + 1, storeVerbs['jobs.get'].frame)
       .text(text)
       .end();
   return { bytes: w.done(), payloads };
@@ -192,7 +193,7 @@ describe('frames', () => {
       for (let at = 0; at < bytes.length; ) {
         const end = at + 1 + dice.below(round % 2 === 0 ? 9_000 : 40);
         for (const { requestId, kind, payload } of cutter.cut(bytes.subarray(at, end))) {
-          expect([requestId, kind]).toEqual([read.length + 1, kinds['jobs.get']]);
+          expect([requestId, kind]).toEqual([read.length + 1, storeVerbs['jobs.get'].frame]);
           read.push(payload.text());
           payload.end();
         }
@@ -212,10 +213,10 @@ describe('frames', () => {
 
   it('abandoned: leave nothing in the writer', () => {
     const w = new Writer(4);
-    w.begin(1, kinds['jobs.get']).text('kept').end();
-    w.begin(2, kinds['jobs.get']).text('dropped');
+    w.begin(1, storeVerbs['jobs.get'].frame).text('kept').end();
+    w.begin(2, storeVerbs['jobs.get'].frame).text('dropped');
     w.abandon();
-    w.begin(3, kinds['jobs.get']).text('after').end();
+    w.begin(3, storeVerbs['jobs.get'].frame).text('after').end();
     const frames = new FrameCutter().cut(w.done());
     expect(frames.map(({ requestId, payload }) => [requestId, payload.text()])).toEqual([
       [1, 'kept'],
@@ -224,10 +225,13 @@ describe('frames', () => {
   });
 });
 
+const framesOfVerbs = storeVerbNames.flatMap((verb) => ruleOf(verb).frame ?? []);
+
 describe('hostile payloads', () => {
   it('of random bytes are read or rejected, never anything else', () => {
     const dice = new Dice(2);
-    const all = Object.values(kinds);
+    const all = [...Object.values(kinds), ...framesOfVerbs];
+    expect(new Set(all).size).toBe(all.length);
     let rejected = 0;
     for (let n = 0; n < 20_000; n += 1) {
       const payload = Buffer.from(Array.from({ length: dice.below(64) }, () => dice.below(256)));
@@ -256,25 +260,27 @@ describe('hostile payloads', () => {
     const w = new Writer();
     w.list([job], messages.pushJobCodec.write);
     const whole = w.done();
-    expect(readWork(kinds['jobs.push'], new Reader(whole)).isPush).toBe(true);
+    expect(readWork(storeVerbs['jobs.push'].frame, new Reader(whole)).isPush).toBe(true);
     for (let length = 0; length < whole.length; length += 1)
-      expect(() => readWork(kinds['jobs.push'], new Reader(whole.subarray(0, length)))).toThrow(
+      expect(() => readWork(storeVerbs['jobs.push'].frame, new Reader(whole.subarray(0, length)))).toThrow(
         ProtocolError,
       );
     const longer = Buffer.concat([whole, Buffer.from([0])]);
-    expect(() => readWork(kinds['jobs.push'], new Reader(longer))).toThrow(ProtocolError);
+    expect(() => readWork(storeVerbs['jobs.push'].frame, new Reader(longer))).toThrow(ProtocolError);
   });
 
   it('with a long list in a short frame allocate no list', () => {
     const w = new Writer();
     w.u32(0xffff_fff0);
-    expect(() => readWork(kinds['jobs.ack'], new Reader(w.done()))).toThrow(/a list of 4294967280/);
+    expect(() => readWork(storeVerbs['jobs.ack'].frame, new Reader(w.done()))).toThrow(
+      /a list of 4294967280/,
+    );
   });
 
   it('with non-finite numbers are rejected', () => {
     const w = new Writer();
     w.list([0], () => messages.endingLeaseCodec.write(w, lease).f64(Number.NaN).json(attempt));
-    expect(() => readWork(kinds['jobs.retry'], new Reader(w.done()))).toThrow(/NaN/);
+    expect(() => readWork(storeVerbs['jobs.retry'].frame, new Reader(w.done()))).toThrow(/NaN/);
     const retry = { ...lease, delayMs: Number.NaN, attempt };
     expect(() => messages.retryItemCodec.write(new Writer(), retry)).toThrow(/NaN/);
   });

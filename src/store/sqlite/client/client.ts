@@ -350,7 +350,7 @@ const callOf = (
   link: Link,
   verb: JsonVerb | VerbsWith<{ kind: 'hot' }>,
   write: (w: Writer) => void,
-): Promise<Reader> => link.call(kinds[verb], write, storeVerbs[verb].again);
+): Promise<Reader> => link.call(storeVerbs[verb].frame, write, storeVerbs[verb].again);
 
 /** A verb whose arguments and result travel as JSON. The embedded store has one partition, which is not
  *  sent. */
@@ -375,7 +375,7 @@ function itemCalls<I, O>(
   link: Link,
   verb: `jobs.${ItemMethod}`,
   { item, outcome, batches }: ItemFrames<I, O, unknown>,
-  kind: number = kinds[verb],
+  kind: number = storeVerbs[verb].frame,
 ): (items: readonly I[]) => Promise<readonly (O | StoreFailure)[]> {
   const { again } = storeVerbs[verb];
   const encodeAlone = (one: I) => item.write(new Writer(), one);

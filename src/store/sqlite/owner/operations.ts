@@ -2,7 +2,13 @@
 // transaction: `changes` tells group.ts which kind the verb needs.
 
 import type { StoreFailure } from '../../../ports/store-error.ts';
-import { ruleOf, type StoreVerb, type StoreVerbRule, type VerbsWith } from '../../../ports/store-verbs.ts';
+import {
+  ruleOf,
+  type StoreVerb,
+  type StoreVerbRule,
+  storeVerbs,
+  type VerbsWith,
+} from '../../../ports/store-verbs.ts';
 import type { Engine } from '../engine/engine.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
 import {
@@ -173,7 +179,10 @@ function operationOf(verb: StoreVerb, { read, isNoop = () => false }: Act): Oper
 /** by the kind of the frame */
 const operations: Readonly<Record<number, Operation>> = {
   ...Object.fromEntries(
-    (Object.keys(acts) as (keyof typeof acts)[]).map((verb) => [kinds[verb], operationOf(verb, acts[verb])]),
+    (Object.keys(acts) as (keyof typeof acts)[]).map((verb) => [
+      storeVerbs[verb].frame,
+      operationOf(verb, acts[verb]),
+    ]),
   ),
   [kinds.finishById]: operationOf(
     'jobs.cancel',

@@ -13,6 +13,7 @@ import { limits } from '../../../core/limits.ts';
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { Registry } from '../../../ports/registry.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
+import { storeVerbs } from '../../../ports/store-verbs.ts';
 import type { Channel, Listener } from '../../../runtime/channel.ts';
 import { type Database, isDamage } from '../../../runtime/database.ts';
 import type { Service } from '../../../runtime/service.ts';
@@ -230,11 +231,11 @@ export class StoreOwner implements Service {
 
   /** Requests answered outside groups: from memory, or later. */
   readonly #unqueued: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
-    [kinds['admin.health']]: () => ({ ...this.#health(), now: this.#now() }),
-    [kinds['admin.startBackup']]: ([directory]) => this.#maintenance.startBackup(directory),
-    [kinds['admin.backup']]: () => this.#maintenance.backup,
-    [kinds['admin.startFsck']]: () => this.#maintenance.startFsck(),
-    [kinds['admin.fsck']]: () => this.#maintenance.fsck,
+    [storeVerbs['admin.health'].frame]: () => ({ ...this.#health(), now: this.#now() }),
+    [storeVerbs['admin.startBackup'].frame]: ([directory]) => this.#maintenance.startBackup(directory),
+    [storeVerbs['admin.backup'].frame]: () => this.#maintenance.backup,
+    [storeVerbs['admin.startFsck'].frame]: () => this.#maintenance.startFsck(),
+    [storeVerbs['admin.fsck'].frame]: () => this.#maintenance.fsck,
   };
 
   #disconnected(connection: Connection, reason: unknown): void {
@@ -250,7 +251,8 @@ export class StoreOwner implements Service {
 
   #receive(from: Connection, frame: Frame): void {
     const { requestId: id, kind, payload } = frame;
-    const isServed = this.#state === 'damaged' && (kind === kinds['admin.health'] || kind === kinds.registry);
+    const isServed =
+      this.#state === 'damaged' && (kind === storeVerbs['admin.health'].frame || kind === kinds.registry);
     if (this.#state !== 'serving' && !isServed) {
       const code = rejections[this.#state] ?? 'handover';
       from.answer(id, kinds.failed, (w) => failureCodec.write(w, { kind: 'not_stored', code }));

@@ -4,55 +4,18 @@
 // Rejected: v8.serialize (its format changes with Node, and a reload joins two versions), JSON around bodies.
 
 import { limits } from '../../../core/limits.ts';
-import type { JsonVerb, VerbsWith } from '../../../ports/store-verbs.ts';
 
 /** Both sides must agree; a change of the number needs a restart instead of a reload. */
 export const protocolNumber = 3;
 export const protocolMagic = 0x31736471;
 
+/** The kinds of frames that no single verb has; the others are numbers of ports/store-verbs.ts. */
 export const kinds = {
   hello: 1,
   subscribe: 2,
-  'jobs.push': 16,
-  'jobs.get': 17,
-  'jobs.cancel': 18,
-  'jobs.promote': 19,
-  'jobs.reserve': 20,
-  'jobs.ack': 21,
-  'jobs.retry': 22,
-  'jobs.bury': 23,
-  'jobs.release': 24,
-  'jobs.recover': 25,
-  'jobs.recoverOwners': 26,
-  'jobs.releaseUnheld': 27,
-  'jobs.run': 28,
-  'jobs.reschedule': 29,
-  'jobs.requeue': 30,
-  'jobs.search': 31,
-  'dead.list': 32,
-  'dead.requeue': 33,
-  'dead.purge': 34,
-  'dead.expire': 35,
-  'history.get': 36,
-  'history.forget': 37,
   /** a cancel `as` done */
   finishById: 38,
-  'jobs.extend': 39,
-  'alerts.claim': 40,
-  'alerts.settle': 41,
-  'alerts.list': 42,
-  'alerts.due': 43,
-  'admin.counts': 48,
-  'admin.purgeTopic': 49,
-  'admin.health': 50,
-  'admin.startBackup': 51,
-  'admin.backup': 52,
-  'admin.startFsck': 53,
-  'admin.fsck': 54,
-  'surveys.position': 55,
   survey: 56,
-  'alerts.stateOf': 57,
-  'admin.moment': 58,
   registry: 64,
   hintDue: 200,
   hintReady: 201,
@@ -60,7 +23,7 @@ export const kinds = {
   /** to clients: send nothing more, end the connection, reconnect */
   handover: 203,
   failed: 255,
-} as const satisfies Readonly<Record<JsonVerb | VerbsWith<{ kind: 'hot' }>, number> & Record<string, number>>;
+} as const;
 
 const headerBytes = 9;
 
