@@ -6,7 +6,7 @@ import type { Admit, HttpFront } from '../../src/api/http/http-front.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { type SessionRoutesOptions, sessionRoutes } from '../../src/console/session-routes.ts';
 import type { Trial } from '../../src/console/trial.ts';
-import { trialRoutes } from '../../src/console/trial-routes.ts';
+import { trialRoutes } from '../../src/console/trial.ts';
 import { type TopicField, textOf } from '../../src/core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';

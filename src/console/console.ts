@@ -27,8 +27,7 @@ import { consoleLimits } from './limits.ts';
 import { SessionAccess } from './session-access.ts';
 import { sessionRoutes } from './session-routes.ts';
 import { SignInFailures } from './sign-in-failures.ts';
-import { Trial } from './trial.ts';
-import { trialRoutes } from './trial-routes.ts';
+import { Trial, trialRoutes } from './trial.ts';
 
 /** For tests. */
 export interface ConsoleOptions {

@@ -3,7 +3,15 @@
 // Invariant: it removes what it made after its time, at the end of the process and, after a kill, at the
 // next start. It touches no topic that it has not made: its own have its owner and a callback to a receiver.
 
+import type { Api } from '../api/api-context.ts';
 import { urlOfHost } from '../api/http/listen.ts';
+import {
+  beginTrialSchema,
+  endTrialSchema,
+  getTrialSchema,
+  type Trial as TrialReply,
+  type TrialRequest,
+} from '../contract/api/trial.ts';
 import { trial, trialOrigin } from '../core/egress-policy.ts';
 import { catalogue, DqError, type ErrorCode } from '../core/errors.ts';
 import { makeSecret } from '../core/topic/secrets.ts';
@@ -33,35 +41,7 @@ const jobBody = '{"hello":"dq"}';
 const delay = '3s';
 
 /** What GET /v1/trial shows. */
-export interface TrialView {
-  readonly topic: string;
-  readonly callbackUrl: string;
-  readonly endsAt: string;
-  /** of the API, without a path */
-  readonly serverUrl: string;
-  readonly id: string;
-  readonly body: string;
-  readonly delay: string;
-  readonly acceptedAt: string;
-  readonly dueAt: string;
-  readonly answeredMs: number;
-  /** null: not received yet */
-  readonly request: ReceivedRequest | null;
-  /** of the last attempt; null: none failed, or the request was received */
-  readonly failure: { readonly reason: string; readonly status: number | null } | null;
-}
-
-export interface ReceivedRequest {
-  readonly at: string;
-  readonly method: string;
-  readonly path: string;
-  readonly headers: readonly { readonly name: string; readonly value: string }[];
-  readonly body: string;
-  readonly attempt: number | null;
-  readonly latenessMs: number | null;
-  readonly signature: SinkReport['signature'];
-  readonly reason: string | null;
-}
+type TrialView = NonNullable<TrialReply['trial']>;
 
 interface Running {
   readonly sink: Sink;
@@ -69,7 +49,7 @@ interface Running {
   readonly timer: Timer;
   readonly endsAt: number;
   job: PushedJob | null;
-  received: ReceivedRequest | null;
+  received: TrialRequest | null;
 }
 
 type PushedJob = Pick<TrialView, 'id' | 'acceptedAt' | 'dueAt' | 'answeredMs'>;
@@ -319,7 +299,7 @@ function topicInput(callbackUrl: string, secret: string) {
   return parsed.input;
 }
 
-function received(report: SinkReport): ReceivedRequest {
+function received(report: SinkReport): TrialRequest {
   const { at, method, path: target, rawHeaders, body, attempt, latenessMs, signature, reason } = report;
   const headers = Array.from({ length: Math.floor(rawHeaders.length / 2) }, (_, n) => ({
     name: (rawHeaders[2 * n] ?? '').slice(0, consoleLimits.trialTextMax),
@@ -336,4 +316,20 @@ function received(report: SinkReport): ReceivedRequest {
     signature,
     reason,
   };
+}
+
+/** Only on the port of the console: the receiver is in its process. */
+export function trialRoutes(api: Api, trial: Trial): void {
+  const config = { access: { scope: 'admin', topics: 'every' } } as const;
+
+  api.post('/v1/trial', { schema: beginTrialSchema, config }, async (_, answer) =>
+    answer.code(201).send({ trial: await trial.begin() }),
+  );
+
+  api.get('/v1/trial', { schema: getTrialSchema, config }, async () => ({ trial: await trial.view() }));
+
+  api.delete('/v1/trial', { schema: endTrialSchema, config }, async () => {
+    await trial.end();
+    return { deleted: true };
+  });
 }
