@@ -5,8 +5,9 @@ import { ApiServer } from '../api/api-server.ts';
 import { Access } from '../api/http/access.ts';
 import type { Admit, FrontTimes } from '../api/http/http-front.ts';
 import { listenAgain, urlOf, whyNotListening } from '../api/http/listen.ts';
-import { CompatListeners } from '../compat/compat-listeners.ts';
+import type { CompatListeners, CompatOptions } from '../compat/compat-listeners.ts';
 import type { CompatTimes } from '../compat/limits.ts';
+import { compatPortsOf } from '../config/options.ts';
 import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
@@ -23,7 +24,9 @@ class Intake implements Role {
   readonly name = 'server';
   readonly #server: ApiServer;
   readonly #puller: Puller;
-  readonly #compat: CompatListeners;
+  readonly #compatOptions: CompatOptions;
+  /** null: no port for clients of other queues is open */
+  #compat: CompatListeners | null = null;
   #url: string | null = null;
 
   constructor(role: RoleContext, times?: FrontTimes, compatTimes?: CompatTimes) {
@@ -50,12 +53,15 @@ class Intake implements Role {
       services: [leases],
       times,
     });
-    this.#compat = new CompatListeners({
-      ...{ role, tokens, leases, puller: this.#puller },
+    this.#compatOptions = {
+      role,
+      tokens,
+      leases,
+      puller: this.#puller,
       pushes: this.#server.pushes,
       times: compatTimes,
       frontTimes: times,
-    });
+    };
   }
 
   get url(): string | null {
@@ -63,14 +69,18 @@ class Intake implements Role {
   }
 
   inFlight(): number {
-    return this.#server.inFlight() + this.#compat.inFlight();
+    return this.#server.inFlight() + (this.#compat?.inFlight() ?? 0);
   }
 
   async start(): Promise<void> {
     // First: the port of a protocol that was switched on may be taken, and then nothing was accepted.
-    await this.#compat.start();
+    if (compatPortsOf(this.#compatOptions.role.config).length > 0) {
+      const { CompatListeners } = await import('../compat/compat-listeners.ts');
+      this.#compat = new CompatListeners(this.#compatOptions);
+      await this.#compat.start();
+    }
     this.#url = urlOf(await this.#server.start());
-    this.#compat.begin();
+    this.#compat?.begin();
   }
 
   /** The puller answers the requests that wait for jobs: the servers wait for their ends. */
@@ -78,7 +88,7 @@ class Intake implements Role {
     await Promise.all([
       this.#puller.drain(deadlineMs),
       this.#server.drain(deadlineMs),
-      this.#compat.drain(deadlineMs),
+      this.#compat?.drain(deadlineMs),
     ]);
   }
 }
