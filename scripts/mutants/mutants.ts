@@ -63,9 +63,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'purge-with-job-version',
     edit: {
-      file: 'src/journal/record/journaled-bulk.ts',
-      text: "version: job.number, kind: 'ended'",
-      by: "kind: 'ended'",
+      file: 'src/journal/record/journaled-store.ts',
+      text: '  version: job.number,\n',
+      by: '',
     },
     test: role('journaled-store', '%s in bulk: a record of each job'),
   },

@@ -237,8 +237,8 @@ export const pullMutants: readonly SimulatedMutant[] = [
     name: 'attempt-of-a-pulled-job-is-its-failures',
     edit: {
       file: pullCalls,
-      text: '{ attempt: failures + 1, maxAttempts }',
-      by: '{ attempt: failures, maxAttempts }',
+      text: 'attempt: failures + 1,',
+      by: 'attempt: failures,',
     },
   },
   {

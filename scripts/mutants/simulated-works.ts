@@ -80,8 +80,8 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
     name: 'tick-has-no-body',
     edit: {
       file: ticker,
-      text: "Buffer.from(body, isBase64 ? 'base64' : 'utf8'), isLiteral",
-      by: 'Buffer.alloc(body.length), isLiteral',
+      text: "Buffer.from(body, isBase64 ? 'base64' : 'utf8'),",
+      by: 'Buffer.alloc(body.length),',
     },
   },
   // No tick is made long after its claim.
@@ -175,7 +175,7 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
   {
     name: 'jobs-of-ticks-are-rejected',
     faults: 'topicOff',
-    edit: { file: ticker, text: "at: String(make), mode: 'keep'", by: "at: 'never', mode: 'keep'" },
+    edit: { file: ticker, text: 'at: String(make),', by: "at: 'never'," },
   },
   {
     name: 'topics-of-ticks-are-unknown',

@@ -131,7 +131,7 @@ export async function storeConnectionOf({ init, title, log }: Worker): Promise<S
     cipher ??= openKeyFile(keyPathOf(config));
     return cipher;
   };
-  return connectStore({ ...{ socketPath, title, log }, readTopic: (record) => readTopic(record, key) });
+  return connectStore({ socketPath, title, log, readTopic: (record) => readTopic(record, key) });
 }
 
 /** Key of the texts of pull leases; read at the first lease, when the key file exists. */

@@ -74,6 +74,7 @@ export async function importAll(): Promise<void> {
   await Promise.all([
     ...Object.values(roles).map((load) => load()),
     import('./store-role.ts'),
+    import('../compat/compat-listeners.ts'),
     import('../store/sqlite/client/client.ts'),
     import('../store/redis/shard/redis-store.ts'),
     import('../registry/sql/mysql/mysql-registry.ts'),
@@ -98,7 +99,13 @@ export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
   opened.add(metrics, () => metrics.flush());
   opened.add(log, () => log.close());
   const worker = {
-    ...{ init, title: place.title, channel, log, leaving, end, opened },
+    init,
+    title: place.title,
+    channel,
+    log,
+    leaving,
+    end,
+    opened,
     metrics: metrics.buffer,
     redisSeams: parts.redisSeams,
   };
@@ -122,7 +129,9 @@ export async function composeRole(init: Init, parts: Parts): Promise<Composed> {
 }
 
 const placeOf = ({ role, index, config }: Init) => ({
-  ...{ role, index, config },
+  role,
+  index,
+  config,
   title: titleOf(role, index, config),
 });
 
@@ -241,8 +250,22 @@ function contextOf(
 ): RoleContext {
   const { config, index, count, adminToken, port, restarts, takesOver } = init;
   return {
-    ...{ config, index, count, adminToken, port, restarts, takesOver },
-    ...{ title, log, metrics, registry, topics, store, clock, counters, leaseKey },
+    config,
+    index,
+    count,
+    adminToken,
+    port,
+    restarts,
+    takesOver,
+    title,
+    log,
+    metrics,
+    registry,
+    topics,
+    store,
+    clock,
+    counters,
+    leaseKey,
     version,
     owner: { instance: init.instance, incarnation: init.incarnation },
     shards: redis?.shards,

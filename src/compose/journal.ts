@@ -58,7 +58,8 @@ export async function openJournal(
       db === null
         ? undefined
         : {
-            ...{ db, spool },
+            db,
+            spool,
             record: (changes) => writer.write(changes, 'synced'),
             rejectReason: () => writer.trouble,
           },

@@ -40,10 +40,18 @@ export function journalAgents(
 ): JournalAgents {
   const { healing, jobs } = store;
   if (healing === undefined) throw new Error('this store keeps no numbers: it cannot have a journal');
-  const common = { journal: db, instance: owner.instance, log };
+  const common = {
+    journal: db,
+    instance: owner.instance,
+    log,
+    healing,
+    record,
+    refresh: async () => shards?.refresh(),
+    retentionMs: config['journal.retention'],
+    spoolBytes: config['journal.spoolBytes'],
+  };
   const looker = new Looker({
     ...common,
-    healing,
     partitions: () => jobs.partitions(),
     deadBelow() {
       const [alive, unshipped] = [living.lowest(), recorder.lowestOpen];
@@ -51,20 +59,24 @@ export function journalAgents(
     },
   });
   const watch = new JournalWatch({
+    ...common,
     recorder: () => recorder.state,
-    ...{ looker, spool, rejectReason, incidents, metrics, log, everyMs },
-    spoolBytes: config['journal.spoolBytes'],
+    looker,
+    spool,
+    rejectReason,
+    incidents,
+    metrics,
+    everyMs,
     nameOf(shard) {
       const url = shards?.servers.list.shards.find(({ id }) => id === shard)?.url;
       return url === undefined ? shard : (shards?.servers.nameOf(url) ?? shard);
     },
   });
-  const refresh = async () => shards?.refresh();
   const restorer: Restorer = new Restorer({
-    ...{ ...common, healing, looker, record, watch },
+    ...common,
+    looker,
+    watch,
     peerWaitMs: config['journal.peerWait'],
-    retentionMs: config['journal.retention'],
-    refresh,
     isListed: (shard) => shards?.servers.list.shards.some(({ id }) => id === shard) ?? true,
   });
   const recorder: Recorder = new Recorder({
@@ -72,8 +84,6 @@ export function journalAgents(
     spool,
     looker,
     host: hostname(),
-    spoolBytes: config['journal.spoolBytes'],
-    retentionMs: config['journal.retention'],
     titleOf: (incarnation) => living.titleOf(incarnation),
     async onWentBack() {
       // Rows that have ended since may be open again: the audit leaves them out.
@@ -82,14 +92,8 @@ export function journalAgents(
       surveyor.again();
     },
   });
-  const auditor = new Auditor({
-    ...{ ...common, healing, looker, record, refresh },
-    retentionMs: config['journal.retention'],
-  });
-  const surveyor = new Surveyor({
-    ...{ ...common, healing, looker, record, recorder: () => recorder.state },
-    spoolBytes: config['journal.spoolBytes'],
-  });
+  const auditor = new Auditor({ ...common, looker });
+  const surveyor = new Surveyor({ ...common, looker, recorder: () => recorder.state });
   const fsck = new JournalFsck({ store, healing, journal: db, spool });
   const all = [looker, recorder, restorer, auditor, surveyor, watch];
   return { looker, recorder, restorer, fsck, all };

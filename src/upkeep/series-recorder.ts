@@ -162,7 +162,11 @@ export class SeriesRecorder extends Agent {
       const own = facts.get(topic);
       if (own === undefined) continue;
       this.#held.set(`${step} ${at} ${topic}`, {
-        ...{ topic, step, at, instance, incarnation },
+        topic,
+        step,
+        at,
+        instance,
+        incarnation,
         packed: packFacts(own),
       });
     }

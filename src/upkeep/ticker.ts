@@ -129,7 +129,8 @@ export class Ticker extends Agent {
     const isMore = page.length > 0;
     const waitMs = isUrgent && isMore ? 0 : upkeepLimits.tickCheckEveryMs;
     this.#check = {
-      ...{ after: page.at(-1)?.name ?? '', isUrgent: isUrgent && isMore },
+      after: page.at(-1)?.name ?? '',
+      isUrgent: isUrgent && isMore,
       at: monotonicNow() + waitMs,
     };
   }
@@ -182,8 +183,14 @@ export class Ticker extends Agent {
       if (topic === undefined) throw new DqError('topic_not_found', `topic ${topicName} is not registered`);
       const { body, isBase64, contentType } = schedule;
       const request = {
-        ...{ id: tickId(name, make), delay: undefined, at: String(make), mode: 'keep', inQuery: false },
-        ...{ contentType, body: Buffer.from(body, isBase64 ? 'base64' : 'utf8'), isLiteral: true },
+        id: tickId(name, make),
+        delay: undefined,
+        at: String(make),
+        mode: 'keep',
+        inQuery: false,
+        contentType,
+        body: Buffer.from(body, isBase64 ? 'base64' : 'utf8'),
+        isLiteral: true,
       };
       const topics = [topicName, ...earlier.map((one) => one.topic)];
       return {

@@ -112,7 +112,10 @@ class Upkeep implements Role {
     this.#incidents = new Incidents(seams.incidentFiles ?? new IncidentFiles(config.dataDir), log);
     [this.#deadJobsMailer, this.#incidentMailer] = mailersOf(ctx, seams, this.#incidents);
     this.#health = new HealthChecker({
-      ...{ admin: store.admin, topics, incidents: this.#incidents, log },
+      admin: store.admin,
+      topics,
+      incidents: this.#incidents,
+      log,
       partitions: () => store.jobs.partitions().length,
       metrics: this.#storeMetrics,
       series: this.#series,
@@ -233,7 +236,9 @@ function mailersOf(
   const daemon = { host: hostname(), version };
   const breaker = new MailCircuitBreaker(mails, log, mailBackoff);
   const common = {
-    ...{ config, log, metrics },
+    config,
+    log,
+    metrics,
     channels: new AlertChannels(breaker, new HookSender(config, mailBackoff)),
     claimMs: alertClaimMs,
     perMail: upkeepLimits.alertsPerMail,

@@ -30,10 +30,9 @@ import { afterRunning } from '../../runtime/timeout.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
-import { compatLimits } from '../limits.ts';
+import { compatLimits, grpcLimits } from '../limits.ts';
 import { GrpcConnections } from './grpc-connections.ts';
 import { HealthService } from './health-service.ts';
-import { grpcLimits } from './limits.ts';
 import { type ReadMessage, serviceOf } from './messages.ts';
 import type { GrpcCall, GrpcMethod, GrpcMethods, GrpcVerb } from './method.ts';
 import { MykitService } from './mykit-service.ts';
@@ -155,7 +154,11 @@ export class GrpcListener implements CompatListener {
     try {
       if (request instanceof DqError) throw request;
       const reply = await execute(request, {
-        ...{ rights, admit, client, metadata, leftMs: Number(call.getDeadline()) - wallNow() },
+        rights,
+        admit,
+        client,
+        metadata,
+        leftMs: Number(call.getDeadline()) - wallNow(),
         onCancelled: (listener) => {
           if (call.cancelled) listener();
           else call.once('cancelled', listener);

@@ -8,7 +8,7 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import { DqError } from '../../core/errors.ts';
-import { grpcLimits } from './limits.ts';
+import { grpcLimits } from '../limits.ts';
 import type { Message, ReadMessage } from './messages.ts';
 import { clipped, statusOf } from './status.ts';
 

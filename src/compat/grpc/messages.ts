@@ -9,7 +9,7 @@ import { isUtf8 } from 'node:buffer';
 import type { ServiceDefinition } from '@grpc/grpc-js';
 import protobuf, { type Field, type Type } from 'protobufjs';
 import { DqError, invalidField } from '../../core/errors.ts';
-import { grpcLimits } from './limits.ts';
+import { grpcLimits } from '../limits.ts';
 
 /** A request message: absent members are not given; 64-bit numbers are digits, enums are names. */
 export type Message = { readonly [member: string]: unknown };
@@ -27,7 +27,8 @@ export function serviceOf(proto: string, name: string): ServiceDefinition {
         Buffer.from(type.encode(type.fromObject(value)).finish());
       const definition = {
         path: `/${name}/${method.name}`,
-        ...{ requestStream: false, responseStream: method.responseStream === true },
+        requestStream: false,
+        responseStream: method.responseStream === true,
         requestSerialize: write(request),
         requestDeserialize: (bytes: Buffer) => readMessage(request, bytes),
         responseSerialize: write(response),

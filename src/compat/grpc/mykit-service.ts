@@ -18,7 +18,10 @@ export class MykitService {
   constructor({ role, pushes, access, puller, leases }: CompatParts) {
     const topics = new AutoTopics(role);
     const jobs = new CompatJobs({
-      ...{ role, pushes, access, via: 'grpc' },
+      role,
+      pushes,
+      access,
+      via: 'grpc',
       findTopic: (name) => topics.find(name),
     });
     this.#jobs = jobs;

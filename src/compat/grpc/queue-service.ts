@@ -26,7 +26,7 @@ import type { BatchPush } from '../../use-cases/read-batch.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
-import { grpcLimits } from './limits.ts';
+import { grpcLimits } from '../limits.ts';
 import type { Message } from './messages.ts';
 import type { GrpcCall, GrpcMethods } from './method.ts';
 import { fieldOf, messageOf } from './status.ts';
@@ -96,7 +96,9 @@ export class QueueService {
     const items = messages.map((message) => readPush(message, call));
     const lookUpError = await lookUpTopics(topics, items);
     const batch = new PushBatch<object>({
-      ...{ role: this.#role, items, via: 'grpc' },
+      role: this.#role,
+      items,
+      via: 'grpc',
       jobOf: (item) => this.#jobOf(item, call, lookUpError),
       accepted: ({ members }) => ({ job: JSON.parse(`{${members}}`) }),
       rejected: (error) => ({ error: errorJson(error) }),
@@ -144,7 +146,10 @@ export class QueueService {
     const { deadAt, buryReason, contentType, body } = found;
     return {
       ...common,
-      ...{ deadAt: deadAt === null ? null : formatInstant(deadAt), buryReason, contentType, body },
+      deadAt: deadAt === null ? null : formatInstant(deadAt),
+      buryReason,
+      contentType,
+      body,
     };
   }
 
@@ -169,7 +174,12 @@ export class QueueService {
     await Promise.all(topics.map((name) => this.#pulls.checkTopic(name)));
     const refusal = () => this.#access.refusal(call.admit, 'pull', names);
     const pulled = await this.#pullFor(call, {
-      ...{ topics, max, waitMs, leaseMs, client: call.client, refusal },
+      topics,
+      max,
+      waitMs,
+      leaseMs,
+      client: call.client,
+      refusal,
     });
     return {
       jobs: pulled.map((one) => ({
@@ -240,13 +250,21 @@ function readPush(message: Message, { metadata }: GrpcCall): BatchPush {
       ? { traceparent: text('traceparent'), tracestate: text('tracestate') }
       : given;
   const request: PushRequest = {
-    ...{ id, delay, at, lease, backoff, deadline, traceparent, tracestate },
+    id,
+    delay,
+    at,
+    lease,
+    backoff,
+    deadline,
+    traceparent,
+    tracestate,
     mode: String(mode).toLowerCase(),
     maxAttempts: maxAttempts === undefined ? undefined : String(maxAttempts),
     contentType: contentType ?? null,
     // A copy: the job must not keep the whole batch.
     body: Buffer.from(body ?? []),
-    ...{ inQuery: false, isLiteral: true },
+    inQuery: false,
+    isLiteral: true,
   };
   return { topic, request };
 }
@@ -260,7 +278,8 @@ function errorJson(error: DqError): object {
   const [first] = error.errors;
   const { id } = error.extra;
   return {
-    ...{ code: error.code, message: messageOf(error) },
+    code: error.code,
+    message: messageOf(error),
     ...(first === undefined ? {} : { field: fieldOf(first.field) }),
     ...(typeof id === 'string' ? { id } : {}),
   };

@@ -3,7 +3,7 @@
 
 import { Metadata, type StatusObject, status } from '@grpc/grpc-js';
 import { catalogue, type DqError, type ErrorCode } from '../../core/errors.ts';
-import { grpcLimits } from './limits.ts';
+import { grpcLimits } from '../limits.ts';
 
 type HttpStatus = (typeof catalogue)[ErrorCode]['status'];
 

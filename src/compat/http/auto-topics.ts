@@ -40,7 +40,11 @@ export class AutoTopics {
   async #make(name: string): Promise<PlainTopic> {
     const { registry, topics, log } = this.#role;
     const settings: Partial<TopicSettings> = {
-      ...{ delivery: 'pull', leaseMs: 60_000, maxAttempts: 100, owner, title: titleOf(name) },
+      delivery: 'pull',
+      leaseMs: 60_000,
+      maxAttempts: 100,
+      owner,
+      title: titleOf(name),
       backoff: { type: 'ladder', stepsMs: [0] },
     };
     try {

@@ -153,7 +153,8 @@ export class HttpListener implements CompatListener {
           method: request.method ?? '',
           socket: request.socket,
         },
-        ...{ query: new URLSearchParams(query), contentType: request.headers['content-type'] },
+        query: new URLSearchParams(query),
+        contentType: request.headers['content-type'],
       })
       .catch((thrown: unknown) => this.#dialect.failure(this.#jobs.errorOf(thrown)));
     this.#count(verb, reply.isOk);

@@ -91,7 +91,11 @@ export class OuqiangDialect implements HttpDialect {
     if (ttr < 1 || ttr > ttrMax) return failed('ttr 取值范围1 - 86400');
     // dq calls the other topics, for as long as they say.
     const read = ({ delivery }: PlainTopic) => ({
-      ...{ id, delay: `${delay}s`, at: undefined, delayMsMax: secondsMax * 1_000, ...textBody(text) },
+      id,
+      delay: `${delay}s`,
+      at: undefined,
+      delayMsMax: secondsMax * 1_000,
+      ...textBody(text),
       lease: delivery === 'pull' ? `${ttr}s` : undefined,
     });
     const result = await this.#jobs.pushed(topicOf(topic), id, read, call);

@@ -66,11 +66,16 @@ export class PullCalls {
     const { maxAttempts = 0 } = topic === undefined ? {} : withOptions(topic, options);
     this.#leases.pulled(lease);
     return {
-      ...{ topic: job.topic, id, version: String(version) },
-      ...{ webhookId: webhookIdOf(job), lease: leaseText(lease, this.#role.leaseKey()) },
+      topic: job.topic,
+      id,
+      version: String(version),
+      webhookId: webhookIdOf(job),
+      lease: leaseText(lease, this.#role.leaseKey()),
       leaseUntil: formatInstant(pulledAt + leaseMs),
-      ...{ attempt: failures + 1, maxAttempts },
-      ...{ dueAt: formatInstant(dueAt), createdAt: formatInstant(acceptedAt) },
+      attempt: failures + 1,
+      maxAttempts,
+      dueAt: formatInstant(dueAt),
+      createdAt: formatInstant(acceptedAt),
       ...(options.trace === undefined ? {} : traceJson(options.trace)),
       contentType,
     };

@@ -68,7 +68,10 @@ export function pullRoutes(
     const leaseMs = readLeaseLength(given.lease);
     await Promise.all(given.topics.map((name) => checkTopic(request, name)));
     const pulled = await pullForClient(puller, request.raw.socket, {
-      ...{ topics: given.topics, max: given.max, waitMs, leaseMs },
+      topics: given.topics,
+      max: given.max,
+      waitMs,
+      leaseMs,
       client: clientOf(rightsOf(request), request.raw.socket.remoteAddress),
       refusal: () => refusalOf(request, given.topics),
     });

@@ -34,7 +34,10 @@ interface Ended {
 const host = hostname();
 const latenessOf = (lease: PulledLease): number => Math.max(0, pulledAtOf(lease) - lease.dueAt);
 const leaseOf = ({ topic, id, version, token }: Lease): ShownLease => ({
-  ...{ topic, id, version, token },
+  topic,
+  id,
+  version,
+  token,
   isPulled: true,
 });
 
@@ -65,7 +68,9 @@ export class PulledLeases implements Service {
   async ack(leases: readonly PulledLease[]): Promise<readonly LeaseOutcome[]> {
     const ended = leases.map(
       (lease): Ended => ({
-        ...{ lease, attempt: this.#attempt(lease, null, ''), settlement: { kind: 'ack' } },
+        lease,
+        attempt: this.#attempt(lease, null, ''),
+        settlement: { kind: 'ack' },
       }),
     );
     const keeps = this.#ctx.config['history.retention'] > 0;
@@ -151,10 +156,15 @@ export class PulledLeases implements Service {
   #attempt(lease: PulledLease, reason: AttemptReason | null, detail: string): AttemptRecord {
     const startedAt = pulledAtOf(lease);
     return {
-      ...{ attempt: lease.failures + 1, startedAt },
+      attempt: lease.failures + 1,
+      startedAt,
       durationMs: Math.max(0, this.#ctx.clock.now() - startedAt),
       outcome: reason === null ? 'delivered' : 'failed',
-      ...{ reason, status: null, replyExcerpt: '', notifier: this.#ctx.title, host },
+      reason,
+      status: null,
+      replyExcerpt: '',
+      notifier: this.#ctx.title,
+      host,
       ...(reason === null ? {} : { latenessMs: latenessOf(lease) }),
       ...(detail === '' ? {} : { detail }),
     };
@@ -179,8 +189,17 @@ export class PulledLeases implements Service {
     metrics.count('dq_attempts_total', 1, settlement.kind, (reason ?? 'none') as 'none');
     this.#facts.ended(topic, { attempt: attempt.attempt, durationMs, reason, status });
     log.notify({
-      ...{ topic, id, version, attempt: attempt.attempt, outcome: attempt.outcome, verdict: settlement.kind },
-      ...{ reason, status, durationMs, lateMs: latenessOf(lease), via: 'pull' },
+      topic,
+      id,
+      version,
+      attempt: attempt.attempt,
+      outcome: attempt.outcome,
+      verdict: settlement.kind,
+      reason,
+      status,
+      durationMs,
+      lateMs: latenessOf(lease),
+      via: 'pull',
       ...(settlement.kind === 'retry' ? { delayMs: settlement.delayMs } : {}),
       ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
       ...(attempt.detail === undefined ? {} : { detail: attempt.detail }),

@@ -133,7 +133,13 @@ export class Puller implements Service {
     const jobs = new Promise<readonly PulledJob[]>((resolve, reject) => {
       const timer = setTimeout(() => this.#timeIsUp(own), request.waitMs);
       const own: Waiter = {
-        ...{ ...request, found: [], since: this.#turn, timer, isDue: request.waitMs === 0, resolve, reject },
+        ...request,
+        found: [],
+        since: this.#turn,
+        timer,
+        isDue: request.waitMs === 0,
+        resolve,
+        reject,
       };
       waiter = own;
       this.#add(own);
@@ -298,7 +304,10 @@ export class Puller implements Service {
     this.#asked.add(partition);
     try {
       const reserved = await this.#ctx.store.jobs.reserve(partition, {
-        ...{ owner: pullOwner, max, others, topics: LayeredCapacities.of(topics) },
+        owner: pullOwner,
+        max,
+        others,
+        topics: LayeredCapacities.of(topics),
       });
       this.#failures.succeeded();
       this.#answeredTurn = Math.max(this.#answeredTurn, turn);
@@ -385,7 +394,10 @@ export class Puller implements Service {
   /** Never rejects. */
   async #release(pulled: readonly PulledJob[]): Promise<void> {
     let left = pulled.map(({ job: { topic, id, version, token } }) => ({
-      ...{ topic, id, version, token },
+      topic,
+      id,
+      version,
+      token,
       isPulled: true,
     }));
     for (let tries = 0; left.length > 0 && tries < pullLimits.releaseTries; tries++) {

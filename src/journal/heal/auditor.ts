@@ -5,31 +5,26 @@
 // history of the store still holds every end that the journal may not know. One without a sign stops the
 // audits: the history of ends that only its spool has may be removed by now.
 
-import type { Change } from '../../core/job-change.ts';
 import { isRestorable } from '../../core/job-row.ts';
 import { inBatches } from '../../core/lists.ts';
-import type { Healing } from '../../ports/healing.ts';
-import type { JournalDb, KeyPage, RestoreCounts } from '../../ports/journal.ts';
+import type { KeyPage, RestoreCounts } from '../../ports/journal.ts';
 import { Agent } from '../../runtime/agent.ts';
 import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
-import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
 import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
 import type { Looker } from './looker.ts';
-import { changeOf, countsOf, noCounts, sumOf, unlessEnded, WorkEnded } from './put-outcomes.ts';
+import {
+  changeOf,
+  countsOf,
+  type HealingParts,
+  noCounts,
+  sumOf,
+  unlessEnded,
+  WorkEnded,
+} from './put-outcomes.ts';
 
-export interface AuditorOptions {
-  readonly healing: Pick<Healing, 'lacks' | 'put'>;
+export interface AuditorOptions extends HealingParts {
   readonly looker: Pick<Looker, 'allowedNow'>;
-  readonly journal: JournalDb;
-  readonly instance: number;
-  readonly log: Log;
-  /** of the journal, ms */
-  readonly retentionMs: number;
-  /** Reads the shard list again. */
-  readonly refresh: () => Promise<void>;
-  /** Writes changes to the spool. */
-  readonly record: (changes: readonly Change[]) => Promise<void>;
   /** for tests: other values of journalLimits */
   readonly everyMs?: number;
   readonly overdueMs?: number;

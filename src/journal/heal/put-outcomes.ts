@@ -1,9 +1,23 @@
-// What the journal has to learn when rows were compared with the jobs.
+// What those who compare rows with jobs have in common: their parts, and what the journal has to learn then.
 
 import type { Change } from '../../core/job-change.ts';
 import type { JobRow } from '../../core/job-row.ts';
-import type { PutOutcome } from '../../ports/healing.ts';
-import type { RestoreCounts } from '../../ports/journal.ts';
+import type { Healing, PutOutcome } from '../../ports/healing.ts';
+import type { JournalDb, RestoreCounts } from '../../ports/journal.ts';
+import type { Log } from '../../telemetry/log.ts';
+
+export interface HealingParts {
+  readonly healing: Healing;
+  readonly journal: JournalDb;
+  readonly instance: number;
+  readonly log: Log;
+  /** of the journal, ms */
+  readonly retentionMs: number;
+  /** Reads the shard list again. */
+  readonly refresh: () => Promise<void>;
+  /** Writes changes to the spool. */
+  readonly record: (changes: readonly Change[]) => Promise<void>;
+}
 
 export const noCounts: RestoreCounts = { done: 0, put: 0, removed: 0, kept: 0 };
 

@@ -7,20 +7,19 @@
 // two workers do no harm.
 
 import type { Version } from '../../core/job.ts';
-import { type Change, instantOf } from '../../core/job-change.ts';
+import { instantOf } from '../../core/job-change.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/job-row.ts';
 import { limits } from '../../core/limits.ts';
 import { grouped, inBatches } from '../../core/lists.ts';
-import type { AllowedNote, Healing, LossNote, OpenRows } from '../../ports/healing.ts';
-import type { JournalDb, JournalInstance, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
+import type { AllowedNote, LossNote, OpenRows } from '../../ports/healing.ts';
+import type { JournalInstance, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { Agent } from '../../runtime/agent.ts';
 import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
-import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
 import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
 import { type Looker, shardOf } from './looker.ts';
-import { changeOf, countsOf, sumOf, unlessEnded, WorkEnded } from './put-outcomes.ts';
+import { changeOf, countsOf, type HealingParts, sumOf, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
 /** Who reports the healings of this instance to people. */
 export interface HealingWatch {
@@ -37,27 +36,16 @@ export interface HealingWatch {
   goesOn(behind: readonly JournalInstance[]): Promise<void>;
 }
 
-export interface RestorerOptions {
-  readonly healing: Healing;
+export interface RestorerOptions extends HealingParts {
   readonly looker: Pick<
     Looker,
     'notes' | 'partitions' | 'hasSeenAll' | 'lookAt' | 'lastLossAt' | 'allowedNow'
   >;
-  readonly journal: JournalDb;
-  readonly instance: number;
-  readonly log: Log;
-  /** Reads the shard list again. */
-  readonly refresh: () => Promise<void>;
   /** of a shard's id */
   readonly isListed: (shard: string) => boolean;
-  /** Writes changes to the spool. */
-  readonly record: (changes: readonly Change[]) => Promise<void>;
-  /** receives the healings */
   readonly watch?: HealingWatch;
   /** how long a healing waits for instances without a sign, from its begin */
   readonly peerWaitMs: number;
-  /** of the journal, ms */
-  readonly retentionMs: number;
   /** for tests: other values of journalLimits */
   readonly barrierMs?: number;
 }

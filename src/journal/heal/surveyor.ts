@@ -5,28 +5,21 @@
 
 import type { Change } from '../../core/job-change.ts';
 import { limits } from '../../core/limits.ts';
-import type { Healing, WalkedJob } from '../../ports/healing.ts';
+import type { WalkedJob } from '../../ports/healing.ts';
 import type { Partition } from '../../ports/job-store.ts';
-import type { JournalDb, RestoreWork } from '../../ports/journal.ts';
+import type { RestoreWork } from '../../ports/journal.ts';
 import { Agent } from '../../runtime/agent.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
-import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
 import type { RecorderState } from '../ship/recorder.ts';
 import { type Looker, shardOf } from './looker.ts';
-import { noCounts, unlessEnded, WorkEnded } from './put-outcomes.ts';
+import { type HealingParts, noCounts, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
-export interface SurveyorOptions {
-  readonly healing: Pick<Healing, 'walk'>;
+export interface SurveyorOptions extends Omit<HealingParts, 'retentionMs' | 'refresh'> {
   readonly looker: Pick<Looker, 'notes' | 'partitions' | 'hasSeenAll'>;
-  readonly journal: Pick<JournalDb, 'beginSurvey' | 'claimRestore' | 'saveRestore' | 'endRestore'>;
   readonly recorder: () => RecorderState;
-  readonly instance: number;
-  readonly log: Log;
   /** limit of the spool */
   readonly spoolBytes: number;
-  /** Writes changes to the spool. */
-  readonly record: (changes: readonly Change[]) => Promise<void>;
   /** for tests: another value of journalLimits */
   readonly turnMs?: number;
 }

@@ -35,10 +35,9 @@ export async function failureOf(
 }
 
 /** Kinds of outcomes that always name a change. */
-const changing: ReadonlySet<string> = new Set([
-  ...['cancelled', 'run', 'rescheduled', 'requeued'],
-  ...['acked', 'retried', 'buried'],
-]);
+const changing: ReadonlySet<string> = new Set(
+  'cancelled run rescheduled requeued acked retried buried'.split(' '),
+);
 
 /** Writes the records of the items that changed, as one group. Returns the outcomes without their changes. */
 export async function writeOutcomes<I extends JobKey, O extends { readonly kind: string }>(

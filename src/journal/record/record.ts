@@ -12,7 +12,13 @@ import type { Change } from '../../core/job-change.ts';
 import { endCodes, priorityCodes, readSafe, reasonCodes, writeSafe } from '../../core/stored-codes.ts';
 
 const kinds = {
-  ...{ accepted: 1, moved: 2, retried: 3, dead: 4, ended: 5, alert: 6, restored: 7 },
+  accepted: 1,
+  moved: 2,
+  retried: 3,
+  dead: 4,
+  ended: 5,
+  alert: 6,
+  restored: 7,
   closed: 255,
 } as const;
 const moves = ['run', 'reschedule', 'requeue'] as const;

@@ -11,7 +11,7 @@ import { limits } from '../../core/limits.ts';
 import type { Spool, StreamName } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
-import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../../runtime/time.ts';
+import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../runtime/time.ts';
 import { orAfter, within } from '../../runtime/timeout.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { type Metrics, noMetrics } from '../../telemetry/metrics.ts';
@@ -383,16 +383,8 @@ export class SpoolWriter implements Spool {
   }
 
   async #pause(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(done, this.#options.againMs ?? spoolLimits.againMs);
-      const { signal } = this.#stop;
-      signal.addEventListener('abort', done, { once: true });
-      function done() {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', done);
-        resolve();
-      }
-    });
+    const { signal } = this.#stop;
+    await sleep(this.#options.againMs ?? spoolLimits.againMs, { signal }).catch(() => undefined);
   }
 
   async #endStream(): Promise<void> {

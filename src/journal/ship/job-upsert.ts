@@ -10,7 +10,13 @@ export type SqlValue = string | number | null | Buffer;
 
 /** Stored. */
 const stateCodes: Readonly<Record<RowState, number>> = {
-  ...{ waiting: 0, dead: 3, done: 4, cancelled: 5, purged: 6, expired: 7, none: 9 },
+  waiting: 0,
+  dead: 3,
+  done: 4,
+  cancelled: 5,
+  purged: 6,
+  expired: 7,
+  none: 9,
 };
 const stateNames = new Map(Object.entries(stateCodes).map(([name, code]) => [code, name as RowState]));
 
@@ -27,8 +33,15 @@ const byStanding = [
 ];
 const byBody = ['accepted_at', 'priority', 'content_type', 'extension'];
 const columns = [
-  ...['topic', 'id', ...byStanding, 'ended_origin', 'alert_told', 'body_origin', ...byBody],
-  ...['body', 'standing'],
+  'topic',
+  'id',
+  ...byStanding,
+  'ended_origin',
+  'alert_told',
+  'body_origin',
+  ...byBody,
+  'body',
+  'standing',
 ];
 
 const greatest = (column: string) => `${column} = GREATEST(${column}, VALUES(${column}))`;

@@ -216,8 +216,15 @@ const instanceOf = (row: InstanceRow): JournalInstance => ({ ...row, host: row.h
 function restoreOf(row: RestoreRow): RestoreState {
   const { no, kind, note, state, age: ageMs } = row;
   return {
-    ...{ no, kind, note, state, about: row.about.toString(), cursor: row.cursor_at, ageMs },
+    no,
+    kind,
+    note,
+    state,
+    about: row.about.toString(),
+    cursor: row.cursor_at,
+    ageMs,
     counts: JSON.parse(row.counts) as RestoreWork['counts'],
-    ...{ begunAt: row.begun_at, endedAt: row.ended_at },
+    begunAt: row.begun_at,
+    endedAt: row.ended_at,
   };
 }

@@ -344,7 +344,12 @@ export class Recorder extends Agent {
       if (rejected.some(({ change }) => change.kind === 'ended')) await journal.raiseSince(wallNow());
       const { topic, id, kind } = example.change;
       log.error('recorder: MySQL rejects changes; they are left out, and damaged/ keeps them', undefined, {
-        ...{ changes: rejected.length, code: example.code, topic, id, kind, incarnation },
+        changes: rejected.length,
+        code: example.code,
+        topic,
+        id,
+        kind,
+        incarnation,
       });
     }
     const last = await journal.ship({ ...batch, changes: [] });

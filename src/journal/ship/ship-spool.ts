@@ -51,7 +51,12 @@ export async function shipSpool(options: ShipOptions): Promise<Shipment> {
         // The files stay: a position without them would be lost, and all would be shipped again.
         forgetStreams: async () => {},
       },
-      ...{ spool, log, instance, host, retentionMs, spoolBytes: Number.POSITIVE_INFINITY },
+      spool,
+      log,
+      instance,
+      host,
+      retentionMs,
+      spoolBytes: Number.POSITIVE_INFINITY,
       titleOf: () => null,
       onWentBack: () => {},
       // What follows covers them all.

@@ -46,7 +46,9 @@ export class Operations extends Agent {
     if (lease === null) return upkeepLimits.operationClaimMs;
     const inTurn = <T>(step: () => Promise<T>) => this.#inTurn(step);
     const run = new OperationRun(lease, {
-      ...{ ctx: this.#ctx, jobs: this.#jobs, isHealing: this.#isHealing },
+      ctx: this.#ctx,
+      jobs: this.#jobs,
+      isHealing: this.#isHealing,
       inTurn,
     });
     this.#running.set(

@@ -55,7 +55,9 @@ export class RestoreRows {
     const isListed = state === 'dead' && nextCursor === null;
     const next: Cursor = nextCursor === null ? { state: 'dead', page: null } : { state, page: nextCursor };
     return {
-      ...{ ids, cursor: isListed ? null : JSON.stringify(next), isListed },
+      ids,
+      cursor: isListed ? null : JSON.stringify(next),
+      isListed,
       step: await this.#step(record, keys),
     };
   }
