@@ -6,11 +6,10 @@
 import type { SessionRecord } from '../core/session.ts';
 import { isSameDigest } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
-import type { Service } from '../runtime/service.ts';
 import { wallNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
-import { RegistryPoll } from './registry-poll.ts';
+import { ReadRevision, RegistryCache } from './registry-cache.ts';
 import type { TokenBook } from './token-book.ts';
 
 /** What ends sessions. */
@@ -37,29 +36,19 @@ interface Known {
   sentAt: number;
 }
 
-export class SessionBook implements Service {
+export class SessionBook extends RegistryCache {
   readonly #options: SessionBookOptions;
   readonly #now: () => number;
-  readonly #poll: RegistryPoll;
   /** by the digest of the cookie; null: not known yet */
   #known: ReadonlyMap<string, Known> | null = null;
-  #revision = -1;
+  readonly #revision = new ReadRevision();
   #registryId: string | null = null;
 
   constructor(options: SessionBookOptions) {
     const { registry, log } = options;
+    super({ registry, log, what: 'sessions' });
     this.#options = options;
     this.#now = options.now ?? wallNow;
-    this.#poll = new RegistryPoll({ registry, log, what: 'sessions', refresh: () => this.refresh() });
-  }
-
-  /** Reads the registry once, if it is available, then polls. */
-  async start(): Promise<void> {
-    await this.#poll.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#poll.drain(deadlineMs);
   }
 
   get isKnown(): boolean {
@@ -89,15 +78,11 @@ export class SessionBook implements Service {
     this.#options.registry.useSession(known.session.id, now).catch(() => undefined);
   }
 
-  async refresh(): Promise<void> {
+  override async refresh(): Promise<void> {
     this.#registryId ??= await this.#options.registry.id();
-    const since = this.#revision;
+    const since = this.#revision.value;
     const { revision, sessions } = await this.#options.registry.sessions(since);
-    if (sessions === null) return;
-    // As in TokenBook: a restored registry has a lower revision, and an older answer may arrive late.
-    const wentBack = revision < since && this.#revision === since;
-    if (revision <= this.#revision && !wentBack) return;
-    this.#revision = revision;
+    if (sessions === null || !this.#revision.accepts(revision, since)) return;
     const before = this.#known;
     this.#known = new Map(
       sessions.map((session) => [session.cookieDigest, knownOf(session, before?.get(session.cookieDigest))]),

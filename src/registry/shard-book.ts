@@ -1,4 +1,4 @@
-// Caches the shard list for one process: polled (registry-poll.ts), and read at once after a
+// Caches the shard list for one process: polled (registry-cache.ts), and read at once after a
 // change hint or when a shard knows a newer one. While the registry is unavailable the last known list stays
 // in force: shards that know a newer one reject pushes placed by it. A registry that went back (restored, or
 // replaced by a lagging replica) receives the newest list that this process or its instance has: shards
@@ -6,10 +6,9 @@
 
 import { noShards, type ShardList } from '../core/shard-list.ts';
 import type { Registry, ShardChanges } from '../ports/registry.ts';
-import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
-import { RegistryPoll } from './registry-poll.ts';
+import { RegistryCache } from './registry-cache.ts';
 
 export interface ShardBookOptions {
   readonly registry: Registry;
@@ -24,9 +23,8 @@ export interface ShardBookOptions {
 
 export type KeptShards = ShardChanges & { readonly list: ShardList };
 
-export class ShardBook implements Service {
+export class ShardBook extends RegistryCache {
   readonly #options: ShardBookOptions;
-  readonly #poll: RegistryPoll;
   /** null: the registry has not answered yet */
   #known: KeptShards | null = null;
   /** revision of the registry's last answer */
@@ -34,33 +32,13 @@ export class ShardBook implements Service {
 
   constructor(options: ShardBookOptions) {
     const { registry, log } = options;
+    // dq-store writes the first list, and logins that it took over, beside its connections: nothing announces
+    // them. Without a list no push is accepted.
+    super({ registry, log, what: 'shards', pollMs: registryLimits.registryPollMs });
     this.#options = options;
-    this.#poll = new RegistryPoll({
-      registry,
-      log,
-      what: 'shards',
-      refresh: () => this.#refreshOrFill(),
-      // dq-store writes the first list, and logins that it took over, beside its connections: nothing
-      // announces them. Without a list no push is accepted.
-      pollMs: registryLimits.registryPollMs,
-    });
   }
 
-  /** Error of the last refresh; null: it succeeded. */
-  get failure(): unknown {
-    return this.#poll.failure;
-  }
-
-  /** Reads the registry once, if it is available, then polls. */
-  async start(): Promise<void> {
-    await this.#poll.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#poll.drain(deadlineMs);
-  }
-
-  async refresh(): Promise<void> {
+  override async refresh(): Promise<void> {
     const { registry, kept } = this.#options;
     const since = this.#revision;
     const { revision, list } = await registry.shards(since);
@@ -89,7 +67,7 @@ export class ShardBook implements Service {
     await this.refresh();
   }
 
-  async #refreshOrFill(): Promise<void> {
+  protected override async refreshInTurn(): Promise<void> {
     await this.refresh();
     if ((this.#known?.list.number ?? 0) > 0) return;
     await this.#options.whileEmpty();

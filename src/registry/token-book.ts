@@ -1,4 +1,4 @@
-// Caches the access tokens for one process: polled (registry-poll.ts), refreshed at once
+// Caches the access tokens for one process: polled (registry-cache.ts), refreshed at once
 // after a change hint. Reading never waits. Before the first answer of the registry the tokens are unknown,
 // which is not the same as no tokens; while the registry is unavailable later, the last known tokens stay in
 // force. An expired token grants nothing, and still counts: its end must not open dq to everyone.
@@ -6,11 +6,10 @@
 
 import { type Caller, isSameDigest, type TokenRecord, tokenIdOf } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
-import type { Service } from '../runtime/service.ts';
 import { wallNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
-import { RegistryPoll } from './registry-poll.ts';
+import { ReadRevision, RegistryCache } from './registry-cache.ts';
 
 interface Known {
   readonly digest: Buffer;
@@ -22,34 +21,16 @@ interface Known {
   sentAt: number;
 }
 
-export class TokenBook implements Service {
+export class TokenBook extends RegistryCache {
   readonly #registry: Registry;
   readonly #now: () => number;
-  readonly #poll: RegistryPoll;
   #known: ReadonlyMap<string, Known> | null = null;
-  #revision = -1;
+  readonly #revision = new ReadRevision();
 
   constructor(registry: Registry, log: Log, now: () => number = wallNow) {
+    super({ registry, log, what: 'access tokens' });
     this.#registry = registry;
     this.#now = now;
-    this.#poll = new RegistryPoll({
-      registry,
-      log,
-      what: 'access tokens',
-      refresh: async () => {
-        await this.refresh();
-        await this.#sendUses();
-      },
-    });
-  }
-
-  /** Reads the registry once, if it is available, then polls. */
-  async start(): Promise<void> {
-    await this.#poll.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#poll.drain(deadlineMs);
   }
 
   /** Expired ones included; null: not known yet */
@@ -76,17 +57,17 @@ export class TokenBook implements Service {
     return known !== undefined && !hasExpired(known, this.#now());
   }
 
-  async refresh(): Promise<void> {
-    const since = this.#revision;
+  override async refresh(): Promise<void> {
+    const since = this.#revision.value;
     const { revision, tokens } = await this.#registry.tokens(since);
-    if (tokens === null) return;
-    // A lower revision than before the call: the registry was restored. Later removals must apply here too.
-    const wentBack = revision < since && this.#revision === since;
-    // Refreshes may overtake each other: an older answer must not bring a removed token back.
-    if (revision <= this.#revision && !wentBack) return;
-    this.#revision = revision;
+    if (tokens === null || !this.#revision.accepts(revision, since)) return;
     const before = this.#known;
     this.#known = new Map(tokens.map((token) => [token.id, knownOf(token, before?.get(token.id))]));
+  }
+
+  protected override async refreshInTurn(): Promise<void> {
+    await this.refresh();
+    await this.#sendUses();
   }
 
   /** Uses that cannot be written wait for the next poll, which reports an unavailable registry. */

@@ -1,4 +1,4 @@
-// Caches the topics for one process: polled (registry-poll.ts), refreshed at once after a
+// Caches the topics for one process: polled (registry-cache.ts), refreshed at once after a
 // change hint. Reading never waits; while the registry is unavailable the last known topics stay in force.
 // Pages are applied one by one. A topic with an unreadable record is left out and named once in the log: its
 // jobs are held, all other topics go on.
@@ -7,18 +7,17 @@ import { reasonOf } from '../core/errors.ts';
 import { asKnown, type KnownTopic } from '../core/topic/topic.ts';
 import type { ChangePlace, Registry, TopicChanges, TopicRecord } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
-import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
 import { NameOrder } from './name-order.ts';
-import { RegistryPoll } from './registry-poll.ts';
+import { RegistryCache } from './registry-cache.ts';
 
 type Deleted = TopicChanges['deleted'];
 
 /** Before every change. */
 const start: ChangePlace = { revision: 0, name: null };
 
-export class TopicBook implements Service {
+export class TopicBook extends RegistryCache {
   readonly #registry: Registry;
   readonly #log: Log;
   #topics = new Map<string, KnownTopic>();
@@ -27,26 +26,16 @@ export class TopicBook implements Service {
   /** Names of unreadable records. */
   readonly #unreadable = new Set<string>();
   readonly #listeners = new Set<(names: readonly string[]) => void>();
-  readonly #poll: RegistryPoll;
   /** Changes up to here are applied. */
   #place = start;
   #isKnown = false;
 
   /** `inOrder`: callers need the names in order. */
   constructor(registry: Registry, log: Log, { inOrder = false } = {}) {
+    super({ registry, log, what: 'topics' });
     this.#registry = registry;
     this.#log = log;
     this.#order = inOrder ? new NameOrder([]) : null;
-    this.#poll = new RegistryPoll({ registry, log, what: 'topics', refresh: () => this.refresh() });
-  }
-
-  /** Reads the registry once, if it is available, then polls. */
-  async start(): Promise<void> {
-    await this.#poll.start();
-  }
-
-  async drain(deadlineMs: number): Promise<void> {
-    await this.#poll.drain(deadlineMs);
   }
 
   get(name: string): KnownTopic | undefined {
@@ -75,11 +64,6 @@ export class TopicBook implements Service {
     return this.#isKnown;
   }
 
-  /** Error of the last refresh; null: it succeeded. */
-  get failure(): unknown {
-    return this.#poll.failure;
-  }
-
   all(): IterableIterator<KnownTopic> {
     return this.#topics.values();
   }
@@ -102,7 +86,7 @@ export class TopicBook implements Service {
 
   /** Reads the changes since the last refresh. After a failure the next call continues after the last
    *  page. */
-  async refresh(): Promise<void> {
+  override async refresh(): Promise<void> {
     for (;;) {
       const from = this.#place;
       const page = await this.#registry.changes(from);

@@ -1,6 +1,6 @@
 // Refreshes a cache of the registry: every pollMs, and at once after a change hint.
-// Owns the loop, the hint and the log lines of failures; the caller owns the cache. A process starts without
-// its registry: the loop keeps trying.
+// Owns the loop, the hint and the log lines of failures; a subclass owns what is cached. A process starts
+// without its registry: the loop keeps trying.
 
 import type { Registry } from '../ports/registry.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
@@ -10,27 +10,25 @@ import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
 
-export interface RegistryPollOptions {
+export interface RegistryCacheOptions {
   readonly registry: Registry;
   readonly log: Log;
   /** the cached things, for log lines: "topics" */
   readonly what: string;
-  /** reads the registry once; rejects when it is unavailable */
-  readonly refresh: () => Promise<void>;
   /** of things whose changes are not all announced, instead of Registry.pollMs */
   readonly pollMs?: number;
 }
 
-export class RegistryPoll implements Service {
-  readonly #options: RegistryPollOptions;
+export abstract class RegistryCache implements Service {
+  readonly #options: RegistryCacheOptions;
   readonly #loop: Loop;
   #failure: unknown = null;
   /** monotonicNow() of the next refresh */
   #nextAt = 0;
   #unsubscribe: (() => void) | null = null;
 
-  constructor(options: RegistryPollOptions) {
-    const { log, what, refresh, registry } = options;
+  constructor(options: RegistryCacheOptions) {
+    const { log, what, registry } = options;
     const { pollMs = registry.pollMs ?? registryLimits.registryPollMs } = options;
     this.#options = options;
     const failures = new FailureLog(log, {
@@ -42,7 +40,7 @@ export class RegistryPoll implements Service {
         if (!isDue(this.#nextAt, pollMs)) return this.#nextAt - monotonicNow();
         // Before the call: a hint during it asks for the next one.
         this.#nextAt = turnAfter(pollMs);
-        await refresh();
+        await this.refreshInTurn();
         this.#failure = null;
         failures.succeeded();
         return pollMs;
@@ -56,6 +54,14 @@ export class RegistryPoll implements Service {
     });
   }
 
+  /** Reads the registry once; rejects when it is unavailable. */
+  abstract refresh(): Promise<void>;
+
+  /** The refresh of the loop. */
+  protected refreshInTurn(): Promise<void> {
+    return this.refresh();
+  }
+
   /** Error of the last refresh; null: it succeeded. */
   get failure(): unknown {
     return this.#failure;
@@ -63,13 +69,13 @@ export class RegistryPoll implements Service {
 
   /** Reads the registry once, if it is available, then polls. */
   async start(): Promise<void> {
-    const { registry, refresh } = this.#options;
+    const { registry } = this.#options;
     this.#unsubscribe = registry.onChange(() => {
       this.#nextAt = 0;
       this.#loop.wake();
     });
     try {
-      await refresh();
+      await this.refreshInTurn();
     } catch (error) {
       // The loop tries again and logs.
       this.#failure = error;
@@ -80,5 +86,25 @@ export class RegistryPoll implements Service {
   async drain(deadlineMs: number): Promise<void> {
     this.#unsubscribe?.();
     await this.#loop.drain(deadlineMs);
+  }
+}
+
+/** The revision of a list that is always read whole. */
+export class ReadRevision {
+  #value = -1;
+
+  /** `since` of the next read */
+  get value(): number {
+    return this.#value;
+  }
+
+  /** Whether an answer to a read since `since` comes into force. */
+  accepts(revision: number, since: number): boolean {
+    // A lower revision than before the call: the registry was restored. Later removals must apply here too.
+    const wentBack = revision < since && this.#value === since;
+    // Refreshes may overtake each other: an older answer must not bring a removed entry back.
+    if (revision <= this.#value && !wentBack) return false;
+    this.#value = revision;
+    return true;
   }
 }
