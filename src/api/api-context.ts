@@ -2,8 +2,8 @@
 // the first request.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
+import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServerDefault } from 'fastify';
+import type { Static, TSchema } from 'typebox';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { TopicPolicy } from '../core/topic/field-kinds.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -23,11 +23,28 @@ export interface ApiContext {
   readonly suggestion: TopicSuggestion;
 }
 
-/** Fastify with types from TypeBox schemas. */
+/** JSON that a handler returns: JSON.stringify leaves out members that are undefined. */
+type Sent<T> = T extends readonly (infer Item)[]
+  ? readonly Sent<Item>[]
+  : T extends object
+    ? {
+        readonly [K in keyof T]: Record<never, never> extends Pick<T, K>
+          ? Sent<T[K]> | undefined
+          : Sent<T[K]>;
+      }
+    : T;
+
+/** A request has the types of the contract, and a reply that the contract does not describe does not
+ *  compile. */
+interface ContractTypes extends FastifyTypeProvider {
+  readonly validator: this['schema'] extends TSchema ? Static<this['schema']> : unknown;
+  readonly serializer: this['schema'] extends TSchema ? Sent<Static<this['schema']>> : unknown;
+}
+
 export type Api = FastifyInstance<
   RawServerDefault,
   IncomingMessage,
   ServerResponse,
   FastifyBaseLogger,
-  TypeBoxTypeProvider
+  ContractTypes
 >;

@@ -19,7 +19,7 @@ const access = { access: { scope: 'admin', topics: 'every' } } as const;
 export function doctorRoutes(api: Api, role: RoleContext, questions: MasterQuestions): void {
   const run = new DoctorRun(role, questions);
   api.get('/v1/doctor', { schema: doctorStateSchema, config: access }, () => run.json());
-  api.post('/v1/doctor', { schema: doctorSchema, config: access }, (_request, answer) => {
+  api.post('/v1/doctor', { schema: doctorSchema, config: access }, async (_request, answer) => {
     run.begin();
     return answer.code(202).send(run.json());
   });
@@ -56,7 +56,7 @@ class DoctorRun {
       });
   }
 
-  json(): object {
+  json() {
     return {
       state: this.#state,
       startedAt: this.#state === 'none' ? null : formatInstant(this.#startedAt),

@@ -24,6 +24,7 @@ export const flowEvents = [
   'restored',
   ...endStates,
 ] as const;
+export type FlowEvent = (typeof flowEvents)[number];
 
 export interface JobKey {
   readonly topic: string;

@@ -1,7 +1,7 @@
 // The port of the journal's database: what all changes of jobs together say, one row per id, and the changes
 // themselves, for a while. Methods reject with StoreError (`where` MySQL).
 
-import type { JobKey, Version } from '../core/job.ts';
+import type { FlowEvent, JobKey, Version } from '../core/job.ts';
 import type { Change, PushedParts } from '../core/job-change.ts';
 import type { JobRow } from '../core/job-row.ts';
 import type { StreamName, StreamPosition } from './spool.ts';
@@ -68,7 +68,7 @@ export interface LoggedChange {
   readonly number: Version;
   readonly place: string;
   readonly version: Version;
-  readonly event: string;
+  readonly event: FlowEvent;
   readonly dueAt: number;
   readonly process: string;
   readonly host: string;

@@ -1,9 +1,9 @@
 // Builds the flow of a job: all that happened to its id, oldest first. The journal knows the changes; the
 // store knows the newest ones before the journal has them, and, without a journal, all that is known.
 
-import type { AttemptRecord, EndedJob, JobSnapshot, Version } from '../core/job.ts';
+import type { AttemptRecord, EndedJob, FlowEvent, JobSnapshot, Version } from '../core/job.ts';
 import { instantOf } from '../core/job-change.ts';
-import { isEnded, type JobRow } from '../core/job-row.ts';
+import type { JobRow } from '../core/job-row.ts';
 import type { LoggedChange } from '../ports/journal.ts';
 
 export interface FlowEntry {
@@ -11,8 +11,7 @@ export interface FlowEntry {
   readonly at: number;
   /** null: unknown */
   readonly version: Version | null;
-  /** one of flowEvents */
-  readonly event: string;
+  readonly event: FlowEvent;
   /** after the change, epoch ms; null: unknown */
   readonly dueAt: number | null;
   /** what made the change, and where; null: unknown */
@@ -82,7 +81,7 @@ function storedEntries(job: JobSnapshot | EndedJob): FlowEntry[] {
 
 function endOf(job: JobSnapshot | EndedJob) {
   if ('endedAt' in job) return { at: job.endedAt, event: job.state, reason: null };
-  return job.deadAt === null ? null : { at: job.deadAt, event: 'dead', reason: job.buryReason };
+  return job.deadAt === null ? null : { at: job.deadAt, event: 'dead' as const, reason: job.buryReason };
 }
 
 /** The log of an old job may be removed, and its row is kept. */
@@ -91,7 +90,7 @@ function rowEntries(row: JobRow): FlowEntry[] {
   const entries: FlowEntry[] = [];
   if (pushed !== null)
     entries.push({ ...unknown, at: pushed.acceptedAt, version: origin, event: 'accepted', place });
-  if (isEnded(row) || state === 'dead')
+  if (state !== 'waiting' && state !== 'none')
     entries.push({ ...unknown, at: orderAt, version, event: state, dueAt, place });
   return entries;
 }

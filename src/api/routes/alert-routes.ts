@@ -85,7 +85,7 @@ const testText = (sentence: string, version: string): MailText => ({
   text: `${sentence}\n\n-- \ndq ${version} on ${hostname()}\n`,
 });
 
-function alertJson(entry: AlertEntry): object {
+function alertJson(entry: AlertEntry) {
   return {
     topic: entry.topic,
     id: entry.id,
@@ -100,6 +100,6 @@ function alertJson(entry: AlertEntry): object {
   };
 }
 
-function incidentJson({ kind, about, state, at, detail, alert }: Incident): object {
+function incidentJson({ kind, about, state, at, detail, alert }: Incident) {
   return { kind, about, state, at: formatInstant(at), detail, alert };
 }

@@ -41,6 +41,6 @@ function readTime(field: string, text: string | undefined): number | undefined {
   return parsed.value;
 }
 
-function entryJson({ at, ...entry }: AuditEntry): object {
+function entryJson({ at, ...entry }: AuditEntry) {
   return { ...entry, at: formatInstant(at) };
 }

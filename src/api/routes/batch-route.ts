@@ -3,6 +3,7 @@
 // affect the others.
 
 import type { FastifyRequest } from 'fastify';
+import type { BatchResultJson } from '../../contract/api/push.ts';
 import { batchBody, pushBatchSchema } from '../../contract/api/push.ts';
 import { DqError } from '../../core/errors.ts';
 import { grants } from '../../core/token.ts';
@@ -51,8 +52,9 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
         });
         context.pushes.addBatch(() => batch.next());
         const { accepted, results } = await batch.settled;
-        const json = `{"accepted":${accepted},"failed":${results.length - accepted},"results":[${results.join(',')}]}`;
-        return answer.header('content-type', 'application/json; charset=utf-8').send(json);
+        // JSON already: PushBatch has collected the texts of the results.
+        const json: unknown = `{"accepted":${accepted},"failed":${results.length - accepted},"results":[${results.join(',')}]}`;
+        return answer.header('content-type', 'application/json; charset=utf-8').send(json as BatchResultJson);
       } finally {
         release();
       }

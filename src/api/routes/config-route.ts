@@ -26,7 +26,7 @@ export function configRoutes(api: Api, questions: MasterQuestions): void {
   );
 }
 
-function reloadJson(state: ReloadState | null): object {
+function reloadJson(state: ReloadState | null) {
   if (state === null) throw silent();
   const { running, last, ...rest } = state;
   return {

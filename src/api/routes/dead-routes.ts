@@ -1,10 +1,12 @@
 // /v1/dead: list, requeue and purge dead letters.
 
 import type { FastifyRequest } from 'fastify';
+import type { DeadLetterJson } from '../../contract/api/dead.ts';
 import { listDeadSchema, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { shownFilter } from '../../core/audit.ts';
 import { formatInstant } from '../../core/duration.ts';
+import type { BuryReason } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
 import { deadMatcher, findDead } from '../../use-cases/find-dead.ts';
@@ -69,14 +71,15 @@ function noteFilter(request: FastifyRequest, { topic, ...filter }: RawDeadFilter
   auditNote(request, { topic, detail: { filter: shownFilter({ ...filter }) ?? {}, count } });
 }
 
-function deadJson(job: StoredDeadLetter): object {
+function deadJson(job: StoredDeadLetter): DeadLetterJson {
   const last = job.attempts.at(-1);
   return {
     topic: job.topic,
     id: job.id,
     version: String(job.version),
     deadAt: formatInstant(job.deadAt ?? job.dueAt),
-    reason: job.buryReason,
+    // A dead job has one.
+    reason: job.buryReason as BuryReason,
     lastReason: last?.reason ?? null,
     status: last?.status ?? null,
     attempt: job.failures,

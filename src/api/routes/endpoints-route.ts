@@ -38,7 +38,7 @@ export function endpointsRoute(api: Api, questions: MasterQuestions): void {
   );
 }
 
-function endpointJson(part: EndpointPart): object {
+function endpointJson(part: EndpointPart) {
   const { origin, topics, inFlight, failuresInRow, lastSuccessAt, lastFailureAt, lastReason } = part;
   const attempts = part.delivered + part.failed;
   return {

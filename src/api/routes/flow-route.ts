@@ -30,7 +30,7 @@ export function flowRoute(api: Api, { role }: ApiContext): void {
   );
 }
 
-function entryJson({ at, version, dueAt, attempt, ...entry }: FlowEntry): object {
+function entryJson({ at, version, dueAt, attempt, ...entry }: FlowEntry) {
   return {
     ...entry,
     at: formatInstant(at),

@@ -22,7 +22,7 @@ const links = {
 } as const;
 
 export function indexRoute(api: Api, { role }: ApiContext): void {
-  const index = { name: 'dq', version: role.version, links };
+  const index = { name: 'dq' as const, version: role.version, links };
   api.get(
     '/',
     { schema: indexSchema, config: { access: { scope: 'read', topics: 'none' } } },

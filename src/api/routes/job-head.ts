@@ -3,7 +3,7 @@
 import { formatInstant } from '../../core/duration.ts';
 import type { EndedJob, FoundJob, JobSnapshot } from '../../core/job.ts';
 
-export function jobHead(job: JobSnapshot | EndedJob | FoundJob): object {
+export function jobHead(job: JobSnapshot | EndedJob | FoundJob) {
   return {
     topic: job.topic,
     id: job.id,

@@ -8,7 +8,7 @@ import type { JobOptions } from '../../core/extension.ts';
 import type { AttemptRecord, EndedJob, JobSnapshot } from '../../core/job.ts';
 import type { Why } from '../../core/job-why.ts';
 import type { PlannedAttempt } from '../../core/retry-policy.ts';
-import { topicFields } from '../../core/topic/fields.ts';
+import { printBackoff } from '../../core/topic/backoff.ts';
 import { parentOf, type TraceContext } from '../../core/trace-context.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
 import { jobHead } from './job-head.ts';
@@ -21,11 +21,9 @@ export function traceJson(trace: TraceContext): {
   return { traceparent: parentOf(trace), ...(state === '' ? {} : { tracestate: state }) };
 }
 
-const backoffField = topicFields.backoff;
-
-function optionsJson({ backoff, deadline, leaseMs, trace }: JobOptions): object {
+function optionsJson({ backoff, deadline, leaseMs, trace }: JobOptions) {
   return {
-    ...(backoff === undefined ? {} : { backoff: backoffField.print?.(backoff) ?? backoff }),
+    ...(backoff === undefined ? {} : { backoff: printBackoff(backoff) }),
     ...(deadline === undefined ? {} : { deadline: formatInstant(deadline) }),
     ...(leaseMs === undefined ? {} : { lease: formatDuration(leaseMs) }),
     ...(trace === undefined ? {} : traceJson(trace)),
@@ -50,7 +48,7 @@ export interface JobFacts {
 export function jobJson(
   job: JobSnapshot | EndedJob,
   { alert, maxAttempts, options, why, planned, shard, keptUntil }: JobFacts,
-): object {
+) {
   const head = {
     ...jobHead(job),
     ...('endedAt' in job ? { endedAt: formatInstant(job.endedAt) } : {}),
@@ -84,7 +82,7 @@ export function bodyJson(body: Buffer): { readonly body: string } | { readonly b
   return isUtf8(body) ? { body: body.toString('utf8') } : { bodyBase64: body.toString('base64') };
 }
 
-function whyJson({ at, since, ahead, ...rest }: Why): object {
+function whyJson({ at, since, ahead, ...rest }: Why) {
   return {
     ...rest,
     ...(at === undefined ? {} : { at: formatInstant(at) }),
@@ -93,7 +91,7 @@ function whyJson({ at, since, ahead, ...rest }: Why): object {
   };
 }
 
-export function attemptJson(attempt: AttemptRecord, { dueAt }: { readonly dueAt: number }): object {
+export function attemptJson(attempt: AttemptRecord, { dueAt }: { readonly dueAt: number }) {
   // A successful attempt ends the job, so the due time is still the one that it started for.
   const latenessMs =
     attempt.outcome === 'delivered' ? Math.max(0, attempt.startedAt - dueAt) : attempt.latenessMs;

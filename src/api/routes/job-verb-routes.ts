@@ -34,10 +34,7 @@ export function jobVerbRoutes(api: Api, { role }: ApiContext): void {
     moved(readVersionedKey(request), (key) => requeueJob(jobs, key)),
   );
 
-  async function moved(
-    key: VersionedKey,
-    move: (key: VersionedKey) => Promise<MovedJob | null>,
-  ): Promise<object> {
+  async function moved(key: VersionedKey, move: (key: VersionedKey) => Promise<MovedJob | null>) {
     const job = await move(key);
     if (job === null) throw await absentJob(topics, key.topic);
     const { version, state, dueAt } = job;

@@ -1,6 +1,12 @@
 // GET /v1/journal: the spool of this instance, the instances that write a journal, and the newest restores.
 
-import { giveUpInstancesSchema, journalSchema } from '../../contract/api/journal.ts';
+import {
+  giveUpInstancesSchema,
+  type JournalInstanceJson,
+  type JournalJson,
+  type JournalRestoreJson,
+  journalSchema,
+} from '../../contract/api/journal.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
@@ -30,16 +36,23 @@ export function journalRoute(api: Api, { role }: ApiContext, questions: MasterQu
   );
 }
 
-const none = {
-  ...{ mode: 'off', lagMs: null, spoolBytes: 0, spoolBytesMax: 0, late: 0, damaged: 0, streams: [] },
-  ...{ instances: [], restores: [] },
+const none: JournalJson = {
+  mode: 'off',
+  lagMs: null,
+  spoolBytes: 0,
+  spoolBytesMax: 0,
+  late: 0,
+  damaged: 0,
+  streams: [],
+  instances: [],
+  restores: [],
 };
 
 async function stateOf(
   { config, owner }: RoleContext,
   { db, spool }: JournalParts,
   questions: MasterQuestions,
-): Promise<object> {
+) {
   const [lag, streams, bytes, aside] = await Promise.all([
     questions.ask('journal_lag', null),
     spool.streams(),
@@ -54,7 +67,9 @@ async function stateOf(
   return {
     mode: config['journal.mode'],
     lagMs: lag?.[0]?.answer ?? null,
-    ...{ spoolBytes: bytes, spoolBytesMax: config['journal.spoolBytes'], ...aside },
+    spoolBytes: bytes,
+    spoolBytesMax: config['journal.spoolBytes'],
+    ...aside,
     streams: streams.map((stream) => streamJson(stream, stored?.positions ?? null)),
     instances: stored?.instances.map((each) => instanceJson(each, owner.instance)) ?? null,
     restores: stored?.restores.map(restoreJson) ?? null,
@@ -75,10 +90,12 @@ async function inTime<T>(work: () => Promise<T>): Promise<T | null> {
 function streamJson(
   { instance, incarnation, segments }: FoundStream,
   positions: readonly (StreamName & StreamPosition)[] | null,
-): object {
+) {
   const at = positions?.find((one) => one.instance === instance && one.incarnation === incarnation);
   return {
-    ...{ instance: hexOf(instance), incarnation, segments: segments.length },
+    instance: hexOf(instance),
+    incarnation,
+    segments: segments.length,
     bytes: segments.reduce((sum, segment) => sum + segment.bytes, 0),
     waiting:
       positions === null ? null : segments.filter(({ segment }) => segment >= (at?.segment ?? 0)).length,
@@ -88,15 +105,32 @@ function streamJson(
 const instanceJson = (
   { instance, host, ageMs, barrier, spoolBytes }: JournalInstance,
   self: number,
-): object => ({
-  ...{ instance: hexOf(instance), self: instance === self, host, seenMs: Math.max(0, ageMs) },
+): JournalInstanceJson => ({
+  instance: hexOf(instance),
+  self: instance === self,
+  host,
+  seenMs: Math.max(0, ageMs),
   state: barrier === allBarriers ? 'ended' : ageMs < limits.journalSeenMs ? 'lives' : 'silent',
   spoolBytes,
 });
 
-const restoreJson = ({ no, kind, about, state, counts, begunAt, endedAt }: RestoreState): object => ({
-  ...{ no, kind, about, state, ...counts },
-  ...{ begunAt: formatInstant(begunAt), endedAt: endedAt === null ? null : formatInstant(endedAt) },
+const restoreJson = ({
+  no,
+  kind,
+  about,
+  state,
+  counts,
+  begunAt,
+  endedAt,
+}: RestoreState): JournalRestoreJson => ({
+  no,
+  // JournalDb.restores() leaves out surveys.
+  kind: kind as JournalRestoreJson['kind'],
+  about,
+  state,
+  ...counts,
+  begunAt: formatInstant(begunAt),
+  endedAt: endedAt === null ? null : formatInstant(endedAt),
 });
 
 const hexOf = (instance: number): string => instance.toString(16).padStart(8, '0');

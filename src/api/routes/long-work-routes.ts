@@ -76,12 +76,12 @@ function rejectBusy(started: 'started' | 'busy'): void {
     throw new DqError('work_running', 'a backup or an fsck is running; call again after its end');
 }
 
-function workJson(state: LongWork<object>): object {
-  if (state.kind === 'none') return { state: 'none' };
+function workJson<Result extends object>(state: LongWork<Result>) {
+  if (state.kind === 'none') return { state: state.kind };
   const startedAt = formatInstant(state.startedAt);
-  if (state.kind === 'running') return { state: 'running', startedAt };
+  if (state.kind === 'running') return { state: state.kind, startedAt };
   const times = { startedAt, endedAt: formatInstant(state.endedAt) };
   return state.kind === 'failed'
-    ? { state: 'failed', ...times, reason: state.reason }
-    : { state: 'done', ...times, ...state.result };
+    ? { state: state.kind, ...times, reason: state.reason }
+    : { state: state.kind, ...times, ...state.result };
 }

@@ -30,7 +30,7 @@ export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, toke
       host,
       timezone: config.timezone,
       retryUnitMs: config['retry.unit'],
-      store: config.redis.length === 0 ? 'embedded' : 'redis',
+      store: config.redis.length === 0 ? ('embedded' as const) : ('redis' as const),
       // Port 0 is chosen at the start.
       serverUrl: port === 0 ? null : urlOfHost(config['server.host'], port),
       brokers: grants(rights, 'admin') ? brokers : [],

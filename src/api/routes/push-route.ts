@@ -55,9 +55,8 @@ async function lookUp(
   name: string,
   request: FastifyRequest,
   answer: FastifyReply,
-): Promise<FastifyReply> {
+): Promise<void> {
   push(context, await topicOfPush(context.role.topics, name), request, answer);
-  return answer;
 }
 
 function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, answer: FastifyReply): void {

@@ -55,7 +55,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     request: FastifyRequest,
     name: string,
     next: (old: StoredSchedule, now: number) => ScheduleRecord | null,
-  ): Promise<object> => {
+  ) => {
     const old = await ofCaller(request, name);
     const now = await clock.read();
     const record = next(old, now);
@@ -205,7 +205,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
 }
 
 /** `now`: with the next instants; null: without. */
-function scheduleJson(schedule: StoredSchedule, now: number | null): object {
+function scheduleJson(schedule: StoredSchedule, now: number | null) {
   const { name, nextAt, madeAt, problem, revision, createdAt, updatedAt, isPaused } = schedule;
   const instantOrNull = (at: number | null) => (at === null ? null : formatInstant(at));
   return {

@@ -80,7 +80,7 @@ function scanOf(
   return topics === null ? filter : { ...filter, topics };
 }
 
-function foundJson(job: FoundJob): object {
+function foundJson(job: FoundJob) {
   return {
     ...jobHead(job),
     ...(job.deadAt === null ? {} : { deadAt: formatInstant(job.deadAt) }),

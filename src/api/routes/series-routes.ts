@@ -3,6 +3,8 @@
 // Invariant: null means not recorded; a step without events is 0. Each answer reads bounded ranges.
 
 import { contractLimits } from '../../contract/api/limits.ts';
+import { each } from '../../contract/api/schema.ts';
+import type { SeriesJson, TopicSeriesJson } from '../../contract/api/series.ts';
 import { counted, seriesSchema, stored, topicSeriesSchema } from '../../contract/api/series.ts';
 import { parseDuration, parseInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
@@ -29,10 +31,12 @@ import { apiLimits } from '../limits.ts';
 import { requireKnownTopic, requireTopicOf } from './dead-filter.ts';
 
 const percentiles = { p50: 0.5, p95: 0.95, p99: 0.99 } as const;
+const percentileNames = ['p50', 'p95', 'p99'] as const;
 
 export function seriesRoutes(api: Api, { role }: ApiContext): void {
   const { registry, clock, topics } = role;
-  const kept = new KeptAnswers<object>();
+  const kept = new KeptAnswers<SeriesJson>();
+  const keptSparks = new KeptAnswers<TopicSeriesJson>();
   const config = { access: { scope: 'read', topics: 'handler' } } as const;
 
   api.get('/v1/series', { schema: seriesSchema, config }, async (request) => {
@@ -56,7 +60,7 @@ export function seriesRoutes(api: Api, { role }: ApiContext): void {
     const now = clock.now() / 1_000;
     const step = seriesSteps[2];
     const range = { step, from: stepStart(now - 86_400, step.seconds), to: stepStart(now, step.seconds) };
-    return kept.of(JSON.stringify([names, range]), async () => {
+    return keptSparks.of(JSON.stringify([names, range]), async () => {
       const rows = await registry.series({ ...range, step: step.seconds, topics: [everyTopic, ...names] });
       const found = names.map((topic) => {
         const facts = factsBySteps(topic, range, rows);
@@ -141,7 +145,7 @@ function sumsOf(topic: string, rows: readonly SeriesRow[]): Map<number, Facts> {
   return sums;
 }
 
-function answerOf(topic: string | null, range: Range, rows: readonly SeriesRow[], nowMs: number): object {
+function answerOf(topic: string | null, range: Range, rows: readonly SeriesRow[], nowMs: number): SeriesJson {
   const facts = factsBySteps(topic ?? everyTopic, range, rows);
   const times = timesOf(range);
   // Steps that are being written are not missing ones.
@@ -162,14 +166,14 @@ function answerOf(topic: string | null, range: Range, rows: readonly SeriesRow[]
     step: range.step.seconds,
     at: times.map((at) => at * 1_000),
     unfinished: times.length > 0 && ((times.at(-1) as number) + range.step.seconds) * 1_000 > nowMs,
-    ...Object.fromEntries(counted.map((name) => [name, columnOf((one) => countOf(one, name))])),
+    ...each(counted, (name) => columnOf((one) => countOf(one, name))),
     lateness: timingColumns(facts, 'lateness'),
     duration: timingColumns(facts, 'duration'),
-    states: Object.fromEntries(stored.map((state) => [state, storedOf((jobs) => jobs[state])])),
+    states: each(stored, (state) => storedOf((jobs) => jobs[state])),
     oldestOverdueMs: storedOf((jobs) => (topic === null ? (jobs.oldestOverdueMs ?? 0) : null)),
     reasons: reasonsOf(facts, total),
     totals: {
-      ...Object.fromEntries(counted.map((name) => [name, countOf(total, name)])),
+      ...each(counted, (name) => countOf(total, name)),
       firstAttempts: total.counts.firstAttempts,
       firstDelivered: total.counts.firstDelivered,
       recordedSteps: facts.filter((one) => one !== null).length,
@@ -186,9 +190,7 @@ function countOf(facts: Facts, name: (typeof counted)[number]): number {
 function timingOf(timing: Timing) {
   const any = timing.counts.some((n) => n > 0);
   return {
-    ...Object.fromEntries(
-      Object.entries(percentiles).map(([name, part]) => [name, percentileOf(timing, part)]),
-    ),
+    ...each(percentileNames, (name) => percentileOf(timing, percentiles[name])),
     max: any ? timing.max : null,
   };
 }
@@ -197,17 +199,14 @@ function timingOf(timing: Timing) {
 function timingColumns(facts: readonly (Facts | null)[], which: 'lateness' | 'duration') {
   const timings = facts.map((one) => (one === null ? null : one[which]));
   return {
-    ...Object.fromEntries(
-      Object.entries(percentiles).map(([name, part]) => [
-        name,
-        timings.map((timing) => (timing === null ? null : percentileOf(timing, part))),
-      ]),
+    ...each(percentileNames, (name) =>
+      timings.map((timing) => (timing === null ? null : percentileOf(timing, percentiles[name]))),
     ),
     max: timings.map((timing) => (timing?.counts.some((n) => n > 0) ? timing.max : null)),
   };
 }
 
-function reasonsOf(facts: readonly (Facts | null)[], total: Facts): object[] {
+function reasonsOf(facts: readonly (Facts | null)[], total: Facts) {
   return [...total.reasons]
     .sort(([, a], [, b]) => b - a)
     .flatMap(([key, n]) => {

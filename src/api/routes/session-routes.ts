@@ -92,7 +92,7 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
   });
 }
 
-function sessionJson(session: SessionRecord, idleMs: number): object {
+function sessionJson(session: SessionRecord, idleMs: number) {
   const { id, name, scopes, topics, signedInBy, address, createdAt, usedAt } = session;
   return {
     id,

@@ -1,6 +1,7 @@
 // /v1/shards: list, add, drain and remove the Redis servers that hold the jobs. use-cases/change-shards.ts
 // defines the effects.
 
+import type { ShardJson } from '../../contract/api/shard.ts';
 import {
   addShardSchema,
   drainShardSchema,
@@ -72,26 +73,11 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
   });
 }
 
-/** A shard as the API shows it. */
-export interface ShardFacts {
-  readonly id: string;
-  readonly url: string;
-  readonly state: 'active' | 'draining';
-  readonly buckets: number;
-  readonly addedAt: string;
-  /** null: it does not answer */
-  readonly jobs: number | null;
-  readonly alerts: number | null;
-  readonly list: number | null;
-  /** null: it works */
-  readonly trouble: string | null;
-}
-
 /** Jobs and alerts as the server answers now, not as this process last saw them. */
 export async function shardJson(
   { servers }: Pick<Shards, 'servers'>,
   shard: ShardRecord,
-): Promise<ShardFacts> {
+): Promise<ShardJson> {
   const { id, url, active, buckets, addedAt } = shard;
   const state = active ? ('active' as const) : ('draining' as const);
   const facts = { id, url: servers.nameOf(url), state, buckets, addedAt: formatInstant(addedAt) };

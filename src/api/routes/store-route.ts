@@ -6,26 +6,30 @@ import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { journalModeOf } from '../../config/options.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
-import { storeSchema } from '../../contract/api/store.ts';
+import type { ShardJson } from '../../contract/api/shard.ts';
+import {
+  type EmbeddedStoreJson,
+  type ShardInfoJson,
+  type StoreJson,
+  storeSchema,
+} from '../../contract/api/store.ts';
 import { durabilityOf, type JournalMode } from '../../core/durability.ts';
 import { formatInstant } from '../../core/duration.ts';
 import type { ShardRecord } from '../../core/shard-list.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import type { StoreHealth } from '../../ports/job-store.ts';
-import type { ShardInfo, ShardServers } from '../../ports/shard-servers.ts';
+import type { ShardServers } from '../../ports/shard-servers.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { apiLimits } from '../limits.ts';
-import { type ShardFacts, shardJson } from './shard-routes.ts';
-
-type KeptInfo = ShardInfo & { readonly readAt: string };
+import { shardJson } from './shard-routes.ts';
 
 export function storeRoute(api: Api, { role }: ApiContext): void {
-  const infos = new Map<string, KeptInfo>();
-  let kept: { readonly at: number; readonly state: Promise<object> } | null = null;
+  const infos = new Map<string, ShardInfoJson>();
+  let kept: { readonly at: number; readonly state: Promise<StoreJson> } | null = null;
   api.get(
     '/v1/store',
     { schema: storeSchema, config: { access: { scope: 'read', topics: 'every' } } },
@@ -39,7 +43,7 @@ export function storeRoute(api: Api, { role }: ApiContext): void {
 }
 
 /** Never rejects with a StoreError, and is ready within about apiLimits.readyMs. */
-async function stateOf(role: RoleContext, infos: Map<string, KeptInfo>): Promise<object> {
+async function stateOf(role: RoleContext, infos: Map<string, ShardInfoJson>): Promise<StoreJson> {
   const { config, store, shards } = role;
   const mysql = parseMysqlUrl(config['mysql.url']);
   const common = {
@@ -109,7 +113,7 @@ async function inTime<T>(work: Promise<T>): Promise<T | null> {
   }
 }
 
-async function filesOf(dataDir: string): Promise<object | null> {
+async function filesOf(dataDir: string): Promise<Omit<EmbeddedStoreJson, 'fsyncP99Ms'> | null> {
   const path = join(dataDir, 'jobs.db');
   try {
     const [file, wal, disk] = await Promise.all([
@@ -132,7 +136,7 @@ async function filesOf(dataDir: string): Promise<object | null> {
 async function shardState(
   servers: ShardServers,
   shard: ShardRecord,
-  infos: Map<string, KeptInfo>,
+  infos: Map<string, ShardInfoJson>,
   journal: JournalMode,
 ) {
   const { id, url, active, buckets, addedAt } = shard;
@@ -141,7 +145,7 @@ async function shardState(
     const durability = durabilityOf(info.durability, journal);
     infos.set(id, { ...info, durability, readAt: formatInstant(wallNow()) });
   }
-  const silent: ShardFacts = {
+  const silent: ShardJson = {
     id,
     url: servers.nameOf(url),
     state: active ? 'active' : 'draining',

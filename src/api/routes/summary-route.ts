@@ -3,6 +3,7 @@
 // statistics, never jobs. Its result is kept for a while, so that many viewers cost as much as one.
 
 import { contractLimits } from '../../contract/api/limits.ts';
+import type { TopicAttentionJson } from '../../contract/api/stats.ts';
 import { attentionReasons, summarySchema } from '../../contract/api/stats.ts';
 import { createCalendar } from '../../core/calendar.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
@@ -11,6 +12,7 @@ import { type JobState, jobStates } from '../../core/job.ts';
 import { isOpen, processedOf } from '../../core/operation.ts';
 import { type StatName, statNames } from '../../core/series.ts';
 import { type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
+import type { TopicState } from '../../core/topic/topic.ts';
 import { IncidentFiles } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Api, ApiContext } from '../api-context.ts';
@@ -128,7 +130,7 @@ async function operationsOf(registry: RoleContext['registry'], rights: Rights) {
 interface Candidate {
   readonly line: StatLine;
   readonly title: string;
-  readonly state: string | null;
+  readonly state: TopicState | null;
   readonly reasons: readonly Reason[];
 }
 
@@ -137,7 +139,7 @@ class Worst {
   #list: Candidate[] = [];
   count = 0;
 
-  add(line: StatLine, title: string, state: string | null): void {
+  add(line: StatLine, title: string, state: TopicState | null): void {
     const found = reasonsOf(line, state);
     if (found.length === 0) return;
     this.count += 1;
@@ -145,7 +147,7 @@ class Worst {
     if (this.#list.length >= 2 * contractLimits.attentionMax) this.#cut();
   }
 
-  list(): readonly object[] {
+  list(): readonly TopicAttentionJson[] {
     this.#cut();
     return this.#list.map(({ line, title, state, reasons: why }) => {
       const { topic, today, states } = line;

@@ -51,7 +51,7 @@ export function tokenRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): 
   }
 }
 
-function tokenJson({ createdAt, expiresAt, usedAt, digest: _, ...token }: TokenRecord): object {
+function tokenJson({ createdAt, expiresAt, usedAt, digest: _, ...token }: TokenRecord) {
   return {
     ...token,
     createdAt: formatInstant(createdAt),

@@ -2,7 +2,6 @@
 
 import { Type } from 'typebox';
 import { incidentKinds } from '../../core/incident.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   countOrNull,
@@ -11,10 +10,12 @@ import {
   flag,
   instant,
   JobId,
+  type JsonOf,
   Missing,
   NextCursor,
   pagingParams,
   problems,
+  type ReplyOf,
   reply,
   TopicName,
   text,
@@ -43,7 +44,7 @@ export const Alert = Type.Object(
   },
   { title: 'Alert' },
 );
-export type Alert = ReplyOf<typeof Alert>;
+export type AlertJson = JsonOf<typeof Alert>;
 
 export const Incident = Type.Object(
   {
@@ -56,7 +57,7 @@ export const Incident = Type.Object(
   },
   { title: 'Incident' },
 );
-export type Incident = ReplyOf<typeof Incident>;
+export type IncidentJson = JsonOf<typeof Incident>;
 
 export const listAlertsSchema = {
   operationId: 'listAlerts',
@@ -87,9 +88,10 @@ export const listAlertsSchema = {
     ...problems(503),
   },
 };
+export type AlertsJson = ReplyOf<typeof listAlertsSchema>;
 
 export const Recipient = text('one mail address, or the name of a hook', 'ops@example.org');
-export type Recipient = ReplyOf<typeof Recipient>;
+export type RecipientJson = JsonOf<typeof Recipient>;
 
 export const testAlertSchema = {
   operationId: 'testAlert',

@@ -2,13 +2,13 @@
 
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
   countOrNull,
   instant,
   JobId,
+  type JsonOf,
   numberOrNull,
   problems,
   reply,
@@ -40,7 +40,7 @@ export const AttemptSample = closed(
   },
   { title: 'AttemptSample' },
 );
-export type AttemptSample = ReplyOf<typeof AttemptSample>;
+export type AttemptSampleJson = JsonOf<typeof AttemptSample>;
 
 export const Attempts = closed(
   {
@@ -50,7 +50,7 @@ export const Attempts = closed(
   },
   { title: 'Attempts' },
 );
-export type Attempts = ReplyOf<typeof Attempts>;
+export type AttemptsJson = JsonOf<typeof Attempts>;
 
 export const listAttemptsSchema = {
   operationId: 'listAttempts',
@@ -101,7 +101,7 @@ export const Endpoint = closed(
   },
   { title: 'Endpoint' },
 );
-export type Endpoint = ReplyOf<typeof Endpoint>;
+export type EndpointJson = JsonOf<typeof Endpoint>;
 
 export const Endpoints = closed(
   {
@@ -111,7 +111,7 @@ export const Endpoints = closed(
   },
   { title: 'Endpoints' },
 );
-export type Endpoints = ReplyOf<typeof Endpoints>;
+export type EndpointsJson = JsonOf<typeof Endpoints>;
 
 export const listEndpointsSchema = {
   operationId: 'listEndpoints',

@@ -2,11 +2,11 @@
 
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   instant,
   instantText,
+  type JsonOf,
   pageOf,
   pagingParams,
   problems,
@@ -60,7 +60,7 @@ export const AuditEntry = closed(
   },
   { title: 'AuditEntry' },
 );
-export type AuditEntry = ReplyOf<typeof AuditEntry>;
+export type AuditEntryJson = JsonOf<typeof AuditEntry>;
 
 export const auditSchema = {
   operationId: 'audit',

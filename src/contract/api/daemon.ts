@@ -1,8 +1,20 @@
 // The daemon itself: index, health, metrics, options in force, reload.
 
 import { type TSchema, Type } from 'typebox';
-import type { ReplyOf } from './schema.ts';
-import { closed, count, flag, instant, problems, reply, text, textOrNull, texts, yes } from './schema.ts';
+import {
+  closed,
+  count,
+  flag,
+  instant,
+  type JsonOf,
+  problems,
+  type ReplyOf,
+  reply,
+  text,
+  textOrNull,
+  texts,
+  yes,
+} from './schema.ts';
 
 const tags = ['operation'];
 const forReaders = 'only for callers with the scope read for every topic';
@@ -25,7 +37,7 @@ export const Ready = closed(
   },
   { title: 'Ready' },
 );
-export type Ready = ReplyOf<typeof Ready>;
+export type ReadyJson = JsonOf<typeof Ready>;
 
 export const readyzSchema = {
   operationId: 'readyz',
@@ -45,7 +57,7 @@ export const Index = closed(
   },
   { title: 'Index' },
 );
-export type Index = ReplyOf<typeof Index>;
+export type IndexJson = JsonOf<typeof Index>;
 
 export const indexSchema = {
   operationId: 'index',
@@ -79,7 +91,7 @@ export const ConfigOption = closed(
   },
   { title: 'ConfigOption' },
 );
-export type ConfigOption = ReplyOf<typeof ConfigOption>;
+export type ConfigOptionJson = JsonOf<typeof ConfigOption>;
 
 export const configSchema = {
   operationId: 'config',
@@ -100,9 +112,10 @@ export const configSchema = {
     ...problems(503),
   },
 };
+export type ConfigJson = ReplyOf<typeof configSchema>;
 
 export const Lines = texts('what dq reload prints', ['starting one new process of every role']);
-export type Lines = ReplyOf<typeof Lines>;
+export type LinesJson = JsonOf<typeof Lines>;
 
 export const Reload: TSchema = closed(
   {

@@ -4,7 +4,6 @@ import { Type } from 'typebox';
 import { attemptReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   CreatedAt,
   closed,
@@ -16,6 +15,7 @@ import {
   instant,
   instantText,
   JobId,
+  type JsonOf,
   pageOf,
   pagingParams,
   problems,
@@ -44,11 +44,11 @@ export const DeadLetter = Type.Object(
   },
   { title: 'DeadLetter' },
 );
-export type DeadLetter = ReplyOf<typeof DeadLetter>;
+export type DeadLetterJson = JsonOf<typeof DeadLetter>;
 
 const ofTopic = Type.Optional(text('only jobs of this topic', 'order.close'));
 export const More = flag('more dead letters match; call again');
-export type More = ReplyOf<typeof More>;
+export type MoreJson = JsonOf<typeof More>;
 
 const filterQuery = {
   topic: ofTopic,

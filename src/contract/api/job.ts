@@ -5,8 +5,8 @@ import { capacityCodes } from '../../core/capacity-reasons.ts';
 import { endStates, flowEvents, jobStates } from '../../core/job.ts';
 import { whyCodes } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
+import type { BackoffJson } from '../../core/topic/backoff.ts';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   CreatedAt,
   closed,
@@ -20,10 +20,12 @@ import {
   instant,
   instantText,
   JobId,
+  type JsonOf,
   jobParams,
   pageOf,
   pagingParams,
   problems,
+  type ReplyOf,
   reply,
   State,
   TopicName,
@@ -75,14 +77,21 @@ export const Attempt = Type.Object(
   },
   { title: 'Attempt' },
 );
-export type Attempt = ReplyOf<typeof Attempt>;
+export type AttemptJson = JsonOf<typeof Attempt>;
 
-export const HoldReason = Type.Object({
-  code: Type.Enum([...capacityCodes], { description: 'as in the capacity of the topic' }),
-  message: text('what holds the job', '64 of 64 calls run'),
-  remedy: text('what to do', 'answer faster, or raise concurrency'),
-});
-export type HoldReason = ReplyOf<typeof HoldReason>;
+export const CapacityReason = closed(
+  {
+    code: Type.Enum([...capacityCodes], { description: 'why; stable' }),
+    message: text('what holds the jobs', 'no job of the topic is ready: 3 delayed, 0 reserved, 1 dead'),
+    remedy: text('what to do', 'delayed jobs become ready when they are due'),
+    values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
+      description: 'numbers and names of the message',
+      examples: [{ delayed: 3 }],
+    }),
+  },
+  { title: 'CapacityReason' },
+);
+export type CapacityReasonJson = JsonOf<typeof CapacityReason>;
 
 const heldBy = ['topic_paused', 'topic_offline', 'not_registered'] as const;
 
@@ -99,16 +108,16 @@ export const Why = Type.Object(
     ),
     since: Type.Optional(textOrNull('start of the running attempt')),
     notifier: Type.Optional(textOrNull('process that makes it; null: not known', 'dq-notifier-0')),
-    reasons: Type.Optional(Type.Array(HoldReason, { description: 'what the notifiers say' })),
+    reasons: Type.Optional(Type.Array(CapacityReason, { description: 'what the notifiers say' })),
   },
   { title: 'Why' },
 );
-export type Why = ReplyOf<typeof Why>;
+export type WhyJson = JsonOf<typeof Why>;
 
 /** Given with the push in place of the topic's; absent without one. */
 const jobOptions = {
   backoff: Type.Optional(
-    Type.Unknown({ description: 'its own backoff, as of a topic', examples: [['15s', '3m']] }),
+    Type.Unsafe<BackoffJson>({ description: 'its own backoff, as of a topic', examples: [['15s', '3m']] }),
   ),
   deadline: Type.Optional(instant('no attempt starts later; the job is buried as `expired`')),
   lease: Type.Optional(text('its own lease, for a pull topic', '5m')),
@@ -171,7 +180,7 @@ export const Job = Type.Object(
   },
   { title: 'Job' },
 );
-export type Job = ReplyOf<typeof Job>;
+export type JobJson = JsonOf<typeof Job>;
 
 export const getJobSchema = {
   operationId: 'getJob',
@@ -213,7 +222,7 @@ export const CallbackRequest = Type.Object(
   },
   { title: 'CallbackRequest' },
 );
-export type CallbackRequest = ReplyOf<typeof CallbackRequest>;
+export type CallbackRequestJson = JsonOf<typeof CallbackRequest>;
 
 export const jobRequestSchema = {
   operationId: 'jobRequest',
@@ -227,7 +236,7 @@ export const MovedJob = closed(
   { topic: TopicName, id: JobId, version: Version, state: State, dueAt: DueAt },
   { title: 'MovedJob' },
 );
-export type MovedJob = ReplyOf<typeof MovedJob>;
+export type MovedJobJson = JsonOf<typeof MovedJob>;
 
 const verb = {
   tags: ['jobs'],
@@ -277,7 +286,7 @@ export const FlowEntry = closed(
   },
   { title: 'FlowEntry' },
 );
-export type FlowEntry = ReplyOf<typeof FlowEntry>;
+export type FlowEntryJson = JsonOf<typeof FlowEntry>;
 
 export const jobFlowSchema = {
   operationId: 'jobFlow',
@@ -300,6 +309,7 @@ export const jobFlowSchema = {
     ...problems(404, 503),
   },
 };
+export type FlowJson = ReplyOf<typeof jobFlowSchema>;
 
 const shownStates = [...jobStates, ...endStates];
 
@@ -317,7 +327,7 @@ export const JobSummary = closed(
   },
   { title: 'JobSummary' },
 );
-export type JobSummary = ReplyOf<typeof JobSummary>;
+export type JobSummaryJson = JsonOf<typeof JobSummary>;
 
 export const Scanned = closed(
   {
@@ -326,7 +336,7 @@ export const Scanned = closed(
   },
   { description: 'only with idPrefix or body' },
 );
-export type Scanned = ReplyOf<typeof Scanned>;
+export type ScannedJson = JsonOf<typeof Scanned>;
 
 export const searchJobsSchema = {
   operationId: 'searchJobs',

@@ -1,8 +1,19 @@
 // The journal: spool, lag, instances, restores.
 
 import { Type } from 'typebox';
-import type { ReplyOf } from './schema.ts';
-import { closed, count, countOrNull, flag, instant, problems, reply, text, textOrNull } from './schema.ts';
+import {
+  closed,
+  count,
+  countOrNull,
+  flag,
+  instant,
+  type JsonOf,
+  problems,
+  type ReplyOf,
+  reply,
+  text,
+  textOrNull,
+} from './schema.ts';
 
 export const JournalStream = closed(
   {
@@ -14,7 +25,7 @@ export const JournalStream = closed(
   },
   { title: 'JournalStream' },
 );
-export type JournalStream = ReplyOf<typeof JournalStream>;
+export type JournalStreamJson = JsonOf<typeof JournalStream>;
 
 export const JournalInstance = closed(
   {
@@ -30,7 +41,7 @@ export const JournalInstance = closed(
   },
   { title: 'JournalInstance' },
 );
-export type JournalInstance = ReplyOf<typeof JournalInstance>;
+export type JournalInstanceJson = JsonOf<typeof JournalInstance>;
 
 export const JournalRestore = closed(
   {
@@ -50,7 +61,7 @@ export const JournalRestore = closed(
   },
   { title: 'JournalRestore' },
 );
-export type JournalRestore = ReplyOf<typeof JournalRestore>;
+export type JournalRestoreJson = JsonOf<typeof JournalRestore>;
 
 export const journalSchema = {
   operationId: 'journal',
@@ -81,6 +92,7 @@ export const journalSchema = {
     ...problems(503),
   },
 };
+export type JournalJson = ReplyOf<typeof journalSchema>;
 
 export const giveUpInstancesSchema = {
   operationId: 'giveUpInstances',

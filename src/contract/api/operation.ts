@@ -4,7 +4,6 @@ import { Type } from 'typebox';
 import { jobStates } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { operationKinds, operationStates, overdueChoices } from '../../core/operation.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
@@ -13,6 +12,7 @@ import {
   flag,
   instant,
   JobId,
+  type JsonOf,
   numberOrNull,
   problems,
   reply,
@@ -106,7 +106,8 @@ export const OperationInput = closed(
   },
   { title: 'OperationInput' },
 );
-export type OperationInput = ReplyOf<typeof OperationInput>;
+export type OperationInputJson = JsonOf<typeof OperationInput>;
+export type OperationFilterInput = NonNullable<OperationInputJson['filter']>;
 
 const maybeInstant = (description: string) => textOrNull(description, '2030-01-01T08:00:00.000Z');
 
@@ -154,7 +155,7 @@ export const Operation = closed(
   },
   { title: 'Operation' },
 );
-export type Operation = ReplyOf<typeof Operation>;
+export type OperationJson = JsonOf<typeof Operation>;
 
 export const createOperationSchema = {
   operationId: 'createOperation',

@@ -4,13 +4,13 @@ import { Type } from 'typebox';
 import { formatDuration } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
   DueAt,
   instant,
   JobId,
+  type JsonOf,
   problems,
   reply,
   TopicName,
@@ -21,7 +21,7 @@ import {
 
 const tags = ['pull'];
 export const Lease = text('opaque; give it to ack, nack or extend', 'WyJvcmRlci5jbG9zZSIsIjQ3MTEiXQ');
-export type Lease = ReplyOf<typeof Lease>;
+export type LeaseJson = JsonOf<typeof Lease>;
 const shortest = formatDuration(limits.pullLeaseMsMin);
 const longest = formatDuration(limits.pullLeaseMsMax);
 const leaseHelp = `lease of jobs without one of their own, ${shortest} to ${longest}; default: that of the topic`;
@@ -53,13 +53,13 @@ export const PulledJob = Type.Object(
   },
   { title: 'PulledJob' },
 );
-export type PulledJob = ReplyOf<typeof PulledJob>;
+export type PulledJobJson = JsonOf<typeof PulledJob>;
 
 export const Pulled = closed(
   { items: Type.Array(PulledJob, { description: 'empty when no job was due in time' }) },
   { title: 'Pulled' },
 );
-export type Pulled = ReplyOf<typeof Pulled>;
+export type PulledJson = JsonOf<typeof Pulled>;
 
 export const LeaseResult = Type.Object(
   {
@@ -72,20 +72,20 @@ export const LeaseResult = Type.Object(
   },
   { title: 'LeaseResult' },
 );
-export type LeaseResult = ReplyOf<typeof LeaseResult>;
+export type LeaseResultJson = JsonOf<typeof LeaseResult>;
 
 export const LeaseResults = closed(
   { results: Type.Array(LeaseResult, { description: 'one per lease, in order' }) },
   { title: 'LeaseResults' },
 );
-export type LeaseResults = ReplyOf<typeof LeaseResults>;
+export type LeaseResultsJson = JsonOf<typeof LeaseResults>;
 
 export const Leases = Type.Array(Lease, {
   minItems: 1,
   maxItems: contractLimits.pullCallLeasesMax,
   description: 'leases of pulled jobs',
 });
-export type Leases = ReplyOf<typeof Leases>;
+export type LeasesJson = JsonOf<typeof Leases>;
 
 const durationOf = (description: string, example: string) =>
   Type.Unsafe<string | number>({ type: ['string', 'integer'], description, examples: [example] });

@@ -3,7 +3,6 @@
 import { type TUnsafe, Type } from 'typebox';
 import { limits } from '../../core/limits.ts';
 import { topicFields } from '../../core/topic/fields.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
@@ -12,6 +11,7 @@ import {
   flag,
   instantText,
   JobId,
+  type JsonOf,
   Problem,
   problems,
   reply,
@@ -34,15 +34,15 @@ const pushed = {
 };
 
 export const PushResult = Type.Object(pushed, { title: 'PushResult' });
-export type PushResult = ReplyOf<typeof PushResult>;
+export type PushResultJson = JsonOf<typeof PushResult>;
 
 export const BatchItemResult = Type.Object(
   { status: Type.Integer({ description: '201: new · 200: replaced or kept', examples: [201] }), ...pushed },
   { title: 'BatchItemResult' },
 );
-export type BatchItemResult = ReplyOf<typeof BatchItemResult>;
+export type BatchItemResultJson = JsonOf<typeof BatchItemResult>;
 
-export type PushQuery = ReplyOf<typeof pushQuery>;
+export type PushQuery = JsonOf<typeof pushQuery>;
 export const pushQuery = closed({
   id: Type.Optional(text('job id, 1–256 bytes of UTF-8; dq makes one when it is not given', '4711')),
   delay: durationText('time until the first attempt; default: delay of the topic'),
@@ -174,7 +174,7 @@ export const BatchItem = closed(
   },
   { title: 'BatchItem' },
 );
-export type BatchItem = ReplyOf<typeof BatchItem>;
+export type BatchItemJson = JsonOf<typeof BatchItem>;
 
 export const BatchResult = closed(
   {
@@ -186,7 +186,7 @@ export const BatchResult = closed(
   },
   { title: 'BatchResult' },
 );
-export type BatchResult = ReplyOf<typeof BatchResult>;
+export type BatchResultJson = JsonOf<typeof BatchResult>;
 
 export const pushBatchSchema = {
   operationId: 'pushBatch',

@@ -2,12 +2,12 @@
 
 import { Type } from 'typebox';
 import { scheduleNamePattern } from '../../core/schedule-record.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   FieldProblem,
   flag,
   instant,
+  type JsonOf,
   pageOf,
   pagingParams,
   problems,
@@ -28,7 +28,7 @@ export const Name = Type.String({
   description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
   examples: ['daily-report'],
 });
-export type Name = ReplyOf<typeof Name>;
+export type NameJson = JsonOf<typeof Name>;
 
 const settings = {
   cron: Type.Optional(
@@ -58,13 +58,13 @@ export const ScheduleInput = closed(
   { name: Name, topic: TopicName, ...settings },
   { title: 'ScheduleInput' },
 );
-export type ScheduleInput = ReplyOf<typeof ScheduleInput>;
+export type ScheduleInputJson = JsonOf<typeof ScheduleInput>;
 
 export const SchedulePatch = closed(
   { topic: Type.Optional(TopicName), ...settings },
   { title: 'SchedulePatch' },
 );
-export type SchedulePatch = ReplyOf<typeof SchedulePatch>;
+export type SchedulePatchJson = JsonOf<typeof SchedulePatch>;
 
 const nullableInstant = (description: string) => textOrNull(description, '2030-01-01T09:00:00.000Z');
 
@@ -89,7 +89,7 @@ export const Schedule = Type.Object(
   },
   { title: 'Schedule' },
 );
-export type Schedule = ReplyOf<typeof Schedule>;
+export type ScheduleJson = JsonOf<typeof Schedule>;
 
 const params = closed({ name: text('name of the schedule', 'daily-report') });
 export const one = { tags, params };
@@ -132,7 +132,7 @@ export const ScheduleDraft = closed(
   { name: Type.Optional(Name), cron, every, timezone },
   { title: 'ScheduleDraft' },
 );
-export type ScheduleDraft = ReplyOf<typeof ScheduleDraft>;
+export type ScheduleDraftJson = JsonOf<typeof ScheduleDraft>;
 
 export const SchedulePreview = closed(
   {
@@ -143,7 +143,7 @@ export const SchedulePreview = closed(
   },
   { title: 'SchedulePreview' },
 );
-export type SchedulePreview = ReplyOf<typeof SchedulePreview>;
+export type SchedulePreviewJson = JsonOf<typeof SchedulePreview>;
 
 export const previewScheduleSchema = {
   operationId: 'previewSchedule',

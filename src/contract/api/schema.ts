@@ -18,13 +18,19 @@ type Frozen<T> = T extends readonly (infer Item)[]
     ? { readonly [K in keyof T]: Frozen<T[K]> }
     : T;
 
-/** The JSON that a schema describes, as its readers get it. */
-export type ReplyOf<S extends TSchema> = Frozen<Static<S>>;
+/** The JSON that a schema describes, as its readers get it: `XJson` is that of the schema `X`. */
+export type JsonOf<S extends TSchema> = Frozen<Static<S>>;
+
+/** The JSON of the reply 200 of a route. */
+export type ReplyOf<R extends { readonly response: { readonly 200: Described<TSchema> } }> = JsonOf<
+  R['response'][200]['content']['application/json']['schema']
+>;
 
 /** The JSON of a page of such items. */
 export interface PageOf<Item> {
   readonly items: readonly Item[];
   readonly nextCursor: string | null;
+  /** shards that did not answer */
   readonly missing?: readonly string[];
 }
 
@@ -36,10 +42,8 @@ export function closed<P extends Record<string, TSchema>>(properties: P, options
 }
 
 /** A member for each of the names. */
-export const each = <Name extends string, S extends TSchema>(
-  names: readonly Name[],
-  schemaOf: (name: Name) => S,
-) => Object.fromEntries(names.map((name) => [name, schemaOf(name)])) as Record<Name, S>;
+export const each = <Name extends string, T>(names: readonly Name[], valueOf: (name: Name) => T) =>
+  Object.fromEntries(names.map((name) => [name, valueOf(name)])) as Record<Name, T>;
 
 export const text = (description: string, example: string) =>
   Type.String({ description, examples: [example] });
@@ -49,13 +53,15 @@ export const count = (description: string, example = 0) =>
   Type.Integer({ minimum: 0, description, examples: [example] });
 export const flag = (description: string, example = false) =>
   Type.Boolean({ description, examples: [example] });
-export const textOrNull = <T extends string = string>(description: string, example: T | null = null) =>
-  Type.Unsafe<T | null>({ type: ['string', 'null'], description, examples: [example] });
+export const textOrNull = <T extends string = string>(
+  description: string,
+  example: NoInfer<T> | null = null,
+) => Type.Unsafe<T | null>({ type: ['string', 'null'], description, examples: [example] });
 export const countOrNull = (description: string, example: number | null = null) =>
   Type.Unsafe<number | null>({ type: ['integer', 'null'], description, examples: [example] });
 export const numberOrNull = (description: string, example: number | null = null) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], description, examples: [example] });
-export const yes = Type.Literal(true, { description: 'always true' });
+export const yes = Type.Unsafe<boolean>({ type: 'boolean', const: true, description: 'always true' });
 
 export const TopicName = text('topic name', 'order.close');
 export const JobId = text('job id, unique in its topic', '4711');
@@ -127,7 +133,12 @@ function problemReply(status: number): object {
   };
 }
 
-export function reply(description: string, schema: TSchema): object {
+interface Described<S extends TSchema> {
+  readonly description: string;
+  readonly content: { readonly 'application/json': { readonly schema: S } };
+}
+
+export function reply<S extends TSchema>(description: string, schema: S): Described<S> {
   return { description, content: { 'application/json': { schema } } };
 }
 

@@ -1,10 +1,21 @@
 // What happened over time, as columns.
 
-import { type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
 import { seriesSteps } from '../../core/series.ts';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
-import { closed, count, countOrNull, flag, problems, reply, TopicName, text, textOrNull } from './schema.ts';
+import {
+  closed,
+  count,
+  countOrNull,
+  each,
+  flag,
+  type JsonOf,
+  problems,
+  reply,
+  TopicName,
+  text,
+  textOrNull,
+} from './schema.ts';
 
 const tags = ['operation'];
 export const stored = ['delayed', 'ready', 'reserved', 'dead'] as const;
@@ -15,6 +26,9 @@ const column = (description: string) =>
     description: `${description}; null: not recorded`,
   });
 
+/** null: not recorded */
+export type SeriesColumn = readonly (number | null)[];
+
 export const TimingColumns = closed(
   {
     p50: column('median in ms, about'),
@@ -24,7 +38,7 @@ export const TimingColumns = closed(
   },
   { title: 'TimingColumns' },
 );
-export type TimingColumns = ReplyOf<typeof TimingColumns>;
+export type TimingColumnsJson = JsonOf<typeof TimingColumns>;
 
 const ms = (description: string) => countOrNull(description, 41);
 
@@ -37,33 +51,28 @@ export const TimingTotals = closed(
   },
   { title: 'TimingTotals' },
 );
-export type TimingTotals = ReplyOf<typeof TimingTotals>;
+export type TimingTotalsJson = JsonOf<typeof TimingTotals>;
 
 export const Step = count('seconds of a step', 60);
-export type Step = ReplyOf<typeof Step>;
+export type StepJson = JsonOf<typeof Step>;
 
 export const At = Type.Array(Type.Integer(), {
   description: 'beginnings of the steps, epoch ms',
   examples: [[1_893_456_000_000]],
 });
-export type At = ReplyOf<typeof At>;
+export type AtJson = JsonOf<typeof At>;
 
-export const Series: TSchema = closed(
+export const Series = closed(
   {
     topic: textOrNull('the topic; null: all topics', 'order.close'),
     step: Step,
     at: At,
     unfinished: flag('the last step is not over', true),
-    ...Object.fromEntries(
-      counted.map((name) => [
-        name,
-        column(name === 'failed' ? 'failed attempts' : `${name} jobs or attempts`),
-      ]),
-    ),
+    ...each(counted, (name) => column(name === 'failed' ? 'failed attempts' : `${name} jobs or attempts`)),
     lateness: TimingColumns,
     duration: TimingColumns,
     states: closed(
-      Object.fromEntries(stored.map((state) => [state, column(`${state} jobs at the end of the step`)])),
+      each(stored, (state) => column(`${state} jobs at the end of the step`)),
       { title: 'StateColumns' },
     ),
     oldestOverdueMs: column('how long the oldest ready job that dq delivers had been due; 0: none'),
@@ -78,7 +87,7 @@ export const Series: TSchema = closed(
     ),
     totals: closed(
       {
-        ...Object.fromEntries(counted.map((name) => [name, count(`${name} in this range`, 12)])),
+        ...each(counted, (name) => count(`${name} in this range`, 12)),
         firstAttempts: count('first attempts of their jobs', 12),
         firstDelivered: count('first attempts that delivered', 12),
         recordedSteps: count('steps of this range that are recorded', 60),
@@ -90,6 +99,7 @@ export const Series: TSchema = closed(
   },
   { title: 'Series' },
 );
+export type SeriesJson = JsonOf<typeof Series>;
 
 export const SeriesQuery = closed({
   topic: Type.Optional(TopicName),
@@ -104,7 +114,7 @@ export const SeriesQuery = closed({
     ),
   ),
 });
-export type SeriesQuery = ReplyOf<typeof SeriesQuery>;
+export type SeriesQueryJson = JsonOf<typeof SeriesQuery>;
 
 export const seriesSchema = {
   operationId: 'series',
@@ -132,7 +142,7 @@ export const TopicSeries = closed(
   },
   { title: 'TopicSeries' },
 );
-export type TopicSeries = ReplyOf<typeof TopicSeries>;
+export type TopicSeriesJson = JsonOf<typeof TopicSeries>;
 
 export const topicSeriesSchema = {
   operationId: 'topicSeries',

@@ -4,8 +4,18 @@ import { Type } from 'typebox';
 import { brokerTypes } from '../../core/broker.ts';
 import { linkNamePattern, signInKinds } from '../../core/session.ts';
 import { scopes } from '../../core/token.ts';
-import type { ReplyOf } from './schema.ts';
-import { closed, flag, instant, problems, reply, text, textOrNull, texts, yes } from './schema.ts';
+import {
+  closed,
+  flag,
+  instant,
+  type JsonOf,
+  problems,
+  reply,
+  text,
+  textOrNull,
+  texts,
+  yes,
+} from './schema.ts';
 import { Scopes, Topics } from './token.ts';
 
 export const Me = closed(
@@ -46,7 +56,7 @@ export const Me = closed(
   },
   { title: 'Me' },
 );
-export type Me = ReplyOf<typeof Me>;
+export type MeJson = JsonOf<typeof Me>;
 
 export const meSchema = {
   operationId: 'me',
@@ -71,7 +81,7 @@ export const SignInLinkInput = closed(
   },
   { title: 'SignInLinkInput' },
 );
-export type SignInLinkInput = ReplyOf<typeof SignInLinkInput>;
+export type SignInLinkInputJson = JsonOf<typeof SignInLinkInput>;
 
 const shownRights = {
   name: text('name that the session shows', 'li.wei'),
@@ -88,7 +98,7 @@ export const SignInLink = closed(
   },
   { title: 'SignInLink' },
 );
-export type SignInLink = ReplyOf<typeof SignInLink>;
+export type SignInLinkJson = JsonOf<typeof SignInLink>;
 
 export const createSignInLinkSchema = {
   operationId: 'createSignInLink',
@@ -113,7 +123,7 @@ export const Session = closed(
   },
   { title: 'Session' },
 );
-export type Session = ReplyOf<typeof Session>;
+export type SessionJson = JsonOf<typeof Session>;
 
 export const listSessionsSchema = {
   operationId: 'listSessions',
@@ -148,7 +158,7 @@ export const SignedIn = closed(
   },
   { title: 'SignedIn' },
 );
-export type SignedIn = ReplyOf<typeof SignedIn>;
+export type SignedInJson = JsonOf<typeof SignedIn>;
 
 export const signInSchema = {
   operationId: 'signIn',

@@ -2,13 +2,13 @@
 
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
   countOrNull,
   flag,
   instant,
+  type JsonOf,
   problems,
   reply,
   text,
@@ -18,7 +18,7 @@ import {
 
 const tags = ['operation'];
 export const ShardId = text('id of the shard', '0f1e2d3c4b5a6978');
-export type ShardId = ReplyOf<typeof ShardId>;
+export type ShardIdJson = JsonOf<typeof ShardId>;
 
 export const shardFields = {
   id: text('id of the shard; jobs are placed by it, whatever the address', '0f1e2d3c4b5a6978'),
@@ -35,7 +35,7 @@ export const shardFields = {
 };
 
 export const Shard = closed(shardFields, { title: 'Shard' });
-export type Shard = ReplyOf<typeof Shard>;
+export type ShardJson = JsonOf<typeof Shard>;
 const params = closed({ id: ShardId });
 
 export const listShardsSchema = {

@@ -1,18 +1,20 @@
 // Counters, stored jobs, processes, and the summary of an instance.
 
-import { type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
 import { incidentKinds } from '../../core/incident.ts';
 import { jobStates } from '../../core/job.ts';
 import { operationKinds } from '../../core/operation.ts';
 import { statNames } from '../../core/series.ts';
+import type { TopicState } from '../../core/topic/topic.ts';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
   countOrNull,
+  each,
   flag,
   instant,
+  type JsonOf,
   Missing,
   problems,
   reply,
@@ -25,13 +27,16 @@ import {
 
 const tags = ['operation'];
 
-const numbers = (title: string, names: readonly string[], what: string): TSchema =>
-  closed(Object.fromEntries(names.map((name) => [name, count(`${name} ${what}`, 1)])), { title });
+const numbers = <Name extends string>(title: string, names: readonly Name[], what: string) =>
+  closed(
+    each(names, (name) => count(`${name} ${what}`, 1)),
+    { title },
+  );
 
 export const Counts = numbers('Counts', statNames, 'jobs or attempts, counted');
-export type Counts = ReplyOf<typeof Counts>;
+export type CountsJson = JsonOf<typeof Counts>;
 export const States = numbers('StateCounts', jobStates, 'jobs stored now');
-export type States = ReplyOf<typeof States>;
+export type StatesJson = JsonOf<typeof States>;
 const counters = { total: Counts, today: Counts, states: States };
 
 export const Stats = closed(
@@ -54,7 +59,7 @@ export const Stats = closed(
   },
   { title: 'Stats' },
 );
-export type Stats = ReplyOf<typeof Stats>;
+export type StatsJson = JsonOf<typeof Stats>;
 
 export const statsSchema = {
   operationId: 'stats',
@@ -67,7 +72,7 @@ export const TopicStats = closed(
   { topic: TopicName, ...counters, missing: Missing },
   { title: 'TopicStats' },
 );
-export type TopicStats = ReplyOf<typeof TopicStats>;
+export type TopicStatsJson = JsonOf<typeof TopicStats>;
 
 export const topicStatsSchema = {
   operationId: 'topicStats',
@@ -96,7 +101,7 @@ export const Process = Type.Object(
   },
   { title: 'Process' },
 );
-export type Process = ReplyOf<typeof Process>;
+export type ProcessJson = JsonOf<typeof Process>;
 
 export const processesSchema = {
   operationId: 'processes',
@@ -106,13 +111,13 @@ export const processesSchema = {
 };
 
 export const attentionReasons = ['failing', 'dead_letters', 'offline', 'paused', 'not_registered'] as const;
-const topicStates = ['active', 'paused', 'offline'] as const;
+const topicStates = ['active', 'paused', 'offline'] as const satisfies readonly TopicState[];
 
 export const TopicAttention = closed(
   {
     topic: TopicName,
     title: text('title of the topic', 'Close unpaid orders'),
-    state: textOrNull('state of the topic; null: not registered', 'paused'),
+    state: textOrNull<TopicState>('state of the topic; null: not registered', 'paused'),
     reasons: Type.Array(Type.Enum(attentionReasons), {
       description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed today; dead_letters: it has some; offline, paused, not_registered: it holds jobs`,
       examples: [['dead_letters']],
@@ -122,7 +127,7 @@ export const TopicAttention = closed(
   },
   { title: 'TopicAttention' },
 );
-export type TopicAttention = ReplyOf<typeof TopicAttention>;
+export type TopicAttentionJson = JsonOf<typeof TopicAttention>;
 
 export const OpenIncident = closed(
   {
@@ -133,14 +138,14 @@ export const OpenIncident = closed(
   },
   { title: 'OpenIncident' },
 );
-export type OpenIncident = ReplyOf<typeof OpenIncident>;
+export type OpenIncidentJson = JsonOf<typeof OpenIncident>;
 
 const onlyReaders = 'only for callers with the scope read for every topic; others get an empty list';
 
-export const Summary: TSchema = closed(
+export const Summary = closed(
   {
     topics: closed(
-      Object.fromEntries(topicStates.map((state) => [state, count(`topics with the state ${state}`, 1)])),
+      each(topicStates, (state) => count(`topics with the state ${state}`, 1)),
       { title: 'TopicNumbers' },
     ),
     states: States,
@@ -174,6 +179,7 @@ export const Summary: TSchema = closed(
   },
   { title: 'Summary' },
 );
+export type SummaryJson = JsonOf<typeof Summary>;
 
 export const summarySchema = {
   operationId: 'summary',

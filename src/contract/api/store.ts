@@ -2,15 +2,16 @@
 
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
   countOrNull,
   flag,
   instant,
+  type JsonOf,
   numberOrNull,
   problems,
+  type ReplyOf,
   reply,
   text,
   textOrNull,
@@ -45,7 +46,7 @@ export const Backup = closed(
   },
   { title: 'Backup' },
 );
-export type Backup = ReplyOf<typeof Backup>;
+export type BackupJson = JsonOf<typeof Backup>;
 
 export const FsckProblem = closed(
   {
@@ -62,7 +63,7 @@ export const FsckProblem = closed(
   },
   { title: 'FsckProblem' },
 );
-export type FsckProblem = ReplyOf<typeof FsckProblem>;
+export type FsckProblemJson = JsonOf<typeof FsckProblem>;
 
 export const Fsck = closed(
   {
@@ -73,7 +74,7 @@ export const Fsck = closed(
   },
   { title: 'Fsck' },
 );
-export type Fsck = ReplyOf<typeof Fsck>;
+export type FsckJson = JsonOf<typeof Fsck>;
 
 export const startBackupSchema = {
   operationId: 'startBackup',
@@ -125,7 +126,7 @@ export const EmbeddedStore = closed(
   },
   { title: 'EmbeddedStore' },
 );
-export type EmbeddedStore = ReplyOf<typeof EmbeddedStore>;
+export type EmbeddedStoreJson = JsonOf<typeof EmbeddedStore>;
 
 export const ShardInfo = closed(
   {
@@ -147,7 +148,7 @@ export const ShardInfo = closed(
   },
   { title: 'ShardInfo' },
 );
-export type ShardInfo = ReplyOf<typeof ShardInfo>;
+export type ShardInfoJson = JsonOf<typeof ShardInfo>;
 
 export const storeSchema = {
   operationId: 'store',
@@ -195,3 +196,4 @@ export const storeSchema = {
     ...problems(503),
   },
 };
+export type StoreJson = ReplyOf<typeof storeSchema>;

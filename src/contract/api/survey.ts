@@ -2,15 +2,16 @@
 
 import { Type } from 'typebox';
 import { horizonClasses } from '../../core/horizon.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
   countOrNull,
   flag,
   instant,
+  type JsonOf,
   Missing,
   problems,
+  type ReplyOf,
   reply,
   TopicName,
   text,
@@ -50,6 +51,7 @@ export const horizonSchema = {
     ...problems(404, 503),
   },
 };
+export type HorizonJson = ReplyOf<typeof horizonSchema>;
 
 export const DeadGroup = closed(
   {
@@ -66,7 +68,7 @@ export const DeadGroup = closed(
   },
   { title: 'DeadGroup' },
 );
-export type DeadGroup = ReplyOf<typeof DeadGroup>;
+export type DeadGroupJson = JsonOf<typeof DeadGroup>;
 
 export const groupDeadSchema = {
   operationId: 'groupDead',
@@ -88,3 +90,4 @@ export const groupDeadSchema = {
     ...problems(404, 503),
   },
 };
+export type DeadGroupsJson = ReplyOf<typeof groupDeadSchema>;

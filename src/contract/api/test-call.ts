@@ -2,12 +2,12 @@
 
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
 import {
   closed,
   count,
   countOrNull,
   flag,
+  type JsonOf,
   problems,
   reply,
   text,
@@ -36,13 +36,13 @@ export const TestCallInput = closed(
   },
   { title: 'TestCallInput' },
 );
-export type TestCallInput = ReplyOf<typeof TestCallInput>;
+export type TestCallInputJson = JsonOf<typeof TestCallInput>;
 
 export const Headers = Type.Record(Type.String(), Type.String(), {
   description: 'by name; values of the topic for the scope admin only',
   examples: [{ 'dq-test': 'true' }],
 });
-export type Headers = ReplyOf<typeof Headers>;
+export type HeadersJson = JsonOf<typeof Headers>;
 
 const phase = (what: string) => countOrNull(`${what}, ms; null: did not take place`, 3);
 
@@ -90,7 +90,7 @@ export const TestCall = closed(
         }),
         reason: textOrNull('why it failed; null: it did not', 'rule'),
         detail: text('the failure, where no whole reply came; else empty', 'ECONNREFUSED 10.0.0.8:80'),
-        next: textOrNull(
+        next: textOrNull<'ack' | 'retry' | 'bury'>(
           'what dq would do with a job after its first attempt: ack, retry or bury; null: not_started',
           'retry',
         ),
@@ -106,7 +106,7 @@ export const TestCall = closed(
   },
   { title: 'TestCall' },
 );
-export type TestCall = ReplyOf<typeof TestCall>;
+export type TestCallJson = JsonOf<typeof TestCall>;
 
 export const testCallSchema = {
   operationId: 'testCall',

@@ -3,8 +3,7 @@
 import { Type } from 'typebox';
 import { limits } from '../../core/limits.ts';
 import { everyTopic, scopes, tokenNamePattern } from '../../core/token.ts';
-import type { ReplyOf } from './schema.ts';
-import { closed, instant, problems, reply, text, textOrNull, yes } from './schema.ts';
+import { closed, instant, type JsonOf, problems, reply, text, textOrNull, yes } from './schema.ts';
 
 const tags = ['access'];
 
@@ -13,7 +12,7 @@ export const Name = Type.String({
   description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
   examples: ['shop-producer'],
 });
-export type Name = ReplyOf<typeof Name>;
+export type NameJson = JsonOf<typeof Name>;
 
 export const Scopes = Type.Array(Type.Enum(scopes), {
   minItems: 1,
@@ -22,13 +21,13 @@ export const Scopes = Type.Array(Type.Enum(scopes), {
     'push: pushes, cancel; read: every GET; operate: pause, run, requeue, purge; admin: everything',
   examples: [['push']],
 });
-export type Scopes = ReplyOf<typeof Scopes>;
+export type ScopesJson = JsonOf<typeof Scopes>;
 
 export const TopicGlob = Type.String({
   pattern: '^[A-Za-z0-9._*-]{1,128}$',
   description: '1 to 128 of A-Z a-z 0-9 . _ - and *',
 });
-export type TopicGlob = ReplyOf<typeof TopicGlob>;
+export type TopicGlobJson = JsonOf<typeof TopicGlob>;
 
 export const Topics = Type.Array(TopicGlob, {
   minItems: 1,
@@ -37,7 +36,7 @@ export const Topics = Type.Array(TopicGlob, {
   default: [everyTopic],
   examples: [['order.*']],
 });
-export type Topics = ReplyOf<typeof Topics>;
+export type TopicsJson = JsonOf<typeof Topics>;
 
 const settings = { name: Name, scopes: Scopes, topics: Topics };
 
@@ -51,7 +50,7 @@ export const Token = closed(
   },
   { title: 'Token' },
 );
-export type Token = ReplyOf<typeof Token>;
+export type TokenJson = JsonOf<typeof Token>;
 
 export const TokenInput = closed(
   {
@@ -61,7 +60,7 @@ export const TokenInput = closed(
   },
   { title: 'TokenInput' },
 );
-export type TokenInput = ReplyOf<typeof TokenInput>;
+export type TokenInputJson = JsonOf<typeof TokenInput>;
 
 export const CreatedToken = closed(
   {
@@ -70,7 +69,7 @@ export const CreatedToken = closed(
   },
   { title: 'CreatedToken' },
 );
-export type CreatedToken = ReplyOf<typeof CreatedToken>;
+export type CreatedTokenJson = JsonOf<typeof CreatedToken>;
 
 export const listTokensSchema = {
   operationId: 'listTokens',

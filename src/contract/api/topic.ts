@@ -2,19 +2,20 @@
 // a draft. The parsers of that table decide what dq accepts; a test compares both.
 
 import { type TSchema, type TUnsafe, Type } from 'typebox';
-import { capacityCodes } from '../../core/capacity-reasons.ts';
 import { jobStates } from '../../core/job.ts';
 import { type TopicField, textOf } from '../../core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../core/topic/fields.ts';
 import { apiName, type TopicJson } from '../../core/topic/settings.ts';
-import type { ReplyOf } from './schema.ts';
+import { CapacityReason } from './job.ts';
 import {
   closed,
   count,
   countOrNull,
+  each,
   FieldProblem,
   flag,
   instant,
+  type JsonOf,
   pageOf,
   pagingParams,
   problems,
@@ -74,7 +75,7 @@ const withDefaults = Object.fromEntries(
 
 const Name = schemaOf('topic', topicColumns.topic);
 export const Secret = schemaOf('secret', topicColumns.secret);
-export type Secret = ReplyOf<typeof Secret>;
+export type SecretJson = JsonOf<typeof Secret>;
 
 const optional = (schemas: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, Type.Optional(schema)]));
@@ -82,13 +83,13 @@ const optional = (schemas: Readonly<Record<string, TSchema>>) =>
 const revision = Type.Optional(count('as read, ignored; the header If-Match compares it', 17));
 const written = { ...optional({ ...withDefaults, secret: Secret }), revision };
 export const TopicInput = closed({ topic: Name, ...written }, { title: 'TopicInput' });
-export type TopicInput = ReplyOf<typeof TopicInput>;
+export type TopicInputJson = JsonOf<typeof TopicInput>;
 
 export const TopicReplacement = closed(
   { topic: Type.Optional(Name), ...written },
   { title: 'TopicReplacement' },
 );
-export type TopicReplacement = ReplyOf<typeof TopicReplacement>;
+export type TopicReplacementJson = JsonOf<typeof TopicReplacement>;
 
 export const TopicPatch = closed(
   { ...optional({ topic: Name, ...settings, secret: Secret }), revision },
@@ -96,7 +97,7 @@ export const TopicPatch = closed(
     title: 'TopicPatch',
   },
 );
-export type TopicPatch = ReplyOf<typeof TopicPatch>;
+export type TopicPatchJson = JsonOf<typeof TopicPatch>;
 
 /** A reply has every member. */
 const shown = {
@@ -108,7 +109,6 @@ const shown = {
 };
 
 export const Topic = Type.Object(shown, { title: 'Topic' });
-export type Topic = ReplyOf<typeof Topic>;
 
 export const TopicWithSecret = Type.Object(
   {
@@ -117,7 +117,7 @@ export const TopicWithSecret = Type.Object(
   },
   { title: 'TopicWithSecret' },
 );
-export type TopicWithSecret = ReplyOf<typeof TopicWithSecret>;
+export type TopicWithSecretJson = JsonOf<typeof TopicWithSecret>;
 
 const tags = ['topics'];
 const params = closed(topicParam);
@@ -190,24 +190,8 @@ export const stateVerb = {
   response: { 200: reply('the topic', Topic), ...problems(404, 413, 503) },
 };
 
-export const CapacityReason = closed(
-  {
-    code: Type.Enum([...capacityCodes], { description: 'why; stable' }),
-    message: text('what holds the jobs', 'no job of the topic is ready: 3 delayed, 0 reserved, 1 dead'),
-    remedy: text('what to do', 'delayed jobs become ready when they are due'),
-    values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
-      description: 'numbers and names of the message',
-      examples: [{ delayed: 3 }],
-    }),
-  },
-  { title: 'CapacityReason' },
-);
-export type CapacityReason = ReplyOf<typeof CapacityReason>;
-
-export const StoredStates = closed(
-  Object.fromEntries(jobStates.map((state) => [state, count(`${state} jobs stored now`, 1)])),
-);
-export type StoredStates = ReplyOf<typeof StoredStates>;
+export const StoredStates = closed(each(jobStates, (state) => count(`${state} jobs stored now`, 1)));
+export type StoredStatesJson = JsonOf<typeof StoredStates>;
 
 export const NotifierCapacity = closed(
   {
@@ -219,7 +203,7 @@ export const NotifierCapacity = closed(
   },
   { title: 'NotifierCapacity' },
 );
-export type NotifierCapacity = ReplyOf<typeof NotifierCapacity>;
+export type NotifierCapacityJson = JsonOf<typeof NotifierCapacity>;
 
 export const Capacity = closed(
   {
@@ -233,7 +217,7 @@ export const Capacity = closed(
   },
   { title: 'TopicCapacity' },
 );
-export type Capacity = ReplyOf<typeof Capacity>;
+export type CapacityJson = JsonOf<typeof Capacity>;
 
 export const topicCapacitySchema = {
   operationId: 'topicCapacity',
@@ -258,7 +242,7 @@ export const CallbackDestination = closed(
   },
   { title: 'CallbackDestination' },
 );
-export type CallbackDestination = ReplyOf<typeof CallbackDestination>;
+export type CallbackDestinationJson = JsonOf<typeof CallbackDestination>;
 
 export const TopicPreview = closed(
   {
@@ -276,7 +260,7 @@ export const TopicPreview = closed(
   },
   { title: 'TopicPreview' },
 );
-export type TopicPreview = ReplyOf<typeof TopicPreview>;
+export type TopicPreviewJson = JsonOf<typeof TopicPreview>;
 
 export const previewTopicSchema = {
   operationId: 'previewTopic',
@@ -294,7 +278,7 @@ export const RotatedSecret = closed(
   },
   { title: 'RotatedSecret' },
 );
-export type RotatedSecret = ReplyOf<typeof RotatedSecret>;
+export type RotatedSecretJson = JsonOf<typeof RotatedSecret>;
 
 export const rotateSecretSchema = {
   operationId: 'rotateSecret',
@@ -305,7 +289,7 @@ export const rotateSecretSchema = {
 };
 
 export const SecretInput = closed({ secret: Type.Optional(Secret) }, { title: 'SecretInput' });
-export type SecretInput = ReplyOf<typeof SecretInput>;
+export type SecretInputJson = JsonOf<typeof SecretInput>;
 
 export const RuleTest = closed(
   {
@@ -323,7 +307,7 @@ export const RuleTest = closed(
   },
   { title: 'RuleTest' },
 );
-export type RuleTest = ReplyOf<typeof RuleTest>;
+export type RuleTestJson = JsonOf<typeof RuleTest>;
 
 export const RuleResult = closed(
   {
@@ -335,7 +319,7 @@ export const RuleResult = closed(
   },
   { title: 'RuleResult' },
 );
-export type RuleResult = ReplyOf<typeof RuleResult>;
+export type RuleResultJson = JsonOf<typeof RuleResult>;
 
 export const testRuleSchema = {
   operationId: 'testRule',

@@ -2,8 +2,17 @@
 
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
-import type { ReplyOf } from './schema.ts';
-import { closed, countOrNull, instant, problems, reply, text, textOrNull, yes } from './schema.ts';
+import {
+  closed,
+  countOrNull,
+  instant,
+  type JsonOf,
+  problems,
+  reply,
+  text,
+  textOrNull,
+  yes,
+} from './schema.ts';
 
 const tags = ['access'];
 
@@ -23,7 +32,7 @@ export const TrialRequest = closed(
   },
   { title: 'TrialRequest' },
 );
-export type TrialRequest = ReplyOf<typeof TrialRequest>;
+export type TrialRequestJson = JsonOf<typeof TrialRequest>;
 
 export const Trial = closed(
   {
@@ -59,7 +68,7 @@ export const Trial = closed(
   },
   { title: 'Trial' },
 );
-export type Trial = ReplyOf<typeof Trial>;
+export type TrialJson = JsonOf<typeof Trial>;
 
 export const beginTrialSchema = {
   operationId: 'beginTrial',
@@ -104,7 +113,7 @@ export const Doctor = closed(
   },
   { title: 'Doctor' },
 );
-export type Doctor = ReplyOf<typeof Doctor>;
+export type DoctorJson = JsonOf<typeof Doctor>;
 
 export const doctorStateSchema = {
   operationId: 'doctorState',

@@ -56,7 +56,7 @@ export function backoff(help: string, more: More): TopicField<Backoff, BackoffJs
       ],
     },
     parse: parseBackoff,
-    print,
+    print: printBackoff,
   };
 }
 
@@ -104,7 +104,7 @@ function readWait(value: unknown, field: string, errors: FieldErrors, leastMs = 
   return readDuration(value, field, errors, leastMs, stepMsMax);
 }
 
-function print(policy: Backoff): BackoffJson {
+export function printBackoff(policy: Backoff): BackoffJson {
   switch (policy.type) {
     case 'odd':
       return '2n+1';

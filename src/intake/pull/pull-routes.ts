@@ -63,7 +63,7 @@ export function pullRoutes(
     return calls.extend(given, touchedBy(request), length, 'for').then(resultsJson);
   });
 
-  async function pull(request: FastifyRequest, answer: FastifyReply, given: Given): Promise<object> {
+  async function pull(request: FastifyRequest, answer: FastifyReply, given: Given) {
     const waitMs = readWait(given.wait);
     const leaseMs = readLeaseLength(given.lease);
     await Promise.all(given.topics.map((name) => checkTopic(request, name)));
@@ -104,7 +104,7 @@ export function pullRoutes(
 
 const touchedBy = (request: FastifyRequest) => (topic: string) => mayTouch(request, topic);
 
-function resultsJson(results: readonly Result[]): object {
+function resultsJson(results: readonly Result[]) {
   return {
     results: results.map(({ code, leaseUntil }) => {
       if (code !== undefined) return { status: catalogue[code].status, code };

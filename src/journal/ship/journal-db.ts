@@ -2,7 +2,7 @@
 // Invariants: a batch and its position are one transaction, so a batch is merged once or again with the same
 // result. The row of the stream is locked first: two recorders of one stream take turns.
 
-import type { JobKey, Version } from '../../core/job.ts';
+import type { FlowEvent, JobKey, Version } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../core/job-row.ts';
 import { grouped, inBatches } from '../../core/lists.ts';
@@ -282,7 +282,7 @@ interface LogRow {
   readonly change_no: number;
   readonly place: Buffer;
   readonly version: number;
-  readonly event: string;
+  readonly event: FlowEvent;
   readonly due_at: number;
   readonly process: Buffer;
   readonly host: Buffer;

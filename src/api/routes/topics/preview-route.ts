@@ -3,7 +3,7 @@
 
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { type CallbackDestination, previewTopicSchema, TopicPatch } from '../../../contract/api/topic.ts';
+import { type CallbackDestinationJson, previewTopicSchema, TopicPatch } from '../../../contract/api/topic.ts';
 import { DqError } from '../../../core/errors.ts';
 import { backoffMs } from '../../../core/retry-policy.ts';
 import { parseTopicInput } from '../../../core/topic/settings.ts';
@@ -47,7 +47,7 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
     },
   );
 
-  async function destinationOf(url: URL): Promise<CallbackDestination> {
+  async function destinationOf(url: URL): Promise<CallbackDestinationJson> {
     const host = url.hostname.replace(/^\[|\]$/g, '');
     const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
     const addresses = isIP(host) === 0 ? await resolve(host) : [host];

@@ -3,7 +3,7 @@
 import { rotateSecretSchema, SecretInput } from '../../../contract/api/topic.ts';
 import { formatInstant } from '../../../core/duration.ts';
 import { FieldErrors, invalidField } from '../../../core/errors.ts';
-import { parseSecret } from '../../../core/topic/secrets.ts';
+import { parseSecret, type TopicSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { auditNote } from '../../http/audit-note.ts';
@@ -23,10 +23,11 @@ export function secretRoute(api: Api, { role }: ApiContext): void {
       const topic = await rotateSecret(role.registry, name, secret, await role.clock.read());
       // The change is stored; that this process reads it late is not a failure of the call.
       await role.topics.refresh().catch(() => undefined);
-      const [current, old] = topic.secrets;
+      // The first one signs; a topic has one.
+      const [current, old] = topic.secrets as [TopicSecret, TopicSecret?];
       return {
         topic: name,
-        secret: current?.secret,
+        secret: current.secret,
         oldSignsUntil: formatInstant(old?.untilAt ?? topic.updatedAt),
       };
     },
