@@ -137,6 +137,14 @@ for (const file of filesUnder(src)) {
     complaints.push(`${relative(src, file)}: no layer is declared for it in scripts/check-imports.ts`);
     continue;
   }
+  if (
+    layer === 'console' &&
+    /^import (?!type )[^;]*?from '[^']*\/contract\//m.test(text) &&
+    file.includes('/web/')
+  )
+    complaints.push(
+      `${relative(src, file)}: the page takes only types from contract, or TypeBox enters its bundle`,
+    );
   for (const target of found) {
     // A definition of messages is data of the layer that serves it.
     if (!target.startsWith(src) || target.endsWith('.proto')) continue;

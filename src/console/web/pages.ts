@@ -2,9 +2,9 @@
 // data of the first page replace everything only while no further page is shown.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { PageOf } from '../../contract/api/schema.ts';
 import { type CallError, get } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
-import type { Page } from './api/types.ts';
 
 export interface Pages<T> {
   /** null before the first reply */
@@ -25,7 +25,7 @@ export function usePages<T>(
   const [further, setFurther] = useState<{ items: readonly T[]; next: string | null } | null>(null);
   const [error, setError] = useState<CallError | null>(null);
   // With further pages on the screen the first one stays as it is: rows must not move under the pointer.
-  const first = usePoll<Page<T>>(path, further === null ? everyMs : 3_600_000, query);
+  const first = usePoll<PageOf<T>>(path, further === null ? everyMs : 3_600_000, query);
   const key = JSON.stringify([path, query]);
   const shown = useRef(key);
   shown.current = key;
@@ -33,7 +33,7 @@ export function usePages<T>(
   const next = further === null ? (first.data?.nextCursor ?? null) : further.next;
   const more = (): void => {
     if (path === null) return;
-    get<Page<T>>(path, { ...query, cursor: next ?? undefined })
+    get<PageOf<T>>(path, { ...query, cursor: next ?? undefined })
       .then((page) => {
         // The filter was changed meanwhile.
         if (shown.current !== key) return;

@@ -4,6 +4,7 @@
 import { signal } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
 import { useEffect, useLayoutEffect } from 'preact/hooks';
+import type { SummaryJson } from '../../contract/api/stats.ts';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
 import {
@@ -17,7 +18,6 @@ import {
   start,
   summary,
 } from './api/session.ts';
-import type { Summary } from './api/types.ts';
 import { clock, duration, shortNumber, useSecond } from './format.ts';
 import { bindKeys, keysShown } from './keys.ts';
 import { KeysChoice, LanguageButton, ThemeButton } from './parts/choices.tsx';
@@ -102,7 +102,7 @@ export function Shell() {
 }
 
 function Signed({ me }: { me: Me }) {
-  const poll = usePoll<Summary>('/v1/summary', 5_000);
+  const poll = usePoll<SummaryJson>('/v1/summary', 5_000);
   useEffect(() => {
     summary.value = poll.data;
     if (poll.data !== null && poll.at !== null && poll.sentAt !== null)

@@ -1,7 +1,7 @@
 // The command line that creates a topic with the settings of another one. Settings with their default are
 // written too: a default may change.
 
-import type { TopicJson } from './api/types.ts';
+import type { TopicJson } from '../../core/topic/settings.ts';
 import { isUsed, type TopicFormField, topicForm } from './topic-form.ts';
 
 /** `headers`: false where the session does not see their values. */

@@ -78,7 +78,7 @@ export function usePoll<T>(
         if (!ended) setState((last) => ({ ...last, error: error as CallError }));
       }
       running = false;
-      if (!ended) timer = setTimeout(look, again ? 0 : waitMs);
+      if (!ended) timer = window.setTimeout(look, again ? 0 : waitMs);
       again = false;
     };
     const onVisible = (): void => void look();

@@ -2,8 +2,8 @@
 // on a machine without any token, the session "this machine".
 
 import { signal } from '@preact/signals';
+import type { SummaryJson } from '../../../contract/api/stats.ts';
 import { CallError, call, hasKey, setKey, signedOut } from './call.ts';
-import type { Summary } from './types.ts';
 
 export type Scope = 'push' | 'pull' | 'read' | 'operate' | 'admin';
 
@@ -36,7 +36,7 @@ export type SessionState =
 
 export const session = signal<SessionState>({ kind: 'starting' });
 /** Counts of the instance: the shell polls them for the navigation and the screens. null: not read yet. */
-export const summary = signal<Summary | null>(null);
+export const summary = signal<SummaryJson | null>(null);
 /** Daemon's clock minus the browser's, ms. */
 export const clockOffset = signal(0);
 

@@ -1,8 +1,8 @@
 // Upcoming jobs by due time: one bar per class of the horizon, and the same numbers as a table.
 
 import { useState } from 'preact/hooks';
+import type { HorizonJson } from '../../../contract/api/survey.ts';
 import { usePoll } from '../api/poll.ts';
-import type { HorizonJson } from '../api/types.ts';
 import { clock, number, relative, shortNumber, useSecond } from '../format.ts';
 import { Button, Card, Empty, LoadError, Waiting } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';

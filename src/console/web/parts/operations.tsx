@@ -1,9 +1,14 @@
 // Operations on a page: starting one after a question, the running ones with their progress, and their texts.
 
+import type {
+  OperationFilterInput,
+  OperationInputJson,
+  OperationJson,
+} from '../../../contract/api/operation.ts';
+import type { OperationKind } from '../../../core/operation.ts';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
-import type { OperationFilter, OperationInput, OperationJson, OperationKind } from '../api/types.ts';
 import { clock, dots, duration, number, relative } from '../format.ts';
 import { href } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
@@ -158,10 +163,10 @@ function Running({ op, refresh }: { op: OperationJson; refresh: () => void }) {
 // Starting
 
 /** Starts one operation per filter, and says so with a link. Rejects with CallError. */
-export async function start(inputs: readonly OperationInput[]): Promise<void> {
+export async function start(inputs: readonly OperationInputJson[]): Promise<void> {
   let last: OperationJson | null = null;
   for (const input of inputs) {
-    const isAll = Object.keys(input.filter).length === 0;
+    const isAll = Object.keys(input.filter ?? {}).length === 0;
     last = await call<OperationJson>('POST', '/v1/operations', {
       json: { ...input, ...(isAll ? { all: true } : {}) },
     });
@@ -172,7 +177,7 @@ export async function start(inputs: readonly OperationInput[]): Promise<void> {
 /** An operation per topic for named jobs, as the page shows them: newer ones of their ids are left alone. */
 export function namedFilters(
   jobs: readonly { readonly topic: string; readonly id: string; readonly version: string }[],
-): readonly OperationFilter[] {
+): readonly OperationFilterInput[] {
   const topics = new Set(jobs.map(({ topic }) => topic));
   return [...topics].map((topic) => {
     const its = jobs.filter((job) => job.topic === topic);
@@ -190,7 +195,7 @@ interface Requeue {
   readonly until: string;
 }
 
-const requeueInput = (filter: OperationFilter, { spread }: Requeue): OperationInput => ({
+const requeueInput = (filter: OperationFilterInput, { spread }: Requeue): OperationInputJson => ({
   kind: 'requeue',
   filter,
   ...(spread === '' ? {} : { spread }),
@@ -198,7 +203,7 @@ const requeueInput = (filter: OperationFilter, { spread }: Requeue): OperationIn
 
 /** `count` null: not known. */
 export function askRequeue(
-  filters: readonly OperationFilter[],
+  filters: readonly OperationFilterInput[],
   topic: string | undefined,
   count: number | null,
 ): void {
@@ -218,7 +223,7 @@ export function askRequeue(
 }
 
 /** Dead letters of a time that is chosen in the dialog. */
-export function askRequeueByTime(filter: OperationFilter): void {
+export function askRequeueByTime(filter: OperationFilterInput): void {
   const draft = draftOf<Requeue>({ spread: '10m', since: localTime(daemonNow() - 3_600_000), until: '' });
   ask({
     title: t('op_question', { title: titleOf('requeue', filter.topic, null) }),
@@ -310,7 +315,7 @@ function FailingNow({ topic }: { topic: string }) {
 
 /** Asks for the number, or for the word where the number is not known. */
 export function askPurge(
-  filters: readonly OperationFilter[],
+  filters: readonly OperationFilterInput[],
   topic: string | undefined,
   count: number | null,
 ): void {
@@ -346,7 +351,7 @@ export function verbsOf(states: readonly string[]): readonly OperationKind[] {
 /** `count` null: not known. */
 export function askJobs(
   kind: OperationKind,
-  filters: readonly OperationFilter[],
+  filters: readonly OperationFilterInput[],
   topic: string | undefined,
   count: number | null,
 ): void {

@@ -1,10 +1,11 @@
 // Alerts: open incidents, the mails due for dead letters, and who receives them. Sends a test mail.
 
 import { useState } from 'preact/hooks';
+import type { PageOf } from '../../../contract/api/schema.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, get } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, session } from '../api/session.ts';
-import type { Page, TopicJson } from '../api/types.ts';
 import { dots, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { type Incident, IncidentState, isOpen } from '../parts/incidents.tsx';
@@ -41,7 +42,7 @@ interface Alert {
   readonly state: 'owed' | 'claimed' | 'sent' | 'nobody';
 }
 
-interface Alerts extends Page<Alert> {
+interface Alerts extends PageOf<Alert> {
   readonly incidents: readonly Incident[];
   readonly mail?: {
     readonly server: boolean;
@@ -136,7 +137,7 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
 }
 
 function Outbox({ first }: { first: Alerts }) {
-  const [more, setMore] = useState<readonly Page<Alert>[]>([]);
+  const [more, setMore] = useState<readonly PageOf<Alert>[]>([]);
   const [error, setError] = useState<string | null>(null);
   const wanted = place.value.query.get('state') ?? '';
   const all = [first, ...more].flatMap(({ items }) => items);
@@ -146,7 +147,7 @@ function Outbox({ first }: { first: Alerts }) {
   const isWhole = nextCursor === null;
   const next = async (): Promise<void> => {
     try {
-      const page = await get<Page<Alert>>('/v1/alerts', { limit: '100', cursor: nextCursor ?? '' });
+      const page = await get<PageOf<Alert>>('/v1/alerts', { limit: '100', cursor: nextCursor ?? '' });
       setMore([...more, page]);
       setError(null);
     } catch (problem) {
@@ -215,7 +216,7 @@ const OutboxRows = ({ items }: { items: readonly Alert[] }) => (
 );
 
 function Recipients({ global }: { global: readonly string[] }) {
-  const poll = usePoll<Page<TopicJson>>('/v1/topics', 15_000, { limit: '1000' });
+  const poll = usePoll<PageOf<TopicJson>>('/v1/topics', 15_000, { limit: '1000' });
   const topics = poll.data?.items.filter((topic) => recipientsOf(topic).length > 0) ?? [];
   return (
     <Card title={t('recipients')} note={t('recipients_note')}>

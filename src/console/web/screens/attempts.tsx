@@ -1,8 +1,9 @@
 // Recent attempts of a topic: a card of its overview, and the tab Attempts. They are a sample of one instance
 // that begins when dq-upkeep starts; the note of the card says so.
 
+import type { AttemptSampleJson, AttemptsJson } from '../../../contract/api/attempt.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { usePoll } from '../api/poll.ts';
-import type { AttemptSampleJson, AttemptsJson, TopicJson } from '../api/types.ts';
 import { clock, duration, number } from '../format.ts';
 import { type Column, List } from '../parts/list.tsx';
 import { Card, type Colour, JobLink, LoadError, Pill, Toggle } from '../parts/parts.tsx';

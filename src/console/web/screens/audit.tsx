@@ -1,10 +1,11 @@
 // Audit log: who changed what. A row opens the difference, field by field. Also the tab Changes of a topic.
 
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import type { AuditEntryJson } from '../../../contract/api/audit.ts';
+import type { PageOf } from '../../../contract/api/schema.ts';
 import { get } from '../api/call.ts';
 import { onRefreshAll } from '../api/poll.ts';
 import { daemonNow } from '../api/session.ts';
-import type { AuditEntry, Page } from '../api/types.ts';
 import { dots, exactClock, number } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { useAction } from '../parts/form.tsx';
@@ -119,7 +120,7 @@ export function TopicChanges({ topic }: { topic: string }) {
 }
 
 function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }) {
-  const pages = usePages<AuditEntry>('/v1/audit', { ...query, limit: '50' }, 5_000);
+  const pages = usePages<AuditEntryJson>('/v1/audit', { ...query, limit: '50' }, 5_000);
   const [open, setOpen] = useState<string | null>(null);
   const { items, error, refresh } = pages;
   if (items === null && error !== null)
@@ -136,7 +137,9 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
       </Strip>
     );
   const toggle = (id: string): void => setOpen(open === id ? null : id);
-  const opener = (entry: AuditEntry) => <Opener entry={entry} isOpen={open === entry.id} toggle={toggle} />;
+  const opener = (entry: AuditEntryJson) => (
+    <Opener entry={entry} isOpen={open === entry.id} toggle={toggle} />
+  );
   return (
     <>
       <List
@@ -182,11 +185,11 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
   );
 }
 
-const nameOf = ({ actor }: AuditEntry): string => (actor === '' ? '–' : actorName(actor));
+const nameOf = ({ actor }: AuditEntryJson): string => (actor === '' ? '–' : actorName(actor));
 
 const actionName = (action: string): string => wordOf(`act_${action}`, action);
 
-function Outcome({ status, code }: AuditEntry) {
+function Outcome({ status, code }: AuditEntryJson) {
   if (status < 400) return <Pill colour="done">{t('audit_ok')}</Pill>;
   return <Pill colour={status < 500 ? 'retry' : 'dead'}>{code ?? String(status)}</Pill>;
 }
@@ -196,7 +199,7 @@ function Opener({
   isOpen,
   toggle,
 }: {
-  entry: AuditEntry;
+  entry: AuditEntryJson;
   isOpen: boolean;
   toggle: (id: string) => void;
 }) {
@@ -213,7 +216,7 @@ const textOf = (value: unknown): string =>
   value === null || value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value);
 
 /** In one line: the changed fields, or filter and count. */
-function summaryOf({ detail }: AuditEntry): string {
+function summaryOf({ detail }: AuditEntryJson): string {
   if (detail === null) return '';
   const { changes = [], filter = {}, count } = detail;
   const [first] = changes;
@@ -226,7 +229,7 @@ function summaryOf({ detail }: AuditEntry): string {
   );
 }
 
-function Detail({ entry }: { entry: AuditEntry }) {
+function Detail({ entry }: { entry: AuditEntryJson }) {
   const { changes = [], filter = {}, count } = entry.detail ?? {};
   return (
     <Facts
@@ -258,10 +261,10 @@ export function csvCell(value: string): string {
 function Download({ query }: { query: Query }) {
   const { busy, failure, run } = useAction();
   const download = async (): Promise<void> => {
-    const rows: AuditEntry[] = [];
+    const rows: AuditEntryJson[] = [];
     let cursor: string | undefined;
     do {
-      const page = await get<Page<AuditEntry>>('/v1/audit', { ...query, limit: '200', cursor });
+      const page = await get<PageOf<AuditEntryJson>>('/v1/audit', { ...query, limit: '200', cursor });
       rows.push(...page.items);
       cursor = page.nextCursor ?? undefined;
     } while (cursor !== undefined && rows.length < csvMax);
@@ -277,9 +280,9 @@ function Download({ query }: { query: Query }) {
   );
 }
 
-function csvOf(rows: readonly AuditEntry[]): string {
+function csvOf(rows: readonly AuditEntryJson[]): string {
   const head = ['at', 'actor', 'address', 'action', 'topic', 'jobId', 'status', 'code', 'detail'] as const;
-  const cell = (entry: AuditEntry, name: (typeof head)[number]): string =>
+  const cell = (entry: AuditEntryJson, name: (typeof head)[number]): string =>
     entry[name] === null ? '' : textOf(entry[name]);
   const lines = rows.map((entry) => head.map((name) => csvCell(cell(entry, name))).join(','));
   return `${[head.join(','), ...lines].join('\r\n')}\r\n`;

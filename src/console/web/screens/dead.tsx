@@ -2,10 +2,12 @@
 // match, by an operation that goes on without the page.
 
 import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
+import type { DeadLetterJson } from '../../../contract/api/dead.ts';
+import type { OperationFilterInput } from '../../../contract/api/operation.ts';
+import type { DeadGroupJson, DeadGroupsJson } from '../../../contract/api/survey.ts';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, summary } from '../api/session.ts';
-import type { DeadGroup, DeadGroups, DeadJson, OperationFilter } from '../api/types.ts';
 import { writeQuery } from '../find-query.ts';
 import { number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
@@ -50,6 +52,11 @@ const attemptReasons = [
 ];
 
 /** What the address names, the filter that dq applies to it, and the rest, which dq cannot apply. */
+/** As the query of the page names it: dq rejects a wrong value. */
+type DeadFilter = Pick<OperationFilterInput, 'topic' | 'reason' | 'lastReason' | 'status'> & {
+  readonly since?: string;
+};
+
 function useFilter() {
   const { query } = place.value;
   const of = (name: string): string => query.get(name) ?? '';
@@ -64,9 +71,7 @@ function useFilter() {
     status: of('status'),
     since: ageMs === undefined ? '' : new Date(from - ageMs).toISOString(),
   };
-  const filter: Omit<OperationFilter, 'ids' | 'versions'> = Object.fromEntries(
-    Object.entries(given).filter(([, value]) => value !== ''),
-  );
+  const filter = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== '')) as DeadFilter;
   // The find box may add these. An action on all that match would reach more jobs than the query names.
   const [id, idPrefix, body, due] = [of('id'), of('idPrefix'), of('body'), of('due')];
   const unapplied = writeQuery({ id, idPrefix, body, due });
@@ -75,8 +80,8 @@ function useFilter() {
 
 export function Screen() {
   const { given, age, filter, unapplied, isFiltered } = useFilter();
-  const pages = usePages<DeadJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
-  const groups = usePoll<DeadGroups>('/v1/dead/groups', 10_000);
+  const pages = usePages<DeadLetterJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
+  const groups = usePoll<DeadGroupsJson>('/v1/dead/groups', 10_000);
   const total = summary.value?.states.dead ?? null;
   const count = isFiltered ? countIn(groups.data, filter) : total;
   const mayAct = may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0;
@@ -110,7 +115,7 @@ export function Screen() {
   );
 }
 
-function Actions({ filter, count }: { filter: OperationFilter; count: number | null }) {
+function Actions({ filter, count }: { filter: OperationFilterInput; count: number | null }) {
   return (
     <>
       <Button look="desk" onClick={() => askRequeueByTime(topicOf(filter))}>
@@ -163,10 +168,11 @@ function Filters({ given, age, isFiltered }: Omit<ReturnType<typeof useFilter>, 
   );
 }
 
-const topicOf = ({ topic }: OperationFilter): OperationFilter => (topic === undefined ? {} : { topic });
+const topicOf = ({ topic }: OperationFilterInput): OperationFilterInput =>
+  topic === undefined ? {} : { topic };
 
 /** The number of dead letters of a filter; null: the groups do not tell it. */
-function countIn(groups: DeadGroups | null, filter: OperationFilter) {
+function countIn(groups: DeadGroupsJson | null, filter: OperationFilterInput) {
   const { topic, reason, lastReason, status, since } = filter;
   if (groups === null || !groups.complete || since !== undefined || reason !== undefined) return null;
   return groups.groups
@@ -186,7 +192,7 @@ function isStatus(wanted: string, status: number | null): boolean {
 
 // By cause
 
-function Causes({ groups, examined, complete }: DeadGroups) {
+function Causes({ groups, examined, complete }: DeadGroupsJson) {
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? groups : groups.slice(0, groupsShown);
   return (
@@ -230,15 +236,15 @@ function Causes({ groups, examined, complete }: DeadGroups) {
   );
 }
 
-const causeText = ({ lastReason, status }: DeadGroup): string =>
+const causeText = ({ lastReason, status }: DeadGroupJson): string =>
   [lastReason ?? t('cause_none'), status].filter((part) => part !== null).join(' ');
 
-function CauseActions({ group, isExact }: { group: DeadGroup; isExact: boolean }) {
+function CauseActions({ group, isExact }: { group: DeadGroupJson; isExact: boolean }) {
   const { topic, lastReason, status } = group;
   // Jobs without an attempt are poisoned ones. Their filter also finds poisoned jobs whose last attempt had
   // no reply, so the number of the group is not theirs.
   const isPoison = lastReason === null;
-  const cause = isPoison ? { reason: 'poison' } : { lastReason };
+  const cause = isPoison ? { reason: 'poison' as const } : { lastReason };
   const filter = { topic, ...cause, status: status === null ? 'none' : String(status) };
   return (
     <>
@@ -273,9 +279,9 @@ function Spark({ hours }: { hours: readonly number[] }) {
 
 // The list
 
-const keyOf = ({ topic, id, version }: DeadJson): string => `${topic} ${id} ${version}`;
+const keyOf = ({ topic, id, version }: DeadLetterJson): string => `${topic} ${id} ${version}`;
 
-async function requeueNamed(jobs: readonly DeadJson[]): Promise<number> {
+async function requeueNamed(jobs: readonly DeadLetterJson[]): Promise<number> {
   let requeued = 0;
   // Of the shown deaths: a job that died again since then is another dead letter.
   const until = new Date(Math.max(...jobs.map(({ deadAt }) => Date.parse(deadAt))) + 1).toISOString();
@@ -289,16 +295,19 @@ async function requeueNamed(jobs: readonly DeadJson[]): Promise<number> {
 }
 
 interface LettersProps {
-  readonly pages: Pages<DeadJson>;
+  readonly pages: Pages<DeadLetterJson>;
   readonly empty: string;
-  readonly filter: OperationFilter;
+  readonly filter: OperationFilterInput;
   /** whether the filter is all that the address names */
   readonly isWhole: boolean;
   readonly count: number | null;
 }
 
 /** The actions on the selected dead letters. */
-function useActions({ pages, filter, count }: LettersProps, { chosen, isAll, clear }: Selection<DeadJson>) {
+function useActions(
+  { pages, filter, count }: LettersProps,
+  { chosen, isAll, clear }: Selection<DeadLetterJson>,
+) {
   const [failure, setFailure] = useState<string | null>(null);
   const topics = new Set(chosen.map(({ topic }) => topic));
   const oneTopic = topics.size === 1 ? chosen[0]?.topic : undefined;
@@ -378,6 +387,6 @@ function Letters(props: LettersProps) {
 }
 
 /** As the causes name it. Without an attempt, why the job became a dead letter. */
-function failureOf({ reason, lastReason, status }: DeadJson): string {
+function failureOf({ reason, lastReason, status }: DeadLetterJson): string {
   return [lastReason ?? reason, status].filter((part) => part !== null).join(' ');
 }

@@ -1,8 +1,8 @@
 // Endpoint card of a topic: how the origin of its callback URL, or its broker, answers now, as the notifiers of this instance
 // count it. It covers all visible topics that call the same origin.
 
+import type { EndpointJson, EndpointsJson } from '../../../contract/api/attempt.ts';
 import { usePoll } from '../api/poll.ts';
-import type { EndpointJson, EndpointsJson } from '../api/types.ts';
 import { dots, duration, number, relative, useSecond } from '../format.ts';
 import { Card, type Colour, Empty, type Fact, Facts, Loaded, Pill, TopicLink } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';

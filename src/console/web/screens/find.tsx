@@ -3,8 +3,10 @@
 // its screen.
 
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import type { JobSummaryJson } from '../../../contract/api/job.ts';
+import type { PageOf } from '../../../contract/api/schema.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { get } from '../api/call.ts';
-import type { JobSummary, Page, TopicJson } from '../api/types.ts';
 import { type FindQuery, isSearchable, readQuery, screenOf, writeQuery } from '../find-query.ts';
 import { Icon, JobState } from '../parts/parts.tsx';
 import { go, href, hrefQuery, place } from '../router.ts';
@@ -19,7 +21,7 @@ interface Option {
   readonly to: string;
   readonly kind: 'exact' | 'prefix' | 'topic' | 'all';
   readonly text: string;
-  readonly job?: JobSummary;
+  readonly job?: JobSummaryJson;
 }
 
 const pathOf = (query: FindQuery): string => hrefQuery([screenOf(query)], query as Record<string, string>);
@@ -179,7 +181,7 @@ function useOptions(input: string): readonly Option[] {
       });
     };
     const jobs = async (kind: 'exact' | 'prefix', filter: Record<string, string>): Promise<void> => {
-      const { items } = await get<Page<JobSummary>>('/v1/jobs', { ...filter, limit: String(shown) });
+      const { items } = await get<PageOf<JobSummaryJson>>('/v1/jobs', { ...filter, limit: String(shown) });
       add(
         items
           .slice(0, shown)
@@ -187,7 +189,7 @@ function useOptions(input: string): readonly Option[] {
       );
     };
     const topics = async (): Promise<void> => {
-      const { items } = await get<Page<TopicJson>>('/v1/topics', { search: text, limit: String(shown) });
+      const { items } = await get<PageOf<TopicJson>>('/v1/topics', { search: text, limit: String(shown) });
       add(items.map(({ topic }) => ({ kind: 'topic', text: topic, to: href('topics', topic) })));
     };
     const timer = setTimeout(() => {

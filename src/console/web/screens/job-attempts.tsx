@@ -1,7 +1,8 @@
 // The attempts of a job, newest first: verdict with its reason, the wait that follows, request and reply.
 
 import type { ComponentChildren } from 'preact';
-import type { AttemptJson, JobJson, TopicJson } from '../api/types.ts';
+import type { AttemptJson, JobJson } from '../../../contract/api/job.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { duration, preciseClock } from '../format.ts';
 import { isJson, JsonView } from '../parts/json-view.tsx';
 import { Code, type Colour, Pill } from '../parts/parts.tsx';

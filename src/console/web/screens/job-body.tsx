@@ -2,7 +2,7 @@
 // Bodies above 64 KiB are drawn when they are asked for.
 
 import { useState } from 'preact/hooks';
-import type { JobJson } from '../api/types.ts';
+import type { JobJson } from '../../../contract/api/job.ts';
 import { bytes, dots } from '../format.ts';
 import { isJson, JsonView } from '../parts/json-view.tsx';
 import { Button, Card, Code, CopyButton, Empty } from '../parts/parts.tsx';

@@ -1,8 +1,8 @@
 // The flow of a job: every change that dq knows, newest first.
 
+import type { AttemptJson, FlowJson } from '../../../contract/api/job.ts';
 import { topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import type { AttemptJson, FlowJson } from '../api/types.ts';
 import { exactClock } from '../format.ts';
 import { List } from '../parts/list.tsx';
 import { Card, type Colour, Pill } from '../parts/parts.tsx';

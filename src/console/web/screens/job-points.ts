@@ -1,8 +1,10 @@
 // The points of a job's timeline: past ones from the record, planned ones from the API.
 
+import type { AuditEntryJson } from '../../../contract/api/audit.ts';
+import type { JobJson } from '../../../contract/api/job.ts';
+import type { PageOf } from '../../../contract/api/schema.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
-import type { AuditEntry, JobJson, Page } from '../api/types.ts';
 import type { TimelinePoint } from '../charts/timeline.tsx';
 import { clock, duration, relative } from '../format.ts';
 import { actorName } from '../parts/parts.tsx';
@@ -20,7 +22,7 @@ export interface JobMark {
  *  marks. */
 export function useJobMarks(topic: string, id: string): readonly JobMark[] {
   const path = may('admin') ? '/v1/audit' : null;
-  const { data } = usePoll<Page<AuditEntry>>(path, 15_000, { topic, id, limit: '50' });
+  const { data } = usePoll<PageOf<AuditEntryJson>>(path, 15_000, { topic, id, limit: '50' });
   return (data?.items ?? [])
     .filter(({ status }) => status < 300)
     .map(({ at, action, actor }) => ({ at: Date.parse(at), action, actor }));

@@ -1,9 +1,11 @@
 // Job: where it is and why, its timeline, attempts, body and details.
 
+import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
+import type { PageOf } from '../../../contract/api/schema.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
-import type { JobJson, JobSummary, Page, TopicJson } from '../api/types.ts';
 import { Timeline, TimelineList, timelineLegend } from '../charts/timeline.tsx';
 import { curlOf } from '../curl.ts';
 import { clock, dots, duration, exactClock, number, relative, useSecond, zone } from '../format.ts';
@@ -81,7 +83,7 @@ export function Job({ topic, id }: { topic: string; id: string }) {
 
 /** The answer to an id without a job: whether the topic is known, and ids that begin alike. */
 function Absent({ topic, id, isKnown }: { topic: string; id: string; isKnown: boolean }) {
-  const alike = usePoll<Page<JobSummary>>('/v1/jobs', 60_000, { topic, idPrefix: id, limit: '5' });
+  const alike = usePoll<PageOf<JobSummaryJson>>('/v1/jobs', 60_000, { topic, idPrefix: id, limit: '5' });
   const items = alike.data?.items ?? [];
   return (
     <>

@@ -2,8 +2,10 @@
 
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
+import type { JobSummaryJson } from '../../../contract/api/job.ts';
+import type { OperationFilterInput } from '../../../contract/api/operation.ts';
+import type { OperationKind } from '../../../core/operation.ts';
 import { daemonNow, may } from '../api/session.ts';
-import type { JobSummary, OperationFilter, OperationKind } from '../api/types.ts';
 import { isSearchable, readDue } from '../find-query.ts';
 import { duration, number, relative } from '../format.ts';
 import { type Pages, usePages } from '../pages.ts';
@@ -70,7 +72,11 @@ export function JobList({ topic }: { topic: string | null }) {
   const scan = useScan(
     isScan ? Object.fromEntries(Object.entries(scanned).filter(([, value]) => value !== '')) : null,
   );
-  const list = usePages<JobSummary>(isScan ? null : '/v1/jobs', { ...filter, ...range, limit: '50' }, 5_000);
+  const list = usePages<JobSummaryJson>(
+    isScan ? null : '/v1/jobs',
+    { ...filter, ...range, limit: '50' },
+    5_000,
+  );
   const pages = isScan ? scan : list;
   const goesOn = scan.progress.isRunning || scan.more !== null;
   const found = scan.items === null ? null : number(scan.items.length);
@@ -164,7 +170,7 @@ function NoJobs({ idPrefix, body }: { idPrefix: string; body: string }) {
 }
 
 /** The filter of an operation on all jobs that match; null: an operation cannot have this filter. */
-function operationFilter({ id, ...filter }: Readonly<Record<string, string>>): OperationFilter | null {
+function operationFilter({ id, ...filter }: Readonly<Record<string, string>>): OperationFilterInput | null {
   if (id !== '') return null;
   // An operation on dead letters reads times as times of death; this list is by due time.
   const { state, since = '', until = '' } = filter;
@@ -178,7 +184,7 @@ function operationFilter({ id, ...filter }: Readonly<Record<string, string>>): O
 }
 
 /** When the job is due, or since when it is over: a sentence and a time. */
-function when({ state, dueAt, deadAt, endedAt }: JobSummary): readonly [string, number] {
+function when({ state, dueAt, deadAt, endedAt }: JobSummaryJson): readonly [string, number] {
   const due = Date.parse(dueAt);
   if (endedAt !== undefined) return [relative(Date.parse(endedAt)), Date.parse(endedAt)];
   if (state === 'dead' && deadAt !== undefined) {
@@ -189,7 +195,7 @@ function when({ state, dueAt, deadAt, endedAt }: JobSummary): readonly [string, 
   return [relative(due), due];
 }
 
-const keyOf = ({ topic, id, version }: JobSummary): string => `${topic} ${id} ${version}`;
+const keyOf = ({ topic, id, version }: JobSummaryJson): string => `${topic} ${id} ${version}`;
 
 const icons: Readonly<Record<string, string>> = { run: 'play', requeue: 'redo', cancel: 'x' };
 
@@ -199,16 +205,19 @@ function Verbs({
   filter,
   act,
 }: {
-  selection: Selection<JobSummary>;
-  filter: OperationFilter | null;
+  selection: Selection<JobSummaryJson>;
+  filter: OperationFilterInput | null;
   act: (work: Promise<void>) => void;
 }) {
   const states = isAll ? [filter?.state ?? ''] : [...new Set(chosen.map(({ state }) => state))];
   const topics = new Set(chosen.map(({ topic }) => topic));
   const topic = isAll ? filter?.topic : topics.size === 1 ? chosen[0]?.topic : undefined;
   const named = (state: string) =>
-    namedFilters(chosen.filter((job) => job.state === state)).map((one) => ({ ...one, state }));
-  const filtersFor = (kind: OperationKind): readonly OperationFilter[] => {
+    namedFilters(chosen.filter((job) => job.state === state)).map((one) => ({
+      ...one,
+      state: state as NonNullable<OperationFilterInput['state']>,
+    }));
+  const filtersFor = (kind: OperationKind): readonly OperationFilterInput[] => {
     if (isAll && filter !== null) return [filter];
     // An operation reschedules jobs of one state.
     return kind === 'reschedule' ? states.flatMap(named) : namedFilters(chosen);
@@ -239,14 +248,14 @@ function JobRows({
   filter,
   withTopic,
 }: {
-  pages: Pages<JobSummary>;
+  pages: Pages<JobSummaryJson>;
   empty: ComponentChildren;
   /** null: an action on all that match is not possible */
-  filter: OperationFilter | null;
+  filter: OperationFilterInput | null;
   withTopic: boolean;
 }) {
   const [failure, setFailure] = useState<string | null>(null);
-  const canPick = (job: JobSummary): boolean => job.endedAt === undefined;
+  const canPick = (job: JobSummaryJson): boolean => job.endedAt === undefined;
   const selection = useSelection(pages.items ?? [], keyOf, filter, canPick);
   const operates = may('operate');
   const act = (work: Promise<void>): void => {
@@ -298,12 +307,12 @@ function JobRows({
   );
 }
 
-function WhenText(job: JobSummary) {
+function WhenText(job: JobSummaryJson) {
   const [text, at] = when(job);
   return <Time class="nowrap num" at={at} text={() => text} />;
 }
 
-function When(job: JobSummary) {
+function When(job: JobSummaryJson) {
   return (
     <span class="two">
       <WhenText {...job} />
@@ -314,7 +323,7 @@ function When(job: JobSummary) {
   );
 }
 
-function RowAction({ job, act }: { job: JobSummary; act: (work: Promise<void>) => void }) {
+function RowAction({ job, act }: { job: JobSummaryJson; act: (work: Promise<void>) => void }) {
   if (job.state === 'delayed')
     return (
       <Button look="s" icon="play" onClick={() => act(runNow(job))}>

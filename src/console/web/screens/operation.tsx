@@ -1,8 +1,8 @@
 // Operations: the last 100, and one with its progress, numbers and failed jobs.
 
+import type { OperationJson } from '../../../contract/api/operation.ts';
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
-import type { OperationJson } from '../api/types.ts';
 import { clock, dots, duration, number, relative } from '../format.ts';
 import { List } from '../parts/list.tsx';
 import {

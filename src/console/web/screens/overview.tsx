@@ -2,9 +2,10 @@
 // from the summary that the shell polls. Sessions of some topics see no series of all topics.
 
 import { useEffect } from 'preact/hooks';
+import type { SeriesColumn, SeriesJson, TopicSeriesJson } from '../../../contract/api/series.ts';
+import type { SummaryJson } from '../../../contract/api/stats.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, session, summary } from '../api/session.ts';
-import type { Column, Series, Summary, TopicSeries } from '../api/types.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
@@ -40,7 +41,7 @@ export function Overview() {
   return <Figures data={value} />;
 }
 
-function Figures({ data }: { data: Summary | null }) {
+function Figures({ data }: { data: SummaryJson | null }) {
   const range = rangeOf();
   const series = useSeries(range);
   const isShown = !isAbsent(series.error);
@@ -95,7 +96,7 @@ function FirstSteps() {
 }
 
 /** Of the newest recorded step that is over; null: none. */
-function newest(series: Series | null, name: 'pushed' | 'delivered'): number | null {
+function newest(series: SeriesJson | null, name: 'pushed' | 'delivered'): number | null {
   if (series === null) return null;
   const values = series.unfinished ? series[name].slice(0, -1) : series[name];
   const value = values.findLast((one) => one !== null) ?? null;
@@ -105,7 +106,7 @@ function newest(series: Series | null, name: 'pushed' | 'delivered'): number | n
 const perMinute = (value: number | null): string =>
   value === null ? '–' : value < 10 ? number(Math.round(value * 10) / 10) : shortNumber(Math.round(value));
 
-function tilesOf(data: Summary, series: Series | null): readonly TileFacts[] {
+function tilesOf(data: SummaryJson, series: SeriesJson | null): readonly TileFacts[] {
   const totals = series?.totals;
   const spark = (name: 'ready' | 'delayed' | 'dead', colour: 'retry' | 'delayed' | 'dead') => (
     <Spark values={series?.states[name] ?? []} colour={colour} label={t('state')} />
@@ -147,7 +148,7 @@ function tilesOf(data: Summary, series: Series | null): readonly TileFacts[] {
   ];
 }
 
-const finished = (series: Series | null, name: 'delivered'): Column =>
+const finished = (series: SeriesJson | null, name: 'delivered'): SeriesColumn =>
   series === null ? [] : series.unfinished ? series[name].slice(0, -1) : series[name];
 
 /** "41 ms" → 41 and a small ms; "2 min 3 s" stays whole. */
@@ -156,7 +157,7 @@ function splitUnit(text: string): { value: string; unit?: string } {
   return parts.length === 2 ? { value: parts[0] ?? '', unit: parts[1] ?? '' } : { value: text };
 }
 
-function storedTiles({ states, today, oldestOverdueMs }: Summary): [TileFacts, TileFacts, TileFacts] {
+function storedTiles({ states, today, oldestOverdueMs }: SummaryJson): [TileFacts, TileFacts, TileFacts] {
   const overdue = oldestOverdueMs !== null && oldestOverdueMs > 1_000;
   return [
     {
@@ -182,7 +183,7 @@ function storedTiles({ states, today, oldestOverdueMs }: Summary): [TileFacts, T
   ];
 }
 
-function tilesOfToday(data: Summary): readonly TileFacts[] {
+function tilesOfToday(data: SummaryJson): readonly TileFacts[] {
   const { states, today } = data;
   return [
     {
@@ -208,7 +209,7 @@ function tilesOfToday(data: Summary): readonly TileFacts[] {
   ];
 }
 
-function Matters({ attention, topics }: Summary) {
+function Matters({ attention, topics }: SummaryJson) {
   return (
     <Card
       width={8}
@@ -269,7 +270,7 @@ function RecentEvents() {
   );
 }
 
-function Strips({ attention, orphaned, missing, warnings }: Summary) {
+function Strips({ attention, orphaned, missing, warnings }: SummaryJson) {
   const paused = attention.filter(({ reasons }) => reasons.includes('paused'));
   return (
     <>
@@ -307,9 +308,9 @@ function Strips({ attention, orphaned, missing, warnings }: Summary) {
   );
 }
 
-function Attention({ lines }: { lines: Summary['attention'] }) {
+function Attention({ lines }: { lines: SummaryJson['attention'] }) {
   const names = lines.map(({ topic }) => topic);
-  const sparks = usePoll<TopicSeries>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
+  const sparks = usePoll<TopicSeriesJson>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
     names: names.join(','),
   });
   const delivered = new Map(sparks.data?.topics.map((one) => [one.topic, one.delivered]));

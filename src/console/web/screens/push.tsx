@@ -3,10 +3,11 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type { JobJson } from '../../../contract/api/job.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, get, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, serverUrl, session } from '../api/session.ts';
-import type { JobJson, TopicJson } from '../api/types.ts';
 import { durationMs } from '../backoff-waits.ts';
 import { curlOf } from '../curl.ts';
 import { bytes, clock, relative, spoken } from '../format.ts';

@@ -2,19 +2,20 @@
 // user stops it or enough jobs are found. Shows its progress.
 
 import { useEffect, useState } from 'preact/hooks';
+import type { JobSummaryJson } from '../../../contract/api/job.ts';
+import type { PageOf } from '../../../contract/api/schema.ts';
 import { type CallError, get } from '../api/call.ts';
-import type { JobSummary, Page } from '../api/types.ts';
 import { number } from '../format.ts';
 import type { Pages } from '../pages.ts';
 import { Bar, Button } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
 
-interface ScanPage extends Page<JobSummary> {
+interface ScanPage extends PageOf<JobSummaryJson> {
   readonly scanned: { readonly jobs: number; readonly of: number };
 }
 
 interface State {
-  readonly items: readonly JobSummary[] | null;
+  readonly items: readonly JobSummaryJson[] | null;
   readonly next: string | null;
   readonly jobs: number;
   readonly of: number;
@@ -39,7 +40,7 @@ const start: State = {
 /** Wait before a rejected call is repeated: another search ends within this time. */
 const busyMs = 1_000;
 
-export interface Scanning extends Pages<JobSummary> {
+export interface Scanning extends Pages<JobSummaryJson> {
   readonly progress: { readonly jobs: number; readonly of: number; readonly isRunning: boolean };
   readonly stop: () => void;
 }
@@ -69,7 +70,7 @@ export function useScan(query: Readonly<Record<string, string>> | null): Scannin
         },
         (problem: CallError) => {
           if (ended) return;
-          if (problem.code === 'survey_busy') timer = setTimeout(ask, busyMs);
+          if (problem.code === 'survey_busy') timer = window.setTimeout(ask, busyMs);
           else setState((last) => ({ ...last, error: problem }));
         },
       );

@@ -2,11 +2,13 @@
 // changes one. dq computes the times of what is typed: the page reads no cron expressions.
 
 import { useEffect, useState } from 'preact/hooks';
+import type { JobJson } from '../../../contract/api/job.ts';
+import type { PageOf } from '../../../contract/api/schema.ts';
 import { tickId } from '../../../core/tick-id.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
-import type { JobJson, Page, TopicJson } from '../api/types.ts';
 import { relative, spoken, useSecond, zone, zoneClock } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { ask } from '../parts/dialog.tsx';
@@ -521,7 +523,7 @@ function ScheduleForm({
 
 /** The topics, and the stored one where it is not among them. */
 function TopicChoice({ value, set }: { value: string; set: FormState['set'] }) {
-  const topics = usePoll<Page<TopicJson>>('/v1/topics', 30_000, { limit: '1000' });
+  const topics = usePoll<PageOf<TopicJson>>('/v1/topics', 30_000, { limit: '1000' });
   const names = topics.data?.items.map(({ topic }) => topic) ?? [];
   const known = value === '' || names.includes(value) ? names : [value, ...names];
   return (

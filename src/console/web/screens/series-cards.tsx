@@ -1,8 +1,9 @@
 // The cards of series that the overview and a topic share: traffic, lateness, failed attempts by reason.
 
+import type { SeriesColumn, SeriesJson } from '../../../contract/api/series.ts';
+import type { CountsJson } from '../../../contract/api/stats.ts';
 import type { CallError } from '../api/call.ts';
 import { type Polled, usePoll } from '../api/poll.ts';
-import type { Column, Counts, Series } from '../api/types.ts';
 import { Plot } from '../charts/plot.tsx';
 import { type Range, RangeChoice } from '../charts/range.tsx';
 import { duration, number, percent, shortNumber } from '../format.ts';
@@ -23,22 +24,22 @@ const stepOf: Readonly<Record<Range | '5m', string | undefined>> = {
 const pollMs = 15_000;
 
 /** `topic` undefined: all topics, for sessions that may see every one (else 403). */
-export function useSeries(range: Range | '5m', topic?: string): Polled<Series> {
-  return usePoll<Series>('/v1/series', pollMs, { from: range, topic, step: stepOf[range] });
+export function useSeries(range: Range | '5m', topic?: string): Polled<SeriesJson> {
+  return usePoll<SeriesJson>('/v1/series', pollMs, { from: range, topic, step: stepOf[range] });
 }
 
 /** This session may not see the series of all topics, or the daemon has no series. */
 export const isAbsent = (error: CallError | null): boolean => error?.status === 403 || error?.status === 404;
 
-const perStep = (series: Series | null): string =>
+const perStep = (series: SeriesJson | null): string =>
   series === null
     ? ''
     : series.step === 60
       ? t('each_minute')
       : t('per_step', { time: duration(series.step * 1_000) });
 
-export function Throughput({ series }: { series: Series | null }) {
-  const column = (name: 'pushed' | 'delivered' | 'retried' | 'dead'): Column => series?.[name] ?? [];
+export function Throughput({ series }: { series: SeriesJson | null }) {
+  const column = (name: 'pushed' | 'delivered' | 'retried' | 'dead'): SeriesColumn => series?.[name] ?? [];
   return (
     <Plot
       title={t('throughput')}
@@ -58,8 +59,8 @@ export function Throughput({ series }: { series: Series | null }) {
   );
 }
 
-export function Traffic({ series, range }: { series: Series | null; range: Range }) {
-  const column = (name: 'pushed' | 'delivered' | 'failed'): Column => series?.[name] ?? [];
+export function Traffic({ series, range }: { series: SeriesJson | null; range: Range }) {
+  const column = (name: 'pushed' | 'delivered' | 'failed'): SeriesColumn => series?.[name] ?? [];
   const any = series !== null && series.totals.pushed + series.totals.delivered + series.totals.failed > 0;
   return (
     <Plot
@@ -84,8 +85,8 @@ export function Traffic({ series, range }: { series: Series | null; range: Range
   );
 }
 
-export function Lateness({ series, width }: { series: Series | null; width: 4 | 6 }) {
-  const column = (name: 'p50' | 'p95' | 'p99'): Column => series?.lateness[name] ?? [];
+export function Lateness({ series, width }: { series: SeriesJson | null; width: 4 | 6 }) {
+  const column = (name: 'p50' | 'p95' | 'p99'): SeriesColumn => series?.lateness[name] ?? [];
   return (
     <Plot
       title={t('lateness')}
@@ -105,7 +106,7 @@ export function Lateness({ series, width }: { series: Series | null; width: 4 | 
   );
 }
 
-export function FailedAttempts({ series }: { series: Series | null }) {
+export function FailedAttempts({ series }: { series: SeriesJson | null }) {
   if (series === null)
     return (
       <Card width={4} fill title={t('failed_attempts')}>
@@ -162,13 +163,13 @@ export const reasonName = (reason: string, status: number | null): string =>
   status === null ? reason : `${reason} ${status}`;
 
 /** Of the attempts of today; "–" without one. */
-export function successOf({ delivered, retried, dead }: Counts): string {
+export function successOf({ delivered, retried, dead }: CountsJson): string {
   const attempts = delivered + retried + dead;
   return attempts === 0 ? '–' : `${percent(delivered / attempts)} %`;
 }
 
 /** At least 5 % of at least 20 attempts failed in the last five minutes. */
-export function isFailing(recent: Series | null): boolean {
+export function isFailing(recent: SeriesJson | null): boolean {
   if (recent === null) return false;
   const { delivered, failed } = recent.totals;
   return delivered + failed >= 20 && failed * 20 >= delivered + failed;

@@ -2,8 +2,8 @@
 // with a dialog on the page of the topic, and a card beside its settings.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { TestCallJson } from '../../../contract/api/test-call.ts';
 import { CallError, call, topicPath } from '../api/call.ts';
-import type { TestCallJson } from '../api/types.ts';
 import { duration, number } from '../format.ts';
 import { Field, Form, useAction } from '../parts/form.tsx';
 import { Button, Card, Code, errorText, Failure, Icon, Pill } from '../parts/parts.tsx';

@@ -3,9 +3,10 @@
 
 import { type ComponentChildren, Fragment } from 'preact';
 import { useState } from 'preact/hooks';
+import type { TopicPreviewJson } from '../../../contract/api/topic.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import { brokers, retryUnitMs } from '../api/session.ts';
-import type { TopicJson, TopicPreview } from '../api/types.ts';
 import { waitsOf } from '../backoff-waits.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
@@ -193,7 +194,7 @@ export function TopicSettings({ topic, onSaved }: { topic: TopicJson; onSaved: (
   const isUnchanged = changed.length === 0;
   useLeaveCheck(!isUnchanged);
   const draft = { topic: topic.topic, ...membersOf(changed, values) };
-  const { data: preview } = usePreview<TopicPreview>('/v1/topics/preview', isUnchanged ? null : draft);
+  const { data: preview } = usePreview<TopicPreviewJson>('/v1/topics/preview', isUnchanged ? null : draft);
   const [testRuns, setTestRuns] = useState(0);
   const askToSave = (thenTest: boolean): void => {
     const run = async (): Promise<void> => {
@@ -301,7 +302,7 @@ function Theirs({
 /** Of the last save, else of the preview for fields that were changed. */
 function shownErrors(
   { errors }: Rejection,
-  preview: TopicPreview | null,
+  preview: TopicPreviewJson | null,
   changed: readonly FormField[],
 ): readonly FieldError[] {
   const found = (preview?.errors ?? []).filter(({ field }) =>
@@ -310,7 +311,7 @@ function shownErrors(
   return [...found, ...errors];
 }
 
-function DestinationNote({ preview }: { preview: TopicPreview | null }) {
+function DestinationNote({ preview }: { preview: TopicPreviewJson | null }) {
   const found = preview?.destination ?? null;
   if (found === null) return null;
   if (found.verdict === 'allowed')
@@ -333,7 +334,7 @@ export function NewTopic() {
   const json = { topic: name, ...membersOf(given, values) };
   useLeaveCheck(made === null && (name !== '' || changed.length > 0));
   const isPreviewed = made === null && name !== '' && changed.length > 0;
-  const { data: preview } = usePreview<TopicPreview>('/v1/topics/preview', isPreviewed ? json : null);
+  const { data: preview } = usePreview<TopicPreviewJson>('/v1/topics/preview', isPreviewed ? json : null);
   const create = async (): Promise<void> => {
     try {
       setMade(await call<{ topic: string; secret: string }>('POST', '/v1/topics', { json }));

@@ -2,10 +2,13 @@
 // jobs, settings and secret. Its health is that of the last five minutes.
 
 import { useState } from 'preact/hooks';
+import type { SeriesJson } from '../../../contract/api/series.ts';
+import type { TopicStatsJson } from '../../../contract/api/stats.ts';
+import type { CapacityJson } from '../../../contract/api/topic.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
 import { type Polled, usePoll } from '../api/poll.ts';
 import { may, retryUnitMs } from '../api/session.ts';
-import type { Capacity, Series, TopicJson, TopicStats } from '../api/types.ts';
 import { waitsOf } from '../backoff-waits.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
@@ -46,8 +49,8 @@ const Changes = later<{ topic: string }>(() =>
 
 export function TopicScreen({ name, tab }: { name: string; tab: string }) {
   const topic = usePoll<TopicJson>(topicPath(name), 5_000);
-  const stats = usePoll<TopicStats>(topicPath(name, 'stats'), 5_000);
-  const capacity = usePoll<Capacity>(topicPath(name, 'capacity'), 5_000);
+  const stats = usePoll<TopicStatsJson>(topicPath(name, 'stats'), 5_000);
+  const capacity = usePoll<CapacityJson>(topicPath(name, 'capacity'), 5_000);
   const recent = useSeries('5m', name);
   if (topic.data === null && topic.error?.status === 404)
     return (
@@ -150,7 +153,7 @@ function Actions({
   refresh,
 }: {
   topic: TopicJson;
-  stats: TopicStats | null;
+  stats: TopicStatsJson | null;
   refresh: () => void;
 }) {
   const name = topic.topic;
@@ -210,9 +213,9 @@ function Figures({
   capacity,
 }: {
   topic: TopicJson;
-  stats: TopicStats | null;
-  recent: Series | null;
-  capacity: Polled<Capacity>;
+  stats: TopicStatsJson | null;
+  recent: SeriesJson | null;
+  capacity: Polled<CapacityJson>;
 }) {
   const name = topic.topic;
   // Of one topic dq keeps 30 days.
@@ -274,7 +277,7 @@ function Delivery({ topic }: { topic: TopicJson }) {
   );
 }
 
-const WhyWaiting = ({ capacity }: { capacity: Polled<Capacity> }) => (
+const WhyWaiting = ({ capacity }: { capacity: Polled<CapacityJson> }) => (
   <Card width={4} fill title={t('why_not_called')} note={t('per_notifier')}>
     <Loaded from={capacity} what={t('why_not_called')} rows={2}>
       {(data) => {
@@ -298,7 +301,7 @@ const WhyWaiting = ({ capacity }: { capacity: Polled<Capacity> }) => (
   </Card>
 );
 
-function tilesOf(topic: TopicJson, stats: TopicStats, recent: Series | null): readonly TileFacts[] {
+function tilesOf(topic: TopicJson, stats: TopicStatsJson, recent: SeriesJson | null): readonly TileFacts[] {
   const { today, states } = stats;
   const name = topic.topic;
   const { delivered = 0, failed = 0 } = recent?.totals ?? {};
@@ -354,7 +357,7 @@ function tilesOf(topic: TopicJson, stats: TopicStats, recent: Series | null): re
   ];
 }
 
-function FailingStrip({ recent }: { recent: Series }) {
+function FailingStrip({ recent }: { recent: SeriesJson }) {
   const { delivered, failed } = recent.totals;
   const reasons = recent.reasons.slice(0, 3).map(({ reason, status }) => reasonName(reason, status));
   return (
@@ -366,11 +369,11 @@ function FailingStrip({ recent }: { recent: Series }) {
 }
 
 /** The endpoint gets single calls only, until one succeeds. */
-function isProbing(data: Capacity | null): boolean {
+function isProbing(data: CapacityJson | null): boolean {
   return reasonsOf(data).some(({ code }) => code === 'ailing' || code === 'origin_ailing');
 }
 
-function reasonsOf(data: Capacity | null) {
+function reasonsOf(data: CapacityJson | null) {
   if (data === null) return [];
   return [
     ...data.reasons.map((reason) => ({ ...reason, ...reasonText(reason), from: '' })),

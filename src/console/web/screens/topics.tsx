@@ -2,9 +2,11 @@
 // or owner, filters by state and owner.
 
 import type { ComponentChildren } from 'preact';
+import type { SeriesColumn, TopicSeriesJson } from '../../../contract/api/series.ts';
+import type { StatsJson } from '../../../contract/api/stats.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, summary } from '../api/session.ts';
-import type { Column, Stats, TopicJson, TopicSeries } from '../api/types.ts';
 import { Spark } from '../charts/spark.tsx';
 import { axisClock, dots, duration, number, shortNumber, spoken } from '../format.ts';
 import { type Pages, usePages } from '../pages.ts';
@@ -48,9 +50,9 @@ function Topics() {
   const filter = { search: given('search'), state: given('state'), owner: given('owner') };
   const isFiltered = Object.values(filter).some((value) => value !== '');
   const pages = usePages<TopicJson>('/v1/topics', { ...filter, limit: String(pageRows) }, 5_000);
-  const stats = usePoll<Stats>('/v1/stats', 5_000);
+  const stats = usePoll<StatsJson>('/v1/stats', 5_000);
   const names = (pages.items ?? []).slice(0, pageRows).map(({ topic }) => topic);
-  const series = usePoll<TopicSeries>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
+  const series = usePoll<TopicSeriesJson>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
     names: names.join(','),
   });
   const failing = new Set(
@@ -129,14 +131,14 @@ function NoTopics({ isFiltered }: { isFiltered: boolean }) {
   );
 }
 
-type Line = Stats['topics'][number];
+type Line = StatsJson['topics'][number];
 
 /** A topic with what the list knows about it beside its settings. */
 interface TopicRow {
   readonly topic: TopicJson;
   /** undefined: not read yet */
   readonly line: Line | undefined;
-  readonly course: TopicSeries['topics'][number] | undefined;
+  readonly course: TopicSeriesJson['topics'][number] | undefined;
   /** more than a few of its attempts fail, as the overview says */
   readonly failing: boolean;
 }
@@ -149,7 +151,7 @@ function Table({
   refresh,
 }: {
   pages: Pages<TopicJson>;
-  at: TopicSeries['at'];
+  at: TopicSeriesJson['at'];
   rows: readonly TopicRow[] | null;
   empty: ComponentChildren;
   refresh: () => void;
@@ -282,7 +284,7 @@ function Today({ pushed, delivered, retried, dead }: Line['today']) {
 }
 
 /** The newest step with calls; the tooltip has those before it. */
-function Took({ at, values }: { at: TopicSeries['at']; values: Column }) {
+function Took({ at, values }: { at: TopicSeriesJson['at']; values: SeriesColumn }) {
   const steps = values.flatMap((value, n) =>
     value === null ? [] : [{ value, text: `${axisClock(at[n] ?? 0, false)} ${duration(value)}` }],
   );
