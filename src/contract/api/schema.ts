@@ -42,8 +42,8 @@ export function closed<P extends Record<string, TSchema>>(properties: P, options
 }
 
 /** A member for each of the names. */
-export const each = <Name extends string, T>(names: readonly Name[], valueOf: (name: Name) => T) =>
-  Object.fromEntries(names.map((name) => [name, valueOf(name)])) as Record<Name, T>;
+export const each = <Name extends string, T>(names: readonly Name[], memberOf: (name: Name) => T) =>
+  Object.fromEntries(names.map((name) => [name, memberOf(name)])) as Record<Name, T>;
 
 export const text = (description: string, example: string) =>
   Type.String({ description, examples: [example] });
