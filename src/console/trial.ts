@@ -9,8 +9,8 @@ import {
   beginTrialSchema,
   endTrialSchema,
   getTrialSchema,
-  type Trial as TrialReply,
-  type TrialRequest,
+  type TrialJson,
+  type TrialRequestJson,
 } from '../contract/api/trial.ts';
 import { trial, trialOrigin } from '../core/egress-policy.ts';
 import { catalogue, DqError, type ErrorCode } from '../core/errors.ts';
@@ -41,7 +41,7 @@ const jobBody = '{"hello":"dq"}';
 const delay = '3s';
 
 /** What GET /v1/trial shows. */
-type TrialView = NonNullable<TrialReply['trial']>;
+type TrialView = NonNullable<TrialJson['trial']>;
 
 interface Running {
   readonly sink: Sink;
@@ -49,7 +49,7 @@ interface Running {
   readonly timer: Timer;
   readonly endsAt: number;
   job: PushedJob | null;
-  received: TrialRequest | null;
+  received: TrialRequestJson | null;
 }
 
 type PushedJob = Pick<TrialView, 'id' | 'acceptedAt' | 'dueAt' | 'answeredMs'>;
@@ -299,7 +299,7 @@ function topicInput(callbackUrl: string, secret: string) {
   return parsed.input;
 }
 
-function received(report: SinkReport): TrialRequest {
+function received(report: SinkReport): TrialRequestJson {
   const { at, method, path: target, rawHeaders, body, attempt, latenessMs, signature, reason } = report;
   const headers = Array.from({ length: Math.floor(rawHeaders.length / 2) }, (_, n) => ({
     name: (rawHeaders[2 * n] ?? '').slice(0, consoleLimits.trialTextMax),
