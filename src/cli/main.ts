@@ -6,7 +6,7 @@ import { cliLimits } from './limits.ts';
 import { runCommand } from './program.ts';
 
 /** `dq ls | head -1` closes the output early: the command ends with the exit code it has set for an
- *  unfinished end. `dq start` goes on: a daemon does not depend on its terminal. */
+ *  unfinished end. `dq start` continues: a daemon does not depend on its terminal. */
 function endWithOutput(commandName: string | undefined): void {
   const onError = (error: NodeJS.ErrnoException): void => {
     if (commandName === 'start') return;

@@ -47,7 +47,7 @@ export const masterLimits = {
   /** How long one try to lock a data directory waits: two starts at once need some ms. */
   lockWaitMs: 200,
   /** Tries of a start. A master writes its record some ms after it has locked the directory, or seconds where
-   *  it stands still. A command that holds the lock writes none. */
+   *  the machine pauses it. A command that holds the lock writes none. */
   lockTriesMax: 15,
   /** How long a start waits for the leftover workers that it killed. */
   leftoverEndMs: 5_000,

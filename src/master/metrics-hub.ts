@@ -39,7 +39,7 @@ export class MetricsHub {
 
   /** Handles a worker's message; ignores messages of other kinds. */
   receive(from: Pick<WorkerProcess, 'title' | 'send'>, message: ToMaster): void {
-    if (message.kind === 'metrics') this.#tally.add(message.metrics);
+    if (message.kind === 'metrics') this.#tally.addReport(message.metrics);
     else if (message.kind === 'report') this.#countCpu(from.title, message.report.cpuMs);
     else if (message.kind === 'scrape') void this.#answer(from, message.call);
   }
@@ -52,7 +52,7 @@ export class MetricsHub {
   async text(): Promise<string> {
     this.#measure();
     const report = this.#own.take();
-    if (report !== null) this.#tally.add(report);
+    if (report !== null) this.#tally.addReport(report);
     if (this.#tally.dropped > 0 && !this.#fullReported)
       this.#options.log.error('metrics: too many series, new ones are omitted');
     this.#fullReported = this.#tally.dropped > 0;

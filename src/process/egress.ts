@@ -36,9 +36,10 @@ export function egressPolicyOf(
   for (const { port } of compatPortsOf(config)) own.push({ address: config['compat.host'], port });
   link?.onMessage((message) => {
     if (message.kind !== 'listening') return;
-    const told = { address: message.host ?? address, port: message.port };
+    const listening = { address: message.host ?? address, port: message.port };
     // Every server that starts repeats it.
-    if (!own.some((known) => known.port === told.port && known.address === told.address)) own.push(told);
+    if (!own.some((known) => known.port === listening.port && known.address === listening.address))
+      own.push(listening);
   });
   // A callback to one of them could write mails, or guess passwords.
   const [smtp, mysql] = [parseSmtpUrl(config['smtp.url']), parseMysqlUrl(config['mysql.url'])];

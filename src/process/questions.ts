@@ -112,7 +112,7 @@ export interface TestCallResult {
     /** `not_started`: the look-up of the host name got no turn; no request was sent */
     readonly outcome: 'delivered' | 'failed' | 'not_started';
     readonly reason: AttemptReason | null;
-    /** the failure in words; '' where the reply tells */
+    /** the failure in words; '' where the reply says it */
     readonly detail: string;
     /** what would follow for a job after its first attempt; null: not_started */
     readonly next: 'ack' | 'retry' | 'bury' | null;

@@ -38,7 +38,7 @@ export class StatSender implements Counters {
   add(topic: string, name: StatName, n = 1): void {
     // With thousands of topics a second the next part does not wait for the timer.
     if (this.#buffer.isFull) void this.#sendHeld();
-    this.#buffer.add({ topic, day: this.#calendar.dayOf(this.#clock.now()), name, n });
+    this.#buffer.addDelta({ topic, day: this.#calendar.dayOf(this.#clock.now()), name, n });
   }
 
   /** Resolves when all earlier counts have been sent. */
@@ -89,7 +89,7 @@ export class StatBuffer {
     return this.#entries.size;
   }
 
-  add(delta: StatDelta): void {
+  addDelta(delta: StatDelta): void {
     const key = `${delta.day} ${delta.name} ${delta.topic}`;
     const entry = this.#entries.get(key);
     if (entry !== undefined) entry.n += delta.n;

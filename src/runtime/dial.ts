@@ -61,7 +61,7 @@ export class DialFailure extends Error {
   readonly code: string;
   /** what happened to each address, or to the first ones: `ECONNREFUSED 127.0.0.1:80` */
   readonly tries: string;
-  /** as Node's errors of connections, which the Redis library tells from others by it */
+  /** as Node's errors of connections, by which the Redis library recognises them */
   readonly syscall = 'connect';
   constructor(code: string, tries: string) {
     super(`connect ${tries}`);
@@ -297,12 +297,12 @@ class Race implements OpenDial {
     const { port } = this.#options;
     // An address without a route says nothing about the peer.
     const routed = this.#failed.filter(({ code }) => !noRoute.has(code));
-    const telling = routed.length > 0 ? routed : this.#failed;
-    const shown = telling.slice(0, runtimeLimits.dialTriesShown);
+    const failures = routed.length > 0 ? routed : this.#failed;
+    const shown = failures.slice(0, runtimeLimits.dialTriesShown);
     const tries = shown.map(({ code, address }) =>
       isIPv6(address) ? `${code} [${address}]:${port}` : `${code} ${address}:${port}`,
     );
-    return new DialFailure(telling[0]?.code ?? 'ECONNRESET', tries.join(', '));
+    return new DialFailure(failures[0]?.code ?? 'ECONNRESET', tries.join(', '));
   }
 
   /** false: it has ended before */

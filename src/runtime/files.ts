@@ -1,5 +1,5 @@
-// files.ts makes directories, replaces whole files, and tells a file from its copy. It writes a new file
-// beside the old one, then renames it.
+// files.ts makes directories, replaces whole files, and distinguishes a file from its copy. It writes a new
+// file beside the old one, then renames it.
 // Invariant: a reader of the name sees the old or the new content, never a part, after any crash.
 
 import { mkdirSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';

@@ -94,7 +94,7 @@ export class LineAppender {
   }
 
   async #end(): Promise<void> {
-    // After the deadline it goes on and closes its file, but the caller does not wait.
+    // After the deadline the appender still writes and closes its file, but the caller does not wait.
     await orAfter(this.#options.closeMs, this.#finish(), undefined);
   }
 

@@ -42,7 +42,7 @@ export class MetricTally {
     return this.#dropped;
   }
 
-  add(report: MetricReport): void {
+  addReport(report: MetricReport): void {
     for (const [name, values] of report.keeps) this.#keep(name, new Set(values));
     for (const [name, labels, n] of report.counts)
       if (fits(name, 'counter', labels)) this.#add(name, labels, n);

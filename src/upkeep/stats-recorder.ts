@@ -40,7 +40,7 @@ export class StatsRecorder extends Agent {
 
   /** Adds the counters of one `counters` message. */
   add(deltas: readonly StatDelta[]): void {
-    for (const delta of deltas) this.#held.add(delta);
+    for (const delta of deltas) this.#held.addDelta(delta);
   }
 
   override async start(): Promise<void> {

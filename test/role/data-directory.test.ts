@@ -274,7 +274,7 @@ describe('data directory', () => {
     onTestFinished(() => void child.kill('SIGKILL'));
     const [original, copy] = [join(root, 'a'), join(root, 'b')];
     mkdirSync(join(original, 'run'), { recursive: true });
-    new WorkerRecord(join(original, 'run')).add(child.pid as number, 'dq-store');
+    new WorkerRecord(join(original, 'run')).addWorker(child.pid as number, 'dq-store');
     execFileSync('cp', ['-a', original, copy]);
     const data = await DataDirectory.open(copy);
     data.close();
@@ -296,7 +296,7 @@ describe('data directory', () => {
     const [line] = (await once(master.stdout, 'data')) as [Buffer];
     const worker = Number(String(line));
     mkdirSync(join(root, 'run'));
-    new WorkerRecord(join(root, 'run')).add(worker, 'dq-store');
+    new WorkerRecord(join(root, 'run')).addWorker(worker, 'dq-store');
     const data = await DataDirectory.open(root);
     data.close();
     expect(data.leftovers).toEqual([]);
@@ -316,7 +316,7 @@ describe('data directory', () => {
     const [leftover, stranger] = [sleeper(), sleeper()];
     process.kill(leftover, 'SIGSTOP');
     mkdirSync(join(root, 'run'), { recursive: true });
-    new WorkerRecord(join(root, 'run')).add(leftover, 'dq-store');
+    new WorkerRecord(join(root, 'run')).addWorker(leftover, 'dq-store');
     const path = join(root, 'run/workers.json');
     const [entry] = JSON.parse(readFileSync(path, 'utf8')) as [object];
     const imposter = { ...entry, ...identityOf(stranger), startTicks: 1, title: 'dq-timer-0' };

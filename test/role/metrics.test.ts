@@ -256,7 +256,7 @@ describe('upkeep', () => {
         ['stays', 'goes'].map((topic) => ({ topic, day: 20300131, name: 'pushed' as const, n: 1 })),
       );
     const sums = () => {
-      tally.add(rig.metrics() ?? { keeps: [], counts: [], histograms: [], gauges: [] });
+      tally.addReport(rig.metrics() ?? { keeps: [], counts: [], histograms: [], gauges: [] });
       const family = tally.families().find(({ name }) => name === 'dq_topic_events_total');
       return Object.fromEntries((family?.values ?? []).map(({ labels, value }) => [labels['topic'], value]));
     };

@@ -77,7 +77,7 @@ it('histogram: a bound belongs to its bucket; buckets are cumulative', async () 
   ]) {
     const meter = new MetricBuffer();
     for (const value of values) meter.observe('dq_push_seconds', value);
-    tally.add(meter.take() as MetricReport);
+    tally.addReport(meter.take() as MetricReport);
   }
   const lines = linesOf(await textOf(tally), 'dq_push_seconds');
   expect(lines[0]).toBe('dq_push_seconds_bucket{le="0.001"} 2');
@@ -107,7 +107,7 @@ it('counters: possible combinations of known labels begin at 0', async () => {
 it('gauge: a report replaces all its series', async () => {
   const tally = new MetricTally();
   const set = (series: readonly (readonly [readonly string[], number])[]) =>
-    tally.add(report({ gauges: [['dq_topic_jobs', series]] }));
+    tally.addReport(report({ gauges: [['dq_topic_jobs', series]] }));
   set([
     [['a', 'ready'], 1],
     [['b', 'ready'], 2],
@@ -119,7 +119,7 @@ it('gauge: a report replaces all its series', async () => {
 it('report: unknown names of another version are ignored', async () => {
   const tally = new MetricTally();
   const before = await textOf(tally);
-  tally.add(
+  tally.addReport(
     report({
       counts: [
         ['dq_later_total', [], 1],
@@ -144,20 +144,20 @@ it('series bound: drops and counts new series, keeps existing ones', () => {
   const gauges: MetricReport['gauges'] = [
     ['dq_topic_jobs', topics.map((topic) => [[topic, 'ready'], 1] as const)],
   ];
-  tally.add(report({ gauges }));
+  tally.addReport(report({ gauges }));
   const dropped = tally.dropped;
   expect(dropped).toBeGreaterThan(10);
-  tally.add(report({ counts: [['dq_pushes_total', ['stored'], 1]] }));
+  tally.addReport(report({ counts: [['dq_pushes_total', ['stored'], 1]] }));
   expect(tally.dropped).toBe(dropped);
-  tally.add(report({ gauges: [['dq_topic_jobs', []]] }));
-  tally.add(report({ counts: [['dq_topic_events_total', ['t', 'pushed'], 1]] }));
+  tally.addReport(report({ gauges: [['dq_topic_jobs', []]] }));
+  tally.addReport(report({ counts: [['dq_topic_events_total', ['t', 'pushed'], 1]] }));
   expect(tally.dropped).toBe(dropped);
 });
 
 it('counter: keeps named series; others end and restart at 0', async () => {
   const tally = new MetricTally();
   const meter = new MetricBuffer();
-  const send = () => tally.add(JSON.parse(JSON.stringify(meter.take() ?? report({}))) as MetricReport);
+  const send = () => tally.addReport(JSON.parse(JSON.stringify(meter.take() ?? report({}))) as MetricReport);
   const lines = async () => linesOf(await textOf(tally), 'dq_topic_events_total{');
   // Many more topics than the bound, 10 of them at a time.
   for (let n = 0; n < telemetryLimits.metricSeriesMax; n += 10) {
@@ -190,20 +190,20 @@ it('topic: removed and created again between two reports loses no count', () => 
       .find(({ name }) => name === 'dq_topic_events_total')
       ?.values.map(({ value }) => value);
   meter.count('dq_topic_events_total', 4, 't', 'pushed');
-  tally.add(meter.take() ?? report({}));
+  tally.addReport(meter.take() ?? report({}));
   meter.count('dq_topic_events_total', 2, 't', 'pushed');
   meter.keep('dq_topic_events_total', new Set(['_other']));
   meter.keep('dq_topic_events_total', new Set(['t', '_other']));
   meter.count('dq_topic_events_total', 1, 't', 'pushed');
-  tally.add(meter.take() ?? report({}));
+  tally.addReport(meter.take() ?? report({}));
   expect(pushed()).toEqual([7]);
   meter.keep('dq_topic_events_total', new Set(['_other']));
-  tally.add(meter.take() ?? report({}));
+  tally.addReport(meter.take() ?? report({}));
   expect(pushed()).toEqual([]);
   // Earlier counts are not counted twice, later ones are not lost.
   meter.keep('dq_topic_events_total', new Set(['t', '_other']));
   meter.count('dq_topic_events_total', 1, 't', 'pushed');
-  tally.add(meter.take() ?? report({}));
+  tally.addReport(meter.take() ?? report({}));
   expect(pushed()).toEqual([1]);
 });
 
@@ -237,7 +237,7 @@ it('hub: logs each time that it becomes full', async () => {
 
 it('exposition: escapes label values', async () => {
   const tally = new MetricTally();
-  tally.add(report({ gauges: [['dq_info', [[['1"\\\n'], 1]]]] }));
+  tally.addReport(report({ gauges: [['dq_info', [[['1"\\\n'], 1]]]] }));
   expect(linesOf(await textOf(tally), 'dq_info')).toEqual(['dq_info{version="1\\"\\\\\\n"} 1']);
 });
 

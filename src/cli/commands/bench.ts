@@ -154,7 +154,7 @@ async function openReceiver(): Promise<Receiver> {
     request.resume();
     const dueAt = Date.parse(String(request.headers['dq-due-at']));
     // A retry is late by its backoff.
-    if (request.headers['dq-attempt'] === '1') lateness.add(wallNow() - dueAt);
+    if (request.headers['dq-attempt'] === '1') lateness.record(wallNow() - dueAt);
     response.writeHead(204).end();
   });
   await new Promise<void>((resolve, reject) => {
@@ -226,7 +226,7 @@ async function pushLoad(options: PushLoadOptions): Promise<PushLoadResult> {
     } catch (error) {
       outcome = (error as NodeJS.ErrnoException).code ?? 'error';
     }
-    latencies.add(monotonicNow() - since);
+    latencies.record(monotonicNow() - since);
     if (outcome === '201' || outcome === '200') accepted += 1;
     else refused.set(outcome, (refused.get(outcome) ?? 0) + 1);
   };
@@ -260,7 +260,7 @@ class Latencies {
   readonly #histogram = createHistogram({ figures: 3 });
 
   /** Counts less than a microsecond as one. */
-  add(ms: number): void {
+  record(ms: number): void {
     this.#histogram.record(Math.max(1, Math.round(ms * 1_000)));
   }
 

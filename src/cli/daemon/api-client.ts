@@ -30,7 +30,7 @@ export interface ApiCall {
   readonly flags?: FlagNames;
   /** how long the daemon may wait before it answers; default 0 */
   readonly waitMs?: number;
-  /** gives up the call */
+  /** aborts the call */
   readonly signal?: AbortSignal;
 }
 

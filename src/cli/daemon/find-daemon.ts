@@ -121,8 +121,8 @@ function baseUrl(text: string, from: string): string {
   return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
 }
 
-/** Throws Exit; its code tells a daemon that does not run from one that does not answer. `waitMs`: for the
- *  whole answer, default masterLimits.controlCallMs. `onAnswer` receives each line as it comes. */
+/** Throws Exit; its code differs between a daemon that does not run and one that does not answer. `waitMs`:
+ *  for the whole answer, default masterLimits.controlCallMs. `onAnswer` receives each line as it comes. */
 export async function askDaemon(
   dataDir: string,
   request: ControlRequest,

@@ -56,7 +56,7 @@ export interface ImportParts {
 export async function importJobs(parts: ImportParts, progress: Progress): Promise<void> {
   const work = new JobImport(parts);
   for await (const page of parts.source.jobs()) {
-    for (const found of page) await work.add(found);
+    for (const found of page) await work.importFound(found);
     progress.add(page.length);
   }
   await work.flush();
@@ -84,8 +84,8 @@ class JobImport {
     this.#options = options;
   }
 
-  async add(found: Found): Promise<void> {
-    if (found.kind === 'deleted') this.#report.add('deleted');
+  async importFound(found: Found): Promise<void> {
+    if (found.kind === 'deleted') this.#report.count('deleted');
     else if (found.kind === 'unreadable') this.#report.leave('unreadable', found.name, found.reason);
     else await this.#addJob(found.job);
   }
@@ -96,10 +96,10 @@ class JobImport {
     const key = `${job.topic}\0${job.id}`;
     // A source may list a job twice, and two servers of it may have the same id.
     if (this.#inBatch.has(key)) await this.flush();
-    this.#report.add(job.place);
+    this.#report.count(job.place);
     const past = this.#state.past(job);
     if (past?.digests.includes(job.digest)) {
-      this.#report.add('before');
+      this.#report.count('before');
       await this.#remove([job]);
       return;
     }
@@ -158,7 +158,7 @@ class JobImport {
       this.#state.begin(there);
       this.#state.end();
     }
-    this.#report.add('before', done.size);
+    this.#report.count('before', done.size);
     await this.#remove([...done]);
     return jobs.filter((job) => !done.has(job));
   }
@@ -204,8 +204,8 @@ class JobImport {
       } else if (result.duplicate) kept.push(n);
       else stored.push(job);
     }
-    this.#report.add('pushed', stored.length);
-    this.#report.add('kept', kept.length);
+    this.#report.count('pushed', stored.length);
+    this.#report.count('kept', kept.length);
     // The same live job is of an import without its state file.
     const found = await this.#look(kept.flatMap((n) => jobs[n] ?? []));
     for (const [i, n] of kept.entries()) {
@@ -249,8 +249,8 @@ class JobImport {
     this.#stored = [];
     if (jobs.length === 0) return;
     const removed = (await this.#source.remove?.(jobs)) ?? 0;
-    this.#report.add('removed', removed);
-    this.#report.add('changed', jobs.length - removed);
+    this.#report.count('removed', removed);
+    this.#report.count('changed', jobs.length - removed);
   }
 
   /** What dq has of these ids, some at a time; null: neither live nor ended. */

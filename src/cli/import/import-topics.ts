@@ -45,7 +45,7 @@ async function importTopic(
     return { ...result, outcome: 'rejected', reason: 'dq has no name for it: empty or too long' };
   const title = topic === name ? settings['title'] : `${settings['title']} (${name})`.trim().slice(0, 200);
   const wanted = { topic, ...settings, title, state: isOffline ? 'offline' : 'active' };
-  const found = await known.get(topic);
+  const found = await known.getTopic(topic);
   const fields = found === null ? [] : differences(found, wanted);
   if (found !== null && fields.length === 0) return { ...result, outcome: 'same' };
   if (found !== null && !replace) return { ...result, outcome: 'different', fields };
@@ -57,7 +57,7 @@ async function importTopic(
       true,
     );
     if (!parsed.ok) return { ...result, outcome: 'rejected', reason: sentence(parsed.error) };
-    known.set(topic, wanted);
+    known.setTopic(topic, wanted);
     return { ...result, outcome, fields };
   }
   try {
@@ -66,7 +66,7 @@ async function importTopic(
       found === null
         ? await client.call<TopicJson>({ ...call, method: 'POST', path: ['v1', 'topics'] })
         : await client.call<TopicJson>({ ...call, method: 'PUT', path: ['v1', 'topics', topic] });
-    known.set(topic, reply.json);
+    known.setTopic(topic, reply.json);
     return { ...result, outcome, fields };
   } catch (error) {
     if (!(error instanceof ApiRefusal) || error.problem.status >= 500) throw error;
@@ -105,7 +105,7 @@ export class KnownTopics {
   }
 
   /** null: dq has none. `name`: in dq */
-  async get(name: string): Promise<TopicJson | null> {
+  async getTopic(name: string): Promise<TopicJson | null> {
     const known = this.#read.get(name);
     return known === undefined ? this.readAgain(name) : known;
   }
@@ -126,11 +126,11 @@ export class KnownTopics {
   /** A name that no topic of dq can have counts as absent. */
   async ofForeign(name: string): Promise<TopicJson | null> {
     const own = topicOfForeign(name);
-    return own === null ? null : this.get(own);
+    return own === null ? null : this.getTopic(own);
   }
 
   /** After a change, or as a dry run would leave it. */
-  set(name: string, topic: TopicJson): void {
+  setTopic(name: string, topic: TopicJson): void {
     this.#read.set(name, topic);
   }
 

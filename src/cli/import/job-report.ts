@@ -31,12 +31,12 @@ export class JobReport {
   >;
   readonly problems: { readonly job: string; readonly reason: string }[] = [];
 
-  add(count: Count, n = 1): void {
+  count(count: Count, n = 1): void {
     this.counts[count] += n;
   }
 
   leave(count: Count, job: string, reason: string): void {
-    this.add(count);
+    this.count(count);
     if (this.problems.length < cliLimits.importNamesMax) this.problems.push({ job, reason });
   }
 

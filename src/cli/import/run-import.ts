@@ -103,11 +103,11 @@ async function withOpenTopics(
   if (dryRun) return work();
   // Of an import that was killed: one that is in use now stays so.
   const held: string[] = [];
-  for (const topic of state.held) if ((await known.get(topic))?.state === 'paused') held.push(topic);
+  for (const topic of state.held) if ((await known.getTopic(topic))?.state === 'paused') held.push(topic);
   const closed: string[] = [];
   for (const { name, isOffline } of registered) {
     const topic = topicOfForeign(name);
-    if (topic !== null && isOffline && (await known.get(topic))?.state === 'offline') closed.push(topic);
+    if (topic !== null && isOffline && (await known.getTopic(topic))?.state === 'offline') closed.push(topic);
   }
   const all = [...held, ...closed];
   if (all.length === 0 && state.held.length === 0) return work();

@@ -57,7 +57,7 @@ async function ask(url: string): Promise<{ readonly info: string; readonly marke
     });
     return await orAfter(limits.redisCallMs, answerOf(client), null);
   } catch {
-    // Unavailable, or this user may not read it: a start goes on.
+    // Unavailable, or this user may not read it: a start ignores both.
     return null;
   } finally {
     if (client !== null) await closeClient(client, limits.redisCloseMs);

@@ -32,7 +32,7 @@ export class DataDirectory {
   readonly storeSocket: string;
   readonly controlSocket: string;
   readonly startedAt = wallNow();
-  /** Called when a record cannot be written (a full disk). The daemon goes on: the
+  /** Called when a record cannot be written (a full disk). The daemon continues: the
    *  next change writes it again, and a start that reads the older record draws
    *  incarnations by the clock and kills the leftovers in it. */
   onUnwritten: (error: unknown) => void = () => {};
@@ -84,7 +84,7 @@ export class DataDirectory {
     const sockets = makeSocketDir(runDirOf(path));
     this.storeSocket = join(sockets, 'store.sock');
     this.controlSocket = join(sockets, 'control.sock');
-    // Records of an earlier master are obsolete. The new one tells a second start which process holds the
+    // Records of an earlier master are obsolete. The new one names the process that holds the
     // lock.
     removeRecords(path);
     writeMasterRecord(path, {
@@ -113,11 +113,11 @@ export class DataDirectory {
   }
 
   forked(pid: number, title: string): void {
-    this.#record(() => this.#workers.add(pid, title));
+    this.#record(() => this.#workers.addWorker(pid, title));
   }
 
   exited(pid: number): void {
-    this.#record(() => this.#workers.remove(pid));
+    this.#record(() => this.#workers.removeWorker(pid));
   }
 
   announce(facts: Pick<RunRecord, 'url' | 'console' | 'compat' | 'adminToken'>): void {

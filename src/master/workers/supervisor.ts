@@ -245,7 +245,7 @@ export class Supervisor implements SlotHost {
       onEnd: (from, ending) => this.#ended(slot, from, ending),
     });
     this.#options.onFork(worker.pid, worker.title);
-    // A console that keeps dying must not keep the reload: it does not depend on one.
+    // A crash-looping console must not delay the reload, which does not depend on one.
     if (role !== 'console' && this.#isOnTrial(slot)) this.#reloading?.forked();
     return worker;
   }

@@ -27,14 +27,14 @@ export class WorkerRecord {
     this.#path = join(runDir, 'workers.json');
   }
 
-  add(pid: number, title: string): void {
+  addWorker(pid: number, title: string): void {
     const identity = identityOf(pid);
     if (identity === null) return;
     this.#workers.set(pid, { ...identity, title, place: this.#place });
     this.#write();
   }
 
-  remove(pid: number): void {
+  removeWorker(pid: number): void {
     if (this.#workers.delete(pid)) this.#write();
   }
 

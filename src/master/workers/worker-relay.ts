@@ -40,7 +40,7 @@ export class WorkerRelay {
         if (upkeep !== undefined) {
           this.#sendHeld(upkeep);
           upkeep.send({ kind: 'counters', deltas: message.deltas });
-        } else for (const delta of message.deltas) this.#held.add(delta);
+        } else for (const delta of message.deltas) this.#held.addDelta(delta);
         break;
       }
       case 'attempts':
