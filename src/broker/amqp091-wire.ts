@@ -38,14 +38,20 @@ async function connected(broker: Broker, dialing: Dialing, name: string): Promis
   const { secure, login, vhost } = broker;
   const { hostname, ...of } = await placeOf(broker, dialing);
   const place = {
-    ...{ protocol: secure ? 'amqps' : 'amqp', hostname, port: broker.port, vhost: encodeURIComponent(vhost) },
+    protocol: secure ? 'amqps' : 'amqp',
+    hostname,
+    port: broker.port,
+    vhost: encodeURIComponent(vhost),
     username: login?.user ?? 'guest',
     password: login?.password ?? 'guest',
     heartbeat: brokerLimits.heartbeatMs / 1_000,
   };
   const socket = {
-    ...{ ...of, noDelay: true, timeout: brokerLimits.openMsMax },
-    ...{ rejectUnauthorized: broker.verifyTls, clientProperties: { connection_name: name } },
+    ...of,
+    noDelay: true,
+    timeout: brokerLimits.openMsMax,
+    rejectUnauthorized: broker.verifyTls,
+    clientProperties: { connection_name: name },
   };
   return new Promise((resolve, reject) => {
     connect(place, socket, (error: Error | null, connection: Connection) => {
@@ -304,7 +310,11 @@ class TargetChannel {
         this.#key,
         body,
         {
-          ...{ mandatory: true, persistent: true, messageId: id, appId: 'dq', headers: properties },
+          mandatory: true,
+          persistent: true,
+          messageId: id,
+          appId: 'dq',
+          headers: properties,
           timestamp: Math.floor(timestampMs / 1_000),
           ...(contentType === null ? {} : { contentType }),
         },

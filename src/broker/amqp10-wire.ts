@@ -52,11 +52,16 @@ class Amqp10Wire implements Wire {
     const { host, port, login } = broker;
     const container = rhea.create_container({ id: name });
     const connection = container.create_connection({
-      ...{ host, port, reconnect: false, idle_time_out: brokerLimits.heartbeatMs },
+      host,
+      port,
+      reconnect: false,
+      idle_time_out: brokerLimits.heartbeatMs,
       // Without a user, dq logs in as ANONYMOUS.
       ...(login === null ? { username: 'anonymous' } : { username: login.user, password: login.password }),
       connection_details: () => ({
-        ...{ host, port, options: {} },
+        host,
+        port,
+        options: {},
         connect: (_port: number, _host: string, _options: unknown, onConnect: () => void) => {
           process.nextTick(onConnect);
           return socket;
@@ -300,7 +305,9 @@ class AddressLink {
     const { id, body, contentType, properties, timestampMs } = publication.message;
     try {
       const delivery = this.sender.send({
-        ...{ message_id: id, durable: true, application_properties: properties },
+        message_id: id,
+        durable: true,
+        application_properties: properties,
         creation_time: new Date(timestampMs) as never,
         body: rhea.message.data_section(body),
         ...(contentType === null ? {} : { content_type: contentType }),

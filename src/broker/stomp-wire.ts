@@ -125,7 +125,11 @@ class StompWire implements Wire {
         binaryBody: body,
         headers: {
           ...Object.fromEntries(Object.entries(own).map(([name, value]) => [name, String(value)])),
-          ...{ destination: target.to, receipt, persistent: 'true', 'webhook-id': id, 'correlation-id': id },
+          destination: target.to,
+          receipt,
+          persistent: 'true',
+          'webhook-id': id,
+          'correlation-id': id,
           timestamp: String(timestampMs),
           ...(contentType === null ? {} : { 'content-type': contentType }),
           // ActiveMQ: a message with a length is one of bytes unless this says otherwise.

@@ -92,7 +92,11 @@ export function parseBroker(text: string): Parsed<Broker> {
   return {
     ok: true,
     value: {
-      ...{ name, type, host, port, vhost },
+      name,
+      type,
+      host,
+      port,
+      vhost,
       secure: scheme.endsWith('s:'),
       verifyTls: switches.get('tls.rejectUnauthorized') ?? true,
       login: user === '' ? null : { user, password },

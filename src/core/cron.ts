@@ -44,11 +44,15 @@ const minuteField: Field = { name: 'minute', min: 0, max: 59 };
 const hourField: Field = { name: 'hour', min: 0, max: 23 };
 const dayField: Field = { name: 'day of month', min: 1, max: 31 };
 const monthField: Field = {
-  ...{ name: 'month', min: 1, max: 12 },
+  name: 'month',
+  min: 1,
+  max: 12,
   words: ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'],
 };
 const weekdayField: Field = {
-  ...{ name: 'day of week', min: 0, max: 7 },
+  name: 'day of week',
+  min: 0,
+  max: 7,
   words: ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'],
 };
 

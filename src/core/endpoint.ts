@@ -18,8 +18,8 @@ export function originOf({
 /** Greatest durations of the counted groups, ms; longer ones are in the last group. A value within a group is
  *  off by at most half of it. */
 export const durationGroups: readonly number[] = [
-  ...[1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700],
-  ...[1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000, 60_000],
+  1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1_000, 1_500, 2_000, 3_000, 5_000,
+  10_000, 30_000, 60_000,
 ];
 
 /** JSON. */

@@ -94,10 +94,21 @@ export function rowOf(change: Change): JobRow {
         : { ...row, state: 'dead', orderAt: change.deadAt, reason: change.reason };
     case 'alert':
       return {
-        ...{ topic, id, version: 0, origin: 0, number: 0, dueAt: 0, failures: 0, place: '' },
+        topic,
+        id,
+        version: 0,
+        origin: 0,
+        number: 0,
+        dueAt: 0,
+        failures: 0,
+        place: '',
         state: 'none',
         orderAt: instantOf(version),
-        ...{ reason: null, endedOrigin: 0, alertTold: version, bodyOrigin: 0, pushed: null },
+        reason: null,
+        endedOrigin: 0,
+        alertTold: version,
+        bodyOrigin: 0,
+        pushed: null,
       };
   }
 }

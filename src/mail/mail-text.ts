@@ -46,8 +46,12 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
   );
   const data = {
     type: 'dq.dead_jobs',
-    ...{ host: daemon.host, version: daemon.version },
-    ...{ topic, count: entries.length, since: formatInstant(first), until: formatInstant(last + 1) },
+    host: daemon.host,
+    version: daemon.version,
+    topic,
+    count: entries.length,
+    since: formatInstant(first),
+    until: formatInstant(last + 1),
     jobs: shown.map(jobData),
   };
   return { ...mail, data };
@@ -68,9 +72,13 @@ export function incidentsMail(
   const lines = shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`);
   const data = {
     type: 'dq.incident',
-    ...{ host: daemon.host, version: daemon.version },
+    host: daemon.host,
+    version: daemon.version,
     incidents: shown.map(({ kind, about, state, at, detail }) => ({
-      ...{ kind, about, state, detail },
+      kind,
+      about,
+      state,
+      detail,
       at: formatInstant(at),
     })),
   };
@@ -79,7 +87,11 @@ export function incidentsMail(
 
 function jobData({ id, version, deadAt, reason, failures, attempt }: AlertEntry): object {
   return {
-    ...{ id, version: String(version), deadAt: formatInstant(deadAt), reason, attempts: failures },
+    id,
+    version: String(version),
+    deadAt: formatInstant(deadAt),
+    reason,
+    attempts: failures,
     lastReason: attempt?.reason ?? null,
     status: attempt?.status ?? null,
   };

@@ -115,7 +115,11 @@ function transportOf(url: string, times: MailTimes) {
   if (!server.ok) throw new Error(`smtp.url ${server.message}`);
   const { host, port, secure, requireTls, ignoreTls, verifyTls, login } = server.value;
   return {
-    ...{ host, port, secure, requireTLS: requireTls, ignoreTLS: ignoreTls },
+    host,
+    port,
+    secure,
+    requireTLS: requireTls,
+    ignoreTLS: ignoreTls,
     tls: { rejectUnauthorized: verifyTls },
     ...(login === null ? {} : { auth: { user: login.user, pass: login.password } }),
     getSocket: (_: unknown, done: GetSocket) => {

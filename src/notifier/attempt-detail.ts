@@ -69,8 +69,15 @@ export function ruleTexts(rule: Rule, reply: CallReply, attempt: number): Record
 const telling = ['retry-after', 'location', 'content-type', 'server', 'www-authenticate', 'via'];
 /** Secrets, and what every reply has. */
 const dropped = new Set([
-  ...['set-cookie', 'authorization', 'proxy-authenticate', 'authentication-info'],
-  ...['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'date'],
+  'set-cookie',
+  'authorization',
+  'proxy-authenticate',
+  'authentication-info',
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'content-length',
+  'date',
 ]);
 
 /** `name: value` of at most `most` headers, each at most `length` characters. */

@@ -83,12 +83,19 @@ export class Capacity {
     this.#probes = new Probes(this.#budget);
     this.#queued = new QueuedTargets({ lookups, log, onTurn: () => options.onGain('topics') });
     this.#plan = new CapacityPlan({
-      ...{ topics, share, leaseMarginMs },
-      ...{ targets: this.#targets, probes: this.#probes },
+      topics,
+      share,
+      leaseMarginMs,
+      targets: this.#targets,
+      probes: this.#probes,
     });
     this.#view = {
       ...options,
-      ...{ share, budget: this.#budget, targets: this.#targets, rates: this.#rates, probes: this.#probes },
+      share,
+      budget: this.#budget,
+      targets: this.#targets,
+      rates: this.#rates,
+      probes: this.#probes,
     };
   }
 

@@ -253,8 +253,19 @@ export class Deliverer {
     if (!feed.takes(job.topic, record.outcome)) return;
     const { attempt, startedAt, durationMs, outcome, reason, status, replyExcerpt, notifier } = record;
     feed.add({
-      ...{ topic: job.topic, id: job.id, version: job.version, attempt, startedAt, durationMs, outcome },
-      ...{ reason, status, replyExcerpt, notifier, origin, detail: record.detail ?? '' },
+      topic: job.topic,
+      id: job.id,
+      version: job.version,
+      attempt,
+      startedAt,
+      durationMs,
+      outcome,
+      reason,
+      status,
+      replyExcerpt,
+      notifier,
+      origin,
+      detail: record.detail ?? '',
       latenessMs: Math.max(0, startedAt - job.dueAt),
     });
   }

@@ -127,8 +127,17 @@ async function testPublication(
 /** A first attempt that is due now. Receivers get another webhook-id for each test call. */
 function jobOf({ topic, body, contentType }: TestCall, nowMs: number): ReservedJob {
   return {
-    ...{ topic: topic.topic, id: `test-${nowMs}`, version: nowMs, origin: nowMs, token: 0 },
-    ...{ dueAt: nowMs, acceptedAt: nowMs, failures: 0, strikes: 0, leaseMs: 0, contentType },
+    topic: topic.topic,
+    id: `test-${nowMs}`,
+    version: nowMs,
+    origin: nowMs,
+    token: 0,
+    dueAt: nowMs,
+    acceptedAt: nowMs,
+    failures: 0,
+    strikes: 0,
+    leaseMs: 0,
+    contentType,
     body: Buffer.from(body),
   };
 }

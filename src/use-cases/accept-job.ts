@@ -113,7 +113,8 @@ function readOptions(request: PushRequest, topic: PlainTopic, when: When, nowMs:
   errors.throwIfAny();
   return extensionOf({
     leaseMs: lease === undefined ? undefined : readLease(lease, topic),
-    ...{ maxAttempts: attempts, backoff: waits },
+    maxAttempts: attempts,
+    backoff: waits,
     deadline: deadline === undefined ? undefined : readDeadline(deadline, request.inQuery, when, nowMs),
     trace: readTraceContext(traceparent, request.tracestate) ?? undefined,
   });

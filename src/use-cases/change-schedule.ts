@@ -79,7 +79,10 @@ function applied(old: ScheduleRecord, input: ScheduleInput, now: number): Schedu
   const content = contentOf(old, input, errors);
   errors.throwIfAny();
   return {
-    ...{ ...old, topic, missed, ...content },
+    ...old,
+    topic,
+    missed,
+    ...content,
     ...(expression?.ok === true ? { cron: expression.value, everyMs: null } : {}),
     ...(everyMs?.ok === true ? { cron: null, everyMs: everyMs.value } : {}),
     ...(zone?.ok === true ? { timezone: zone.value } : {}),

@@ -44,7 +44,13 @@ function loggedEntry({ number, attempt, ...change }: LoggedChange): FlowEntry {
   const parsed = attempt === null ? null : (JSON.parse(attempt) as AttemptRecord);
   const { version, event, dueAt, process, host, place } = change;
   return {
-    ...{ at: instantOf(number), version, event, dueAt, host, place, attempt: parsed },
+    at: instantOf(number),
+    version,
+    event,
+    dueAt,
+    host,
+    place,
+    attempt: parsed,
     process: process === '' ? null : process,
   };
 }

@@ -33,8 +33,19 @@ export async function draftOperation(
     ...requested,
     id: randomBytes(limits.tokenIdBytes).toString('hex'),
     filter: ids === null ? filter : { ...filter, idCount: ids.length },
-    ...{ state: 'not_started', createdAt: now, moment, startedAt: null, movingAt: null, updatedAt: now },
-    ...{ endedAt: null, matched: null, done: 0, skipped: 0, failed: 0, failures: [], problem: null },
+    state: 'not_started',
+    createdAt: now,
+    moment,
+    startedAt: null,
+    movingAt: null,
+    updatedAt: now,
+    endedAt: null,
+    matched: null,
+    done: 0,
+    skipped: 0,
+    failed: 0,
+    failures: [],
+    problem: null,
   };
   const named = versions === undefined ? {} : { versions };
   return {
