@@ -171,8 +171,8 @@ export const pullMutants: readonly SimulatedMutant[] = [
     faults: 'topicOff',
     edit: {
       file: puller,
-      text: "if (topic === undefined || topic.state !== 'active' || topic.delivery !== 'pull') continue;",
-      by: "if (topic === undefined || topic.delivery !== 'pull') continue;",
+      text: "topic?.state === 'active' && topic.delivery === 'pull';",
+      by: "topic?.delivery === 'pull';",
     },
   },
   {
@@ -180,8 +180,8 @@ export const pullMutants: readonly SimulatedMutant[] = [
     faults: 'topicEdit',
     edit: {
       file: puller,
-      text: "if (topic === undefined || topic.state !== 'active' || topic.delivery !== 'pull') continue;",
-      by: "if (topic === undefined || topic.state !== 'active') continue;",
+      text: "topic?.state === 'active' && topic.delivery === 'pull';",
+      by: "topic?.state === 'active';",
     },
   },
   {

@@ -61,7 +61,7 @@ export async function openJournal(
             db,
             spool,
             record: (changes) => writer.write(changes, 'synced'),
-            rejectReason: () => writer.trouble,
+            rejectReason: () => writer.rejectReason,
           },
     async start() {
       if (role !== 'server') return;

@@ -19,6 +19,17 @@ export interface PulledLease extends Lease {
   readonly extension?: Buffer | undefined;
 }
 
+/** Of a job that was just pulled. */
+export const pulledLeaseOf = ({
+  topic,
+  id,
+  version,
+  token,
+  failures,
+  dueAt,
+  extension,
+}: PulledLease): PulledLease => ({ topic, id, version, token, failures, dueAt, extension });
+
 /** When the job was pulled, epoch ms by the storage clock: tokens are that clock in µs. */
 export function pulledAtOf({ token }: Lease): number {
   return Math.floor(token / 1_000);

@@ -13,7 +13,7 @@ export interface Spool {
    *  limits.redisCallMs; the records are then written once more, into a new file. */
   write(changes: readonly Change[], until: 'written' | 'synced'): Promise<void>;
   /** Why pushes and verbs are rejected: the end of a sentence about the spool; null: they are not. */
-  readonly trouble: string | null;
+  readonly rejectReason: string | null;
   /** Ends the stream of this process: its records are synced, and none follows. */
   close(): Promise<void>;
 }

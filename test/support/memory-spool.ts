@@ -30,7 +30,7 @@ export class MemorySpool implements Spool {
     this.isClosed = true;
   }
 
-  get trouble(): string | null {
+  get rejectReason(): string | null {
     return this.isFull ? 'is full' : null;
   }
 

@@ -5,7 +5,7 @@
 
 import type { Socket } from 'node:net';
 import { DqError } from '../../core/errors.ts';
-import type { PulledLease } from '../../core/pull-lease.ts';
+import { type PulledLease, pulledLeaseOf } from '../../core/pull-lease.ts';
 import { clientOf, type Rights } from '../../core/token.ts';
 import { topicOfForeign } from '../../core/topic/foreign-name.ts';
 import { pullForClient } from '../../intake/pull/pull-for-client.ts';
@@ -75,7 +75,7 @@ export class PoppedJobs {
     const [pulled] = await pullForClient(this.#parts.puller, socket, request);
     if (pulled === undefined) return null;
     const { job, pulledAt } = pulled;
-    const lease = leaseOf(job);
+    const lease = pulledLeaseOf(job);
     this.#parts.leases.pulled(lease);
     this.#remember({ lease, until: pulledAt + job.leaseMs });
     return job;
@@ -112,7 +112,7 @@ export class PoppedJobs {
 
   /** A job that this server has just popped. Rejects with DqError. */
   async finishPopped(job: PulledJob['job']): Promise<void> {
-    await this.#ack(leaseOf(job));
+    await this.#ack(pulledLeaseOf(job));
   }
 
   /** Another pop of the id keeps its lease. */
@@ -135,10 +135,6 @@ export class PoppedJobs {
         throw new DqError('unknown', 'the job may or may not be finished; trying again is safe');
     }
   }
-}
-
-function leaseOf({ topic, id, version, token, failures, dueAt, extension }: PulledJob['job']): PulledLease {
-  return { topic, id, version, token, failures, dueAt, extension };
 }
 
 /** The topic of dq for a name. Throws DqError for one that dq cannot encode. */

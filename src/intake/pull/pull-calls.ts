@@ -8,7 +8,7 @@ import { formatDuration, formatInstant, parseDuration } from '../../core/duratio
 import { type ErrorCode, invalidField } from '../../core/errors.ts';
 import { optionsIn, withOptions } from '../../core/extension.ts';
 import { limits } from '../../core/limits.ts';
-import { leaseText, type PulledLease, readLease } from '../../core/pull-lease.ts';
+import { leaseText, type PulledLease, pulledLeaseOf, readLease } from '../../core/pull-lease.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { requirePull, topicNotFound } from '../../use-cases/change-topic.ts';
 import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
@@ -52,15 +52,7 @@ export class PullCalls {
    *  topic may have been edited while its client waited. */
   pulled({ job, pulledAt }: PulledJob) {
     const { id, version, failures, dueAt, acceptedAt, contentType, leaseMs, extension } = job;
-    const lease: PulledLease = {
-      topic: job.topic,
-      id,
-      version,
-      token: job.token,
-      failures,
-      dueAt,
-      extension,
-    };
+    const lease = pulledLeaseOf(job);
     const options = optionsIn(extension);
     const topic = this.#role.topics.get(job.topic);
     const { maxAttempts = 0 } = topic === undefined ? {} : withOptions(topic, options);

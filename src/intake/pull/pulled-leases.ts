@@ -33,7 +33,8 @@ interface Ended {
 
 const host = hostname();
 const latenessOf = (lease: PulledLease): number => Math.max(0, pulledAtOf(lease) - lease.dueAt);
-const leaseOf = ({ topic, id, version, token }: Lease): ShownLease => ({
+/** As the store gets it. */
+export const leaseOf = ({ topic, id, version, token }: Lease): ShownLease => ({
   topic,
   id,
   version,

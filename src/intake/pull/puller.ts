@@ -12,6 +12,7 @@ import { deadlineOf, optionsIn } from '../../core/extension.ts';
 import { pullOwner, type ReservedJob } from '../../core/job.ts';
 import { LayeredCapacities, type TopicCapacity } from '../../core/layered-capacities.ts';
 import { limits } from '../../core/limits.ts';
+import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { Partition } from '../../ports/job-store.ts';
 import type { StoreFailure } from '../../ports/store-error.ts';
 import { storeFailed } from '../../ports/store-error.ts';
@@ -19,10 +20,10 @@ import type { RoleContext } from '../../process/role.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
-import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../../runtime/time.ts';
+import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../runtime/time.ts';
 import { orAfter } from '../../runtime/timeout.ts';
 import { pullLimits } from './limits.ts';
-import type { PulledLeases } from './pulled-leases.ts';
+import { leaseOf, type PulledLeases } from './pulled-leases.ts';
 
 export interface PullRequest {
   /** pull topics; others bring nothing */
@@ -280,7 +281,7 @@ export class Puller implements Service {
     let isPartial = false;
     for (const [name, waiters] of this.#ofTopic) {
       const topic = this.#ctx.topics.get(name);
-      if (topic === undefined || topic.state !== 'active' || topic.delivery !== 'pull') continue;
+      if (!isPulled(topic)) continue;
       let leaseMs: number | null = null;
       let room = 0;
       for (const waiter of waiters) {
@@ -380,10 +381,7 @@ export class Puller implements Service {
   }
 
   #wantsNothing(waiter: Waiter): boolean {
-    return waiter.topics.every((name) => {
-      const topic = this.#ctx.topics.get(name);
-      return topic === undefined || topic.state !== 'active' || topic.delivery !== 'pull';
-    });
+    return waiter.topics.every((name) => !isPulled(this.#ctx.topics.get(name)));
   }
 
   /** For jobs of an answer that cannot be sent. */
@@ -393,15 +391,9 @@ export class Puller implements Service {
 
   /** Never rejects. */
   async #release(pulled: readonly PulledJob[]): Promise<void> {
-    let left = pulled.map(({ job: { topic, id, version, token } }) => ({
-      topic,
-      id,
-      version,
-      token,
-      isPulled: true,
-    }));
+    let left = pulled.map(({ job }) => leaseOf(job));
     for (let tries = 0; left.length > 0 && tries < pullLimits.releaseTries; tries++) {
-      if (tries > 0) await new Promise((resolve) => setTimeout(resolve, pullLimits.releaseAgainMs));
+      if (tries > 0) await sleep(pullLimits.releaseAgainMs);
       const outcomes = await this.#ctx.store.jobs.release(left);
       const { length: before } = left;
       left = left.filter((_, n) => ['not_stored', 'unknown'].includes(outcomes[n]?.kind ?? 'unknown'));
@@ -416,3 +408,5 @@ export class Puller implements Service {
 
 const nothing: Given = { isMore: false, asksAgain: false };
 const noAnswer: StoreFailure = { kind: 'not_stored', code: 'no_answer' };
+const isPulled = <T extends Pick<PlainTopic, 'state' | 'delivery'>>(topic: T | undefined): topic is T =>
+  topic?.state === 'active' && topic.delivery === 'pull';

@@ -83,12 +83,15 @@ function journaledAdmin(admin: StoreAdmin, spool: Spool): StoreAdmin {
     ...admin,
     async health() {
       const health = await admin.health();
-      const { trouble } = spool;
+      const { rejectReason } = spool;
       return {
         ...health,
-        ok: health.ok && trouble === null,
+        ok: health.ok && rejectReason === null,
         durability: health.ok ? durabilityWithJournal : health.durability,
-        warnings: [...(trouble === null ? [] : [`journal: the spool ${trouble}`]), ...health.warnings],
+        warnings: [
+          ...(rejectReason === null ? [] : [`journal: the spool ${rejectReason}`]),
+          ...health.warnings,
+        ],
       };
     },
     purgeTopic: (topic, max, onChanged) =>

@@ -116,7 +116,7 @@ export class SpoolWriter implements Spool {
     return this.#hasSpace(bytes);
   }
 
-  get trouble(): string | null {
+  get rejectReason(): string | null {
     if (this.#failures.isFailing) return 'cannot be written; the error log has the reason';
     return this.#closing || this.admits(spoolLimits.pushBytesMax)
       ? null

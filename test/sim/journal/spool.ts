@@ -72,7 +72,7 @@ export class SimSpool implements SpooledStreams {
     return {
       write,
       admits: () => true,
-      trouble: null,
+      rejectReason: null,
       start: async () => {},
       close: () =>
         new Promise((resolve) => {
