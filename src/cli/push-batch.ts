@@ -2,6 +2,7 @@
 // bytes, and the API validates them. A failure keeps the accepted jobs and reports their number.
 
 import { createReadStream } from 'node:fs';
+import type { BatchResultJson } from '../contract/api/push.ts';
 import { reasonOf } from '../core/errors.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { hasByteOrderMark, withoutByteOrderMark } from '../core/json-text.ts';
@@ -11,12 +12,6 @@ import { Exit, exitCodes } from './exit.ts';
 import { cliLimits } from './limits.ts';
 import { printData, say } from './output/output.ts';
 import { startProgress } from './output/progress.ts';
-
-interface BatchReply {
-  readonly accepted: number;
-  readonly failed: number;
-  readonly results: readonly ({ readonly status: number; readonly id: string } | Problem)[];
-}
 
 /** Lines of one request. */
 interface Batch {
@@ -53,10 +48,15 @@ export async function pushBatch(client: ApiClient, source: string, asJson: boole
   say(`dq: ${accepted} accepted`);
 }
 
-async function send(client: ApiClient, batch: Batch): Promise<ApiReply<BatchReply>> {
+async function send(client: ApiClient, batch: Batch): Promise<ApiReply<BatchResultJson>> {
   const body = { bytes: batch.bytes, contentType: 'application/x-ndjson' };
   try {
-    return await client.call<BatchReply>({ method: 'POST', path: ['v1', 'jobs'], body, needs: ['results'] });
+    return await client.call<BatchResultJson>({
+      method: 'POST',
+      path: ['v1', 'jobs'],
+      body,
+      needs: ['results'],
+    });
   } catch (error) {
     if (!(error instanceof Exit)) throw error;
     const lines = `lines ${batch.lines[0]} to ${batch.lines.at(-1)}`;
@@ -77,7 +77,7 @@ function codeOf(error: Exit): keyof typeof exitCodes {
 }
 
 /** Prints ids to stdout, errors to stderr. */
-function printResults({ results }: BatchReply, { lines }: Batch, asJson: boolean): void {
+function printResults({ results }: BatchResultJson, { lines }: Batch, asJson: boolean): void {
   const ids: string[] = [];
   results.forEach((result, index) => {
     if ('code' in result) say(`dq: line ${lines[index]}: ${sentenceOf(ofLine(result))}`);

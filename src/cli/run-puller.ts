@@ -3,6 +3,7 @@
 // Invariant: a job that was received is answered, or its lease ends; its command is never ended from here.
 
 import { spawn } from 'node:child_process';
+import type { PulledJobJson } from '../contract/api/pull.ts';
 import { reasonOf } from '../core/errors.ts';
 import { sleep, timeoutSignal, wallNow } from '../runtime/time.ts';
 import { type LeaseResults, leaseCall } from './commands/leases.ts';
@@ -10,16 +11,6 @@ import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from './daemo
 import { Exit, exitCodes } from './exit.ts';
 import { cliLimits } from './limits.ts';
 import { escapeControls, say } from './output/output.ts';
-
-export interface PulledItem {
-  readonly topic: string;
-  readonly id: string;
-  readonly lease: string;
-  readonly leaseUntil: string;
-  readonly attempt: number;
-  readonly body?: string;
-  readonly bodyBase64?: string;
-}
 
 export interface PullerOptions {
   /** Finds the daemon again: its address and token may change with a restart. */
@@ -80,12 +71,12 @@ class CommandPuller {
       signal: this.#stop,
     };
     while (!this.#stop.aborted) {
-      const reply = await this.#answered<{ readonly items: readonly PulledItem[] }>(call, this.#stop);
+      const reply = await this.#answered<{ readonly items: readonly PulledJobJson[] }>(call, this.#stop);
       for (const item of reply?.json.items ?? []) await this.#finish(item, leaseMsOf(item.leaseUntil, reply));
     }
   }
 
-  async #finish(item: PulledItem, leaseMs: number): Promise<void> {
+  async #finish(item: PulledJobJson, leaseMs: number): Promise<void> {
     const ended = new AbortController();
     const extending = this.#extend(item, leaseMs, ended.signal);
     const { code, reason, isMissing } = await runCommand(this.#options.command, item);
@@ -105,7 +96,7 @@ class CommandPuller {
   }
 
   /** Extends the lease at half of its time until `ended`. */
-  async #extend({ lease, ...item }: PulledItem, leaseMs: number, ended: AbortSignal): Promise<void> {
+  async #extend({ lease, ...item }: PulledJobJson, leaseMs: number, ended: AbortSignal): Promise<void> {
     const json = { leases: [lease], for: `${Math.max(leaseMs, 1_000)}ms` };
     const call: ApiCall = { ...leaseCall('extend', json), signal: ended };
     for (;;) {
@@ -122,7 +113,7 @@ class CommandPuller {
     }
   }
 
-  async #settle(item: PulledItem, verb: 'ack' | 'nack', json: object): Promise<void> {
+  async #settle(item: PulledJobJson, verb: 'ack' | 'nack', json: object): Promise<void> {
     const over = timeoutSignal(cliLimits.pullSettleMs);
     while (!over.aborted) {
       const reply = await this.#answered<LeaseResults>(leaseCall(verb, json), over).catch(
@@ -174,7 +165,8 @@ async function pause(over: AbortSignal): Promise<void> {
   await sleep(cliLimits.pullAgainMs, { signal: over }).catch(() => undefined);
 }
 
-const nameOf = ({ topic, id }: Pick<PulledItem, 'topic' | 'id'>): string => `${topic} ${escapeControls(id)}`;
+const nameOf = ({ topic, id }: Pick<PulledJobJson, 'topic' | 'id'>): string =>
+  `${topic} ${escapeControls(id)}`;
 
 /** By the daemon's clock, which a reply has in whole seconds: the result is whole seconds, too. */
 function leaseMsOf(leaseUntil: string, reply: ApiReply | null): number {
@@ -190,7 +182,7 @@ interface CommandEnd {
   readonly isMissing: boolean;
 }
 
-function runCommand(command: string, item: PulledItem): Promise<CommandEnd> {
+function runCommand(command: string, item: PulledJobJson): Promise<CommandEnd> {
   return new Promise((resolve) => {
     const child = spawn('/bin/sh', ['-c', command], {
       stdio: ['pipe', 'inherit', 'inherit'],

@@ -1,6 +1,7 @@
 // dq topic test: has a notifier make one test call of a topic, or publish one message to its broker. Prints
 // how it ended. dq stores and counts nothing.
 
+import type { TestCallJson } from '../contract/api/test-call.ts';
 import { formatDuration } from '../core/duration.ts';
 import { ask, type DaemonOptions } from './daemon/daemon-options.ts';
 import { Exit } from './exit.ts';
@@ -10,23 +11,9 @@ export interface TestFlags extends DaemonOptions {
   readonly type?: string;
 }
 
-interface TestReply {
-  readonly request: { readonly method: string; readonly url: string };
-  readonly reply: { readonly status: number; readonly body: string } | null;
-  readonly phases: { readonly totalMs: number };
-  readonly verdict: {
-    readonly outcome: string;
-    readonly reason: string | null;
-    readonly detail: string;
-    readonly next: string | null;
-    readonly delayMs: number | null;
-  };
-  readonly notifier: string;
-}
-
 /** Throws Exit for a call that failed. */
 export async function testTopic(topic: string, body: string | undefined, flags: TestFlags): Promise<void> {
-  const { json } = await ask<TestReply>(flags, {
+  const { json } = await ask<TestCallJson>(flags, {
     method: 'POST',
     path: ['v1', 'topics', topic, 'test-call'],
     json: { body, contentType: flags.type },
@@ -49,13 +36,13 @@ export async function testTopic(topic: string, body: string | undefined, flags: 
   );
 }
 
-function resultOf({ reply, verdict }: TestReply): string {
+function resultOf({ reply, verdict }: TestCallJson): string {
   const { outcome, reason, detail } = verdict;
   if (outcome === 'delivered') return reply === null ? 'confirmed by the broker' : `success, ${reply.status}`;
   return words(outcome, reason, reply?.status, detail);
 }
 
-function nextOf({ next, delayMs }: TestReply['verdict']): string {
+function nextOf({ next, delayMs }: TestCallJson['verdict']): string {
   switch (next) {
     case 'ack':
       return 'would be done';

@@ -2,32 +2,12 @@
 // mail server or a hook.
 
 import type { Command } from 'commander';
+import type { AlertJson, IncidentJson } from '../../contract/api/alert.ts';
 import { isMailAddress } from '../../core/alert-receiver.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
 import { limitOf } from '../flags.ts';
 import { excerpt, printData, printTable, say, words } from '../output/output.ts';
-
-interface Alert {
-  readonly topic: string;
-  readonly id: string;
-  readonly deadAt: string;
-  readonly reason: string;
-  readonly attempt: number;
-  readonly lastReason: string | null;
-  readonly status: number | null;
-  readonly replyExcerpt: string;
-  readonly state: string;
-}
-
-interface Incident {
-  readonly kind: string;
-  readonly about: string;
-  readonly state: string;
-  readonly at: string;
-  readonly detail: string;
-  readonly alert: string;
-}
 
 const excerptMax = 60;
 const detailMax = 160;
@@ -55,9 +35,9 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
   const limit = limitOf(flags.limit);
   const incidentRows: (readonly (string | number)[])[] = [];
   const jobRows: (readonly (string | number)[])[] = [];
-  const more = await readPages<Alert>(clientOf(flags), { path: ['v1', 'alerts'] }, limit, (page) => {
+  const more = await readPages<AlertJson>(clientOf(flags), { path: ['v1', 'alerts'] }, limit, (page) => {
     if (flags.json) printData(page.text);
-    const { items, incidents } = page.json as typeof page.json & { incidents: readonly Incident[] };
+    const { items, incidents } = page.json as typeof page.json & { incidents: readonly IncidentJson[] };
     for (const { at, kind, state, about, alert: mail, detail } of incidents)
       incidentRows.push([at, `${kind} ${state}`, '', about, '', mail, excerpt(detail, detailMax)]);
     for (const one of items) {

@@ -1,30 +1,11 @@
 // dq audit: lists who changed what, newest first.
 
 import type { Command } from 'commander';
+import type { AuditEntryJson } from '../../contract/api/audit.ts';
 import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { flagNames, limitOf } from '../flags.ts';
 import { excerpt } from '../output/output.ts';
-
-interface Entry {
-  readonly at: string;
-  readonly actor: string;
-  readonly address: string;
-  readonly action: string;
-  readonly topic: string | null;
-  readonly jobId: string | null;
-  readonly detail: {
-    readonly changes?: readonly {
-      readonly field: string;
-      readonly before: unknown;
-      readonly after: unknown;
-    }[];
-    readonly filter?: Readonly<Record<string, unknown>>;
-    readonly count?: number;
-  } | null;
-  readonly status: number;
-  readonly code: string | null;
-}
 
 interface Flags extends DaemonOptions {
   readonly topic?: string;
@@ -46,7 +27,7 @@ export function register(program: Command): void {
 async function list(flags: Flags): Promise<void> {
   const { topic, actor, since } = flags;
   const query = { topic, actor, since };
-  await printPages<Entry>(
+  await printPages<AuditEntryJson>(
     flags,
     { path: ['v1', 'audit'], query, flags: flagNames(Object.keys(query)) },
     {
@@ -63,7 +44,7 @@ async function list(flags: Flags): Promise<void> {
   );
 }
 
-function detailOf(detail: Entry['detail']): string {
+function detailOf(detail: AuditEntryJson['detail']): string {
   const { changes = [], filter = {}, count } = detail ?? {};
   const text = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));
   return [

@@ -3,15 +3,10 @@
 
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import type { BackupJson } from '../../contract/api/store.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { doLongWork } from '../daemon/long-work.ts';
 import { printData, say } from '../output/output.ts';
-
-interface Backup {
-  readonly directory: string;
-  readonly bytes: number;
-  readonly notCopied?: string;
-}
 
 export function register(program: Command): void {
   const description = 'copy store and registry of a running daemon into a new directory';
@@ -23,8 +18,8 @@ export function register(program: Command): void {
 
 async function backup(directory: string, flags: DaemonOptions): Promise<void> {
   const start = { method: 'POST', path: ['v1', 'backup'], json: { directory: resolve(directory) } } as const;
-  const { text, json } = await doLongWork<Backup>(clientOf(flags), start, 'copying');
-  printData(flags.json ? text : json.directory);
+  const { text, json } = await doLongWork<BackupJson>(clientOf(flags), start, 'copying');
+  printData(flags.json ? text : (json.directory ?? resolve(directory)));
   say(`dq: ${json.bytes} bytes; keep secret.key of the data directory too: the secrets in the copy need it`);
   if (json.notCopied !== undefined) say(`dq: ${json.notCopied}`);
 }

@@ -3,6 +3,7 @@
 
 import { hostname, userInfo } from 'node:os';
 import type { Command } from 'commander';
+import type { SessionJson, SignInLinkJson } from '../../contract/api/session.ts';
 import { linkNamePattern } from '../../core/session.ts';
 import { ask, callsDaemon, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { consoleOf } from '../daemon/find-daemon.ts';
@@ -17,21 +18,6 @@ interface LinkFlags extends DaemonOptions {
 }
 interface SignOutFlags extends DaemonOptions {
   readonly all?: boolean;
-}
-
-interface Link {
-  readonly link: string;
-  readonly publicUrl: string | null;
-}
-interface Session {
-  readonly id: string;
-  readonly name: string;
-  readonly scopes: readonly string[];
-  readonly topics: readonly string[];
-  readonly signedInBy: string;
-  readonly address: string;
-  readonly usedAt: string;
-  readonly endsAt: string;
 }
 
 export function register(program: Command): void {
@@ -53,7 +39,7 @@ async function printLink(flags: LinkFlags): Promise<void> {
   const address = consoleOf(flags, process.env);
   if (address === 'off')
     throw new Exit('failed', 'no console listens; see dq status, console.enabled and the error log');
-  const reply = await client.call<Link>({
+  const reply = await client.call<SignInLinkJson>({
     method: 'POST',
     path: ['v1', 'sign-in-links'],
     json: { name: flags.name ?? systemUser(), scopes: flags.scope, topics: flags.topic },
@@ -101,7 +87,7 @@ function tunnelTo(base: string): string {
 
 async function list(flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'sessions'], needs: ['items'] };
-  const { json } = await ask<{ items: readonly Session[] }>(flags, call);
+  const { json } = await ask<{ items: readonly SessionJson[] }>(flags, call);
   if (!flags.json)
     printItems(json.items, {
       ID: 'id',

@@ -3,6 +3,7 @@
 // size.
 
 import type { Command } from 'commander';
+import type { DeadLetterJson } from '../../contract/api/dead.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
@@ -15,17 +16,6 @@ interface FilterFlags extends DaemonOptions {
   readonly topic?: string;
   readonly since?: string;
   readonly until?: string;
-}
-
-interface DeadLetter {
-  readonly topic: string;
-  readonly id: string;
-  readonly deadAt: string;
-  readonly reason: string;
-  readonly lastReason: string | null;
-  readonly status: number | null;
-  readonly attempt: number;
-  readonly replyExcerpt: string | null;
 }
 
 const excerptMax = 80;
@@ -66,7 +56,7 @@ function ofTopic<Flags extends FilterFlags>(
 
 async function list(flags: FilterFlags & { readonly limit: string }): Promise<void> {
   const { topic, since, until } = flags;
-  await printPages<DeadLetter>(
+  await printPages<DeadLetterJson>(
     flags,
     { path: ['v1', 'dead'], query: { topic, since, until }, flags: filterFlags },
     {

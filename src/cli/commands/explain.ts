@@ -1,51 +1,15 @@
 // dq explain: why a job waits, or why the jobs of a topic are not called.
 
 import type { Command } from 'commander';
+import type { DeadLetterJson } from '../../contract/api/dead.ts';
+import type { CapacityReasonJson, JobJson } from '../../contract/api/job.ts';
+import type { CapacityJson } from '../../contract/api/topic.ts';
 import { formatDuration } from '../../core/duration.ts';
 import type { WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { excerpt, printData, printRecord, words } from '../output/output.ts';
-
-interface Why {
-  readonly code: WhyCode;
-  readonly at?: string;
-  readonly held?: WhyCode;
-  readonly ahead?: number | null;
-  readonly since?: string | null;
-  readonly notifier?: string | null;
-  readonly reasons?: readonly Reason[];
-}
-
-interface DeadLetter {
-  readonly id: string;
-  readonly reason: string;
-  readonly lastReason: string | null;
-  readonly status: number | null;
-  readonly replyExcerpt: string | null;
-}
-
-interface Job {
-  readonly topic: string;
-  readonly id: string;
-  readonly state: string;
-  readonly attempt: number;
-  readonly maxAttempts: number | null;
-  readonly buryReason?: string;
-  readonly dueAt: string;
-  readonly deadline?: string;
-  readonly why: Why;
-  readonly nextAttempts?: readonly { readonly attempt: number; readonly at: string }[];
-  readonly attempts: readonly {
-    readonly attempt: number;
-    readonly startedAt: string;
-    readonly outcome: string;
-    readonly status: number | null;
-    readonly reason: string | null;
-    readonly detail?: string;
-  }[];
-}
 
 const excerptMax = 80;
 
@@ -57,7 +21,7 @@ export function register(program: Command): void {
 
 async function explain(topic: string, id: string | undefined, flags: DaemonOptions): Promise<void> {
   if (id === undefined) {
-    const { json } = await ask<Capacity>(flags, capacityCall(topic));
+    const { json } = await ask<CapacityJson>(flags, capacityCall(topic));
     if (flags.json) return;
     printRecord([
       ['topic', topic],
@@ -67,7 +31,7 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
     return;
   }
   const path = ['v1', 'topics', topic, 'jobs', id];
-  const { json: job, at } = await clientOf(flags).call<Job>({ path, needs: ['state', 'why'] });
+  const { json: job, at } = await clientOf(flags).call<JobJson>({ path, needs: ['state', 'why'] });
   const { state, why, nextAttempts = [] } = job;
   if (flags.json) printData(JSON.stringify({ topic, id, state, why, nextAttempts }));
   else printRecord([['topic', topic], ['id', id], ['state', state], ...linesOf(job, at ?? wallNow())]);
@@ -76,11 +40,11 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
 /** Of a topic that has no job to call, but dead ones. */
 async function lastDeath(
   topic: string,
-  { states }: Capacity,
+  { states }: CapacityJson,
   flags: DaemonOptions,
 ): Promise<readonly (readonly [string, string])[]> {
   if (states === null || states.ready > 0 || states.dead === 0) return [];
-  const { json } = await clientOf(flags).call<{ items: readonly DeadLetter[] }>({
+  const { json } = await clientOf(flags).call<{ items: readonly DeadLetterJson[] }>({
     path: ['v1', 'dead'],
     query: { topic, limit: 1 },
     needs: ['items'],
@@ -92,7 +56,7 @@ async function lastDeath(
 }
 
 /** `now`: the daemon's clock, epoch ms. */
-function linesOf(job: Job, now: number): readonly (readonly [string, string])[] {
+function linesOf(job: JobJson, now: number): readonly (readonly [string, string])[] {
   const { why, nextAttempts = [] } = job;
   const last = job.attempts.at(-1);
   const next = nextAttempts[0];
@@ -113,7 +77,7 @@ function linesOf(job: Job, now: number): readonly (readonly [string, string])[] 
 
 /** dq finds it when the turn of the job comes. A job that was moved behind its deadline has none. */
 function pastDeadline(
-  { state, dueAt, deadline, why }: Job,
+  { state, dueAt, deadline, why }: JobJson,
   now: number,
 ): readonly (readonly [string, string])[] {
   if (deadline === undefined || !['delayed', 'ready'].includes(state)) return [];
@@ -123,7 +87,7 @@ function pastDeadline(
   return [['deadline', `its deadline ${deadline} has passed: it dies ${when}`]];
 }
 
-const resultOf = ({ outcome, reason, status, detail }: Job['attempts'][number]): string =>
+const resultOf = ({ outcome, reason, status, detail }: JobJson['attempts'][number]): string =>
   words(outcome, reason, status, detail);
 
 type Sentences = Readonly<Partial<Record<WhyCode, string>>>;
@@ -145,7 +109,7 @@ const sentences: Sentences = {
   unknown: 'it is due; no answer about what holds it',
 };
 
-function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: Job, now: number): string {
+function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, now: number): string {
   const max = maxAttempts ?? '?';
   const at = why.at ?? '';
   switch (why.code) {
@@ -175,16 +139,6 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: Job, now: 
 const until = (at: string, now: number): string =>
   formatDuration(Math.max(0, Math.floor((Date.parse(at) - now) / 1_000)) * 1_000);
 
-interface Reason {
-  readonly message: string;
-  readonly remedy: string;
-}
-interface Capacity {
-  readonly states: { readonly ready: number; readonly dead: number } | null;
-  readonly reasons: readonly Reason[];
-  readonly notifiers: readonly { readonly notifier: string; readonly reasons: readonly Reason[] | null }[];
-}
-
 const capacityCall = (topic: string) =>
   ({ path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] }) as const;
 
@@ -195,7 +149,7 @@ export async function deliveryLines(
   flags: DaemonOptions,
 ): Promise<readonly (readonly [name: string, text: string])[]> {
   const reply = await clientOf(flags)
-    .call<Capacity>(capacityCall(topic))
+    .call<CapacityJson>(capacityCall(topic))
     .catch((error: unknown) => {
       if (error instanceof Exit) return null;
       throw error;
@@ -204,7 +158,7 @@ export async function deliveryLines(
 }
 
 /** A line per reason and notifier; at least one. */
-function capacityLines({ reasons, notifiers }: Capacity): readonly string[] {
+function capacityLines({ reasons, notifiers }: CapacityJson): readonly string[] {
   const lines = [
     ...reasons.map(reasonLine),
     ...notifiers.flatMap(({ notifier, reasons: own }) =>
@@ -216,4 +170,4 @@ function capacityLines({ reasons, notifiers }: Capacity): readonly string[] {
   return lines.length === 0 ? ['nothing keeps its jobs back'] : lines;
 }
 
-const reasonLine = ({ message, remedy }: Reason): string => `${message} (${remedy})`;
+const reasonLine = ({ message, remedy }: CapacityReasonJson): string => `${message} (${remedy})`;

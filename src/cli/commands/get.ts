@@ -1,6 +1,7 @@
 // dq get: shows one job with its attempts, for some time also after its end; or all that happened to it.
 
 import { type Command, Option } from 'commander';
+import type { AttemptJson, FlowJson, JobJson } from '../../contract/api/job.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { excerpt, printData, printItems, printRecord } from '../output/output.ts';
@@ -8,53 +9,6 @@ import { excerpt, printData, printItems, printRecord } from '../output/output.ts
 interface GetFlags extends DaemonOptions {
   readonly body?: boolean;
   readonly flow?: boolean;
-}
-
-interface Attempt {
-  readonly attempt: number;
-  readonly startedAt: string;
-  readonly durationMs: number;
-  readonly outcome: string;
-  readonly status: number | null;
-  readonly reason: string | null;
-  readonly replyExcerpt: string;
-  /** why it failed, where there is no reply: an error of the connection, the reason of a nack */
-  readonly detail?: string;
-  readonly notifier: string;
-  readonly traceparent?: string;
-}
-
-interface Job {
-  readonly topic: string;
-  readonly id: string;
-  readonly version: string;
-  readonly state: string;
-  readonly dueAt: string;
-  readonly createdAt: string;
-  readonly attempt: number;
-  readonly maxAttempts: number | null;
-  readonly deadline?: string;
-  readonly backoff?: unknown;
-  readonly traceparent?: string;
-  /** set when the job has ended, which removes its body */
-  readonly endedAt?: string;
-  readonly contentType?: string | null;
-  readonly body?: string;
-  readonly bodyBase64?: string;
-  readonly attempts: readonly Attempt[];
-}
-
-interface Flow {
-  readonly entries: readonly {
-    readonly at: string;
-    readonly version: string | null;
-    readonly event: string;
-    readonly dueAt: string | null;
-    readonly process: string | null;
-    readonly host: string | null;
-    readonly place: string | null;
-    readonly attempt: Attempt | null;
-  }[];
 }
 
 /** Characters of a body or a reply in a table. */
@@ -71,7 +25,7 @@ export function register(program: Command): void {
 async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
   if (flags.flow) return getFlow(topic, id, flags);
   const path = ['v1', 'topics', topic, 'jobs', id];
-  const { text, json: job } = await clientOf(flags).call<Job>({ path, needs: ['state', 'attempts'] });
+  const { text, json: job } = await clientOf(flags).call<JobJson>({ path, needs: ['state', 'attempts'] });
   if (flags.body && job.endedAt !== undefined)
     throw new Exit('failed', `the job is ${job.state}; the end of a job removes its body`);
   if (flags.body) process.stdout.write(bytesOf(job));
@@ -81,7 +35,7 @@ async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
 
 async function getFlow(topic: string, id: string, flags: GetFlags): Promise<void> {
   const path = ['v1', 'topics', topic, 'jobs', id, 'flow'];
-  const { json } = await ask<Flow>(flags, { path, needs: ['entries'] });
+  const { json } = await ask<FlowJson>(flags, { path, needs: ['entries'] });
   if (!flags.json)
     printItems(json.entries, {
       AT: 'at',
@@ -96,18 +50,18 @@ async function getFlow(topic: string, id: string, flags: GetFlags): Promise<void
 }
 
 /** `2: status 500` */
-function resultOf(attempt: Attempt | null): string {
+function resultOf(attempt: AttemptJson | null): string {
   if (attempt === null) return '';
   const { reason, status } = attempt;
   const result = reason === null || reason === 'status' ? `status ${status ?? '?'}` : reason;
   return `${attempt.attempt}: ${attempt.outcome === 'delivered' && status === null ? 'delivered' : result}`;
 }
 
-function bytesOf(job: Job): Buffer {
+function bytesOf(job: JobJson): Buffer {
   return job.bodyBase64 === undefined ? Buffer.from(job.body ?? '') : Buffer.from(job.bodyBase64, 'base64');
 }
 
-function print(job: Job): void {
+function print(job: JobJson): void {
   printRecord([
     ['topic', job.topic],
     ['id', job.id],
@@ -137,7 +91,7 @@ function print(job: Job): void {
   });
 }
 
-function contentOf(job: Job): [string, string][] {
+function contentOf(job: JobJson): [string, string][] {
   return [
     ['content type', job.contentType ?? ''],
     ['body', job.bodyBase64 === undefined ? excerpt(job.body ?? '', excerptMax) : '(not text)'],

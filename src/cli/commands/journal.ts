@@ -6,6 +6,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import type { Config } from '../../config/options.ts';
+import type { JournalJson } from '../../contract/api/journal.ts';
 import { formatDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { hasNews } from '../../core/restore-news.ts';
@@ -24,45 +25,6 @@ import { ask, callsDaemon, type DaemonOptions } from '../daemon/daemon-options.t
 import { Exit } from '../exit.ts';
 import { printItems, printRecord, say } from '../output/output.ts';
 import { readConfig } from '../read-config.ts';
-
-interface Journal {
-  readonly mode: string;
-  readonly lagMs: number | null;
-  readonly spoolBytes: number;
-  readonly spoolBytesMax: number;
-  readonly late: number;
-  readonly damaged: number;
-  readonly streams: readonly {
-    readonly instance: string;
-    readonly incarnation: number;
-    readonly segments: number;
-    readonly bytes: number;
-    readonly waiting: number | null;
-  }[];
-  readonly instances:
-    | readonly {
-        readonly instance: string;
-        readonly self: boolean;
-        readonly host: string;
-        readonly seenMs: number;
-        readonly state: string;
-        readonly spoolBytes: number;
-      }[]
-    | null;
-  readonly restores:
-    | readonly {
-        readonly no: number;
-        readonly kind: string;
-        readonly about: string;
-        readonly state: string;
-        readonly done: number;
-        readonly put: number;
-        readonly removed: number;
-        readonly kept: number;
-        readonly begunAt: string;
-      }[]
-    | null;
-}
 
 interface ShipFlags {
   readonly dataDir: string;
@@ -85,13 +47,13 @@ export function register(program: Command): void {
 }
 
 async function status(flags: DaemonOptions): Promise<void> {
-  const { json } = await ask<Journal>(flags, { path: ['v1', 'journal'], needs: ['mode'] });
+  const { json } = await ask<JournalJson>(flags, { path: ['v1', 'journal'], needs: ['mode'] });
   if (flags.json) return;
   if (json.mode === 'off') say('dq: there is no journal; the option journal.mode switches it on');
   else print(json);
 }
 
-function print(journal: Journal): void {
+function print(journal: JournalJson): void {
   const { mode, lagMs, late, damaged, streams, instances, restores } = journal;
   printRecord([
     ['mode', mode],

@@ -1,6 +1,7 @@
 // dq ls: searches jobs.
 
 import type { Command } from 'commander';
+import type { JobSummaryJson } from '../../contract/api/job.ts';
 import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { flagNames, limitOf } from '../flags.ts';
@@ -11,17 +12,6 @@ interface ListFlags extends DaemonOptions {
   readonly since?: string;
   readonly until?: string;
   readonly limit: string;
-}
-
-interface FoundJob {
-  readonly topic: string;
-  readonly id: string;
-  readonly state: string;
-  readonly dueAt: string;
-  readonly createdAt: string;
-  readonly attempt: number;
-  readonly deadAt?: string;
-  readonly endedAt?: string;
 }
 
 export function register(program: Command): void {
@@ -40,7 +30,7 @@ export function register(program: Command): void {
 async function list(topic: string | undefined, flags: ListFlags): Promise<void> {
   const { state, id, since, until } = flags;
   const query = { state, id, since, until };
-  await printPages<FoundJob>(
+  await printPages<JobSummaryJson>(
     flags,
     { path: ['v1', 'jobs'], query: { topic, ...query }, flags: flagNames(Object.keys(query)) },
     {

@@ -1,21 +1,9 @@
 // dq op: operations, which the daemon works on by itself.
 
 import type { Command } from 'commander';
+import type { OperationJson } from '../../contract/api/operation.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printData, printItems, say } from '../output/output.ts';
-
-interface Operation {
-  readonly id: string;
-  readonly kind: string;
-  readonly state: string;
-  readonly filter: Readonly<Record<string, unknown>>;
-  readonly matched: number | null;
-  readonly done: number;
-  readonly skipped: number;
-  readonly failed: number;
-  readonly actor: string;
-  readonly createdAt: string;
-}
 
 export function register(program: Command): void {
   const family = program.command('op').description('operations: bulk work on jobs that dq does by itself');
@@ -26,7 +14,7 @@ export function register(program: Command): void {
 
 async function list(flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'operations'], needs: ['items'] };
-  const { json } = await ask<{ items: readonly Operation[] }>(flags, call);
+  const { json } = await ask<{ items: readonly OperationJson[] }>(flags, call);
   if (!flags.json)
     printItems(json.items, {
       ID: 'id',
@@ -49,11 +37,11 @@ async function show(id: string, flags: DaemonOptions): Promise<void> {
 
 async function stopOne(id: string, flags: DaemonOptions): Promise<void> {
   const path = ['v1', 'operations', id];
-  const { json } = await ask<Operation>(flags, { method: 'DELETE', path, needs: ['state', 'done'] });
+  const { json } = await ask<OperationJson>(flags, { method: 'DELETE', path, needs: ['state', 'done'] });
   if (!flags.json) say(`dq: operation ${id} is ${json.state}; ${json.done} jobs were moved`);
 }
 
-function filterText({ filter }: Operation): string {
+function filterText({ filter }: OperationJson): string {
   const parts = Object.entries(filter).map(([name, value]) => `${name}=${value}`);
   return parts.length === 0 ? 'all' : parts.join(' ');
 }

@@ -1,13 +1,14 @@
 // dq pull: takes due jobs of a pull topic and prints them, or runs a command for each.
 
 import type { Command } from 'commander';
+import type { PulledJobJson } from '../../contract/api/pull.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { flagNames, wholeOf } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
 import { printData } from '../output/output.ts';
-import { type PulledItem, runPuller } from '../run-puller.ts';
+import { runPuller } from '../run-puller.ts';
 
 interface PullFlags extends DaemonOptions {
   readonly max?: string;
@@ -63,7 +64,7 @@ async function printJobs(topic: string, flags: PullFlags): Promise<void> {
   const { max, wait, lease } = flags;
   const query = { max, wait, lease };
   const waiting = wait === undefined ? null : parseDuration(wait);
-  const { json } = await ask<{ readonly items: readonly PulledItem[] }>(flags, {
+  const { json } = await ask<{ readonly items: readonly PulledJobJson[] }>(flags, {
     method: 'POST',
     path: ['v1', 'topics', topic, 'pull'],
     query,

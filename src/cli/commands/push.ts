@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
+import type { PushResultJson } from '../../contract/api/push.ts';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { withoutByteOrderMark } from '../../core/json-text.ts';
@@ -23,14 +24,6 @@ interface PushFlags extends DaemonOptions, Partial<Record<(typeof jobFlags)[numb
   readonly batch?: string;
   readonly empty?: boolean;
   readonly literal?: boolean;
-}
-
-interface Pushed {
-  readonly id: string;
-  readonly state: string;
-  readonly dueAt: string;
-  readonly duplicate: boolean;
-  readonly inFlight: boolean;
 }
 
 export function register(program: Command): void {
@@ -92,9 +85,9 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
   // Only JSON does not allow the mark. Any other file, and one with --type, is the body, byte for byte.
   const isGuessedJson = flags.type === undefined && contentType === 'application/json';
   const bytes = isGuessedJson ? withoutMark(given) : given;
-  let reply: ApiReply<Pushed>;
+  let reply: ApiReply<PushResultJson>;
   try {
-    reply = await client.call<Pushed>({
+    reply = await client.call<PushResultJson>({
       method: 'POST',
       path: ['v1', 'topics', topic, 'jobs'],
       query: {
@@ -145,7 +138,7 @@ function isRefusedConnection(error: unknown): boolean {
 }
 
 /** `dq: due at 2030-01-31T09:00:00.000Z, in 30m`: shows a delay in the wrong unit. */
-function dueOf({ json, at }: ApiReply<Pushed>, delay: string | undefined): string {
+function dueOf({ json, at }: ApiReply<PushResultJson>, delay: string | undefined): string {
   const { dueAt, state, duplicate } = json;
   const kept = duplicate ? 'kept the waiting job, which is ' : '';
   if (state !== 'delayed') return `dq: ${kept}due now`;

@@ -2,6 +2,7 @@
 // the keys of Redis that lost them. dq restore --now: healings no longer wait for silent instances.
 
 import type { Command } from 'commander';
+import type { GivenUpInstancesJson } from '../../contract/api/journal.ts';
 import { formatDuration } from '../../core/duration.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { doLongWork, runOperation } from '../daemon/long-work.ts';
@@ -88,16 +89,8 @@ async function repair(flags: Flags): Promise<void> {
   reportExamination(json, text, flags.json);
 }
 
-interface GivenUp {
-  readonly instances: readonly {
-    readonly instance: string;
-    readonly host: string;
-    readonly seenMs: number;
-  }[];
-}
-
 async function endWait(flags: Flags): Promise<void> {
-  const { json } = await ask<GivenUp>(
+  const { json } = await ask<GivenUpInstancesJson>(
     flags,
     { method: 'POST', path: ['v1', 'journal', 'give-up'], needs: ['instances'] },
     'Jobs that only a silent instance has cancelled or replaced can be called. Go on?',

@@ -1,6 +1,7 @@
 // dq schedule: recurring jobs.
 
 import type { Command } from 'commander';
+import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import { createOffsetClock } from '../../core/calendar.ts';
 import { beyondBounds } from '../../core/json-text.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
@@ -17,22 +18,6 @@ interface Flags extends DaemonOptions {
   readonly body?: string;
   readonly type?: string;
   readonly missed?: string;
-}
-
-interface Schedule {
-  readonly name: string;
-  readonly topic: string;
-  readonly cron: string | null;
-  readonly every: string | null;
-  readonly timezone: string;
-  readonly body: string;
-  readonly contentType: string | null;
-  readonly missed: string;
-  readonly paused: boolean;
-  readonly nextAt: string | null;
-  readonly lastAt: string | null;
-  readonly problem: string | null;
-  readonly nextTimes?: readonly string[];
 }
 
 const apiFlags = {
@@ -85,7 +70,7 @@ async function write(method: 'POST' | 'PATCH', name: string, flags: Flags): Prom
   if (method === 'POST' && cron === undefined && every === undefined)
     throw new Exit('usage', 'give --cron or --every');
   const json = { topic, cron, every, timezone, contentType, missed, body: bodyOf(flags) };
-  const reply = await ask<Schedule>(flags, {
+  const reply = await ask<ScheduleJson>(flags, {
     method,
     path: method === 'POST' ? ['v1', 'schedules'] : ['v1', 'schedules', name],
     json: method === 'POST' ? { name, ...json } : json,
@@ -114,18 +99,18 @@ function bodyOf({ body, type }: Flags): unknown {
   }
 }
 
-function nextOf(one: Schedule): string {
+function nextOf(one: ScheduleJson): string {
   if (one.paused) return 'paused';
   return one.nextAt === null ? 'no time follows' : `next at ${localTime(one, one.nextAt)}`;
 }
 
 /** `at`: RFC 3339. In the time zone of the schedule; of one with --every in UTC. */
-const localTime = ({ cron, timezone }: Pick<Schedule, 'cron' | 'timezone'>, at: string | null): string =>
+const localTime = ({ cron, timezone }: Pick<ScheduleJson, 'cron' | 'timezone'>, at: string | null): string =>
   at === null || cron === null ? (at ?? '') : createOffsetClock(timezone)(Date.parse(at));
 
 async function list(flags: DaemonOptions): Promise<void> {
-  const items: Schedule[] = [];
-  await readPages<Schedule>(
+  const items: ScheduleJson[] = [];
+  await readPages<ScheduleJson>(
     clientOf(flags),
     { path: ['v1', 'schedules'] },
     Number.MAX_SAFE_INTEGER,
@@ -146,11 +131,11 @@ async function list(flags: DaemonOptions): Promise<void> {
     });
 }
 
-const timesOf = ({ cron, every }: Schedule): string => cron ?? `every ${every ?? '?'}`;
+const timesOf = ({ cron, every }: ScheduleJson): string => cron ?? `every ${every ?? '?'}`;
 
 async function show(name: string, flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'schedules', name], needs: ['name', 'nextAt'] };
-  const { json: one } = await ask<Schedule>(flags, call);
+  const { json: one } = await ask<ScheduleJson>(flags, call);
   if (flags.json) return;
   printRecord([
     ['name', one.name],
@@ -174,7 +159,7 @@ async function show(name: string, flags: DaemonOptions): Promise<void> {
 
 async function act(verb: 'pause' | 'resume' | 'run', name: string, flags: DaemonOptions): Promise<void> {
   const path = ['v1', 'schedules', name, verb];
-  const { json } = await ask<Schedule & { readonly id: string }>(flags, { method: 'POST', path });
+  const { json } = await ask<ScheduleJson & { readonly id: string }>(flags, { method: 'POST', path });
   if (verb !== 'run') {
     say(`dq: schedule ${name}: ${nextOf(json)}`);
     return;

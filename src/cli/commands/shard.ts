@@ -1,6 +1,7 @@
 // dq shard: the Redis servers that hold the jobs.
 
 import type { Command } from 'commander';
+import type { ShardJson } from '../../contract/api/shard.ts';
 import { forgottenSentence } from '../../store/redis/shard/shard-list-conflict.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
@@ -12,17 +13,6 @@ interface AddFlags extends DaemonOptions {
 }
 interface RemoveFlags extends DaemonOptions {
   readonly lost?: boolean;
-}
-
-interface Shard {
-  readonly id: string;
-  readonly url: string;
-  readonly state: string;
-  readonly buckets: number;
-  readonly jobs: number | null;
-  readonly alerts: number | null;
-  readonly list: number | null;
-  readonly trouble: string | null;
 }
 
 export function register(program: Command): void {
@@ -44,7 +34,7 @@ export function register(program: Command): void {
 
 async function list(flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'shards'], needs: ['items'] };
-  const { number, items } = (await ask<{ number: number; items: readonly Shard[] }>(flags, call)).json;
+  const { number, items } = (await ask<{ number: number; items: readonly ShardJson[] }>(flags, call)).json;
   const newest = Math.max(0, ...items.map(({ list }) => list ?? 0));
   if (newest > number) say(`dq: ${forgottenSentence(newest, number)}`);
   if (!flags.json)
@@ -62,7 +52,7 @@ async function addShard(url: string, flags: AddFlags): Promise<void> {
   const buckets = flags.buckets === undefined ? undefined : Number(flags.buckets);
   if (buckets !== undefined && !Number.isInteger(buckets))
     throw new Exit('usage', `--buckets: invalid number "${flags.buckets}"`);
-  const { json: shard } = await ask<Shard>(flags, {
+  const { json: shard } = await ask<ShardJson>(flags, {
     method: 'POST',
     path: ['v1', 'shards'],
     json: { url, buckets },
@@ -80,7 +70,7 @@ async function addShard(url: string, flags: AddFlags): Promise<void> {
 async function drainShard(id: string, flags: DaemonOptions): Promise<void> {
   const call = { method: 'POST', path: ['v1', 'shards', id, 'drain'] } as const;
   const question = `Drain the shard ${id}? It receives no new jobs from then on.`;
-  const { jobs } = (await ask<Shard>(flags, call, question)).json;
+  const { jobs } = (await ask<ShardJson>(flags, call, question)).json;
   const holds = jobs === null ? 'it does not answer now' : `it has ${jobs} jobs`;
   say(`dq: shard ${id} drains: ${holds}; when it is empty: dq shard rm ${id}`);
 }

@@ -1,6 +1,7 @@
 // dq token: access tokens. Prints a new token once, alone on stdout, so that a script can store it.
 
 import type { Command } from 'commander';
+import type { TokenJson } from '../../contract/api/token.ts';
 import type { ApiReply } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit, exitCodes } from '../exit.ts';
@@ -12,16 +13,6 @@ interface AddFlags extends DaemonOptions {
   readonly scope?: readonly string[];
   readonly topic?: readonly string[];
   readonly expires?: string;
-}
-
-interface Token {
-  readonly name: string;
-  readonly id: string;
-  readonly scopes: readonly string[];
-  readonly topics: readonly string[];
-  readonly createdAt: string;
-  readonly expiresAt: string | null;
-  readonly lastUsedAt: string | null;
 }
 
 export function register(program: Command): void {
@@ -69,7 +60,7 @@ async function addToken(name: string, flags: AddFlags): Promise<void> {
 
 async function list(flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'tokens'], needs: ['items'] };
-  const { json } = await ask<{ items: readonly Token[] }>(flags, call);
+  const { json } = await ask<{ items: readonly TokenJson[] }>(flags, call);
   if (!flags.json)
     printItems(json.items, {
       NAME: 'name',

@@ -108,3 +108,4 @@ export const giveUpInstancesSchema = {
     ...problems(409, 503),
   },
 };
+export type GivenUpInstancesJson = ReplyOf<typeof giveUpInstancesSchema>;
