@@ -1,6 +1,6 @@
 // With a journal, every acknowledged job that was not cancelled comes back after Redis lost it, and no
 // cancelled one does. Real Redis and MariaDB; the agents of dq-upkeep run in this process. Losses that follow
-// each other, and instances that ship late, are in the simulated worlds (test/sim/journal).
+// each other are in the simulated worlds (test/sim/journal).
 
 import { createConnection } from 'mysql2/promise';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -79,12 +79,15 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
 
     /** Every promise holds, nothing is left to heal, and no healing failed. */
     async holds(instances: readonly JournalInstance[]): Promise<void> {
-      const [one] = instances as [JournalInstance];
+      await this.holdIn(instances[0] as JournalInstance);
+      for (const { errors } of instances)
+        expect(errors.filter((message) => message.startsWith('restorer'))).toEqual([]);
+    }
+
+    async holdIn(one: JournalInstance): Promise<void> {
       await until('the healing', () => isHealed(one));
       await until('all jobs', async () => (await this.#missing(one)).length === 0);
       expect(await this.#present(one)).toEqual([]);
-      for (const { errors } of instances)
-        expect(errors.filter((message) => message.startsWith('restorer'))).toEqual([]);
     }
 
     async #missing({ under }: JournalInstance): Promise<readonly string[]> {
@@ -368,6 +371,47 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     ]);
     await until('the late push', async () => (await jobs.get(late)) !== null);
     await until('the late end', async () => (await jobs.get(cancelled)) === null);
+  });
+
+  it('an instance that ships after the healing was down meanwhile: its jobs come back', async () => {
+    const [one, two] = await twoInstances(500);
+    const promises = new Promises();
+    await promises.work(one);
+    await two.stop();
+    await promises.work(two);
+    await server.ask('FLUSHALL');
+    await until('the healing', () => isHealed(one));
+    const connection = await createConnection({ uri: mysql.url(`healing${made - 1}`) });
+    await two.restart(() =>
+      until('the shipping', async () => {
+        const [rows] = await connection.query('SELECT id FROM dq_job');
+        const known = new Set((rows as { id: Buffer }[]).map(({ id }) => id.toString()));
+        return [...promises.alive].every((id) => known.has(id));
+      }),
+    );
+    await connection.end();
+    await promises.holds([two]);
+  });
+
+  it.each([
+    ['before it has looked at the store', false],
+    ['after it has looked at the store', true],
+  ])('an instance that ships late and dies at once, %s: another one compares', async (_, hasLooked) => {
+    const [one, two] = await twoInstances(500);
+    const promises = new Promises();
+    await promises.work(one);
+    await two.stop();
+    await promises.work(two);
+    await server.ask('FLUSHALL');
+    await until('the healing', () => isHealed(one));
+    const key = { topic: 't', id: [...promises.alive].at(-1) ?? '' };
+    await two.shipAndDie(hasLooked, () =>
+      until('the shipping', async () => (await two.journal.db.rows([key])).length > 0),
+    );
+    await promises.holdIn(one);
+    await until('no work is left', async () =>
+      (await one.journal.db.restores(10)).every(({ state }) => state === 'done'),
+    );
   });
 });
 

@@ -19,6 +19,7 @@ import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { type OneShardOptions, type OpenedRedis, openOn } from './redis-store.ts';
 import { spoolDirectory, writerIn } from './spool.ts';
+import { until } from './until.ts';
 
 export interface JournalInstance {
   /** as roles see it */
@@ -35,8 +36,11 @@ export interface JournalInstance {
   readonly journal: JournalParts;
   /** Ends the agents: changes stay in the spool. */
   stop(): Promise<void>;
-  /** Starts the agents again, as a new dq-upkeep. */
-  restart(): Promise<void>;
+  /** Starts the agents again, as a new dq-upkeep. `shipped`: ends once the spool is shipped, while the
+   *  store was not looked at yet. */
+  restart(shipped?: () => Promise<unknown>): Promise<void>;
+  /** A new dq-upkeep that dies once the spool is shipped. `hasLooked`: it has looked at the store before. */
+  shipAndDie(hasLooked: boolean, shipped: () => Promise<unknown>): Promise<void>;
 }
 
 export type InstanceOptions = OneShardOptions & {
@@ -161,10 +165,27 @@ export async function journalInstance(
       return running.looker;
     },
     stop: end,
-    async restart() {
+    async restart(shipped) {
       await end();
       running = agents();
+      if (shipped !== undefined) {
+        await running.recorder.start();
+        await shipped();
+      }
       await start();
+    },
+    async shipAndDie(hasLooked, shipped) {
+      await end();
+      running = agents();
+      const { looker, recorder } = running;
+      if (hasLooked) {
+        await looker.start();
+        await until('a look', () => looker.hasSeenAll);
+      }
+      await recorder.start();
+      await shipped();
+      await recorder.drain(5_000);
+      await looker.drain(5_000);
     },
   };
 }
