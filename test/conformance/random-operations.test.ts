@@ -2,6 +2,7 @@
 // file closed and reopened in between. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
 
 import { describe, expect, it } from 'vitest';
+import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { memoryDirectory, openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
@@ -43,7 +44,8 @@ describe('random operations', () => {
     const now = () => clock.now;
     const directory = memoryDirectory();
     const open = () => openSqliteStore({ clock: now, monotonic: now }, directory);
-    const both = new SideBySide(seed, clock, await openModelStore(new Model(clock)));
+    const model = new Model(clock);
+    const both = new SideBySide(seed, clock, await openModelStore(model));
     const unseen = () => kinds.filter((kind) => both.seen[kind] === undefined);
     let tested = underTest(await open());
     try {
@@ -56,6 +58,8 @@ describe('random operations', () => {
         expect(await tested.store.admin.fsck()).toMatchObject({ kind: 'done', result: { problems: [] } });
         await tested.close();
         tested = underTest(await open());
+        // The store skips numbers that a power cut may have undone.
+        if (model.counter >= clock.now * 1_000) model.counter += sqliteLimits.lostNumbersMax;
         await both.compareStates(tested);
       }
     } finally {
