@@ -1,6 +1,5 @@
 // With a journal, every acknowledged job that was not cancelled comes back after Redis lost it, and no
-// cancelled one does. Real Redis and MariaDB; the agents of dq-upkeep run in this process. Losses that follow
-// each other are in the simulated worlds (test/sim/journal).
+// cancelled one does. Real Redis and MariaDB; the agents of dq-upkeep run in this process.
 
 import { createConnection } from 'mysql2/promise';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -371,6 +370,36 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     ]);
     await until('the late push', async () => (await jobs.get(late)) !== null);
     await until('the late end', async () => (await jobs.get(cancelled)) === null);
+  });
+
+  it('twice, the second time in the middle of the first healing', async () => {
+    const both = await twoInstances();
+    const promises = new Promises();
+    for (let round = 0; round < 10; round += 1) for (const one of both) await promises.work(one);
+    // The first healing stays in the middle until the second loss.
+    let lose = () => {};
+    const second = new Promise<void>((resolve) => {
+      lose = resolve;
+    });
+    for (const { under } of both) {
+      const { healing } = under.store;
+      if (healing === undefined) throw new Error('the store has no healing');
+      const { advance } = healing;
+      Object.assign(healing, {
+        advance: async (...given: Parameters<typeof advance>) => {
+          await second;
+          return advance(...given);
+        },
+      });
+    }
+    await both[0].under.raw.flushall();
+    for (const one of both) await promises.work(one);
+    await until('a note', async () => (await both[0].under.raw.hget(meta, 'heal'))?.includes(' '));
+    await both[1].under.raw.flushall();
+    lose();
+    for (let round = 0; round < 5; round += 1) for (const one of both) await promises.work(one);
+    await both[0].restart();
+    await promises.holds(both);
   });
 
   it('an instance that ships after the healing was down meanwhile: its jobs come back', async () => {
