@@ -39,72 +39,16 @@ import { readLimit } from '../http/paging.ts';
 import { mayTouch, requireTopic } from '../http/route-access.ts';
 
 const url = '/v1/schedules/:name';
+const admin = { access: { scope: 'admin', topics: 'handler' } } as const;
 
 export function scheduleRoutes(api: Api, context: ApiContext): void {
+  verbRoutes(api, context);
   const { registry, clock, config, topics } = context.role;
-  const admin = { access: { scope: 'admin', topics: 'handler' } } as const;
   const read = { access: { scope: 'read', topics: 'handler' } } as const;
 
-  /** Of a topic that the caller may touch; others do not exist for it. */
-  const ofCaller = async (request: FastifyRequest, name: string): Promise<StoredSchedule> => {
-    const schedule = await getSchedule(registry, name);
-    if (!mayTouch(request, schedule.topic)) throw scheduleNotFound(name);
-    return schedule;
-  };
-  const change = async (
-    request: FastifyRequest,
-    name: string,
-    next: (old: StoredSchedule, now: number) => ScheduleRecord | null,
-  ) => {
-    const old = await ofCaller(request, name);
-    const now = await clock.read();
-    const record = next(old, now);
-    if (record === null) {
-      auditNote(request, { topic: old.topic, detail: { changes: [] } });
-      return scheduleJson(old, now);
-    }
-    requireTopic(request, record.topic);
-    // A schedule whose topic is gone can be paused.
-    if (!record.isPaused)
-      checkSchedule(record, await topicOfPush(topics, record.topic), pushTerms(context.role, now));
-    auditNote(request, {
-      topic: record.topic,
-      detail: { changes: difference(auditedOf(old), auditedOf(record)) },
-    });
-    const outcome = await registry.updateSchedule(record, nextOf(record, now), now);
-    if (outcome === 'full')
-      throw new DqError(
-        'schedule_changed',
-        `schedule ${name} was changed ${limits.earlierTimesMax} times while an instant of it is due; try again when its job is made`,
-      );
-    if (outcome === 'changed')
-      throw new DqError('schedule_changed', `schedule ${name} was changed meanwhile; read it again`);
-    return scheduleJson(await getSchedule(registry, name), clock.now());
-  };
-
-  api.get('/v1/schedules', { schema: listSchedulesSchema, config: read }, async (request) => {
-    const limit = readLimit(request.query.limit);
-    const page: StoredSchedule[] = [];
-    let bytes = 0;
-    let isMore = false;
-    for (let after = request.query.cursor ?? ''; !isMore; ) {
-      const some = await registry.schedules(after, limit + 1);
-      const last = some.at(-1);
-      if (last === undefined) break;
-      after = last.name;
-      // The cursor, too, names only schedules that exist for the caller.
-      for (const schedule of some.filter(({ topic }) => mayTouch(request, topic))) {
-        isMore = page.length === limit || bytes > limits.schedulesBytesMax;
-        if (isMore) break;
-        page.push(schedule);
-        bytes += Buffer.byteLength(schedule.body);
-      }
-    }
-    return {
-      items: page.map((schedule) => scheduleJson(schedule, null)),
-      nextCursor: isMore ? (page.at(-1)?.name ?? null) : null,
-    };
-  });
+  api.get('/v1/schedules', { schema: listSchedulesSchema, config: read }, (request) =>
+    pageOf(context, request, request.query),
+  );
 
   api.post('/v1/schedules', { schema: createScheduleSchema, config: admin }, async (request, answer) => {
     const { name, ...input } = request.body as { readonly name: string } & ScheduleInput;
@@ -124,7 +68,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
 
   api.post('/v1/schedules/preview', { schema: previewScheduleSchema, config: read }, async (request) => {
     const { name, ...input } = request.body;
-    const old = name === undefined ? null : await ofCaller(request, name);
+    const old = name === undefined ? null : await ofCaller(context, request, name);
     const now = clock.now();
     try {
       const record =
@@ -139,15 +83,19 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   });
 
   api.get(url, { schema: getScheduleSchema, config: read }, async (request) =>
-    scheduleJson(await ofCaller(request, request.params.name), clock.now()),
+    scheduleJson(await ofCaller(context, request, request.params.name), clock.now()),
   );
 
   api.patch(url, { schema: changeScheduleSchema, config: admin }, async (request) =>
-    change(request, request.params.name, (old, now) =>
+    change(context, request, request.params.name, (old, now) =>
       changedSchedule(old, request.body as ScheduleInput, now),
     ),
   );
+}
 
+/** Pause, resume, run and remove. */
+function verbRoutes(api: Api, context: ApiContext): void {
+  const { registry, clock, topics } = context.role;
   for (const [verb, isPaused] of [
     ['pause', true],
     ['resume', false],
@@ -163,7 +111,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
     };
     const config = { access: { scope: 'operate', topics: 'handler' } } as const;
     api.post(`${url}/${verb}`, { schema, config }, async (request) =>
-      change(request, request.params.name, (old, now) => pausedSchedule(old, isPaused, now)),
+      change(context, request, request.params.name, (old, now) => pausedSchedule(old, isPaused, now)),
     );
   }
 
@@ -177,7 +125,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
         body,
         isBase64,
         contentType,
-      } = await ofCaller(request, request.params.name);
+      } = await ofCaller(context, request, request.params.name);
       const topic = await topicOfPush(topics, topicName);
       const now = clock.now();
       const id = `schedule:${name}:now-${now}`;
@@ -197,11 +145,83 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
   );
 
   api.delete(url, { schema: removeScheduleSchema, config: admin }, async (request) => {
-    const { name, topic } = await ofCaller(request, request.params.name);
+    const { name, topic } = await ofCaller(context, request, request.params.name);
     auditNote(request, { topic, detail: { changes: [] } });
     await registry.removeSchedule(name);
     return { deleted: true };
   });
+}
+
+/** Of a topic that the caller may touch; others do not exist for it. */
+async function ofCaller(
+  { role }: ApiContext,
+  request: FastifyRequest,
+  name: string,
+): Promise<StoredSchedule> {
+  const schedule = await getSchedule(role.registry, name);
+  if (!mayTouch(request, schedule.topic)) throw scheduleNotFound(name);
+  return schedule;
+}
+
+async function change(
+  context: ApiContext,
+  request: FastifyRequest,
+  name: string,
+  next: (old: StoredSchedule, now: number) => ScheduleRecord | null,
+) {
+  const { registry, clock, topics } = context.role;
+  const old = await ofCaller(context, request, name);
+  const now = await clock.read();
+  const record = next(old, now);
+  if (record === null) {
+    auditNote(request, { topic: old.topic, detail: { changes: [] } });
+    return scheduleJson(old, now);
+  }
+  requireTopic(request, record.topic);
+  // A schedule whose topic is gone can be paused.
+  if (!record.isPaused)
+    checkSchedule(record, await topicOfPush(topics, record.topic), pushTerms(context.role, now));
+  auditNote(request, {
+    topic: record.topic,
+    detail: { changes: difference(auditedOf(old), auditedOf(record)) },
+  });
+  const outcome = await registry.updateSchedule(record, nextOf(record, now), now);
+  if (outcome === 'full')
+    throw new DqError(
+      'schedule_changed',
+      `schedule ${name} was changed ${limits.earlierTimesMax} times while an instant of it is due; try again when its job is made`,
+    );
+  if (outcome === 'changed')
+    throw new DqError('schedule_changed', `schedule ${name} was changed meanwhile; read it again`);
+  return scheduleJson(await getSchedule(registry, name), clock.now());
+}
+
+async function pageOf(
+  { role }: ApiContext,
+  request: FastifyRequest,
+  query: { readonly limit?: string; readonly cursor?: string },
+) {
+  const limit = readLimit(query.limit);
+  const page: StoredSchedule[] = [];
+  let bytes = 0;
+  let isMore = false;
+  for (let after = query.cursor ?? ''; !isMore; ) {
+    const some = await role.registry.schedules(after, limit + 1);
+    const last = some.at(-1);
+    if (last === undefined) break;
+    after = last.name;
+    // The cursor, too, names only schedules that exist for the caller.
+    for (const schedule of some.filter(({ topic }) => mayTouch(request, topic))) {
+      isMore = page.length === limit || bytes > limits.schedulesBytesMax;
+      if (isMore) break;
+      page.push(schedule);
+      bytes += Buffer.byteLength(schedule.body);
+    }
+  }
+  return {
+    items: page.map((schedule) => scheduleJson(schedule, null)),
+    nextCursor: isMore ? (page.at(-1)?.name ?? null) : null,
+  };
 }
 
 /** `now`: with the next instants; null: without. */
