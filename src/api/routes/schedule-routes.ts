@@ -42,7 +42,6 @@ const url = '/v1/schedules/:name';
 const admin = { access: { scope: 'admin', topics: 'handler' } } as const;
 
 export function scheduleRoutes(api: Api, context: ApiContext): void {
-  verbRoutes(api, context);
   const { registry, clock, config, topics } = context.role;
   const read = { access: { scope: 'read', topics: 'handler' } } as const;
 
@@ -91,6 +90,7 @@ export function scheduleRoutes(api: Api, context: ApiContext): void {
       changedSchedule(old, request.body as ScheduleInput, now),
     ),
   );
+  verbRoutes(api, context);
 }
 
 /** Pause, resume, run and remove. */
