@@ -81,7 +81,10 @@ export class ScriptFollower {
       (verb: 'ack' | 'retry' | 'bury' | 'release'): Follow =>
       (ran) => {
         for (const { number, isDone, ...lease } of readFinishes(verb, ran)) {
-          const item = { ...lease, delayMs: number, reason: reasonOfCode(number) };
+          const item = {
+            ...lease,
+            ...(verb === 'bury' ? { reason: reasonOfCode(number) } : { delayMs: number }),
+          };
           const isAbsent =
             verb === 'ack' && laws?.isNoted(shard) === true && !ledger.entries.has(keyOf(lease));
           if (isDone && isAbsent) {
