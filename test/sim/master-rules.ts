@@ -201,8 +201,10 @@ export class MasterRules {
       );
     } else {
       const silentMs = this.#ranMs(last);
+      // A beat that comes late after a pause is followed by the next one at its time.
+      const pausedMs = Math.min(this.#moment().pausedMs - last.pausedMs, 2 * limits.tickMs);
       this.#check(
-        silentMs >= silentTicksOf(init.role) * limits.tickMs - beatsMs,
+        silentMs >= silentTicksOf(init.role) * limits.tickMs - beatsMs - pausedMs,
         'the master kills only late and silent workers',
         () => `${process.title} has sent nothing for ${seconds(silentMs)}`,
       );
