@@ -38,7 +38,11 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
   },
   {
     name: 'end-of-a-tick-is-not-recorded',
-    edit: { file: ticker, text: 'if (ends.length > 0) await this.#ctx.registry.endTicks(ends);', by: '' },
+    edit: {
+      file: ticker,
+      text: 'if (ended.ends.length > 0) await this.#ctx.registry.endTicks(ended.ends);',
+      by: '',
+    },
   },
   // A tick is one of the times in force.
   {
@@ -88,15 +92,19 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
   {
     name: 'process-that-stood-still-pushes',
     faults: 'pause',
-    edit: { file: ticker, text: '> tickClaimMs / 2) break;', by: '> 100 * tickClaimMs) break;' },
+    edit: {
+      file: ticker,
+      text: '<= upkeepLimits.tickClaimMs / 2;',
+      by: '<= 100 * upkeepLimits.tickClaimMs;',
+    },
   },
   {
     name: 'age-of-a-claim-counts-from-the-push',
     faults: 'pause',
     edit: {
       file: ticker,
-      text: 'if (Math.max(monotonicNow() - claimedAt, wallNow() - claimedDate)',
-      by: 'if (Math.max(monotonicNow() - monotonicNow(), claimedDate - claimedDate, claimedAt - claimedAt)',
+      text: 'Math.max(monotonicNow() - at, wallNow() - date)',
+      by: 'Math.max(0 * at, 0 * date)',
     },
   },
   // No tick is early.

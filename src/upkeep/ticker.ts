@@ -29,6 +29,15 @@ interface Made {
   readonly end: TickEnd;
 }
 
+/** Both clocks before a claim. */
+interface Claimed {
+  readonly at: number;
+  readonly date: number;
+}
+
+const isFresh = ({ at, date }: Claimed): boolean =>
+  Math.max(monotonicNow() - at, wallNow() - date) <= upkeepLimits.tickClaimMs / 2;
+
 const urgentCheck = { after: '', at: Number.NEGATIVE_INFINITY, isUrgent: true };
 const clockProblem =
   'clock: the next time was too far ahead, because the clock was wrong; it is computed again';
@@ -37,8 +46,8 @@ export class Ticker extends Agent {
   readonly #ctx: RoleContext;
   /** of the next page, from `at` (monotonicNow()) on */
   #check: { readonly after: string; readonly at: number; readonly isUrgent: boolean } = urgentCheck;
-  /** not in the registry yet */
-  #ends: readonly TickEnd[] = [];
+  /** not in the registry yet; null: none */
+  #ended: { readonly ends: readonly TickEnd[]; readonly claimed: Claimed } | null = null;
   /** the storage clock minus monotonicNow() */
   #clockOffset: number | null = null;
 
@@ -55,11 +64,12 @@ export class Ticker extends Agent {
 
   async #step(): Promise<number> {
     const { clock, registry } = this.#ctx;
-    // Of a turn in which the registry did not answer: their claims would delay the next instants.
-    await this.#endTicks();
+    // Of a turn in which the registry did not answer: their claims would delay the next instants. Later
+    // another process may hold the claims, and a batch that is always rejected must not stop the others.
+    if (this.#ended !== null && isFresh(this.#ended.claimed)) await this.#endTicks();
     const now = await clock.known();
     await this.#checkPage(now);
-    const [claimedAt, claimedDate] = [monotonicNow(), wallNow()];
+    const claimed: Claimed = { at: monotonicNow(), date: wallNow() };
     const { tickClaimMs, tickBatchMax, tickEveryMs } = upkeepLimits;
     const due = await registry.claimSchedules(now, now + tickClaimMs, tickBatchMax);
     if (due.length === 0) return this.#check.isUrgent ? 0 : tickEveryMs;
@@ -82,22 +92,23 @@ export class Ticker extends Agent {
     const fresh = made.filter((_, n) => found[n] === false);
     for (const [n, { end }] of made.entries()) if (found[n] === true) ends.push(end);
     for (const batch of inBatches(fresh, limits.pushBatchMax)) {
-      if (Math.max(monotonicNow() - claimedAt, wallNow() - claimedDate) > tickClaimMs / 2) break;
+      if (!isFresh(claimed)) break;
       ends.push(...(await this.#push(batch)));
     }
-    this.#ends = ends;
+    this.#ended = { ends, claimed };
     await this.#endTicks();
     // At once where an instant moved: the next one of it, or of a schedule beyond the batch, may be due.
     return ends.some(({ dueAt, nextAt }) => nextAt !== dueAt) ? 0 : tickEveryMs;
   }
 
   async #endTicks(): Promise<void> {
-    const ends = this.#ends;
-    this.#ends = [];
+    const ended = this.#ended;
+    this.#ended = null;
+    if (ended === null) return;
     try {
-      if (ends.length > 0) await this.#ctx.registry.endTicks(ends);
+      if (ended.ends.length > 0) await this.#ctx.registry.endTicks(ended.ends);
     } catch (error) {
-      if (error instanceof StoreError) this.#ends = ends;
+      if (error instanceof StoreError) this.#ended = ended;
       throw error;
     }
   }

@@ -348,6 +348,20 @@ describe('all that match', () => {
     await button(page.getByRole('dialog'), 'Requeue').click();
   };
 
+  it('an empty page of dead letters leads to the further ones that match', async () => {
+    await bury('sparse', { maxAttempts: 1 }, '/502');
+    const page = await site.open('/');
+    // As dq answers where the newest rows that it examined do not match.
+    await page.route(/\/v1\/dead\?/, async (route) => {
+      const isFirst = !new URL(route.request().url()).searchParams.has('cursor');
+      if (isFirst) await route.fulfill({ json: { items: [], nextCursor: 'further' } });
+      else await route.fulfill({ json: { ...(await site.read('/v1/dead?topic=sparse')), nextCursor: null } });
+    });
+    await page.goto(`${site.url}/dead?topic=sparse&status=502`);
+    await button(page, 'Show 50 more').click();
+    await rows(page).filter({ hasText: 'sparse-0' }).waitFor();
+  });
+
   it('dead letters are requeued at once or spread over a time; a stop keeps the rest', async () => {
     await bury('coupon', { maxAttempts: 1 }, '/502');
     const page = await site.open('/dead?topic=coupon');

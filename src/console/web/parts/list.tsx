@@ -55,7 +55,14 @@ interface ListProps<T, K extends string> {
 export function List<T, K extends string>(props: ListProps<T, K>) {
   const { items, error = null, rows = 4, empty, more = null } = props;
   if (items === null) return <Waiting rows={rows} error={error} />;
-  if (items.length === 0) return <Empty>{empty}</Empty>;
+  // A page can be empty although a further one has matches.
+  if (items.length === 0)
+    return (
+      <>
+        <Empty>{empty}</Empty>
+        <More next={more} />
+      </>
+    );
   return (
     <>
       <Table {...props} items={items} />
@@ -186,7 +193,7 @@ export interface Selection<T> {
   readonly clear: () => void;
 }
 
-/** `of`: what the items match; another one clears the selection. */
+/** `of`: what the items match; another one clears the selection, and so does an empty list. */
 export function useSelection<T extends { readonly id: string }>(
   items: readonly T[],
   keyOf: (item: T) => string,
@@ -199,7 +206,7 @@ export function useSelection<T extends { readonly id: string }>(
     setAll(false);
     setPicked(new Set(some.map(keyOf)));
   };
-  useLayoutEffect(() => pick([]), [JSON.stringify(of)]);
+  useLayoutEffect(() => pick([]), [JSON.stringify(of), items.length === 0]);
   const pickable = items.filter(canPick);
   const isPicked = (item: T): boolean => canPick(item) && (isAll || picked.has(keyOf(item)));
   const chosen = pickable.filter(isPicked);
