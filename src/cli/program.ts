@@ -2,7 +2,7 @@
 // runs it. Turns each failure into a message and an exit code.
 
 import { Command, CommanderError } from 'commander';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { version } from '../core/version.ts';
 import { commandGroups, commands, describing } from './commands.ts';
 import { completeDaemonCommand } from './daemon/daemon-options.ts';
@@ -68,7 +68,7 @@ function exitCodeOf(error: unknown): number {
     return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
   }
   if (error instanceof Exit) {
-    process.stderr.write(`dq: ${reasonOf(error)}\n`);
+    process.stderr.write(`dq: ${messageOf(error)}\n`);
     return error.exitCode;
   }
   // A file, a directory, a socket: the system's reason is all that the user needs.
@@ -76,7 +76,7 @@ function exitCodeOf(error: unknown): number {
   if (error instanceof Error && syscall !== undefined) {
     const remedy =
       code === 'EACCES' || code === 'EPERM' ? '; run this as the user of the daemon or as root' : '';
-    process.stderr.write(`dq: ${reasonOf(error)}${remedy}\n`);
+    process.stderr.write(`dq: ${messageOf(error)}${remedy}\n`);
     return exitCodes.failed;
   }
   process.stderr.write(`dq: ${error instanceof Error ? error.stack : String(error)}\n`);

@@ -3,7 +3,7 @@
 
 import { createReadStream } from 'node:fs';
 import type { BatchResultJson } from '../contract/api/push.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { hasByteOrderMark, withoutByteOrderMark } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
@@ -158,7 +158,7 @@ async function* linesOf(source: string): AsyncGenerator<Buffer> {
     }
   } catch (error) {
     if (error instanceof Exit) throw error;
-    throw new Exit('usage', `cannot read the input: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('usage', `cannot read the input: ${messageOf(error)}`, { cause: error });
   }
   if (size > 0) yield Buffer.concat([...rest, Buffer.from('\n')]);
 }

@@ -4,7 +4,7 @@
 
 import { spawn } from 'node:child_process';
 import type { PulledJobJson } from '../contract/api/pull.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { sleep, timeoutSignal, wallNow } from '../runtime/time.ts';
 import { type LeaseResults, leaseCall } from './commands/leases.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from './daemon/api-client.ts';
@@ -103,7 +103,7 @@ class CommandPuller {
       await sleep(Math.max(leaseMs / 2, cliLimits.pullExtendMsMin), { signal: ended }).catch(() => undefined);
       if (ended.aborted) return;
       const reply = await this.#answered<LeaseResults>(call, ended).catch((error: unknown) => {
-        say(`dq: ${nameOf(item)}: cannot extend the lease: ${reasonOf(error)}`);
+        say(`dq: ${nameOf(item)}: cannot extend the lease: ${messageOf(error)}`);
         return null;
       });
       const status = reply?.json.results[0]?.status;
@@ -118,7 +118,7 @@ class CommandPuller {
     while (!over.aborted) {
       const reply = await this.#answered<LeaseResults>(leaseCall(verb, json), over).catch(
         (error: unknown) => {
-          say(`dq: ${nameOf(item)}: cannot ${verb} it: ${reasonOf(error)}`);
+          say(`dq: ${nameOf(item)}: cannot ${verb} it: ${messageOf(error)}`);
           return undefined;
         },
       );
@@ -146,7 +146,7 @@ class CommandPuller {
       } catch (error) {
         if (over.aborted) return null;
         if (!mayPass(error)) throw error;
-        if (!this.#isLost) say(`dq: ${reasonOf(error)}; trying again`);
+        if (!this.#isLost) say(`dq: ${messageOf(error)}; trying again`);
         this.#isLost = true;
         await pause(over);
       }
@@ -191,7 +191,7 @@ function runCommand(command: string, item: PulledJobJson): Promise<CommandEnd> {
       detached: true,
     });
     child.once('error', (error) =>
-      resolve({ code: null, reason: `cannot start: ${reasonOf(error)}`, isMissing: true }),
+      resolve({ code: null, reason: `cannot start: ${messageOf(error)}`, isMissing: true }),
     );
     child.once('close', (code, signal) => {
       const reason = code === null ? `ended by ${signal}` : `exit ${code}`;

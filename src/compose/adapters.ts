@@ -5,7 +5,7 @@
 
 import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { parseMysqlUrl } from '../core/url/server-url.ts';
 import type { StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
@@ -91,7 +91,7 @@ export async function redisJobsOf(
     writer: journalModeOf(config) === 'off' ? undefined : `${init.instance}.${init.incarnation}`,
     // A server waits for jobs from its first puller on; the other roles do not.
     hints: role === 'timer' || role === 'notifier',
-    onFatal: (error) => end(reasonOf(error)),
+    onFatal: (error) => end(messageOf(error)),
     ...redisSeams,
   });
 }

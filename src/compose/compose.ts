@@ -4,7 +4,7 @@
 // Only this folder names adapters. Imports are lazy: a process loads its own roles and no other.
 
 import { withNewOptions } from '../config/options.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
 import type { StatDelta } from '../ports/registry.ts';
@@ -230,7 +230,7 @@ async function startStores(
   // At a start MySQL may be unavailable: nothing is called or accepted until it answers.
   // In a reload the previous generation knows the topics, so the new one must know them too.
   if (!topics.isKnown && init.restarts === 0 && (mysql === null || init.isOnTrial))
-    throw new Error(`cannot read the topics of the registry: ${reasonOf(topics.failure)}`);
+    throw new Error(`cannot read the topics of the registry: ${messageOf(topics.failure)}`);
 }
 
 function senderOf({ init, channel }: Worker) {

@@ -3,7 +3,7 @@
 // one that records none: each may be the one that finds a shard emptied.
 
 import type { Config } from '../config/options.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { parseMysqlUrl } from '../core/url/server-url.ts';
 import { DroppedChanges } from '../journal/record/dropped-changes.ts';
@@ -71,7 +71,7 @@ export async function openJournal(
         limits.mysqlCallMs,
         Promise.resolve(db?.begins(instance)).catch((error: unknown) =>
           log.notice('journal: cannot tell MySQL that this instance writes again', {
-            reason: reasonOf(error),
+            reason: messageOf(error),
           }),
         ),
         undefined,

@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import type { Registry } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { checkExposure } from '../process/exposure.ts';
@@ -149,7 +149,7 @@ export class StoreRole {
       servesRejected: init.isRunning,
       keepHistory: init.config['history.retention'] > 0,
       shortestRetentionMs: shortestRetentionOf(init.config),
-      onFatal: (error) => end(`this process can no longer trust its store: ${reasonOf(error)}`),
+      onFatal: (error) => end(`this process can no longer trust its store: ${messageOf(error)}`),
     });
   }
 

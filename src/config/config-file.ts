@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Node, Pair } from 'yaml';
 import { isAlias, isMap, isScalar, LineCounter, parseDocument } from 'yaml';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import { options } from './options.ts';
 
@@ -39,7 +39,7 @@ export function findConfigFile(
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (named === undefined && (code === 'ENOENT' || code === 'ENOTDIR')) continue;
-      return { file: null, problem: { where: label, message: `cannot read the file: ${reasonOf(error)}` } };
+      return { file: null, problem: { where: label, message: `cannot read the file: ${messageOf(error)}` } };
     }
   }
   return { file: null, problem: null };

@@ -5,7 +5,7 @@
 // unless they name an option exactly.
 
 import { readFileSync } from 'node:fs';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import type { Option } from './options.ts';
@@ -56,7 +56,7 @@ export function readEnvironment(
       try {
         add(secretName, readFileSync(raw, 'utf8').trimEnd(), variable);
       } catch (error) {
-        problems.push({ where: variable, message: `cannot read the file: ${reasonOf(error)}` });
+        problems.push({ where: variable, message: `cannot read the file: ${messageOf(error)}` });
       }
       continue;
     }

@@ -111,12 +111,12 @@ export function restoring(): DqError {
  *  message. */
 export function wordsOf(error: unknown): string {
   return error instanceof AggregateError
-    ? [...new Set(error.errors.map(reasonOf))].join(', ')
-    : reasonOf(error);
+    ? [...new Set(error.errors.map(messageOf))].join(', ')
+    : messageOf(error);
 }
 
-/** The one-line reason of any thrown value, for logs and error messages. */
-export function reasonOf(error: unknown): string {
+/** The one-line message of any thrown value and of its cause, for logs and error messages. */
+export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause =
     error.cause instanceof Error && !error.message.includes(error.cause.message)

@@ -6,7 +6,7 @@ import type { BuryReason, EndState, JobState, Priority } from './job.ts';
 
 export const stateCodes: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
 export const priorityCodes: readonly Priority[] = ['high', 'normal', 'low'];
-export const reasonCodes: readonly BuryReason[] = [
+export const buryReasonCodes: readonly BuryReason[] = [
   'attempts_exhausted',
   'gone',
   'no_retry',

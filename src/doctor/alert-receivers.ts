@@ -3,7 +3,7 @@
 
 import type { Config } from '../config/options.ts';
 import { type AlertHook, parseAlertHook } from '../core/alert-receiver.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { parseSmtpUrl } from '../core/url/server-url.ts';
 import { whyNoMail } from '../mail/smtp-sender.ts';
 import { openSocket } from '../runtime/dial.ts';
@@ -27,7 +27,7 @@ export async function checkMailServer(config: Config): Promise<Finding[]> {
   const times = { wholeMs: connectMs, connectMs, idleMs: connectMs };
   // A lost answer of the library must not hold up the other checks.
   const why = await within(2 * connectMs, whyNoMail(url, times), () => new Error('no answer in time')).catch(
-    reasonOf,
+    messageOf,
   );
   if (why !== null)
     return [
@@ -62,7 +62,7 @@ async function checkHook({ name, url }: AlertHook): Promise<Finding> {
   } catch (error) {
     return ofHook(
       'failed',
-      `${shown}: ${reasonOf(error)}; no alert reaches it: check alerts.hooks, then dq alert test ${name}`,
+      `${shown}: ${messageOf(error)}; no alert reaches it: check alerts.hooks, then dq alert test ${name}`,
     );
   }
 }

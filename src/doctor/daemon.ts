@@ -6,7 +6,7 @@ import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Config, compatPortsOf } from '../config/options.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { askMaster } from '../master/control/control-client.ts';
 import type { DaemonStatus } from '../master/control/control-protocol.ts';
 import { keyFileWarning, readKeyFile } from '../registry/sql/keys/key-file.ts';
@@ -26,7 +26,7 @@ export async function checkDaemon(config: Config, readReady: ReadReady): Promise
   try {
     daemon = await statusOf(config.dataDir);
   } catch (error) {
-    return [finding('failed', `the daemon on ${config.dataDir} does not answer: ${reasonOf(error)}`)];
+    return [finding('failed', `the daemon on ${config.dataDir} does not answer: ${messageOf(error)}`)];
   }
   if (daemon === null) {
     const files = checkFiles(config);
@@ -57,7 +57,7 @@ async function checkReady(readReady: () => ReturnType<ReadReady>): Promise<Findi
     if (warnings.length > 0) return finding('warning', warnings.join('; '));
     return finding('ok', durability);
   } catch (error) {
-    return finding('failed', reasonOf(error));
+    return finding('failed', messageOf(error));
   }
 }
 
@@ -68,7 +68,7 @@ function checkPort(host: string, port: number): Promise<Finding> {
     const server = createServer();
     server.once('error', (error: NodeJS.ErrnoException) => {
       const at = `${host}:${port}`;
-      if (error.code !== 'EADDRINUSE') resolve(finding('failed', `cannot open ${at}: ${reasonOf(error)}`));
+      if (error.code !== 'EADDRINUSE') resolve(finding('failed', `cannot open ${at}: ${messageOf(error)}`));
       else
         void isDq(host, port).then((own) =>
           resolve(
@@ -118,7 +118,7 @@ function checkFiles(config: Config): Finding[] {
     if (isEmbedded && readKeyFile(key) === null)
       return [finding('failed', `${key} is missing: without it the topics' secrets are lost`)];
   } catch (error) {
-    return [finding('failed', reasonOf(error))];
+    return [finding('failed', messageOf(error))];
   }
   const open = isEmbedded ? keyFileWarning(key) : null;
   if (open !== null) return [finding('warning', open)];

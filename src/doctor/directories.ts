@@ -5,7 +5,7 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { type Finding, of } from './finding.ts';
@@ -100,7 +100,7 @@ async function checkSync(at: string): Promise<Finding> {
     if (median > doctorLimits.syncSlowMs) return finding('warning', `${facts}: every push waits for one`);
     return finding('ok', facts);
   } catch (error) {
-    return finding('failed', `cannot write a file to the disk: ${reasonOf(error)}`);
+    return finding('failed', `cannot write a file to the disk: ${messageOf(error)}`);
   }
 }
 
@@ -111,7 +111,7 @@ function whyUnusable(path: string): string | null {
     accessSync(at, constants.R_OK | constants.W_OK | constants.X_OK);
     return null;
   } catch (error) {
-    return `cannot use ${at}: ${reasonOf(error)}`;
+    return `cannot use ${at}: ${messageOf(error)}`;
   }
 }
 

@@ -4,7 +4,7 @@
 import { formatProblem } from '../config/given.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { options } from '../config/options.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { wallNow } from '../runtime/time.ts';
 import { checkHooks, checkMailServer } from './alert-receivers.ts';
 import { checkBrokers } from './brokers.ts';
@@ -42,7 +42,7 @@ export async function runDoctor(
     try {
       add([await look()].flat());
     } catch (error) {
-      add([of(name)('failed', reasonOf(error))]);
+      add([of(name)('failed', messageOf(error))]);
     }
   };
   const slots = checked.ok ? checked.config['notifier.slots'] : options['notifier.slots'].default;

@@ -5,7 +5,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { callAccounts, fullDescriptors, leastDescriptors } from '../core/call-accounts.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { readExtraAuthorities } from '../runtime/extra-authorities.ts';
 import { type Finding, of } from './finding.ts';
@@ -40,7 +40,10 @@ export async function checkLibrary(): Promise<Finding> {
     db.close();
     return finding('ok', `SQLite ${String(version)}`);
   } catch (error) {
-    return finding('failed', `cannot load the library: ${reasonOf(error)}; install dq again on this machine`);
+    return finding(
+      'failed',
+      `cannot load the library: ${messageOf(error)}; install dq again on this machine`,
+    );
   }
 }
 

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Kysely, sql } from 'kysely';
 import type { Config } from '../config/options.ts';
-import { DqError, reasonOf } from '../core/errors.ts';
+import { DqError, messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../core/url/server-url.ts';
 import { keyFileWarning } from '../registry/sql/keys/key-file.ts';
@@ -65,7 +65,7 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
     return { findings, isReached: true, registryId: (await registryIdOf(db)) ?? '' };
   } catch (error) {
     return {
-      findings: [finding('failed', `${place}: ${reasonOf(error)}`)],
+      findings: [finding('failed', `${place}: ${messageOf(error)}`)],
       isReached: false,
       registryId: null,
     };

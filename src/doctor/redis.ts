@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
 import { durabilityOf, type JournalMode } from '../core/durability.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
 import { askAndForget, openDatabase } from '../runtime/database.ts';
@@ -71,7 +71,7 @@ async function checkServer(url: string, ours: string | null, journal: JournalMod
     ];
     return { findings, isReached: true };
   } catch (error) {
-    return { findings: [finding('failed', `${shown}: ${reasonOf(last ?? error)}`)], isReached: false };
+    return { findings: [finding('failed', `${shown}: ${messageOf(last ?? error)}`)], isReached: false };
   } finally {
     if (client !== null) await closeClient(client, limits.redisCloseMs);
   }
@@ -90,7 +90,7 @@ async function checkDurability(client: Client, shown: string, journal: JournalMo
   try {
     flat = (await inTime(client.call('CONFIG', 'GET', ...settingNames))) as string[];
   } catch (error) {
-    return [finding('unknown', `${shown}: cannot read the persistence settings (${reasonOf(error)})`)];
+    return [finding('unknown', `${shown}: cannot read the persistence settings (${messageOf(error)})`)];
   }
   const { durability, warnings } = redisDurabilityOf(readSettings(flat));
   return [

@@ -8,7 +8,7 @@ import { createHash, createHmac } from 'node:crypto';
 import type { Agent } from 'undici';
 import { type AlertHook, parseAlertHook } from '../core/alert-receiver.ts';
 import { signatureHeader } from '../core/delivery.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { openSocket } from '../runtime/dial.ts';
 import { monotonicNow, timeoutSignal, wallNow } from '../runtime/time.ts';
 import { mailLimits } from './limits.ts';
@@ -78,7 +78,7 @@ async function exchange(hook: AlertHook, mail: MailText, signal?: AbortSignal): 
     });
     return hookAnswer(hook, reply.statusCode, masked(await startOf(reply.body), hook));
   } catch (error) {
-    return { kind: 'deferred', reason: timeout.aborted ? 'no reply in time' : reasonOf(error) };
+    return { kind: 'deferred', reason: timeout.aborted ? 'no reply in time' : messageOf(error) };
   }
 }
 

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import type { NodemailerError } from 'nodemailer';
 import { isMailAddress } from '../core/alert-receiver.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { parseSmtpUrl } from '../core/url/server-url.ts';
 import { openSocket } from '../runtime/dial.ts';
 import { monotonicNow, timeoutSignal } from '../runtime/time.ts';
@@ -69,7 +69,9 @@ export function openMailSender(
         if (command === 'RCPT TO' && rejectedErrors !== undefined) return answersOf(to, rejectedErrors);
         // A reply to the text counts for every address.
         const isAboutText = command === 'DATA' && responseCode >= 400;
-        const answer: Answer = isAboutText ? rejectionOf(error) : { kind: 'failed', reason: reasonOf(error) };
+        const answer: Answer = isAboutText
+          ? rejectionOf(error)
+          : { kind: 'failed', reason: messageOf(error) };
         return new Map(to.map((address) => [address, answer]));
       }
     },
@@ -90,7 +92,7 @@ function answersOf(to: readonly string[], rejected: readonly NodemailerError[] =
 
 function rejectionOf(error: NodemailerError): Answer {
   const isFinal = (error.responseCode ?? 0) >= 500;
-  return { kind: isFinal ? 'refused' : 'deferred', reason: error.response ?? reasonOf(error) };
+  return { kind: isFinal ? 'refused' : 'deferred', reason: error.response ?? messageOf(error) };
 }
 
 /** Connects as for a mail: greeting, STARTTLS and login; sends none. Returns why no mail would go out;
@@ -103,7 +105,7 @@ export async function whyNoMail(url: string, times: MailTimes): Promise<string |
     await transport.verify();
     return null;
   } catch (error) {
-    return reasonOf(error);
+    return messageOf(error);
   } finally {
     transport.close();
   }

@@ -4,7 +4,7 @@
 
 import { rmSync, writeFileSync } from 'node:fs';
 import type { Config } from '../config/options.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { givenUp, givenUpDetail, openIncidents } from '../core/incident.ts';
 import { limits } from '../core/limits.ts';
 import { portOf } from '../core/url/server-url.ts';
@@ -164,7 +164,7 @@ class Master {
       await control.listen(this.#data.controlSocket);
       outcome = await this.#supervise(signals);
     } catch (error) {
-      outcome = { exitCode: 1, reason: `cannot open the control socket: ${reasonOf(error)}` };
+      outcome = { exitCode: 1, reason: `cannot open the control socket: ${messageOf(error)}` };
     }
     if (outcome.exitCode === exitCrashLoop) await keepGivenUp(this.#data.path, outcome.reason ?? '', log);
     log.notice('ended', {
@@ -263,7 +263,7 @@ function startAgain(restarting: Restarting): Outcome {
   try {
     return { exitCode: restarting.begin(), reason: 'ended, and a new start has begun' };
   } catch (error) {
-    return { exitCode: 1, reason: `ended, and cannot start again: ${reasonOf(error)}` };
+    return { exitCode: 1, reason: `ended, and cannot start again: ${messageOf(error)}` };
   }
 }
 
@@ -273,7 +273,7 @@ function writePidFile(path: string): () => void {
   try {
     writeFileSync(path, `${process.pid}\n`);
   } catch (error) {
-    throw new StartRejected(`the pid file ${path} cannot be written: ${reasonOf(error)}`, { cause: error });
+    throw new StartRejected(`the pid file ${path} cannot be written: ${messageOf(error)}`, { cause: error });
   }
   let isOurs = true;
   return () => {
@@ -300,7 +300,7 @@ async function keepGivenUp(dataDir: string, reason: string, log: Log): Promise<v
     const ids = known.map(({ id }) => id);
     await files.write(newIncident({ ...givenUp, state: 'begun', detail }, ids));
   } catch (error) {
-    log.error('master: cannot record that the daemon gave up', undefined, { reason: reasonOf(error) });
+    log.error('master: cannot record that the daemon gave up', undefined, { reason: messageOf(error) });
   }
 }
 

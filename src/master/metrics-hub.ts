@@ -2,7 +2,7 @@
 // Invariant: a scrape asks no worker. A worker that hangs or died delays no scrape, and its counts stay.
 
 import { readdirSync } from 'node:fs';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
 import { exposition } from '../telemetry/exposition.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -64,7 +64,7 @@ export class MetricsHub {
       from.send({ kind: 'scrape', call, text: await this.text() });
     } catch (error) {
       // Without a reply the server answers 503.
-      this.#options.log.error('metrics: cannot write the exposition', error, { reason: reasonOf(error) });
+      this.#options.log.error('metrics: cannot write the exposition', error, { reason: messageOf(error) });
     }
   }
 

@@ -79,11 +79,11 @@ export class ReloadHistory {
   end(outcome: ReloadOutcome, generation: number, now: number): void {
     const { startedAt = now, lines = [] } = this.#running ?? {};
     const run = { startedAt, endedAt: now, lines, generation };
-    const reasonOf = (text: string) => text.slice(0, masterLimits.reloadLineCharsMax);
+    const shortened = (text: string) => text.slice(0, masterLimits.reloadLineCharsMax);
     if (outcome.kind === 'refused')
-      this.#last = { ...run, outcome: 'rejected', reason: reasonOf(outcome.reason) };
+      this.#last = { ...run, outcome: 'rejected', reason: shortened(outcome.reason) };
     else if (outcome.flaws.length === 0) this.#last = { ...run, outcome: 'reloaded', reason: null };
-    else this.#last = { ...run, outcome: 'partly', reason: reasonOf(outcome.flaws.join('; ')) };
+    else this.#last = { ...run, outcome: 'partly', reason: shortened(outcome.flaws.join('; ')) };
     this.#running = null;
   }
 

@@ -5,7 +5,7 @@
 import { hostname } from 'node:os';
 import type { Brokers } from '../broker/brokers.ts';
 import { type Clock, createClock } from '../core/calendar.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { deadlineOf, optionsIn, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, JobKey, ReservedJob, Version } from '../core/job.ts';
 import { childOf } from '../core/trace-context.ts';
@@ -126,7 +126,7 @@ export class Deliverer {
       this.#running.set(held, { call, running, counted, startedAt });
     } catch (error) {
       // The next request would fail, too. A failed attempt is visible, and attempts end.
-      onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
+      onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, messageOf(error));
     }
   }
 

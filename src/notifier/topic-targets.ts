@@ -2,6 +2,7 @@
 // cannot be called. The jobs of such a name are held: they are not reserved until the topic book changes.
 
 import type { Broker } from '../core/broker.ts';
+import { messageOf } from '../core/errors.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
@@ -120,8 +121,6 @@ export class TopicTargets {
     return new TopicTarget(topic, this.#share.callsOf(topic), this.#brokers, healthOf);
   }
 }
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 export interface QueuedTargetsOptions {
   readonly lookups: { isLookupQueued(hostname: string): boolean };

@@ -2,7 +2,7 @@
 // end. Knows no role. A drain is asked for by the master, by SIGTERM, or by this process when its master is
 // gone. Invariant: once a drain has begun the process exits: by itself, or by force after the deadline.
 
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
 import { ticker } from '../runtime/second-ticker.ts';
@@ -82,7 +82,7 @@ class WorkerLife {
 
   async run(): Promise<void> {
     const own = this.#own;
-    own.onCrash((error) => this.#channel.send({ kind: 'crashed', message: reasonOf(error) }));
+    own.onCrash((error) => this.#channel.send({ kind: 'crashed', message: messageOf(error) }));
     // Before `awake`: init and drain may arrive together.
     this.#channel.onMessage((message) => this.#receive(message));
     own.onMasterGone(() => this.#drain(processLimits.orphanDrainMs, 'orphaned'));
@@ -134,7 +134,7 @@ class WorkerLife {
       // During a drain no process waits for it, and it holds no work.
       if (this.#isDraining) this.#own.exit(0);
       const exitCode = error instanceof StartImpossible ? error.exitCode : 1;
-      await this.#channel.sent({ kind: 'failed', message: reasonOf(error), exitCode });
+      await this.#channel.sent({ kind: 'failed', message: messageOf(error), exitCode });
       this.#own.exit(1);
     });
     return this.#beginning;

@@ -3,7 +3,7 @@
 // Pages are applied one by one. A topic with an unreadable record is left out and named once in the log: its
 // jobs are held, all other topics go on.
 
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { asKnown, type KnownTopic } from '../core/topic/topic.ts';
 import type { ChangePlace, Registry, TopicChanges, TopicRecord } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -163,7 +163,7 @@ export class TopicBook extends RegistryCache {
     else
       this.#log.error(
         'registry: unreadable topic; its jobs are held until it is replaced (PUT) or removed',
-        new Error(reasonOf(error.cause)),
+        new Error(messageOf(error.cause)),
         { topic },
       );
   }

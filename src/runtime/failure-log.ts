@@ -39,7 +39,7 @@ export class FailureLog {
   }
 
   failed(error: unknown): void {
-    const reason = reasonOf(error);
+    const reason = messageOf(error);
     if (!this.#reasons.has(reason) && this.#reasons.size < reasonsMax) {
       this.#reasons.add(reason);
       this.#log.error(this.#messages.failure, error, this.#fields);
@@ -56,7 +56,7 @@ export class FailureLog {
 }
 
 /** The texts of an error and of its causes, without numbers: those are often times or ports. */
-function reasonOf(error: unknown): string {
+function messageOf(error: unknown): string {
   const texts: string[] = [];
   for (let at = error; at !== undefined && texts.length < 10; at = at instanceof Error ? at.cause : undefined)
     texts.push(at instanceof Error ? at.message : String(at));

@@ -8,7 +8,7 @@
 
 import { join } from 'node:path';
 import type { Calendar } from '../core/calendar.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import { telemetryLimits } from './limits.ts';
@@ -140,8 +140,8 @@ export class LineAppender {
     } catch (error) {
       this.#stale = true;
       if (error instanceof AppendError)
-        this.#drop(Math.min(error.unwritten, lines.length), reasonOf(error.cause));
-      else this.#drop(lines.length, reasonOf(error));
+        this.#drop(Math.min(error.unwritten, lines.length), messageOf(error.cause));
+      else this.#drop(lines.length, messageOf(error));
     }
   }
 

@@ -1,7 +1,7 @@
 // Formats one log line: one JSON object that is one line for every terminal and tool.
 // Invariant: never throws and bounds its output, because a log line must not fail a delivery.
 
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { printable, printableJson } from '../runtime/printable-text.ts';
 import { telemetryLimits } from './limits.ts';
@@ -92,7 +92,7 @@ function isScalar(value: unknown): boolean {
 function forLog(this: unknown, key: string, value: unknown): unknown {
   if (typeof value === 'string') return cut(value);
   if (typeof value === 'bigint') return String(value);
-  if (value instanceof Error) return cut(reasonOf(value));
+  if (value instanceof Error) return cut(messageOf(value));
   const held = (this as Record<string, unknown>)[key];
   return held instanceof Uint8Array ? `<${held.byteLength} bytes>` : value;
 }

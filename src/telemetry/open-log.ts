@@ -8,7 +8,7 @@ import { Writable } from 'node:stream';
 import winston from 'winston';
 import type { Config } from '../config/options.ts';
 import { createCalendar } from '../core/calendar.ts';
-import { reasonOf, wordsOf } from '../core/errors.ts';
+import { messageOf, wordsOf } from '../core/errors.ts';
 import { wallNow } from '../runtime/time.ts';
 import { telemetryLimits } from './limits.ts';
 import { LineAppender } from './line-appender.ts';
@@ -132,7 +132,7 @@ function sharedHead(title: string, now: () => number): () => string {
 
 function errorFields(error: unknown): LogFields {
   if (error === undefined) return {};
-  if (!(error instanceof Error)) return { reason: reasonOf(error) };
+  if (!(error instanceof Error)) return { reason: messageOf(error) };
   const { code } = error as NodeJS.ErrnoException;
   const stack = isOutage(error) ? {} : { stack: error.stack };
   return { reason: wordsOf(error), ...(code === undefined ? {} : { code }), ...stack };

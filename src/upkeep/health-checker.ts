@@ -4,7 +4,7 @@
 // the store.
 
 import { formatDuration } from '../core/duration.ts';
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import { givenUp, givenUpDetail } from '../core/incident.ts';
 import type { StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -148,7 +148,7 @@ export class HealthChecker extends Agent {
       metrics.judged(null);
       this.#unavailableSince ??= monotonicNow();
       if (monotonicNow() - this.#unavailableSince >= times.afterMs)
-        await incidents.begin(store, `the job store does not answer: ${reasonOf(error)}`);
+        await incidents.begin(store, `the job store does not answer: ${messageOf(error)}`);
       return false;
     }
     metrics.judged(health);

@@ -4,7 +4,7 @@
 // Invariant: counters that may have been written are not written again. After a failure statistics may be too
 // low, never too high.
 
-import { reasonOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import type { Registry, StatDelta } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { StatFiles } from '../process/stat-files.ts';
@@ -114,7 +114,7 @@ export class StatsRecorder extends Agent {
     try {
       return await reading;
     } catch (error) {
-      const reason = reasonOf(error);
+      const reason = messageOf(error);
       if (reason !== this.#loggedReason)
         this.#log.error('stats-recorder: cannot read statistics from disk', error);
       this.#loggedReason = reason;

@@ -8,7 +8,7 @@
 // clocks: the monotonic one stops while the machine is suspended.
 
 import { formatInstant } from '../core/duration.ts';
-import { DqError, reasonOf } from '../core/errors.ts';
+import { DqError, messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { inBatches } from '../core/lists.ts';
 import { misplacedTick, planTick, type TickPlan } from '../core/schedule.ts';
@@ -210,7 +210,7 @@ export class Ticker extends Agent {
         end: { ...end, madeAt: make },
       };
     } catch (error) {
-      const problem = reasonOf(error);
+      const problem = messageOf(error);
       // Once, and not at each instant.
       if (problem !== schedule.problem)
         this.#ctx.log.error('schedules: jobs are rejected', undefined, {

@@ -5,7 +5,7 @@
 import { noDeliveriesText } from '../../config/options.ts';
 import { livezSchema, readyzSchema } from '../../contract/api/daemon.ts';
 import { brokersOf } from '../../core/broker.ts';
-import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
+import { DqError, messageOf, wordsOf } from '../../core/errors.ts';
 import { type Incident, openIncidents } from '../../core/incident.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import type { LeaderRow } from '../../ports/leadership.ts';
@@ -46,7 +46,7 @@ async function leaderText({ owner }: RoleContext, row: LeaderRow): Promise<strin
     if (instance === 0 || leftMs <= 0) return 'no instance leads yet';
     return instance === owner.instance ? 'it leads' : `standby: instance ${instance} leads`;
   } catch (error) {
-    return `unknown: ${reasonOf(error)}`;
+    return `unknown: ${messageOf(error)}`;
   }
 }
 
@@ -160,7 +160,7 @@ function registryFailure(config: RoleContext['config'], error: unknown): string 
 
 /** A StoreError's own message describes writes ("not stored"), which is wrong for a health check. */
 function failureText(error: unknown): string {
-  return error instanceof StoreError ? `unavailable (${error.failure.code})` : reasonOf(error);
+  return error instanceof StoreError ? `unavailable (${error.failure.code})` : messageOf(error);
 }
 
 function notReady(check: string, message: string): DqError {

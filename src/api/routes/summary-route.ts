@@ -6,7 +6,7 @@ import { contractLimits } from '../../contract/api/limits.ts';
 import type { TopicAttentionJson } from '../../contract/api/stats.ts';
 import { attentionReasons, summarySchema } from '../../contract/api/stats.ts';
 import { createCalendar } from '../../core/calendar.ts';
-import { DqError, reasonOf } from '../../core/errors.ts';
+import { DqError, messageOf } from '../../core/errors.ts';
 import { openIncidents } from '../../core/incident.ts';
 import { type JobState, jobStates } from '../../core/job.ts';
 import { isOpen, processedOf } from '../../core/operation.ts';
@@ -54,7 +54,7 @@ async function stateOf(role: RoleContext, files: IncidentFiles) {
         return { ready: false, warnings: [error.message] };
       },
     ),
-    files.list().catch((error: unknown) => reasonOf(error)),
+    files.list().catch((error: unknown) => messageOf(error)),
   ]);
   if (typeof incidents === 'string') {
     const warnings = [...readyOrWhy.warnings, `cannot read the incidents of this instance: ${incidents}`];

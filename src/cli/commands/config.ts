@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { formatProblem } from '../../config/given.ts';
 import { describeConfig, renderConfigFile } from '../../config/show.ts';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { Exit } from '../exit.ts';
 import { printData, printItems, say } from '../output/output.ts';
 import { readConfig } from '../read-config.ts';
@@ -56,7 +56,7 @@ async function init(file: string): Promise<void> {
   try {
     writeFileSync(file, text, { flag: 'wx' });
   } catch (error) {
-    throw new Exit('failed', `cannot write ${file}: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('failed', `cannot write ${file}: ${messageOf(error)}`, { cause: error });
   }
   say(`dq: wrote ${file}`);
 }

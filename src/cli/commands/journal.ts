@@ -8,7 +8,7 @@ import type { Command } from 'commander';
 import type { Config } from '../../config/options.ts';
 import type { JournalJson } from '../../contract/api/journal.ts';
 import { formatDuration } from '../../core/duration.ts';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { hasNews } from '../../core/restore-news.ts';
 import { parseMysqlUrl } from '../../core/url/server-url.ts';
 import { MysqlJournal } from '../../journal/ship/journal-db.ts';
@@ -127,7 +127,7 @@ async function takeDirectory(dataDir: string) {
     return lock;
   } catch (error) {
     lock.release();
-    throw new Exit('failed', reasonOf(error), { cause: error });
+    throw new Exit('failed', messageOf(error), { cause: error });
   }
 }
 
@@ -143,7 +143,7 @@ async function shipIt(config: Config, directory: string, late: boolean): Promise
     const log = { ...silentLog, notice: warn, error: warn };
     return await shipSpool({ ...common, log, retentionMs: config['journal.retention'] });
   } catch (error) {
-    if (error instanceof StoreError) throw new Exit('storeUnreachable', reasonOf(error), { cause: error });
+    if (error instanceof StoreError) throw new Exit('storeUnreachable', messageOf(error), { cause: error });
     throw error;
   } finally {
     await spool.close();

@@ -3,7 +3,7 @@
 // Each start updates the embedded registry, so it needs no command.
 
 import type { Command } from 'commander';
-import { DqError, reasonOf } from '../../core/errors.ts';
+import { DqError, messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
@@ -48,7 +48,7 @@ async function migrate(flags: MigrateFlags): Promise<void> {
     say(`dq: ${what} ${before === after ? `has schema ${after}` : `went from schema ${before} to ${after}`}`);
   } catch (error) {
     if (error instanceof DqError) throw new Exit('failed', error.message, { cause: error });
-    throw new Exit('storeUnreachable', `${what}: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('storeUnreachable', `${what}: ${messageOf(error)}`, { cause: error });
   } finally {
     await connections.close();
   }

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import type { PushResultJson } from '../../contract/api/push.ts';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { withoutByteOrderMark } from '../../core/json-text.ts';
 import { readTraceContext } from '../../core/trace-context.ts';
 import { ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
@@ -172,7 +172,7 @@ async function readBody(body: string): Promise<Buffer> {
   try {
     return await readFile(body.slice(1));
   } catch (error) {
-    throw new Exit('usage', `cannot read the body: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('usage', `cannot read the body: ${messageOf(error)}`, { cause: error });
   }
 }
 
@@ -209,7 +209,7 @@ function contentTypeOf(topic: string, bytes: Buffer, body: string | undefined): 
     const hint = isTyped ? `quote it: ${quotedForm(topic)}` : 'for one job per line use --batch';
     throw new Exit(
       'usage',
-      `the body begins like JSON and is invalid (${reasonOf(error)}); ${hint}; to push it as text add --type text/plain`,
+      `the body begins like JSON and is invalid (${messageOf(error)}); ${hint}; to push it as text add --type text/plain`,
     );
   }
 }

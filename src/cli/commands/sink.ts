@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { formatDuration, formatInstant } from '../../core/duration.ts';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { SinkKeys } from '../../sink/signature-check.ts';
 import type { Sink, SinkAnswer, SinkReport } from '../../sink/sink-server.ts';
 import { openSink } from '../../sink/sink-server.ts';
@@ -66,7 +66,7 @@ async function open(listen: () => Promise<Sink>): Promise<Sink> {
   try {
     return await listen();
   } catch (error) {
-    throw new Exit('failed', `cannot listen: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('failed', `cannot listen: ${messageOf(error)}`, { cause: error });
   }
 }
 

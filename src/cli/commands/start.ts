@@ -8,7 +8,7 @@ import { type Command, Option } from 'commander';
 import { formatProblem } from '../../config/given.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { type Config, noDeliveriesText, options } from '../../config/options.ts';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
@@ -213,7 +213,7 @@ function makeLogDir(logDir: string): void {
   } catch (error) {
     throw new Exit(
       'failed',
-      `cannot use the log directory ${logDir}: ${reasonOf(error)}; name another one with --log-dir`,
+      `cannot use the log directory ${logDir}: ${messageOf(error)}; name another one with --log-dir`,
     );
   }
 }
@@ -228,7 +228,7 @@ function readAgain(flags: StartFlags, cwd: string, makes: boolean): ReturnType<R
     return { ok: true, config, origins, file, warnings: warnings.map(formatProblem) };
   } catch (error) {
     // A running daemon must not end because of an unreadable file.
-    return { ok: false, reason: reasonOf(error) };
+    return { ok: false, reason: messageOf(error) };
   }
 }
 

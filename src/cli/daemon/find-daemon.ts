@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 import { readVariable } from '../../config/environment.ts';
 import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { type Answered, askMaster } from '../../master/control/control-client.ts';
 import type { ControlAnswer, ControlRequest } from '../../master/control/control-protocol.ts';
 import { type RunRecord, readRunRecord } from '../../master/data/run-record.ts';
@@ -68,7 +68,7 @@ function readRecord(dataDir: string): RunRecord | null {
 function unreadable(dataDir: string, error: unknown): Exit {
   const { code } = error as NodeJS.ErrnoException;
   if (code !== 'EACCES' && code !== 'EPERM')
-    return new Exit('unreachable', `cannot ask the daemon on ${dataDir}: ${reasonOf(error)}`, {
+    return new Exit('unreachable', `cannot ask the daemon on ${dataDir}: ${messageOf(error)}`, {
       cause: error,
     });
   return new Exit(

@@ -1,6 +1,6 @@
 // Reads /readyz of a local daemon: running processes do not prove that Redis or MySQL answers.
 
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { monotonicNow, sleep, timeoutSignal } from '../../runtime/time.ts';
 import { cliLimits } from '../limits.ts';
@@ -19,7 +19,7 @@ export async function whyNotReady(url: string, dataDir: string): Promise<string 
     const { detail } = (await reply.json()) as { detail?: unknown };
     return typeof detail === 'string' ? detail : `/readyz answers ${reply.status}`;
   } catch (error) {
-    return `${unanswered}: ${reasonOf(error)}`;
+    return `${unanswered}: ${messageOf(error)}`;
   }
 }
 

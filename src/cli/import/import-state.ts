@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { type DirectoryLock, takeLock } from '../../master/data/directory-lock.ts';
 import { Exit } from '../exit.ts';
 
@@ -234,7 +234,7 @@ function lockOf(path: string): DirectoryLock {
 }
 
 function unusable(path: string, cause: unknown): Exit {
-  return new Exit('failed', `--state: cannot use ${path}: ${reasonOf(cause)}`, { cause });
+  return new Exit('failed', `--state: cannot use ${path}: ${messageOf(cause)}`, { cause });
 }
 
 /** Cuts it to `length`; its name is on disk too. */

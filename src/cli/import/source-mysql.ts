@@ -1,7 +1,7 @@
 // Reads tables of another system in MySQL or MariaDB. Invariant: runs SELECT alone, after SET NAMES.
 
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import { DialedStream } from '../../runtime/dialed-stream.ts';
 import { Exit } from '../exit.ts';
@@ -40,7 +40,7 @@ export class SourceMysql {
       });
       return rows;
     } catch (error) {
-      throw new Exit('storeUnreachable', `MySQL ${this.place}: ${reasonOf(error)}`, { cause: error });
+      throw new Exit('storeUnreachable', `MySQL ${this.place}: ${messageOf(error)}`, { cause: error });
     }
   }
 

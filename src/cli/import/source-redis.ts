@@ -3,7 +3,7 @@
 // Invariant: reads only, except eval().
 
 import { Redis, type RedisOptions } from 'ioredis';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { parseRedisUrl } from '../../core/url/redis-url.ts';
 import { DialingConnector } from '../../store/redis/client/dialing-connector.ts';
 import { requireSetUp } from '../../store/redis/client/set-up.ts';
@@ -55,7 +55,7 @@ export class SourceRedis {
       )) as readonly Reply[];
     } catch (error) {
       const cause = this.#cause ?? error;
-      throw new Exit('storeUnreachable', `Redis at ${this.place}: ${reasonOf(cause)}`, { cause });
+      throw new Exit('storeUnreachable', `Redis at ${this.place}: ${messageOf(cause)}`, { cause });
     }
   }
 

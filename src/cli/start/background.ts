@@ -9,7 +9,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import type { Listening, Restarting } from '../../master/main.ts';
 import { outputName } from '../../telemetry/old-logs.ts';
 import { Exit, exitCodes } from '../exit.ts';
@@ -88,7 +88,7 @@ async function whyStartFails(
     if (signal === 'SIGKILL') return `the start check did not end within ${cliLimits.startCheckMs / 1_000} s`;
     return stderr.trim().replace(/^dq: /, '') || `a start would end with ${code ?? 'a signal'}`;
   } catch (error) {
-    return `cannot run the start check: ${reasonOf(error)}`;
+    return `cannot run the start check: ${messageOf(error)}`;
   }
 }
 
@@ -120,7 +120,7 @@ export async function detach(logDir: string): Promise<void> {
       else if (message.kind === 'failed') reason = message.message;
       else if (message.kind === 'ready') resolve();
     });
-    child.on('error', (error) => reject(new Exit('failed', reasonOf(error), { cause: error })));
+    child.on('error', (error) => reject(new Exit('failed', messageOf(error), { cause: error })));
     // Not on 'exit': messages may still be in the channel.
     child.on('close', (code) => {
       const name = Object.entries(exitCodes).find(([, value]) => value === code && value !== 0)?.[0];
@@ -138,6 +138,6 @@ function openOutput(logDir: string): number {
   try {
     return openSync(path, 'a', 0o640);
   } catch (error) {
-    throw new Exit('failed', `cannot write ${path}: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('failed', `cannot write ${path}: ${messageOf(error)}`, { cause: error });
   }
 }

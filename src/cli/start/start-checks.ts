@@ -11,7 +11,7 @@ import { networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Kysely } from 'kysely';
 import { type Config, compatPortOptions, compatPortsOf, options } from '../../config/options.ts';
-import { DqError, reasonOf } from '../../core/errors.ts';
+import { DqError, messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { noShards, type ShardList } from '../../core/shard-list.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
@@ -61,7 +61,7 @@ export async function whyNotStart({
       (await checkRegistry(config))
     );
   } catch (error) {
-    return reasonOf(error);
+    return messageOf(error);
   }
 }
 
@@ -92,7 +92,7 @@ function whyNotWritable(path: string, sentence: string): string | null {
     accessSync(path, constants.W_OK);
     return null;
   } catch (error) {
-    return `${sentence}: ${reasonOf(error)}`;
+    return `${sentence}: ${messageOf(error)}`;
   }
 }
 
@@ -131,7 +131,7 @@ async function checkPort(
   if (port === 0 || own?.host === host) return null;
   const error = await tryToListen(host, port);
   if (error === null) return null;
-  if (error.code !== 'EADDRINUSE') return `cannot listen on ${host}:${port}: ${reasonOf(error)}`;
+  if (error.code !== 'EADDRINUSE') return `cannot listen on ${host}:${port}: ${messageOf(error)}`;
   if (running === null) return null;
   const taken = (on: string): string =>
     `another program uses port ${port} on ${on}; choose a port with ${flag}`;

@@ -6,7 +6,7 @@ import { existsSync, type Stats, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from '../../config/options.ts';
-import { DqError, reasonOf } from '../../core/errors.ts';
+import { DqError, messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { everyTopic, type Scope, scopes, tokenNamePattern } from '../../core/token.ts';
 import { parseMysqlUrl } from '../../core/url/server-url.ts';
@@ -57,8 +57,8 @@ export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Pro
     if (error instanceof Exit) throw error;
     if (error instanceof DqError) throw new Exit('failed', error.message, { cause: error });
     if (error instanceof StoreError)
-      throw new Exit('storeUnreachable', `the registry: ${reasonOf(error)}`, { cause: error });
-    throw new Exit('failed', `cannot write the token: ${reasonOf(error)}`, { cause: error });
+      throw new Exit('storeUnreachable', `the registry: ${messageOf(error)}`, { cause: error });
+    throw new Exit('failed', `cannot write the token: ${messageOf(error)}`, { cause: error });
   } finally {
     lock.release();
   }
@@ -107,7 +107,7 @@ async function lockOf(dataDir: string): Promise<DirectoryLock> {
       await sleep(100);
     }
   } catch (error) {
-    throw new Exit('failed', `cannot lock the data directory ${dataDir}: ${reasonOf(error)}`, {
+    throw new Exit('failed', `cannot lock the data directory ${dataDir}: ${messageOf(error)}`, {
       cause: error,
     });
   }

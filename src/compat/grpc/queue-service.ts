@@ -29,7 +29,7 @@ import type { CompatParts } from '../compat-listener.ts';
 import { grpcLimits } from '../limits.ts';
 import type { Message } from './messages.ts';
 import type { GrpcCall, GrpcMethods } from './method.ts';
-import { fieldOf, messageOf } from './status.ts';
+import { detailOf, fieldOf } from './status.ts';
 
 export class QueueService {
   readonly #role: RoleContext;
@@ -279,7 +279,7 @@ function errorJson(error: DqError): object {
   const { id } = error.extra;
   return {
     code: error.code,
-    message: messageOf(error),
+    message: detailOf(error),
     ...(first === undefined ? {} : { field: fieldOf(first.field) }),
     ...(typeof id === 'string' ? { id } : {}),
   };

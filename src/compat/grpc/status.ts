@@ -32,7 +32,7 @@ export function statusOf(error: DqError, isRepeatable = true): StatusObject {
   if (remedy !== undefined) metadata.set('dq-remedy', asciiOf(remedy));
   const { id } = error.extra;
   if (typeof id === 'string') metadata.set('dq-id', asciiOf(id));
-  return { code: codeOf(error, isRepeatable), details: clipped(messageOf(error)), metadata };
+  return { code: codeOf(error, isRepeatable), details: clipped(detailOf(error)), metadata };
 }
 
 function codeOf({ code }: DqError, isRepeatable: boolean): status {
@@ -42,7 +42,7 @@ function codeOf({ code }: DqError, isRepeatable: boolean): status {
 }
 
 /** With the field as the .proto names it. */
-export function messageOf({ message, errors: [first] }: DqError): string {
+export function detailOf({ message, errors: [first] }: DqError): string {
   return first === undefined ? message : `${fieldOf(first.field)}: ${first.message}`;
 }
 

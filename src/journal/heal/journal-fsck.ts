@@ -4,7 +4,7 @@
 // has all that was written before. Changes of an instance that gives no sign may be in its spool alone: then
 // the differences that they would explain name it.
 
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { isEnded, isRestorable, type JobRow } from '../../core/job-row.ts';
 import { inBatches } from '../../core/lists.ts';
@@ -55,7 +55,7 @@ export class JournalFsck {
         this.#state = { kind: 'done', startedAt, endedAt: wallNow(), result };
       },
       (error: unknown) => {
-        this.#state = { kind: 'failed', startedAt, endedAt: wallNow(), reason: reasonOf(error) };
+        this.#state = { kind: 'failed', startedAt, endedAt: wallNow(), reason: messageOf(error) };
       },
     );
   }

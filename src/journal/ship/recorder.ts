@@ -6,7 +6,7 @@
 // While less than a quarter of the spool is in use, it pauses as long as a round took: the cores are for the
 // intake.
 
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import type { Version } from '../../core/job.ts';
 import { type Change, instantOf } from '../../core/job-change.ts';
 import { limits } from '../../core/limits.ts';
@@ -188,7 +188,7 @@ export class Recorder extends Agent {
       if (barrier === null) throw new Error('MySQL went back to an older state');
     } catch (error) {
       log.notice('recorder: the last changes of this instance are not in MySQL; healings wait for it', {
-        reason: reasonOf(error),
+        reason: messageOf(error),
       });
     }
   }

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { accessSync, chmodSync, constants, existsSync, lstatSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { version } from '../../core/version.ts';
 import { makeDirectory, writeWhole } from '../../runtime/files.ts';
@@ -56,7 +56,7 @@ export class DataDirectory {
       lock = await lockOf(path);
     } catch (error) {
       if (error instanceof StartRejected) throw error;
-      throw new StartRejected(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
+      throw new StartRejected(`the data directory ${path} cannot be used: ${messageOf(error)}`, {
         cause: error,
       });
     }
@@ -68,7 +68,7 @@ export class DataDirectory {
     } catch (error) {
       if (data === null) lock.release();
       else data.close();
-      throw new StartRejected(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
+      throw new StartRejected(`the data directory ${path} cannot be used: ${messageOf(error)}`, {
         cause: error,
       });
     }

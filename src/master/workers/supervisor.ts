@@ -2,7 +2,7 @@
 // Invariant: only this class decides that the daemon gives up. It opens no file of the store.
 
 import type { Config } from '../../config/options.ts';
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { portOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
 import { titleOf } from '../../process/joined-roles.ts';
@@ -271,7 +271,7 @@ export class Supervisor implements SlotHost {
   }
 
   spawnFailed(slot: WorkerSlot, error: unknown): boolean {
-    const sentence = `${titleOf(slot.role, slot.index, this.#configOf(slot))} cannot start: ${reasonOf(error)}`;
+    const sentence = `${titleOf(slot.role, slot.index, this.#configOf(slot))} cannot start: ${messageOf(error)}`;
     if (!this.#isOnTrial(slot) || slot.role === 'console') return this.#restartsAfter(slot.role, sentence);
     this.#reloading?.failed(sentence);
     return false;

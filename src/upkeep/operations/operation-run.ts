@@ -4,7 +4,7 @@
 // jobs: each job is moved once, and `done` has no gap. (A job of that step that someone else moved meanwhile
 // counts as done.) No job is moved while the registry is unavailable and new keys would have to be stored.
 
-import { reasonOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import {
   type OperationCheckpoint,
@@ -76,7 +76,7 @@ export class OperationRun {
         if (this.#isLost) return;
         if (!(error instanceof StoreError)) {
           log.error('operations: operation failed', error, { operation: this.#record.id });
-          await this.#end('failed', reasonOf(error)).catch(() => undefined);
+          await this.#end('failed', messageOf(error)).catch(() => undefined);
           return;
         }
         await this.#waitAfter(error);

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { DqError, reasonOf } from '../../../core/errors.ts';
+import { DqError, messageOf } from '../../../core/errors.ts';
 import { randomBytes } from '../../../runtime/time.ts';
 import { secretKeyBytes } from './encryption.ts';
 
@@ -25,7 +25,7 @@ export function readKeyFile(path: string): Buffer | null {
     text = readFileSync(path, 'latin1');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw rejected(`cannot read the key file ${path}: ${reasonOf(error)}`, error);
+    throw rejected(`cannot read the key file ${path}: ${messageOf(error)}`, error);
   }
   const key = Buffer.from(pattern.exec(text)?.[1] ?? '', 'base64');
   if (key.length !== secretKeyBytes)
@@ -47,7 +47,7 @@ export function makeKeyFile(path: string): Buffer {
     linkOnce(next, path);
     syncDirectory(dirname(path));
   } catch (error) {
-    throw rejected(`cannot create the key file ${path}: ${reasonOf(error)}`, error);
+    throw rejected(`cannot create the key file ${path}: ${messageOf(error)}`, error);
   } finally {
     rmSync(next, { force: true });
   }

@@ -3,7 +3,7 @@
 // limits.mysqlCallMs, and the first reads of a process are answered from the copy in the data directory.
 // Invariant: once MySQL has answered this process, the copy is not used again.
 
-import { DqError, reasonOf } from '../../../core/errors.ts';
+import { DqError, messageOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { type MysqlServer, placeOf } from '../../../core/url/server-url.ts';
 import type { LeaderRow } from '../../../ports/leadership.ts';
@@ -300,7 +300,7 @@ class OwnVerbs implements Omit<MysqlRegistry, RegistryVerb> {
       if (copy !== null) this.#copyCipher = cipherFor(copy.keyCheck, `its copy ${snapshotPath}`, this.#key);
       return copy;
     } catch (error) {
-      warn(`cannot use the registry copy ${snapshotPath}: ${reasonOf(error)}`);
+      warn(`cannot use the registry copy ${snapshotPath}: ${messageOf(error)}`);
       return null;
     }
   }
@@ -315,7 +315,7 @@ class OwnVerbs implements Omit<MysqlRegistry, RegistryVerb> {
         this.#savedRevision = revision;
         this.#isSaved = true;
       } catch (error) {
-        if (this.#isSaved) warn(`cannot write the registry copy ${snapshotPath}: ${reasonOf(error)}`);
+        if (this.#isSaved) warn(`cannot write the registry copy ${snapshotPath}: ${messageOf(error)}`);
         this.#isSaved = false;
       } finally {
         this.#saving = null;

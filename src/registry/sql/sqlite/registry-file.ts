@@ -2,7 +2,7 @@
 // check is rejected before any byte changes.
 
 import { closeSync, openSync, statSync } from 'node:fs';
-import { DqError, reasonOf } from '../../../core/errors.ts';
+import { DqError, messageOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Database } from '../../../runtime/database.ts';
 import { askAndForget, isDamage, openDatabase } from '../../../runtime/database.ts';
@@ -77,7 +77,7 @@ export async function openRegistryFile(
         ? error
         : new RegistryRejected('unavailable', error.message, { cause: error });
     if (isDamage(error)) throw damaged(path, error);
-    throw new DqError('unavailable', `cannot open the registry ${path}: ${reasonOf(error)}`, {
+    throw new DqError('unavailable', `cannot open the registry ${path}: ${messageOf(error)}`, {
       cause: error,
     });
   }
@@ -164,7 +164,7 @@ function whyLost(path: string, mustExist: boolean): string | null {
 }
 
 function damaged(path: string, error: unknown): RegistryRejected {
-  return new RegistryRejected('unavailable', damagedText(path, reasonOf(error)), { cause: error });
+  return new RegistryRejected('unavailable', damagedText(path, messageOf(error)), { cause: error });
 }
 
 export const emptyText = 'it is empty';

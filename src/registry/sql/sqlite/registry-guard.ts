@@ -7,7 +7,7 @@
 // would write, and the next one opens the file.
 
 import { statSync } from 'node:fs';
-import { DqError, reasonOf } from '../../../core/errors.ts';
+import { DqError, messageOf } from '../../../core/errors.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { isDamage } from '../../../runtime/database.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
@@ -106,7 +106,7 @@ export class RegistryGuard {
       if (!isDamage(cause)) throw error;
       // A file that was emptied or cut off meanwhile is a better reason than the words of SQLite.
       this.#look();
-      this.#reject(damagedText(this.#path, reasonOf(cause)), this.#stat() ?? null);
+      this.#reject(damagedText(this.#path, messageOf(cause)), this.#stat() ?? null);
       const known = toStoreError(error);
       throw this.#failure(known instanceof StoreError ? known.failure.kind : 'unknown');
     }

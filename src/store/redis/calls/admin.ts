@@ -1,7 +1,7 @@
 // Administration of the port: counts, purge, health, clock, fsck. The result of an fsck is kept in Redis,
 // because another process may read it than the one that runs it.
 
-import { reasonOf } from '../../../core/errors.ts';
+import { messageOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type {
   Examination,
@@ -272,7 +272,7 @@ class ExaminationRecord {
       const result = { ...(await examine(this.#shard, onPiece)), ...relinked };
       ended = { kind: 'done', startedAt, endedAt: wallNow(), result };
     } catch (error) {
-      ended = { kind: 'failed', startedAt, endedAt: wallNow(), reason: reasonOf(error) };
+      ended = { kind: 'failed', startedAt, endedAt: wallNow(), reason: messageOf(error) };
     }
     try {
       await this.#write(ended, redisLimits.examinationKeptMs);

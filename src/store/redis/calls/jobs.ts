@@ -5,7 +5,7 @@ import { optionsIn } from '../../../core/extension.ts';
 import type { AttemptRecord, JobKey, VersionedKey } from '../../../core/job.ts';
 import type { Changed } from '../../../core/job-change.ts';
 import { limits } from '../../../core/limits.ts';
-import { endCodes, reasonCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes, endCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,
   CancelOutcome,
@@ -235,7 +235,7 @@ function leaseCalls(shards: Shards): Pick<JobStore, 'ack' | 'retry' | 'bury' | '
     },
     bury(items) {
       const finishOf = ({ reason, attempt }: BuryItem) => ({
-        number: reasonCodes.indexOf(reason),
+        number: buryReasonCodes.indexOf(reason),
         attempt: attempt === null ? '' : JSON.stringify(attempt),
       });
       return finish('bury', items, finishOf, 'buried');

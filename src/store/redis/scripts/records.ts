@@ -12,10 +12,10 @@ import type {
 } from '../../../core/job.ts';
 import {
   alertCodes,
+  buryReasonCodes,
   endCodes,
   priorityCodes,
   readSafe,
-  reasonCodes,
   stateCodes,
 } from '../../../core/stored-codes.ts';
 import type { AlertEntry, PushJob } from '../../../ports/job-store.ts';
@@ -190,7 +190,7 @@ export function readWhole([
     strikes,
     attempts: readAttempts(attempts),
     deadAt: isDead ? deadAt : null,
-    buryReason: isDead ? (reasonCodes[reason] ?? null) : null,
+    buryReason: isDead ? (buryReasonCodes[reason] ?? null) : null,
   };
 }
 
@@ -280,7 +280,7 @@ export function readAlert(topic: string, version: number, record: Buffer, now: n
     id: idOf(record.subarray(21, end)),
     version,
     deadAt: record.readUIntBE(1, 6),
-    reason: reasonCodes[record.readUInt8(7)] ?? 'attempts_exhausted',
+    reason: buryReasonCodes[record.readUInt8(7)] ?? 'attempts_exhausted',
     failures: record.readUInt16BE(8),
     attempt: readAttempt(attempt),
     state: hasExpired ? 'owed' : (alertCodes[state] ?? 'owed'),

@@ -3,7 +3,7 @@
 // with frame, and reads the storage clock only through clock.
 
 import { limits } from '../../../core/limits.ts';
-import { reasonCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes } from '../../../core/stored-codes.ts';
 import ack from './lua/ack.lua';
 import advance from './lua/advance.lua';
 import alertClaim from './lua/alert-claim.lua';
@@ -154,7 +154,7 @@ const parts: Readonly<Record<string, string>> = {
 
 const constants =
   () => `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
-  poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
+  poison = ${buryReasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
   pullLeasesMax = ${limits.pullLeasesMax}, pullLeaseMsMin = ${limits.pullLeaseMsMin},
   pullLeaseMsMax = ${limits.pullLeaseMsMax} }\n`;
 

@@ -3,7 +3,7 @@
 // dead letter.
 
 import type { AttemptRecord, JobKey, Version } from '../../../core/job.ts';
-import { reasonCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, Page } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { cursorOf, newest, placeOf } from '../../pages.ts';
@@ -140,7 +140,7 @@ export class Alerts {
       topic: this.#tx.counters.topicName(topic),
       id: asBuffer(id).toString(),
       deadAt,
-      reason: reasonCodes[reason] ?? 'attempts_exhausted',
+      reason: buryReasonCodes[reason] ?? 'attempts_exhausted',
       failures,
       attempt: attempt === null ? null : (JSON.parse(attempt) as AttemptRecord),
       state: isExpired ? 'owed' : (alertStates[state] ?? 'owed'),

@@ -4,7 +4,7 @@
 // its job until recovery returns it. Only the end of an expired lease (ifExpired) compares the clock too: the
 // lease may have been extended after recovery listed it.
 
-import { reasonCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,
   EndingLease,
@@ -44,7 +44,7 @@ export function retryJob(tx: TransactionContext, item: RetryItem): FinishOutcome
 export function buryJob(tx: TransactionContext, item: BuryItem): FinishOutcome<'buried'> {
   const row = leased(tx, item);
   if (row === null) return { kind: 'lease_lost' };
-  const reason = reasonCodes.indexOf(item.reason);
+  const reason = buryReasonCodes.indexOf(item.reason);
   const death = { strikes: 0, at: tx.now, reason };
   if (item.attempt === null) {
     const attempt = tx.rows.attemptsOf(row.n).at(-1) ?? null;

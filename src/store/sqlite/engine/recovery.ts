@@ -7,7 +7,7 @@
 import { optionsIn } from '../../../core/extension.ts';
 import type { JobKey, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import { reasonCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes } from '../../../core/stored-codes.ts';
 import type { ExpiredPull, Recovered, Unheld } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
@@ -16,7 +16,7 @@ import { backToReady } from './finish.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
 
-const poison = reasonCodes.indexOf('poison');
+const poison = buryReasonCodes.indexOf('poison');
 
 interface Moment {
   /** epoch ms */

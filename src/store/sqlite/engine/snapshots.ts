@@ -1,7 +1,7 @@
 // Reads a stored job with body and attempts. Writes nothing.
 
 import type { JobKey, JobSnapshot } from '../../../core/job.ts';
-import { reasonCodes, stateCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { DeadLetter } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
@@ -63,7 +63,7 @@ export class Snapshots {
       contentType,
       attempts: this.#tx.rows.attemptsOf(row.n),
       deadAt: row.deadAt,
-      buryReason: reason === null ? null : (reasonCodes[reason] ?? null),
+      buryReason: reason === null ? null : (buryReasonCodes[reason] ?? null),
     };
   }
 }

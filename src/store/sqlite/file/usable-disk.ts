@@ -3,7 +3,7 @@
 // and calls end with not_stored. Does not touch the store.
 
 import { closeSync, openSync, rmSync, statSync } from 'node:fs';
-import { reasonOf } from '../../../core/errors.ts';
+import { messageOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { sleep } from '../../../runtime/time.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -16,7 +16,7 @@ export function whyUnusable(path: string, directory: string): string | null {
     closeSync(openSync(`${path}.probe`, 'w', 0o600));
     rmSync(`${path}.probe`);
   } catch (error) {
-    return `cannot write to the data directory ${directory}: ${reasonOf(error)}`;
+    return `cannot write to the data directory ${directory}: ${messageOf(error)}`;
   }
   // The store can reuse the WAL that a killed owner left.
   const log = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;

@@ -8,7 +8,7 @@
 
 import { unlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { reasonOf } from '../../../core/errors.ts';
+import { messageOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { Registry } from '../../../ports/registry.ts';
@@ -326,7 +326,7 @@ export class StoreOwner implements Service {
 
   #reportFailure(what: string, error: unknown): void {
     this.#options.log.error(what, error);
-    if (isDamage(error)) this.#damage ??= damagedText(this.#options.path, reasonOf(error));
+    if (isDamage(error)) this.#damage ??= damagedText(this.#options.path, messageOf(error));
   }
 
   /** The state lasts until this process ends. */
@@ -352,7 +352,7 @@ export class StoreOwner implements Service {
       from.answer(id, kinds.failed, (w) => failureCodec.write(w, { kind: 'not_stored', code }));
     for (const connection of this.#connections) connection.flush();
     if (lasts) {
-      this.#becomeDamaged(damagedText(this.#options.path, reasonOf(error)));
+      this.#becomeDamaged(damagedText(this.#options.path, messageOf(error)));
       return;
     }
     // The kernel has the answers; let it send them.

@@ -7,7 +7,7 @@
 import { chmod, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { reasonOf } from '../../../core/errors.ts';
+import { messageOf } from '../../../core/errors.ts';
 import type { Backup, Examination, LongWork, Problem } from '../../../ports/job-store.ts';
 import { isDamage } from '../../../runtime/database.ts';
 import { clearInterval, setInterval } from '../../../runtime/time.ts';
@@ -93,7 +93,7 @@ export class StoreMaintenance {
     const ended = this.#runFrozen(abort, work).then(
       (result) => setState({ kind: 'done', startedAt, endedAt: this.#options.clock(), result }),
       (error: unknown) =>
-        setState({ kind: 'failed', startedAt, endedAt: this.#options.clock(), reason: reasonOf(error) }),
+        setState({ kind: 'failed', startedAt, endedAt: this.#options.clock(), reason: messageOf(error) }),
     );
     const over = ended.then(() => {
       this.#running = null;
@@ -191,7 +191,7 @@ async function damagesOf(
     return problemOf(invariant, rows);
   } catch (error) {
     if (!isDamage(error)) throw error;
-    return problemOf(invariant, [{ count: 1, example: reasonOf(error) }]);
+    return problemOf(invariant, [{ count: 1, example: messageOf(error) }]);
   }
 }
 

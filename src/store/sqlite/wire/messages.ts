@@ -13,7 +13,7 @@ import type {
 } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
-import { priorityCodes, reasonCodes, stateCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes, priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type {
   AckItem,
   BuryItem,
@@ -278,12 +278,12 @@ export const retryItemCodec: Codec<RetryItem> = {
 
 export const buryItemCodec: Codec<BuryItem> = {
   write(w, item) {
-    endingLeaseCodec.write(w, item).u8(codeIn(reasonCodes, item.reason)).json(item.attempt);
+    endingLeaseCodec.write(w, item).u8(codeIn(buryReasonCodes, item.reason)).json(item.attempt);
   },
   read(r) {
     return {
       ...endingLeaseCodec.read(r),
-      reason: oneOf(reasonCodes, r.u8()),
+      reason: oneOf(buryReasonCodes, r.u8()),
       attempt: r.json() as AttemptRecord,
     };
   },
