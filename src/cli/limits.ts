@@ -49,8 +49,6 @@ export const cliLimits = {
   /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its own.
    *  With MySQL each has 80 s for its first workers, and as much for the others. */
   reloadAnswerMs: 600_000,
-  /** Longest --wait of dq pull, as of the API. */
-  pullWaitMsMax: 180_000,
   /** dq pull --exec: one wait for a job; below the usual idle limits of proxies. */
   pullWaitMs: 30_000,
   /** Commands at once: each has a connection that waits. */

@@ -3,10 +3,10 @@
 // Invariant: a job that was received is answered, or its lease ends; its command is never ended from here.
 
 import { spawn } from 'node:child_process';
-import type { PulledJobJson } from '../contract/api/pull.ts';
+import type { LeaseResultsJson, PulledJobJson, PulledJson } from '../contract/api/pull.ts';
 import { messageOf } from '../core/errors.ts';
 import { sleep, timeoutSignal, wallNow } from '../runtime/time.ts';
-import { type LeaseResults, leaseCall } from './commands/leases.ts';
+import { leaseCall } from './commands/leases.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from './daemon/api-client.ts';
 import { Exit, exitCodes } from './exit.ts';
 import { cliLimits } from './limits.ts';
@@ -71,7 +71,7 @@ class CommandPuller {
       signal: this.#stop,
     };
     while (!this.#stop.aborted) {
-      const reply = await this.#answered<{ readonly items: readonly PulledJobJson[] }>(call, this.#stop);
+      const reply = await this.#answered<PulledJson>(call, this.#stop);
       for (const item of reply?.json.items ?? []) await this.#finish(item, leaseMsOf(item.leaseUntil, reply));
     }
   }
@@ -102,7 +102,7 @@ class CommandPuller {
     for (;;) {
       await sleep(Math.max(leaseMs / 2, cliLimits.pullExtendMsMin), { signal: ended }).catch(() => undefined);
       if (ended.aborted) return;
-      const reply = await this.#answered<LeaseResults>(call, ended).catch((error: unknown) => {
+      const reply = await this.#answered<LeaseResultsJson>(call, ended).catch((error: unknown) => {
         say(`dq: ${nameOf(item)}: cannot extend the lease: ${messageOf(error)}`);
         return null;
       });
@@ -116,7 +116,7 @@ class CommandPuller {
   async #settle(item: PulledJobJson, verb: 'ack' | 'nack', json: object): Promise<void> {
     const over = timeoutSignal(cliLimits.pullSettleMs);
     while (!over.aborted) {
-      const reply = await this.#answered<LeaseResults>(leaseCall(verb, json), over).catch(
+      const reply = await this.#answered<LeaseResultsJson>(leaseCall(verb, json), over).catch(
         (error: unknown) => {
           say(`dq: ${nameOf(item)}: cannot ${verb} it: ${messageOf(error)}`);
           return undefined;

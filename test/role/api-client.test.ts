@@ -95,7 +95,12 @@ describe('ApiClient', () => {
 });
 
 describe('sentenceOf', () => {
-  const base = { status: 400, title: 'Invalid request', detail: '2 fields are wrong', code: 'invalid' };
+  const base = {
+    status: 400,
+    title: 'Invalid request',
+    detail: '2 fields are wrong',
+    code: 'invalid',
+  } as const;
 
   it('sentenceOf: joins the messages of all fields', () => {
     const errors = [

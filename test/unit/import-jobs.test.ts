@@ -66,8 +66,7 @@ class Dq extends ApiClient {
     if (path.length === 3) return { topic, state: 'active', delivery: 'push' };
     const job = this.jobs.get(path[4] ?? '');
     if (job === undefined) {
-      const problem = { code: 'job_not_found', status: 404, title: '', errors: [], detail: '' };
-      throw new ApiRefusal(problem);
+      throw new ApiRefusal({ code: 'job_not_found', status: 404, title: '', errors: [], detail: '' });
     }
     const createdAt = new Date(job.createdAt).toISOString();
     const times = { createdAt, dueAt: new Date(job.dueAt).toISOString() };

@@ -3,7 +3,8 @@
 
 import { hostname, userInfo } from 'node:os';
 import type { Command } from 'commander';
-import type { SessionJson, SignInLinkJson } from '../../contract/api/session.ts';
+import type { ReplyOf } from '../../contract/api/schema.ts';
+import type { listSessionsSchema, SignInLinkJson } from '../../contract/api/session.ts';
 import { linkNamePattern } from '../../core/session.ts';
 import { ask, callsDaemon, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { consoleOf } from '../daemon/find-daemon.ts';
@@ -87,7 +88,7 @@ function tunnelTo(base: string): string {
 
 async function list(flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'sessions'], needs: ['items'] };
-  const { json } = await ask<{ items: readonly SessionJson[] }>(flags, call);
+  const { json } = await ask<ReplyOf<typeof listSessionsSchema>>(flags, call);
   if (!flags.json)
     printItems(json.items, {
       ID: 'id',

@@ -3,7 +3,9 @@
 // size.
 
 import type { Command } from 'commander';
-import type { DeadLetterJson } from '../../contract/api/dead.ts';
+import type { DeadLetterJson, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
+import type { PageOf, ReplyOf } from '../../contract/api/schema.ts';
+import type { StatsJson, TopicStatsJson } from '../../contract/api/stats.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
@@ -112,6 +114,9 @@ async function purgeDead(flags: BulkFlags): Promise<void> {
   }));
 }
 
+/** The reply to one call: each of the two verbs has a count of its own. */
+type Moved = Partial<ReplyOf<typeof requeueDeadSchema> & ReplyOf<typeof purgeDeadSchema>>;
+
 interface Bulk {
   readonly client: ApiClient;
   readonly filter: Filter;
@@ -139,7 +144,7 @@ async function newestDeath(
   client: ApiClient,
   { topic, since, until }: Pick<Filter, 'topic' | 'since' | 'until'>,
 ): Promise<string | undefined> {
-  const { json } = await client.call<{ items: readonly { deadAt: string }[] }>({
+  const { json } = await client.call<PageOf<DeadLetterJson>>({
     path: ['v1', 'dead'],
     query: { topic, since, until, limit: 1 },
     flags: filterFlags,
@@ -153,7 +158,7 @@ async function newestDeath(
 async function countOf(client: ApiClient, topic: string | undefined): Promise<number | null> {
   const path = topic === undefined ? ['v1', 'stats'] : ['v1', 'topics', topic, 'stats'];
   try {
-    const { json } = await client.call<{ states: { dead: number } }>({ path, needs: ['states'] });
+    const { json } = await client.call<StatsJson | TopicStatsJson>({ path, needs: ['states'] });
     return json.states.dead;
   } catch (error) {
     if (error instanceof ApiRefusal) return null;
@@ -173,7 +178,7 @@ async function work(
   process.exitCode = exitCodes.partlyFailed;
   try {
     for (let more = true; more; ) {
-      const { text, json } = await client.call<Record<string, number> & { more: boolean }>({
+      const { text, json } = await client.call<Moved>({
         ...callOf(filter),
         flags: filterFlags,
         needs: [done, 'more'],
@@ -181,7 +186,7 @@ async function work(
       total += json[done] ?? 0;
       progress.add(json[done] ?? 0);
       if (asJson) printData(text);
-      more = json.more;
+      more = json.more === true;
     }
   } catch (error) {
     if (total === 0 || !(error instanceof Exit)) throw error;

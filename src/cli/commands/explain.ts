@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import type { DeadLetterJson } from '../../contract/api/dead.ts';
 import type { CapacityReasonJson, JobJson } from '../../contract/api/job.ts';
+import type { PageOf } from '../../contract/api/schema.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
 import { formatDuration } from '../../core/duration.ts';
 import type { WhyCode } from '../../core/job-why.ts';
@@ -44,7 +45,7 @@ async function lastDeath(
   flags: DaemonOptions,
 ): Promise<readonly (readonly [string, string])[]> {
   if (states === null || states.ready > 0 || states.dead === 0) return [];
-  const { json } = await clientOf(flags).call<{ items: readonly DeadLetterJson[] }>({
+  const { json } = await clientOf(flags).call<PageOf<DeadLetterJson>>({
     path: ['v1', 'dead'],
     query: { topic, limit: 1 },
     needs: ['items'],

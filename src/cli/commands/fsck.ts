@@ -2,21 +2,11 @@
 // Changes nothing.
 
 import type { Command } from 'commander';
+import type { FsckJson } from '../../contract/api/store.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { doLongWork } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
 import { printData, printItems, say } from '../output/output.ts';
-
-export interface Examination {
-  readonly jobs: number;
-  readonly problems: readonly {
-    readonly invariant: string;
-    readonly what: string;
-    readonly count: number;
-    readonly examples: readonly string[];
-    readonly awaits?: readonly string[];
-  }[];
-}
 
 export function register(program: Command): void {
   daemonCommand(program, 'fsck', 'check the store of a running daemon (exit 1 for a broken invariant)', fsck);
@@ -24,14 +14,14 @@ export function register(program: Command): void {
 
 async function fsck(flags: DaemonOptions): Promise<void> {
   const start = { method: 'POST', path: ['v1', 'fsck'] } as const;
-  const { text, json } = await doLongWork<Examination>(clientOf(flags), start, 'checking');
+  const { text, json } = await doLongWork<FsckJson>(clientOf(flags), start, 'checking');
   reportExamination(json, text, flags.json);
 }
 
 /** A difference from a journal that waits for an instance breaks no invariant. `text`: the unchanged reply,
  *  for --json. Throws Exit. */
 export function reportExamination(
-  { jobs, problems }: Examination,
+  { jobs = 0, problems = [] }: FsckJson,
   text: string,
   asJson: boolean | undefined,
 ): void {

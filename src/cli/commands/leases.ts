@@ -1,6 +1,7 @@
 // dq ack, dq nack, dq extend: answer the leases of pulled jobs, and report each lease that dq did not accept.
 
 import type { Command } from 'commander';
+import type { LeaseResultsJson } from '../../contract/api/pull.ts';
 import type { ApiCall } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -8,14 +9,6 @@ import { flagNames } from '../flags.ts';
 import { printData, say } from '../output/output.ts';
 
 type Verb = 'ack' | 'nack' | 'extend';
-
-export interface LeaseResults {
-  readonly results: readonly {
-    readonly status: number;
-    readonly code?: string;
-    readonly leaseUntil?: string;
-  }[];
-}
 
 /** Flags that are members of the call. */
 interface LeaseFlags extends DaemonOptions {
@@ -69,7 +62,7 @@ async function answerLeases(verb: Verb, leases: readonly string[], flags: LeaseF
   const { for: length, delay, reason, dead, release } = flags;
   const members = { for: length, delay, reason, dead, release };
   const call = { ...leaseCall(verb, { leases, ...members }), flags: flagNames(Object.keys(members)) };
-  const { results } = (await ask<LeaseResults>(flags, call)).json;
+  const { results } = (await ask<LeaseResultsJson>(flags, call)).json;
   if (!flags.json) for (const { leaseUntil } of results) if (leaseUntil !== undefined) printData(leaseUntil);
   const failed = results.flatMap(({ status, code }, n) =>
     status === 200 ? [] : [{ n, code: code ?? status }],

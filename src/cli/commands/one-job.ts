@@ -2,6 +2,8 @@
 // restores a cancelled job.
 
 import type { Command } from 'commander';
+import type { cancelSchema, MovedJobJson } from '../../contract/api/job.ts';
+import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { ApiCall } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -11,12 +13,6 @@ import { say } from '../output/output.ts';
 interface RescheduleFlags extends DaemonOptions {
   readonly delay?: string;
   readonly at?: string;
-}
-
-interface MovedJob {
-  readonly version: string;
-  readonly state: string;
-  readonly dueAt: string;
 }
 
 export const cancel = {
@@ -46,7 +42,11 @@ export const reschedule = {
 
 async function cancelJob(topic: string, id: string, flags: DaemonOptions): Promise<void> {
   const path = ['v1', 'topics', topic, 'jobs', id];
-  const { json } = await ask<{ inFlight: boolean }>(flags, { method: 'DELETE', path, needs: ['cancelled'] });
+  const { json } = await ask<ReplyOf<typeof cancelSchema>>(flags, {
+    method: 'DELETE',
+    path,
+    needs: ['cancelled'],
+  });
   say(json.inFlight ? 'dq: cancelled; the running attempt may still finish' : 'dq: cancelled');
 }
 
@@ -63,6 +63,6 @@ async function rescheduleJob(topic: string, id: string, flags: RescheduleFlags):
 }
 
 async function move(flags: DaemonOptions, call: ApiCall): Promise<void> {
-  const { json } = await ask<MovedJob>(flags, { ...call, method: 'POST', needs: ['state'] });
+  const { json } = await ask<MovedJobJson>(flags, { ...call, method: 'POST', needs: ['state'] });
   say(json.state === 'delayed' ? `dq: ${json.state}, due at ${json.dueAt}` : `dq: ${json.state}`);
 }

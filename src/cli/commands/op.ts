@@ -1,7 +1,8 @@
 // dq op: operations, which the daemon works on by itself.
 
 import type { Command } from 'commander';
-import type { OperationJson } from '../../contract/api/operation.ts';
+import type { listOperationsSchema, OperationJson } from '../../contract/api/operation.ts';
+import type { ReplyOf } from '../../contract/api/schema.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printData, printItems, say } from '../output/output.ts';
 
@@ -14,7 +15,7 @@ export function register(program: Command): void {
 
 async function list(flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'operations'], needs: ['items'] };
-  const { json } = await ask<{ items: readonly OperationJson[] }>(flags, call);
+  const { json } = await ask<ReplyOf<typeof listOperationsSchema>>(flags, call);
   if (!flags.json)
     printItems(json.items, {
       ID: 'id',

@@ -1,7 +1,8 @@
 // dq pull: takes due jobs of a pull topic and prints them, or runs a command for each.
 
 import type { Command } from 'commander';
-import type { PulledJobJson } from '../../contract/api/pull.ts';
+import { contractLimits } from '../../contract/api/limits.ts';
+import type { PulledJson } from '../../contract/api/pull.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -64,14 +65,14 @@ async function printJobs(topic: string, flags: PullFlags): Promise<void> {
   const { max, wait, lease } = flags;
   const query = { max, wait, lease };
   const waiting = wait === undefined ? null : parseDuration(wait);
-  const { json } = await ask<{ readonly items: readonly PulledJobJson[] }>(flags, {
+  const { json } = await ask<PulledJson>(flags, {
     method: 'POST',
     path: ['v1', 'topics', topic, 'pull'],
     query,
     needs: ['items'],
     flags: flagNames(Object.keys(query)),
     // The API rejects an invalid duration.
-    waitMs: waiting?.ok ? Math.min(waiting.value, cliLimits.pullWaitMsMax) : 0,
+    waitMs: waiting?.ok ? Math.min(waiting.value, contractLimits.pullWaitMsMax) : 0,
   });
   if (!flags.json) for (const item of json.items) printData(JSON.stringify(item));
 }

@@ -3,12 +3,13 @@
 
 import type { Command } from 'commander';
 import type { GivenUpInstancesJson } from '../../contract/api/journal.ts';
+import type { FsckJson } from '../../contract/api/store.ts';
 import { formatDuration } from '../../core/duration.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { doLongWork, runOperation } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
 import { agree, say } from '../output/output.ts';
-import { type Examination, reportExamination } from './fsck.ts';
+import { reportExamination } from './fsck.ts';
 
 interface Flags extends DaemonOptions {
   readonly since?: string;
@@ -80,11 +81,7 @@ async function restore(topic: string | undefined, id: string | undefined, flags:
 async function repair(flags: Flags): Promise<void> {
   await agree('Put jobs back into the keys of Redis that lost them? They can be called at once.', flags.yes);
   const start = { method: 'POST', path: ['v1', 'fsck'], query: { relink: 'true' } } as const;
-  const { text, json } = await doLongWork<Examination & { readonly relinked?: number }>(
-    clientOf(flags),
-    start,
-    'repairing',
-  );
+  const { text, json } = await doLongWork<FsckJson>(clientOf(flags), start, 'repairing');
   say(`dq: ${json.relinked ?? 0} entries put back`);
   reportExamination(json, text, flags.json);
 }

@@ -1,7 +1,8 @@
 // dq shard: the Redis servers that hold the jobs.
 
 import type { Command } from 'commander';
-import type { ShardJson } from '../../contract/api/shard.ts';
+import type { ReplyOf } from '../../contract/api/schema.ts';
+import type { listShardsSchema, removeShardSchema, ShardJson } from '../../contract/api/shard.ts';
 import { forgottenSentence } from '../../store/redis/shard/shard-list-conflict.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
@@ -34,7 +35,7 @@ export function register(program: Command): void {
 
 async function list(flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'shards'], needs: ['items'] };
-  const { number, items } = (await ask<{ number: number; items: readonly ShardJson[] }>(flags, call)).json;
+  const { number, items } = (await ask<ReplyOf<typeof listShardsSchema>>(flags, call)).json;
   const newest = Math.max(0, ...items.map(({ list }) => list ?? 0));
   if (newest > number) say(`dq: ${forgottenSentence(newest, number)}`);
   if (!flags.json)
@@ -80,11 +81,11 @@ async function remove(id: string, flags: RemoveFlags): Promise<void> {
     flags.lost === true
       ? 'With a journal its jobs are restored; else they are not delivered unless it is added again.'
       : 'Its history of ended jobs is no longer shown.';
-  const { json } = await ask<{ readonly restores?: boolean }>(
+  const { json } = await ask<ReplyOf<typeof removeShardSchema>>(
     flags,
     { method: 'DELETE', path: ['v1', 'shards', id], query: flags.lost === true ? { jobs: 'lost' } : {} },
     `Remove the shard ${id}? ${cost}`,
   );
-  const more = json.restores === true ? '; its jobs are restored from the journal' : '';
+  const more = json.restores ? '; its jobs are restored from the journal' : '';
   say(`dq: removed shard ${id}${more}`);
 }

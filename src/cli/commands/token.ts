@@ -1,7 +1,8 @@
 // dq token: access tokens. Prints a new token once, alone on stdout, so that a script can store it.
 
 import type { Command } from 'commander';
-import type { TokenJson } from '../../contract/api/token.ts';
+import type { ReplyOf } from '../../contract/api/schema.ts';
+import type { CreatedTokenJson, listTokensSchema } from '../../contract/api/token.ts';
 import type { ApiReply } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit, exitCodes } from '../exit.ts';
@@ -37,9 +38,9 @@ export function register(program: Command): void {
 async function addToken(name: string, flags: AddFlags): Promise<void> {
   const { expires: expiresIn, topic: topics } = flags;
   const json = { name, scopes: flags.scope ?? ['push', 'read'], topics, expiresIn };
-  let reply: ApiReply<{ token: string }>;
+  let reply: ApiReply<CreatedTokenJson>;
   try {
-    reply = await ask<{ token: string }>(flags, {
+    reply = await ask<CreatedTokenJson>(flags, {
       method: 'POST',
       path: ['v1', 'tokens'],
       json,
@@ -60,7 +61,7 @@ async function addToken(name: string, flags: AddFlags): Promise<void> {
 
 async function list(flags: DaemonOptions): Promise<void> {
   const call = { path: ['v1', 'tokens'], needs: ['items'] };
-  const { json } = await ask<{ items: readonly TokenJson[] }>(flags, call);
+  const { json } = await ask<ReplyOf<typeof listTokensSchema>>(flags, call);
   if (!flags.json)
     printItems(json.items, {
       NAME: 'name',

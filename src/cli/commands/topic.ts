@@ -1,6 +1,9 @@
 // dq topic: registers, shows, changes, pauses and deletes topics.
 
 import type { Command } from 'commander';
+import type { ScheduleJson } from '../../contract/api/schedule.ts';
+import type { ReplyOf } from '../../contract/api/schema.ts';
+import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { formatTarget, type Target } from '../../core/broker.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
@@ -120,7 +123,7 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
     throw new Exit('usage', 'give --callback with the URL that dq calls, --target, or --pull');
   const json = { topic, ...settings, ...(secret === undefined ? {} : { secret }) };
   const call = { method: 'POST', path: ['v1', 'topics'], json } as const;
-  const reply = await written<{ secret: string; delivery: string }>(flags, call).catch((error: unknown) => {
+  const reply = await written<TopicWithSecretJson>(flags, call).catch((error: unknown) => {
     // Without the cause: its message names the API's verb.
     if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_exists') throw error;
     throw new Exit('failed', `topic ${topic} exists; change it with dq topic set`);
@@ -153,7 +156,7 @@ async function change(topic: string, flags: DaemonOptions & TopicFlags): Promise
 }
 
 async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: string }): Promise<void> {
-  const reply = await ask<{ secret: string; oldSignsUntil: string }>(flags, {
+  const reply = await ask<RotatedSecretJson>(flags, {
     method: 'POST',
     path: ['v1', 'topics', topic, 'secret'],
     flags: topicFieldFlags,
@@ -195,10 +198,10 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
   const call: ApiCall = { method: 'DELETE', path, query: { jobs: flags.purge ? 'purge' : undefined } };
   const progress = startProgress('deleted', null);
   let total = 0;
-  let reply: ApiReply<{ purged: number }> | null = null;
+  let reply: ApiReply<ReplyOf<typeof removeTopicSchema>> | null = null;
   try {
     while (reply === null) {
-      reply = await client.call<{ purged: number }>(call).catch((error: unknown) => {
+      reply = await client.call<ReplyOf<typeof removeTopicSchema>>(call).catch((error: unknown) => {
         const purged = purgedOf(error, topic, flags.purge === true);
         total += purged;
         progress.add(purged);
@@ -222,14 +225,9 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
 async function schedulesOf(client: ApiClient, topic: string): Promise<readonly string[]> {
   const names: string[] = [];
   const call = { path: ['v1', 'schedules'] };
-  const reading = readPages<{ name: string; topic: string }>(
-    client,
-    call,
-    Number.MAX_SAFE_INTEGER,
-    ({ json }) => {
-      names.push(...json.items.filter((one) => one.topic === topic).map(({ name }) => name));
-    },
-  );
+  const reading = readPages<ScheduleJson>(client, call, Number.MAX_SAFE_INTEGER, ({ json }) => {
+    names.push(...json.items.filter((one) => one.topic === topic).map(({ name }) => name));
+  });
   await reading.catch((error: unknown) => {
     if (!(error instanceof Exit)) throw error;
   });

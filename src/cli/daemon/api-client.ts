@@ -4,7 +4,7 @@
 
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import type { FieldError } from '../../core/errors.ts';
+import type { ProblemJson } from '../../contract/api/schema.ts';
 import { wordsOf } from '../../core/errors.ts';
 import { timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
@@ -47,12 +47,7 @@ export interface ApiReply<T = unknown> {
 }
 
 /** The body of an error, application/problem+json (RFC 9457). */
-export interface Problem {
-  readonly status: number;
-  readonly title: string;
-  readonly detail: string;
-  readonly code: string;
-  readonly errors: readonly FieldError[];
+export interface Problem extends ProblemJson {
   /** id of a push without one whose outcome is unknown */
   readonly id?: string;
   /** of a topic that still has jobs: their number, and how many this call purged */
@@ -211,7 +206,7 @@ function parse(text: string): unknown {
   }
 }
 
-function isProblem(json: unknown): json is Omit<Problem, 'errors'> & { errors?: readonly FieldError[] } {
+function isProblem(json: unknown): json is Omit<Problem, 'errors'> & { errors?: Problem['errors'] } {
   return typeof json === 'object' && json !== null && 'code' in json && 'status' in json && 'title' in json;
 }
 

@@ -1,6 +1,8 @@
 // Starts work of the daemon that takes long, and waits for its end: a check, a copy, an operation. The work
 // goes on when the command is interrupted; the API still reports its result.
 
+import type { OperationJson } from '../../contract/api/operation.ts';
+import type { BackupJson, FsckJson } from '../../contract/api/store.ts';
 import { clearInterval, monotonicNow, setInterval, sleep } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -8,13 +10,12 @@ import { printData, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 import type { ApiCall, ApiClient, ApiReply, FlagNames } from './api-client.ts';
 
-interface Work {
-  readonly state: 'none' | 'running' | 'done' | 'failed';
-  readonly reason?: string;
-}
-
 /** `doing`: "copying". Returns the reply with state done; throws Exit when the work failed or was lost. */
-export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: string): Promise<ApiReply<R>> {
+export async function doLongWork<Work extends BackupJson | FsckJson>(
+  client: ApiClient,
+  start: ApiCall,
+  doing: string,
+): Promise<ApiReply<Work>> {
   await client.call(start);
   const since = monotonicNow();
   const timer = setInterval(() => {
@@ -22,7 +23,7 @@ export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: st
   }, cliLimits.progressEveryMs);
   try {
     for (;;) {
-      const reply = await client.call<R & Work>({ path: start.path });
+      const reply = await client.call<Work>({ path: start.path });
       const { state, reason } = reply.json;
       if (state === 'done') return reply;
       if (state === 'failed') throw new Exit('failed', reason ?? 'the work failed');
@@ -32,16 +33,6 @@ export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: st
   } finally {
     clearInterval(timer);
   }
-}
-
-interface Operation {
-  readonly id: string;
-  readonly state: string;
-  readonly matched: number | null;
-  readonly done: number;
-  readonly skipped: number;
-  readonly failed: number;
-  readonly problem: string | null;
 }
 
 /** Members of each reply. */
@@ -59,7 +50,7 @@ export async function runOperation(
   }: { readonly done: string; readonly flags: FlagNames; readonly asJson: boolean | undefined },
 ): Promise<void> {
   const path = ['v1', 'operations'];
-  let { json: one, text } = await client.call<Operation>({
+  let { json: one, text } = await client.call<OperationJson>({
     method: 'POST',
     path,
     json: input,
@@ -72,7 +63,10 @@ export async function runOperation(
   try {
     for (let shown = 0; one.state === 'not_started' || one.state === 'running'; ) {
       await sleep(cliLimits.operationPollMs);
-      ({ json: one, text } = await client.call<Operation>({ path: [...path, id], needs: operationMembers }));
+      ({ json: one, text } = await client.call<OperationJson>({
+        path: [...path, id],
+        needs: operationMembers,
+      }));
       progress.add(one.done - shown);
       shown = one.done;
     }

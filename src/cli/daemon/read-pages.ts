@@ -1,14 +1,9 @@
 // Reads every page of a list, so that a script gets the whole list and not the first page.
 
+import type { PageOf } from '../../contract/api/schema.ts';
 import { type Columns, printData, printItems, say } from '../output/output.ts';
 import type { ApiCall, ApiClient, ApiReply } from './api-client.ts';
 import { clientOf, type DaemonOptions } from './daemon-options.ts';
-
-interface Page<T> {
-  readonly items: readonly T[];
-  readonly nextCursor: string | null;
-  readonly missing?: readonly string[];
-}
 
 /** Most items per call. */
 const pageMax = 100;
@@ -18,14 +13,14 @@ export async function readPages<T>(
   client: ApiClient,
   call: ApiCall,
   limit: number,
-  onPage: (page: ApiReply<Page<T>>) => void,
+  onPage: (page: ApiReply<PageOf<T>>) => void,
 ): Promise<boolean> {
   let left = limit;
   const missing = new Set<string>();
   let cursor: string | undefined;
   while (left > 0) {
     const query = { ...call.query, limit: Math.min(left, pageMax), cursor };
-    const page = await client.call<Page<T>>({ ...call, query, needs: ['items', 'nextCursor'] });
+    const page = await client.call<PageOf<T>>({ ...call, query, needs: ['items', 'nextCursor'] });
     onPage(page);
     for (const name of page.json.missing ?? []) {
       if (!missing.has(name)) say(`dq: ${name} does not answer; its items are not shown`);

@@ -3,6 +3,8 @@
 // Invariants: a push that dq accepted is not repeated; that of a batch without an end is repeated unless dq
 // shows it, live or ended. A job is imported, and leaves the source, only when dq has or had this push.
 
+import type { JobJson } from '../../contract/api/job.ts';
+import type { BatchResultJson } from '../../contract/api/push.ts';
 import { smallestEpochMs } from '../../core/duration.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { limits } from '../../core/limits.ts';
@@ -33,8 +35,6 @@ interface Push extends SourceJob {
   /** its own lease, where its topic is pulled */
   readonly lease: number | null;
 }
-
-type Result = { readonly status: number; readonly duplicate: boolean } | Problem;
 
 /** A job in dq, live or ended. */
 interface Present {
@@ -172,7 +172,7 @@ class JobImport {
       itemOf(job, this.#state.past(job) === undefined ? 'keep' : 'replace', now, this.#options.settings),
     );
     const bytes = Buffer.concat([Buffer.from('['), ...joined(items), Buffer.from(']')]);
-    const reply = await this.#client.call<{ results: readonly Result[] }>({
+    const reply = await this.#client.call<BatchResultJson>({
       method: 'POST',
       path: ['v1', 'jobs'],
       body: { bytes, contentType: 'application/json' },
@@ -190,7 +190,7 @@ class JobImport {
     return Math.max(isUsable ? acceptedAt : now, before + 1);
   }
 
-  async #settle(jobs: readonly (Push & JobPush)[], results: readonly Result[]): Promise<void> {
+  async #settle(jobs: readonly (Push & JobPush)[], results: BatchResultJson['results']): Promise<void> {
     const left: number[] = [];
     const unknown: number[] = [];
     const kept: number[] = [];
@@ -266,10 +266,9 @@ class JobImport {
   }
 
   async #lookAt({ topicInDq, id }: Push): Promise<Present | null> {
-    type Json = { createdAt: string; dueAt: string; endedAt?: string; body?: string; bodyBase64?: string };
     try {
       const path = ['v1', 'topics', topicInDq, 'jobs', id];
-      const { json } = await this.#client.call<Json>({ path, needs: ['createdAt', 'dueAt'] });
+      const { json } = await this.#client.call<JobJson>({ path, needs: ['createdAt', 'dueAt'] });
       const { createdAt, dueAt, endedAt, body = '', bodyBase64 } = json;
       const bytes = bodyBase64 === undefined ? Buffer.from(body) : Buffer.from(bodyBase64, 'base64');
       const times = { createdAt: Date.parse(createdAt), dueAt: Date.parse(dueAt) };

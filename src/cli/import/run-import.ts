@@ -2,6 +2,7 @@
 
 import { options as optionTable } from '../../config/options.ts';
 import { parseValue } from '../../config/parse.ts';
+import type { ConfigJson } from '../../contract/api/daemon.ts';
 import { topicOfForeign } from '../../core/topic/foreign-name.ts';
 import { ApiClient } from '../daemon/api-client.ts';
 import { type DaemonFlags, findDaemon } from '../daemon/find-daemon.ts';
@@ -134,7 +135,7 @@ async function bodyBytesMaxOf(client: ApiClient): Promise<number | null> {
   const name = 'limits.bodyBytes';
   try {
     const call = { path: ['v1', 'config'], needs: ['items'] };
-    const { json } = await client.call<{ items: readonly { name: string; value: string }[] }>(call);
+    const { json } = await client.call<ConfigJson>(call);
     const value = json.items.find((item) => item.name === name)?.value;
     const parsed = parseValue(optionTable[name], value, '');
     return parsed.ok ? (parsed.value as number) : null;

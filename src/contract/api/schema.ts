@@ -118,6 +118,8 @@ export const Problem = Type.Object(
   },
 );
 
+export type ProblemJson = JsonOf<typeof Problem>;
+
 /** The problem replies of a route, by status. Every route can answer 400, 401 and 403. */
 export function problems(...statuses: readonly number[]): Record<number, object> {
   const all = [...new Set([400, 401, 403, ...statuses])].sort((a, b) => a - b);
