@@ -2,12 +2,11 @@
 // with an operation and bound it; it goes on after the end of the caller's session or token.
 
 import type { FastifyRequest } from 'fastify';
-import type { Static } from 'typebox';
 import {
   createOperationSchema,
   getOperationSchema,
   listOperationsSchema,
-  type OperationInput,
+  type OperationInputJson,
   stopOperationSchema,
 } from '../../contract/api/operation.ts';
 import { shownFilter } from '../../core/audit.ts';
@@ -129,14 +128,13 @@ function notFound(id: string): DqError {
   );
 }
 
-type Input = Static<typeof OperationInput>;
-
 /** Throws DqError invalid. */
 function readOperationFilter({
   kind,
   filter = {},
   all,
-}: Input): OperationFilter & Partial<Pick<OperationWork, 'versions'>> & { readonly ids?: readonly string[] } {
+}: OperationInputJson): OperationFilter &
+  Partial<Pick<OperationWork, 'versions'>> & { readonly ids?: readonly string[] } {
   const { topic, since, until, ids, versions, ...rest } = filter;
   if (all !== true && Object.keys(filter).length === 0)
     throw invalidField('all', 'must be true without a filter');
@@ -168,7 +166,7 @@ function readVersions(
   return { versions: Object.fromEntries(ids.map((id, n) => [id, Number(versions[n])])) };
 }
 
-function readPace({ kind, spread, rate }: Input): Pick<OperationRecord, 'spreadMs' | 'rate'> {
+function readPace({ kind, spread, rate }: OperationInputJson): Pick<OperationRecord, 'spreadMs' | 'rate'> {
   if (spread === undefined) return { spreadMs: null, rate: rate ?? null };
   if (kind !== 'requeue') throw invalidField('spread', 'is only for requeue');
   if (rate !== undefined) throw invalidField('rate', 'give spread or rate, not both');
@@ -178,14 +176,14 @@ function readPace({ kind, spread, rate }: Input): Pick<OperationRecord, 'spreadM
   return { spreadMs: parsed.value === 0 ? null : parsed.value, rate: null };
 }
 
-function readOverdue({ kind, overdue }: Input): Pick<OperationRecord, 'overdue'> {
+function readOverdue({ kind, overdue }: OperationInputJson): Pick<OperationRecord, 'overdue'> {
   if (kind === 'restore') return { overdue: overdue ?? 'fire' };
   if (overdue !== undefined) throw invalidField('overdue', 'is only for restore');
   return {};
 }
 
 /** A typed word, because nothing brings the jobs back. */
-function requireConfirmed({ confirm }: Input, label: string): void {
+function requireConfirmed({ confirm }: OperationInputJson, label: string): void {
   const wanted = label === '' ? 'all' : label;
   if (confirm !== wanted)
     throw invalidField('confirm', `must be ${JSON.stringify(wanted)} to clear every topic`);
@@ -207,7 +205,7 @@ async function requireRestorable(
     throw new DqError('job_ended', `the job ${JSON.stringify(id)} has ended; the journal has no body of it`);
 }
 
-function readTime({ kind, delay, at }: Input, now: number): number | null {
+function readTime({ kind, delay, at }: OperationInputJson, now: number): number | null {
   const when = readWhen(
     {
       ...(delay === undefined ? {} : { delay }),

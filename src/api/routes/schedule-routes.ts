@@ -5,10 +5,10 @@ import type { FastifyRequest } from 'fastify';
 import {
   changeScheduleSchema,
   createScheduleSchema,
-  found,
+  foundSchedule,
   getScheduleSchema,
   listSchedulesSchema,
-  one,
+  oneSchedule,
   previewScheduleSchema,
   removeScheduleSchema,
   runScheduleSchema,
@@ -104,10 +104,10 @@ function verbRoutes(api: Api, context: ApiContext): void {
       ? 'Make no jobs until it is resumed'
       : 'Make jobs again, from the next instant on';
     const schema = {
-      ...one,
+      ...oneSchedule,
       operationId: `${verb}Schedule`,
       summary,
-      response: { ...found, ...problems(404, 409, 413, 503) },
+      response: { ...foundSchedule, ...problems(404, 409, 413, 503) },
     };
     const config = { access: { scope: 'operate', topics: 'handler' } } as const;
     api.post(`${url}/${verb}`, { schema, config }, async (request) =>

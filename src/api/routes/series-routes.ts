@@ -5,7 +5,7 @@
 import { contractLimits } from '../../contract/api/limits.ts';
 import { each } from '../../contract/api/schema.ts';
 import type { SeriesJson, TopicSeriesJson } from '../../contract/api/series.ts';
-import { counted, seriesSchema, stored, topicSeriesSchema } from '../../contract/api/series.ts';
+import { countedColumns, seriesSchema, storedColumns, topicSeriesSchema } from '../../contract/api/series.ts';
 import { parseDuration, parseInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
 import {
@@ -166,14 +166,14 @@ function answerOf(topic: string | null, range: Range, rows: readonly SeriesRow[]
     step: range.step.seconds,
     at: times.map((at) => at * 1_000),
     unfinished: times.length > 0 && ((times.at(-1) as number) + range.step.seconds) * 1_000 > nowMs,
-    ...each(counted, (name) => columnOf((one) => countOf(one, name))),
+    ...each(countedColumns, (name) => columnOf((one) => countOf(one, name))),
     lateness: timingColumns(facts, 'lateness'),
     duration: timingColumns(facts, 'duration'),
-    states: each(stored, (state) => storedOf((jobs) => jobs[state])),
+    states: each(storedColumns, (state) => storedOf((jobs) => jobs[state])),
     oldestOverdueMs: storedOf((jobs) => (topic === null ? (jobs.oldestOverdueMs ?? 0) : null)),
     reasons: reasonsOf(facts, total),
     totals: {
-      ...each(counted, (name) => countOf(total, name)),
+      ...each(countedColumns, (name) => countOf(total, name)),
       firstAttempts: total.counts.firstAttempts,
       firstDelivered: total.counts.firstDelivered,
       recordedSteps: facts.filter((one) => one !== null).length,
@@ -183,7 +183,7 @@ function answerOf(topic: string | null, range: Range, rows: readonly SeriesRow[]
   };
 }
 
-function countOf(facts: Facts, name: (typeof counted)[number]): number {
+function countOf(facts: Facts, name: (typeof countedColumns)[number]): number {
   return name === 'failed' ? failedOf(facts) : facts.counts[name];
 }
 

@@ -15,7 +15,6 @@ import {
   NextCursor,
   pagingParams,
   problems,
-  type ReplyOf,
   reply,
   TopicName,
   text,
@@ -26,7 +25,7 @@ import {
 
 const tags = ['alerts'];
 
-export const Alert = Type.Object(
+const Alert = Type.Object(
   {
     topic: TopicName,
     id: JobId,
@@ -46,7 +45,7 @@ export const Alert = Type.Object(
 );
 export type AlertJson = JsonOf<typeof Alert>;
 
-export const Incident = Type.Object(
+const Incident = Type.Object(
   {
     kind: Type.Enum([...incidentKinds], { description: 'what is wrong' }),
     about: text('the crashing role; otherwise empty', 'notifier'),
@@ -88,10 +87,8 @@ export const listAlertsSchema = {
     ...problems(503),
   },
 };
-export type AlertsJson = ReplyOf<typeof listAlertsSchema>;
 
-export const Recipient = text('one mail address, or the name of a hook', 'ops@example.org');
-export type RecipientJson = JsonOf<typeof Recipient>;
+const Recipient = text('one mail address, or the name of a hook', 'ops@example.org');
 
 export const testAlertSchema = {
   operationId: 'testAlert',

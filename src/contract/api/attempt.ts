@@ -21,7 +21,7 @@ import {
 
 const outcome = Type.Enum(['delivered', 'failed'], { description: 'how the attempt ended' });
 
-export const AttemptSample = closed(
+const AttemptSample = closed(
   {
     topic: TopicName,
     id: JobId,
@@ -42,7 +42,7 @@ export const AttemptSample = closed(
 );
 export type AttemptSampleJson = JsonOf<typeof AttemptSample>;
 
-export const Attempts = closed(
+const Attempts = closed(
   {
     items: Type.Array(AttemptSample, { description: 'newest first' }),
     since: instant('start of the sample: earlier attempts are unknown'),
@@ -80,7 +80,7 @@ const orNever = (what: string) =>
     '2030-01-01T08:00:00.000Z',
   );
 
-export const Endpoint = closed(
+const Endpoint = closed(
   {
     origin: text('scheme, host and port', 'https://shop.example'),
     topics: texts(`visible topics that were called there, at most ${contractLimits.endpointTopicsMax}`, [
@@ -103,7 +103,7 @@ export const Endpoint = closed(
 );
 export type EndpointJson = JsonOf<typeof Endpoint>;
 
-export const Endpoints = closed(
+const Endpoints = closed(
   {
     items: Type.Array(Endpoint, { description: 'the most recently called first' }),
     silent: texts('notifiers that did not answer: their calls are not included'),

@@ -18,7 +18,7 @@ import {
 const anyValue = (description: string, example: unknown) =>
   Type.Unsafe<unknown>({ description, examples: [example] });
 
-export const AuditEntry = closed(
+const AuditEntry = closed(
   {
     id: text('orders entries by time', '019a8e6b0f2c0a1b2c3d4e5f'),
     at: instant('when dq answered the call'),

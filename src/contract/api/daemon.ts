@@ -6,7 +6,6 @@ import {
   count,
   flag,
   instant,
-  type JsonOf,
   problems,
   type ReplyOf,
   reply,
@@ -26,7 +25,7 @@ export const livezSchema = {
   response: { 200: reply('it does', closed({ live: yes })), ...problems() },
 };
 
-export const Ready = closed(
+const Readiness = closed(
   {
     ready: yes,
     check: Type.Null({ description: 'null; the 503 problem has the failing check here' }),
@@ -37,16 +36,15 @@ export const Ready = closed(
   },
   { title: 'Ready' },
 );
-export type ReadyJson = JsonOf<typeof Ready>;
 
 export const readyzSchema = {
   operationId: 'readyz',
   tags,
   summary: 'Whether dq can work',
-  response: { 200: reply('it can', Ready), ...problems(503) },
+  response: { 200: reply('it can', Readiness), ...problems(503) },
 };
 
-export const Index = closed(
+const ApiIndex = closed(
   {
     name: Type.Literal('dq', { description: 'always dq' }),
     version: text('version of the daemon', '1.0.0'),
@@ -57,13 +55,12 @@ export const Index = closed(
   },
   { title: 'Index' },
 );
-export type IndexJson = JsonOf<typeof Index>;
 
 export const indexSchema = {
   operationId: 'index',
   tags: ['operation'],
   summary: 'Name, version and links',
-  response: { 200: reply('the index', Index), ...problems() },
+  response: { 200: reply('the index', ApiIndex), ...problems() },
 };
 
 export const metricsSchema = {
@@ -76,7 +73,7 @@ export const metricsSchema = {
   },
 };
 
-export const ConfigOption = closed(
+const ConfigOption = closed(
   {
     name: text('name of the option', 'limits.topics'),
     value: text('value in force, as dq.yaml would contain it; secrets are masked', '500'),
@@ -91,7 +88,6 @@ export const ConfigOption = closed(
   },
   { title: 'ConfigOption' },
 );
-export type ConfigOptionJson = JsonOf<typeof ConfigOption>;
 
 export const configSchema = {
   operationId: 'config',
@@ -114,15 +110,14 @@ export const configSchema = {
 };
 export type ConfigJson = ReplyOf<typeof configSchema>;
 
-export const Lines = texts('what dq reload prints', ['starting one new process of every role']);
-export type LinesJson = JsonOf<typeof Lines>;
+const ReloadLines = texts('what dq reload prints', ['starting one new process of every role']);
 
-export const Reload: TSchema = closed(
+const Reload: TSchema = closed(
   {
     running: Type.Union(
       [
         Type.Null(),
-        closed({ startedAt: instant('when it began'), lines: Lines }, { title: 'RunningReload' }),
+        closed({ startedAt: instant('when it began'), lines: ReloadLines }, { title: 'RunningReload' }),
       ],
       { description: 'the running one', examples: [null] },
     ),
@@ -139,7 +134,7 @@ export const Reload: TSchema = closed(
                 '`partly`: the configuration is in force, but a part does not work yet · `rejected`: nothing has changed',
             }),
             reason: textOrNull('why not `reloaded`'),
-            lines: Lines,
+            lines: ReloadLines,
             generation: count('generation in force after it', 7),
           },
           { title: 'LastReload' },

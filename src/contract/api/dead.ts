@@ -28,7 +28,7 @@ import {
 
 const tags = ['dead letters'];
 
-export const DeadLetter = Type.Object(
+const DeadLetter = Type.Object(
   {
     topic: TopicName,
     id: JobId,
@@ -47,8 +47,7 @@ export const DeadLetter = Type.Object(
 export type DeadLetterJson = JsonOf<typeof DeadLetter>;
 
 const ofTopic = Type.Optional(text('only jobs of this topic', 'order.close'));
-export const More = flag('more dead letters match; call again');
-export type MoreJson = JsonOf<typeof More>;
+const MoreMatch = flag('more dead letters match; call again');
 
 const filterQuery = {
   topic: ofTopic,
@@ -114,7 +113,7 @@ export const requeueDeadSchema = {
     { title: 'DeadFilter' },
   ),
   response: {
-    200: reply('done', closed({ requeued: count('jobs requeued', 2), more: More })),
+    200: reply('done', closed({ requeued: count('jobs requeued', 2), more: MoreMatch })),
     ...problems(404, 413, 415, 503),
   },
 };
@@ -129,7 +128,7 @@ export const purgeDeadSchema = {
     all: Type.Optional(Type.Enum(['true'], { description: 'required without any filter' })),
   }),
   response: {
-    200: reply('done', closed({ purged: count('jobs removed', 2), more: More })),
+    200: reply('done', closed({ purged: count('jobs removed', 2), more: MoreMatch })),
     ...problems(404, 413, 503),
   },
 };

@@ -42,7 +42,7 @@ const versionCondition =
 
 const attemptNumber = Type.Integer({ description: 'number of the attempt, from 1', examples: [1] });
 
-export const Attempt = Type.Object(
+const Attempt = Type.Object(
   {
     attempt: attemptNumber,
     startedAt: instant('when the attempt began'),
@@ -95,7 +95,7 @@ export type CapacityReasonJson = JsonOf<typeof CapacityReason>;
 
 const heldBy = ['topic_paused', 'topic_offline', 'not_registered'] as const;
 
-export const Why = Type.Object(
+const Why = Type.Object(
   {
     code: Type.Enum([...whyCodes], {
       description:
@@ -112,7 +112,6 @@ export const Why = Type.Object(
   },
   { title: 'Why' },
 );
-export type WhyJson = JsonOf<typeof Why>;
 
 /** Given with the push in place of the topic's; absent without one. */
 const jobOptions = {
@@ -127,7 +126,7 @@ const jobOptions = {
   tracestate: Type.Optional(text('with traceparent', 'vendor=value')),
 };
 
-export const Job = Type.Object(
+const Job = Type.Object(
   {
     topic: TopicName,
     id: JobId,
@@ -208,7 +207,7 @@ export const cancelSchema = {
   },
 };
 
-export const CallbackRequest = Type.Object(
+const CallbackRequest = Type.Object(
   {
     method: text('HTTP method', 'POST'),
     url: text('with the query of this job', 'https://shop.example.org/close'),
@@ -222,7 +221,6 @@ export const CallbackRequest = Type.Object(
   },
   { title: 'CallbackRequest' },
 );
-export type CallbackRequestJson = JsonOf<typeof CallbackRequest>;
 
 export const jobRequestSchema = {
   operationId: 'jobRequest',
@@ -232,7 +230,7 @@ export const jobRequestSchema = {
   response: { 200: reply('the request', CallbackRequest), ...problems(404, 409, 413, 503) },
 };
 
-export const MovedJob = closed(
+const MovedJob = closed(
   { topic: TopicName, id: JobId, version: Version, state: State, dueAt: DueAt },
   { title: 'MovedJob' },
 );
@@ -267,7 +265,7 @@ export const requeueJobSchema = {
   summary: 'Requeue a dead letter; its attempts start again',
 };
 
-export const FlowEntry = closed(
+const FlowEntry = closed(
   {
     at: instant('when it happened'),
     version: textOrNull('version of the job; null: unknown', '1893456000000001'),
@@ -286,7 +284,6 @@ export const FlowEntry = closed(
   },
   { title: 'FlowEntry' },
 );
-export type FlowEntryJson = JsonOf<typeof FlowEntry>;
 
 export const jobFlowSchema = {
   operationId: 'jobFlow',
@@ -313,7 +310,7 @@ export type FlowJson = ReplyOf<typeof jobFlowSchema>;
 
 const shownStates = [...jobStates, ...endStates];
 
-export const JobSummary = closed(
+const JobSummary = closed(
   {
     topic: TopicName,
     id: JobId,
@@ -329,14 +326,13 @@ export const JobSummary = closed(
 );
 export type JobSummaryJson = JsonOf<typeof JobSummary>;
 
-export const Scanned = closed(
+const Scanned = closed(
   {
     jobs: count('jobs that this call examined', 31_000),
     of: count('about how many the whole search examines', 1_000_000),
   },
   { description: 'only with idPrefix or body' },
 );
-export type ScannedJson = JsonOf<typeof Scanned>;
 
 export const searchJobsSchema = {
   operationId: 'searchJobs',

@@ -15,7 +15,7 @@ import {
   textOrNull,
 } from './schema.ts';
 
-export const JournalStream = closed(
+const JournalStream = closed(
   {
     instance: text('instance, hexadecimal', '0f1e2d3c'),
     incarnation: count('start of the process that wrote it', 1_893_456_000_000),
@@ -25,9 +25,8 @@ export const JournalStream = closed(
   },
   { title: 'JournalStream' },
 );
-export type JournalStreamJson = JsonOf<typeof JournalStream>;
 
-export const JournalInstance = closed(
+const JournalInstance = closed(
   {
     instance: text('instance, hexadecimal', '0f1e2d3c'),
     self: flag('the instance that answers', true),
@@ -43,7 +42,7 @@ export const JournalInstance = closed(
 );
 export type JournalInstanceJson = JsonOf<typeof JournalInstance>;
 
-export const JournalRestore = closed(
+const JournalRestore = closed(
   {
     no: count('number', 1),
     kind: Type.Enum(['heal', 'lost_shard', 'returned_shard', 'shipped'], {

@@ -51,7 +51,7 @@ const filterMembers = {
   ),
 };
 
-export const OperationInput = closed(
+const OperationInput = closed(
   {
     kind: Type.Enum(operationKinds, {
       description:
@@ -111,7 +111,7 @@ export type OperationFilterInput = NonNullable<OperationInputJson['filter']>;
 
 const maybeInstant = (description: string) => textOrNull(description, '2030-01-01T08:00:00.000Z');
 
-export const Operation = closed(
+const Operation = closed(
   {
     id: text('id of the operation', '0a1b2c3d4e5f'),
     kind: Type.Enum(operationKinds, { description: 'what it does with the jobs' }),

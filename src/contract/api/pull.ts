@@ -20,14 +20,13 @@ import {
 } from './schema.ts';
 
 const tags = ['pull'];
-export const Lease = text('opaque; give it to ack, nack or extend', 'WyJvcmRlci5jbG9zZSIsIjQ3MTEiXQ');
-export type LeaseJson = JsonOf<typeof Lease>;
+const Lease = text('opaque; give it to ack, nack or extend', 'WyJvcmRlci5jbG9zZSIsIjQ3MTEiXQ');
 const shortest = formatDuration(limits.pullLeaseMsMin);
 const longest = formatDuration(limits.pullLeaseMsMax);
 const leaseHelp = `lease of jobs without one of their own, ${shortest} to ${longest}; default: that of the topic`;
 const waitHelp = `how long to wait for a job, at most ${formatDuration(contractLimits.pullWaitMsMax)}; default 0`;
 
-export const PulledJob = Type.Object(
+const PulledJob = Type.Object(
   {
     topic: TopicName,
     id: JobId,
@@ -55,13 +54,13 @@ export const PulledJob = Type.Object(
 );
 export type PulledJobJson = JsonOf<typeof PulledJob>;
 
-export const Pulled = closed(
+const Pulled = closed(
   { items: Type.Array(PulledJob, { description: 'empty when no job was due in time' }) },
   { title: 'Pulled' },
 );
 export type PulledJson = JsonOf<typeof Pulled>;
 
-export const LeaseResult = Type.Object(
+const LeaseResult = Type.Object(
   {
     status: Type.Integer({
       description: '200: done; 403: not your topic; 409: the lease is lost; 503: not done, or unknown',
@@ -72,20 +71,18 @@ export const LeaseResult = Type.Object(
   },
   { title: 'LeaseResult' },
 );
-export type LeaseResultJson = JsonOf<typeof LeaseResult>;
 
-export const LeaseResults = closed(
+const LeaseResults = closed(
   { results: Type.Array(LeaseResult, { description: 'one per lease, in order' }) },
   { title: 'LeaseResults' },
 );
 export type LeaseResultsJson = JsonOf<typeof LeaseResults>;
 
-export const Leases = Type.Array(Lease, {
+const Leases = Type.Array(Lease, {
   minItems: 1,
   maxItems: contractLimits.pullCallLeasesMax,
   description: 'leases of pulled jobs',
 });
-export type LeasesJson = JsonOf<typeof Leases>;
 
 const durationOf = (description: string, example: string) =>
   Type.Unsafe<string | number>({ type: ['string', 'integer'], description, examples: [example] });

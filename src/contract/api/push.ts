@@ -33,14 +33,13 @@ const pushed = {
   inFlight: flag('an attempt of the replaced job is running'),
 };
 
-export const PushResult = Type.Object(pushed, { title: 'PushResult' });
+const PushResult = Type.Object(pushed, { title: 'PushResult' });
 export type PushResultJson = JsonOf<typeof PushResult>;
 
-export const BatchItemResult = Type.Object(
+const BatchItemResult = Type.Object(
   { status: Type.Integer({ description: '201: new · 200: replaced or kept', examples: [201] }), ...pushed },
   { title: 'BatchItemResult' },
 );
-export type BatchItemResultJson = JsonOf<typeof BatchItemResult>;
 
 export type PushQuery = JsonOf<typeof pushQuery>;
 export const pushQuery = closed({
@@ -104,7 +103,7 @@ export const pushBody = {
 const textOrInteger = (description: string, example: string): TUnsafe<unknown> =>
   Type.Unsafe<unknown>({ type: ['string', 'integer'], description, examples: [example] });
 
-export const BatchItem = closed(
+const BatchItem = closed(
   {
     topic: TopicName,
     id: Type.Optional(text('job id, 1–256 bytes of UTF-8; dq makes one when it is not given', '4711')),
@@ -174,9 +173,8 @@ export const BatchItem = closed(
   },
   { title: 'BatchItem' },
 );
-export type BatchItemJson = JsonOf<typeof BatchItem>;
 
-export const BatchResult = closed(
+const BatchResult = closed(
   {
     accepted: count('items stored or kept', 2),
     failed: count('items rejected', 1),

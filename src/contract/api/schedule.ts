@@ -23,12 +23,11 @@ const tags = ['schedules'];
 /** of the instants that a schedule shows */
 export const shownTicks = 10;
 
-export const Name = Type.String({
+const ScheduleName = Type.String({
   pattern: scheduleNamePattern.source,
   description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
   examples: ['daily-report'],
 });
-export type NameJson = JsonOf<typeof Name>;
 
 const settings = {
   cron: Type.Optional(
@@ -54,23 +53,18 @@ const settings = {
   ),
 };
 
-export const ScheduleInput = closed(
-  { name: Name, topic: TopicName, ...settings },
+const ScheduleInput = closed(
+  { name: ScheduleName, topic: TopicName, ...settings },
   { title: 'ScheduleInput' },
 );
-export type ScheduleInputJson = JsonOf<typeof ScheduleInput>;
 
-export const SchedulePatch = closed(
-  { topic: Type.Optional(TopicName), ...settings },
-  { title: 'SchedulePatch' },
-);
-export type SchedulePatchJson = JsonOf<typeof SchedulePatch>;
+const SchedulePatch = closed({ topic: Type.Optional(TopicName), ...settings }, { title: 'SchedulePatch' });
 
 const nullableInstant = (description: string) => textOrNull(description, '2030-01-01T09:00:00.000Z');
 
-export const Schedule = Type.Object(
+const Schedule = Type.Object(
   {
-    name: Name,
+    name: ScheduleName,
     topic: TopicName,
     cron: textOrNull('null: every', '0 9 * * 1-5'),
     every: textOrNull('null: cron'),
@@ -92,8 +86,8 @@ export const Schedule = Type.Object(
 export type ScheduleJson = JsonOf<typeof Schedule>;
 
 const params = closed({ name: text('name of the schedule', 'daily-report') });
-export const one = { tags, params };
-export const found = { 200: reply('the schedule', Schedule) };
+export const oneSchedule = { tags, params };
+export const foundSchedule = { 200: reply('the schedule', Schedule) };
 
 export const listSchedulesSchema = {
   operationId: 'listSchedules',
@@ -112,29 +106,28 @@ export const createScheduleSchema = {
 };
 
 export const getScheduleSchema = {
-  ...one,
+  ...oneSchedule,
   operationId: 'getSchedule',
   summary: `Read a schedule, with its next ${shownTicks} instants`,
-  response: { ...found, ...problems(404, 503) },
+  response: { ...foundSchedule, ...problems(404, 503) },
 };
 
 export const changeScheduleSchema = {
-  ...one,
+  ...oneSchedule,
   operationId: 'changeSchedule',
   summary: 'Change the given fields of a schedule',
   body: SchedulePatch,
-  response: { ...found, ...problems(404, 409, 413, 415, 503) },
+  response: { ...foundSchedule, ...problems(404, 409, 413, 415, 503) },
 };
 
 const { cron, every, timezone } = settings;
 
-export const ScheduleDraft = closed(
-  { name: Type.Optional(Name), cron, every, timezone },
+const ScheduleDraft = closed(
+  { name: Type.Optional(ScheduleName), cron, every, timezone },
   { title: 'ScheduleDraft' },
 );
-export type ScheduleDraftJson = JsonOf<typeof ScheduleDraft>;
 
-export const SchedulePreview = closed(
+const SchedulePreview = closed(
   {
     errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the times can be saved' }),
     times: Type.Array(instant('instant'), {
@@ -143,7 +136,6 @@ export const SchedulePreview = closed(
   },
   { title: 'SchedulePreview' },
 );
-export type SchedulePreviewJson = JsonOf<typeof SchedulePreview>;
 
 export const previewScheduleSchema = {
   operationId: 'previewSchedule',
@@ -155,14 +147,14 @@ export const previewScheduleSchema = {
 };
 
 export const removeScheduleSchema = {
-  ...one,
+  ...oneSchedule,
   operationId: 'removeSchedule',
   summary: 'Remove a schedule; jobs that exist stay',
   response: { 200: reply('removed', closed({ deleted: yes })), ...problems(404, 413, 503) },
 };
 
 export const runScheduleSchema = {
-  ...one,
+  ...oneSchedule,
   operationId: 'runSchedule',
   summary: 'Push one job of the schedule now; its instants do not change',
   response: {

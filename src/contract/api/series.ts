@@ -18,8 +18,8 @@ import {
 } from './schema.ts';
 
 const tags = ['operation'];
-export const stored = ['delayed', 'ready', 'reserved', 'dead'] as const;
-export const counted = ['pushed', 'delivered', 'failed', 'retried', 'dead', 'cancelled'] as const;
+export const storedColumns = ['delayed', 'ready', 'reserved', 'dead'] as const;
+export const countedColumns = ['pushed', 'delivered', 'failed', 'retried', 'dead', 'cancelled'] as const;
 
 const column = (description: string) =>
   Type.Array(Type.Unsafe<number | null>({ type: ['integer', 'null'], examples: [12] }), {
@@ -29,7 +29,7 @@ const column = (description: string) =>
 /** null: not recorded */
 export type SeriesColumn = readonly (number | null)[];
 
-export const TimingColumns = closed(
+const TimingColumns = closed(
   {
     p50: column('median in ms, about'),
     p95: column('95 of 100 are at most this, in ms, about'),
@@ -38,11 +38,10 @@ export const TimingColumns = closed(
   },
   { title: 'TimingColumns' },
 );
-export type TimingColumnsJson = JsonOf<typeof TimingColumns>;
 
 const ms = (description: string) => countOrNull(description, 41);
 
-export const TimingTotals = closed(
+const TimingTotals = closed(
   {
     p50: ms('median in ms, about'),
     p95: ms('ms, about'),
@@ -51,28 +50,27 @@ export const TimingTotals = closed(
   },
   { title: 'TimingTotals' },
 );
-export type TimingTotalsJson = JsonOf<typeof TimingTotals>;
 
-export const Step = count('seconds of a step', 60);
-export type StepJson = JsonOf<typeof Step>;
+const StepSeconds = count('seconds of a step', 60);
 
-export const At = Type.Array(Type.Integer(), {
+const StepStarts = Type.Array(Type.Integer(), {
   description: 'beginnings of the steps, epoch ms',
   examples: [[1_893_456_000_000]],
 });
-export type AtJson = JsonOf<typeof At>;
 
-export const Series = closed(
+const Series = closed(
   {
     topic: textOrNull('the topic; null: all topics', 'order.close'),
-    step: Step,
-    at: At,
+    step: StepSeconds,
+    at: StepStarts,
     unfinished: flag('the last step is not over', true),
-    ...each(counted, (name) => column(name === 'failed' ? 'failed attempts' : `${name} jobs or attempts`)),
+    ...each(countedColumns, (name) =>
+      column(name === 'failed' ? 'failed attempts' : `${name} jobs or attempts`),
+    ),
     lateness: TimingColumns,
     duration: TimingColumns,
     states: closed(
-      each(stored, (state) => column(`${state} jobs at the end of the step`)),
+      each(storedColumns, (state) => column(`${state} jobs at the end of the step`)),
       { title: 'StateColumns' },
     ),
     oldestOverdueMs: column('how long the oldest ready job that dq delivers had been due; 0: none'),
@@ -87,7 +85,7 @@ export const Series = closed(
     ),
     totals: closed(
       {
-        ...each(counted, (name) => count(`${name} in this range`, 12)),
+        ...each(countedColumns, (name) => count(`${name} in this range`, 12)),
         firstAttempts: count('first attempts of their jobs', 12),
         firstDelivered: count('first attempts that delivered', 12),
         recordedSteps: count('steps of this range that are recorded', 60),
@@ -101,7 +99,7 @@ export const Series = closed(
 );
 export type SeriesJson = JsonOf<typeof Series>;
 
-export const SeriesQuery = closed({
+const SeriesQuery = closed({
   topic: Type.Optional(TopicName),
   from: Type.Optional(
     text('beginning: RFC 3339 with an offset, epoch ms, or a duration before now; default 1h', '24h'),
@@ -114,7 +112,6 @@ export const SeriesQuery = closed({
     ),
   ),
 });
-export type SeriesQueryJson = JsonOf<typeof SeriesQuery>;
 
 export const seriesSchema = {
   operationId: 'series',
@@ -126,10 +123,10 @@ export const seriesSchema = {
   response: { 200: reply('the series', Series), ...problems(404, 503) },
 };
 
-export const TopicSeries = closed(
+const TopicSeries = closed(
   {
-    step: Step,
-    at: At,
+    step: StepSeconds,
+    at: StepStarts,
     topics: Type.Array(
       closed({
         topic: TopicName,

@@ -16,9 +16,9 @@ import {
   texts,
   yes,
 } from './schema.ts';
-import { Scopes, Topics } from './token.ts';
+import { Scopes, TopicGlobs } from './token.ts';
 
-export const Me = closed(
+const Me = closed(
   {
     name: text('name of the token or of the session', 'li.wei'),
     scopes: Type.Array(Type.Enum(scopes), { description: 'what the caller may do', examples: [['read']] }),
@@ -56,7 +56,6 @@ export const Me = closed(
   },
   { title: 'Me' },
 );
-export type MeJson = JsonOf<typeof Me>;
 
 export const meSchema = {
   operationId: 'me',
@@ -67,7 +66,7 @@ export const meSchema = {
 
 const tags = ['access'];
 
-export const SignInLinkInput = closed(
+const SignInLinkInput = closed(
   {
     name: Type.Optional(
       Type.String({
@@ -77,11 +76,10 @@ export const SignInLinkInput = closed(
       }),
     ),
     scopes: Type.Optional(Scopes),
-    topics: Type.Optional(Topics),
+    topics: Type.Optional(TopicGlobs),
   },
   { title: 'SignInLinkInput' },
 );
-export type SignInLinkInputJson = JsonOf<typeof SignInLinkInput>;
 
 const shownRights = {
   name: text('name that the session shows', 'li.wei'),
@@ -89,7 +87,7 @@ const shownRights = {
   topics: texts('topic names; * stands for any characters', ['order.*']),
 };
 
-export const SignInLink = closed(
+const SignInLink = closed(
   {
     ...shownRights,
     link: text('open the console at /#in= and this text; works once', 'dql_…'),
@@ -109,7 +107,7 @@ export const createSignInLinkSchema = {
   response: { 201: reply('the link, shown once', SignInLink), ...problems(413, 415, 503) },
 };
 
-export const Session = closed(
+const Session = closed(
   {
     id: text('names the session', '0a1b2c3d4e5f'),
     ...shownRights,
@@ -123,7 +121,6 @@ export const Session = closed(
   },
   { title: 'Session' },
 );
-export type SessionJson = JsonOf<typeof Session>;
 
 export const listSessionsSchema = {
   operationId: 'listSessions',
@@ -148,7 +145,7 @@ export const removeSessionsSchema = {
   response: { 200: reply('ended', closed({ deleted: yes })), ...problems(413, 503) },
 };
 
-export const SignedIn = closed(
+const SignedIn = closed(
   {
     key: text('send it as x-dq-key with every call; shown here and never again', 'Zk9…'),
     name: text('name of the token or link', 'li.wei'),
@@ -158,7 +155,6 @@ export const SignedIn = closed(
   },
   { title: 'SignedIn' },
 );
-export type SignedInJson = JsonOf<typeof SignedIn>;
 
 export const signInSchema = {
   operationId: 'signIn',

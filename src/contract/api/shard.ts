@@ -17,8 +17,7 @@ import {
 } from './schema.ts';
 
 const tags = ['operation'];
-export const ShardId = text('id of the shard', '0f1e2d3c4b5a6978');
-export type ShardIdJson = JsonOf<typeof ShardId>;
+const ShardId = text('id of the shard', '0f1e2d3c4b5a6978');
 
 export const shardFields = {
   id: text('id of the shard; jobs are placed by it, whatever the address', '0f1e2d3c4b5a6978'),
@@ -34,7 +33,7 @@ export const shardFields = {
   trouble: textOrNull('why it does not work or rejects pushes, as in /readyz; null: it works'),
 };
 
-export const Shard = closed(shardFields, { title: 'Shard' });
+const Shard = closed(shardFields, { title: 'Shard' });
 export type ShardJson = JsonOf<typeof Shard>;
 const params = closed({ id: ShardId });
 

@@ -33,13 +33,12 @@ const numbers = <Name extends string>(title: string, names: readonly Name[], wha
     { title },
   );
 
-export const Counts = numbers('Counts', statNames, 'jobs or attempts, counted');
-export type CountsJson = JsonOf<typeof Counts>;
-export const States = numbers('StateCounts', jobStates, 'jobs stored now');
-export type StatesJson = JsonOf<typeof States>;
-const counters = { total: Counts, today: Counts, states: States };
+const StatCounts = numbers('Counts', statNames, 'jobs or attempts, counted');
+export type CountsJson = JsonOf<typeof StatCounts>;
+const StateCounts = numbers('StateCounts', jobStates, 'jobs stored now');
+const counters = { total: StatCounts, today: StatCounts, states: StateCounts };
 
-export const Stats = closed(
+const Stats = closed(
   {
     topics: Type.Array(
       closed(
@@ -52,7 +51,7 @@ export const Stats = closed(
       ),
       { description: 'by name; only topics that the token covers' },
     ),
-    states: States,
+    states: StateCounts,
     oldestOverdueMs: countOrNull('how long the oldest ready job has been due; null: none is ready', 120),
     orphaned: count('stored jobs without a registered topic; dq holds them and never drops them', 0),
     missing: Missing,
@@ -68,10 +67,7 @@ export const statsSchema = {
   response: { 200: reply('the statistics', Stats), ...problems(503) },
 };
 
-export const TopicStats = closed(
-  { topic: TopicName, ...counters, missing: Missing },
-  { title: 'TopicStats' },
-);
+const TopicStats = closed({ topic: TopicName, ...counters, missing: Missing }, { title: 'TopicStats' });
 export type TopicStatsJson = JsonOf<typeof TopicStats>;
 
 export const topicStatsSchema = {
@@ -82,7 +78,7 @@ export const topicStatsSchema = {
   response: { 200: reply('the statistics', TopicStats), ...problems(404, 503) },
 };
 
-export const Process = Type.Object(
+const Process = Type.Object(
   {
     title: text('name of the process', 'dq-notifier-0'),
     role: Type.Enum(['master', 'store', 'server', 'console', 'timer', 'notifier', 'upkeep'], {
@@ -101,7 +97,6 @@ export const Process = Type.Object(
   },
   { title: 'Process' },
 );
-export type ProcessJson = JsonOf<typeof Process>;
 
 export const processesSchema = {
   operationId: 'processes',
@@ -113,7 +108,7 @@ export const processesSchema = {
 export const attentionReasons = ['failing', 'dead_letters', 'offline', 'paused', 'not_registered'] as const;
 const topicStates = ['active', 'paused', 'offline'] as const satisfies readonly TopicState[];
 
-export const TopicAttention = closed(
+const TopicAttention = closed(
   {
     topic: TopicName,
     title: text('title of the topic', 'Close unpaid orders'),
@@ -122,14 +117,14 @@ export const TopicAttention = closed(
       description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed today; dead_letters: it has some; offline, paused, not_registered: it holds jobs`,
       examples: [['dead_letters']],
     }),
-    today: Counts,
-    states: States,
+    today: StatCounts,
+    states: StateCounts,
   },
   { title: 'TopicAttention' },
 );
 export type TopicAttentionJson = JsonOf<typeof TopicAttention>;
 
-export const OpenIncident = closed(
+const OpenIncident = closed(
   {
     kind: Type.Enum(incidentKinds, { description: 'what fails' }),
     about: text('the failing part: a role, a server; else empty', 'notifier'),
@@ -138,18 +133,17 @@ export const OpenIncident = closed(
   },
   { title: 'OpenIncident' },
 );
-export type OpenIncidentJson = JsonOf<typeof OpenIncident>;
 
 const onlyReaders = 'only for callers with the scope read for every topic; others get an empty list';
 
-export const Summary = closed(
+const Summary = closed(
   {
     topics: closed(
       each(topicStates, (state) => count(`topics with the state ${state}`, 1)),
       { title: 'TopicNumbers' },
     ),
-    states: States,
-    today: Counts,
+    states: StateCounts,
+    today: StatCounts,
     oldestOverdueMs: countOrNull('how long the oldest ready job has been due; null: none is ready', 120),
     orphaned: count('stored jobs without a registered topic', 0),
     ready: flag('dq can work, as /readyz', true),

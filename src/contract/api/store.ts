@@ -32,7 +32,7 @@ const work = {
 
 const directory = text('absolute path of a directory that does not exist yet', '/backup/2030-01-01');
 
-export const Backup = closed(
+const Backup = closed(
   {
     ...work,
     directory: Type.Optional(
@@ -48,7 +48,7 @@ export const Backup = closed(
 );
 export type BackupJson = JsonOf<typeof Backup>;
 
-export const FsckProblem = closed(
+const FsckProblem = closed(
   {
     invariant: text('invariant that does not hold', 'one_state'),
     what: text('what is wrong', 'jobs without a body'),
@@ -63,9 +63,8 @@ export const FsckProblem = closed(
   },
   { title: 'FsckProblem' },
 );
-export type FsckProblemJson = JsonOf<typeof FsckProblem>;
 
-export const Fsck = closed(
+const Fsck = closed(
   {
     ...work,
     jobs: Type.Optional(count('jobs examined', 4711)),
@@ -112,7 +111,7 @@ export const fsckSchema = {
   response: { 200: reply('its state', Fsck), ...problems(503) },
 };
 
-export const EmbeddedStore = closed(
+const EmbeddedStore = closed(
   {
     path: text('file of the jobs', '/var/lib/dq/jobs.db'),
     fileBytes: count('size of the file', 1_048_576),
@@ -128,7 +127,7 @@ export const EmbeddedStore = closed(
 );
 export type EmbeddedStoreJson = JsonOf<typeof EmbeddedStore>;
 
-export const ShardInfo = closed(
+const ShardInfo = closed(
   {
     version: text('version of Redis or Valkey', '7.2.5'),
     usedBytes: count('memory in use', 1_048_576),

@@ -53,7 +53,7 @@ export const horizonSchema = {
 };
 export type HorizonJson = ReplyOf<typeof horizonSchema>;
 
-export const DeadGroup = closed(
+const DeadGroup = closed(
   {
     topic: TopicName,
     lastReason: textOrNull('why the last attempt failed', 'status'),

@@ -16,7 +16,7 @@ import {
   topicParam,
 } from './schema.ts';
 
-export const TestCallInput = closed(
+const TestCallInput = closed(
   {
     body: Type.Optional(text("body of the call, as a push would have it; default '{}'", '{"order":4711}')),
     contentType: Type.Optional(
@@ -36,23 +36,21 @@ export const TestCallInput = closed(
   },
   { title: 'TestCallInput' },
 );
-export type TestCallInputJson = JsonOf<typeof TestCallInput>;
 
-export const Headers = Type.Record(Type.String(), Type.String(), {
+const SentHeaders = Type.Record(Type.String(), Type.String(), {
   description: 'by name; values of the topic for the scope admin only',
   examples: [{ 'dq-test': 'true' }],
 });
-export type HeadersJson = JsonOf<typeof Headers>;
 
 const phase = (what: string) => countOrNull(`${what}, ms; null: did not take place`, 3);
 
-export const TestCall = closed(
+const TestCall = closed(
   {
     request: closed(
       {
         method: text('HTTP method; of delivery mq PUBLISH', 'POST'),
         url: text('called URL; of delivery mq the target', 'https://shop.example/dq'),
-        headers: Headers,
+        headers: SentHeaders,
         body: text('sent body', '{}'),
       },
       { title: 'TestRequest' },

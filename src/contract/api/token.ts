@@ -7,12 +7,11 @@ import { closed, instant, type JsonOf, problems, reply, text, textOrNull, yes } 
 
 const tags = ['access'];
 
-export const Name = Type.String({
+const TokenName = Type.String({
   pattern: tokenNamePattern.source,
   description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
   examples: ['shop-producer'],
 });
-export type NameJson = JsonOf<typeof Name>;
 
 export const Scopes = Type.Array(Type.Enum(scopes), {
   minItems: 1,
@@ -21,26 +20,23 @@ export const Scopes = Type.Array(Type.Enum(scopes), {
     'push: pushes, cancel; read: every GET; operate: pause, run, requeue, purge; admin: everything',
   examples: [['push']],
 });
-export type ScopesJson = JsonOf<typeof Scopes>;
 
-export const TopicGlob = Type.String({
+const TopicGlob = Type.String({
   pattern: '^[A-Za-z0-9._*-]{1,128}$',
   description: '1 to 128 of A-Z a-z 0-9 . _ - and *',
 });
-export type TopicGlobJson = JsonOf<typeof TopicGlob>;
 
-export const Topics = Type.Array(TopicGlob, {
+export const TopicGlobs = Type.Array(TopicGlob, {
   minItems: 1,
   maxItems: limits.tokenTopicsMax,
   description: 'topic names; * stands for any characters',
   default: [everyTopic],
   examples: [['order.*']],
 });
-export type TopicsJson = JsonOf<typeof Topics>;
 
-const settings = { name: Name, scopes: Scopes, topics: Topics };
+const settings = { name: TokenName, scopes: Scopes, topics: TopicGlobs };
 
-export const Token = closed(
+const Token = closed(
   {
     ...settings,
     id: text('the part of the token after dqk_, by which logs name it', '0a1b2c3d4e5f'),
@@ -50,19 +46,17 @@ export const Token = closed(
   },
   { title: 'Token' },
 );
-export type TokenJson = JsonOf<typeof Token>;
 
-export const TokenInput = closed(
+const TokenInput = closed(
   {
     ...settings,
-    topics: Type.Optional(Topics),
+    topics: Type.Optional(TopicGlobs),
     expiresIn: Type.Optional(text('how long it is valid, such as 90d; default: it does not end', '90d')),
   },
   { title: 'TokenInput' },
 );
-export type TokenInputJson = JsonOf<typeof TokenInput>;
 
-export const CreatedToken = closed(
+const CreatedToken = closed(
   {
     ...Token.properties,
     token: text('the token; shown here and never again', 'dqk_0a1b2c3d4e5f_…'),

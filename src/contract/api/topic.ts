@@ -74,30 +74,26 @@ const withDefaults = Object.fromEntries(
 );
 
 const Name = schemaOf('topic', topicColumns.topic);
-export const Secret = schemaOf('secret', topicColumns.secret);
-export type SecretJson = JsonOf<typeof Secret>;
+const TopicSecret = schemaOf('secret', topicColumns.secret);
 
 const optional = (schemas: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, Type.Optional(schema)]));
 
 const revision = Type.Optional(count('as read, ignored; the header If-Match compares it', 17));
-const written = { ...optional({ ...withDefaults, secret: Secret }), revision };
+const written = { ...optional({ ...withDefaults, secret: TopicSecret }), revision };
 export const TopicInput = closed({ topic: Name, ...written }, { title: 'TopicInput' });
-export type TopicInputJson = JsonOf<typeof TopicInput>;
 
 export const TopicReplacement = closed(
   { topic: Type.Optional(Name), ...written },
   { title: 'TopicReplacement' },
 );
-export type TopicReplacementJson = JsonOf<typeof TopicReplacement>;
 
 export const TopicPatch = closed(
-  { ...optional({ topic: Name, ...settings, secret: Secret }), revision },
+  { ...optional({ topic: Name, ...settings, secret: TopicSecret }), revision },
   {
     title: 'TopicPatch',
   },
 );
-export type TopicPatchJson = JsonOf<typeof TopicPatch>;
 
 /** A reply has every member. */
 const shown = {
@@ -108,9 +104,9 @@ const shown = {
   updatedAt: instant('when the topic was last changed'),
 };
 
-export const Topic = Type.Object(shown, { title: 'Topic' });
+const Topic = Type.Object(shown, { title: 'Topic' });
 
-export const TopicWithSecret = Type.Object(
+const TopicWithSecret = Type.Object(
   {
     ...shown,
     secret: text('signing secret; shown here and never again', 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw'),
@@ -190,10 +186,9 @@ export const stateVerb = {
   response: { 200: reply('the topic', Topic), ...problems(404, 413, 503) },
 };
 
-export const StoredStates = closed(each(jobStates, (state) => count(`${state} jobs stored now`, 1)));
-export type StoredStatesJson = JsonOf<typeof StoredStates>;
+const StoredStates = closed(each(jobStates, (state) => count(`${state} jobs stored now`, 1)));
 
-export const NotifierCapacity = closed(
+const NotifierCapacity = closed(
   {
     notifier: text('name of its process, as in /v1/processes', 'dq-notifier-0'),
     reasons: Type.Union([Type.Array(CapacityReason), Type.Null()], {
@@ -203,9 +198,8 @@ export const NotifierCapacity = closed(
   },
   { title: 'NotifierCapacity' },
 );
-export type NotifierCapacityJson = JsonOf<typeof NotifierCapacity>;
 
-export const Capacity = closed(
+const Capacity = closed(
   {
     topic: TopicName,
     states: Type.Union([StoredStates, Type.Null()], {
@@ -230,7 +224,7 @@ export const topicCapacitySchema = {
   },
 };
 
-export const CallbackDestination = closed(
+const CallbackDestination = closed(
   {
     host: text('host of the callback URL', 'shop.example.org'),
     addresses: texts('its addresses, as this machine resolves it now', ['10.20.4.18']),
@@ -244,7 +238,7 @@ export const CallbackDestination = closed(
 );
 export type CallbackDestinationJson = JsonOf<typeof CallbackDestination>;
 
-export const TopicPreview = closed(
+const TopicPreview = closed(
   {
     errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the draft can be saved' }),
     waitsMs: Type.Union([Type.Array(Type.Integer()), Type.Null()], {
@@ -270,7 +264,7 @@ export const previewTopicSchema = {
   response: { 200: reply('the preview', TopicPreview), ...problems(413, 415, 503) },
 };
 
-export const RotatedSecret = closed(
+const RotatedSecret = closed(
   {
     topic: TopicName,
     secret: text('the new secret; shown here and never again', 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw'),
@@ -288,10 +282,9 @@ export const rotateSecretSchema = {
   response: { 200: reply('the new secret', RotatedSecret), ...problems(404, 413, 415, 503) },
 };
 
-export const SecretInput = closed({ secret: Type.Optional(Secret) }, { title: 'SecretInput' });
-export type SecretInputJson = JsonOf<typeof SecretInput>;
+export const SecretInput = closed({ secret: Type.Optional(TopicSecret) }, { title: 'SecretInput' });
 
-export const RuleTest = closed(
+const RuleTest = closed(
   {
     rule: text('the retry rule', '{res.code}!=200'),
     status: Type.Optional(
@@ -307,9 +300,8 @@ export const RuleTest = closed(
   },
   { title: 'RuleTest' },
 );
-export type RuleTestJson = JsonOf<typeof RuleTest>;
 
-export const RuleResult = closed(
+const RuleResult = closed(
   {
     retry: flag('dq would retry', true),
     values: Type.Record(Type.String(), Type.Unknown(), {
@@ -319,7 +311,6 @@ export const RuleResult = closed(
   },
   { title: 'RuleResult' },
 );
-export type RuleResultJson = JsonOf<typeof RuleResult>;
 
 export const testRuleSchema = {
   operationId: 'testRule',

@@ -16,7 +16,7 @@ import {
 
 const tags = ['access'];
 
-export const TrialRequest = closed(
+const TrialRequest = closed(
   {
     at: instant('when its last byte arrived'),
     method: text('HTTP method', 'POST'),
@@ -34,7 +34,7 @@ export const TrialRequest = closed(
 );
 export type TrialRequestJson = JsonOf<typeof TrialRequest>;
 
-export const Trial = closed(
+const Trial = closed(
   {
     trial: Type.Union([
       closed(
@@ -92,7 +92,7 @@ export const endTrialSchema = {
   response: { 200: reply('removed', closed({ deleted: yes })), ...problems(409, 413, 503) },
 };
 
-export const Doctor = closed(
+const Doctor = closed(
   {
     state: Type.Enum(['none', 'running', 'done', 'late'], {
       description: `\`late\`: not finished after ${contractLimits.doctorRunMs / 1_000} s; the findings are those so far`,
@@ -113,7 +113,6 @@ export const Doctor = closed(
   },
   { title: 'Doctor' },
 );
-export type DoctorJson = JsonOf<typeof Doctor>;
 
 export const doctorStateSchema = {
   operationId: 'doctorState',
