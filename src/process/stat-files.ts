@@ -5,11 +5,11 @@
 // Where other instances record in the same registry, copied files are left alone: a file name holds the
 // inode of its directory, and the instance of the original records it.
 
-import { mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
+import { mkdir, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { statNames } from '../core/series.ts';
 import type { StatDelta } from '../ports/registry.ts';
-import { placeOf, writeDurably } from '../runtime/files.ts';
+import { placeOf, syncPath, writeDurably } from '../runtime/files.ts';
 import { wallNow } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
 
@@ -53,7 +53,8 @@ export class StatFiles {
         text = await readFile(path, 'utf8');
         // Of several readers one removes it.
         await unlink(path);
-        await this.#sync();
+        // A power cut must not bring taken files back.
+        await syncPath(this.#directory);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') failure ??= error;
         continue;
@@ -86,16 +87,6 @@ export class StatFiles {
       throw error;
     });
     return names.filter((name) => namePattern.test(name)).sort();
-  }
-
-  /** A power cut must not bring taken files back. */
-  async #sync(): Promise<void> {
-    const directory = await open(this.#directory, 'r');
-    try {
-      await directory.sync();
-    } finally {
-      await directory.close();
-    }
   }
 }
 

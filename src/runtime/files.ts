@@ -2,7 +2,16 @@
 // file beside the old one, then renames it.
 // Invariant: a reader of the name sees the old or the new content, never a part, after any crash.
 
-import { mkdirSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 
@@ -24,11 +33,26 @@ export async function writeDurably(path: string, text: string): Promise<void> {
     await rm(fresh, { force: true }).catch(() => undefined);
     throw error;
   }
-  const directory = await open(dirname(path), 'r');
+  await syncPath(dirname(path));
+}
+
+/** fsync of a file, or of a directory: the names in it survive a power cut. Rejects with its error. */
+export async function syncPath(path: string): Promise<void> {
+  const file = await open(path, 'r');
   try {
-    await directory.sync();
+    await file.sync();
   } finally {
-    await directory.close();
+    await file.close();
+  }
+}
+
+/** The same; throws the system's error. */
+export function syncPathNow(path: string): void {
+  const file = openSync(path, 'r');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
   }
 }
 

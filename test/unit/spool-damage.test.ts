@@ -1,6 +1,6 @@
 // Segments that a crash or a bad disk left: which changes their reader returns, and what it reports.
 
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
@@ -10,7 +10,8 @@ import { writeChange } from '../../src/journal/record/record.ts';
 import { headerBytes, readHeader } from '../../src/journal/record/segment.ts';
 import type { SpoolWriter } from '../../src/journal/record/spool-writer.ts';
 import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
-import { changeOf, readAll, spoolDirectory, watchedFiles, writerIn } from '../support/spool.ts';
+import { StreamReader } from '../../src/journal/ship/stream-reader.ts';
+import { changeOf, readAll, spoolDirectory, stream, watchedFiles, writerIn } from '../support/spool.ts';
 
 const segmentBytes = 400;
 const pathIn = (directory: SpoolDirectory, segment: number) =>
@@ -268,4 +269,21 @@ describe('spool deaths', () => {
       isWritten(written, changes);
     }
   });
+
+  it.skipIf(process.platform !== 'linux')(
+    'a segment whose first bytes the disk does not give: no file stays open',
+    async () => {
+      const directory = spoolDirectory();
+      // Reads of address 0 fail with EIO.
+      symlinkSync('/proc/self/mem', pathIn(directory, 1));
+      const openFiles = () => readdirSync('/proc/self/fd').length;
+      const reader = new StreamReader(directory.path, stream);
+      const before = openFiles();
+      for (let n = 0; n < 20; n += 1)
+        await expect(reader.read({ segment: 1, offset: 0 }, false, { changes: 1, bytes: 1 })).rejects.toThrow(
+          'EIO',
+        );
+      expect(openFiles() - before).toBeLessThan(20);
+    },
+  );
 });

@@ -16,6 +16,7 @@ import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { messageOf } from '../../core/errors.ts';
 import { type DirectoryLock, takeLock } from '../../master/data/directory-lock.ts';
+import { syncPathNow } from '../../runtime/files.ts';
 import { Exit } from '../exit.ts';
 
 export interface JobKey {
@@ -241,8 +242,6 @@ function unusable(path: string, cause: unknown): Exit {
 function openDurably(path: string, length: number): number {
   const file = openSync(path, 'a', 0o600);
   ftruncateSync(file, length);
-  const directory = openSync(dirname(path), 'r');
-  fdatasyncSync(directory);
-  closeSync(directory);
+  syncPathNow(dirname(path));
   return file;
 }

@@ -8,6 +8,7 @@ import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { StreamName } from '../../ports/spool.ts';
+import { syncPath } from '../../runtime/files.ts';
 import { randomBytes } from '../../runtime/time.ts';
 import { spoolLimits } from '../limits.ts';
 import type { SyncThread } from './sync-thread.ts';
@@ -96,7 +97,7 @@ export const realFiles = (thread: SyncThread | null = null): SegmentFiles => ({
         await writeAll(file, zeros.subarray(0, bytes - at), at);
       await writeAll(file, headerOf(header), 0);
       await file.sync();
-      await syncDirectory(directory);
+      await syncPath(directory);
     } catch (error) {
       await file.close().catch(() => undefined);
       // On a full disk it would only take space.
@@ -121,14 +122,5 @@ async function writeAll(file: FileHandle, bytes: Buffer, at: number): Promise<vo
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done);
     done += bytesWritten;
-  }
-}
-
-export async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
   }
 }

@@ -14,10 +14,10 @@ import type {
   StreamPart,
   StreamPosition,
 } from '../../ports/spool.ts';
-import { makeDirectory, writeDurably } from '../../runtime/files.ts';
+import { makeDirectory, syncPath, writeDurably } from '../../runtime/files.ts';
 import { sleep } from '../../runtime/time.ts';
 import { spoolLimits } from '../limits.ts';
-import { fileNameOf, segmentNameOf, syncDirectory } from '../record/segment.ts';
+import { fileNameOf, segmentNameOf } from '../record/segment.ts';
 import { examineSegment, isUsed, keepDamaged, StreamReader } from './stream-reader.ts';
 
 const droppedName = 'dropped';
@@ -161,8 +161,8 @@ export class SpoolDirectory implements SpooledStreams {
     // Its reader would go on in the moved file.
     await this.#readers.get(nameOf(segment))?.close();
     await rename(join(this.path, fileNameOf(segment)), join(late, fileNameOf(segment)));
-    await syncDirectory(late);
-    await syncDirectory(this.path);
+    await syncPath(late);
+    await syncPath(this.path);
   }
 
   /** Removes the oldest segments of damaged/ that take more than spoolLimits.keptPart of `bytesMax`: they

@@ -104,7 +104,11 @@ export class StreamReader {
     await this.close();
     const file = await openIfAny(this.#pathOf(number));
     if (file === null) return null;
-    const header = await readAt(file, 0, headerBytes);
+    const header = await readAt(file, 0, headerBytes).catch(async (error: unknown) => {
+      // A reader on a bad disk tries again and again: the file must not stay open.
+      await file.close();
+      throw error;
+    });
     if (header.length < headerBytes || header.every((byte) => byte === 0)) {
       await file.close();
       return null;

@@ -6,6 +6,7 @@
 
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { syncPath } from '../../runtime/files.ts';
 import { turn } from '../../runtime/time.ts';
 import { sqlLimits } from './limits.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
@@ -143,7 +144,7 @@ export class SnapshotWriter {
     if (this.#isInPlace) return;
     await rename(this.#fresh, this.#path);
     this.#isInPlace = true;
-    await syncDirectory(dirname(this.#path));
+    await syncPath(dirname(this.#path));
   }
 
   /** Removes the unfinished file; keeps the published one. */
@@ -171,14 +172,5 @@ export class SnapshotWriter {
   #opened(): FileHandle {
     if (this.#file === null) throw new Error('the copy is not open');
     return this.#file;
-  }
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
   }
 }

@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { DqError, messageOf } from '../../../core/errors.ts';
+import { syncPathNow } from '../../../runtime/files.ts';
 import { randomBytes } from '../../../runtime/time.ts';
 import { secretKeyBytes } from './encryption.ts';
 
@@ -45,7 +46,8 @@ export function makeKeyFile(path: string): Buffer {
       closeSync(file);
     }
     linkOnce(next, path);
-    syncDirectory(dirname(path));
+    // A power cut must not lose the name of a key that is in use.
+    syncPathNow(dirname(path));
   } catch (error) {
     throw rejected(`cannot create the key file ${path}: ${messageOf(error)}`, error);
   } finally {
@@ -69,16 +71,6 @@ function linkOnce(from: string, to: string): void {
     linkSync(from, to);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-}
-
-/** A power cut must not lose the name of a key that is in use. */
-function syncDirectory(path: string): void {
-  const directory = openSync(path, 'r');
-  try {
-    fsyncSync(directory);
-  } finally {
-    closeSync(directory);
   }
 }
 

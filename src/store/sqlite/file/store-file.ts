@@ -5,7 +5,7 @@
 // Hazard: while the file is open, this process must not open and close it by other means (fs.readFile): that
 // drops the POSIX locks of the whole process.
 
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import {
   askAndForget,
@@ -17,6 +17,7 @@ import {
   sqliteCodes,
 } from '../../../runtime/database.ts';
 import { foreignLogText, readHeader } from '../../../runtime/database-header.ts';
+import { syncPathNow } from '../../../runtime/files.ts';
 import { sqliteLimits } from '../limits.ts';
 import { forgetBoot, noteBoot, wasLeftOpen, wasOpenInThisBoot } from './boot-note.ts';
 import { applicationId, layoutVersion, schema } from './schema.ts';
@@ -146,9 +147,9 @@ function makeStoreFile(path: string): void {
   // Outside a transaction every statement would sync the file.
   db.exec(`BEGIN; ${schema} COMMIT`);
   db.close();
-  syncPath(fresh);
+  syncPathNow(fresh);
   renameSync(fresh, path);
-  syncPath(dirname(path));
+  syncPathNow(dirname(path));
 }
 
 function openExclusive(path: string): Database {
@@ -244,13 +245,4 @@ export function damagedText(path: string, reason: string): string {
 
 function sizeOf(path: string): number | null {
   return statSync(path, { throwIfNoEntry: false })?.size ?? null;
-}
-
-function syncPath(path: string): void {
-  const fd = openSync(path, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }

@@ -4,12 +4,13 @@
 // Rejected: VACUUM INTO on the owner's connection stops the owner for the whole copy; SQLite's backup API in
 // this library copies without pauses on the owner's connection, whose calls then wait for its steps.
 
-import { chmod, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { chmod, mkdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../../core/errors.ts';
 import type { Backup, Examination, LongWork, Problem } from '../../../ports/job-store.ts';
 import { isDamage } from '../../../runtime/database.ts';
+import { syncPath } from '../../../runtime/files.ts';
 import { clearInterval, setInterval } from '../../../runtime/time.ts';
 import type { Engine } from '../engine/engine.ts';
 import {
@@ -167,12 +168,12 @@ export class StoreMaintenance {
       let bytes = 0;
       for (const { to } of copies) {
         await chmod(to, 0o600);
-        await sync(to);
+        await syncPath(to);
         bytes += (await stat(to)).size;
       }
-      await sync(fresh);
+      await syncPath(fresh);
       await rename(fresh, directory);
-      await sync(dirname(directory));
+      await syncPath(dirname(directory));
       return { directory, bytes };
     } catch (error) {
       await removeCopy(fresh, copies);
@@ -223,13 +224,4 @@ async function removeCopy(directory: string, copies: readonly { readonly to: str
   if (!(await exists(directory))) return;
   for (const { to } of copies) for (const end of ['', '-journal']) await rm(to + end, { force: true });
   await rmdir(directory);
-}
-
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
