@@ -1,4 +1,6 @@
-// Lists the reasons why a notifier calls no job of a topic, or few. Codes are part of the API.
+// Lists the reasons why the jobs of a topic are not called, or few. Codes are part of the API. Made by:
+//   the notifier     explain-capacity.ts: its rules of capacity.ts · notifier.ts: its own state
+//   the API          capacity-route.ts: its last ones, which no notifier knows
 
 export const capacityCodes = [
   'unknown_topic',
@@ -28,6 +30,7 @@ export const capacityCodes = [
   'not_leader',
   'draining',
   'no_ready_job',
+  'not_promoted',
   'no_notifier',
 ] as const;
 

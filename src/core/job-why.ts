@@ -1,5 +1,6 @@
 // job-why.ts answers "where is this job, and why?" with one code and its numbers. Pure: the caller reads the
-// job, its topic and the answers of the notifiers. Codes are part of the API.
+// job, its topic and the answers of the notifiers. The API, `dq explain` and the console show the answer, and
+// decide nothing themselves. Codes are part of the API.
 
 import type { CapacityReason } from './capacity-reasons.ts';
 import type { EndedJob, JobSnapshot } from './job.ts';
@@ -8,6 +9,7 @@ import type { PlainTopic } from './topic/topic.ts';
 export const whyCodes = [
   'waits_until_due',
   'waits_to_retry',
+  'not_promoted',
   'topic_paused',
   'topic_offline',
   'not_registered',
@@ -19,6 +21,7 @@ export const whyCodes = [
   'probing',
   'ahead',
   'running',
+  'leased',
   'store_away',
   'held',
   'no_notifier',
@@ -29,20 +32,25 @@ export const whyCodes = [
 
 export type WhyCode = (typeof whyCodes)[number];
 /** Why a topic's jobs are held. */
-type HeldCode = Extract<WhyCode, 'topic_paused' | 'topic_offline' | 'not_registered'>;
+export const heldCodes = [
+  'topic_paused',
+  'topic_offline',
+  'not_registered',
+] as const satisfies readonly WhyCode[];
+type HeldCode = (typeof heldCodes)[number];
 
 export interface Why {
   readonly code: WhyCode;
-  /** waits_*: when it is due; dead, ended: since when. Epoch ms */
+  /** waits_*, not_promoted: when it is due; dead, ended: since when. Epoch ms */
   readonly at?: number;
-  /** waits_*: the job will be held when it is due */
+  /** waits_*, not_promoted: the job will be held when it is ready */
   readonly held?: HeldCode;
   /** of a ready job: jobs of its topic, priority and partition that are called before it; null = not
    *  counted */
   readonly ahead?: number | null;
-  /** running: start of the attempt, epoch ms, and process title; null = not known */
-  readonly since?: number | null;
-  readonly notifier?: string | null;
+  /** running: start of the attempt, epoch ms, and process title */
+  readonly since?: number;
+  readonly notifier?: string;
   /** what the notifiers say; for codes that come from them */
   readonly reasons?: readonly CapacityReason[];
 }
@@ -53,6 +61,8 @@ interface NotifierAnswer {
 }
 
 export interface WhyFacts {
+  /** epoch ms by the storage clock */
+  readonly now: number;
   /** undefined: not registered */
   readonly topic: Pick<PlainTopic, 'state' | 'delivery'> | undefined;
   /** of the topic, for a ready job; null: the master did not answer in time */
@@ -61,7 +71,7 @@ export interface WhyFacts {
   readonly ahead: number | null;
   /** of a ready job: clients hold as many leases of its topic as dq allows */
   readonly isAtPullLeases?: boolean;
-  /** of a reserved job; null: no notifier of this instance names it */
+  /** of a reserved job; null: no notifier of this instance says that it calls the job */
   readonly call: { readonly since: number; readonly notifier: string } | null;
 }
 
@@ -71,16 +81,13 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
     case 'dead':
       return { code: 'dead', at: job.deadAt ?? job.dueAt };
     case 'reserved':
-      if (facts.call === null && facts.topic?.delivery === 'pull') return { code: 'pulled' };
-      return {
-        code: 'running',
-        since: facts.call?.since ?? null,
-        notifier: facts.call?.notifier ?? null,
-      };
+      if (facts.call !== null) return { code: 'running', ...facts.call };
+      return { code: facts.topic?.delivery === 'pull' ? 'pulled' : 'leased' };
     case 'delayed': {
       const held = heldBy(facts.topic);
+      const waits = job.failures === 0 ? 'waits_until_due' : 'waits_to_retry';
       return {
-        code: job.failures === 0 ? 'waits_until_due' : 'waits_to_retry',
+        code: job.dueAt > facts.now ? waits : 'not_promoted',
         at: job.dueAt,
         ...(held === null ? {} : { held }),
       };
@@ -95,6 +102,11 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
     default:
       return { code: 'unknown' };
   }
+}
+
+/** Its topic is paused, offline or not registered, now or when the job is ready: no attempt has a time. */
+export function isHeld({ code, held }: Pick<Why, 'code' | 'held'>): boolean {
+  return held !== undefined || heldCodes.some((one) => one === code);
 }
 
 function heldBy(topic: WhyFacts['topic']): HeldCode | null {

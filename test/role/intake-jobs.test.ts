@@ -287,7 +287,7 @@ describe('cancel and get', () => {
     expect(await why('later')).toEqual({ code: 'unknown', ahead: 1 });
     await dq.api('DELETE', '/v1/topics/t/jobs/later');
     const job = await reserveOne(dq);
-    expect(await why()).toEqual({ code: 'running', since: null, notifier: null });
+    expect(await why()).toEqual({ code: 'leased' });
     await dq.store.jobs.bury([{ ...job, reason: 'gone', attempt: failedAttempt }]);
     const { body: dead } = await dq.api('GET', '/v1/topics/t/jobs/a');
     expect(dead).toMatchObject({ buryReason: 'gone', alert: 'owed', nextAttempts: [] });

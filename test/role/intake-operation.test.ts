@@ -5,6 +5,7 @@ import { jobOf } from '../conformance/trial.ts';
 import { bury } from '../support/handmade.ts';
 import { startIntake } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
+import { until } from '../support/until.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 describe('dead letters', () => {
@@ -253,6 +254,29 @@ describe('topic capacity', () => {
       status: 200,
       body: { states: { ready: 1 }, notifiers: [{ notifier: 'n', reasons: unknown }] },
     });
+  });
+
+  it('names a job that is due and not ready', async () => {
+    const dq = await startIntake({
+      config: { pollCeiling: 1 },
+      onSend: (message, answer) => {
+        if (message.kind !== 'ask') return;
+        answer({ kind: 'answers', call: message.call, answers: [{ process: 'n', answer: [] }] });
+      },
+    });
+    await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
+    const codes = async () =>
+      (await dq.api('GET', url)).body.reasons.map(({ code }: { code: string }) => code);
+    await dq.push('t', '1', '?id=later&delay=1h');
+    expect(await codes()).toEqual(['no_ready_job']);
+    // No timer works in this test.
+    await dq.push('t', '1', '?id=a&delay=1ms');
+    await until('the job is overdue', async () => (await codes()).includes('not_promoted'));
+    expect((await dq.api('GET', url)).body.reasons).toMatchObject([
+      { code: 'not_promoted', values: { id: 'a', lateMs: expect.any(Number) } },
+      { code: 'no_ready_job' },
+    ]);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body.why.code).toBe('not_promoted');
   });
 
   it('is unavailable when the master does not answer', async () => {

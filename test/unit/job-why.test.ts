@@ -16,8 +16,11 @@ const ready: JobSnapshot = {
 const because = (...codes: CapacityReason['code'][]): CapacityReason[] =>
   codes.map((code) => ({ code, message: code, remedy: '', values: {} }));
 const says = (...answers: (CapacityReason[] | null)[]) => answers.map((answer) => ({ answer }));
+const facts: WhyFacts = {
+  ...{ now: 5_000, topic: { state: 'active', delivery: 'push' }, notifiers: null, ahead: null, call: null },
+};
 const why = (notifiers: WhyFacts['notifiers'], ahead: number | null = null) =>
-  whyOf(ready, { topic: { state: 'active', delivery: 'push' }, notifiers, ahead, call: null });
+  whyOf(ready, { ...facts, notifiers, ahead });
 
 describe('why: a ready job', () => {
   it('one free notifier: other jobs go first', () => {
@@ -52,6 +55,30 @@ describe('why: a ready job', () => {
     expect(why(says(null, null))).toEqual({ code: 'unknown', ahead: null });
     expect(why([])).toEqual({ code: 'no_notifier', ahead: null });
     expect(why(says(null, because('rate_reached')))).toMatchObject({ code: 'at_rate' });
+  });
+});
+
+describe('why: a job that no notifier has', () => {
+  it('delayed and due: dq-timer has not made it ready, whatever holds it then', () => {
+    const delayed: JobSnapshot = { ...ready, state: 'delayed' };
+    expect(whyOf(delayed, { ...facts, now: 999 })).toEqual({ code: 'waits_until_due', at: 1_000 });
+    expect(whyOf(delayed, { ...facts, now: 1_000 })).toEqual({ code: 'not_promoted', at: 1_000 });
+    const failed = { ...delayed, failures: 1 };
+    expect(whyOf(failed, { ...facts, now: 999 })).toMatchObject({ code: 'waits_to_retry' });
+    expect(whyOf(failed, { ...facts, topic: undefined })).toEqual({
+      code: 'not_promoted',
+      at: 1_000,
+      held: 'not_registered',
+    });
+  });
+
+  it('reserved: runs only where a notifier says so', () => {
+    const reserved: JobSnapshot = { ...ready, state: 'reserved' };
+    expect(whyOf(reserved, facts)).toEqual({ code: 'leased' });
+    const call = { since: 2_000, notifier: 'dq-notifier-0' };
+    expect(whyOf(reserved, { ...facts, call })).toEqual({ code: 'running', ...call });
+    const topic = { state: 'active', delivery: 'pull' } as const;
+    expect(whyOf(reserved, { ...facts, topic })).toEqual({ code: 'pulled' });
   });
 });
 

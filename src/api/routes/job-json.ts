@@ -87,7 +87,7 @@ function whyJson({ at, since, ahead, ...rest }: Why) {
     ...rest,
     ...(at === undefined ? {} : { at: formatInstant(at) }),
     ...(ahead === undefined ? {} : { ahead }),
-    ...(since === undefined ? {} : { since: since === null ? null : formatInstant(since) }),
+    ...(since === undefined ? {} : { since: formatInstant(since) }),
   };
 }
 

@@ -119,7 +119,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     return {
       alert,
       maxAttempts: topic?.maxAttempts ?? null,
-      why: whyOf(job, { topic, notifiers, ahead, call, isAtPullLeases }),
+      why: whyOf(job, { now, topic, notifiers, ahead, call, isAtPullLeases }),
       planned:
         topic === undefined || 'endedAt' in job
           ? null
@@ -150,7 +150,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     return job.deadAt === null ? null : job.deadAt + config['dead.retention'];
   }
 
-  /** null: no notifier of this instance names it. */
+  /** null: no notifier of this instance says that it calls the job. */
   async function callOf({ topic, id, version }: JobKey & { readonly version: Version }) {
     const about = `${version} ${topic} ${id}`;
     const answers = await calls.of(about, () => questions.ask('running', { topic, id, version }));

@@ -6,7 +6,7 @@ import type { CapacityReasonJson, JobJson } from '../../contract/api/job.ts';
 import type { PageOf } from '../../contract/api/schema.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
 import { formatDuration } from '../../core/duration.ts';
-import type { WhyCode } from '../../core/job-why.ts';
+import { isHeld, type WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -60,7 +60,7 @@ async function lastDeath(
 function linesOf(job: JobJson, now: number): readonly (readonly [string, string])[] {
   const { why, nextAttempts = [] } = job;
   const last = job.attempts.at(-1);
-  const next = nextAttempts[0];
+  const next = isHeld(why) || byClients.has(why.code) ? undefined : nextAttempts[0];
   return [
     ['why', sentenceOf(job, now)],
     ...pastDeadline(job, now),
@@ -72,9 +72,15 @@ function linesOf(job: JobJson, now: number): readonly (readonly [string, string]
       : [['last attempt', `${last.attempt}: ${resultOf(last)}, at ${last.startedAt}`] as const]),
     ...(next === undefined
       ? []
-      : [['next attempt', `${next.attempt} of ${job.maxAttempts ?? '?'}, at ${next.at}`] as const]),
+      : [['next attempt', `${next.attempt} of ${job.maxAttempts ?? '?'}${atTime(next.at, now)}`] as const]),
   ];
 }
+
+/** Clients decide when the next attempt begins. */
+const byClients: ReadonlySet<WhyCode> = new Set(['waits_for_pull', 'at_pull_leases', 'pulled']);
+
+/** '' for a time that has come: what the job waits for decides when. */
+const atTime = (at: string, now: number): string => (Date.parse(at) > now ? `, at ${at}` : '');
 
 /** dq finds it when the turn of the job comes. A job that was moved behind its deadline has none. */
 function pastDeadline(
@@ -104,7 +110,9 @@ const sentences: Sentences = {
   at_pull_leases: 'it is due; clients hold too many unanswered jobs of its topic',
   at_rate: 'it is due and waits for the rate of its topic',
   probing: 'it is due; the endpoint hangs or is unreachable, so dq makes only a few calls at once',
-  store_away: 'it is due; the store does not answer the notifiers',
+  leased:
+    'a notifier has reserved it, and none of this instance says that it calls it: another instance calls it, or dq returns it when its lease ends',
+  store_away: 'it is due; the store gives the notifiers no jobs',
   held: 'it is due; the notifiers hold its topic',
   no_notifier: 'it is due; no notifier of this instance is ready',
   unknown: 'it is due; no answer about what holds it',
@@ -117,16 +125,14 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, n
     case 'waits_until_due':
     case 'waits_to_retry':
       return `attempt ${attempt + 1} of ${max} is due at ${at}, in ${until(at, now)}`;
+    case 'not_promoted':
+      return `attempt ${attempt + 1} of ${max} was due ${ago(at, now)} ago, at ${at}, and dq-timer has not made it ready (dq status shows dq-timer; dq fsck names damaged records)`;
     case 'ahead':
       return why.ahead == null
         ? 'it is due and starts soon'
         : `it is due; ${why.ahead} jobs of its topic go first`;
     case 'running':
-      return [
-        `attempt ${attempt + 1} of ${max} is running`,
-        why.since == null ? '' : ` since ${why.since}`,
-        why.notifier == null ? '' : ` in ${why.notifier}`,
-      ].join('');
+      return `attempt ${attempt + 1} of ${max} is running since ${why.since} in ${why.notifier}`;
     case 'dead':
       return `dead letter since ${at}: ${buryReason ?? 'no attempt follows'}`;
     case 'ended':
@@ -137,8 +143,9 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, n
 }
 
 /** Rounds down, because the clock of a reply has lost its part of a second. */
-const until = (at: string, now: number): string =>
-  formatDuration(Math.max(0, Math.floor((Date.parse(at) - now) / 1_000)) * 1_000);
+const until = (at: string, now: number): string => wholeSeconds(Date.parse(at) - now);
+const ago = (at: string, now: number): string => wholeSeconds(now - Date.parse(at));
+const wholeSeconds = (ms: number): string => formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000);
 
 const capacityCall = (topic: string) =>
   ({ path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] }) as const;

@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import { capacityCodes } from '../../core/capacity-reasons.ts';
 import { endStates, flowEvents, jobStates } from '../../core/job.ts';
-import { whyCodes } from '../../core/job-why.ts';
+import { heldCodes, whyCodes } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import type { BackoffJson } from '../../core/topic/backoff.ts';
 import { contractLimits } from './limits.ts';
@@ -93,21 +93,19 @@ export const CapacityReason = closed(
 );
 export type CapacityReasonJson = JsonOf<typeof CapacityReason>;
 
-const heldBy = ['topic_paused', 'topic_offline', 'not_registered'] as const;
-
 const Why = Type.Object(
   {
     code: Type.Enum([...whyCodes], {
       description:
-        '`held`: another rule of the notifiers · `unknown`: no answer in time · `ahead`: other jobs go first',
+        '`not_promoted`: due, and dq-timer has not made it ready · `held`: another rule of the notifiers · `unknown`: no answer in time · `ahead`: other jobs go first · `leased`: reserved, and no notifier of this instance says that it calls it',
     }),
-    at: Type.Optional(instant('waits_until_due, waits_to_retry: when it is due; dead, ended: since when')),
-    held: Type.Optional(Type.Enum(heldBy, { description: 'it will be held when it is due' })),
+    at: Type.Optional(instant('waits_until_due, waits_to_retry, not_promoted: when it is due; dead, ended: since when')),
+    held: Type.Optional(Type.Enum([...heldCodes], { description: 'it will be held when it is ready' })),
     ahead: Type.Optional(
       countOrNull('ready jobs of its topic and priority that go first, at most 1,000; null: not counted', 12),
     ),
-    since: Type.Optional(textOrNull('start of the running attempt')),
-    notifier: Type.Optional(textOrNull('process that makes it; null: not known', 'dq-notifier-0')),
+    since: Type.Optional(instant('running: start of the attempt')),
+    notifier: Type.Optional(text('running: process that makes it', 'dq-notifier-0')),
     reasons: Type.Optional(Type.Array(CapacityReason, { description: 'what the notifiers say' })),
   },
   { title: 'Why' },

@@ -3,6 +3,7 @@
 
 import { topicCapacitySchema } from '../../../contract/api/topic.ts';
 import type { CapacityReason } from '../../../core/capacity-reasons.ts';
+import { formatDuration } from '../../../core/duration.ts';
 import { DqError } from '../../../core/errors.ts';
 import type { StateCounts } from '../../../ports/job-store.ts';
 import type { AnswerOf } from '../../../process/questions.ts';
@@ -14,7 +15,7 @@ import { noJobs } from '../stats-table.ts';
 import { nameToFind } from './topic-routes.ts';
 
 export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
-  const { store, topics } = role;
+  const { store, topics, clock, config } = role;
 
   api.get(
     '/v1/topics/:topic/capacity',
@@ -22,13 +23,14 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     async (request) => {
       const topic = nameToFind(request.params.topic);
       const [answers, states] = await Promise.all([questions.ask('capacity', { topic }), statesOf(topic)]);
+      const overdue = states !== null && states.delayed > 0 ? await overdueOf(topic) : null;
       const why = seesDaemon(request) ? store.jobs.whyUnknown?.()?.why : undefined;
       const isKnown = topics.get(topic) !== undefined || topics.isUnreadable(topic);
       if (!isKnown && states !== null && !hasJobs(states) && (answers ?? []).every(isUnknownTo))
         throw topicNotFound(topic);
       if (answers === null) throw new DqError('unavailable', 'master: no answer; try again');
       const notifiers = answers.map(({ process, answer }) => ({ notifier: process, reasons: answer }));
-      return { topic, states, reasons: reasonsOf(states, notifiers.length, why), notifiers };
+      return { topic, states, reasons: reasonsOf(states, overdue, notifiers.length, why), notifiers };
     },
   );
 
@@ -38,6 +40,21 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     if (counts === null) return null;
     return Object.hasOwn(counts.topics, topic) ? (counts.topics[topic] ?? noJobs) : noJobs;
   }
+
+  /** The first delayed job that is due, for longer than a lost hint explains; null: none, or no answer. */
+  async function overdueOf(topic: string): Promise<Overdue | null> {
+    const now = clock.now();
+    const filter = { topic, state: 'delayed', until: now - config.pollCeiling } as const;
+    const page = await store.jobs.search(filter, 1, null).catch(() => null);
+    const [first] = page?.items ?? [];
+    return first === undefined ? null : { id: first.id, lateMs: now - first.dueAt };
+  }
+}
+
+/** A due job that is not ready. */
+interface Overdue {
+  readonly id: string;
+  readonly lateMs: number;
 }
 
 const hasJobs = (states: StateCounts) => Object.values(states).some((jobs) => jobs > 0);
@@ -49,6 +66,7 @@ const isUnknownTo = ({ answer }: AnswerOf<readonly CapacityReason[]>) =>
 /** `why`: why the store does not answer, where it is known and the caller may see it */
 function reasonsOf(
   states: StateCounts | null,
+  overdue: Overdue | null,
   notifiers: number,
   why: string | undefined,
 ): readonly CapacityReason[] {
@@ -59,6 +77,13 @@ function reasonsOf(
       message: 'no notifier of this instance is ready',
       remedy: 'dq status shows the processes; the error log names the cause',
       values: {},
+    });
+  if (overdue !== null)
+    reasons.push({
+      code: 'not_promoted',
+      message: `job ${overdue.id} has been due for ${formatDuration(Math.round(overdue.lateMs / 1_000) * 1_000)}, and dq-timer has not made it ready`,
+      remedy: 'dq status shows dq-timer; dq fsck names damaged records',
+      values: { ...overdue },
     });
   if (states === null)
     reasons.push({

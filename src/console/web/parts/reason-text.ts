@@ -6,8 +6,10 @@ import { duration } from '../format.ts';
 import { serverText } from '../words/words.ts';
 
 export function reasonText({ code, message, remedy, values }: CapacityReasonJson) {
-  const [wait, patience] = [values['waitMs'], values['patienceMs']].map((ms) => duration(Number(ms ?? 0)));
-  const all = { ...values, wait: wait ?? '', patience: patience ?? '' };
+  const durations = Object.entries(values)
+    .filter(([name]) => name.endsWith('Ms'))
+    .map(([name, ms]) => [name.slice(0, -2), duration(Number(ms))]);
+  const all = { ...values, ...Object.fromEntries(durations) };
   return {
     message: serverText(`reason_${code}`, message, all),
     remedy: serverText(`remedy_${code}`, remedy, all),

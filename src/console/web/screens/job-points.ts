@@ -3,6 +3,7 @@
 import type { AuditEntryJson } from '../../../contract/api/audit.ts';
 import type { JobJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
+import { isHeld } from '../../../core/job-why.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { TimelinePoint } from '../charts/timeline.tsx';
@@ -95,22 +96,18 @@ export function pointsOf(job: JobJson, marks: readonly JobMark[]): readonly Time
 
 const isLate = (ms: number | undefined): boolean => ms !== undefined && ms >= 1_000;
 
-/** Its topic is paused, offline or not registered, now or when the job is due. */
-export const isHeld = ({ why }: JobJson): boolean =>
-  why.held !== undefined || why.code.startsWith('topic_') || why.code === 'not_registered';
-
 function comingPoints(job: JobJson, now: number): TimelinePoint[] {
   const points: TimelinePoint[] = [{ at: now, kind: 'now', label: t('now') }];
-  if (job.state === 'reserved')
+  if (job.why.code === 'running')
     points.push({
-      at: Math.min(now - 1, job.why.since == null ? now - 1 : Date.parse(job.why.since)),
+      at: Math.min(now - 1, Date.parse(job.why.since ?? '')),
       kind: 'running',
       label: t('attempt_n', { n: job.attempt + 1 }),
       short: String(job.attempt + 1),
     });
   // Attempts of a held job have no time: they follow when its topic is resumed or registered.
-  const planned = isHeld(job) ? [] : (job.nextAttempts ?? []);
-  if (isHeld(job) && job.state === 'delayed')
+  const planned = isHeld(job.why) ? [] : (job.nextAttempts ?? []);
+  if (isHeld(job.why) && job.state === 'delayed')
     points.push({ at: Math.max(Date.parse(job.dueAt), now + 1), kind: 'due', label: t('due') });
   for (const [n, { attempt, at }] of planned.entries()) {
     const time = Math.max(Date.parse(at), now + 1 + n);

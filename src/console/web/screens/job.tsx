@@ -35,7 +35,7 @@ import { t, type Word, wordOf } from '../words/words.ts';
 import { Attempts, endOf, failureText } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';
 import { JobFlow } from './job-flow.tsx';
-import { isHeld, pointsOf, useJobMarks } from './job-points.ts';
+import { pointsOf, useJobMarks } from './job-points.ts';
 import { askCancel, askReschedule, requeueJob, runNow } from './topic-actions.tsx';
 
 /** Soon due or running: each second; else every 5 s. */
@@ -164,13 +164,15 @@ function headline({ why, state, attempt, maxAttempts, ...job }: JobJson): string
   switch (why.code) {
     case 'waits_until_due':
     case 'waits_to_retry':
+      // Due meanwhile: the next answer says what holds it.
       return at <= daemonNow() ? t('here_due') : t(`here_${why.code}`, values);
+    case 'not_promoted':
+      return t('here_not_promoted', values);
     case 'ahead':
       if (why.ahead == null) return t('here_soon');
       return why.ahead === 0 ? t('here_next') : t('here_ahead', { count: countOf(why.ahead) });
     case 'running':
-      if (why.since == null) return t('here_running', values);
-      return t('here_running_since', { ...values, time: duration(daemonNow() - Date.parse(why.since)) });
+      return t('here_running', { ...values, time: duration(daemonNow() - Date.parse(why.since ?? '')) });
     case 'dead':
       return wordOf(`here_dead_${job.buryReason}`, t('here_dead')).replaceAll('{count}', values.count);
     case 'ended':
@@ -231,7 +233,7 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
         <Face job={job} />
         <div>
           <strong>
-            {/^(waits_|ended)/.test(job.why.code) ? (
+            {/^(waits_|not_promoted|ended)/.test(job.why.code) ? (
               <Time at={job.why.at ?? job.dueAt} text={() => first} />
             ) : (
               first
@@ -281,7 +283,7 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
 }
 
 function Face({ job }: { job: JobJson }) {
-  const isHeldNow = job.state === 'ready' && isHeld(job);
+  const isHeldNow = job.state === 'ready' && isHeld(job.why);
   const colour = (job.state === 'delayed' && job.attempt > 0) || isHeldNow ? 'retry' : jobColours[job.state];
   const face = faces[job.state];
   const line = { fill: 'none', class: `stroke-${colour}`, 'stroke-linecap': 'round' } as const;

@@ -701,6 +701,14 @@ export const texts = {
     'Attempt {next} of {max} starts {time}, at {clock}.',
     '第 {next} 次通知（共 {max} 次）{time}开始（{clock}）。',
   ],
+  here_not_promoted: [
+    'The job has been due since {clock} ({time}). dq-timer has not made it ready: see Processes.',
+    '任务已于 {clock} 到期（{time}）。dq-timer 尚未处理，请查看进程页。',
+  ],
+  here_leased: [
+    'A notifier has reserved the job, and none of this instance says that it calls it. Another instance calls it, or dq returns it when its lease ends.',
+    '任务已被通知进程领取，但本实例没有通知进程在调用它：另一个实例正在调用，或租约结束后任务回到队列。',
+  ],
   here_topic_paused: [
     'The job is due. Its topic is paused, so dq holds it.',
     '任务已到期。主题已暂停，dq 暂缓投递。',
@@ -735,14 +743,13 @@ export const texts = {
   jobs_first: ['{count} jobs of its topic go first.', '同主题还有 {count} 个任务在前。'],
   here_next: ['The job is due and goes next.', '任务已到期，下一个就是它。'],
   here_soon: ['The job is due and starts soon.', '任务已到期，即将开始。'],
-  here_running: ['Attempt {next} of {max} is in flight.', '第 {next} 次通知（共 {max} 次）正在进行。'],
-  here_running_since: [
+  here_running: [
     'Attempt {next} of {max} has been in flight for {time}.',
     '第 {next} 次通知（共 {max} 次）已进行 {time}。',
   ],
   here_store_away: [
-    'The job is due. The store does not answer the notifiers.',
-    '任务已到期。存储没有应答通知进程。',
+    'The job is due. The store gives the notifiers no jobs.',
+    '任务已到期。存储没有给通知进程任务。',
   ],
   here_held: ['The job is due. The notifiers hold its topic.', '任务已到期。通知进程暂缓该主题。'],
   here_no_notifier: [
@@ -779,17 +786,11 @@ export const texts = {
     'Expired {time}: dq kept the dead letter for its whole time.',
     '{time}过期：死信的保留时间已满。',
   ],
-  then_topic_paused: [
-    'The topic is paused: when the job is due, dq holds it.',
-    '主题已暂停：到期后 dq 暂缓投递。',
-  ],
-  then_topic_offline: [
-    'The topic is offline: when the job is due, dq holds it.',
-    '主题已下线：到期后 dq 暂缓投递。',
-  ],
+  then_topic_paused: ['The topic is paused, so dq will hold the job.', '主题已暂停，dq 将暂缓投递。'],
+  then_topic_offline: ['The topic is offline, so dq will hold the job.', '主题已下线，dq 将暂缓投递。'],
   then_not_registered: [
-    'The topic is not registered: when the job is due, dq holds it.',
-    '主题未注册：到期后 dq 暂缓投递。',
+    'The topic is not registered, so dq will hold the job.',
+    '主题未注册，dq 将暂缓投递。',
   ],
   called_by: ['{notifier} calls it.', '由 {notifier} 调用。'],
   dead_since_time: ['It became a dead letter {time}.', '{time}成为死信。'],

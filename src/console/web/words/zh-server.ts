@@ -112,6 +112,8 @@ export const zhServer = {
   remedy_draining: '请等待后继进程，或启动 dq',
   reason_no_ready_job: '主题没有待投递的任务：{delayed} 个延迟中，{reserved} 个投递中，{dead} 个死信',
   remedy_no_ready_job: '延迟的任务到期后投递，死信可重新投递',
+  reason_not_promoted: '任务 {id} 已到期 {late}，dq-timer 尚未处理',
+  remedy_not_promoted: '进程页显示 dq-timer。运行 dq fsck 查看损坏的记录',
   reason_no_notifier: '此实例没有就绪的投递进程',
   remedy_no_notifier: '进程页显示各进程。错误日志写明原因',
 } satisfies Record<ServerKey, string>;
