@@ -25,6 +25,7 @@ export const capacityCodes = [
   'isolation_pause',
   'settling',
   'store_unavailable',
+  'healing',
   'standby',
   'no_deliveries',
   'not_leader',
@@ -32,6 +33,7 @@ export const capacityCodes = [
   'no_ready_job',
   'not_promoted',
   'no_notifier',
+  'no_caller',
 ] as const;
 
 export interface CapacityReason {
@@ -42,4 +44,27 @@ export interface CapacityReason {
   readonly remedy: string;
   /** by name: counts, times in ms, names of topics and hosts */
   readonly values: Readonly<Record<string, number | string>>;
+}
+
+/** All answers are those of notifiers without a share of the topic: the ones that call it are not ready. null:
+ *  one of the answers is of a notifier that calls it, or may be. */
+export function noCallerAmong(answers: readonly (readonly CapacityReason[] | null)[]): CapacityReason | null {
+  const shares = answers.map((reasons) => reasons?.find(({ code }) => code === 'no_share'));
+  const [first] = shares;
+  if (first === undefined || shares.includes(undefined)) return null;
+  const { callers = '' } = first.values;
+  return {
+    code: 'no_caller',
+    message: `only ${callers} may call this topic, and none of them is ready`,
+    remedy: 'dq status shows the processes; the error log names the cause',
+    values: { callers },
+  };
+}
+
+/** Whether the reason holds jobs of any of these partitions. A reason of some partitions names them in
+ *  `values.places`. `places`: null = there is one partition */
+export function concernsPlace({ values }: CapacityReason, places: readonly string[] | null): boolean {
+  const { places: own } = values;
+  if (places === null || typeof own !== 'string') return true;
+  return own.split(' ').some((place) => places.includes(place));
 }

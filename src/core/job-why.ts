@@ -2,7 +2,7 @@
 // job, its topic and the answers of the notifiers. The API, `dq explain` and the console show the answer, and
 // decide nothing themselves. Codes are part of the API.
 
-import type { CapacityReason } from './capacity-reasons.ts';
+import { type CapacityReason, concernsPlace, noCallerAmong } from './capacity-reasons.ts';
 import type { EndedJob, JobSnapshot } from './job.ts';
 import type { PlainTopic } from './topic/topic.ts';
 
@@ -23,6 +23,7 @@ export const whyCodes = [
   'running',
   'leased',
   'store_away',
+  'healing',
   'held',
   'no_notifier',
   'unknown',
@@ -67,6 +68,8 @@ export interface WhyFacts {
   readonly topic: Pick<PlainTopic, 'state' | 'delivery'> | undefined;
   /** of the topic, for a ready job; null: the master did not answer in time */
   readonly notifiers: readonly NotifierAnswer[] | null;
+  /** names of the partitions where the job may live; null: there is one */
+  readonly places: readonly string[] | null;
   /** of a ready job; null: not counted */
   readonly ahead: number | null;
   /** of a ready job: clients hold as many leases of its topic as dq allows */
@@ -95,9 +98,13 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
     case 'ready': {
       const held = heldBy(facts.topic);
       if (held !== null) return { code: held };
-      return facts.topic?.delivery === 'pull'
-        ? { code: facts.isAtPullLeases === true ? 'at_pull_leases' : 'waits_for_pull' }
-        : whyReady(facts);
+      if (facts.topic?.delivery !== 'pull') return whyReady(facts);
+      // A reserve of a client brings no more than one of a notifier.
+      const healing = answersOf(facts)
+        .flat()
+        .filter(({ code }) => code === 'healing');
+      if (healing.length > 0) return { code: 'healing', reasons: distinct(healing) };
+      return { code: facts.isAtPullLeases === true ? 'at_pull_leases' : 'waits_for_pull' };
     }
     default:
       return { code: 'unknown' };
@@ -118,21 +125,34 @@ function heldBy(topic: WhyFacts['topic']): HeldCode | null {
 /** The reason of the notifier, and what it says about a job. The first match counts. */
 const codesOf: readonly (readonly [WhyCode, readonly CapacityReason['code'][]])[] = [
   ['store_away', ['store_unavailable']],
+  ['healing', ['healing']],
   ['probing', ['ailing', 'origin_ailing']],
   ['at_rate', ['rate_reached']],
   ['at_concurrency', ['ramping', 'concurrency_reached', 'half_of_slots', 'no_free_slot']],
   ['probing', ['slow_calls']],
 ];
 
-function whyReady({ notifiers, ahead }: WhyFacts): Why {
+/** What the notifiers that answered say about the job. */
+function answersOf({ notifiers, places }: WhyFacts): readonly (readonly CapacityReason[])[] {
+  return (notifiers ?? []).flatMap(({ answer }) =>
+    answer === null ? [] : [answer.filter((reason) => concernsPlace(reason, places))],
+  );
+}
+
+function whyReady(facts: WhyFacts): Why {
+  const { notifiers, ahead } = facts;
   if (notifiers === null) return { code: 'unknown', ahead };
   if (notifiers.length === 0) return { code: 'no_notifier', ahead };
-  const answers = notifiers.flatMap(({ answer }) => (answer === null ? [] : [answer]));
+  const noCaller = noCallerAmong(notifiers.map(({ answer }) => answer));
+  if (noCaller !== null) return { code: 'no_notifier', ahead, reasons: [noCaller] };
+  const answers = answersOf(facts);
   if (answers.length === 0) return { code: 'unknown', ahead };
   // One that is free calls the job after those before it.
   if (answers.some((reasons) => reasons.length === 0)) return { code: 'ahead', ahead };
   const sharing = answers.filter((reasons) => !reasons.some(({ code }) => code === 'no_share'));
-  const reasons = distinct((sharing.length === 0 ? answers : sharing).flat());
+  // The notifiers that call it did not answer.
+  if (sharing.length === 0) return { code: 'unknown', ahead };
+  const reasons = distinct(sharing.flat());
   const found = codesOf.find(([, codes]) => reasons.some(({ code }) => codes.includes(code)));
   return { code: found?.[0] ?? 'held', ahead, reasons };
 }

@@ -23,7 +23,6 @@ import { type CapacityGrant, CapacityGrants, type FreeCapacity } from './capacit
 import { CapacityPlan } from './capacity-plan.ts';
 import { type CapacityView, explainCapacity } from './explain-capacity.ts';
 import { notifierLimits } from './limits.ts';
-import type { PartitionFailures } from './partition-failures.ts';
 import type { PoisonIsolation } from './poison-isolation.ts';
 import { Probes } from './probes.ts';
 import type { Settler } from './settler.ts';
@@ -53,7 +52,8 @@ export interface CapacityOptions {
   readonly settler: Pick<Settler, 'leased' | 'unsettled'>;
   readonly isolation: PoisonIsolation;
   readonly partitions: () => readonly Partition[];
-  readonly failures: Pick<PartitionFailures, 'counts'>;
+  readonly nameOf?: CapacityView['nameOf'];
+  readonly failures: CapacityView['failures'];
   readonly onGain: (gain: Gain) => void;
 }
 

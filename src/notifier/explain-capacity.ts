@@ -22,7 +22,9 @@ export interface CapacityView {
   readonly settler: Pick<Settler, 'unsettled'>;
   readonly isolation: PoisonIsolation;
   readonly partitions: () => readonly Partition[];
-  readonly failures: Pick<PartitionFailures, 'counts'>;
+  /** as in JobStore; absent: there is one partition */
+  readonly nameOf?: ((partition: Partition) => string) | undefined;
+  readonly failures: Pick<PartitionFailures, 'failing' | 'healing'>;
   readonly share: NotifierShare;
   readonly budget: CallBudget;
   readonly targets: TopicTargets;
@@ -106,19 +108,22 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
   const calls = share.callsOf(topic);
   const running = budget.runningOf(name);
   const { index, count: notifiers } = share;
+  // Of a limit below the number of notifiers each of the first ones has 1.
+  const callers = calls === 0 ? concurrency : rate;
+  const titles = callers === 1 ? 'dq-notifier-0' : `dq-notifier-0 to dq-notifier-${callers - 1}`;
   if (calls === 0)
     reasons.push({
       code: 'no_share',
       message: `concurrency ${concurrency} is smaller than the number of notifiers (${notifiers}), and the share of this one is 0`,
-      remedy: `the first notifiers call this topic; for calls from every notifier raise concurrency to ${notifiers}`,
-      values: { concurrency, notifiers, index },
+      remedy: `${titles} may call this topic; for calls from every notifier raise concurrency to ${notifiers}`,
+      values: { concurrency, notifiers, index, callers: titles },
     });
   else if (rate > 0 && share.of(rate) === 0)
     reasons.push({
       code: 'no_share',
       message: `rate ${rate} is smaller than the number of notifiers (${notifiers}), and the share of this one is 0`,
-      remedy: `the first notifiers call this topic; for calls from every notifier raise rate to ${notifiers}`,
-      values: { rate, notifiers, index },
+      remedy: `${titles} may call this topic; for calls from every notifier raise rate to ${notifiers}`,
+      values: { rate, notifiers, index, callers: titles },
     });
   else {
     if (running >= calls) reasons.push(fullReason(view, topic, running, calls));
@@ -259,21 +264,36 @@ function ofNotifier(view: CapacityView, name: string, nowMs: number): readonly C
   }
   const all = view.partitions();
   const unsettled = all.reduce((sum, partition) => sum + settler.unsettled(partition), 0);
-  const settling = all.filter((partition) => settler.unsettled(partition) >= budget.slots).length;
-  if (settling > 0)
+  const settling = all.filter((partition) => settler.unsettled(partition) >= budget.slots);
+  if (settling.length > 0)
     reasons.push({
       code: 'settling',
-      message: `${unsettled} outcomes wait for an answer of the store; ${settling} of ${all.length} partitions get no reserve`,
+      message: `${unsettled} outcomes wait for an answer of the store; ${settling.length} of ${all.length} partitions get no reserve`,
       remedy: 'check the store: dq doctor, GET /readyz',
-      values: { unsettled, partitions: all.length, waiting: settling },
+      values: { unsettled, partitions: all.length, waiting: settling.length, ...placesIn(view, settling) },
     });
-  const { failing } = failures.counts;
-  if (failing > 0)
+  const failing = all.filter((partition) => failures.failing.has(partition));
+  if (failing.length > 0) {
+    const codes = new Set(failing.map((partition) => failures.failing.get(partition)));
+    const code = [...codes].join(', ');
     reasons.push({
       code: 'store_unavailable',
-      message: `${failing} of ${all.length} partitions of the store did not answer the last reserve`,
+      message: `the last reserve failed in ${failing.length} of ${all.length} partitions of the store (${code})`,
       remedy: 'check the store: dq doctor, GET /readyz',
-      values: { failing, partitions: all.length },
+      values: { failing: failing.length, partitions: all.length, code, ...placesIn(view, failing) },
+    });
+  }
+  const healing = all.filter((partition) => failures.healing.has(partition));
+  if (healing.length > 0)
+    reasons.push({
+      code: 'healing',
+      message: `${healing.length} of ${all.length} partitions of the store lost changes, and hold their jobs until cancelled ones that came back are removed`,
+      remedy: 'wait; dq journal shows the restore',
+      values: { healing: healing.length, partitions: all.length, ...placesIn(view, healing) },
     });
   return reasons;
 }
+
+/** What concernsPlace reads. */
+const placesIn = ({ nameOf }: CapacityView, partitions: readonly Partition[]) =>
+  nameOf === undefined ? {} : { places: partitions.map(nameOf).join(' ') };

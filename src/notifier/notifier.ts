@@ -107,6 +107,7 @@ class Notifier implements Role {
       settler: this.#settler,
       isolation: this.#isolation,
       partitions: () => store.jobs.partitions(),
+      nameOf: store.jobs.nameOf?.bind(store.jobs),
       failures: this.#failures,
       onGain: (gain) => this.#onGain(gain),
     });

@@ -1,23 +1,31 @@
-// Logs when no partition of the store answers reserves, and when one answers again.
+// Knows which partitions of the store give no jobs, and why: their last reserve failed, or they heal. Logs when
+// no partition answers reserves, and when one answers again.
 // A single failing partition is not logged here: the store itself reports it.
 
 import type { Partition } from '../ports/job-store.ts';
+import { failureCodeOf } from '../ports/store-error.ts';
 import type { Log } from '../telemetry/log.ts';
 
 export class PartitionFailures {
   readonly #log: Log;
   readonly #all = new Set<Partition>();
-  /** Partitions whose last round failed. */
-  readonly #failing = new Set<Partition>();
+  /** Partitions whose last round failed, with the code of the failure. */
+  readonly #failing = new Map<Partition, string>();
+  /** Partitions that hold their jobs until they are healed (Reserved.isHealing). */
+  readonly #healing = new Set<Partition>();
   #isLogged = false;
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  /** Partitions that are asked, and of these the failing ones. */
-  get counts(): { readonly all: number; readonly failing: number } {
-    return { all: this.#all.size, failing: this.#failing.size };
+  /** Failing partitions, with the code of the failure. */
+  get failing(): ReadonlyMap<Partition, string> {
+    return this.#failing;
+  }
+
+  get healing(): ReadonlySet<Partition> {
+    return this.#healing;
   }
 
   add(partition: Partition): void {
@@ -27,15 +35,18 @@ export class PartitionFailures {
   remove(partition: Partition): void {
     this.#all.delete(partition);
     this.#failing.delete(partition);
+    this.#healing.delete(partition);
   }
 
   failed(partition: Partition, error: unknown): void {
-    if (this.#all.has(partition)) this.#failing.add(partition);
+    if (this.#all.has(partition)) this.#failing.set(partition, failureCodeOf(error));
     this.#report(error);
   }
 
-  succeeded(partition: Partition): void {
+  succeeded(partition: Partition, isHealing: boolean): void {
     this.#failing.delete(partition);
+    if (isHealing) this.#healing.add(partition);
+    else this.#healing.delete(partition);
     this.#report(null);
   }
 

@@ -47,6 +47,8 @@ export class Reserver {
   #isHungry = false;
   /** Grants of other partitions hold capacity that this one could have used. */
   #isShort = false;
+  /** The last answer: the partition holds its jobs until it is healed. */
+  #isHealing = false;
   /** A call ended after the running reserve was sent with its capacity. */
   #hasGained = false;
 
@@ -103,7 +105,7 @@ export class Reserver {
     this.#isHungry = grant === null;
     if (grant === null) return Math.min(capacity.sleepMs(), notifierLimits.grantMs);
     const isMore = await this.#reserve(grant);
-    failures.succeeded(partition);
+    failures.succeeded(partition, this.#isHealing);
     this.#isHungry = isMore || capacity.isFull;
     if (isMore) return 0;
     return this.#isShort ? Math.min(capacity.sleepMs(), notifierLimits.grantMs) : capacity.sleepMs();
@@ -127,6 +129,7 @@ export class Reserver {
       starter.callIsolated();
       throw error;
     }
+    this.#isHealing = reserved.isHealing === true;
     const { hasKept, hasBuried } = starter.start(partition, grant, reserved, leaseFrom);
     // No end of a call announces its capacity.
     if (hasBuried) return true;

@@ -175,6 +175,9 @@ export interface Reserved {
   /** Requested topics with ready jobs that get none, because each has as many leases of pullOwner as the
    *  partition has left. Only when no job was reserved; absent: there is no such topic. */
   readonly atLeaseLimit?: readonly string[];
+  /** The partition lost changes, and reserves nothing until ended jobs that came back have ended again
+   *  (healing.ts). Only when no job was reserved; absent: it does not. */
+  readonly isHealing?: true;
 }
 
 /** lease_lost: the finishing write was applied before, or the lease was recovered. Version and token decide,
@@ -299,6 +302,10 @@ export interface JobStore {
   /** Why no partition is known: then each call with items, and each read, fails with it. Absent, null: they
    *  are known. */
   whyUnknown?(): StoreFailure | null;
+  /** The name of a partition in every process of every instance. Absent: there is one partition. */
+  nameOf?(partition: Partition): string;
+  /** Where the job may live; empty while no partition is known. Absent: there is one partition. */
+  partitionsOf?(key: JobKey): readonly Partition[];
 
   /** In order, each job atomic by itself; equal ids in one call replace one another. A repeat after
    *  `unknown` with mode replace makes one more version, which replaces the first. */

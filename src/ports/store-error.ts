@@ -35,6 +35,10 @@ export class StoreError extends Error {
   }
 }
 
+/** For operators: the code of a failed call. */
+export const failureCodeOf = (error: unknown): string =>
+  error instanceof StoreError ? error.failure.code : 'unexpected_error';
+
 /** MySQL cannot store a value as it is: NULL, out of its range, too long, or of another character set. */
 export const valueFailures = [1048, 1264, 1265, 1292, 1366, 1367, 1406].map((errno) => `mysql_${errno}`);
 

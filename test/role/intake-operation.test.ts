@@ -228,7 +228,7 @@ describe('topic capacity', () => {
   it('answers without a store, without a notifier, and for unregistered topics with jobs', async () => {
     let isStoreDown = false;
     const unknown = [{ code: 'unknown_topic', message: 'm', remedy: 'r', values: {} }] as const;
-    let answers: readonly { process: string; answer: typeof unknown }[] = [];
+    let answers: { process: string; answer: readonly object[] }[] = [];
     const dq = await startIntake({
       onSend: (message, answer) => {
         if (message.kind === 'ask') answer({ kind: 'answers', call: message.call, answers });
@@ -247,6 +247,12 @@ describe('topic capacity', () => {
     isStoreDown = true;
     expect(await codes()).toEqual(['no_notifier', 'store_unavailable']);
     isStoreDown = false;
+    const share = { code: 'no_share', message: 'm', remedy: 'r', values: { callers: 'dq-notifier-0' } };
+    answers = [{ process: 'dq-notifier-1', answer: [share] }];
+    expect((await dq.api('GET', url)).body.reasons[0]).toMatchObject({
+      code: 'no_caller',
+      message: 'only dq-notifier-0 may call this topic, and none of them is ready',
+    });
     answers = [{ process: 'n', answer: unknown }];
     expect(await dq.api('GET', '/v1/topics/absent/capacity')).toMatchObject({ status: 404 });
     await dq.store.jobs.push([jobOf('1', { topic: 'orphan' })]);

@@ -228,7 +228,9 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
     if (partition === undefined) throw new Error('no partition');
     const loss = { partition, place: '', from: note?.from ?? 0, id: (note?.id ?? 0) - 61_000_000 };
     expect(await healing.hold({ ...loss, phase: 'ends' }, 30_000)).toBe(true);
-    expect(await asked()).toEqual([]);
+    expect(await trial.jobs.reserve(0, trialRequest)).toEqual({
+      ...{ jobs: [], more: false, now: null, isHealing: true },
+    });
     expect(await healing.hold({ ...loss, id: 1, phase: 'ends' }, 30_000)).toBe(false);
     // As of a storage clock that was set back.
     await under.raw.hset(meta, 'hold', (Date.now() + 90_000) * 1_000);

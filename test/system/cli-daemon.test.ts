@@ -257,6 +257,11 @@ it('dq explain: says that a held job is past its deadline', async () => {
   expect(explained.stdout).toMatch(
     new RegExp(`^deadline +its deadline ${deadline} has passed: it dies when the topic is resumed$`, 'm'),
   );
+  // Its attempts have no time.
+  await dq(['push', 'late', '1', '--id', 'y']);
+  const held = (await dq(['explain', 'late', 'y'])).stdout;
+  expect(held).toMatch(/^why +it is due; its topic is paused, so dq holds it$/m);
+  expect(held).not.toMatch(/^next attempt/m);
 });
 
 describe('dq schedule', () => {

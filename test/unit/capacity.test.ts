@@ -41,7 +41,7 @@ const capacityOf = (book: object, more: Partial<CapacityOptions> = {}) =>
     settler: { leased: 0, unsettled: () => 0 },
     isolation: new PoisonIsolation(),
     partitions: () => [0],
-    failures: { counts: { all: 1, failing: 0 } },
+    failures: { failing: new Map(), healing: new Set() },
     onGain: () => {},
     ...more,
   });
@@ -213,8 +213,25 @@ describe('explain', () => {
     expect(codes(capacityOf(one({ state: 'paused' })))).toEqual(['paused']);
     expect(codes(capacityOf(one({ state: 'offline' })))).toEqual(['offline']);
     expect(codes(capacityOf(one({ concurrency: 1 }), { index: 1, count: 2 }))).toEqual(['no_share']);
-    expect(codes(capacityOf(one({ rate: 1 }), { index: 1, count: 2 }))).toEqual(['no_share']);
+    expect(capacityOf(one({ rate: 1 }), { index: 1, count: 2 }).explain('t')).toMatchObject([
+      { code: 'no_share', values: { callers: 'dq-notifier-0' } },
+    ]);
+    expect(capacityOf(one({ concurrency: 2 }), { index: 2, count: 3 }).explain('t')).toMatchObject([
+      { code: 'no_share', values: { callers: 'dq-notifier-0 to dq-notifier-1' } },
+    ]);
     expect(codes(capacityOf(one({ concurrency: 1 }), { index: 0, count: 2 }))).toEqual([]);
+  });
+
+  it('names the partitions that fail, with the code, and those that heal', () => {
+    const failures = { failing: new Map([[1, 'disk_full']]), healing: new Set([0]) };
+    const several = { partitions: () => [0, 1, 2], nameOf: (partition: number) => `s:${partition}` };
+    expect(capacityOf(one({}), { failures, ...several }).explain('t')).toMatchObject([
+      { code: 'store_unavailable', values: { failing: 1, partitions: 3, code: 'disk_full', places: 's:1' } },
+      { code: 'healing', values: { healing: 1, partitions: 3, places: 's:0' } },
+    ]);
+    const [only] = capacityOf(one({}), { failures, partitions: () => [1] }).explain('t');
+    expect(only?.message).toMatch(/failed in 1 of 1 partitions of the store \(disk_full\)$/);
+    expect(only?.values).toEqual({ failing: 1, partitions: 1, code: 'disk_full' });
   });
 
   it('asking changes nothing', () => {
@@ -520,7 +537,7 @@ describe('explain', () => {
   it('names a store that does not answer', () => {
     const capacity = capacityOf(one({}), {
       settler: { leased: 100, unsettled: () => 100 },
-      failures: { counts: { all: 1, failing: 1 } },
+      failures: { failing: new Map([[0, 'timeout']]), healing: new Set() },
     });
     expect(capacity.request(0)).toBeNull();
     expect(capacity.explain('t')).toMatchObject([

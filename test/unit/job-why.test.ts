@@ -17,7 +17,8 @@ const because = (...codes: CapacityReason['code'][]): CapacityReason[] =>
   codes.map((code) => ({ code, message: code, remedy: '', values: {} }));
 const says = (...answers: (CapacityReason[] | null)[]) => answers.map((answer) => ({ answer }));
 const facts: WhyFacts = {
-  ...{ now: 5_000, topic: { state: 'active', delivery: 'push' }, notifiers: null, ahead: null, call: null },
+  ...{ now: 5_000, topic: { state: 'active', delivery: 'push' }, notifiers: null, ahead: null },
+  ...{ places: null, call: null },
 };
 const why = (notifiers: WhyFacts['notifiers'], ahead: number | null = null) =>
   whyOf(ready, { ...facts, notifiers, ahead });
@@ -47,7 +48,36 @@ describe('why: a ready job', () => {
 
   it('a notifier without a share does not count beside others', () => {
     expect(why(says(because('no_share'), because('rate_reached')))).toMatchObject({ code: 'at_rate' });
-    expect(why(says(because('no_share')))).toMatchObject({ code: 'held' });
+    expect(why(says(null, because('no_share')))).toMatchObject({ code: 'unknown' });
+  });
+
+  it('the notifiers that call it are not ready: it names them', () => {
+    const [share] = because('no_share');
+    const told = [{ ...(share as CapacityReason), values: { callers: 'dq-notifier-0' } }];
+    expect(why(says(told, told))).toMatchObject({
+      code: 'no_notifier',
+      reasons: [{ code: 'no_caller', values: { callers: 'dq-notifier-0' } }],
+    });
+  });
+
+  it('only reasons of its own partition hold it', () => {
+    const [full] = because('concurrency_reached');
+    const inShard = (code: CapacityReason['code'], places: string) =>
+      because(code).map((reason) => ({ ...reason, values: { places } }));
+    const failing = inShard('store_unavailable', 'a:0 a:1');
+    const of = (places: readonly string[] | null, reasons: CapacityReason[]) =>
+      whyOf(ready, { ...facts, places, notifiers: says(reasons) }).code;
+    expect(of(['a:1'], failing)).toBe('store_away');
+    expect(of(null, failing)).toBe('store_away');
+    expect(of(['b:0'], failing)).toBe('ahead');
+    expect(of(['b:0'], [...failing, full as CapacityReason])).toBe('at_concurrency');
+    expect(of(['b:0'], inShard('healing', 'b:0'))).toBe('healing');
+    const pulled: WhyFacts = { ...facts, topic: { state: 'active', delivery: 'pull' }, places: ['b:0'] };
+    const healing = says(inShard('healing', 'b:0'));
+    expect(whyOf(ready, { ...pulled, notifiers: healing }).code).toBe('healing');
+    expect(whyOf(ready, { ...pulled, notifiers: says(inShard('healing', 'a:0')) }).code).toBe(
+      'waits_for_pull',
+    );
   });
 
   it('silent notifiers and no notifier are named', () => {

@@ -119,7 +119,7 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
     return {
       alert,
       maxAttempts: topic?.maxAttempts ?? null,
-      why: whyOf(job, { now, topic, notifiers, ahead, call, isAtPullLeases }),
+      why: whyOf(job, { now, topic, notifiers, places: placesOfJob(job), ahead, call, isAtPullLeases }),
       planned:
         topic === undefined || 'endedAt' in job
           ? null
@@ -148,6 +148,13 @@ export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuesti
   function keptUntil(job: JobSnapshot | EndedJob): number | null {
     if ('endedAt' in job) return job.endedAt + config['history.retention'];
     return job.deadAt === null ? null : job.deadAt + config['dead.retention'];
+  }
+
+  /** null: there is one partition. */
+  function placesOfJob(job: JobKey): readonly string[] | null {
+    const { jobs } = store;
+    const found = jobs.partitionsOf?.(job);
+    return found === undefined ? null : found.map((partition) => jobs.nameOf?.(partition) ?? '');
   }
 
   /** null: no notifier of this instance says that it calls the job. */

@@ -113,8 +113,10 @@ const sentences: Sentences = {
   leased:
     'a notifier has reserved it, and none of this instance says that it calls it: another instance calls it, or dq returns it when its lease ends',
   store_away: 'it is due; the store gives the notifiers no jobs',
+  healing:
+    'it is due; Redis lost changes, and dq holds its jobs until cancelled ones that came back are removed',
   held: 'it is due; the notifiers hold its topic',
-  no_notifier: 'it is due; no notifier of this instance is ready',
+  no_notifier: 'it is due; no notifier of this instance that may call it is ready',
   unknown: 'it is due; no answer about what holds it',
 };
 

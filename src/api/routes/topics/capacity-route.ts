@@ -2,10 +2,11 @@
 // it. Works while the store or the registry is unavailable: it reads neither to find the topic.
 
 import { topicCapacitySchema } from '../../../contract/api/topic.ts';
-import type { CapacityReason } from '../../../core/capacity-reasons.ts';
+import { type CapacityReason, noCallerAmong } from '../../../core/capacity-reasons.ts';
 import { formatDuration } from '../../../core/duration.ts';
 import { DqError } from '../../../core/errors.ts';
 import type { StateCounts } from '../../../ports/job-store.ts';
+import { failureCodeOf } from '../../../ports/store-error.ts';
 import type { AnswerOf } from '../../../process/questions.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
@@ -22,7 +23,8 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     { schema: topicCapacitySchema, config: { access: { scope: 'read', topics: 'path' } } },
     async (request) => {
       const topic = nameToFind(request.params.topic);
-      const [answers, states] = await Promise.all([questions.ask('capacity', { topic }), statesOf(topic)]);
+      const [answers, counted] = await Promise.all([questions.ask('capacity', { topic }), statesOf(topic)]);
+      const states = typeof counted === 'string' ? null : counted;
       const overdue = states !== null && states.delayed > 0 ? await overdueOf(topic) : null;
       const why = seesDaemon(request) ? store.jobs.whyUnknown?.()?.why : undefined;
       const isKnown = topics.get(topic) !== undefined || topics.isUnreadable(topic);
@@ -30,14 +32,14 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
         throw topicNotFound(topic);
       if (answers === null) throw new DqError('unavailable', 'master: no answer; try again');
       const notifiers = answers.map(({ process, answer }) => ({ notifier: process, reasons: answer }));
-      return { topic, states, reasons: reasonsOf(states, overdue, notifiers.length, why), notifiers };
+      return { topic, states, reasons: reasonsOf(counted, overdue, notifiers, why), notifiers };
     },
   );
 
-  /** null: the store does not answer. */
-  async function statesOf(topic: string): Promise<StateCounts | null> {
-    const counts = await store.admin.counts().catch(() => null);
-    if (counts === null) return null;
+  /** A text: the code of the store's failure. */
+  async function statesOf(topic: string): Promise<StateCounts | string> {
+    const counts = await store.admin.counts().catch(failureCodeOf);
+    if (typeof counts === 'string') return counts;
     return Object.hasOwn(counts.topics, topic) ? (counts.topics[topic] ?? noJobs) : noJobs;
   }
 
@@ -63,15 +65,17 @@ const hasJobs = (states: StateCounts) => Object.values(states).some((jobs) => jo
 const isUnknownTo = ({ answer }: AnswerOf<readonly CapacityReason[]>) =>
   answer?.some(({ code }) => code === 'unknown_topic') ?? true;
 
-/** `why`: why the store does not answer, where it is known and the caller may see it */
+/** `why`: why the store fails, where it is known and the caller may see it */
 function reasonsOf(
-  states: StateCounts | null,
+  states: StateCounts | string,
   overdue: Overdue | null,
-  notifiers: number,
+  notifiers: readonly { readonly reasons: readonly CapacityReason[] | null }[],
   why: string | undefined,
 ): readonly CapacityReason[] {
   const reasons: CapacityReason[] = [];
-  if (notifiers === 0)
+  const noCaller = noCallerAmong(notifiers.map((one) => one.reasons));
+  if (noCaller !== null) reasons.push(noCaller);
+  if (notifiers.length === 0)
     reasons.push({
       code: 'no_notifier',
       message: 'no notifier of this instance is ready',
@@ -85,12 +89,12 @@ function reasonsOf(
       remedy: 'dq status shows dq-timer; dq fsck names damaged records',
       values: { ...overdue },
     });
-  if (states === null)
+  if (typeof states === 'string')
     reasons.push({
       code: 'store_unavailable',
-      message: why === undefined ? 'the store does not answer' : `the store does not answer: ${why}`,
+      message: `the store cannot count the jobs (${states})${why === undefined ? '' : `: ${why}`}`,
       remedy: 'check the store: dq doctor, GET /readyz',
-      values: {},
+      values: { code: states },
     });
   else if (states.ready === 0) {
     const { delayed, reserved, dead } = states;

@@ -751,10 +751,14 @@ export const texts = {
     'The job is due. The store gives the notifiers no jobs.',
     '任务已到期。存储没有给通知进程任务。',
   ],
+  here_healing: [
+    'The job is due. Redis lost changes, and dq holds its jobs until cancelled ones that came back are removed.',
+    '任务已到期。Redis 丢失了变更，dq 在清除已取消的任务之前暂缓投递。',
+  ],
   here_held: ['The job is due. The notifiers hold its topic.', '任务已到期。通知进程暂缓该主题。'],
   here_no_notifier: [
-    'The job is due. No notifier of this instance is ready.',
-    '任务已到期。本实例没有就绪的通知进程。',
+    'The job is due. No notifier of this instance that may call it is ready.',
+    '任务已到期。本实例没有可以调用它的就绪通知进程。',
   ],
   here_unknown: ['The job is due. Why it waits is currently unknown.', '任务已到期。等待原因目前未知。'],
   here_dead: ['The job is a dead letter.', '任务是死信。'],

@@ -71,7 +71,7 @@ export const zhServer = {
   reason_offline: '主题已下线',
   remedy_offline: '恢复主题后继续投递',
   reason_no_share: '并发或速率小于投递进程数（{notifiers}），此进程分到 0',
-  remedy_no_share: '由前面的投递进程调用。若要每个进程都调用，请把它提高到 {notifiers}',
+  remedy_no_share: '由 {callers} 调用。若要每个进程都调用，请把它提高到 {notifiers}',
   reason_concurrency_reached:
     '正在进行 {running}/{limit} 个调用（并发 {concurrency}，{notifiers} 个投递进程）',
   remedy_concurrency_reached: '加快接收端的应答，或提高并发',
@@ -100,8 +100,10 @@ export const zhServer = {
   remedy_isolation_pause: '请等待。错误日志写明投递进程的崩溃',
   reason_settling: '{unsettled} 个结果在等存储应答，{waiting}/{partitions} 个分区不取新任务',
   remedy_settling: '请检查存储：运行体检',
-  reason_store_unavailable: '存储没有应答',
+  reason_store_unavailable: '存储不可用（{code}）',
   remedy_store_unavailable: '请检查存储：运行体检',
+  reason_healing: '存储的 {healing}/{partitions} 个分区丢失了变更，在清除已取消的任务之前暂缓投递',
+  remedy_healing: '请等待。变更日志页显示恢复进度',
   reason_standby: '此投递进程在等重新加载结束',
   remedy_standby: '请等待。进程页显示各代进程',
   reason_not_leader: '此实例为备用，由另一个实例投递',
@@ -115,5 +117,7 @@ export const zhServer = {
   reason_not_promoted: '任务 {id} 已到期 {late}，dq-timer 尚未处理',
   remedy_not_promoted: '进程页显示 dq-timer。运行 dq fsck 查看损坏的记录',
   reason_no_notifier: '此实例没有就绪的投递进程',
+  reason_no_caller: '只有 {callers} 可以调用此主题，且均未就绪',
+  remedy_no_caller: '进程页显示各进程。错误日志写明原因',
   remedy_no_notifier: '进程页显示各进程。错误日志写明原因',
 } satisfies Record<ServerKey, string>;

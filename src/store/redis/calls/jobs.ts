@@ -53,6 +53,12 @@ export function jobCalls(
   return {
     partitions: () => shards.openPartitions,
     whyUnknown: () => shards.whyUnknown,
+    nameOf: (partition) => shards.lastingNameOf(partition),
+    partitionsOf(key) {
+      if (shards.whyUnknown !== null) return [];
+      const { earlier, home } = shards.routeOf(key);
+      return home === null ? earlier : [...earlier, home];
+    },
     ...hints,
     push: (jobs, onStored) => pushAnywhere(shards, jobs, onStored),
     get: (job) =>

@@ -17,6 +17,7 @@ const quarantined = 2;
 const unnamedTopics = 3;
 const olderThanKnown = 4;
 const atLeaseLimit = 5;
+const heldByHealing = 6;
 
 interface Answer {
   readonly kind: number;
@@ -28,8 +29,8 @@ interface Answer {
   readonly served: readonly (readonly [number: number, priority: number, turn: number])[];
   readonly jobs: Reserved['jobs'];
   readonly now: Reserved['now'];
-  /** of Reserved, as its member */
-  readonly full: Pick<Reserved, 'atLeaseLimit'>;
+  /** why none was reserved, as in Reserved */
+  readonly why: Pick<Reserved, 'atLeaseLimit' | 'isHealing'>;
 }
 
 export class ReserveCalls {
@@ -74,7 +75,10 @@ export class ReserveCalls {
         readReserved(job as unknown as Parameters<typeof readReserved>[0], leaseMsOf),
       ),
       now: isFull ? null : now,
-      full: isFull ? { atLeaseLimit: [...new Set(rest.map(String))] } : {},
+      why: {
+        ...(isFull && { atLeaseLimit: [...new Set(rest.map(String))] }),
+        ...(kind === heldByHealing && { isHealing: true }),
+      },
     };
   }
 
@@ -89,8 +93,8 @@ export class ReserveCalls {
     // The script reserved no job because it quarantined the next ones: run it again at once.
     for (let again = 1; answer.kind === quarantined && again < redisLimits.reservesAgainMax; again += 1)
       answer = await this.#ask(partition, request, ['ring', ...capacities]);
-    const { kind, jobs, now, full } = answer;
-    return { jobs, more: kind === someRemain || kind === quarantined, now, ...full };
+    const { kind, jobs, now, why } = answer;
+    return { jobs, more: kind === someRemain || kind === quarantined, now, ...why };
   }
 
   #copyOf(partition: Partition): RingCopy {
@@ -112,7 +116,7 @@ export class ReserveCalls {
     for (let asked = 1; asked <= redisLimits.ringPiecesMax; asked += 1) {
       const listing = copy.list(request);
       const answer = await this.#ask(partition, request, listArgs(listing, isKnown));
-      const { kind, gone, jobs, now, full } = answer;
+      const { kind, gone, jobs, now, why } = answer;
       if (kind === olderThanKnown) {
         this.#copies.delete(partition);
         copy = this.#copyOf(partition);
@@ -129,7 +133,7 @@ export class ReserveCalls {
       if (kind === quarantined && quarantines < redisLimits.reservesAgainMax) continue;
       // The named topics may be gone, and others with capacity were not named.
       if (jobs.length === 0 && (isUnread || isCut)) continue;
-      return { jobs, more: kind === someRemain || kind === quarantined || isUnread || isCut, now, ...full };
+      return { jobs, more: kind === someRemain || kind === quarantined || isUnread || isCut, now, ...why };
     }
     return { jobs: [], more: true, now: null };
   }

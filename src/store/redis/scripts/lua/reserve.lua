@@ -11,7 +11,8 @@
 --   record, record, body apart ('' = in the record). kind: 0 no ready job with capacity remains, 1 some
 --   remain, 2 none leased: some of the next were quarantined, 3 none leased: there are topics that the caller
 --   did not name, 4 none leased: the rings are older than the known turns,
---   5 none leased: the topics that follow the clock have too many leases
+--   5 none leased: the topics that follow the clock have too many leases, 6 none leased: the bucket lost
+--   changes, and its jobs are held
 -- @writes ready sets, rings, then leases and state records; numbers last
 -- @include clock, numbers, topics, jobs, queues, quarantine, healing, wheel
 -- Why: plans from the rings before the first write. A plan cut short by the bytes of the reply is made again,
@@ -28,7 +29,7 @@ local mode = ARGV[10]
 -- them (advance.lua). A hold is at most 60 s long: of a longer one the clock was set back.
 if note and note.phase == 'ends' then
   local left = tonumber(call('HGET', P .. ':n', 'hold') or '0') - us
-  if us - note.id < 60000000 or (left > 0 and left < 60000000) then return { 0, {}, {}, {} } end
+  if us - note.id < 60000000 or (left > 0 and left < 60000000) then return { 6, {}, {}, {} } end
 end
 local from_ring = mode == 'ring'
 
