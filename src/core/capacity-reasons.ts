@@ -46,8 +46,8 @@ export interface CapacityReason {
   readonly values: Readonly<Record<string, number | string>>;
 }
 
-/** All answers are those of notifiers without a share of the topic: the ones that call it are not ready. null:
- *  one of the answers is of a notifier that calls it, or may be. */
+/** All answers are those of notifiers without a share of the topic: the ones that call it are not ready.
+ *  null: one of the answers is of a notifier that calls it, or may be. */
 export function noCallerAmong(answers: readonly (readonly CapacityReason[] | null)[]): CapacityReason | null {
   const shares = answers.map((reasons) => reasons?.find(({ code }) => code === 'no_share'));
   const [first] = shares;

@@ -1,5 +1,5 @@
-// Knows which partitions of the store give no jobs, and why: their last reserve failed, or they heal. Logs when
-// no partition answers reserves, and when one answers again.
+// Knows which partitions of the store give no jobs, and why: their last reserve failed, or they heal. Logs
+// when no partition answers reserves, and when one answers again.
 // A single failing partition is not logged here: the store itself reports it.
 
 import type { Partition } from '../ports/job-store.ts';

@@ -99,7 +99,9 @@ const Why = Type.Object(
       description:
         '`not_promoted`: due, and dq-timer has not made it ready · `held`: another rule of the notifiers · `unknown`: no answer in time · `ahead`: other jobs go first · `leased`: reserved, and no notifier of this instance says that it calls it',
     }),
-    at: Type.Optional(instant('waits_until_due, waits_to_retry, not_promoted: when it is due; dead, ended: since when')),
+    at: Type.Optional(
+      instant('waits_until_due, waits_to_retry, not_promoted: when it is due; dead, ended: since when'),
+    ),
     held: Type.Optional(Type.Enum([...heldCodes], { description: 'it will be held when it is ready' })),
     ahead: Type.Optional(
       countOrNull('ready jobs of its topic and priority that go first, at most 1,000; null: not counted', 12),

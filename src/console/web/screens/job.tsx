@@ -2,6 +2,7 @@
 
 import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
+import { isHeld } from '../../../core/job-why.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
