@@ -38,8 +38,8 @@ export class Leadership implements Service {
   #awayMs = 0;
   /** of the last failed attempt */
   #failedAt = Number.NEGATIVE_INFINITY;
-  /** start of the last attempt */
-  #askedAt = 0;
+  /** end of the last attempt; before the first one: the start of this process */
+  #countedAt: number;
   #leader: Leader | null = null;
   #told: string | null = null;
   #started: Promise<void> | null = null;
@@ -47,6 +47,7 @@ export class Leadership implements Service {
 
   constructor(options: LeadershipOptions) {
     this.#options = options;
+    this.#countedAt = options.now();
     const failures = new FailureLog(options.log, {
       failure: 'standby: cannot renew the row of the leader',
       end: 'standby: the row of the leader is renewed again',
@@ -55,6 +56,7 @@ export class Leadership implements Service {
       step: async () => {
         await this.#renew(options.row as LeaderRow);
         this.#awayMs = 0;
+        this.#countedAt = options.now();
         failures.succeeded();
         this.#attempted();
         return this.#hasRow ? notifierLimits.leaderEveryMs : notifierLimits.leaderLookMs;
@@ -128,7 +130,6 @@ export class Leadership implements Service {
     const { owner, now } = this.#options;
     // From before the call: the time of the row begins later than this.
     const [askedAt, askedDate] = [now(), wallNow()];
-    this.#askedAt = askedAt;
     const leader = await row.lead(owner, notifierLimits.leaderMs);
     this.#leader = leader;
     const isOwn = leader.instance === owner.instance && leader.leftMs > 0;
@@ -141,7 +142,8 @@ export class Leadership implements Service {
     const now = this.#options.now();
     // An attempt takes at most as long as a call of MySQL and the wait before it.
     const longest = limits.mysqlCallMs + notifierLimits.leaderEveryMs;
-    this.#awayMs += Math.min(now - this.#askedAt + notifierLimits.leaderEveryMs, longest);
+    this.#awayMs += Math.min(now - this.#countedAt, longest);
+    this.#countedAt = now;
     this.#failedAt = now;
   }
 

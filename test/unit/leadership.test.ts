@@ -161,7 +161,9 @@ it('MySQL does not answer: the leader goes on for the rest of its time; after 30
   expect([one.leadership.leads, two.leadership.leads]).toEqual([true, false]);
   await vi.advanceTimersByTimeAsync(leaderEveryMs + 1);
   expect([one.leadership.leads, two.leadership.leads]).toEqual([false, false]);
-  await vi.advanceTimersByTimeAsync(leaderAwayMs);
+  await vi.advanceTimersByTimeAsync(leaderAwayMs - leaderMs - leaderEveryMs);
+  expect([one.leadership.leads, two.leadership.leads]).toEqual([false, false]);
+  await vi.advanceTimersByTimeAsync(2 * leaderEveryMs);
   expect([one.leadership.leads, two.leadership.leads]).toEqual([true, true]);
   expect(one.leadership.text).toBe('delivers: MySQL does not answer, so every instance does');
   row.isAway = false;
