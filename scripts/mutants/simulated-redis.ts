@@ -2,6 +2,7 @@
 // Redis. A mistake that few worlds meet names the faults that it needs.
 
 import type { SimulatedMutant } from './mutants.ts';
+import { standbyMutants } from './simulated-standby.ts';
 
 const script = (name: string) => `src/store/redis/scripts/lua/${name}.lua`;
 const client = (name: string) => `src/store/redis/client/${name}.ts`;
@@ -232,7 +233,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
   },
 ];
 
-export const simulatedRedisMutants: readonly SimulatedMutant[] = edits.map((mutant) => ({
-  ...mutant,
-  store: 'redis',
-}));
+export const simulatedRedisMutants: readonly SimulatedMutant[] = [
+  ...edits.map((mutant) => ({ ...mutant, store: 'redis' as const })),
+  ...standbyMutants,
+];

@@ -7,6 +7,7 @@ import { withNewOptions } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
+import type { LeaderRow } from '../ports/leadership.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import { joined, joinedRoles, titleOf } from '../process/joined-roles.ts';
 import type { Init, RoleName } from '../process/messages.ts';
@@ -58,6 +59,8 @@ export interface Parts {
   readonly journal?: JournalSeams;
   /** true: the registry is that of dq-store, although MySQL has a journal */
   readonly hasLocalRegistry?: boolean;
+  /** with the option `standby`, where the registry is not in MySQL */
+  readonly leader?: LeaderRow;
 }
 
 const roles: Readonly<Record<OtherRole, () => Promise<(ctx: RoleContext) => Role>>> = {
@@ -169,7 +172,7 @@ async function composeOther(worker: Worker, parts: Parts, name: OtherRole): Prom
   );
   const leaseKey = parts.leaseKey ?? (await leaseKeyOf(init.config));
   const role = opened.add(
-    create(contextOf(worker, stores, counters, leaseKey)),
+    create(contextOf(worker, stores, counters, leaseKey, parts.leader)),
     (own, { deadlineMs, isLast }) => own.drain(deadlineMs, isLast),
   );
   // First for dq-upkeep, which records during its drain the counters it has received; at the end for the
@@ -247,6 +250,7 @@ function contextOf(
   { mysql, registry, journal, redis, topics, store, clock }: Stores,
   counters: Counters,
   leaseKey: () => Buffer,
+  leader: LeaderRow | null = mysql,
 ): RoleContext {
   const { config, index, count, adminToken, port, restarts, takesOver } = init;
   return {
@@ -270,7 +274,7 @@ function contextOf(
     owner: { instance: init.instance, incarnation: init.incarnation },
     shards: redis?.shards,
     journal: journal?.parts,
-    leader: config.standby ? (mysql ?? undefined) : undefined,
+    leader: config.standby ? (leader ?? undefined) : undefined,
     link: channel,
   };
 }

@@ -2,6 +2,7 @@
 
 import { limits } from '../../src/core/limits.ts';
 import type { Judge } from './judge.ts';
+import type { Lead } from './lead.ts';
 import type { CallRecord, LeaseRecord } from './ledger.ts';
 import { keyOf, tagOf } from './ledger.ts';
 import type { Ledgers } from './ledgers.ts';
@@ -29,6 +30,7 @@ export interface CallsOptions {
   readonly isOneGeneration: boolean;
   /** as in Scene */
   readonly isOrderly: boolean;
+  readonly lead: Lead | null;
   /** of a notifier */
   readonly slots: number;
 }
@@ -110,6 +112,7 @@ export class Calls {
     const call = { lease, process, startedAt: loop.at, endedAt: null, status: null, concurrency };
     lease.call = call;
     this.#running.add(call);
+    this.#options.lead?.called(call);
     this.#options.occasions.happened('call', key);
     return call;
   }

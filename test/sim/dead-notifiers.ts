@@ -74,7 +74,9 @@ export class DeadNotifiers {
     workers: readonly (Process | null)[],
     before: readonly (Process | null)[],
   ): boolean {
-    const { loop, network, redis } = this.#scene;
+    const { loop, network, redis, topics } = this.#scene;
+    // A process that starts reads the shard list first.
+    if (redis !== null && topics.isAway) return false;
     const isQuick = network.slowUntil < loop.at && network.lateUntil < loop.at && network.masterMs === 0;
     if (!isQuick || !isInForce || redis?.isUp === false) return false;
     return workers.every(

@@ -53,6 +53,7 @@ export const faultKinds = [
   'topicEdit',
   'instanceDown',
   'mysqlTrouble',
+  'standby',
   ...redisFaultKinds,
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
@@ -65,7 +66,7 @@ const ofEmbedded: readonly FaultKind[] = [
 ];
 
 /** Without Redis a world has one instance. */
-const ofRedis: readonly FaultKind[] = [...redisFaultKinds, 'instanceDown', 'mysqlTrouble'];
+const ofRedis: readonly FaultKind[] = [...redisFaultKinds, 'instanceDown', 'mysqlTrouble', 'standby'];
 
 /** Those that a world with this store can draw. */
 export function kindsOf(store: StoreName): readonly FaultKind[] {
@@ -78,10 +79,10 @@ export const harmless: readonly FaultKind[] = [
 ];
 
 /** After these two generations of notifiers may work at once. */
-export const renewing: readonly FaultKind[] = ['reload', 'reloads', 'reloadDeath', 'badReload'];
+export const renewing: readonly FaultKind[] = ['reload', 'reloads', 'reloadDeath', 'badReload', 'standby'];
 
 /** What an operator does to a daemon that works. */
-export const orderly: readonly FaultKind[] = ['reload', 'reloads'];
+export const orderly: readonly FaultKind[] = ['reload', 'reloads', 'standby'];
 
 const roles: readonly RoleName[] = ['store', 'server', 'timer', 'notifier', 'upkeep', 'console'];
 
@@ -131,6 +132,7 @@ export class Faults {
     receiverDown: (dice) => this.#receiverDown(dice),
     mailTrouble: (dice) => this.#mailTrouble(dice),
     instanceDown: (dice) => this.#instanceDown(dice),
+    standby: (dice) => this.#standby(dice),
     mysqlTrouble: (dice) => this.#mysqlTrouble(dice),
     redisKill: (dice) => this.#redisFaults.act.redisKill(dice),
     redisDown: (dice) => this.#redisFaults.act.redisDown(dice),
@@ -398,10 +400,10 @@ export class Faults {
   }
 
   #registryAway(dice: Dice): void {
-    const { topics } = this.#scene;
+    const { topics, lead } = this.#scene;
     this.#tell('the registry answers no call');
     topics.isAway = true;
-    this.#later(dice.next() * 15_000, () => {
+    this.#later(dice.next() * (lead?.awayMsMax ?? 15_000), () => {
       topics.isAway = false;
     });
   }
@@ -504,6 +506,16 @@ export class Faults {
     if (change !== '') master.configure(dice);
     master.reload();
     return master;
+  }
+
+  /** As the manual says: the option is changed, and the daemon reloads. */
+  #standby(dice: Dice): void {
+    if (this.#scene.lead === null) return;
+    const master = this.#instances.pick(dice);
+    const isStandby = master.turnStandby();
+    const { instance } = master.scene;
+    this.#tell(`instance ${instance} reloads ${isStandby ? 'with' : 'without'} standby`);
+    master.reload();
   }
 
   #reloads(dice: Dice): void {

@@ -29,6 +29,8 @@ export class Master {
   #config: Config;
   /** what a reload and a start read; null: it is invalid */
   #onDisk: Config | null;
+  /** the option of the next reload or start */
+  #isStandby: boolean;
   #daemon: Daemon | null = null;
   /** how much longer the next start takes, ms */
   downMs = 0;
@@ -38,6 +40,7 @@ export class Master {
     this.#dice = scene.loop.stream(`${scene.prefix}master`);
     this.#rules = new MasterRules(scene);
     this.workers = new Workers(scene, receivers, this.#rules);
+    this.#isStandby = scene.lead?.isStandbyAtFirst(scene.prefix) ?? false;
     this.#config = this.#withCounts(scene.config, this.#dice);
     this.#onDisk = this.#config;
   }
@@ -103,6 +106,16 @@ export class Master {
   /** Other numbers of workers from the next reload or start on; null: an invalid file. */
   configure(dice: Dice | null): void {
     this.#onDisk = dice === null ? null : this.#withCounts(this.scene.config, dice);
+  }
+
+  /** From the next reload or start on its notifiers have the option `standby`, or have it no longer. Returns
+   *  whether they have it. */
+  turnStandby(): boolean {
+    const { lead, config, instance } = this.scene;
+    this.#isStandby = !this.#isStandby;
+    if (!this.#isStandby) lead?.mayLeave(instance);
+    this.#onDisk = { ...(this.#onDisk ?? config), standby: this.#isStandby };
+    return this.#isStandby;
   }
 
   /** The file on disk is valid again. */
@@ -198,6 +211,7 @@ export class Master {
   #withCounts(config: Config, dice: Dice): Config {
     return {
       ...config,
+      standby: this.#isStandby,
       'server.workers': 1 + dice.below(2),
       'notifier.workers': 1 + dice.below(2),
       'timer.workers': dice.pick([0, 1, 1, 2]),

@@ -36,6 +36,8 @@ export class Process {
   exitCode: number | null = null;
   /** a worker of a reload that is not in force */
   isOnTrial = false;
+  /** a notifier with the option `standby` */
+  isStandby = false;
   /** virtual ms; its events wait until then */
   pausedUntil = 0;
   /** virtual ms of the end of its last pause; it did not run for some time before */

@@ -92,6 +92,7 @@ export class Punctuality {
   look(): void {
     const { loop, db } = this.#scene;
     this.#lookForTakenOver();
+    this.#scene.lead?.look(this.#instances);
     if (loop.at < this.#from || db.isTransaction || this.#isStopped()) return;
     this.#lookForOverdue();
     const ready = this.#ready();
@@ -135,8 +136,9 @@ export class Punctuality {
     const entries = [...ledger.entries.values()];
     const isIdle = entries.every(({ lease }) => lease === null);
     const free = new Map<number, number>();
+    const delivers = this.#scene.lead?.delivers(this.#instances) !== false;
     for (const { version, topic, strikes, key } of entries) {
-      if (!isIdle || !ready.has(version) || strikes > 0) continue;
+      if (!isIdle || !delivers || !ready.has(version) || strikes > 0) continue;
       const isCalled = topics.get(topic).delivery !== 'pull' && this.#receivers.isAlwaysUp(topic);
       const isOpen = isCalled && topics.isSteady(topic, loop.at - topicsKnownMs);
       if (!isOpen) continue;

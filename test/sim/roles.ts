@@ -83,6 +83,7 @@ export function compose(options: WorkerOptions): Promise<Composed> {
     leaseKey: () => leaseKey,
     ...(scene.redis === null ? {} : { redisSeams: seamsOf(scene.redis, options) }),
     ...(scene.journal === null ? {} : { hasLocalRegistry: true, journal: scene.journal.seamsOf(process) }),
+    ...(scene.lead === null ? {} : { leader: scene.lead.rowOf(process) }),
     end: (reason) => {
       if (init.role === 'store' && disk.hasFailed) loop.kill(process, 'its disk has failed');
       else judge.fail('1 no process distrusts its store', `${process.title}: ${reason}`);

@@ -9,6 +9,7 @@ import type { Disk } from './disk.ts';
 import type { Follower } from './follow-engine.ts';
 import type { JournalSide } from './journal/journal-side.ts';
 import type { Judge } from './judge.ts';
+import type { Lead } from './lead.ts';
 import type { Ledgers } from './ledgers.ts';
 import type { Loop } from './loop.ts';
 import type { MailServer } from './mail.ts';
@@ -56,6 +57,8 @@ export interface Scene {
   readonly mails: MailServer;
   /** survives its owners */
   readonly db: Database;
+  /** null: no instance has the option `standby` */
+  readonly lead: Lead | null;
   /** null: without one */
   readonly journal: JournalSide | null;
   /** null: the jobs are in the embedded store */

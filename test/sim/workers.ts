@@ -74,6 +74,7 @@ export class Workers {
     }
     const process = loop.birth(`${prefix}${role}-${index}`, incarnation);
     process.instance = init.instance;
+    process.isStandby = role === 'notifier' && init.config.standby;
     const hooks = { terminated: false, onTerm() {}, onReopen() {} };
     this.#rules.forked(process, init);
     const worker: Worker = { process, init, master, hooks, hasHandlers: false };

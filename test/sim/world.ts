@@ -18,6 +18,7 @@ import { Instances } from './instances.ts';
 import { JournalSide, mysqlUrl } from './journal/journal-side.ts';
 import { Judge, type Violation } from './judge.ts';
 import { keepStatements } from './kept-statements.ts';
+import { Lead } from './lead.ts';
 import { describe, type Entry, Ledger } from './ledger.ts';
 import { Ledgers } from './ledgers.ts';
 import { Loop } from './loop.ts';
@@ -89,6 +90,8 @@ const pairShare = 0.15;
 const shardedShare = 0.2;
 /** of the worlds on Redis in which MySQL has no trouble */
 const journalShare = 0.15;
+/** of the worlds on Redis in which the option `standby` is not changed */
+const leadShare = 0.05;
 /** virtual ms between two looks for what is late */
 const lookMs = 250;
 
@@ -144,7 +147,9 @@ export class World {
     const others = Array.from({ length: shards - 1 }, () => new Ledger(toLedger));
     const ledger = new Ledgers(first, ...others);
     const slots = config['notifier.slots'];
-    const ofCalls = { isOneGeneration, isOrderly, slots };
+    const lead =
+      ground !== null && this.#hasLead() ? new Lead({ loop, judge, network, topics, isOrderly }) : null;
+    const ofCalls = { isOneGeneration, isOrderly, slots, lead };
     const calls = new Calls({ loop, judge, ledger, topics, occasions, ...ofCalls });
     const dice = loop.stream('tables');
     const disk = new Disk({ loop, db, ledger: first, network });
@@ -180,6 +185,7 @@ export class World {
       single: new Single(judge),
       redis,
       journal,
+      lead,
     };
     const own = { instance: instances[0], prefix: '', incarnations: { masters: 0, workers: 0 } };
     this.#scene = {
@@ -223,12 +229,16 @@ export class World {
     return this.#kinds.includes('mysqlTrouble') || this.#loop.stream('journal').chance(journalShare);
   }
 
+  #hasLead(): boolean {
+    return this.#kinds.includes('standby') || this.#loop.stream('lead').chance(leadShare);
+  }
+
   /** On Redis some worlds have two instances, and those in which one can be lost. */
   #scenes(isOnRedis: boolean): readonly Scene[] {
     const first = this.#scene;
     const { loop, judge, network } = first;
     const isLost = this.#kinds.includes('instanceDown');
-    const isAlone = !isLost && !loop.stream('instances').chance(pairShare);
+    const isAlone = !isLost && first.lead === null && !loop.stream('instances').chance(pairShare);
     if (!isOnRedis || isAlone) return [first];
     const db = memoryDatabase();
     this.#databases.push(db);
@@ -276,6 +286,7 @@ export class World {
       ...this.#punctuality.counts,
       ...this.#deadNotifiers.counts,
       ...ofWorks,
+      ...this.#scene.lead?.counts,
     };
     const { violation } = this.#judge;
     const kinds = { faults: this.#kinds, works: this.#workKinds };
@@ -488,7 +499,10 @@ export class World {
 /** One world of ten is orderly, and one of seven has some of the harmless kinds or none. Of the others half
  *  have two or three kinds, and half each kind with a chance of 40 %. */
 function drawKinds(dice: Dice, faultKinds: readonly FaultKind[]): readonly FaultKind[] {
-  if (dice.chance(0.1)) return orderly.filter(() => dice.chance(0.7));
+  if (dice.chance(0.1)) {
+    const kinds = orderly.filter(() => dice.chance(0.7));
+    return kinds.filter((kind) => faultKinds.includes(kind));
+  }
   if (dice.chance(0.16)) {
     const kinds = harmless.filter(() => dice.chance(0.3));
     return kinds.filter((kind) => faultKinds.includes(kind));
