@@ -18,8 +18,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'standby-lead-ends-after-a-pause-alone',
-    faults: 'standby,pause,freeze',
+    name: 'standby-lead-lasts-until-the-next-answer',
+    faults: 'standby,registryAway,freeze',
     edit: {
       file: leadership,
       text: 'this.#options.now() < this.#leadsUntil && wallNow() < this.#leadsUntilDate',

@@ -93,20 +93,6 @@ it('one leads; another takes over within 8 s of its last renewal', async () => {
   expect(two.own.texts).toEqual(['standby: instance 1 leads', 'delivers: it leads']);
 });
 
-it('a notifier whose time has ended while it stood still calls nothing', async () => {
-  const row = new Row();
-  const { leadership } = await notifierOf(1, row);
-  await vi.advanceTimersByTimeAsync(1);
-  expect(leadership.leads).toBe(true);
-  // No timer of it ran.
-  for (const pauseMs of [leaderMs, leaderAwayMs * 3]) {
-    vi.setSystemTime(Date.now() + pauseMs);
-    vi.spyOn(performance, 'now').mockReturnValue(performance.now() + pauseMs);
-    expect(leadership.leads).toBe(false);
-  }
-  vi.restoreAllMocks();
-});
-
 it('a suspend of the machine ends the time, though the monotonic clock stood still', async () => {
   const { leadership } = await notifierOf(1, new Row());
   expect(leadership.leads).toBe(true);
@@ -124,19 +110,6 @@ it('giving up lets another lead at its next look; without drain it would wait fo
   await one.leadership.giveUp();
   await vi.advanceTimersByTimeAsync(leaderLookMs);
   expect(two.leadership.leads).toBe(true);
-});
-
-it('an instance gives up with its last notifier, and a notifier that does not lead gives nothing up', async () => {
-  const row = new Row();
-  const [one, sibling, two] = [await notifierOf(1, row), await notifierOf(1, row), await notifierOf(2, row)];
-  for (const ending of [two, one]) {
-    await ending.leadership.drain(0);
-    await ending.leadership.giveUp();
-    expect((await row.leader()).leftMs).toBeGreaterThan(0);
-  }
-  await sibling.leadership.drain(0);
-  await sibling.leadership.giveUp();
-  expect((await row.leader()).leftMs).toBe(0);
 });
 
 it('giving up waits for MySQL at most leaderGiveUpMs', async () => {

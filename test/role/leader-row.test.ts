@@ -2,13 +2,10 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
-import { createNotifier } from '../../src/notifier/notifier.ts';
 import { type MysqlRegistry, mysqlRegistry } from '../../src/registry/sql/mysql/mysql-registry.ts';
 import { testDirectory } from '../support/directory.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
-import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { startRig } from './rig.ts';
 
 /** How long a lead lasts in these tests. On a busy disk one call may take longer than leaderMs. */
 const leadMs = 10 * notifierLimits.leaderMs;
@@ -74,36 +71,3 @@ it.skipIf(isMissing)('the row: processes that died are removed by the next new o
   const kept = await server?.run('SELECT incarnation FROM leader_process', `dq${made - 1}`);
   expect(kept?.trim()).toBe('4');
 });
-
-it.skipIf(isMissing)(
-  'a notifier gives the row up after its last call; its successor in a reload keeps it',
-  async () => {
-    const [rig, row] = [await startRig(), await openRow()];
-    const sink = await startSink(() => {});
-    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
-    const notifierOf = (incarnation: number, more = {}) =>
-      createNotifier(rig.context({ leader: row, owner: { instance: 7, incarnation }, ...more }));
-    const one = await rig.run(notifierOf(1));
-    await rig.push('t', 'a');
-    await until('its call', () => sink.open().length === 1);
-
-    const next = await rig.run(notifierOf(2, { takesOver: true }));
-    const ended = one.drain(30_000);
-    sink.finish(sink.open()[0]);
-    await ended;
-    expect((await row.leader()).leftMs).toBeGreaterThan(0);
-
-    await next.takeOver?.();
-    await rig.push('t', 'b');
-    await until('its call', () => sink.open().length === 1);
-    const isOver = next.drain(30_000).then(() => true);
-    await until('it to take no new work', async () => {
-      const reasons = await rig.ask('capacity', { topic: 't' });
-      return reasons?.some(({ code }) => code === 'draining');
-    });
-    expect((await row.leader()).leftMs).toBeGreaterThan(0);
-    sink.finish(sink.open()[0]);
-    await isOver;
-    expect((await row.leader()).leftMs).toBeLessThanOrEqual(0);
-  },
-);
