@@ -114,10 +114,15 @@ export const mutants: readonly Mutant[] = [
     name: 'from-is-known',
     edit: {
       file: `${lua}/shared/healing.lua`,
-      text: 'make_note(watermark)',
-      by: 'make_note(tonumber(known))',
+      text: 'make_note(watermark, ',
+      by: 'make_note(tonumber(known), ',
     },
     test: role('redis-notes', 'the next write makes the note: from the watermark on'),
+  },
+  {
+    name: 'note-below-the-lost-numbers',
+    edit: { file: `${lua}/shared/healing.lua`, text: '  rise_above(lost)\n', by: '' },
+    test: role('redis-notes', 'the note has a number above the lost ones'),
   },
   {
     name: 'common-watermark',

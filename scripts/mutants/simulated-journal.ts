@@ -249,8 +249,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     faults: 'mysqlTrouble,redisFailover',
     edit: {
       file: script('shared/healing'),
-      text: 'make_note(watermark)',
-      by: 'make_note(tonumber(known))',
+      text: 'make_note(watermark, ',
+      by: 'make_note(tonumber(known), ',
     },
   },
   {

@@ -11,6 +11,7 @@ import { cancelJob } from '../../src/use-cases/move-job.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { ids } from './rig.ts';
 
@@ -72,6 +73,24 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
     const next = await trial.push('next');
     const note = await noteOf(under.raw);
     expect(note).toMatchObject({ from: old.version, phase: 'ends' });
+    expect(note?.id).toBeGreaterThan(lost.version);
+    expect(next.version).toBeGreaterThan(note?.id ?? Number.NaN);
+    await trial.push('one more');
+    expect(await noteOf(under.raw)).toEqual(note);
+  });
+
+  it('the note has a number above the lost ones, also after the clock was set back', async () => {
+    const clock = new SteppedClock();
+    const under = await owning(openEmpty(server, { writer: '7.1', clock }));
+    const trial = new Trial(under);
+    await trial.push('old');
+    const back = await snapshot(under.raw);
+    await clock.skip(3_600_000);
+    const lost = await trial.push('lost');
+    await back();
+    await clock.skip(-3_600_000);
+    const next = await trial.push('next');
+    const note = await noteOf(under.raw);
     expect(note?.id).toBeGreaterThan(lost.version);
     expect(next.version).toBeGreaterThan(note?.id ?? Number.NaN);
     await trial.push('one more');

@@ -7,15 +7,15 @@
 -- @returns as in P:n the note, or the id of the last one that was healed (0: none was)
 -- @writes the note, marks, numbers
 -- @include clock, numbers, healing
-local from
+local from, lost = nil, 0
 local count = tonumber(ARGV[4])
 for i = 5, 3 + 2 * count, 2 do
   local number = tonumber(ARGV[i + 1])
   local stored = tonumber(call('HGET', P .. ':n', ARGV[i]) or '0')
   local is_lost = stored < number and number > healed and (not note or number > note.id or stored < note.from)
-  if is_lost and (not from or stored < from) then from = stored end
+  if is_lost then from, lost = math.min(stored, from or stored), math.max(number, lost) end
 end
-if from then make_note(from) end
+if from then make_note(from, lost) end
 local marks_at = 5 + 2 * count
 local marks = tonumber(ARGV[marks_at])
 for i = marks_at + 1, marks_at + 2 * marks, 2 do

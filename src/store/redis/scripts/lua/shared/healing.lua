@@ -9,12 +9,14 @@ local function must_wait(version) return note and version ~= '' end
 
 local function note_text() return digits(note.from) .. ' ' .. digits(note.id) .. ' ' .. note.phase end
 
-local function make_note(from)
+-- The id is above the highest lost number that the caller knows: that one shows no further loss.
+local function make_note(from, lost)
+  rise_above(lost)
   note = { from = math.min(from, note and note.from or from), id = draw(), phase = 'ends' }
   call('HSET', P .. ':n', 'heal', note_text(), 'seq', digits(seq))
 end
 
-if went_back then make_note(watermark) end
+if went_back then make_note(watermark, tonumber(known)) end
 
 -- Removes the history entry of an id: an id has either a job or an entry.
 local function forget(f)
