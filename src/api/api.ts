@@ -30,7 +30,7 @@ import { endpointsRoute } from './routes/endpoints-route.ts';
 import { flowRoute } from './routes/flow-route.ts';
 import { healthRoutes } from './routes/health-routes.ts';
 import { indexRoute } from './routes/index-route.ts';
-import { jobRoutes } from './routes/job-routes.ts';
+import { callbackRequestRoute, jobRoutes } from './routes/job-routes.ts';
 import { jobVerbRoutes } from './routes/job-verb-routes.ts';
 import { journalRoute } from './routes/journal-route.ts';
 import { longWorkRoutes } from './routes/long-work-routes.ts';
@@ -157,6 +157,7 @@ function unroutable({ method, url }: FastifyRequest, paths: KnownPaths): DqError
 function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questions: MasterQuestions): void {
   indexRoute(api, context);
   jobRoutes(api, context, questions);
+  callbackRequestRoute(api, context);
   jobVerbRoutes(api, context);
   flowRoute(api, context);
   searchRoute(api, context);

@@ -1,7 +1,7 @@
 // Tests why a job is where it is, its planned attempts, and the shared questions to the notifiers.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { KeptAnswers } from '../../src/api/kept-answers.ts';
 import { apiLimits } from '../../src/api/limits.ts';
+import { NotifierAnswers } from '../../src/api/notifier-answers.ts';
 import type { CapacityReason } from '../../src/core/capacity-reasons.ts';
 import type { JobSnapshot } from '../../src/core/job.ts';
 import { type WhyFacts, whyOf } from '../../src/core/job-why.ts';
@@ -144,7 +144,7 @@ describe('kept answers', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const asked: string[] = [];
-    const kept = new KeptAnswers<number>();
+    const kept = new NotifierAnswers<number>();
     const of = (about: string) =>
       kept.of(about, async () => {
         asked.push(about);
@@ -158,7 +158,7 @@ describe('kept answers', () => {
   });
 
   it('a silent master delays a reader by the bound only', async () => {
-    const kept = new KeptAnswers<number>();
+    const kept = new NotifierAnswers<number>();
     const from = performance.now();
     expect(await kept.of('a', () => new Promise(() => {}))).toBeNull();
     expect(performance.now() - from).toBeGreaterThanOrEqual(apiLimits.whyMs - 5);

@@ -4,10 +4,10 @@ import { jobFlowSchema } from '../../contract/api/job.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { formatInstant } from '../../core/duration.ts';
 import type { JobRow } from '../../core/job-row.ts';
+import { absentJob, checkedKey, findJob } from '../../use-cases/find-job.ts';
 import { type FlowEntry, jobFlow } from '../../use-cases/job-flow.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { attemptJson } from './job-json.ts';
-import { absentJob, readKey } from './job-key.ts';
 
 export function flowRoute(api: Api, { role }: ApiContext): void {
   const { store, topics, journal } = role;
@@ -15,16 +15,14 @@ export function flowRoute(api: Api, { role }: ApiContext): void {
     '/v1/topics/:topic/jobs/:id/flow',
     { schema: jobFlowSchema, config: { access: { scope: 'read', topics: 'path' } } },
     async (request) => {
-      const { topic, id } = readKey(request.params);
-      const key = { topic, id };
-      const [logged, rows, job, ended] = await Promise.all([
+      const key = checkedKey(request.params);
+      const [logged, rows, job] = await Promise.all([
         journal?.db.flow(key, contractLimits.flowMax) ?? [],
         journal?.db.rows([key]) ?? ([] as readonly JobRow[]),
-        store.jobs.get(key),
-        store.history.get(key),
+        findJob(store, key),
       ]);
-      const entries = jobFlow(logged, job ?? ended, rows[0] ?? null);
-      if (entries.length === 0) throw await absentJob(topics, topic);
+      const entries = jobFlow(logged, job, rows[0] ?? null);
+      if (entries.length === 0) throw await absentJob(topics, key.topic);
       return { journal: journal !== undefined, entries: entries.map(entryJson) };
     },
   );

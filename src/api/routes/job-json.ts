@@ -11,7 +11,7 @@ import type { PlannedAttempt } from '../../core/retry-policy.ts';
 import { printBackoff } from '../../core/topic/backoff.ts';
 import { parentOf, type TraceContext } from '../../core/trace-context.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
-import { jobHead } from './job-head.ts';
+import { jobHead } from '../../use-cases/find-job.ts';
 
 export function traceJson(trace: TraceContext): {
   readonly traceparent: string;

@@ -1,23 +1,43 @@
-// POST /v1/topics/{topic}/jobs/{id}/run, /reschedule, /requeue: move one job by hand. Each makes a new
-// version of the job, and works also for a job whose topic is no longer registered. With If-Match only the
-// version that the caller has read is moved.
+// DELETE /v1/topics/{topic}/jobs/{id}: cancel one job. POST …/run, /reschedule, /requeue: move one job by hand,
+// which makes a new version of it. They also work for a job whose topic is no longer registered. With If-Match
+// only the version that the caller has read is changed.
 
-import { requeueJobSchema, rescheduleJobSchema, runJobSchema } from '../../contract/api/job.ts';
+import type { FastifyRequest } from 'fastify';
+import { cancelSchema, requeueJobSchema, rescheduleJobSchema, runJobSchema } from '../../contract/api/job.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
-import type { VersionedKey } from '../../core/job.ts';
+import type { JobKey, VersionedKey } from '../../core/job.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { readWhen } from '../../use-cases/accept-job.ts';
-import { type MovedJob, requeueJob, rescheduleJob, runJob } from '../../use-cases/move-job.ts';
+import { absentJob, checkedKey } from '../../use-cases/find-job.ts';
+import { cancelJob, type MovedJob, requeueJob, rescheduleJob, runJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { absentJob, readVersionedKey } from './job-key.ts';
+import { readIfMatch } from '../http/if-match.ts';
+import { elapsedMs, logRequest } from '../http/request-log.ts';
 
 const config = { access: { scope: 'operate', topics: 'path' } } as const;
 
 const url = '/v1/topics/:topic/jobs/:id';
 
 export function jobVerbRoutes(api: Api, { role }: ApiContext): void {
-  const { topics } = role;
+  const { topics, counters, log } = role;
   const { jobs } = role.store;
+
+  api.delete(
+    url,
+    { schema: cancelSchema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true } },
+    async (request, answer) => {
+      const since = monotonicNow();
+      const key = readVersionedKey(request);
+      const { topic, id } = key;
+      const cancelled = await cancelJob(jobs, key);
+      if (cancelled === null) throw await absentJob(topics, topic);
+      counters.add(topic, 'cancelled');
+      const line = { code: null, version: null, dueAt: null, bytes: 0, ms: elapsedMs(since) };
+      logRequest(log, { method: 'DELETE', topic, id, status: 200, ...line });
+      return answer.send({ cancelled: true, inFlight: cancelled.inFlight });
+    },
+  );
 
   api.post(`${url}/run`, { schema: runJobSchema, config }, (request) =>
     moved(readVersionedKey(request), (key) => runJob(jobs, key)),
@@ -40,4 +60,11 @@ export function jobVerbRoutes(api: Api, { role }: ApiContext): void {
     const { version, state, dueAt } = job;
     return { topic: key.topic, id: key.id, version: String(version), state, dueAt: formatInstant(dueAt) };
   }
+}
+
+/** The job of the path, with the version that the caller has read (If-Match). */
+function readVersionedKey(request: FastifyRequest<{ Params: JobKey }>): VersionedKey {
+  const key = checkedKey(request.params);
+  const version = readIfMatch(request, 'version of the job');
+  return version === null ? key : { ...key, version };
 }

@@ -44,16 +44,7 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
       requireTopic(request, filter.topic);
       await requireKnownTopic(topics, filter.topic);
     }
-    // The same right as DELETE of one job.
-    const endsJobs = input.kind === 'cancel' || input.kind === 'clear';
-    if (endsJobs && !grants(rights, 'push'))
-      throw new DqError('forbidden', `kind: ${input.kind} needs the scope push; use a token that has it`);
-    const isWide = input.kind === 'clear' || input.kind === 'restore';
-    if (isWide && filter.topic === undefined && !(grants(rights, 'admin') && reachesEveryTopic(rights)))
-      throw new DqError(
-        'forbidden',
-        `kind: ${input.kind} without a topic needs the scope admin for every topic`,
-      );
+    requireRights(rights, input.kind, filter.topic);
     if (input.kind === 'clear' && filter.topic === undefined)
       requireConfirmed(input, role.config['console.label']);
     if (input.kind === 'restore') await requireRestorable(role, filter.topic, ids);
@@ -113,6 +104,16 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
     if (found === null || !maySeeOperation(rightsOf(request), found)) throw notFound(id);
     return found;
   }
+}
+
+/** Throws DqError forbidden: the rights beyond the scope operate that a kind needs. */
+function requireRights(rights: Rights, kind: OperationRecord['kind'], topic: string | undefined): void {
+  // The same right as DELETE of one job.
+  if ((kind === 'cancel' || kind === 'clear') && !grants(rights, 'push'))
+    throw new DqError('forbidden', `kind: ${kind} needs the scope push; use a token that has it`);
+  const isWide = (kind === 'clear' || kind === 'restore') && topic === undefined;
+  if (isWide && !(grants(rights, 'admin') && reachesEveryTopic(rights)))
+    throw new DqError('forbidden', `kind: ${kind} without a topic needs the scope admin for every topic`);
 }
 
 /** Whether the rights cover every topic that the operation may change. */

@@ -8,11 +8,11 @@ import { type FoundJob, type JobState, jobStates } from '../../core/job.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { limits } from '../../core/limits.ts';
 import type { ScanFilter } from '../../ports/job-store.ts';
+import { jobHead } from '../../use-cases/find-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { readLimit, rejectBadCursor } from '../http/paging.ts';
 import { apiLimits } from '../limits.ts';
 import { readFilter, requireKnownTopicOf, requireTopicOf } from './dead-filter.ts';
-import { jobHead } from './job-head.ts';
 import { rejectSurvey, visibleTopics } from './survey-topics.ts';
 
 export function searchRoute(api: Api, { role }: ApiContext): void {

@@ -1,9 +1,7 @@
 // QueueService is dq.v1.Queue: the calls of the HTTP API that producers and pull clients need, by the same
 // use cases.
 
-import { jobHead } from '../../api/routes/job-head.ts';
 import { attemptJson } from '../../api/routes/job-json.ts';
-import { absentJob, readKey } from '../../api/routes/job-key.ts';
 import { PushBatch } from '../../api/routes/push-batch.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
@@ -20,6 +18,7 @@ import type { PushJob } from '../../ports/job-store.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { acceptJob, type PushRequest, pushTerms, readBackoff } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
+import { absentJob, checkedKey, findJob, jobHead } from '../../use-cases/find-job.ts';
 import { lookUpTopics } from '../../use-cases/find-topics.ts';
 import type { PushQueue } from '../../use-cases/push-queue.ts';
 import type { BatchPush } from '../../use-cases/read-batch.ts';
@@ -129,10 +128,7 @@ export class QueueService {
   async #get(key: JobKey, { rights }: GrpcCall): Promise<object> {
     this.#access.require('read', key.topic, rights);
     const { store, topics } = this.#role;
-    readKey(key);
-    // In parallel: one after the other would miss a job that is pushed again in between.
-    const [job, ended] = await Promise.all([store.jobs.get(key), store.history.get(key)]);
-    const found = job ?? ended;
+    const found = await findJob(store, checkedKey(key));
     if (found === null) throw await absentJob(topics, key.topic);
     const topic = topics.get(key.topic);
     const options = 'endedAt' in found ? {} : optionsIn(found.extension);

@@ -7,7 +7,7 @@ import { parseSecret, type TopicSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { auditNote } from '../../http/audit-note.ts';
-import { nameToFind } from './topic-routes.ts';
+import { nameToFind, refreshTopics } from './topic-routes.ts';
 
 export function secretRoute(api: Api, { role }: ApiContext): void {
   api.post(
@@ -21,8 +21,7 @@ export function secretRoute(api: Api, { role }: ApiContext): void {
       const secret = readSecret(request.body);
       auditNote(request, { detail: { changes: [{ field: 'secret', before: '***', after: '***' }] } });
       const topic = await rotateSecret(role.registry, name, secret, await role.clock.read());
-      // The change is stored; that this process reads it late is not a failure of the call.
-      await role.topics.refresh().catch(() => undefined);
+      await refreshTopics(role);
       // The first one signs; a topic has one.
       const [current, old] = topic.secrets as [TopicSecret, TopicSecret?];
       return {

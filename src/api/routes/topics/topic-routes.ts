@@ -19,6 +19,7 @@ import { invalidField } from '../../../core/errors.ts';
 import { topicNamePattern, topicNameRule } from '../../../core/topic/fields.ts';
 import { parseTopicInput, type TopicInput, topicJson } from '../../../core/topic/settings.ts';
 import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
+import type { RoleContext } from '../../../process/role.ts';
 import {
   type ChangedTopic,
   checkNamed,
@@ -38,108 +39,14 @@ import { invalidCursor, readLimit } from '../../http/paging.ts';
 import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 
 const url = '/v1/topics/:topic';
+const admin = { scope: 'admin', topics: 'path' } as const;
 
 export function topicRoutes(api: Api, context: ApiContext): void {
   listRoute(api, context);
-  const { registry, store } = context.role;
-  const admin = { scope: 'admin', topics: 'path' } as const;
-
-  api.post(
-    '/v1/topics',
-    {
-      schema: createTopicSchema,
-      config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicBody },
-    },
-    async (request, answer) => {
-      const input = read(request.body, true);
-      if (input.topic === undefined) throw invalidField('topic', 'is required');
-      requireTopic(request, input.topic);
-      const topic = await createTopic(registry, input.topic, input);
-      noteTopicChange(request, { topic, before: null });
-      await refreshTopics();
-      answer.header('etag', etagOf(topic));
-      return answer.code(201).send({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
-    },
-  );
-
-  api.get(
-    url,
-    { schema: getTopicSchema, config: { access: { scope: 'read', topics: 'path' } } },
-    async (request, answer) => {
-      const { topic: name } = request.params;
-      const topic = topicNamePattern.test(name) ? await getTopic(registry, name) : null;
-      if (topic === null) throw topicNotFound(name);
-      answer.header('etag', etagOf(topic));
-      return topicJson(topic, seesHeaderValues(request));
-    },
-  );
-
-  api.put(
-    url,
-    { schema: putTopicSchema, config: { access: admin, jsonBody: TopicReplacement } },
-    async (request, answer) => {
-      const name = nameToWrite(request.params.topic);
-      const input = read(request.body, true);
-      checkNamed(name, input);
-      const now = context.role.clock.now();
-      const changed = await putTopic(
-        registry,
-        name,
-        input,
-        now,
-        readIfMatch(request, 'ETag or the revision of the topic'),
-      );
-      const { topic, created } = changed;
-      noteTopicChange(request, changed);
-      answer.header('etag', etagOf(topic));
-      await refreshTopics();
-      if (!created) return answer.code(200).send(topicJson(topic, true));
-      // Otherwise the caller could only learn it by a rotation, which the first receiver would have to
-      // follow.
-      return answer.code(201).send({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
-    },
-  );
-
-  api.patch(
-    url,
-    { schema: patchTopicSchema, config: { access: admin, jsonBody: TopicPatch } },
-    async (request, answer) => {
-      const name = nameToFind(request.params.topic);
-      const input = read(request.body, false);
-      checkNamed(name, input);
-      const now = context.role.clock.now();
-      const changed = await patchTopic(
-        registry,
-        name,
-        input,
-        now,
-        readIfMatch(request, 'ETag or the revision of the topic'),
-      );
-      noteTopicChange(request, changed);
-      await refreshTopics();
-      answer.header('etag', etagOf(changed.topic));
-      return topicJson(changed.topic, true);
-    },
-  );
-
-  api.delete(url, { schema: removeTopicSchema, config: { access: admin } }, async (request) => {
-    const name = nameToFind(request.params.topic);
-    const purged = await removeTopic(registry, store.admin, name, request.query.jobs === 'purge');
-    auditNote(request, { detail: { count: purged } });
-    await refreshTopics();
-    return { deleted: true, purged };
-  });
-
-  function read(body: unknown, complete: boolean): TopicInput {
-    const parsed = parseTopicInput(body, context.egress, complete);
-    if (!parsed.ok) throw parsed.error;
-    return parsed.input;
-  }
-
-  async function refreshTopics(): Promise<void> {
-    // The change is stored; that this process reads it late is not a failure of the call.
-    await context.role.topics.refresh().catch(() => undefined);
-  }
+  createRoute(api, context);
+  getRoute(api, context);
+  changeRoutes(api, context);
+  removeRoute(api, context);
 }
 
 function listRoute(api: Api, { role }: ApiContext): void {
@@ -164,6 +71,96 @@ function listRoute(api: Api, { role }: ApiContext): void {
   );
 }
 
+function createRoute(api: Api, context: ApiContext): void {
+  api.post(
+    '/v1/topics',
+    {
+      schema: createTopicSchema,
+      config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicBody },
+    },
+    async (request, answer) => {
+      const input = readInput(request.body, context, true);
+      if (input.topic === undefined) throw invalidField('topic', 'is required');
+      requireTopic(request, input.topic);
+      const topic = await createTopic(context.role.registry, input.topic, input);
+      await finishChange(request, context.role, { topic, before: null });
+      answer.header('etag', etagOf(topic));
+      return answer.code(201).send(withSecret(topic));
+    },
+  );
+}
+
+function getRoute(api: Api, { role }: ApiContext): void {
+  api.get(
+    url,
+    { schema: getTopicSchema, config: { access: { scope: 'read', topics: 'path' } } },
+    async (request, answer) => {
+      const name = nameToFind(request.params.topic);
+      const topic = await getTopic(role.registry, name);
+      if (topic === null) throw topicNotFound(name);
+      answer.header('etag', etagOf(topic));
+      return topicJson(topic, seesHeaderValues(request));
+    },
+  );
+}
+
+function changeRoutes(api: Api, context: ApiContext): void {
+  const { registry, clock } = context.role;
+  const expectedBy = (request: FastifyRequest) => readIfMatch(request, 'ETag or the revision of the topic');
+
+  api.put(
+    url,
+    { schema: putTopicSchema, config: { access: admin, jsonBody: TopicReplacement } },
+    async (request, answer) => {
+      const name = nameToWrite(request.params.topic);
+      const input = readInput(request.body, context, true);
+      checkNamed(name, input);
+      const changed = await putTopic(registry, name, input, clock.now(), expectedBy(request));
+      await finishChange(request, context.role, changed);
+      const { topic, created } = changed;
+      answer.header('etag', etagOf(topic));
+      // Otherwise the caller could only learn the secret by a rotation, which the first receiver would have
+      // to follow.
+      return created
+        ? answer.code(201).send(withSecret(topic))
+        : answer.code(200).send(topicJson(topic, true));
+    },
+  );
+
+  api.patch(
+    url,
+    { schema: patchTopicSchema, config: { access: admin, jsonBody: TopicPatch } },
+    async (request, answer) => {
+      const name = nameToFind(request.params.topic);
+      const input = readInput(request.body, context, false);
+      checkNamed(name, input);
+      const changed = await patchTopic(registry, name, input, clock.now(), expectedBy(request));
+      await finishChange(request, context.role, changed);
+      answer.header('etag', etagOf(changed.topic));
+      return topicJson(changed.topic, true);
+    },
+  );
+}
+
+function removeRoute(api: Api, { role }: ApiContext): void {
+  api.delete(url, { schema: removeTopicSchema, config: { access: admin } }, async (request) => {
+    const name = nameToFind(request.params.topic);
+    const purged = await removeTopic(role.registry, role.store.admin, name, request.query.jobs === 'purge');
+    auditNote(request, { detail: { count: purged } });
+    await refreshTopics(role);
+    return { deleted: true, purged };
+  });
+}
+
+/** `complete`: a missing field takes its default. Throws DqError invalid. */
+function readInput(body: unknown, { egress }: ApiContext, complete: boolean): TopicInput {
+  const parsed = parseTopicInput(body, egress, complete);
+  if (!parsed.ok) throw parsed.error;
+  return parsed.input;
+}
+
+const withSecret = (topic: Topic) => ({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
+
 /** Empty for a topic that cannot be decrypted. */
 function readableJson(topic: KnownTopic, showsValues: boolean): readonly ReturnType<typeof topicJson>[] {
   try {
@@ -186,9 +183,20 @@ function readCursor(cursor: string): string {
 
 const etagOf = ({ revision }: Topic): string => `"${revision}"`;
 
-export function noteTopicChange(request: FastifyRequest, { topic, before }: ChangedTopic): void {
+/** After a change of a topic: notes it for the audit log, and reads it into this process. */
+export async function finishChange(
+  request: FastifyRequest,
+  role: RoleContext,
+  { topic, before }: ChangedTopic,
+): Promise<void> {
   const old = before === null ? null : topicJson(before, true);
   auditNote(request, { topic: topic.topic, detail: { changes: difference(old, topicJson(topic, true)) } });
+  await refreshTopics(role);
+}
+
+export async function refreshTopics({ topics }: RoleContext): Promise<void> {
+  // The change is stored; that this process reads it late is not a failure of the call.
+  await topics.refresh().catch(() => undefined);
 }
 
 /** Throws topic_not_found for an invalid name, without a look-up. */

@@ -7,7 +7,7 @@ import type { TopicState } from '../../../core/topic/topic.ts';
 import { patchTopic } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesHeaderValues } from '../../http/route-access.ts';
-import { nameToFind, noteTopicChange } from './topic-routes.ts';
+import { finishChange, nameToFind } from './topic-routes.ts';
 
 const verbs: Readonly<Record<string, { readonly state: TopicState; readonly summary: string }>> = {
   pause: { state: 'paused', summary: 'Hold deliveries, accept pushes' },
@@ -26,11 +26,8 @@ export function topicStateRoutes(api: Api, { role }: ApiContext): void {
       async (request) => {
         const name = nameToFind(request.params.topic);
         const changed = await patchTopic(role.registry, name, { settings: {}, state });
-        const { topic } = changed;
-        noteTopicChange(request, changed);
-        // The change is stored; that this process reads it late is not a failure of the call.
-        await role.topics.refresh().catch(() => undefined);
-        return topicJson(topic, seesHeaderValues(request));
+        await finishChange(request, role, changed);
+        return topicJson(changed.topic, seesHeaderValues(request));
       },
     );
   }

@@ -1,4 +1,4 @@
-// KeptAnswers asks the notifiers once for all readers of the same jobs: pages poll a job each second, and
+// NotifierAnswers asks the notifiers once for all readers of the same jobs: pages poll a job each second, and
 // producers read jobs too. Bounded by the three numbers apiLimits.why….
 // Without an answer in time the result is null; the answer serves the next reader.
 
@@ -8,7 +8,7 @@ import { apiLimits } from './limits.ts';
 
 export type Answers<T> = readonly AnswerOf<T>[] | null;
 
-export class KeptAnswers<T> {
+export class NotifierAnswers<T> {
   readonly #kept = new Map<string, { readonly at: number; readonly answers: Promise<Answers<T>> }>();
 
   /** `about`: what the question is about; the same text gets the same answers. `ask` must not reject. */

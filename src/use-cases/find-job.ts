@@ -1,0 +1,51 @@
+// find-job.ts finds one job, live or ended, and holds what each way in answers about it: the members that
+// every reply has, and the error for a missing job.
+
+import { formatInstant } from '../core/duration.ts';
+import { DqError, invalidField } from '../core/errors.ts';
+import type { EndedJob, FoundJob, JobKey, JobSnapshot } from '../core/job.ts';
+import { refusesId } from '../core/job-id.ts';
+import { topicNamePattern } from '../core/topic/fields.ts';
+import type { Store } from '../ports/job-store.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
+import { topicNotFound } from './change-topic.ts';
+
+/** Returns the key. Throws DqError for one that cannot name a job. */
+export function checkedKey<Key extends JobKey>(key: Key): Key {
+  if (!topicNamePattern.test(key.topic)) throw topicNotFound(key.topic);
+  const wrong = refusesId(key.id);
+  if (wrong !== null) throw invalidField('id', wrong);
+  return key;
+}
+
+/** null: neither live nor ended. */
+export async function findJob(
+  { jobs, history }: Pick<Store, 'jobs' | 'history'>,
+  key: JobKey,
+): Promise<JobSnapshot | EndedJob | null> {
+  // In parallel: one after the other would miss a job that is pushed again in between.
+  const [job, ended] = await Promise.all([jobs.get(key), history.get(key)]);
+  return job ?? ended;
+}
+
+/** job_not_found, or topic_not_found. For use after the store's answer, because a job outlives its topic. */
+export async function absentJob(topics: TopicBook, topic: string): Promise<DqError> {
+  const known = topics.get(topic) ?? (await topics.lookUp(topic));
+  return known === undefined
+    ? topicNotFound(topic)
+    : new DqError('job_not_found', 'no such job, or the job has ended');
+}
+
+/** The members that every reply about a job has, whether the job is live, dead or ended. */
+export function jobHead(job: JobSnapshot | EndedJob | FoundJob) {
+  return {
+    topic: job.topic,
+    id: job.id,
+    version: String(job.version),
+    state: job.state,
+    dueAt: formatInstant(job.dueAt),
+    createdAt: formatInstant(job.acceptedAt),
+    // Finished attempts: for a delivered job, including the successful one.
+    attempt: job.state === 'done' ? job.failures + 1 : job.failures,
+  };
+}
