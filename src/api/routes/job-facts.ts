@@ -1,5 +1,5 @@
-// JobFactsReader gathers what belongs to a job beside its record: why it waits, as the notifiers and the store
-// say, its planned attempts, its alert and its shard.
+// JobFactsReader gathers what belongs to a job beside its record: why it waits, as the notifiers and the
+// store say, its planned attempts, its alert and its shard.
 
 import type { CapacityReason } from '../../core/capacity-reasons.ts';
 import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';

@@ -1,5 +1,5 @@
-// GET /v1/topics/{topic}/jobs/{id}: read one job, also when its topic is no longer registered. POST …/request:
-// its callback as dq would send it now.
+// GET /v1/topics/{topic}/jobs/{id}: read one job, also when its topic is no longer registered. POST
+// …/request: its callback as dq would send it now.
 
 import { getJobSchema, jobRequestSchema } from '../../contract/api/job.ts';
 import { createClock } from '../../core/calendar.ts';

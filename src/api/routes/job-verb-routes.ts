@@ -1,6 +1,6 @@
-// DELETE /v1/topics/{topic}/jobs/{id}: cancel one job. POST …/run, /reschedule, /requeue: move one job by hand,
-// which makes a new version of it. They also work for a job whose topic is no longer registered. With If-Match
-// only the version that the caller has read is changed.
+// DELETE /v1/topics/{topic}/jobs/{id}: cancel one job. POST …/run, /reschedule, /requeue: move one job by
+// hand, which makes a new version of it. They also work for a job whose topic is no longer registered. With
+// If-Match only the version that the caller has read is changed.
 
 import type { FastifyRequest } from 'fastify';
 import { cancelSchema, requeueJobSchema, rescheduleJobSchema, runJobSchema } from '../../contract/api/job.ts';
