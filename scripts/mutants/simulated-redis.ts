@@ -231,6 +231,22 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
       by: 'digits(now)',
     },
   },
+  {
+    name: 'redis-nearly-full-forgets-ends-of-ticks',
+    faults: 'redisRejects',
+    works: 'schedules',
+    edit: { file: script('history-forget'), text: 'or not is_tick(member:sub(11)) then', by: 'or true then' },
+  },
+  {
+    name: 'redis-nearly-full-keeps-no-ends-of-ticks',
+    faults: 'redisRejects',
+    works: 'schedules',
+    edit: {
+      file: script('shared/ends'),
+      text: 'if keeps_all or is_tick(job.tid) then',
+      by: 'if keeps_all then',
+    },
+  },
 ];
 
 export const simulatedRedisMutants: readonly SimulatedMutant[] = [

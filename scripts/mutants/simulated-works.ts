@@ -5,6 +5,7 @@
 import type { SimulatedMutant } from './mutants.ts';
 
 const ticker = 'src/upkeep/ticker.ts';
+const engine = (name: string) => `src/store/sqlite/engine/${name}.ts`;
 const table = (name: string) => `src/registry/sql/tables/registry-${name}.ts`;
 const operation = (name: string) => `src/upkeep/operations/${name}.ts`;
 const useCase = (name: string) => `src/use-cases/${name}.ts`;
@@ -42,6 +43,33 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
       file: ticker,
       text: 'if (ended.ends.length > 0) await this.#ctx.registry.endTicks(ended.ends);',
       by: '',
+    },
+  },
+  {
+    name: 'full-disk-forgets-ends-of-ticks',
+    faults: 'diskFull',
+    edit: {
+      file: engine('history'),
+      text: 'if (endedAt >= ticksSince && isTickId',
+      by: 'if (endedAt < 0 && isTickId',
+    },
+  },
+  {
+    name: 'ends-of-ticks-are-old-at-once-on-a-full-disk',
+    faults: 'diskFull',
+    edit: {
+      file: engine('engine'),
+      text: 'this.#removableBefore(limits.tickHistoryMs) ?? Number.NEGATIVE_INFINITY',
+      by: 'this.#removableBefore(0) ?? Number.NEGATIVE_INFINITY',
+    },
+  },
+  {
+    name: 'tick-that-ends-on-a-full-disk-leaves-no-entry',
+    faults: 'diskFull',
+    edit: {
+      file: engine('job-rows'),
+      text: 'if (this.keepsHistory || isTickId(row.id)) {',
+      by: 'if (this.keepsHistory) {',
     },
   },
   // A tick is one of the times in force.

@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { JobKey, ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import { tickId } from '../../src/core/tick-id.ts';
 import type { Partition } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { deadCalls } from '../../src/store/redis/calls/dead.ts';
@@ -33,6 +34,20 @@ async function opened(
   await owned('test', Promise.resolve({ stop: () => under.close() }));
   return { server, under, trial: new Trial(under) };
 }
+
+const tick = (n: number) => tickId('s', Date.UTC(2030, 0, 1) + n * 1_000);
+
+/** Resolves when the store knows that its server is nearly full. */
+const makeNearlyFull = (
+  time: ReturnType<typeof useJumpingTime>,
+  { server, under }: Pick<Awaited<ReturnType<typeof opened>>, 'server' | 'under'>,
+) =>
+  // Redis frees the memory of script loading some seconds later.
+  time.passUntil('the store to notice', async () => {
+    const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
+    await server.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(used * 1.05)));
+    return under.shard.isNearlyFull;
+  });
 
 /** Jobs in every state, alerts in every state, and history entries. */
 async function filled(trial: Trial): Promise<void> {
@@ -205,21 +220,38 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     expect(await under.shard.run('historyForget', 0, [0, 0])).toEqual([0, 1]);
   });
 
-  it('nearly full server: keeps no new history and forgets the old', async () => {
+  it('nearly full server: keeps no new history and forgets the old, except ends of schedules', async () => {
     const time = useJumpingTime();
     const { server, under, trial } = await opened();
-    await trial.ack(await trial.reserved('before'));
-    // Redis frees the memory of script loading some seconds later.
-    const makeNearlyFull = async () => {
-      const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
-      await server.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(used * 1.05)));
-      return under.shard.isNearlyFull;
-    };
-    await time.passUntil('the store to notice', makeNearlyFull);
-    await trial.push('after');
-    await trial.ack(await trial.lease());
-    expect((await trial.dump()).ended.map(({ id }) => id)).toEqual(['before']);
+    const ids = ['before', tick(0), 'after', tick(1)];
+    const end = async (id: string) => trial.ack(await trial.reserved(id));
+    for (const id of ids.slice(0, 2)) await end(id);
+    await makeNearlyFull(time, { server, under });
+    for (const id of ids.slice(2)) await end(id);
+    expect((await trial.dump()).ended.map(({ id }) => id).sort()).toEqual(['before', tick(0), tick(1)]);
     expect(await trial.history.forget(farOffMs, 10)).toEqual({ forgotten: 1, more: false });
+    expect((await trial.dump()).ended.map(({ id }) => id).sort()).toEqual([tick(0), tick(1)]);
+  });
+
+  it('nearly full server: forgets ends of schedules after 10 minutes, and what follows young ones', async () => {
+    const time = useJumpingTime();
+    const clock = new SteppedClock();
+    const { server, under, trial } = await opened({ clock });
+    const end = async (id: string) => {
+      await trial.ack(await trial.reserved(id));
+      await trial.tick();
+    };
+    await end(tick(0));
+    await clock.skip(limits.tickHistoryMs);
+    for (const id of [tick(1), tick(2), tick(3), 'last']) await end(id);
+    await makeNearlyFull(time, { server, under });
+    const forget = () => trial.history.forget(farOffMs, 2);
+    expect([await forget(), await forget(), await forget()]).toEqual([
+      { forgotten: 1, more: true },
+      { forgotten: 0, more: true },
+      { forgotten: 1, more: false },
+    ]);
+    expect((await trial.dump()).ended.map(({ id }) => id).sort()).toEqual([tick(1), tick(2), tick(3)]);
   });
 
   it('keepHistory false: ended jobs leave no record and no attempts', async () => {

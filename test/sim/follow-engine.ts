@@ -32,6 +32,8 @@ const wholeShare = 0.1;
 export class Follower {
   readonly #options: FollowOptions;
   #notes: (() => void)[] = [];
+  /** versions */
+  #inHistory: () => ReadonlySet<number> = () => new Set();
   commits = 0;
 
   constructor(options: FollowOptions) {
@@ -40,7 +42,7 @@ export class Follower {
 
   follow(engine: Engine): void {
     const { ledger, loop, retentionMs, db, disk, mails } = this.#options;
-    const { alerts, moves, recovery, dead: deadPages, jobCounts } = engine;
+    const { alerts, history, moves, recovery, dead: deadPages, jobCounts } = engine;
     const select = (sql: string) => db.prepare(sql, { returnArrays: true });
     const held = select('SELECT token FROM job WHERE state = 2');
     const dead = select('SELECT version FROM job WHERE state = 3');
@@ -107,6 +109,8 @@ export class Follower {
       if (removed.length > 0) this.#notes.push(() => ledger.forgotten(removed));
       return result;
     };
+    history.forgetEarly = note(history.forgetEarly.bind(history), () => ledger.historyShrank());
+    this.#inHistory = () => numbers(ended);
     this.#followTransactions(engine);
   }
 
@@ -148,6 +152,7 @@ export class Follower {
     this.commits += 1;
     this.#options.ledger.committed();
     this.#checkAlerts();
+    this.#options.ledger.checkTickEnds(this.#inHistory);
     if (notes.length > 0 && this.#options.dice.chance(wholeShare)) this.checkTables();
     this.#options.occasions.happened('commit');
   }

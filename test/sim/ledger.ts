@@ -11,7 +11,7 @@ import {
   type VersionedKey,
 } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import { tickIdPrefix } from '../../src/core/tick-id.ts';
+import { isTickId } from '../../src/core/tick-id.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';
 import type {
   CancelOutcome,
@@ -203,6 +203,9 @@ export class Ledger {
   #storeStartedAt = Number.POSITIVE_INFINITY;
   /** entries that died in this transaction */
   #died: Entry[] = [];
+  /** by key: jobs of schedules that ended since the last loss or step of the clock */
+  readonly #tickEnds = new Map<string, { readonly version: number; readonly at: number }>();
+  #areTickEndsChecked = true;
   /** by version: virtual ms of the end of the job */
   #ended = new Map<number, number>();
   /** by key: the highest version that ended, and its virtual ms; a loss of the store changes nothing here */
@@ -235,6 +238,7 @@ export class Ledger {
   wallStepped(ms: number, isSeen: boolean): void {
     this.steps += 1;
     this.steppedAt = this.#options.loop.at;
+    this.#tickEnds.clear();
     // Only the clock keeps numbers apart from those that were lost.
     if (ms < 0 && this.#numberAfterLoss !== null) this.#lastNumber = this.#numberAfterLoss;
     for (const entry of this.entries.values()) {
@@ -288,6 +292,7 @@ export class Ledger {
       this.#ended = ended;
       this.#lastNumber = lastNumber;
       this.#died = [];
+      this.#tickEnds.clear();
       restoreMails();
       if (loop.wallOffset !== wallOffset) this.wallStepped(loop.wallOffset - wallOffset, false);
     };
@@ -314,6 +319,7 @@ export class Ledger {
     const { entries = [], stored = new Map<string, number>(), lastNumber = 0, steps = 0 } = snapshot ?? {};
     for (const { lease } of this.entries.values()) if (lease !== null) this.#forget(lease);
     this.losses += 1;
+    this.#tickEnds.clear();
     this.entries.clear();
     for (const saved of entries) {
       const entry = { ...saved };
@@ -343,6 +349,26 @@ export class Ledger {
     return died.filter((entry) => entry.state === 'dead' && this.entries.get(entry.key) === entry);
   }
 
+  /** A full store removed history entries. */
+  historyShrank(): void {
+    this.#areTickEndsChecked = false;
+  }
+
+  /** A process that takes over an instant looks for the end of its job.
+   *  `entries`: versions in the history */
+  checkTickEnds(entries: () => ReadonlySet<number>): void {
+    if (this.#areTickEndsChecked) return;
+    this.#areTickEndsChecked = true;
+    const { at } = this.#options.loop;
+    const kept = entries();
+    for (const [key, end] of this.#tickEnds)
+      this.#check(
+        kept.has(end.version) || this.entries.has(key) || at - end.at >= limits.tickHistoryMs,
+        'schedules: the end of each tick is kept',
+        () => `that of ${key} left the history after ${seconds(at - end.at)}`,
+      );
+  }
+
   pushed(job: PushJob, outcome: PushOutcome): void {
     const key = keyOf(job);
     const old = this.entries.get(key);
@@ -365,8 +391,9 @@ export class Ledger {
     );
     if (old !== undefined) this.#withdraw(old, 'replaced');
     const tag = tagOfJob(job);
-    const before = this.stored.get(tag) ?? this.lost.get(tag);
     const isTick = isTickId(job.id);
+    // A process that takes over an instant whose job the store lost makes it again.
+    const before = this.stored.get(tag) ?? (isTick ? undefined : this.lost.get(tag));
     this.#check(
       before === undefined || (isTick && this.hasForgottenEnds),
       isTick ? 'schedules: each tick is one job' : '4 a push is stored once',
@@ -927,6 +954,9 @@ export class Ledger {
     this.entries.delete(entry.key);
     this.#noteEnd(entry.key, entry.version);
     this.#ended.set(entry.version, this.#options.loop.at);
+    if (!isTickId(entry.id)) return;
+    this.#tickEnds.set(entry.key, { version: entry.version, at: this.#options.loop.at });
+    this.#areTickEndsChecked = false;
   }
 
   #die(entry: Entry): void {
@@ -961,8 +991,6 @@ const endings: Readonly<Record<How, string>> = {
   owner: 'its notifier is dead',
   unheld: 'its notifier does not hold it',
 };
-
-const isTickId = (id: string): boolean => id.startsWith(tickIdPrefix);
 
 /** A tick is named by its id, in whatever topic it is. */
 function tagOfJob({ id, body }: PushJob): string {

@@ -2,7 +2,7 @@
 // holds the rules of the manual on them (schedules.md).
 
 import type { ScheduleRecord, TickEnd } from '../../src/core/schedule-record.ts';
-import { tickId, tickIdPrefix } from '../../src/core/tick-id.ts';
+import { isTickId, tickId } from '../../src/core/tick-id.ts';
 import type { Judge } from './judge.ts';
 import { type Entry, type Ledger, seconds } from './ledger.ts';
 import type { Loop } from './loop.ts';
@@ -151,7 +151,7 @@ export class Ticks {
   }
 
   #pushed({ id, topic, body }: Readonly<Entry>): void {
-    if (!id.startsWith(tickIdPrefix)) return;
+    if (!isTickId(id)) return;
     const { occasions, judge, loop, ledger } = this.#options;
     const [, name = '', ...rest] = id.split(':');
     const at = Date.parse(rest.join(':'));

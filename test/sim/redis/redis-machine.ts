@@ -43,6 +43,7 @@ export interface MachineOptions {
 
 /** Simulated processes of dq have smaller ones. */
 const firstIncarnation = 1_000_000;
+const usedBytes = 1_000_000;
 const runner = 'local r = redis.pcall(unpack(ARGV)) return r';
 const dumper = `local out = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -286,8 +287,8 @@ export class RedisMachine {
       `loading:${this.mood === 'loading' ? 1 : 0}`,
       'loading_eta_seconds:1',
       `role:${this.mood === 'readOnly' ? 'slave' : 'master'}`,
-      'maxmemory:0',
-      'used_memory:1000000',
+      `maxmemory:${this.mood === 'full' ? usedBytes : 0}`,
+      `used_memory:${usedBytes}`,
     ];
     return `${lines.join('\r\n')}\r\n`;
   }

@@ -51,6 +51,9 @@ class Cursor {
   }
 }
 
+/** Whether history-forget examines young entries, too. */
+export const sparesTicks = (args: readonly Buffer[]): boolean => args.length > common + 2;
+
 export function readSettle(args: readonly Buffer[]) {
   const [as, ...versions] = args.slice(common).map(numberOf);
   return { as: (['owed', '', 'sent', 'nobody'] as const)[as ?? 0] || 'owed', versions };

@@ -7,10 +7,28 @@ import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';
 import { readEnded, readEndedAttempts } from '../scripts/records.ts';
 import { wholeMs } from '../scripts/times.ts';
-import type { Shards } from '../shard/shards.ts';
+import type { Arg, Shards } from '../shard/shards.ts';
 import { type DoneReply, inSteps } from './calls.ts';
 
 export function historyCalls(shards: Shards): History {
+  /** Entries at the front of a nearly full partition that the last steps spared. */
+  const spared = new Map<Partition, number>();
+
+  const forget = async (partition: Partition, ...args: readonly Arg[]) =>
+    (await shards.run('historyForget', partition, args)) as DoneReply;
+
+  /** Entries of any age, except ends of schedules that a process may look for. After those of the last step,
+   *  because any number of them may stay; after the last entry it begins again. */
+  const forgetEarly = async (partition: Partition, max: number, olderThanMs: number): Promise<DoneReply> => {
+    const skip = spared.get(partition) ?? 0;
+    const age = wholeMs(Math.min(olderThanMs, limits.tickHistoryMs));
+    const reply = await forget(partition, max, age, skip);
+    const [done, more] = reply;
+    if (more > 0) spared.set(partition, skip + max - done);
+    else spared.delete(partition);
+    return reply;
+  };
+
   return {
     async get(key) {
       const places = shards.everywhere(key);
@@ -34,14 +52,18 @@ export function historyCalls(shards: Shards): History {
     },
     async forget(olderThanMs, max) {
       const bound = Math.min(max, limits.forgetMax);
-      const { done, more } = await inSteps(shards.partitions, bound, async (partition, n) => {
-        // A nearly full shard forgets every entry.
-        const age = shards.isNearlyFull(partition) ? Number.MIN_SAFE_INTEGER : wholeMs(olderThanMs);
-        return (await shards.run('historyForget', partition, [n, age])) as DoneReply;
+      let forgotten = 0;
+      // The steps count the examined entries: a nearly full shard keeps some of them.
+      const { more } = await inSteps(shards.partitions, bound, async (partition, n) => {
+        const [done, left] = await (shards.isNearlyFull(partition)
+          ? forgetEarly(partition, n, olderThanMs)
+          : forget(partition, n, wholeMs(olderThanMs)));
+        forgotten += done;
+        return [left > 0 ? n : done, left];
       });
       // Topics without entries may now hold nothing at all.
       if (!more) for (const partition of shards.partitions) await restTopics(shards, partition);
-      return { forgotten: done, more };
+      return { forgotten, more };
     },
   };
 }

@@ -1,9 +1,10 @@
-// Composes the scripts: the shebang of a file of lua/, the numbers from limits.ts that both sides share, the
+// Composes the scripts: the shebang of a file of lua/, the numbers and names that both sides share, the
 // shared parts that its `@include` names, in that order, and the file itself. Every script except mark begins
 // with frame, and reads the storage clock only through clock.
 
 import { limits } from '../../../core/limits.ts';
 import { buryReasonCodes } from '../../../core/stored-codes.ts';
+import { tickIdPrefix } from '../../../core/tick-id.ts';
 import ack from './lua/ack.lua';
 import advance from './lua/advance.lua';
 import alertClaim from './lua/alert-claim.lua';
@@ -156,7 +157,8 @@ const constants =
   () => `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
   poison = ${buryReasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
   pullLeasesMax = ${limits.pullLeasesMax}, pullLeaseMsMin = ${limits.pullLeaseMsMin},
-  pullLeaseMsMax = ${limits.pullLeaseMsMax} }\n`;
+  pullLeaseMsMax = ${limits.pullLeaseMsMax} }
+local function is_tick(tid) return tid:sub(1, ${1 + tickIdPrefix.length}) == '\\0${tickIdPrefix}' end\n`;
 
 type Scripts = Readonly<Record<ScriptName, string>>;
 let composed: Scripts | null = null;

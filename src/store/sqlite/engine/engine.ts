@@ -4,6 +4,7 @@
 // Invariant: outside a transaction the counters in memory equal the file.
 
 import type { Moment, VersionedKey } from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
 import type {
   BuryItem,
   EndingLease,
@@ -172,7 +173,8 @@ export class Engine {
 
   #setDiskFull(isDiskFull: boolean): void {
     this.#tx.isDiskFull = isDiskFull;
-    this.#tx.rows.keepsHistory = isDiskFull ? 'none' : this.#keepsHistory ? 'all' : 'ticks';
+    // The entry of a job of a schedule is its row, whose body and lease leave the file.
+    this.#tx.rows.keepsHistory = this.#keepsHistory && !isDiskFull;
   }
 
   /** History entries are removed before waiting jobs are rejected. */
@@ -180,7 +182,8 @@ export class Engine {
     let more = true;
     for (let n = 0; more && n < sqliteLimits.diskFullForgetSteps; n += 1)
       this.#inTransaction(() => {
-        more = this.history.forgetBefore(Number.MAX_SAFE_INTEGER, sqliteLimits.diskFullStepMax).more;
+        const ticksSince = this.#removableBefore(limits.tickHistoryMs) ?? Number.NEGATIVE_INFINITY;
+        more = this.history.forgetEarly(ticksSince, sqliteLimits.diskFullStepMax);
       });
   }
 

@@ -25,7 +25,7 @@ export interface AckedLease extends ShownLease {
 export function ackJob(tx: TransactionContext, item: AckedLease): FinishOutcome<'acked'> {
   const row = leased(tx, item);
   if (row === null) return { kind: 'lease_lost' };
-  tx.rows.end(row, { state: 'done', at: tx.now, attempt: item.attempt });
+  tx.rows.end(row, { state: 'done', at: tx.now, attempt: tx.isDiskFull ? null : item.attempt });
   return { kind: 'acked' };
 }
 

@@ -5,9 +5,16 @@
 import type { AttemptRecord, EndedJob, JobKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
+import { isTickId } from '../../../core/tick-id.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
+import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
+
+/** n, end, version, id */
+type Following = readonly [number, number, number, Uint8Array];
+
+const beforeAll: readonly [endedAt: number, version: number] = [-1, -1];
 
 export class History {
   readonly #tx: TransactionContext;
@@ -15,6 +22,12 @@ export class History {
   readonly #anyOlder: Statement;
   readonly #forgetAttempts: Statement;
   readonly #forget: Statement;
+  readonly #following: Statement;
+  readonly #forgetAttemptsOf: Statement;
+  readonly #forgetOne: Statement;
+  /** End and version of the entry that forgetEarly examined last. What a rollback brings back waits for the
+   *  next turn. */
+  #examined = beforeAll;
 
   constructor(tx: TransactionContext) {
     const { db } = tx;
@@ -29,6 +42,13 @@ export class History {
     const oldest = 'SELECT n FROM job WHERE ended_at < ? ORDER BY ended_at, version LIMIT ?';
     this.#forgetAttempts = db.prepare(`DELETE FROM attempts WHERE n IN (${oldest})`);
     this.#forget = db.prepare(`DELETE FROM job WHERE n IN (${oldest})`);
+    this.#following = db.prepare(
+      `SELECT n, ended_at, version, id FROM job INDEXED BY job_ended
+       WHERE ended_at IS NOT NULL AND (ended_at, version) > (?, ?) ORDER BY ended_at, version LIMIT ?`,
+      { returnArrays: true },
+    );
+    this.#forgetAttemptsOf = db.prepare('DELETE FROM attempts WHERE n = ?');
+    this.#forgetOne = db.prepare('DELETE FROM job WHERE n = ?');
   }
 
   get(key: JobKey): EndedJob | null {
@@ -66,6 +86,21 @@ export class History {
     this.#forgetAttempts.run(before, bound);
     const forgotten = Number(this.#forget.run(before, bound).changes);
     return { forgotten, more: this.anyOlder(before) };
+  }
+
+  /** Removes entries of any age, except ends of schedules from `ticksSince` on: a process that takes over an
+   *  instant looks for them. Examines `max` entries in the order of their ends, after those of the last call,
+   *  because any number of them may stay. false: no further one follows, and the next call begins again. */
+  forgetEarly(ticksSince: number, max: number): boolean {
+    const rows = this.#following.all(...this.#examined, max) as unknown as Following[];
+    for (const [n, endedAt, , id] of rows) {
+      if (endedAt >= ticksSince && isTickId(asBuffer(id).toString())) continue;
+      this.#forgetAttemptsOf.run(n);
+      this.#forgetOne.run(n);
+    }
+    const last = rows.length < max ? undefined : rows.at(-1);
+    this.#examined = last === undefined ? beforeAll : [last[1], last[2]];
+    return last !== undefined;
   }
 
   /** Whether forget would find an entry. */

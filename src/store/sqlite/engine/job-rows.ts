@@ -12,7 +12,7 @@ import {
 } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
-import { tickIdPrefix } from '../../../core/tick-id.ts';
+import { isTickId } from '../../../core/tick-id.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -126,8 +126,8 @@ export class JobRows {
   /** Reserved jobs by token, so that a finishing write need not read their rows. Invariant: each entry equals
    *  the file. A missing one, after a restart or a rollback, is read from the file. */
   readonly #leases = new Map<number, JobRow>();
-  /** ended jobs leave a history entry: all, only those of schedules, none */
-  keepsHistory: 'all' | 'ticks' | 'none' = 'all';
+  /** Each ended job leaves a history entry; false: only those of schedules do. */
+  keepsHistory = true;
   readonly #find: Statement;
   readonly #insertJob: Statement;
   readonly #insertBody: Statement;
@@ -278,15 +278,11 @@ export class JobRows {
     this.#arrives(job.topic, job.prio, job.state, job.due);
   }
 
-  #keeps({ id }: JobRow): boolean {
-    if (this.keepsHistory !== 'ticks') return this.keepsHistory === 'all';
-    return id.startsWith(tickIdPrefix);
-  }
-
-  /** Live or dead → ended: removes body and lease; leaves a history entry if history is kept. */
+  /** Live or dead → ended: removes body and lease; leaves a history entry if history is kept, or the job is
+   *  of a schedule. */
   end(row: JobRow, { state, at, attempt = null }: End): void {
     this.#deleteBody.get(row.n);
-    if (this.#keeps(row)) {
+    if (this.keepsHistory || isTickId(row.id)) {
       const only = typeof attempt === 'string';
       if (!only && attempt !== null) this.addAttempt(row, attempt);
       this.#toEnded.get(only ? attempt : null, at, endCodes.indexOf(state), row.n);

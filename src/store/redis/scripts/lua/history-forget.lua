@@ -1,19 +1,29 @@
 #!lua flags=allow-oom
 -- history-forget: removes old history entries, the oldest end first.
 -- @keys P
--- @args max, age (ms): removes older ones
--- @returns forgotten, 1 when more are older
+-- @args max, age (ms): removes older ones[, number of entries to skip: examines the further ones of any age,
+--   and spares only the younger ends of schedules]
+-- @returns forgotten, 1 when more are left to examine
 -- @writes record and attempts, then the index
 -- @include clock
-local max, age = tonumber(ARGV[4]), tonumber(ARGV[5])
+local max, age, skip = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 -- In a bucket that has lost changes the entries are tombstones.
 if note or went_back then return { 0, 0 } end
-local found = call('ZRANGEBYSCORE', P .. ':e', '-inf', '(' .. string.format('%.0f', now - age), 'LIMIT', 0, max + 1)
-local count = math.min(#found, max)
-if count == 0 then return { 0, #found > max and 1 or 0 } end
-local fields = {}
-for i = 1, count do fields[i] = found[i]:sub(8) end
-call('HDEL', P .. ':h', unpack(fields))
-call('HDEL', P .. ':p', unpack(fields))
-call('ZREMRANGEBYRANK', P .. ':e', 0, count - 1)
-return { count, #found > max and 1 or 0 }
+-- Places in the order of their ends.
+local old = call('ZCOUNT', P .. ':e', '-inf', '(' .. string.format('%.0f', now - age))
+local first, last = skip or 0, skip and call('ZCARD', P .. ':e') or old
+local count = math.max(0, math.min(max, last - first))
+local found = count > 0 and call('ZRANGE', P .. ':e', first, first + count - 1) or {}
+local members, fields = {}, {}
+for i, member in ipairs(found) do
+  if first + i <= old or not is_tick(member:sub(11)) then
+    members[#members + 1] = member
+    fields[#fields + 1] = member:sub(8)
+  end
+end
+if members[1] then
+  call('HDEL', P .. ':h', unpack(fields))
+  call('HDEL', P .. ':p', unpack(fields))
+  call('ZREM', P .. ':e', unpack(members))
+end
+return { #members, last > first + count and 1 or 0 }

@@ -4,8 +4,6 @@
 -- schedules: a process that takes over an instant looks for its job.
 local keeps_all = switches:find('h', 1, true) ~= nil or note ~= nil
 
-local function keeps_history(job) return keeps_all or job.tid:sub(1, 10) == '\0schedule:' end
-
 local function remove_rows(hash, fields)
   if fields[1] then call('HDEL', P .. hash, unpack(fields)) end
 end
@@ -34,7 +32,7 @@ local function end_jobs(jobs, how, attempts)
     end
     if job.had_more then mores[#mores + 1] = f end
     if job.apart then bodies[#bodies + 1] = f end
-    if keeps_history(job) then
+    if keeps_all or is_tick(job.tid) then
       local only = ''
       if job.failures == 0 then only = attempts[i]
       elseif attempts[i] ~= '' then add_attempt(job, attempts[i]) end
