@@ -38,7 +38,6 @@ describe.skipIf(missing)('sentinel', () => {
       await until(
         'a push to be stored',
         async () => (await jobs.push([jobOf('late')]))[0]?.kind === 'stored',
-        20_000,
       );
     } finally {
       await under.close();
@@ -68,8 +67,7 @@ describe.skipIf(missing)('sentinel', () => {
           const [outcome] = await jobs.push([jobOf('after')]);
           return outcome?.kind === 'stored' ? outcome : null;
         },
-        40_000,
-        100,
+        { everyMs: 100 },
       );
       const before = await jobs.get({ topic: 't', id: 'before' });
       expect(before?.state).toBe('ready');
@@ -156,7 +154,7 @@ describe.skipIf(missing)('cluster', () => {
     expect(await dead.requeue({}, 6)).toEqual({ requeued: 6, more: true });
     expect(await admin.purgeTopic('t', 100)).toEqual({ purged: 10, more: false });
     await admin.startFsck();
-    await until('it to be examined', async () => (await admin.fsck()).kind !== 'running', 20_000);
+    await until('it to be examined', async () => (await admin.fsck()).kind !== 'running');
     expect(await admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 0, problems: [] } });
     await under.close();
   });
@@ -176,8 +174,7 @@ describe.skipIf(missing)('cluster', () => {
         const again = await under.store.jobs.push(ids.map((id) => jobOf(id)));
         return again.every(({ kind }) => kind === 'stored');
       },
-      20_000,
-      100,
+      { everyMs: 100 },
     );
     expect((await under.store.admin.counts()).topics['t']).toMatchObject({ ready: 64 });
     await under.close();
@@ -197,16 +194,13 @@ describe.skipIf(missing)('cluster', () => {
       await until(
         'its replica to be a master',
         async () => (await replica?.ask('ROLE'))?.startsWith('master'),
-        30_000,
-        50,
+        { everyMs: 50 },
       );
       // Within half of the interval at which slots are read anyway.
-      await until(
-        'all buckets to be served',
-        async () => (await stored()) === 64,
-        redisLimits.slotsMs / 2,
-        50,
-      );
+      await until('all buckets to be served', async () => (await stored()) === 64, {
+        deadlineMs: redisLimits.slotsMs / 2,
+        everyMs: 50,
+      });
     } finally {
       await under.close();
       await failing.stop();
@@ -222,11 +216,9 @@ describe.skipIf(missing)('cluster', () => {
         const redis = oneShard(node, { url: cluster.url });
         await redis.start();
         // Before the second reading.
-        await until(
-          'it to be known',
-          () => onlyShard(redis).isNearlyFull,
-          redisLimits.memoryMs - 1_000,
-        ).finally(() => redis.close());
+        await until('it to be known', () => onlyShard(redis).isNearlyFull, {
+          deadlineMs: redisLimits.memoryMs - 1_000,
+        }).finally(() => redis.close());
       }
     } finally {
       await node.ask('CONFIG', 'SET', 'maxmemory', '0');
@@ -256,8 +248,7 @@ describe.skipIf(missing)('cluster', () => {
           await pusher.store.jobs.push([{ ...jobOf('1'), topic: `t${topics}` }]);
           return reached.size === listeners.length;
         },
-        4 * redisLimits.resubscribeMs,
-        50,
+        { deadlineMs: 4 * redisLimits.resubscribeMs, everyMs: 50 },
       );
     } finally {
       await Promise.all([pusher, ...listeners].map((redis) => redis.close()));

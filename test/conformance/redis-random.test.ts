@@ -95,7 +95,7 @@ describe.skipIf(await lacks('redis'))(`a Redis store (seed ${seed})`, { timeout:
           loses = null;
           return false;
         }
-        await until('the connection to be made again', () => tested.shard.isReady, 10_000, 2);
+        await until('the connection to be made again', () => tested.shard.isReady, { everyMs: 2 });
         return true;
       },
     });

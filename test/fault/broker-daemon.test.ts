@@ -71,11 +71,11 @@ it.skipIf(isMissing)(
       }));
       await trouble();
       for (const { topic, before, load } of loads) {
-        await until('enough jobs', () => load.acknowledged.size >= jobs, 600_000);
+        await until('enough jobs', () => load.acknowledged.size >= jobs, { deadlineMs: 600_000 });
         const { acknowledged, failures } = await load.stop();
         expect(failures).toEqual([]);
         const count = () => delivered(topic).length - before;
-        await until(`all of ${topic}`, () => count() >= acknowledged.size, 120_000, 200);
+        await until(`all of ${topic}`, () => count() >= acknowledged.size, { everyMs: 200 });
       }
     };
     /** id of a job → ids of its messages */

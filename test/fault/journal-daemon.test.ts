@@ -49,7 +49,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
   /** Every one of these jobs is back, and none of the ended ones. */
   async function areBack(daemon: Daemon, ids: readonly string[], ended: readonly string[]): Promise<void> {
     await forAll(ids, (id) =>
-      until(`${id} is back`, async () => (await job(daemon, id)).body.state === 'delayed', 120_000),
+      until(`${id} is back`, async () => (await job(daemon, id)).body.state === 'delayed'),
     );
     await until('the healing is over', async () => {
       const { restores } = (await daemon.api('GET', '/v1/journal')).body;
@@ -96,7 +96,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
     await cancel(daemon, before.slice(0, 5));
     await group.master.process.freeze();
     const role = async () => /^role:(\S+)/m.exec(await replica.ask('INFO', 'replication'))?.[1];
-    await until('the replica is promoted', async () => (await role()) === 'master', 120_000);
+    await until('the replica is promoted', async () => (await role()) === 'master');
     await areBack(daemon, [...before.slice(5), ...after], before.slice(0, 5));
   });
 

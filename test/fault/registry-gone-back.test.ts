@@ -73,7 +73,7 @@ describe.skipIf(isMissing)('a registry with an older shard list', async () => {
     await forAll(ids, async (id) => {
       expect((await daemon.api('POST', `/v1/topics/t/jobs/${id}/run`)).status).toBe(200);
     });
-    await until('all to be delivered', async () => (await jobsLeft(daemon)) === 0, 90_000, 50);
+    await until('all to be delivered', async () => (await jobsLeft(daemon)) === 0, { everyMs: 50 });
     expect([...arrived()].sort()).toEqual([...ids].sort());
   };
 

@@ -29,7 +29,7 @@ type OnLook = (ended: number) => Promise<void>;
 
 /** Compares every row with its expected result; a difference names the row. Rows that are expected to time
  *  out have a short timeout. */
-export async function check(rows: Rows, ...more: [PoolSeams?, number?, OnLook?]) {
+export async function check(rows: Rows, ...more: [PoolSeams?, OnLook?]) {
   const attempts = rows.map(([name, expected, endpoint, topic, body]) => {
     const timeoutMs = expected.includes('timeout') ? 800 : enoughMs;
     return [name, { endpoint, topic: { timeoutMs, ...topic }, body }] as const;
@@ -50,7 +50,6 @@ const enoughMs = 30_000;
 export async function seenOf(
   attempts: Readonly<Record<string, Attempt>>,
   seams: PoolSeams = {},
-  deadlineMs = 60_000,
   onLook: OnLook = async () => {},
 ): Promise<{ readonly seen: Record<string, string>; readonly rig: Rig; readonly role: Role }> {
   const rig = await startRig();
@@ -75,15 +74,11 @@ export async function seenOf(
     }),
   );
   const lines = new Map<string, Line>();
-  await until(
-    'every attempt has ended',
-    async () => {
-      await onLook(lines.size);
-      for (const line of rig.notified()) lines.set(String(line['topic']), line);
-      return lines.size === names.length;
-    },
-    deadlineMs,
-  ).catch((error: unknown) => {
+  await until('every attempt has ended', async () => {
+    await onLook(lines.size);
+    for (const line of rig.notified()) lines.set(String(line['topic']), line);
+    return lines.size === names.length;
+  }).catch((error: unknown) => {
     const hanging = names.filter((_, n) => !lines.has(`t${n}`));
     throw new Error(`no end of: ${hanging.join(', ')}`, { cause: error });
   });
@@ -110,6 +105,6 @@ async function leftoversOf({ server }: Endpoint, line: Line): Promise<string> {
   const noReply = line['status'] === null;
   const open = () => noReply && server.open.size > 0;
   // A close takes a moment in the kernel.
-  await until('the failed connection is closed', () => !open(), 10_000).catch(() => undefined);
+  await until('the failed connection is closed', () => !open()).catch(() => undefined);
   return `${requests === 1 ? '' : ` (${requests} requests)`}${open() ? ' (still open)' : ''}`;
 }

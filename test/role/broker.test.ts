@@ -245,7 +245,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     await until('attempts fail', () => later().length >= 12);
     for (const { detail } of later()) expect(detail).toContain('blocks publishers');
     await server.setMemoryAlarm(false);
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 31 + tellers.length, 60_000);
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 31 + tellers.length);
     const found = new Map<string, number>();
     for (
       let at = await channel.get('alarm', { noAck: true });
@@ -281,7 +281,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     await server.process.kill();
     await until('an attempt fails', () => rig.notified().some(({ outcome }) => outcome === 'failed'));
     await server.process.start();
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 200, 60_000);
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 200);
     const connection = await connect(server.url);
     const channel = await connection.createChannel();
     const found = new Set<string>();
@@ -395,7 +395,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
       await rig.topic('bad', '', mq('/exchange/absent/k', null, { maxAttempts: 2 }));
       await rig.topic('good', '', mq('/amq/queue/ten-good'));
       await Promise.all([rig.pushAll('bad', ids('b', 20)), rig.pushAll('good', ids('g', 100))]);
-      await until('all are judged', () => rig.notified().length >= 140, 60_000);
+      await until('all are judged', () => rig.notified().length >= 140);
       await until('the good ones are settled', () => rig.counted('good', 'delivered') === 100);
       for (const line of rig.notified().filter((one) => one['topic'] === 'bad'))
         expect(line).toMatchObject({ outcome: 'failed', reason: 'mq_unroutable' });
@@ -427,7 +427,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
         );
         await rig.push(broker, 'a');
       }
-      await until('all are judged', () => rig.notified().length === brokers.length, 30_000);
+      await until('all are judged', () => rig.notified().length === brokers.length);
       expect(
         Object.fromEntries(rig.notified().map(({ topic, reason, outcome }) => [topic, reason ?? outcome])),
       ).toEqual({
@@ -495,7 +495,7 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
       );
       await rig.push(broker, 'a');
     }
-    await until('all are judged', () => rig.notified().length === brokers.length, 30_000);
+    await until('all are judged', () => rig.notified().length === brokers.length);
     expect(Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]))).toEqual({
       ...{ password: 'mq_refused', closed: 'connect', denied: 'blocked_address' },
     });
@@ -514,7 +514,7 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
     await server.process.kill();
     await until('an attempt fails', () => rig.notified().some(({ outcome }) => outcome === 'failed'));
     await server.process.start();
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 200, 60_000);
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 200);
     const consumer = stompConsumer(server, '/queue/kept');
     const found = new Set<string>();
     await until('all have arrived', async () => {
@@ -532,17 +532,12 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
     await until(
       'attempts fail',
       () => rig.notified().filter(({ reason }) => reason === 'timeout').length >= 10,
-      30_000,
     );
     const consumer = stompConsumer(server, '/queue/full');
     const found = new Set<string>();
-    await until(
-      'all have arrived',
-      async () => {
-        for (const { headers } of await consumer.take(1)) found.add(headers['dq-job-id'] ?? '');
-        return found.size === 24 && rig.counted('t', 'delivered') === 24;
-      },
-      60_000,
-    );
+    await until('all have arrived', async () => {
+      for (const { headers } of await consumer.take(1)) found.add(headers['dq-job-id'] ?? '');
+      return found.size === 24 && rig.counted('t', 'delivered') === 24;
+    });
   });
 });

@@ -33,7 +33,7 @@ it('unreachable receivers', async () => {
     ['is a black hole with a long timeout', 'retry: connect', at(hole), { timeoutMs: 20_000 }],
   ];
   // The others have ended.
-  const { rig } = await check(rows, {}, undefined, async (ended) => {
+  const { rig } = await check(rows, {}, async (ended) => {
     if (ended === rows.length - 1) await time.jump(1_000);
   });
   const gone = rig.notified().find(({ topic }) => topic === 't4');

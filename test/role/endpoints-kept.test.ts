@@ -26,7 +26,7 @@ async function deliverAll(method: 'POST' | 'PUT' | 'GET', onRequest: (socket: So
   });
   await rig.pushAll('t', ids('j', jobs));
   await rig.run(createNotifier(rig.context()));
-  await until('all are delivered', () => rig.counted('t', 'delivered') === jobs, 60_000);
+  await until('all are delivered', () => rig.counted('t', 'delivered') === jobs);
   const requests = server.received.filter((text) => text.startsWith(method)).map(requestOf);
   const failed = rig.notified().filter(({ outcome }) => outcome === 'failed');
   expect(rig.notified()).toHaveLength(jobs + failed.length);

@@ -552,7 +552,9 @@ describe.skipIf(isMissing)('the gRPC port', () => {
 
   it('a call that arrives while the server starts waits for the API', async () => {
     const [port = 0] = await freePorts(1);
-    const early = until('a connection', () => rawGrpc(port, '/dq.v1.Queue/Push', framed(push)), undefined, 1);
+    const early = until('a connection', () => rawGrpc(port, '/dq.v1.Queue/Push', framed(push)), {
+      everyMs: 1,
+    });
     await startIntake({ config: { 'compat.grpc.port': port } });
     // NOT_FOUND: no such topic. UNAVAILABLE would say that dq does not know its tokens yet.
     expect((await early).headers['grpc-status']).toBe('5');

@@ -24,7 +24,7 @@ async function die(dq: TestIntake, id: string, reason: BuryReason = 'attempts_ex
   if (job === undefined) throw new Error('nothing was reserved');
   await dq.store.jobs.bury([{ ...job, reason, attempt: attemptOf(job, { replyExcerpt: 'no' }) }]);
   const from = Date.now();
-  await until('the clock moves', () => Date.now() > from + 1, 1_000, 1);
+  await until('the clock moves', () => Date.now() > from + 1, { everyMs: 1 });
   return job.version;
 }
 

@@ -91,14 +91,10 @@ it.skipIf(isSkipped)(
     await Promise.all([backA(), backB()]);
     await one.restart();
     for (const raw of raws)
-      await until(
-        'the healing',
-        async () => {
-          const note = await raw.hget('{dq:0}:n', 'heal');
-          return note !== null && !note.includes(' ');
-        },
-        60_000,
-      );
+      await until('the healing', async () => {
+        const note = await raw.hget('{dq:0}:n', 'heal');
+        return note !== null && !note.includes(' ');
+      });
 
     const stored = (await Promise.all(raws.map((raw) => dumpOf(raw, Date.now())))).flatMap((all) => all.jobs);
     expect(stored.map(({ id }) => id).sort()).toEqual([...alive].sort());

@@ -119,7 +119,7 @@ describe('notifier: rhythm', () => {
         async reserve(...asked: Parameters<JobStore['reserve']>) {
           const reserved = await rig.store.jobs.reserve(...asked);
           // All calls have ended before the answer of the store arrives.
-          await until('nothing runs', () => notifier.inFlight() === 0, 30_000, 1);
+          await until('nothing runs', () => notifier.inFlight() === 0, { everyMs: 1 });
           if (situation.includes('full') && reserved.jobs.length > 0)
             setImmediate(() => hint({ kind: 'ready', partition: 0 }));
           return reserved;

@@ -28,7 +28,7 @@ it('a receiver that asks to slow down costs no dead letter, and few attempts', a
   await rig.run(createNotifier(rig.context()));
   const reasons = async () => (await rig.ask('capacity', { topic: 't' }))?.map(({ code }) => code) ?? [];
   await until('it slows down', async () => (await reasons()).includes('slowed_down'));
-  await until('all are delivered', () => rig.counted('t', 'delivered') === 80, 30_000);
+  await until('all are delivered', () => rig.counted('t', 'delivered') === 80);
   const verdicts = rig.notified().map(({ verdict }) => verdict);
   const count = (verdict: string) => verdicts.filter((one) => one === verdict).length;
   expect(count('bury')).toBe(0);

@@ -324,7 +324,7 @@ describe('notifier: a receiver', () => {
     const reasons = Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]));
     expect(reasons).toEqual({ plain: 'tls', silent: 'timeout' });
     // Well before undici would give it up by itself.
-    await until('the connection is given up', () => silent.open.size === 0, 8_000);
+    await until('the connection is given up', () => silent.open.size === 0, { deadlineMs: 8_000 });
   });
 
   it('with a self-signed certificate is called only where the topic allows it', async () => {

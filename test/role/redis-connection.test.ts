@@ -17,7 +17,7 @@ async function openAt(server: RedisServer, url: string) {
   const push = async (id: string) => (await opened.store.jobs.push([jobOf(id)]))[0];
   /** the store accepts a push again */
   const untilStored = (id: string) =>
-    until('a push is stored', async () => (await push(id))?.kind === 'stored', 30_000, 50);
+    until('a push is stored', async () => (await push(id))?.kind === 'stored', { everyMs: 50 });
   return { ...opened, push, untilStored };
 }
 

@@ -482,7 +482,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await expect(trial.promote()).rejects.toThrow('redis_away');
     expect(await under.store.admin.health()).toMatchObject({ ok: false });
     await server.process.start();
-    await until('the server to be found', async () => (await trial.tryPush('3')).kind === 'stored', 20_000);
+    await until('the server to be found', async () => (await trial.tryPush('3')).kind === 'stored');
     expect(await trial.known('1')).toMatchObject({ state: 'ready' });
     await until('a hint to look', () => hints.includes('due') && hints.includes('ready'));
     expect(await under.store.admin.health()).toMatchObject({ ok: true, warnings: [] });

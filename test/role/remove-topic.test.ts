@@ -95,7 +95,9 @@ for (const [name, isMissing, open] of stores)
       onTestFinished(() => under.close());
       const removing = removeTopic(rig.registry, under.store.admin, 't', false);
       const outcome = expect(removing).rejects.toMatchObject({ code: 'topic_has_jobs' });
-      await until('it is offline', async () => (await rig.registry.get('t'))?.state === 'offline', 5_000, 5);
+      await until('it is offline', async () => (await rig.registry.get('t'))?.state === 'offline', {
+        everyMs: 5,
+      });
       // From a process that has not read the change yet.
       await new Trial(under).push('late', { topic: 't' });
       await time.outlast(outcome);

@@ -125,7 +125,7 @@ export async function startRig(
       const call = asked;
       tell({ kind: 'ask', call, question: { name, params } });
       const find = () => sent.find((message) => message.kind === 'answer' && message.call === call);
-      await until(`an answer to ${name}`, () => find() !== undefined, 30_000, 1);
+      await until(`an answer to ${name}`, () => find() !== undefined, { everyMs: 1 });
       return (find() as unknown as { answer: never }).answer;
     },
     context: ({ config, ...more } = {}) => ({ ...ctx, config: { ...ctx.config, ...config }, ...more }),

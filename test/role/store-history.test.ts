@@ -64,7 +64,7 @@ it('without history: earlier entries stay visible until they are forgotten', asy
   const { history } = store.client.store;
   expect(await history.get(key)).toMatchObject({ state: 'done', failures: 1 });
   const endedBy = Date.now();
-  await until('the clock to move', () => Date.now() > endedBy + 1, 1_000, 1);
+  await until('the clock to move', () => Date.now() > endedBy + 1, { everyMs: 1 });
   expect(await history.forget(0, 10)).toEqual({ forgotten: 3, more: false });
   expect(rows()).toEqual([0, 0, 0]);
 });

@@ -35,13 +35,13 @@ const change = (sql: string) => store.owner.inspect((db) => db.exec(sql));
 
 async function backup(directory = target) {
   expect(await admin().startBackup(directory)).toBe('started');
-  await until('the backup to end', async () => (await admin().backup()).kind !== 'running', 30_000);
+  await until('the backup to end', async () => (await admin().backup()).kind !== 'running');
   return admin().backup();
 }
 
 async function fsck() {
   expect(await admin().startFsck()).toBe('started');
-  await until('the examination to end', async () => (await admin().fsck()).kind !== 'running', 30_000);
+  await until('the examination to end', async () => (await admin().fsck()).kind !== 'running');
   const work = await admin().fsck();
   if (work.kind !== 'done') throw new Error(JSON.stringify(work));
   return work.result;
@@ -78,7 +78,7 @@ describe('backup', () => {
     await pushGroups(0, 50);
     expect(await admin().startBackup(target)).toBe('started');
     await pushGroups(50, 100);
-    await until('the backup to end', async () => (await admin().backup()).kind !== 'running', 30_000);
+    await until('the backup to end', async () => (await admin().backup()).kind !== 'running');
     expect(await admin().backup()).toMatchObject({
       kind: 'done',
       result: { directory: target, bytes: statSync(join(target, 'jobs.db')).size },

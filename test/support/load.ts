@@ -108,7 +108,7 @@ export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }
     if (result !== null) return result;
     clearInterval(timer);
     const seconds = (performance.now() - from) / 1000;
-    await until('every push has its answer', () => inFlight === 0, 60_000);
+    await until('every push has its answer', () => inFlight === 0);
     kept.destroy();
     const answered = acknowledged.size + failures.length;
     result = {

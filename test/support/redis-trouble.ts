@@ -31,18 +31,18 @@ export async function commandCalls(servers: readonly RedisServer[]): Promise<Rea
 export async function commandRate(servers: readonly RedisServer[], ms: number): Promise<number> {
   const before = await commandCalls(servers);
   const from = performance.now();
-  await until('some seconds have passed', () => performance.now() - from > ms, 2 * ms, 100);
+  await until('some seconds have passed', () => performance.now() - from > ms, { everyMs: 100 });
   const after = await commandCalls(servers);
   const calls = [...after].map(([name, n]) => n - (before.get(name) ?? 0));
   return (1_000 * calls.reduce((sum, n) => sum + n, 0)) / (performance.now() - from);
 }
 
 export const untilReady = (daemon: Daemon): Promise<unknown> =>
-  until('/readyz is 200', async () => (await daemon.api('GET', '/readyz')).status === 200, 30_000, 50);
+  until('/readyz is 200', async () => (await daemon.api('GET', '/readyz')).status === 200, { everyMs: 50 });
 
 /** Waits until no job is left, then checks the store's invariants. */
 export async function untilEmptyAndWhole(daemon: Daemon): Promise<void> {
-  await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 100);
+  await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, { everyMs: 100 });
   await expectWhole(daemon);
 }
 

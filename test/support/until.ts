@@ -10,16 +10,21 @@ export function setUsualDeadline(ms: number): void {
   usualDeadlineMs = ms;
 }
 
+export interface UntilOptions {
+  /** only of a test that proves that something happens soon */
+  readonly deadlineMs?: number;
+  /** ms between two polls, for a state that lasts only a moment. Default: a twentieth of the time that has
+   *  passed, 10 to 50 ms: a poll can cost a request to a daemon or a process. */
+  readonly everyMs?: number;
+}
+
 /** Polls `condition` until it returns a truthy value, and returns that; fails with `what` and the last
- *  value. A test that proves that something happens soon passes its own deadline. Hazard: an exception
- *  counts as not yet, so an expectation in `condition` is repeated instead of failing at once.
- *  @param everyMs ms between two polls, for a state that lasts only a moment. Default: a twentieth of the
- *  time that has passed, 10 to 50 ms: a poll can cost a request to a daemon or a process. */
+ *  value. Hazard: an exception counts as not yet, so an expectation in `condition` is repeated instead of
+ *  failing at once. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
-  deadlineMs = usualDeadlineMs,
-  everyMs?: number,
+  { deadlineMs = usualDeadlineMs, everyMs }: UntilOptions = {},
 ): Promise<NonNullable<T>> {
   const start = performance.now();
   let last: unknown;

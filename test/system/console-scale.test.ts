@@ -50,7 +50,7 @@ async function fill(daemon: Daemon): Promise<void> {
   await until(
     'all dead letters are there',
     async () => (await daemon.api('GET', '/v1/stats')).body.states.dead === dead,
-    timeout,
+    { deadlineMs: timeout },
   );
 }
 

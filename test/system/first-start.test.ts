@@ -20,14 +20,10 @@ async function expectNamed(daemon: Daemon, words: RegExp, env: Record<string, st
   const { adminToken } = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8'));
   // A daemon that stands still meanwhile names no reason: it is asked again.
   const named = (where: string, ask: () => Promise<string>) =>
-    until(
-      `${where} names it`,
-      async () => {
-        reports[where] = await ask();
-        return words.test(reports[where]);
-      },
-      60_000,
-    );
+    until(`${where} names it`, async () => {
+      reports[where] = await ask();
+      return words.test(reports[where]);
+    });
   await named('readyz', async () => {
     const reply = await fetch(`${daemon.url}/readyz`, { headers: { authorization: `Bearer ${adminToken}` } });
     expect(reply.status).toBe(503);

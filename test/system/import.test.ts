@@ -334,8 +334,7 @@ describe.skipIf(missing)('dq import', async () => {
         child.kill('SIGCONT');
         return false;
       },
-      90_000,
-      1,
+      { everyMs: 1 },
     );
     const second = await run('--only', 'jobs', '--state', 's');
     expect(second.code).toBe(1);

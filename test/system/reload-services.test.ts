@@ -39,7 +39,6 @@ it.skipIf(isMissing)('reloads on Redis and MariaDB: no request reset, no job los
     await until(
       'the previous workers have exited',
       () => !daemon.workers().some(({ pid }) => before.includes(pid)),
-      60_000,
     );
     const processes = await processesOf(daemon);
     expect(processes.map((one) => one.generation)).toEqual(processes.map(() => generation));
@@ -53,7 +52,7 @@ it.skipIf(isMissing)('reloads on Redis and MariaDB: no request reset, no job los
   expect(result.acknowledged.size).toBe(result.pushed);
   // Statistics are counted in it.
   await database.process.start();
-  await until('every job has ended', async () => (await jobsLeft(daemon)) === 0, 60_000);
+  await until('every job has ended', async () => (await jobsLeft(daemon)) === 0);
   const times = (wanted: number) => [...receiver.arrivals.values()].filter((n) => n === wanted).length;
   expect([...result.acknowledged].filter((id) => !receiver.arrivals.has(id))).toEqual([]);
   expect(times(1)).toBe(receiver.arrivals.size);

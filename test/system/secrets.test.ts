@@ -55,8 +55,7 @@ it('rotation: both secrets sign callbacks; no file shows a secret or token', asy
       await daemon.push('a', '{"n":3}');
       return sink.arrivals.find(({ headers }) => String(headers['webhook-signature']).includes(' '));
     },
-    90_000,
-    50,
+    { everyMs: 50 },
   );
   expect(String(twice.headers['webhook-signature'])).toMatch(/^v1,\S+ v1,\S+$/);
   for (const secret of [made, next]) expect(isSignedBy(secret, twice)).toBe(true);

@@ -33,8 +33,6 @@ async function works(daemon: Daemon, titles: readonly string[], what: string): P
 
 const stopping = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
 /** For a running reload and a waiting one, or for one start, on a busy machine. */
-const reloadsMs = 120_000;
-const startMs = 90_000;
 /** A reload may replace every worker. */
 const reloading = ['SIGHUP', 'SIGUSR2'] as const;
 const harmless = ['SIGUSR1', 'SIGPIPE'] as const;
@@ -128,11 +126,7 @@ describe('one daemon, in this order', { timeout: 300_000 }, async () => {
 
   it('closed stdout and stderr end no process', async () => {
     // A reload of the test before may still run.
-    await until(
-      'one worker of each place is left',
-      () => daemon.workers().length === titles.length,
-      reloadsMs,
-    );
+    await until('one worker of each place is left', () => daemon.workers().length === titles.length);
     daemon.child.stdout?.destroy();
     daemon.child.stderr?.destroy();
     const timer = daemon.pidOf('dq-timer-0');
@@ -164,7 +158,7 @@ describe('signals to the process group during the start', { timeout: 400_000 }, 
       await until('all are gone', () => !pids.some(isAlive));
       rmSync(directory, { recursive: true, force: true });
     });
-    await until('the first worker is forked', () => childrenOf(pid).length > 0, startMs, 1);
+    await until('the first worker is forked', () => childrenOf(pid).length > 0, { everyMs: 1 });
     return { child, directory, pid };
   }
 
@@ -182,21 +176,16 @@ describe('signals to the process group during the start', { timeout: 400_000 }, 
           sent += 1;
           return sent === 20;
         },
-        startMs,
-        90,
+        { everyMs: 90 },
       );
       const ended = () => child.exitCode !== null || child.signalCode !== null;
-      await until('it is ready, or has ended', () => existsSync(record) || ended(), startMs);
+      await until('it is ready, or has ended', () => existsSync(record) || ended());
       expect([child.exitCode, child.signalCode]).toEqual([null, null]);
       // The console can be ready later than the servers; dq.json is written again then.
-      const dq = await until(
-        'the console is ready',
-        () => {
-          const read = JSON.parse(readFileSync(record, 'utf8')) as { url: string; console: string | null };
-          return read.console === null ? null : { url: read.url, console: read.console };
-        },
-        startMs,
-      );
+      const dq = await until('the console is ready', () => {
+        const read = JSON.parse(readFileSync(record, 'utf8')) as { url: string; console: string | null };
+        return read.console === null ? null : { url: read.url, console: read.console };
+      });
       expect((await fetch(`${dq.url}/readyz`)).status).toBe(200);
       const ports = [dq.url, dq.console].map((url) => new URL(url).port).sort();
       // dq closes a debugger that Node opens late `debuggerCloseMs` after the process is ready.

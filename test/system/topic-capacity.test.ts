@@ -26,15 +26,11 @@ async function reasonsOf(daemon: RunningDaemon, topic: string): Promise<Reason[]
 async function reason(daemon: RunningDaemon, topic: string, code: string, place = 1): Promise<Reason> {
   let last: Reason[][] = [];
   let found: Reason | undefined;
-  await until(
-    `${topic}: ${code}`,
-    async () => {
-      last = await reasonsOf(daemon, topic);
-      found = last[place]?.find((each) => each.code === code);
-      return found !== undefined;
-    },
-    30_000,
-  ).catch((error: unknown) => {
+  await until(`${topic}: ${code}`, async () => {
+    last = await reasonsOf(daemon, topic);
+    found = last[place]?.find((each) => each.code === code);
+    return found !== undefined;
+  }).catch((error: unknown) => {
     throw new Error(`${topic}: ${code} is not among ${JSON.stringify(last)}`, { cause: error });
   });
   return found as Reason;
