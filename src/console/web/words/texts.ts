@@ -1,6 +1,10 @@
 // All texts of the console by their keys, in English and Chinese. Rules: one term per thing, sentence case,
 // an action and its button use the same verb. Codes such as `timeout` are not translated.
 
+import { contractLimits } from '../../../contract/api/limits.ts';
+
+const doctorSeconds = contractLimits.doctorRunMs / 1_000;
+
 export const texts = {
   unit_d: ['d', '天'],
   unit_h: ['h', '小时'],
@@ -1122,12 +1126,12 @@ export const texts = {
   shard_in_use: ['Drain this shard first', '请先排空此分片'],
   doctor_sub: ['Checks the machine, the configuration and the servers.', '检查本机、配置和各服务器。'],
   run_checks: ['Run checks', '开始体检'],
-  checks_running: ['Checking … up to 25 s', '检查中…最多 25 秒'],
+  checks_running: [`Checking … up to ${doctorSeconds} s`, `检查中…最多 ${doctorSeconds} 秒`],
   last_run: ['last run {time} · {duration}', '上次 {time} · 用时 {duration}'],
   no_checks: ['No checks run yet', '尚未体检'],
   checks_late: [
-    'Checks did not finish in 25 s. These are the findings so far.',
-    '检查未在 25 秒内完成。以下是目前的结果。',
+    `Checks did not finish in ${doctorSeconds} s. These are the findings so far.`,
+    `检查未在 ${doctorSeconds} 秒内完成。以下是目前的结果。`,
   ],
   no_problems: ['No problems found', '未发现问题'],
   check: ['Check', '检查项'],
