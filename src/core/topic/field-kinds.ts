@@ -62,7 +62,7 @@ export type More = Pick<TopicField, 'flag' | 'more' | 'defaultText' | 'usedBy' |
 
 /** All sentences of a field for the manual and /openapi.json. */
 export function textOf({ help, more, usedBy }: TopicField): string {
-  const deliveries = usedBy?.map((delivery) => `\`${delivery}\``).join(' and ');
+  const deliveries = usedBy?.map((delivery) => `\`${delivery}\``).join(' or ');
   const only = deliveries === undefined ? undefined : `Only with delivery ${deliveries}`;
   return [help, only, more].filter((text) => text !== undefined).join('. ');
 }
