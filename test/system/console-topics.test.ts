@@ -37,6 +37,11 @@ describe('settings', () => {
     await rule.fill('{res.code}!=200');
     await page.locator('pre mark').waitFor({ state: 'detached' });
     await shows(page, '{res.code} = 500');
+    const tester = card(page, 'Test the retry rule');
+    await tester.getByLabel('Status').fill('5 00');
+    await tester.getByText('status: must be integer').waitFor();
+    await tester.getByLabel('Status').fill('500');
+    await shows(page, '{res.code} = 500');
     await page.getByLabel('Default delay').fill('10m');
     await field(page, 'callbackUrl').fill(`${endpoint}/rule?moved`);
     await shows(page, 'Resolves to 127.0.0.1 · allowed by the egress policy');

@@ -3,7 +3,8 @@
 
 import { type ComponentChildren, Fragment } from 'preact';
 import { useState } from 'preact/hooks';
-import type { TopicPreviewJson } from '../../../contract/api/topic.ts';
+import type { ReplyOf } from '../../../contract/api/schema.ts';
+import type { TopicPreviewJson, testRuleSchema } from '../../../contract/api/topic.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import { brokers, retryUnitMs } from '../api/session.ts';
@@ -536,17 +537,13 @@ function Beside({ values, children }: { values: Values; children?: ComponentChil
   );
 }
 
-interface RuleResult {
-  readonly retry: boolean;
-  readonly values: Readonly<Record<string, unknown>>;
-}
-
 function RuleTest({ rule }: { rule: string }) {
   const [status, setStatus] = useState('200');
   const [body, setBody] = useState('{"code": 500}');
-  const json = { rule, body, ...(/^\d+$/.test(status) ? { status: Number(status) } : {}) };
+  // dq rejects what is not a number, and names the field.
+  const json = { rule, body, status: /^\d+$/.test(status) ? Number(status) : status };
   const draft = rule.trim() === '' ? null : json;
-  const { data: result, error } = usePreview<RuleResult>('/v1/rules/test', draft);
+  const { data: result, error } = usePreview<ReplyOf<typeof testRuleSchema>>('/v1/rules/test', draft);
   const position = error?.errors.find(({ field }) => field === 'rule')?.position;
   return (
     <Card title={t('test_rule')} note={t('test_rule_note')}>
