@@ -36,10 +36,11 @@ export interface ShippedNumbers {
 export type PutOutcome =
   /** put back, replaced an older version, or given more failures or its death */
   | { readonly kind: 'put'; readonly change: Changed }
-  /** the row has ended, and its job or an older version of it is removed */
-  | { readonly kind: 'removed' }
-  /** the store has the same or more */
-  | { readonly kind: 'kept' }
+  /** the row has ended, and its job or an older version of it is removed: the journal has to learn the number
+   *  of that, because the place can lose it again */
+  | { readonly kind: 'removed'; readonly place: string; readonly number: Version }
+  /** the store has the same or more. `number`: it has an entry of the end now */
+  | { readonly kind: 'kept'; readonly number?: Version }
   /** the store's history says that it ended: the journal has to learn that */
   | { readonly kind: 'ended'; readonly end: EndState; readonly version: Version; readonly endedAt: number }
   /** kept, and the row names another place: the journal has to learn where the job is */

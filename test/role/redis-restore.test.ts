@@ -126,7 +126,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
   it('absent, and the row has ended: an entry keeps older rows away', async () => {
     const { under, trial, healing } = await opened();
     const { version } = await trial.push('clock');
-    expect(await healing.put([endedRow(later(version))])).toEqual([{ kind: 'kept' }]);
+    expect(await healing.put([endedRow(later(version))])).toMatchObject([{ kind: 'kept' }]);
     expect(await under.store.history.get(key)).toMatchObject({ state: 'cancelled' });
     expect(await healing.put([rowOf(version)])).toMatchObject([{ kind: 'ended' }]);
     expect(await trial.jobs.get(key)).toBeNull();
@@ -152,14 +152,14 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     const dead = rowOf(version, { state: 'dead', reason: 'no_retry', orderAt: 7, failures: 2 });
     expect(await healing.put([dead])).toMatchObject([{ kind: 'put' }]);
     expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', buryReason: 'no_retry' });
-    expect(await healing.put([endedRow(version, 'expired')])).toEqual([{ kind: 'removed' }]);
+    expect(await healing.put([endedRow(version, 'expired')])).toMatchObject([{ kind: 'removed' }]);
     expect(await trial.jobs.get(key)).toBeNull();
     const job = await trial.reserved('2');
     const more = rowOf(job.version, { id: '2', failures: 9 });
     expect(await healing.put([more])).toEqual([{ kind: 'kept' }]);
-    expect(await healing.put([endedRow(job.version, 'done')].map((row) => ({ ...row, id: '2' })))).toEqual([
-      { kind: 'removed' },
-    ]);
+    expect(
+      await healing.put([endedRow(job.version, 'done')].map((row) => ({ ...row, id: '2' }))),
+    ).toMatchObject([{ kind: 'removed' }]);
     expect(await trial.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
   });
 
@@ -173,8 +173,37 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     expect(await trial.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
     await sound(trial);
     const end = later(later(job.version));
-    expect(await healing.put([endedRow(end)])).toEqual([{ kind: 'removed' }]);
+    expect(await healing.put([endedRow(end)])).toMatchObject([{ kind: 'removed' }]);
     expect(await healing.put([rowOf(end - 1)])).toMatchObject([{ kind: 'ended', version: end }]);
+  });
+
+  it('what it wrote has a number: a server that loses it again makes a note, and ends no phase', async () => {
+    const { under, trial, healing } = await opened();
+    const { version } = await trial.push('1');
+    const note = { partition: 0, place: here, from: 1, id: version, phase: 'ends' } as const;
+    await under.raw.hset(meta, 'heal', `1 ${version} ends`);
+    const allowed = () => ({ note: version, healed: 0 });
+    const written = [
+      [endedRow(version), 'removed'],
+      [endedRow(later(version), 'done'), 'kept'],
+      [{ ...rowOf(later(version)), id: 'other' }, 'put'],
+    ] as const;
+    for (const [row, kind] of written) {
+      const before = (await under.raw.hget(meta, 'w7.1')) ?? '0';
+      const [outcome] = await healing.put([row], allowed);
+      expect(outcome).toMatchObject({ kind });
+      const reached = (await under.raw.hget(meta, 'w7.1')) ?? '0';
+      expect(Number(reached)).toBeGreaterThan(Number(before));
+      // As an older copy of the server has it.
+      await under.raw.hset(meta, 'w7.1', before);
+      expect(await healing.advance(note, 'jobs')).toBe(false);
+      expect(await healing.hold(note, 1_000)).toBe(false);
+      await under.raw.hset(meta, 'w7.1', reached);
+    }
+    expect(await healing.advance(note, 'jobs')).toBe(true);
+    await under.raw.hset(meta, 'w7.1', version - 1);
+    const looked = await healing.look(0, { writers: new Map(), marks: new Map(), forget: null });
+    expect(looked.note).toMatchObject({ from: 1, phase: 'ends' });
   });
 
   it('works on one note only: not under another one, nor after it was healed, and late rows without one', async () => {

@@ -1,5 +1,6 @@
 // What those who compare rows with jobs have in common: their parts, and what the journal has to learn then.
 
+import { endStates } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
 import type { JobRow } from '../../core/job-row.ts';
 import type { Healing, PutOutcome } from '../../ports/healing.ts';
@@ -45,6 +46,13 @@ export function changeOf(row: JobRow, outcome: PutOutcome): readonly Change[] {
   if (outcome.kind === 'put' || outcome.kind === 'found') {
     const deadAt = state === 'dead' ? orderAt : null;
     return [{ kind: 'restored', topic, id, isOwn: true, deadAt, reason, ...outcome.change }];
+  }
+  if (outcome.kind === 'removed') {
+    const { number } = outcome;
+    const its = { version: row.version, origin: row.origin, dueAt: row.dueAt, failures: row.failures };
+    const end = endStates.find((each) => each === state) ?? 'done';
+    const where = { place: outcome.place };
+    return [{ kind: 'ended', topic, id, isOwn: true, end, attempt: null, number, ...its, ...where }];
   }
   if (outcome.kind !== 'ended') return [];
   const { end, version, endedAt } = outcome;

@@ -30,11 +30,19 @@ interface Note {
   readonly at: number;
 }
 
+/** What a shard knows of its losses: a part of its data. */
+export interface Noted {
+  /** as #newest when the note was made that is in force, or was last */
+  readonly beforeNote: ReadonlyMap<string, Newest> | null;
+  readonly note: Note | null;
+}
+
 /** of one shard */
 interface Losses {
-  /** as #newest when the note was made that is in force, or was last */
-  beforeNote: ReadonlyMap<string, Newest> | null;
-  note: Note | null;
+  noted: Noted;
+  /** virtual ms of the first note since the shard was healed last; null: none. A newer loss does not begin
+   *  the wait for a silent instance again. */
+  unhealedSince: number | null;
   /** virtual ms of the last loss that no note covers yet; null: none */
   lostAt: number | null;
   hasLost: boolean;
@@ -68,6 +76,8 @@ const holdMs = 60_000;
 /** dq compares its numbers with those of the store within this time, when all of them are shipped. */
 const noticedMs = 12_000;
 
+const nothingNoted: Noted = { beforeNote: null, note: null };
+
 export class JournalLaws {
   readonly #options: JournalLawsOptions;
   /** by key */
@@ -88,7 +98,7 @@ export class JournalLaws {
   constructor(options: JournalLawsOptions) {
     this.#options = options;
     this.#losses = Array.from({ length: options.shards }, () => ({
-      ...{ beforeNote: null, note: null, lostAt: null, hasLost: false },
+      ...{ noted: nothingNoted, unhealedSince: null, lostAt: null, hasLost: false },
     }));
   }
 
@@ -99,11 +109,11 @@ export class JournalLaws {
 
   /** The shard knows that it has lost changes. */
   isNoted(shard: number): boolean {
-    return this.#of(shard).note !== null;
+    return this.#of(shard).noted.note !== null;
   }
 
   get isHealing(): boolean {
-    return this.#losses.some(({ note, lostAt }) => note !== null || lostAt !== null);
+    return this.#losses.some(({ noted, lostAt }) => noted.note !== null || lostAt !== null);
   }
 
   #of(shard: number): Losses {
@@ -164,11 +174,17 @@ export class JournalLaws {
     }
   }
 
-  /** A shard has lost something, or may have. */
-  lost(shard: number): void {
+  /** For a copy of the shard's data. */
+  notedBy(shard: number): Noted {
+    return this.#of(shard).noted;
+  }
+
+  /** A shard has lost something, or may have. `noted`: what its data knows now. */
+  lost(shard: number, noted: Noted | null): void {
     this.#awaited = [];
     this.counts.losses += 1;
-    Object.assign(this.#of(shard), { hasLost: true, lostAt: this.#options.loop.at });
+    const lostAt = this.#options.loop.at;
+    Object.assign(this.#of(shard), { hasLost: true, lostAt, noted: noted ?? nothingNoted });
   }
 
   /** `text`: of the field `heal` */
@@ -176,31 +192,38 @@ export class JournalLaws {
     const { loop, judge } = this.#options;
     const losses = this.#of(shard);
     const [, id, phase] = text.split(' ');
+    const { note, beforeNote } = losses.noted;
     if (id === undefined || phase === undefined) {
-      if (losses.note !== null) loop.tell(`Shard ${shard} of Redis is healed.`);
-      losses.note = null;
+      if (note !== null) {
+        loop.tell(`Shard ${shard} of Redis is healed.`);
+        losses.unhealedSince = null;
+      }
+      losses.noted = { note: null, beforeNote };
       return;
     }
-    const known = losses.note?.id === Number(id) ? losses.note : null;
+    const known = note?.id === Number(id) ? note : null;
     if (known === null) {
       this.counts.notes += 1;
-      losses.beforeNote = new Map(this.#newest);
+      losses.lostAt = null;
+      losses.unhealedSince ??= loop.at;
       loop.tell(`Shard ${shard} of Redis notes that it lost changes.`);
       judge.check(losses.hasLost, 'journal: no loss is noticed without one', () => text);
     }
-    losses.note = { id: Number(id), phase, at: known?.at ?? loop.at };
-    losses.lostAt = null;
+    losses.noted = {
+      note: { id: Number(id), phase, at: known?.at ?? loop.at },
+      beforeNote: known === null ? new Map(this.#newest) : beforeNote,
+    };
   }
 
   /** A healing waits no longer. */
   gaveUp(): void {
     const { loop, judge, peerWaitMs } = this.#options;
-    const began = this.#losses.flatMap(({ note }) => note?.at ?? []);
+    const began = this.#losses.flatMap(({ unhealedSince }) => unhealedSince ?? []);
     const sinceMs = loop.at - Math.min(...began);
     judge.check(
       this.#hasGivenUp || began.length === 0 || sinceMs >= peerWaitMs - earlyMs,
       'journal: a healing waits for each instance',
-      () => `it goes on ${seconds(sinceMs)} after the note`,
+      () => `it goes on ${seconds(sinceMs)} after the first note`,
     );
     this.#hasGivenUp = true;
   }
@@ -223,7 +246,7 @@ export class JournalLaws {
   reserved(shard: number, key: JobKey, version: Version): void {
     const name = keyOf(key);
     const { loop, judge, ledger } = this.#options;
-    const { note, beforeNote } = this.#of(shard);
+    const { note, beforeNote } = this.#of(shard).noted;
     if (note?.phase === 'ends') {
       judge.check(
         loop.at - note.at >= holdMs - earlyMs || ledger.steppedAt >= note.at,
@@ -251,8 +274,8 @@ export class JournalLaws {
     const { at } = this.#options.loop;
     if (shippedAt === null) return false;
     return this.#losses.every(
-      ({ note, lostAt }) =>
-        note === null && (lostAt === null || at - Math.max(lostAt, shippedAt) > noticedMs),
+      ({ noted, lostAt }) =>
+        noted.note === null && (lostAt === null || at - Math.max(lostAt, shippedAt) > noticedMs),
     );
   }
 

@@ -6,7 +6,7 @@ import type { Channel } from '../../../src/runtime/channel.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
 import { markerText } from '../../../src/store/redis/scripts/marker.ts';
 import { type Line, Port } from '../channel.ts';
-import type { JournalLaws } from '../journal/laws.ts';
+import type { JournalLaws, Noted } from '../journal/laws.ts';
 import type { Judge } from '../judge.ts';
 import type { Ledger, LedgerSnapshot } from '../ledger.ts';
 import type { Ledgers } from '../ledgers.ts';
@@ -53,10 +53,12 @@ export interface RedisSideOptions {
   readonly laws: JournalLaws | null;
 }
 
-/** What the machine and the ledger knew at one moment. */
+/** What the machine, the ledger and the laws knew at one moment. */
 interface Replica {
   readonly data: Snapshot;
   readonly ledger: LedgerSnapshot;
+  /** null: without a journal */
+  readonly noted: Noted | null;
 }
 
 interface ShardOptions extends Omit<RedisSideOptions, 'ledger'> {
@@ -169,7 +171,12 @@ export class RedisShard {
 
   /** What a replica has that gets nothing from now on. */
   replicate(): Replica {
-    return { data: this.machine.snapshot(), ledger: this.#options.ledger.snapshot() };
+    const { ledger, laws, shard } = this.#options;
+    return {
+      data: this.machine.snapshot(),
+      ledger: ledger.snapshot(),
+      noted: laws?.notedBy(shard) ?? null,
+    };
   }
 
   #startAgain(): void {
@@ -181,7 +188,7 @@ export class RedisShard {
       if (holds === null) this.machine.empty();
       else this.machine.fill(holds.data);
       ledger.rollBack(holds?.ledger ?? null);
-      this.#options.laws?.lost(this.#options.shard);
+      this.#options.laws?.lost(this.#options.shard, holds?.noted ?? null);
     }
     this.start();
   }

@@ -15,7 +15,9 @@ const common = 3;
 const pushReplyBytes = 16;
 const changeBytes = 29;
 /** By kind of a restored row: what follows it in the reply. */
-const restoreBytes: Readonly<Record<number, number>> = { 1: changeBytes, 4: 14, 5: 7, 7: changeBytes };
+const restoreBytes: Readonly<Record<number, number>> = {
+  ...{ 1: changeBytes, 2: 7, 4: 14, 5: 7, 7: changeBytes, 8: 7, 9: 7 },
+};
 const replaceCode = 114;
 const keepCode = 107;
 

@@ -237,17 +237,29 @@ function stateOf({ state }: JobRow): number {
   return endedFrom + endCodes.indexOf(state);
 }
 
-type Answer = PutOutcome | { readonly kind: 'absent' };
+/** `number`: an older version is removed */
+type Answer = PutOutcome | { readonly kind: 'absent'; readonly number?: Version };
 
 const kinds = ['absent', 'put', 'removed', 'kept', 'ended', 'other_note', 'older', 'found'] as const;
+/** codes after those of the kinds */
+const [displaced, entryLeft] = [8, 9];
 const openCodes: Readonly<Record<OpenRows, number>> = { put: 0, replace: 1, compare: 2 };
 
 function readPuts(reply: unknown, rows: readonly JobRow[], place: string): readonly Answer[] {
   const text = reply as Buffer;
   let at = 0;
-  return rows.map(() => {
-    const kind = kinds[text.readUInt8(at)] ?? 'kept';
+  return rows.map((): Answer => {
+    const code = text.readUInt8(at);
     at += 1;
+    if (code === displaced || code === entryLeft) {
+      at += 7;
+      return { kind: code === displaced ? 'absent' : 'kept', number: readSafe(text, at - 7) };
+    }
+    const kind = kinds[code] ?? 'kept';
+    if (kind === 'removed') {
+      at += 7;
+      return { kind, place, number: readSafe(text, at - 7) };
+    }
     if (kind === 'put' || kind === 'found') {
       at += changeBytes;
       return { kind, change: readChange(text, at - changeBytes, place) };

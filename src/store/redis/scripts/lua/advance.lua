@@ -3,12 +3,12 @@
 -- and nothing is reserved for a while longer.
 -- @keys P
 -- @args id of the note; `ends`, `jobs` or `healed`; of `ends`: ms from now
--- @returns 1, or 0: another note is in force, or of `ends` another phase
+-- @returns 1, or 0: another note is in force, or of `ends` another phase, or a loss that no note covers yet
 -- @writes the note, or the end of the hold (us)
 -- @include clock
 -- Why: a healing that waits for ends that only another instance has must hold the jobs as long as it waits;
 --   one that has died, or that has no MySQL, must not.
-if not note or note.id ~= tonumber(ARGV[4]) then return 0 end
+if not note or note.id ~= tonumber(ARGV[4]) or went_back then return 0 end
 local to, id = ARGV[5], string.format('%.0f', note.id)
 if to == 'ends' then
   if note.phase ~= 'ends' then return 0 end

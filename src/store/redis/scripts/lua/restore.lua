@@ -10,11 +10,13 @@
 --   (2) and tail
 -- @returns one text, per row: kind (0 absent, and not put here, 1 put, 2 removed, 3 kept, 4 ended here,
 --   5 not a note of the caller, 6 an older version is here, for a 2 in the row, 7 kept, and the row names
---   another place); after a 1 or 7 its change, after a 4 code of the end, version (7), endedAt (6), after a 5
+--   another place, 8 as 0, and an older version is removed, 9 as 3, and an entry is left); after a 1 or 7 its
+--   change, after a 2, 8 or 9 its number (7), after a 4 code of the end, version (7), endedAt (6), after a 5
 --   id of the last note (7)
 -- @writes history entries; sets and records as push, retry and bury
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends
--- Why: a full server rejects the whole script before its first write, and the caller sends it again.
+-- Why: a full server rejects the whole script before its first write, and the caller sends it again. Each
+--   write draws a number for the caller: it shows a server that goes back to a state with the same note.
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 -- Before the barrier of a newer note, the journal may have an older row of the job.
 local is_allowed
@@ -61,7 +63,7 @@ end
 local function remove(job, row)
   if row.version > job.version then job.closes = row.version end
   end_job(job, row.state - 4)
-  return '\2'
+  return '\2' .. struct.pack('>I7', draw())
 end
 
 -- The job has the version of the row.
@@ -89,7 +91,7 @@ local function restore(row)
     if not row.is_onward then return put(row) end
     -- The version of the row may be live in its own place: it must not be put here too.
     call('HDEL', P .. ':j', field_of(job.no, job.tid))
-    return '\0'
+    return '\8' .. struct.pack('>I7', draw())
   end
   local f = field_of(topic_number_made(row.topic), row.tid)
   local ended = call('HGET', P .. ':h', f)
@@ -100,7 +102,7 @@ local function restore(row)
   if row.state <= 3 then return put(row) end
   -- Another healer may hold an older row of it.
   leave_entry(topic_number_made(row.topic), row.tid, row.state - 4, row.version, 0)
-  return '\3'
+  return '\9' .. struct.pack('>I7', draw())
 end
 
 local answers, at, apart = {}, 1, 6
