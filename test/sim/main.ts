@@ -1,8 +1,8 @@
 // Runs simulated worlds: one for each seed. The last line is equal for equal seeds. Exit code 1: a rule was
 // broken.
 
-import { writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { failUsage, readFlags } from '../../scripts/flags.ts';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
@@ -12,7 +12,7 @@ import { seconds } from './ledger.ts';
 import { isBesideRedis, RealRedis, runBesideRedis } from './redis/real-redis.ts';
 import { groundOn, type RedisGround } from './redis/redis-side.ts';
 import { loadRoles } from './roles.ts';
-import { addNumbers, printSums, readShare, runShares, seedsOfTwoJobs } from './shares.ts';
+import { addNumbers, printSums, readShare, runPrograms, seedsOfTwoJobs, shareText } from './shares.ts';
 import { shrink } from './shrink.ts';
 import { type WorkKind, workKinds } from './works.ts';
 import { type Plan, type Result, World } from './world.ts';
@@ -24,7 +24,8 @@ const usage = `usage: npm run sim -- [option …]
   --store sqlite         or redis: where the jobs are
   --shards N             the jobs are in N shards of Redis; default: the seed decides
   --kept                 the worlds of test/sim/seeds first
-  --twice                run each world twice: the hashes of everything that happened must be equal
+  --twice                run each world again, in a new process and the last one first: the hashes of
+                         everything that happened must be equal
   --shrink               make each world that breaks a rule smaller, and print its story and its plan
   --faults a,b           enable these kinds of faults, in place of those that each seed draws
   --works a,b            what operators do in these worlds, in place of what each seed draws; none: nothing
@@ -50,6 +51,7 @@ const { values: given } = readFlags(
     story: { type: 'boolean', default: false },
     jobs: { type: 'string' },
     share: { type: 'string', default: '0/1' },
+    hashes: { type: 'string' },
   },
   usage,
 );
@@ -97,6 +99,12 @@ function worksOf(text: string | undefined): readonly WorkKind[] | undefined {
   });
 }
 
+/** What survives a world, or differs in each process or server, shows in the second run: its worlds have
+ *  others before them. */
+function plansAgain(first: readonly string[]): Iterator<Plan> {
+  return [...plans()].slice(0, first.length).reverse().values();
+}
+
 /** Those of this share. */
 function* plans(): Generator<Plan> {
   let n = 0;
@@ -120,25 +128,41 @@ function* allPlans(): Generator<Plan> {
 
 let [seeds, events, violations] = [0, 0, 0];
 const totals: Record<string, number> = {};
+/** one for each world of this process */
+const hashes: string[] = [];
+/** those of the first run, with --twice in the second one; null: there was none */
+const before =
+  given.hashes !== undefined && existsSync(given.hashes)
+    ? (JSON.parse(readFileSync(given.hashes, 'utf8')) as readonly string[])
+    : null;
 
 const resultOf = (plan: Plan): Result => new World(plan, ground).run();
 
 function runPlan(plan: Plan): void {
+  if (before === null) runFirst(plan);
+  else runAgain(plan, before);
+}
+
+function runAgain(plan: Plan, first: readonly string[]): void {
+  const { hash } = resultOf(plan);
+  hashes.push(hash);
+  const known = first.at(-hashes.length);
+  if (hash === known) return;
+  violations += 1;
+  console.log(`seed ${plan.seed}: two runs differ: ${known} and ${hash}`);
+}
+
+function runFirst(plan: Plan): void {
   const result = resultOf(plan);
+  hashes.push(result.hash);
   if (given.story) for (const sentence of result.story) console.log(sentence);
   seeds += 1;
   events += result.events;
   addNumbers(totals, result.numbers);
-  if (result.violation !== null) {
-    violations += 1;
-    if (given.shrink) reportSmaller(plan, result);
-    else report(plan, result);
-  }
-  if (!given.twice) return;
-  const again = resultOf(plan);
-  if (again.hash === result.hash) return;
+  if (result.violation === null) return;
   violations += 1;
-  console.log(`seed ${plan.seed}: two runs differ: ${result.hash} and ${again.hash}`);
+  if (given.shrink) reportSmaller(plan, result);
+  else report(plan, result);
 }
 
 function report({ seed }: Plan, { violation, faults, works, story }: Result): void {
@@ -170,13 +194,14 @@ function writeLines(): void {
 
 function end(): never {
   writeLines();
+  if (given.hashes !== undefined && before === null) writeFileSync(given.hashes, JSON.stringify(hashes));
   if (given.numbers) console.log(`sim: ${JSON.stringify(totals)}`);
   printSums({ seeds, events, violations });
   process.exit(violations > 0 ? 1 : 0);
 }
 
 /** Each world has its own turn of the real event loop: an ended one is freed. */
-function next(left: Generator<Plan>): void {
+function next(left: Iterator<Plan>): void {
   const { value: plan } = left.next();
   if (plan === undefined || (given.first && violations > 0)) end();
   runPlan(plan);
@@ -190,6 +215,24 @@ function jobsOf(): number {
   return wholeNumber('seeds', given.seeds) < seedsOfTwoJobs ? 1 : availableParallelism();
 }
 
+function runShares(jobs: number, flags: readonly string[]): Promise<number> {
+  const shares = Array.from({ length: jobs }, (_, index) => shareText({ index, of: jobs }));
+  return runPrograms(
+    shares.map((its) => [...flags, '--share', its]),
+    'together',
+  );
+}
+
+async function runTwice(flags: readonly string[]): Promise<number> {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-sim-'));
+  const run = [...flags, '--hashes', join(directory, 'hashes.json')];
+  try {
+    return await runPrograms([run, run], 'one by one');
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
 async function begin(): Promise<void> {
   if (!isBesideRedis()) {
     const missing = store === 'redis' ? await whyNotInstalled('redis') : null;
@@ -198,11 +241,13 @@ async function begin(): Promise<void> {
       process.exit(process.env['DQ_TEST_REQUIRE'] === 'services' ? 1 : 0);
     }
     const jobs = jobsOf();
-    if (jobs > 1) process.exit(await runShares(jobs, process.argv.slice(2)));
+    const flags = process.argv.slice(2);
+    if (jobs > 1) process.exit(await runShares(jobs, flags));
+    if (given.twice && given.hashes === undefined) process.exit(await runTwice(flags));
     if (store === 'redis') process.exit(await runBesideRedis());
   }
   if (store === 'redis') ground = groundOn(new RealRedis());
   await loadRoles();
-  setImmediate(() => next(plans()));
+  setImmediate(() => next(before === null ? plans() : plansAgain(before)));
 }
 void begin();

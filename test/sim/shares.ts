@@ -1,5 +1,5 @@
-// Runs many worlds in several processes of this program, each with its share of the seeds.
-// Invariant: a share prints what its worlds broke, and the sums of all shares are those of one process.
+// Runs many worlds in several processes of this program: each with its share of the seeds, or each with all.
+// Invariant: a process prints what its worlds broke, and the sums of all shares are those of one process.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -39,13 +39,16 @@ export function addNumbers(totals: Record<string, number>, numbers: Readonly<Rec
   for (const [name, n] of Object.entries(numbers)) totals[name] = (totals[name] ?? 0) + n;
 }
 
-/** Resolves with the exit code: that of a share that failed, else 0. */
-export async function runShares(jobs: number, flags: readonly string[]): Promise<number> {
+/** Runs this program once for each of `runs`, its flags, and prints the sums of all of them. Resolves with
+ *  the exit code: that of one that failed, else 0. */
+export async function runPrograms(
+  runs: readonly (readonly string[])[],
+  how: 'together' | 'one by one',
+): Promise<number> {
   const totals: Record<string, number> = {};
   const all: Sums[] = [];
-  const runShare = async (index: number): Promise<number> => {
-    const share = ['--share', shareText({ index, of: jobs })];
-    const program = [...process.execArgv, process.argv[1] ?? '', ...flags, ...share];
+  const run = async (flags: readonly string[]): Promise<number> => {
+    const program = [...process.execArgv, process.argv[1] ?? '', ...flags];
     const child = spawn(process.execPath, program, { stdio: ['ignore', 'pipe', 'inherit'] });
     const exit = once(child, 'close');
     for await (const line of createInterface({ input: child.stdout })) {
@@ -60,7 +63,9 @@ export async function runShares(jobs: number, flags: readonly string[]): Promise
     const [code] = (await exit) as [number | null];
     return code ?? 1;
   };
-  const codes = await Promise.all(Array.from({ length: jobs }, (_, index) => runShare(index)));
+  const codes: number[] = [];
+  if (how === 'together') codes.push(...(await Promise.all(runs.map(run))));
+  else for (const flags of runs) codes.push(await run(flags));
   const sum = (name: keyof Sums) => all.reduce((n, sums) => n + sums[name], 0);
   if (Object.keys(totals).length > 0) console.log(`sim: ${JSON.stringify(totals)}`);
   printSums({ seeds: sum('seeds'), events: sum('events'), violations: sum('violations') });

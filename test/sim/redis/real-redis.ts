@@ -12,6 +12,9 @@ import { startRedis } from '../../../scripts/services/redis.ts';
 import { type Arg, commandBytes, type Reply, readReplies } from './resp.ts';
 
 const socketName = 'redis.sock';
+/** The order of a hash table differs in each run of a server, that of a list is the order of its writes. A
+ *  world has fewer entries than one piece of a walk. */
+const ordered = ['hash-max-listpack-entries 1000000', 'hash-max-listpack-value 1000000000'];
 const asked = 'DQ_SIM_BESIDE_REDIS';
 /** standard input */
 const connection = 0;
@@ -21,7 +24,7 @@ export const isBesideRedis = (): boolean => process.env[asked] !== undefined;
 
 /** Runs this program again, beside a redis-server. Resolves with its exit code. */
 export async function runBesideRedis(): Promise<number> {
-  const server = await startRedis({ config: [`unixsocket ${socketName}`] });
+  const server = await startRedis({ config: [`unixsocket ${socketName}`, ...ordered] });
   try {
     const socket = connect(join(server.process.directory, socketName));
     await once(socket, 'connect');
