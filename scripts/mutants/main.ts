@@ -1,8 +1,8 @@
 // `npm run mutants -- [name …]`: makes each mistake of mutants.ts in a copy of the tree, and runs its test;
-// bundles the simulated worlds with each mistake of the simulated-*.ts lists, and runs them until
-// one breaks a rule. `simulated` is a name for all of these. Prints `red` when the test fails only with the
-// mistake, else `green` and the reason. Exit code 1: one is green without a reason. Needs the servers that
-// the tests need.
+// bundles the simulated worlds with each mistake of the simulated-*.ts lists, and runs them until one breaks
+// a rule that it keeps without the mistake. `simulated` is a name for all of these. Prints `red` when the
+// test fails, or the rule is broken, only with the mistake, else `green` and the reason. Exit code 1: one is
+// green without a reason. Needs the servers that the tests need.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -10,6 +10,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleWorlds, nodeFlags, root } from '../worlds/bundle.ts';
 import { type Edit, type Mutant, mutants, type SimulatedMutant } from './mutants.ts';
+import { type RunWorlds, shownBy } from './simulate.ts';
 import { simulatedMutants as ofSqlite } from './simulated.ts';
 import { simulatedJournalMutants } from './simulated-journal.ts';
 import { simulatedRedisMutants } from './simulated-redis.ts';
@@ -77,26 +78,25 @@ function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T
   }
 }
 
-/** The first broken rule, with its seed; null: no world broke one. */
-async function simulate({
-  name,
-  edit,
-  faults,
-  shards,
-  works,
-  store = 'sqlite',
-}: SimulatedMutant): Promise<string | null> {
-  const outfile = join(root, 'dist.sim', `${name}.cjs`);
-  await bundleWorlds({ outfile, edit });
+/** The rule that a world breaks only with the mistake, with its seed; null: none does. */
+async function simulate(
+  { name, edit, faults, shards, works, store = 'sqlite' }: SimulatedMutant,
+  right: string,
+): Promise<string | null> {
+  const mistaken = join(root, 'dist.sim', `${name}.cjs`);
+  await bundleWorlds({ outfile: mistaken, edit });
   const aimed = faults === undefined ? [] : ['--faults', faults];
   const sharded = shards === undefined ? [] : ['--shards', String(shards)];
   const working = works === undefined ? [] : ['--works', works];
-  const flags = ['--first', '--store', store, '--seeds', String(seedsMax), ...aimed, ...sharded, ...working];
+  const flags = ['--first', '--store', store, ...aimed, ...sharded, ...working];
+  const running =
+    (bundle: string): RunWorlds =>
+    ({ from, seeds }) =>
+      outputOf([...nodeFlags, bundle, ...flags, '--from', String(from), '--seeds', String(seeds)]);
   try {
-    const output = await outputOf([...nodeFlags, outfile, ...flags]);
-    return /^seed \d+ breaks the rule ".*?"/m.exec(output)?.[0] ?? null;
+    return await shownBy(running(mistaken), running(right), { from: 1, seeds: seedsMax });
   } finally {
-    rmSync(outfile, { force: true });
+    rmSync(mistaken, { force: true });
   }
 }
 
@@ -113,20 +113,24 @@ function outputOf(given: readonly string[]): Promise<string> {
 
 /** Prints a line for each mutant; returns how many are red, or live for a reason. */
 async function simulateAll(all: readonly SimulatedMutant[]): Promise<number> {
+  if (all.length === 0) return 0;
   const left = [...all];
   let right = 0;
+  const rightBundle = join(root, 'dist.sim', 'without-mistake.cjs');
+  await bundleWorlds({ outfile: rightBundle });
   const work = async () => {
     for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
-      const found = await simulate(mutant);
+      const found = await simulate(mutant, rightBundle);
       const { name, livesBecause } = mutant;
       const isRight = (found === null) === (livesBecause !== undefined);
       if (isRight) right += 1;
-      const how = found ?? `no rule is broken in ${seedsMax} worlds`;
+      const how = found ?? `it alone breaks no rule in ${seedsMax} worlds`;
       const why = livesBecause === undefined ? '' : ` (${livesBecause})`;
       process.stdout.write(`${found === null ? 'green' : 'red  '} ${name}: ${how}${why}\n`);
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, work));
+  rmSync(rightBundle, { force: true });
   return right;
 }
 

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { mutants } from '../../scripts/mutants/mutants.ts';
+import { type RunWorlds, shownBy } from '../../scripts/mutants/simulate.ts';
 import { simulatedMutants as ofSqlite } from '../../scripts/mutants/simulated.ts';
 import { simulatedJournalMutants } from '../../scripts/mutants/simulated-journal.ts';
 import { simulatedRedisMutants } from '../../scripts/mutants/simulated-redis.ts';
@@ -27,5 +28,32 @@ describe('mutants', () => {
   it.each(simulatedMutants)('$name: its text occurs once', ({ edit }) => {
     expect(read(edit.file).split(edit.text)).toHaveLength(2);
     expect(edit.by).not.toBe(edit.text);
+  });
+});
+
+describe('simulated mutants', () => {
+  /** Worlds that break a rule for these seeds. */
+  const breaking =
+    (...broken: readonly number[]): RunWorlds =>
+    async ({ from, seeds }) => {
+      const first = broken.find((seed) => seed >= from && seed < from + seeds);
+      const sentence =
+        first === undefined ? '' : `seed ${first} breaks the rule "one state" after 3 s: a/1\n`;
+      return `${sentence}sim: 1 seeds, 9 events, ${first === undefined ? 0 : 1} violations\n`;
+    };
+  const all = { from: 1, seeds: 150 };
+
+  it('red: the first world that breaks a rule only with the mistake', async () => {
+    expect(await shownBy(breaking(18, 70, 90), breaking(18, 127), all)).toBe(
+      'seed 70 breaks the rule "one state"',
+    );
+  });
+
+  it('green: the same worlds break a rule without the mistake', async () => {
+    expect(await shownBy(breaking(18, 150), breaking(18, 150), all)).toBeNull();
+  });
+
+  it('green: a run without the mistake that did not end proves nothing', async () => {
+    expect(await shownBy(breaking(18), async () => '', all)).toBeNull();
   });
 });
