@@ -1,5 +1,7 @@
 // An incident: the start or the end of a failure state of an instance, which dq alerts about.
 
+import type { SettledAlert } from './job.ts';
+
 export const incidentKinds = [
   'crash_loop',
   'given_up',
@@ -22,7 +24,7 @@ export interface Incident {
   readonly at: number;
   /** one sentence */
   readonly detail: string;
-  readonly alert: 'owed' | 'sent' | 'nobody';
+  readonly alert: SettledAlert;
   /** when the alert was sent; null before */
   readonly sentAt: number | null;
 }

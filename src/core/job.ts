@@ -1,16 +1,18 @@
 // The records that all layers share: jobs, leases, attempts. Readonly, without behaviour.
+// The stores, the journal and the series keep positions of these lists: a new word goes to the end of its
+// list, and no word is removed or moved.
 
-export type Priority = 'high' | 'normal' | 'low';
-export const priorities: readonly Priority[] = ['high', 'normal', 'low'];
+export const priorities = ['high', 'normal', 'low'] as const;
+export type Priority = (typeof priorities)[number];
 
 /** The stored states. A delivered, cancelled or replaced job is gone. */
-export type JobState = 'delayed' | 'ready' | 'reserved' | 'dead';
-export const jobStates: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
+export const jobStates = ['delayed', 'ready', 'reserved', 'dead'] as const;
+export type JobState = (typeof jobStates)[number];
 
 /** How a job ended: delivered · cancelled by its producer · purged by an operator · dead letter after its
  *  retention. A replaced version has no end state: readers of its id see the newer version. */
-export type EndState = 'done' | 'cancelled' | 'purged' | 'expired';
-export const endStates: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
+export const endStates = ['done', 'cancelled', 'purged', 'expired'] as const;
+export type EndState = (typeof endStates)[number];
 
 /** What the flow of a job names. `retried`: an attempt failed, and another one follows. `restored`: put back
  *  after Redis had lost it. */
@@ -68,9 +70,9 @@ export const pullOwner: Owner = { instance: 0, incarnation: 0 };
 
 export const isPulled = ({ instance }: Owner): boolean => instance === pullOwner.instance;
 
-/** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. `lease_expired`
- *  and `nacked` are of pulled jobs. `mq_…`: a broker rejected the message, or had no queue for it. A call
- *  that a stop interrupts is not an attempt: its job is released. Series store positions: append only. */
+/** Why an attempt failed. `protocol`: the reply is not HTTP. `lease_expired` and `nacked` are of pulled jobs.
+ *  `mq_…`: a broker rejected the message, or had no queue for it. A call that a stop interrupts is not an
+ *  attempt: its job is released. */
 export const attemptReasons = [
   'blocked_address',
   'dns',
@@ -93,6 +95,12 @@ export type AttemptReason = (typeof attemptReasons)[number];
 /** Why a job became a dead letter. `nacked`: its puller asked for it. */
 export const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked', 'expired'] as const;
 export type BuryReason = (typeof buryReasons)[number];
+
+/** Of the alert about a dead letter. `nobody`: it has no recipient. */
+export const alertStates = ['owed', 'claimed', 'sent', 'nobody'] as const;
+export type AlertState = (typeof alertStates)[number];
+/** What becomes of an alert when its mailer is done with it. */
+export type SettledAlert = Exclude<AlertState, 'claimed'>;
 
 export interface AttemptRecord {
   /** failed attempts before this one + 1 */

@@ -1,21 +1,13 @@
-// The numbers that both stores and the journal keep for words: a code is the index in its list. They are
-// stored, so lists only grow at their end. Versions and other numbers of up to 53 bits are seven bytes, big
-// endian.
+// The numbers that both stores and the journal keep for words: a code is the position in its list of job.ts.
+// Versions and other numbers of up to 53 bits are seven bytes, big endian.
 
-import type { BuryReason, EndState, JobState, Priority } from './job.ts';
-
-export const stateCodes: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
-export const priorityCodes: readonly Priority[] = ['high', 'normal', 'low'];
-export const buryReasonCodes: readonly BuryReason[] = [
-  'attempts_exhausted',
-  'gone',
-  'no_retry',
-  'poison',
-  'nacked',
-  'expired',
-];
-export const endCodes: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
-export const alertCodes = ['owed', 'claimed', 'sent', 'nobody'] as const;
+export {
+  alertStates as alertCodes,
+  buryReasons as buryReasonCodes,
+  endStates as endCodes,
+  jobStates as stateCodes,
+  priorities as priorityCodes,
+} from './job.ts';
 
 /** Reads a number of at most 2^53. */
 export function readSafe(bytes: Buffer, at: number): number {

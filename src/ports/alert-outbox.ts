@@ -1,6 +1,6 @@
 // The port of alerts: one entry per buried job, mailed by dq-upkeep. The rules of jobs.ts hold here too.
 
-import type { AttemptRecord, BuryReason, JobKey, Version } from '../core/job.ts';
+import type { AlertState, AttemptRecord, BuryReason, JobKey, SettledAlert, Version } from '../core/job.ts';
 import type { Page } from './jobs.ts';
 
 /** An entry is removed with its dead letter, but not before its alert is sent or has no recipient. */
@@ -13,7 +13,7 @@ export interface AlertEntry extends JobKey {
   /** the last one; null without one */
   readonly attempt: AttemptRecord | null;
   /** claimed: only until the claim expires */
-  readonly state: 'owed' | 'claimed' | 'sent' | 'nobody';
+  readonly state: AlertState;
 }
 
 export interface AlertOutbox {
@@ -26,7 +26,7 @@ export interface AlertOutbox {
    *  entry in state sent or `nobody` stays so: a late call of another mailer does not make it owed again.
    *  `sent` also begins the window of the topics; the topic stores it, because an entry goes with its dead
    *  letter. */
-  settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): Promise<void>;
+  settle(versions: readonly Version[], as: SettledAlert): Promise<void>;
   /** State of the entry of this version of a job; null: it has none. */
   stateOf(job: JobKey & { readonly version: Version }): Promise<AlertEntry['state'] | null>;
   /** Newest death first. */

@@ -2,8 +2,9 @@
 // only the listed values, so their number is bounded; a comment names the bound of a label with free values
 // (null).
 
-import { attemptReasons } from '../core/job.ts';
+import { attemptReasons, jobStates } from '../core/job.ts';
 import type { ChangeKind } from '../core/job-change.ts';
+import { statNames } from '../core/series.ts';
 
 /** null: any text */
 type Label = readonly [name: string, values: readonly string[] | null];
@@ -42,7 +43,6 @@ const changeKinds = [
   ...(['accepted', 'moved', 'retried', 'dead', 'ended', 'alert', 'restored'] as const),
 ] as const satisfies readonly ChangeKind[];
 
-const states = ['delayed', 'ready', 'reserved', 'dead'] as const;
 const roles = ['store', 'server', 'console', 'timer', 'notifier', 'upkeep'] as const;
 
 /** Title of a process: bounded by the number of workers. */
@@ -101,17 +101,14 @@ export const metricDeclarations = {
   ),
   dq_callback_seconds: histogram('Duration of an attempt, name lookup included', callbackBounds),
   dq_delivery_lateness_seconds: histogram('How late attempts began, retries included', latenessBounds),
-  dq_jobs: gauge('Stored jobs', [['state', states]]),
+  dq_jobs: gauge('Stored jobs', [['state', jobStates]]),
   dq_jobs_orphaned: gauge('Stored jobs without a registered topic; they are held', []),
   dq_oldest_overdue_seconds: gauge(
     'How long the oldest job that dq delivers has been due; pull topics and topics that are paused or offline do not count',
     [],
   ),
-  dq_topic_jobs: gauge('Stored jobs of a topic', [topic, ['state', states]]),
-  dq_topic_events_total: counter('Events of the jobs of a topic', [
-    topic,
-    ['event', ['pushed', 'delivered', 'retried', 'dead', 'cancelled']],
-  ]),
+  dq_topic_jobs: gauge('Stored jobs of a topic', [topic, ['state', jobStates]]),
+  dq_topic_events_total: counter('Events of the jobs of a topic', [topic, ['event', statNames]]),
   dq_pulls_total: counter('Pull requests by their answer', [['outcome', ['jobs', 'empty', 'gone']]]),
   dq_pull_waiting: gauge('Pull requests that wait for a job', []),
   dq_jobs_promoted_total: counter('Jobs promoted from delayed to ready', []),

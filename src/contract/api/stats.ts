@@ -5,6 +5,7 @@ import { incidentKinds } from '../../core/incident.ts';
 import { jobStates } from '../../core/job.ts';
 import { operationKinds } from '../../core/operation.ts';
 import { statNames } from '../../core/series.ts';
+import { topicStates } from '../../core/topic/fields.ts';
 import type { TopicState } from '../../core/topic/topic.ts';
 import { contractLimits } from './limits.ts';
 import {
@@ -106,7 +107,6 @@ export const processesSchema = {
 };
 
 export const attentionReasons = ['failing', 'dead_letters', 'offline', 'paused', 'not_registered'] as const;
-const topicStates = ['active', 'paused', 'offline'] as const satisfies readonly TopicState[];
 
 const TopicAttention = closed(
   {

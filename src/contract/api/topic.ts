@@ -4,7 +4,7 @@
 import { type TSchema, type TUnsafe, Type } from 'typebox';
 import { jobStates } from '../../core/job.ts';
 import { type TopicField, textOf } from '../../core/topic/field-kinds.ts';
-import { topicColumns, topicFields } from '../../core/topic/fields.ts';
+import { topicColumns, topicFields, topicStates } from '../../core/topic/fields.ts';
 import { apiName, type TopicJson } from '../../core/topic/settings.ts';
 import { CapacityReason } from './job.ts';
 import {
@@ -125,7 +125,7 @@ export const listTopicsSchema = {
   querystring: closed({
     search: Type.Optional(text('part of name, title or owner; ignores case', 'order')),
     owner: Type.Optional(text('exact owner', 'shop')),
-    state: Type.Optional(Type.Enum(['active', 'paused', 'offline'], { description: 'state of the topic' })),
+    state: Type.Optional(Type.Enum([...topicStates], { description: 'state of the topic' })),
     ...pagingParams,
   }),
   response: { 200: reply('a page', pageOf(Topic)), ...problems(503) },

@@ -25,6 +25,8 @@ import {
 import { parseSecret } from './secrets.ts';
 import { target } from './target.ts';
 
+export const topicStates = ['active', 'paused', 'offline'] as const;
+
 // biome-ignore format: one line per field
 export const topicFields = {
   callbackUrl: url(2_048, 'http or https URL that dq calls for each job', { form: 'callback wide mono', usedBy: ['push'], flag: '--callback <url>', defaultText: 'none', more: 'Needed there, `null` with another delivery' }),
@@ -65,7 +67,7 @@ export const topicColumns = {
     parse: (value, field, errors) =>
       typeof value === 'string' && topicNamePattern.test(value) ? value : errors.reject(field, topicNameRule),
   } satisfies TopicField<string>,
-  state: choice(['active', 'paused', 'offline'], 'active', 'state of the topic', {
+  state: choice(topicStates, 'active', 'state of the topic', {
     more: '`paused`: pushes are accepted, deliveries held. `offline`: pushes are rejected, deliveries held. Neither drops a job',
   }),
   secret: {

@@ -4,6 +4,7 @@
 // file: a full disk is one of the failure states.
 
 import { type Incident, openIncidents } from '../../core/incident.ts';
+import type { SettledAlert } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { oneLine } from '../../mail/mail-text.ts';
 import { type IncidentFiles, newIncident } from '../../process/incident-files.ts';
@@ -101,7 +102,7 @@ export class Incidents implements Outbox<Incident & Alert> {
     return owed.map((incident) => ({ ...incident, version: incident.id }));
   }
 
-  async settle(ids: readonly number[], as: 'sent' | 'nobody' | 'owed'): Promise<void> {
+  async settle(ids: readonly number[], as: SettledAlert): Promise<void> {
     if (as === 'owed') return;
     const sentAt = as === 'sent' ? wallNow() : null;
     for (const id of ids) {

@@ -6,6 +6,7 @@
 
 import type { Config } from '../../config/options.ts';
 import { isMailAddress } from '../../core/alert-receiver.ts';
+import type { SettledAlert } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { inBatches } from '../../core/lists.ts';
 import type { AlertChannels } from '../../mail/alert-channels.ts';
@@ -219,7 +220,7 @@ export class Mailer<A extends Alert> extends Agent {
     return alerts;
   }
 
-  async #settle(alerts: readonly A[], as: 'sent' | 'nobody' | 'owed'): Promise<void> {
+  async #settle(alerts: readonly A[], as: SettledAlert): Promise<void> {
     const versions = alerts.map(({ version }) => version);
     for (const batch of inBatches(versions, upkeepLimits.alertClaimMax))
       await this.#options.outbox.settle(batch, as);

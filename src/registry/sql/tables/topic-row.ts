@@ -2,6 +2,7 @@
 // ignored. Only this file encrypts secrets and headers, and it decrypts them only when a topic is opened:
 // decryption takes four times as long as reading the rest, and most topics are not called for hours.
 
+import { topicStates } from '../../../core/topic/fields.ts';
 import type { TopicSecret } from '../../../core/topic/secrets.ts';
 import type { KnownTopic, PlainTopic, Topic, TopicSettings, TopicState } from '../../../core/topic/topic.ts';
 import { topicDefaults } from '../../../core/topic/topic.ts';
@@ -33,7 +34,6 @@ const template: KnownTopic = {
 };
 /** Defaults that are lists or objects, shared by all topics: 100,000 copies of an empty list take 6 MB. */
 const shared = new Map(defaults.map(([name, value]) => [name, JSON.stringify(value)]));
-const states: readonly string[] = ['active', 'paused', 'offline'] satisfies readonly TopicState[];
 
 export function toColumns(
   draft: TopicDraft,
@@ -181,8 +181,9 @@ function readRest(text: string, url?: string): RestOfSettings {
 
 function stateOf({ name, state }: Pick<TopicRecord, 'name' | 'state'>): TopicState {
   return orUnreadable(name, () => {
-    if (!states.includes(state)) throw new Error(`unknown state ${JSON.stringify(state)}`);
-    return state as TopicState;
+    const known = topicStates.find((one) => one === state);
+    if (known === undefined) throw new Error(`unknown state ${JSON.stringify(state)}`);
+    return known;
   });
 }
 

@@ -1,7 +1,7 @@
 // Alert outbox of the port, by scripts. Remembers in which partition this process claimed each version,
 // because two shards may give the same version to two jobs.
 
-import type { Version } from '../../../core/job.ts';
+import type { SettledAlert, Version } from '../../../core/job.ts';
 import { inBatches } from '../../../core/lists.ts';
 import { alertCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, AlertOutbox, Partition } from '../../../ports/job-store.ts';
@@ -86,7 +86,7 @@ class Claims {
     return claimed;
   }
 
-  async settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): Promise<void> {
+  async settle(versions: readonly Version[], as: SettledAlert): Promise<void> {
     const versionsIn = new Map<Partition, Version[]>();
     for (const version of versions) {
       const claim = this.#partitionOf(version);

@@ -2,8 +2,8 @@
 // settled here. Invariant: an owed or claimed entry is never removed; a settled one is removed with its
 // dead letter.
 
-import type { AttemptRecord, JobKey, Version } from '../../../core/job.ts';
-import { buryReasonCodes } from '../../../core/stored-codes.ts';
+import type { AttemptRecord, JobKey, SettledAlert, Version } from '../../../core/job.ts';
+import { alertCodes, buryReasonCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, Page } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { cursorOf, newest, placeOf } from '../../pages.ts';
@@ -11,9 +11,8 @@ import { dead } from '../file/schema.ts';
 import { asBuffer } from './job-rows.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
 
-const owed = 0;
-const claimed = 1;
-const alertStates = ['owed', 'claimed', 'sent', 'nobody'] as const;
+const owed = alertCodes.indexOf('owed');
+const claimed = alertCodes.indexOf('claimed');
 const isOwed = 'state < 2 AND (state = 0 OR claimed_until <= ?)';
 const columns = 'version, topic, id, dead_at, reason, failures, attempt, state, claimed_until';
 
@@ -83,13 +82,13 @@ export class Alerts {
     });
   }
 
-  settle(versions: readonly number[], as: 'sent' | 'nobody' | 'owed'): void {
+  settle(versions: readonly number[], as: SettledAlert): void {
     const topics = new Set<number>();
     for (const version of versions) {
       const row = this.#find.get(version) as unknown[] | undefined;
       if (row === undefined || (row[7] as number) > claimed) continue;
       if (as === 'owed' || this.#hasDeadLetter(row)) {
-        this.#setState.run(as === 'owed' ? owed : alertStates.indexOf(as), null, version);
+        this.#setState.run(as === 'owed' ? owed : alertCodes.indexOf(as), null, version);
       } else this.#remove.run(version);
       topics.add(row[1] as number);
     }
@@ -143,7 +142,7 @@ export class Alerts {
       reason: buryReasonCodes[reason] ?? 'attempts_exhausted',
       failures,
       attempt: attempt === null ? null : (JSON.parse(attempt) as AttemptRecord),
-      state: isExpired ? 'owed' : (alertStates[state] ?? 'owed'),
+      state: isExpired ? 'owed' : (alertCodes[state] ?? 'owed'),
     };
   }
 }

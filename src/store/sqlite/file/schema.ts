@@ -1,6 +1,15 @@
 // Defines the layout of jobs.db: tables, the numbers stored for words, the file's identification.
-// sql/sqlite/jobs.sql holds the same text for manual use; a test compares the two. It is a module, because
-// bundles, test runners and TypeScript loaders all support modules but no other kind of file.
+// scripts/render-schema.ts writes the same text to sql/sqlite/jobs.sql for manual use; a test compares the two.
+// It is a module, because bundles, test runners and TypeScript loaders all support modules but no other kind
+// of file.
+
+import {
+  alertCodes,
+  buryReasonCodes,
+  endCodes,
+  priorityCodes,
+  stateCodes,
+} from '../../../core/stored-codes.ts';
 
 /** In the file header: "dqjb". */
 export const applicationId = 0x64716a62;
@@ -19,13 +28,15 @@ export const ended = 4;
 /** The name of the only partition in a moment (core/job.ts). */
 export const partitionName = 'jobs.db';
 
+const codesOf = (words: readonly string[]) => words.map((word, code) => `${code} ${word}`).join(', ');
+
 export const schema = `\
 -- The embedded job store of dq, layout 1. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
 -- Times are epoch ms.
--- job.state: 0 delayed, 1 ready, 2 reserved, 3 dead, 4 ended. job.prio: 0 high, 1 normal, 2 low.
--- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison, 4 nacked.
--- job.ended_as: 0 done, 1 cancelled, 2 purged, 3 expired.
--- alert.state: 0 owed, 1 claimed, 2 sent, 3 'nobody'.
+-- job.state: ${codesOf([...stateCodes, 'ended'])}. job.prio: ${codesOf(priorityCodes)}.
+-- job.reason: ${codesOf(buryReasonCodes)}.
+-- job.ended_as: ${codesOf(endCodes)}.
+-- alert.state: ${codesOf(alertCodes)}.
 PRAGMA application_id = ${applicationId};
 PRAGMA user_version = ${layoutVersion};
 
