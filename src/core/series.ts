@@ -148,8 +148,9 @@ export function percentileOf({ counts, max }: Timing, part: number): number | nu
 // The packed form: a list of whole numbers, each in groups of seven bits, the lowest first, as base64. Of the
 // buckets, one number has a bit for each that is not empty, and their counts follow.
 
-/** More reasons of one step are added to `status`: receivers decide how many statuses there are. */
-const reasonsMax = 16;
+/** Receivers decide how many statuses there are: a step keeps every reason and, in the places of those that
+ *  did not occur, its most frequent statuses. `status` counts the others. */
+const reasonsMax = attemptReasons.length + 1;
 const form = 1;
 const flags = { stored: 1, complete: 2 } as const;
 

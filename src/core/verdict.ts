@@ -75,10 +75,14 @@ export function judge(
 
 /** How long the receiver asks dq to call the whole topic less, because it gets too many calls: by 429, 0 = it
  *  names no time, or by 503 with a time. null: it does not. A reply that ends its job is about that job. */
-export function slowDownOf(verdict: Verdict, outcome: CallOutcome): number | null {
+export function slowDownOf(
+  topic: Pick<Topic, 'okStatus'>,
+  verdict: Verdict,
+  outcome: CallOutcome,
+): number | null {
   if (outcome.kind !== 'replied' || verdict.outcome !== 'failed') return null;
-  const { reason, noMoreAttempts, retryAfterMs } = verdict;
-  if (reason !== 'status' || noMoreAttempts !== null) return null;
+  const { noMoreAttempts, retryAfterMs } = verdict;
+  if (isOkStatus(topic.okStatus, outcome.status) || noMoreAttempts !== null) return null;
   return outcome.status === 429 || (outcome.status === 503 && retryAfterMs > 0) ? retryAfterMs : null;
 }
 
@@ -97,7 +101,7 @@ function faultOf(
 }
 
 /** A 3xx never counts: dq does not follow redirects, so the job was not processed. */
-function isOkStatus(okStatus: readonly string[], status: number): boolean {
+export function isOkStatus(okStatus: readonly string[], status: number): boolean {
   const group = Math.floor(status / 100);
   return group !== 3 && (okStatus.includes(String(status)) || okStatus.includes(`${group}xx`));
 }

@@ -207,7 +207,7 @@ export class Deliverer {
     const verdict = judge(topic, rule, call, outcome);
     const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
     const status = outcome.kind === 'replied' ? outcome.status : null;
-    const counts = capacity.judged(running, reason, status, slowDownOf(verdict, outcome));
+    const counts = capacity.judged(running, reason, status, slowDownOf(topic, verdict, outcome));
     const settlement = beforeDeadline(
       settle(topic, job.failures, verdict, ctx.config['retry.unit'], random),
       deadlineOf(options, job) - call.nowMs,

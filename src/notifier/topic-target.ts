@@ -26,6 +26,7 @@ import { originOf } from '../core/endpoint.ts';
 import type { AttemptReason } from '../core/job.ts';
 import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
 import type { KnownTopic, Topic } from '../core/topic/topic.ts';
+import { isOkStatus } from '../core/verdict.ts';
 import { notifierLimits } from './limits.ts';
 
 /** Failures of a receiver that is unreachable or hangs. Any other failure is a reply and frees its slot
@@ -274,9 +275,10 @@ export class TopicTarget {
     this.#isQueued = false;
     const isUnreached = reason !== null && unreachedReasons.has(reason);
     const isGateway =
-      reason === 'status' &&
+      status !== null &&
+      gatewayStatuses.has(status) &&
+      !isOkStatus(this.topic.okStatus, status) &&
       slowDownMs === null &&
-      gatewayStatuses.has(status ?? 0) &&
       endedAt - this.#succeededAt > notifierLimits.gatewayOutageMs;
     this.#outInRow = isUnreached || isGateway ? this.#outInRow + 1 : 0;
     if (this.#outInRow >= notifierLimits.ailingAttempts) this.#isOut = true;

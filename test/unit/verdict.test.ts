@@ -191,7 +191,7 @@ describe('judge: requests of the receiver', () => {
 
 describe('slowDownOf', () => {
   const askedBy = (outcome: CallOutcome, topic: Parameters<typeof judge>[0] = plain) =>
-    slowDownOf(judge(topic, null, call, outcome), outcome);
+    slowDownOf(topic, judge(topic, null, call, outcome), outcome);
 
   it('429, and 503 with a time, are about the whole topic', () => {
     expect(askedBy(reply(429, 'x'))).toBe(0);
