@@ -197,7 +197,8 @@ function replyObjects(document: OpenApi): string[] {
   return [...names].sort().map((name) => {
     const schema = document.components?.schemas?.[name] ?? {};
     const about = schema.description === undefined ? '' : `${plain(schema.description)}.\n\n`;
-    return `### ${name}\n\n${about}${memberTable(schema, document)}`;
+    const members = schema.enum === undefined ? memberTable(schema, document) : valuesOf(schema, document);
+    return `### ${name}\n\n${about}${members}`;
   });
 }
 

@@ -2,7 +2,8 @@
 // so that it survives its process, a reload and a closed browser. Plain JSON, because it passes the socket of
 // the embedded registry.
 
-import type { BuryReason, JobState, Moment, Version } from './job.ts';
+import type { DeadMarks } from './dead-marks.ts';
+import type { JobState, Moment, Version } from './job.ts';
 
 /** requeue, purge: dead letters · cancel: live jobs · run: delayed jobs · reschedule: delayed or ready
  *  jobs · clear: jobs in any state · restore: jobs that the journal has and the store lacks */
@@ -27,7 +28,7 @@ export const operationStates = ['not_started', 'running', 'stopped', 'finished',
 export type OperationState = (typeof operationStates)[number];
 
 /** All members that are present must match. */
-export interface OperationFilter {
+export interface OperationFilter extends DeadMarks {
   readonly topic?: string;
   /** number of ids that were named; the ids are in OperationWork */
   readonly idCount?: number;
@@ -37,12 +38,6 @@ export interface OperationFilter {
   /** epoch ms, since ≤ time < until: of death for requeue and purge, else the due time */
   readonly since?: number;
   readonly until?: number;
-  /** why the job died */
-  readonly reason?: BuryReason;
-  /** why its last attempt failed */
-  readonly lastReason?: string;
-  /** of the last reply: `500`, `5xx`, or `none` */
-  readonly status?: string;
 }
 
 export interface OperationFailure {

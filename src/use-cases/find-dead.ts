@@ -1,31 +1,13 @@
 // Finds dead letters by what their last attempt said. No store has an index of it, so the newest ones are
 // examined, a bounded number per call.
 
-import type { AttemptReason, BuryReason } from '../core/job.ts';
+import { type DeadMarks, hasMarks } from '../core/dead-marks.ts';
 import type { DeadFilter, DeadLetter, DeadLetters, Page } from '../ports/job-store.ts';
 
-export interface DeadMarks {
-  readonly reason?: BuryReason | undefined;
-  /** of the last attempt */
-  readonly lastReason?: AttemptReason | undefined;
-  /** of the last attempt: `500`, a class `5xx`, or `none` */
-  readonly status?: string | undefined;
-}
-
 /** null: every dead letter matches. */
-export function deadMatcher({
-  reason,
-  lastReason,
-  status,
-}: DeadMarks): ((job: DeadLetter) => boolean) | null {
-  if (reason === undefined && lastReason === undefined && status === undefined) return null;
-  return (job) => {
-    const last = job.attempts.at(-1);
-    const its = last?.status == null ? 'none' : String(last.status);
-    const isStatus = status === undefined || its === status || `${its[0]}xx` === status;
-    const isReason = reason === undefined || job.buryReason === reason;
-    return isStatus && isReason && (lastReason === undefined || last?.reason === lastReason);
-  };
+export function deadMatcher(marks: DeadMarks): ((job: DeadLetter) => boolean) | null {
+  const hasAny = Object.values(marks).some((mark) => mark !== undefined);
+  return hasAny ? (job) => hasMarks(marks, job) : null;
 }
 
 /** Newest death first. A page ends when it is half full or rowsMax dead letters were examined, so that no

@@ -85,7 +85,9 @@ describe('operations', () => {
       [{ kind: 'requeue', filter: { since: 'yesterday' } }, 'since'],
       // A Date holds no later time: with it the list of operations could not be read any more.
       [{ kind: 'requeue', filter: { since: Number.MAX_SAFE_INTEGER } }, 'since'],
-      [{ kind: 'requeue', filter: { status: '6xx' } }, 'filter.status'],
+      [{ kind: 'requeue', filter: { status: '0xx' } }, 'filter.status'],
+      [{ kind: 'requeue', filter: { status: '5x' } }, 'filter.status'],
+      [{ kind: 'requeue', filter: { lastReason: 'tiemout' } }, 'filter.lastReason'],
       [{ kind: 'requeue', filter: { state: 'ready' } }, 'filter.state'],
       [{ kind: 'cancel', filter: { reason: 'gone' } }, 'filter.reason'],
       [{ kind: 'reschedule', delay: '1m', filter: { state: 'dead' } }, 'filter.state'],

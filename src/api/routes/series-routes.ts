@@ -5,9 +5,10 @@
 import { contractLimits } from '../../contract/api/limits.ts';
 import { each } from '../../contract/api/schema.ts';
 import type { SeriesJson, TopicSeriesJson } from '../../contract/api/series.ts';
-import { countedColumns, seriesSchema, storedColumns, topicSeriesSchema } from '../../contract/api/series.ts';
+import { countedColumns, seriesSchema, topicSeriesSchema } from '../../contract/api/series.ts';
 import { parseDuration, parseInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
+import { jobStates } from '../../core/job.ts';
 import {
   addFacts,
   everyTopic,
@@ -169,7 +170,7 @@ function answerOf(topic: string | null, range: Range, rows: readonly SeriesRow[]
     ...each(countedColumns, (name) => columnOf((one) => countOf(one, name))),
     lateness: timingColumns(facts, 'lateness'),
     duration: timingColumns(facts, 'duration'),
-    states: each(storedColumns, (state) => storedOf((jobs) => jobs[state])),
+    states: each(jobStates, (state) => storedOf((jobs) => jobs[state])),
     oldestOverdueMs: storedOf((jobs) => (topic === null ? (jobs.oldestOverdueMs ?? 0) : null)),
     reasons: reasonsOf(facts, total),
     totals: {

@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox';
 import { incidentKinds } from '../../core/incident.ts';
+import { alertStates } from '../../core/job.ts';
 import {
   closed,
   countOrNull,
@@ -11,6 +12,7 @@ import {
   instant,
   JobId,
   type JsonOf,
+  LastReason,
   Missing,
   NextCursor,
   pagingParams,
@@ -18,7 +20,6 @@ import {
   reply,
   TopicName,
   text,
-  textOrNull,
   texts,
   Version,
 } from './schema.ts';
@@ -33,10 +34,10 @@ const Alert = Type.Object(
     deadAt: instant('when the job died'),
     reason: DeadReason,
     attempt: FinishedAttempts,
-    lastReason: textOrNull('why the last attempt failed', 'timeout'),
+    lastReason: LastReason,
     status: countOrNull('HTTP status of the last attempt', 500),
     replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
-    state: Type.Enum(['owed', 'claimed', 'sent', 'nobody'], {
+    state: Type.Enum([...alertStates], {
       description:
         '`owed`: due · `claimed`: dq is sending it · `sent` · `nobody`: no hook, and no address or no mail server is configured',
     }),

@@ -3,6 +3,7 @@
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
 import {
+  attemptReasonOrNull,
   closed,
   count,
   countOrNull,
@@ -31,7 +32,7 @@ const AttemptSample = closed(
     durationMs: count('how long it took, ms', 31),
     latenessMs: count('from the due time to the start, ms', 12),
     outcome,
-    reason: textOrNull('why it failed; null: it did not', 'status'),
+    reason: attemptReasonOrNull('why it failed; null: it did not'),
     status: countOrNull('HTTP status of the reply; null without one', 500),
     replyExcerpt: text('start of the reply', '{"code":500}'),
     detail: text('the failure, where no whole reply came; else empty', 'no whole reply within 3000 ms'),
@@ -94,7 +95,7 @@ const Endpoint = closed(
     failuresInRow: count('failed attempts of a topic since its last success: of the worst topic'),
     lastSuccessAt: orNever('end of the last successful attempt'),
     lastFailureAt: orNever('end of the last failed attempt'),
-    lastReason: textOrNull('why it failed', 'timeout'),
+    lastReason: attemptReasonOrNull('why it failed'),
     attempts: count('attempts of the last 5 minutes', 120),
     successRate: numberOrNull('share of them that succeeded, 0 to 1; null: no attempt', 0.99),
     p95Ms: countOrNull('95 % of them took at most this, ms; estimated; null: no attempt', 120),

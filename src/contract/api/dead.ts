@@ -1,7 +1,6 @@
 // Dead letters: list, requeue, purge.
 
 import { Type } from 'typebox';
-import { attemptReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { contractLimits } from './limits.ts';
 import {
@@ -10,19 +9,20 @@ import {
   count,
   countOrNull,
   DeadReason,
+  deadMarks,
   FinishedAttempts,
   flag,
   instant,
   instantText,
   JobId,
   type JsonOf,
+  LastReason,
   pageOf,
   pagingParams,
   problems,
   reply,
   TopicName,
   text,
-  textOrNull,
   Version,
 } from './schema.ts';
 
@@ -35,7 +35,7 @@ const DeadLetter = Type.Object(
     version: Version,
     deadAt: instant('when the job died'),
     reason: DeadReason,
-    lastReason: textOrNull('why the last attempt failed', 'status'),
+    lastReason: LastReason,
     status: countOrNull('HTTP status of the last attempt', 500),
     attempt: FinishedAttempts,
     replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
@@ -64,17 +64,7 @@ export const listDeadSchema = {
     `examines at most ${contractLimits.deadRowsMax} dead letters.`,
   querystring: closed({
     ...filterQuery,
-    reason: Type.Optional(DeadReason),
-    lastReason: Type.Optional(
-      Type.Enum([...attemptReasons], { description: 'why the last attempt failed', examples: ['status'] }),
-    ),
-    status: Type.Optional(
-      Type.String({
-        pattern: '^([1-9]\\d\\d|[1-9]xx|none)$',
-        description: 'an HTTP status of the last attempt such as 500, a class such as 5xx, or none',
-        examples: ['5xx'],
-      }),
-    ),
+    ...deadMarks,
     ...pagingParams,
   }),
   response: { 200: reply('a page', pageOf(DeadLetter)), ...problems(404, 503) },

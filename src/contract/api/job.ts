@@ -8,6 +8,7 @@ import { limits } from '../../core/limits.ts';
 import type { BackoffJson } from '../../core/topic/backoff.ts';
 import { contractLimits } from './limits.ts';
 import {
+  attemptReasonOrNull,
   CreatedAt,
   closed,
   count,
@@ -50,7 +51,7 @@ const Attempt = Type.Object(
     latenessMs: Type.Optional(count('milliseconds from the due time to the start', 5)),
     outcome: Type.Enum(['delivered', 'failed'], { description: 'how the attempt ended' }),
     status: countOrNull('HTTP status; null without a reply', 500),
-    reason: textOrNull('why it failed; null: delivered', 'status'),
+    reason: attemptReasonOrNull('why it failed; null: it did not'),
     replyExcerpt: text('start of the reply', 'internal error'),
     notifier: text('process that made the attempt', 'dq-notifier-0'),
     host: text('machine of that process', 'worker-1'),

@@ -8,7 +8,7 @@ import {
   closed,
   count,
   countOrNull,
-  DeadReason,
+  deadMarks,
   flag,
   instant,
   JobId,
@@ -40,15 +40,7 @@ const filterMembers = {
       description: 'cancel: any, default every live state; reschedule: delayed (default) or ready',
     }),
   ),
-  reason: Type.Optional(DeadReason),
-  lastReason: Type.Optional(text('why the last attempt failed', 'timeout')),
-  status: Type.Optional(
-    Type.String({
-      pattern: '^([1-5]\\d\\d|[1-5]xx|none)$',
-      description: 'status of the last reply: 500, 5xx or none',
-      examples: ['5xx'],
-    }),
-  ),
+  ...deadMarks,
 };
 
 const OperationInput = closed(

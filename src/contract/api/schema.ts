@@ -8,8 +8,9 @@
 // TypeBox stays out of the console's bundle.
 
 import { type Static, type TSchema, type TSchemaOptions, Type } from 'typebox';
+import { statusFilterPattern } from '../../core/dead-marks.ts';
 import { catalogue } from '../../core/errors.ts';
-import { buryReasons, jobStates } from '../../core/job.ts';
+import { attemptReasons, buryReasons, jobStates } from '../../core/job.ts';
 import { contractLimits } from './limits.ts';
 
 type Frozen<T> = T extends readonly (infer Item)[]
@@ -72,6 +73,27 @@ export const Version = Type.String({
 });
 export const State = Type.Enum([...jobStates], { description: 'state of the job' });
 export const DeadReason = Type.Enum([...buryReasons], { description: 'why no attempt follows' });
+export const AttemptReason = Type.Enum([...attemptReasons], {
+  title: 'AttemptReason',
+  description: 'why an attempt failed',
+});
+export const attemptReasonOrNull = (description: string) =>
+  Type.Union([AttemptReason, Type.Null()], { description, examples: ['status'] });
+export const LastReason = attemptReasonOrNull('why the last attempt failed; null: none failed');
+/** Filters of dead letters, by what their deaths and their last attempts say. */
+export const deadMarks = {
+  reason: Type.Optional(DeadReason),
+  lastReason: Type.Optional(
+    Type.Enum([...attemptReasons], { description: 'why the last attempt failed', examples: ['status'] }),
+  ),
+  status: Type.Optional(
+    Type.String({
+      pattern: statusFilterPattern,
+      description: 'an HTTP status of the last attempt such as 500, a class such as 5xx, or none',
+      examples: ['5xx'],
+    }),
+  ),
+};
 export const FinishedAttempts = count('finished attempts', 3);
 export const instant = (description: string) =>
   Type.String({

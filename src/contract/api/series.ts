@@ -1,9 +1,11 @@
 // What happened over time, as columns.
 
 import { Type } from 'typebox';
+import { jobStates } from '../../core/job.ts';
 import { seriesSteps } from '../../core/series.ts';
 import { contractLimits } from './limits.ts';
 import {
+  AttemptReason,
   closed,
   count,
   countOrNull,
@@ -18,7 +20,6 @@ import {
 } from './schema.ts';
 
 const tags = ['operation'];
-export const storedColumns = ['delayed', 'ready', 'reserved', 'dead'] as const;
 export const countedColumns = ['pushed', 'delivered', 'failed', 'retried', 'dead', 'cancelled'] as const;
 
 const column = (description: string) =>
@@ -70,13 +71,13 @@ const Series = closed(
     lateness: TimingColumns,
     duration: TimingColumns,
     states: closed(
-      each(storedColumns, (state) => column(`${state} jobs at the end of the step`)),
+      each(jobStates, (state) => column(`${state} jobs at the end of the step`)),
       { title: 'StateColumns' },
     ),
     oldestOverdueMs: column('how long the oldest ready job that dq delivers had been due; 0: none'),
     reasons: Type.Array(
       closed({
-        reason: text('why attempts failed', 'timeout'),
+        reason: AttemptReason,
         status: countOrNull('HTTP status of the reason status', 502),
         total: count('failed attempts in this range', 12),
         counts: column('failed attempts'),

@@ -9,13 +9,13 @@ import {
   flag,
   instant,
   type JsonOf,
+  LastReason,
   Missing,
   problems,
   type ReplyOf,
   reply,
   TopicName,
   text,
-  textOrNull,
 } from './schema.ts';
 
 const ofTopic = closed({ topic: Type.Optional(text('only jobs of this topic', 'order.close')) });
@@ -56,7 +56,7 @@ export type HorizonJson = ReplyOf<typeof horizonSchema>;
 const DeadGroup = closed(
   {
     topic: TopicName,
-    lastReason: textOrNull('why the last attempt failed', 'status'),
+    lastReason: LastReason,
     status: countOrNull('HTTP status of the last attempt', 500),
     count: count('dead letters', 1240),
     firstAt: instant('when the oldest of them died'),

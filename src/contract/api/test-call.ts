@@ -3,6 +3,7 @@
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
 import {
+  attemptReasonOrNull,
   closed,
   count,
   countOrNull,
@@ -86,7 +87,7 @@ const TestCall = closed(
         outcome: Type.Enum(['delivered', 'failed', 'not_started'], {
           description: 'how the call ended; not_started: the look-up of the host name got no turn',
         }),
-        reason: textOrNull('why it failed; null: it did not', 'rule'),
+        reason: attemptReasonOrNull('why it failed; null: it did not'),
         detail: text('the failure, where no whole reply came; else empty', 'ECONNREFUSED 10.0.0.8:80'),
         next: textOrNull<'ack' | 'retry' | 'bury'>(
           'what dq would do with a job after its first attempt: ack, retry or bury; null: not_started',

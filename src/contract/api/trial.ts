@@ -3,6 +3,7 @@
 import { Type } from 'typebox';
 import { contractLimits } from './limits.ts';
 import {
+  AttemptReason,
   closed,
   countOrNull,
   instant,
@@ -53,7 +54,7 @@ const Trial = closed(
           failure: Type.Union(
             [
               closed({
-                reason: text('why the last attempt failed', 'connect'),
+                reason: AttemptReason,
                 status: countOrNull('HTTP status'),
               }),
               Type.Null(),

@@ -3,16 +3,11 @@
 // do not match, and the store compares the listed version of a live job in the step that moves it. So a job
 // that was pushed or moved after it was listed stays as it is, however late a step runs.
 
+import { hasMarks } from '../../core/dead-marks.ts';
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { grouped, inBatches } from '../../core/lists.ts';
-import type {
-  OperationFailure,
-  OperationFilter,
-  OperationRecord,
-  OperationWork,
-  StepKey,
-} from '../../core/operation.ts';
+import type { OperationFailure, OperationRecord, OperationWork, StepKey } from '../../core/operation.ts';
 import type { DeadFilter, DeadLetter, Page, SearchFilter, Store } from '../../ports/job-store.ts';
 import { StoreError, type StoreFailure, shardsAway } from '../../ports/store-error.ts';
 import type { Counters, JournalParts } from '../../process/role.ts';
@@ -202,21 +197,7 @@ export function isAboutDead({ kind }: OperationRecord): boolean {
 }
 
 function matchesDead(record: OperationRecord, job: DeadLetter): boolean {
-  const { reason, lastReason, status } = record.filter;
-  const last = job.attempts.at(-1);
-  return (
-    isCovered(record, job) &&
-    (reason === undefined || job.buryReason === reason) &&
-    (lastReason === undefined || last?.reason === lastReason) &&
-    (status === undefined || isStatus(status, last?.status ?? null))
-  );
-}
-
-/** `wanted`: 500, 5xx or none */
-function isStatus(wanted: NonNullable<OperationFilter['status']>, status: number | null): boolean {
-  if (wanted === 'none') return status === null;
-  if (wanted.endsWith('xx')) return status !== null && String(Math.floor(status / 100)) === wanted[0];
-  return String(status) === wanted;
+  return isCovered(record, job) && hasMarks(record.filter, job);
 }
 
 function complete<T>(page: Page<T>): Page<T> {
