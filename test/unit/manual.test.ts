@@ -6,7 +6,9 @@ import { exitMeanings, remedies } from '../../scripts/docs/errors.ts';
 import { referencePages } from '../../scripts/docs.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { exitCodes } from '../../src/cli/exit.ts';
+import { capacityCodes } from '../../src/core/capacity-reasons.ts';
 import { catalogue } from '../../src/core/errors.ts';
+import { attemptReasons } from '../../src/core/job.ts';
 
 const root = join(import.meta.dirname, '../..');
 const manual = join(root, 'src/manual');
@@ -112,6 +114,12 @@ it('troubleshooting: its table has every exit code', () => {
   const named = [...section.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
   // Two of them share a number.
   expect(named).toEqual([...new Set(Object.values(exitCodes))].sort((a, b) => a - b));
+});
+
+it('troubleshooting: its tables have every reason of a failed attempt and of a topic without calls', () => {
+  const page = pages.get(join(manual, 'troubleshooting.md')) ?? '';
+  const firstCells = [...page.matchAll(/^\| (`[^|]*) \|/gm)].map(([, cell]) => cell).join(' ');
+  for (const reason of [...attemptReasons, ...capacityCodes]) expect(firstCells).toContain(`\`${reason}\``);
 });
 
 it('pages: every named command exists', () => {

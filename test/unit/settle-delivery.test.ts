@@ -1,6 +1,6 @@
 // Tests the finishing write that follows a verdict.
 import { describe, expect, it } from 'vitest';
-import type { AttemptReason } from '../../src/core/job.ts';
+import { attemptReasons } from '../../src/core/job.ts';
 import type { Failure } from '../../src/core/verdict.ts';
 import { beforeDeadline, settle } from '../../src/core/verdict.ts';
 
@@ -47,20 +47,7 @@ describe('settle', () => {
     expect(settled(7, failed())).toEqual({ kind: 'bury', reason: 'attempts_exhausted' });
   });
 
-  const reasons: AttemptReason[] = [
-    'blocked_address',
-    'dns',
-    'connect',
-    'tls',
-    'timeout',
-    'reset',
-    'protocol',
-    'status',
-    'reply_too_large',
-    'empty_reply',
-    'rule',
-  ];
-  it.each(reasons)('%s counts as an attempt', (reason) => {
+  it.each(attemptReasons)('%s counts as an attempt', (reason) => {
     expect(settled(1, failed({ reason })).kind).toBe('retry');
     expect(settled(2, failed({ reason })).kind).toBe('bury');
   });
