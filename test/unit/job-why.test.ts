@@ -1,7 +1,7 @@
 // Tests why a job is where it is, its planned attempts, and the shared questions to the notifiers.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
-import { NotifierAnswers } from '../../src/api/notifier-answers.ts';
+import { NotifierAnswers } from '../../src/api/routes/job-facts.ts';
 import type { CapacityReason } from '../../src/core/capacity-reasons.ts';
 import type { JobSnapshot } from '../../src/core/job.ts';
 import { type WhyFacts, whyOf } from '../../src/core/job-why.ts';

@@ -8,9 +8,11 @@ import { whyOf } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/retry-policy.ts';
 import { placesOf } from '../../core/shard-list.ts';
+import type { AnswerOf } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { monotonicNow, setTimeout } from '../../runtime/time.ts';
+import { apiLimits } from '../limits.ts';
 import type { MasterQuestions } from '../master-questions.ts';
-import { NotifierAnswers } from '../notifier-answers.ts';
 import type { JobFacts } from './job-json.ts';
 
 export class JobFactsReader {
@@ -99,4 +101,36 @@ export class JobFactsReader {
     const { home, earlier } = placesOf(shards.servers.list, job);
     return earlier.length === 0 ? home : null;
   }
+}
+
+type Answers<T> = readonly AnswerOf<T>[] | null;
+
+/** Asks the notifiers once for all readers of the same jobs: pages poll a job each second, and producers read
+ *  jobs too. Bounded by the three numbers apiLimits.why…. Without an answer in time the result is null; the
+ *  answer serves the next reader. */
+export class NotifierAnswers<T> {
+  readonly #kept = new Map<string, { readonly at: number; readonly answers: Promise<Answers<T>> }>();
+
+  /** `about`: what the question is about; the same text gets the same answers. `ask` must not reject. */
+  of(about: string, ask: () => Promise<Answers<T>>): Promise<Answers<T>> {
+    return Promise.race([this.#answersAbout(about, ask), nothingAfter(apiLimits.whyMs)]);
+  }
+
+  #answersAbout(about: string, ask: () => Promise<Answers<T>>): Promise<Answers<T>> {
+    const now = monotonicNow();
+    // In the order of the questions, so the first ones are the oldest.
+    for (const [old, { at }] of this.#kept)
+      if (now - at >= apiLimits.whyKeptMs) this.#kept.delete(old);
+      else break;
+    const kept = this.#kept.get(about);
+    if (kept !== undefined) return kept.answers;
+    if (this.#kept.size >= apiLimits.whyKeptMax) return Promise.resolve(null);
+    const answers = ask();
+    this.#kept.set(about, { at: now, answers });
+    return answers;
+  }
+}
+
+function nothingAfter(ms: number): Promise<null> {
+  return new Promise((resolve) => void setTimeout(() => resolve(null), ms).unref());
 }

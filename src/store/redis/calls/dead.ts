@@ -7,8 +7,7 @@ import { numberOf, type StepFilter, stepOf } from '../../batches.ts';
 import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';
-import { readStateRecord, readWhole, type WholeReply } from '../scripts/records.ts';
-import { wholeMs } from '../scripts/times.ts';
+import { readStateRecord, readWhole, type WholeReply, wholeMs } from '../scripts/records.ts';
 import { type Arg, askAll, knowAllOf, namingMissing, type Shards } from '../shard/shards.ts';
 import { bulkStep, byDeath, inSteps } from './calls.ts';
 

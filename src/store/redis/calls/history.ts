@@ -5,8 +5,7 @@ import { limits } from '../../../core/limits.ts';
 import type { History, Partition } from '../../../ports/job-store.ts';
 import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';
-import { readEnded, readEndedAttempts } from '../scripts/records.ts';
-import { wholeMs } from '../scripts/times.ts';
+import { readEnded, readEndedAttempts, wholeMs } from '../scripts/records.ts';
 import type { Arg, Shards } from '../shard/shards.ts';
 import { type DoneReply, inSteps } from './calls.ts';
 

@@ -6,8 +6,7 @@ import { latestEpochMs } from '../../../core/duration.ts';
 import { readSafe, stateCodes, writeSafe } from '../../../core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
-import { flagsOf, hasPast, liesApart, tailBytesMax, writeTail } from '../scripts/records.ts';
-import { timeOf } from '../scripts/times.ts';
+import { flagsOf, hasPast, liesApart, tailBytesMax, timeOf, writeTail } from '../scripts/records.ts';
 import type { Arg } from '../shard/shards.ts';
 import type { Placed } from './calls.ts';
 

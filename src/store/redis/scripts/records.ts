@@ -1,6 +1,7 @@
 // Reads the stored records, and writes those parts that a push sends. lua/shared/jobs.lua and alerts.lua pack
 // and unpack the same bytes; layout.md explains them. Codes are stored: only add at the end.
 
+import { latestEpochMs } from '../../../core/duration.ts';
 import { optionsIn } from '../../../core/extension.ts';
 import type {
   AttemptRecord,
@@ -18,7 +19,7 @@ import {
   readSafe,
   stateCodes,
 } from '../../../core/stored-codes.ts';
-import type { AlertEntry, PushJob } from '../../../ports/job-store.ts';
+import type { AlertEntry, PushJob, When } from '../../../ports/job-store.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf } from './keys.ts';
@@ -285,4 +286,19 @@ export function readAlert(topic: string, version: number, record: Buffer, now: n
     attempt: readAttempt(attempt),
     state: hasExpired ? 'owed' : (alertCodes[state] ?? 'owed'),
   };
+}
+
+/** A delay for the scripts: whole ms, rounded up, at most six bytes. */
+export function wholeMs(delayMs: number): number {
+  const ms = Math.max(0, Math.ceil(delayMs));
+  // Half: the script adds its clock, and six bytes hold the sum. The API allows less (limits.delayMsMax).
+  if (!(ms <= latestEpochMs / 2)) throw new Error(`invalid delay: ${String(delayMs)}`);
+  return ms;
+}
+
+/** A due time for the scripts. `from`: d = ms is a delay, a = ms is an epoch */
+export function timeOf(when: When): { readonly from: 'd' | 'a'; readonly ms: number } {
+  if ('delayMs' in when) return { from: 'd', ms: wholeMs(when.delayMs) };
+  if (!(when.at <= latestEpochMs)) throw new Error(`invalid due time: ${String(when.at)}`);
+  return { from: 'a', ms: Math.max(0, Math.ceil(when.at)) };
 }
