@@ -70,7 +70,7 @@ export class Capacity {
   /** Targets in good standing whose capacity is not that at rest: they run calls, have a rate, ramp, or
    *  are slowed down. */
   readonly #reduced = new Set<TopicTarget>();
-  /** Targets in good standing whose last attempt succeeded, the latest success last. */
+  /** The limits.keptTopicsMax targets in good standing with the latest successes, the latest last. */
   readonly #trusted = new Set<TopicTarget>();
 
   constructor(options: CapacityOptions) {
@@ -96,6 +96,7 @@ export class Capacity {
       targets: this.#targets,
       rates: this.#rates,
       probes: this.#probes,
+      trusted: this.#trusted,
     };
   }
 
@@ -113,8 +114,8 @@ export class Capacity {
     return this.#grant(partition, () => {
       const { freeSlots, openSlots, slots } = this.#budget;
       if (openSlots <= 0 || freeSlots > slots * notifierLimits.calmShare) return null;
-      const free = this.#keptFree(this.#skipped(), monotonicNow());
-      return free.topics.size === 0 ? null : free;
+      const topics = this.#keptCalls(this.#skipped(), monotonicNow());
+      return topics.size === 0 ? null : this.#onlyOf(topics, freeSlots);
     });
   }
 
@@ -145,8 +146,8 @@ export class Capacity {
     const now = monotonicNow();
     const pauseMs = isolation.pauseMs(now);
     const ceilingMs = pauseMs > 0 ? Math.min(pollCeilingMs, pauseMs) : pollCeilingMs;
-    if (this.#budget.openSlots <= 0) return ceilingMs;
-    return Math.min(ceilingMs, this.#rates.worthInMs(now), this.#probes.turnInMs(now));
+    const turnMs = Math.min(ceilingMs, this.#probes.turnInMs(now));
+    return this.#budget.openSlots <= 0 ? turnMs : Math.min(turnMs, this.#rates.worthInMs(now));
   }
 
   /** Why this notifier reserves no job of the topic, or few; [] where nothing keeps it. */
@@ -276,7 +277,7 @@ export class Capacity {
     const skipped = this.#skipped();
     this.#rates.startReserve(now);
     const { openSlots } = this.#budget;
-    if (openSlots <= 0) return this.#keptFree(skipped, now);
+    if (openSlots <= 0) return this.#freeWithoutSlots(skipped, now);
     const { others, base, over } = this.#plan.current();
     // A first call of a topic opens a connection, and all calls of an answer start in one turn of the event
     // loop.
@@ -285,25 +286,47 @@ export class Capacity {
     // Later entries replace earlier ones.
     for (const target of this.#reduced)
       over.set(target.topic.topic, this.#capacityNow(target, this.#freeCalls(target), now));
-    if (this.#probes.size > 0)
-      for (const [target, probes] of this.#probes.offers(now))
-        over.set(target.topic.topic, this.#capacityNow(target, probes, now));
+    for (const [name, capacity] of this.#probeCalls(skipped, now)) over.set(name, capacity);
     for (const name of skipped) over.set(name, { room: 0, leaseMs: others.leaseMs });
     for (const [name, capacity] of over)
       if (isSameCapacity(capacity, base.topics.get(name) ?? others)) over.delete(name);
     return { slots, others, topics: new LayeredCapacities(base, over) };
   }
 
-  /** The free capacity without open slots: one call for each topic in good standing that runs none. */
-  #keptFree(skipped: ReadonlySet<string>, nowMs: number): FreeCapacity {
+  /** The free capacity without open slots: the kept slots, and probes, which have their own account. */
+  #freeWithoutSlots(skipped: ReadonlySet<string>, nowMs: number): FreeCapacity {
+    const { freeSlots } = this.#budget;
+    const kept = freeSlots > 0 ? this.#keptCalls(skipped, nowMs) : new Map<string, TopicCapacity>();
+    const probes = this.#probeCalls(skipped, nowMs);
+    const ofProbes = [...probes.values()].reduce((sum, { room }) => sum + room, 0);
+    // Beside kept calls probes share their number: a reserve may bring jobs of any of these topics.
+    return this.#onlyOf(new Map([...kept, ...probes]), kept.size > 0 ? freeSlots : ofProbes);
+  }
+
+  #onlyOf(topics: ReadonlyMap<string, TopicCapacity>, slots: number): FreeCapacity {
+    return { slots, others: this.#plan.none, topics: LayeredCapacities.of(topics) };
+  }
+
+  /** Calls of restricted topics that may start now. */
+  #probeCalls(skipped: ReadonlySet<string>, nowMs: number): ReadonlyMap<string, TopicCapacity> {
+    const topics = new Map<string, TopicCapacity>();
+    if (this.#probes.size === 0) return topics;
+    for (const [target, probes] of this.#probes.offers(nowMs)) {
+      const name = target.topic.topic;
+      if (!skipped.has(name)) topics.set(name, this.#capacityNow(target, probes, nowMs));
+    }
+    return topics;
+  }
+
+  /** One call for each topic in good standing that runs none. */
+  #keptCalls(skipped: ReadonlySet<string>, nowMs: number): ReadonlyMap<string, TopicCapacity> {
     const topics = new Map<string, TopicCapacity>();
     for (const target of this.#trusted) {
       const name = target.topic.topic;
       if (this.#budget.runningOf(name) === 0 && !skipped.has(name))
         topics.set(name, this.#capacityNow(target, Math.min(1, target.capacity), nowMs));
     }
-    const slots = topics.size === 0 ? 0 : this.#budget.freeSlots;
-    return { slots, others: this.#plan.none, topics: LayeredCapacities.of(topics) };
+    return topics;
   }
 
   #capacityNow({ topic }: TopicTarget, calls: number, nowMs: number): TopicCapacity {

@@ -3,6 +3,7 @@
 
 import type { CapacityReason } from '../core/capacity-reasons.ts';
 import { formatDuration } from '../core/duration.ts';
+import { limits } from '../core/limits.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
 import type { Partition } from '../ports/job-store.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
@@ -30,6 +31,8 @@ export interface CapacityView {
   readonly targets: TopicTargets;
   readonly rates: TopicRates;
   readonly probes: Probes;
+  /** targets that may take the kept slots */
+  readonly trusted: ReadonlySet<TopicTarget>;
 }
 
 /** `nowMs`: monotonicNow() */
@@ -232,17 +235,19 @@ function ofTarget(
 }
 
 function ofNotifier(view: CapacityView, name: string, nowMs: number): readonly CapacityReason[] {
-  const { budget, isolation, settler, failures, targets } = view;
+  const { budget, isolation, settler, failures, targets, trusted } = view;
   const reasons: CapacityReason[] = [];
   const target = targets.get(name);
-  const mayTakeKept = target?.isTrusted === true && budget.runningOf(name) === 0 && budget.freeSlots > 0;
+  const isTrusted = target !== undefined && trusted.has(target);
+  const mayTakeKept = isTrusted && budget.runningOf(name) === 0 && budget.freeSlots > 0;
+  // Probes take no slot.
   if (budget.openSlots <= 0 && !mayTakeKept && target?.isRestricted !== true) {
     const { slots, keptSlots, freeSlots } = budget;
     reasons.push({
       code: 'no_free_slot',
-      message: `${slots - freeSlots} of ${slots} slots are in use; the last ${keptSlots} are kept for topics in good standing without a call`,
+      message: `${slots - freeSlots} of ${slots} slots are in use; the last ${keptSlots} are kept for the ${limits.keptTopicsMax} topics with the latest successes, while they run no call`,
       remedy: 'raise notifier.slots or notifier.workers',
-      values: { slots, used: slots - freeSlots, kept: keptSlots },
+      values: { slots, used: slots - freeSlots, kept: keptSlots, keptTopics: limits.keptTopicsMax },
     });
   }
   // Without the topic of that job: the caller may be allowed to see this topic only.

@@ -272,6 +272,46 @@ describe('explain', () => {
     expect([grant?.slots, grant?.others.room, grant?.topics.get('fine')?.room]).toEqual([2, 0, 1]);
   });
 
+  it('offers probes while no slot is open: they have their own account', () => {
+    const topics = new Map(['t', 'busy', 'fine'].map((name) => [name, known(name, { concurrency: 1_000 })]));
+    topics.set('t', known('t', { callbackUrl: 'http://127.0.0.2/' }));
+    const capacity = capacityOf(bookOf(topics), { slots: 16 });
+    const attempt = (name: string, reason: 'connect' | null) => {
+      const call = capacity.started(targetIn(capacity, name));
+      capacity.released(call);
+      capacity.judged(call, reason, null);
+    };
+    attempt('fine', null);
+    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) attempt('t', 'connect');
+    const asked = () => {
+      const { slots, others, topics: own } = ask(capacity);
+      return [slots, others.room, own.get('t')?.room, own.get('fine')?.room];
+    };
+    for (let n = 0; n < 14; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    // The jobs of both count against the two kept slots: any of them may be a job of `fine`.
+    expect(asked()).toEqual([2, 0, notifierLimits.ailingCallsMax, 1]);
+    for (let n = 0; n < 2; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    expect(asked()).toEqual([notifierLimits.ailingCallsMax, 0, notifierLimits.ailingCallsMax, undefined]);
+    expect(codes(capacity)).toEqual(['ailing', 'origin_ailing']);
+    for (let n = 0; n < notifierLimits.ailingCallsMax; n += 1) capacity.started(targetIn(capacity, 't'));
+    expect(capacity.request(0)).toBeNull();
+  });
+
+  it('names full slots for a topic whose success is older than those of the topics with kept slots', () => {
+    const names = Array.from({ length: limits.keptTopicsMax + 1 }, (_, n) => `t${n}`);
+    const book = bookOf(new Map([...names, 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })])));
+    const capacity = capacityOf(book, { slots: 16 });
+    for (const name of names) {
+      const call = capacity.started(targetIn(capacity, name));
+      capacity.released(call);
+      capacity.judged(call, null, 200);
+    }
+    for (let n = 0; n < 14; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    expect(ask(capacity).topics.get('t0')).toBeUndefined();
+    expect(capacity.explain('t0')).toMatchObject([{ code: 'no_free_slot', values: { keptTopics: 256 } }]);
+    expect([ask(capacity).topics.get('t1')?.room, codes(capacity, 't1')]).toEqual([1, []]);
+  });
+
   it('names an ailing topic and its origin', () => {
     const capacity = capacityOf(one({}));
     for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
