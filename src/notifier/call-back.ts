@@ -167,8 +167,11 @@ export class Call implements Caller {
   #onDeadline(): void {
     setImmediate(() => {
       if (this.#ended) return;
-      const late = `no whole reply within ${this.#request.timeoutMs} ms`;
+      const { timeoutMs } = this.#request;
       const isSent = this.#controller !== null || this.#isSentAgain;
+      const late = isSent
+        ? `no whole reply within ${timeoutMs} ms`
+        : `no request was sent within ${timeoutMs} ms: waited for ${this.#dial?.waitsFor ?? 'a connection'}`;
       const isQueued = !isSent && this.#dial?.isQueued === true;
       this.#end(isQueued ? { kind: 'not_started' } : { kind: 'no_reply', reason: 'timeout' }, late);
       this.#giveUp();

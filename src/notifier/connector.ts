@@ -39,6 +39,8 @@ export type DialMoment = 'found' | 'connected' | 'secured';
 export interface Dial {
   /** its look-up waits for a turn */
   readonly isQueued: boolean;
+  /** what it waits for: the end of a sentence */
+  readonly waitsFor: string;
   /** Ends it, or the connection where it has been opened meanwhile. */
   destroy(error: Error): void;
   onMoment(listener: (moment: DialMoment) => void): void;
@@ -110,6 +112,7 @@ class Opening implements Dial {
   readonly #listeners: ((moment: DialMoment) => void)[] = [];
   #lookup: () => PendingLookup | null = () => null;
   #destroy: (error: Error) => void = () => {};
+  #last: DialMoment | null = null;
   #late: Timer | undefined;
 
   constructor(callback: buildConnector.Callback) {
@@ -144,6 +147,11 @@ class Opening implements Dial {
   get isQueued(): boolean {
     const pending = this.#lookup();
     return pending !== null && !pending.hasStarted;
+  }
+
+  get waitsFor(): string {
+    if (this.#last === 'connected') return 'the TLS handshake';
+    return this.#last === null && this.#lookup() !== null ? 'the look-up of the host name' : 'the connection';
   }
 
   destroy(error: Error): void {
@@ -181,6 +189,7 @@ class Opening implements Dial {
   }
 
   #note(moment: DialMoment): void {
+    this.#last = moment;
     for (const listener of this.#listeners) listener(moment);
   }
 }

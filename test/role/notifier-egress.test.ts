@@ -68,6 +68,9 @@ describe('notifier: egress', () => {
       absent: 'dns',
       hanging: 'timeout',
     });
+    expect(rig.notified().find(({ topic }) => topic === 'hanging')).toMatchObject({
+      detail: 'no request was sent within 200 ms: waited for the look-up of the host name',
+    });
   });
 
   it.each(['http:', 'https:'])('a socket that is connected elsewhere gets no byte (%s)', async (protocol) => {

@@ -323,6 +323,9 @@ describe('notifier: a receiver', () => {
     await until('both attempts', () => rig.notified().length === 2);
     const reasons = Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]));
     expect(reasons).toEqual({ plain: 'tls', silent: 'timeout' });
+    expect(rig.notified().find(({ topic }) => topic === 'silent')).toMatchObject({
+      detail: 'no request was sent within 300 ms: waited for the TLS handshake',
+    });
     // Well before undici would give it up by itself.
     await until('the connection is given up', () => silent.open.size === 0, { deadlineMs: 8_000 });
   });

@@ -832,7 +832,7 @@ export const texts = {
   ],
   failed_rule: ['The retry rule matched.', '命中重试规则。'],
   failed_rule_values: ['The retry rule matched: {values}.', '命中重试规则：{values}。'],
-  failed_timeout: ['No whole reply within the timeout.', '超时前没有收到完整应答。'],
+  failed_timeout: ['The call did not end within the timeout.', '调用没有在超时前完成。'],
   failed_connect: ['No connection to the receiver.', '无法连接接收方。'],
   failed_dns: ['The host name has no usable answer.', '主机名没有可用的解析结果。'],
   failed_tls: ['The TLS handshake failed.', 'TLS 握手失败。'],
