@@ -4,6 +4,7 @@
 
 export const capacityCodes = [
   'unknown_topic',
+  'unknown_topics',
   'unreadable_topic',
   'cannot_be_called',
   'unknown_broker',

@@ -64,8 +64,8 @@ interface NotifierAnswer {
 export interface WhyFacts {
   /** epoch ms by the storage clock */
   readonly now: number;
-  /** undefined: not registered */
-  readonly topic: Pick<PlainTopic, 'state' | 'delivery'> | undefined;
+  /** undefined: not registered; null: this process cannot read its record, or has not read the topics */
+  readonly topic: Pick<PlainTopic, 'state' | 'delivery'> | null | undefined;
   /** of the topic, for a ready job; null: the master did not answer in time */
   readonly notifiers: readonly NotifierAnswer[] | null;
   /** names of the partitions where the job may live; null: there is one */
@@ -118,6 +118,7 @@ export function isHeld({ code, held }: Pick<Why, 'code' | 'held'>): boolean {
 
 function heldBy(topic: WhyFacts['topic']): HeldCode | null {
   if (topic === undefined) return 'not_registered';
+  if (topic === null) return null;
   if (topic.state === 'paused') return 'topic_paused';
   return topic.state === 'offline' ? 'topic_offline' : null;
 }

@@ -37,7 +37,7 @@ import { QueuedTargets, TopicTargets } from './topic-targets.ts';
 export type Gain = 'slots' | 'topics' | 'grants';
 
 export interface CapacityOptions {
-  readonly topics: Pick<TopicBook, 'get' | 'all' | 'isUnreadable'>;
+  readonly topics: Pick<TopicBook, 'get' | 'all' | 'isUnreadable' | 'isKnown'>;
   readonly brokers: ReadonlyMap<string, Broker>;
   readonly log: Log;
   /** number of this notifier, and how many notifiers share a topic's concurrency and rate */

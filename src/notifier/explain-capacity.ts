@@ -19,7 +19,7 @@ import type { TopicTargets } from './topic-targets.ts';
 
 /** The parts of a notifier's capacity, to be read. */
 export interface CapacityView {
-  readonly topics: Pick<TopicBook, 'get' | 'isUnreadable'>;
+  readonly topics: Pick<TopicBook, 'get' | 'isUnreadable' | 'isKnown'>;
   readonly settler: Pick<Settler, 'unsettled'>;
   readonly isolation: PoisonIsolation;
   readonly partitions: () => readonly Partition[];
@@ -47,6 +47,15 @@ export function explainCapacity(view: CapacityView, name: string, nowMs: number)
 }
 
 function unknown({ topics }: CapacityView, topic: string): readonly CapacityReason[] {
+  if (!topics.isKnown)
+    return [
+      {
+        code: 'unknown_topics',
+        message: 'this notifier has not read the topics since its start: the registry does not answer',
+        remedy: 'check the registry: dq doctor, GET /readyz',
+        values: {},
+      },
+    ];
   return topics.isUnreadable(topic)
     ? [
         {

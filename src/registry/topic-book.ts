@@ -47,6 +47,10 @@ export class TopicBook extends RegistryCache {
     return this.#unreadable.has(name);
   }
 
+  get unreadable(): ReadonlySet<string> {
+    return this.#unreadable;
+  }
+
   /** Reads an unknown topic from the registry: it may be newer than the last refresh. */
   async lookUp(name: string): Promise<KnownTopic | undefined> {
     const known = this.#topics.get(name);

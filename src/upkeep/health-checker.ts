@@ -6,7 +6,7 @@
 import { formatDuration } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
 import { givenUp, givenUpDetail } from '../core/incident.ts';
-import type { StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
+import type { JobStore, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
@@ -28,6 +28,7 @@ export interface HealthTimes {
 
 export interface HealthCheckerOptions {
   readonly admin: StoreAdmin;
+  readonly jobs: Pick<JobStore, 'search'>;
   readonly partitions: () => number;
   readonly topics: TopicBook;
   readonly incidents: Incidents;
@@ -210,24 +211,29 @@ export class HealthChecker extends Agent {
     if (counts.missing === undefined) series.stored(counts.topics, counts.oldestOverdueMs);
     // Without deliveries jobs are late on purpose: that neither begins nor ends an incident.
     if (times.lateMs !== Number.POSITIVE_INFINITY)
-      await this.#judge(this.#delivered, counts.oldestOverdueMs ?? 0, times.lateMs);
+      await this.#judge(this.#delivered, counts.oldestOverdueMs ?? 0, times.lateMs, this.#held);
     const names = Object.keys(counts.topics);
     const pulled = names.filter((name) => this.#deliveryOf(name) === 'clients');
     if (pullLateMs === Number.POSITIVE_INFINITY || pulled.length === 0)
-      await this.#judge(this.#pulled, 0, pullLateMs);
+      await this.#judge(this.#pulled, 0, pullLateMs, []);
     else {
       const others = names.filter((name) => !pulled.includes(name));
-      await this.#judge(this.#pulled, (await admin.counts(others)).oldestOverdueMs ?? 0, pullLateMs);
+      const { oldestOverdueMs } = await admin.counts(others);
+      await this.#judge(this.#pulled, oldestOverdueMs ?? 0, pullLateMs, others);
     }
   }
 
   #deliveryOf(name: string): 'dq' | 'clients' | 'held' {
-    const topic = this.#options.topics.get(name);
+    const { topics } = this.#options;
+    const topic = topics.get(name);
+    // Its jobs are late because its record is damaged, and not on purpose.
+    if (topic === undefined && topics.isUnreadable(name)) return 'dq';
     if (topic?.state !== 'active') return 'held';
     return topic.delivery === 'pull' ? 'clients' : 'dq';
   }
 
-  async #judge(jobs: Lateness, lateMs: number, limitMs: number): Promise<void> {
+  /** `held`: topics whose ready jobs are not among them */
+  async #judge(jobs: Lateness, lateMs: number, limitMs: number, held: readonly string[]): Promise<void> {
     const { incidents, times } = this.#options;
     if (lateMs < limitMs) {
       jobs.since = null;
@@ -237,7 +243,23 @@ export class HealthChecker extends Agent {
     }
     jobs.since ??= monotonicNow();
     if (monotonicNow() - jobs.since < times.afterMs) return;
+    if (incidents.isOpen(jobs.incident)) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
-    await incidents.begin(jobs.incident, `${jobs.begun}: the oldest was due ${text} ago`);
+    const topic = await this.#topicOfOldest(held);
+    const of = topic === null ? '' : ` (topic ${topic})`;
+    await incidents.begin(jobs.incident, `${jobs.begun}: the oldest was due ${text} ago${of}`);
+  }
+
+  /** Topic of the delayed or ready job that was due first. null: not among the first ready jobs, because
+   *  those are held. */
+  async #topicOfOldest(held: readonly string[]): Promise<string | null> {
+    const { jobs } = this.#options;
+    const [delayed, ready] = await Promise.all([
+      jobs.search({ state: 'delayed' }, 1, null),
+      jobs.search({ state: 'ready' }, upkeepLimits.latePageMax, null),
+    ]);
+    const waiting = [...delayed.items, ...ready.items.filter(({ topic }) => !held.includes(topic))];
+    const [oldest] = waiting.toSorted((a, b) => a.dueAt - b.dueAt);
+    return oldest?.topic ?? null;
   }
 }

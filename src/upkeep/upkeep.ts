@@ -113,6 +113,7 @@ class Upkeep implements Role {
     [this.#deadJobsMailer, this.#incidentMailer] = mailersOf(ctx, seams, this.#incidents);
     this.#health = new HealthChecker({
       admin: store.admin,
+      jobs: store.jobs,
       topics,
       incidents: this.#incidents,
       log,

@@ -254,7 +254,7 @@ describe('incidents: lateness', () => {
     await startUpkeep(rig, smtp, dataDir);
     await time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
-    expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: the oldest was due \S+ ago$/);
+    expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: the oldest was due \S+ ago \(topic t\)$/);
     const others = { room: 1, leaseMs: 60_000 };
     await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
     await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
@@ -294,8 +294,9 @@ describe('incidents: lateness', () => {
     await time.jump(600_000);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(
-      /^dq: jobs of pull topics wait for a client: the oldest was due \S+ ago$/,
+      /^dq: jobs of pull topics wait for a client: the oldest was due \S+ ago \(/,
     );
+    expect(smtp.mails[0]?.parsed.text).toMatch(/ago \(topic pulled\)/);
     const others = { room: 1, leaseMs: 60_000 };
     await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
     await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));

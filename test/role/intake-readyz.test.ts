@@ -84,10 +84,13 @@ describe('/readyz', () => {
 
   it('counts incidents, and names them to readers', async () => {
     const dq = await start({ ok: true, durability: 'safe', warnings: [] });
-    const late = { kind: 'late', about: '', state: 'begun', detail: 'd' } as const;
-    await new IncidentFiles(dq.dataDir).write(newIncident(late, []));
+    const detail = 'jobs are late: the oldest was due 1m ago (topic t)';
+    const late = newIncident({ kind: 'late', about: '', state: 'begun', detail }, []);
+    await new IncidentFiles(dq.dataDir).write(late);
     const { others } = await callers(dq);
-    expect((await ready(dq, adminToken)).body.warnings).toEqual(['jobs are late']);
+    expect((await ready(dq, adminToken)).body.warnings).toEqual([
+      `${detail}, at ${new Date(late.at).toISOString()}`,
+    ]);
     for (const token of others) expect((await ready(dq, token)).body.warningCount).toBe(1);
   });
 

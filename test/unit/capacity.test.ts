@@ -16,6 +16,7 @@ import { silentLog } from '../../src/telemetry/log.ts';
 function bookOf(topics: Map<string, Topic>) {
   const book = {
     looks: 0,
+    isKnown: true,
     get: (name: string) => topics.get(name),
     isUnreadable: (name: string) => name === 'unreadable',
     all() {
@@ -207,6 +208,8 @@ describe('explain', () => {
     expect(codes(capacityOf(one(published)))).toEqual(['unknown_broker']);
     expect(codes(capacity, 'unreadable')).toEqual(['unreadable_topic']);
     expect(codes(capacity, 'absent')).toEqual(['unknown_topic']);
+    const unread = { ...bookOf(new Map()), isKnown: false };
+    expect(codes(capacityOf(unread), 'absent')).toEqual(['unknown_topics']);
   });
 
   it('names states and shares of 0', () => {
@@ -299,7 +302,9 @@ describe('explain', () => {
 
   it('names full slots for a topic whose success is older than those of the topics with kept slots', () => {
     const names = Array.from({ length: limits.keptTopicsMax + 1 }, (_, n) => `t${n}`);
-    const book = bookOf(new Map([...names, 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })])));
+    const book = bookOf(
+      new Map([...names, 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })])),
+    );
     const capacity = capacityOf(book, { slots: 16 });
     for (const name of names) {
       const call = capacity.started(targetIn(capacity, name));

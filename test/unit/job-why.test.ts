@@ -80,6 +80,13 @@ describe('why: a ready job', () => {
     );
   });
 
+  it('a topic whose record is unread is not called unregistered', () => {
+    const reasons = because('unreadable_topic');
+    expect(whyOf(ready, { ...facts, topic: null, notifiers: says(reasons) })).toEqual({
+      ...{ code: 'held', ahead: null, reasons },
+    });
+  });
+
   it('silent notifiers and no notifier are named', () => {
     expect(why(null)).toEqual({ code: 'unknown', ahead: null });
     expect(why(says(null, null))).toEqual({ code: 'unknown', ahead: null });

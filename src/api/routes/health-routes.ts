@@ -5,6 +5,7 @@
 import { noDeliveriesText } from '../../config/options.ts';
 import { livezSchema, readyzSchema } from '../../contract/api/daemon.ts';
 import { brokersOf } from '../../core/broker.ts';
+import { formatInstant } from '../../core/duration.ts';
 import { DqError, messageOf, wordsOf } from '../../core/errors.ts';
 import { type Incident, openIncidents } from '../../core/incident.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
@@ -77,6 +78,7 @@ export async function readiness(
       ...health.warnings,
       ...registryWarnings,
       ...brokerWarnings(role),
+      ...unreadableWarnings(role),
     ],
   };
 }
@@ -111,10 +113,22 @@ function brokerWarnings({ config, topics }: RoleContext): readonly string[] {
   for (const { topic, delivery, target } of topics.all())
     if (delivery === 'mq' && !brokers.has(target.broker)) held.push(`${topic} (${target.broker})`);
   if (held.length === 0) return [];
-  const more = held.length > 3 ? ` and ${held.length - 3} more` : '';
   return [
-    `brokers of the configuration lacks the broker of ${held.slice(0, 3).join(', ')}${more}; their jobs are held: add it, and reload`,
+    `brokers of the configuration lacks the broker of ${firstOf(held)}; their jobs are held: add it, and reload`,
   ];
+}
+
+/** Jobs of such a topic are held, too. */
+function unreadableWarnings({ topics }: RoleContext): readonly string[] {
+  if (topics.unreadable.size === 0) return [];
+  return [
+    `cannot read the stored record of ${firstOf([...topics.unreadable])}; their jobs are held: replace it with PUT /v1/topics/{topic}, or remove it`,
+  ];
+}
+
+function firstOf(topics: readonly string[]): string {
+  const more = topics.length > 3 ? ` and ${topics.length - 3} more` : '';
+  return `${topics.slice(0, 3).join(', ')}${more}`;
 }
 
 /** A monitor's timeout is shorter than a store call's. */
@@ -123,25 +137,24 @@ function inTime<T>(check: string, work: Promise<T>): Promise<T> {
   return within(apiLimits.readyMs, work, () => notReady(check, why));
 }
 
-/** Warnings without details. */
-const incidentText: Readonly<Record<Incident['kind'], (about: string) => string>> = {
-  crash_loop: (role) => `dq-${role} crashes repeatedly`,
+/** Warnings without details, but for late jobs: their topic says where to look. */
+const incidentText: Readonly<Record<Incident['kind'], (incident: Incident) => string>> = {
+  crash_loop: ({ about }) => `dq-${about} crashes repeatedly`,
   given_up: () => 'dq ended after a crash loop',
   store: () => 'the job store fails',
   redis: () => 'a Redis is unusable',
-  late: (about) =>
-    about === 'pull' ? 'jobs of pull topics wait for a client for too long' : 'jobs are late',
-  journal: (part) =>
-    part === 'peers'
+  late: ({ detail, at }) => `${detail}, at ${formatInstant(at)}`,
+  journal: ({ about }) =>
+    about === 'peers'
       ? 'the healing of Redis waits for an instance without a sign; see dq journal'
-      : `the journal has a failure (${part})`,
+      : `the journal has a failure (${about})`,
   went_back: () => 'a Redis lost jobs, and they are being restored',
 };
 
 /** An incident does not make dq unready: dq works, and a mail is due. */
 async function incidentWarnings(incidents: IncidentFiles): Promise<readonly string[]> {
   try {
-    return openIncidents(await incidents.list()).map(({ kind, about }) => incidentText[kind](about));
+    return openIncidents(await incidents.list()).map((incident) => incidentText[incident.kind](incident));
   } catch {
     return ['cannot read the incidents of this instance']; // without the path, which is not for every caller
   }

@@ -31,14 +31,15 @@ export class JobFactsReader {
     const registered = topics.get(job.topic);
     const options = 'endedAt' in job ? {} : optionsIn(job.extension);
     const topic = registered === undefined ? undefined : withOptions(registered, options);
+    const isUnread = topic === undefined && (!topics.isKnown || topics.isUnreadable(job.topic));
     const now = clock.now();
-    const waits = job.state === 'ready' && topic?.state === 'active';
+    const waits = job.state === 'ready' && (isUnread || topic?.state === 'active');
     const [notifiers, ahead, isAtPullLeases] = waits
       ? await Promise.all([
           this.#capacities.of(job.topic, () => this.#questions.ask('capacity', { topic: job.topic })),
           // Without it, the answer still says why.
           store.surveys.position(job).catch(() => null),
-          topic.delivery === 'pull' && this.#hasManyLeases(job.topic),
+          topic?.delivery === 'pull' && this.#hasManyLeases(job.topic),
         ])
       : [null, null, false];
     const call = job.state === 'reserved' ? await this.#callOf(job) : null;
@@ -46,7 +47,15 @@ export class JobFactsReader {
     return {
       alert,
       maxAttempts: topic?.maxAttempts ?? null,
-      why: whyOf(job, { now, topic, notifiers, places: this.#placesOf(job), ahead, call, isAtPullLeases }),
+      why: whyOf(job, {
+        now,
+        notifiers,
+        ahead,
+        call,
+        isAtPullLeases,
+        topic: isUnread ? null : topic,
+        places: this.#placesOf(job),
+      }),
       planned:
         topic === undefined || 'endedAt' in job
           ? null

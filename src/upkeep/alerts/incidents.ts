@@ -53,14 +53,14 @@ export class Incidents implements Outbox<Incident & Alert> {
 
   /** No-op while the failure state lasts. */
   async begin(failure: FailureState, detail: string): Promise<void> {
-    if (this.#isOpen(failure)) return;
+    if (this.isOpen(failure)) return;
     this.#log.error(detail, undefined, { incident: keyOf(failure) });
     await this.#add(failure, 'begun', detail);
   }
 
   /** No-op unless the failure state lasts. */
   async end(failure: FailureState, detail: string): Promise<void> {
-    if (!this.#isOpen(failure)) return;
+    if (!this.isOpen(failure)) return;
     this.#log.notice(detail, { incident: keyOf(failure) });
     await this.#add(failure, 'over', detail);
   }
@@ -112,7 +112,7 @@ export class Incidents implements Outbox<Incident & Alert> {
     await this.flush();
   }
 
-  #isOpen(failure: FailureState): boolean {
+  isOpen(failure: FailureState): boolean {
     return this.open().some((incident) => keyOf(incident) === keyOf(failure));
   }
 

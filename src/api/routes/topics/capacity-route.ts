@@ -27,7 +27,7 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
       const states = typeof counted === 'string' ? null : counted;
       const overdue = states !== null && states.delayed > 0 ? await overdueOf(topic) : null;
       const why = seesDaemon(request) ? store.jobs.whyUnknown?.()?.why : undefined;
-      const isKnown = topics.get(topic) !== undefined || topics.isUnreadable(topic);
+      const isKnown = !topics.isKnown || topics.get(topic) !== undefined || topics.isUnreadable(topic);
       if (!isKnown && states !== null && !hasJobs(states) && (answers ?? []).every(isUnknownTo))
         throw topicNotFound(topic);
       if (answers === null) throw new DqError('unavailable', 'master: no answer; try again');

@@ -58,6 +58,8 @@ export const zhServer = {
 
   reason_unknown_topic: '此投递进程不知道这个主题',
   remedy_unknown_topic: '请先注册主题。新主题 2 秒内在各处生效',
+  reason_unknown_topics: '此投递进程启动后还没有读到主题：registry 没有应答',
+  remedy_unknown_topics: '请检查 registry：运行体检',
   reason_unreadable_topic: '无法读取已保存的主题记录',
   remedy_unreadable_topic: '请重写或删除此主题。错误日志写明原因',
   reason_pulled: '客户端拉取该主题的任务，dq 不回调',
@@ -79,7 +81,8 @@ export const zhServer = {
   remedy_half_of_slots: '加快接收端的应答，或提高 notifier.slots 或 notifier.workers',
   reason_rate_reached: '每秒 {rate} 次的速率已用完，{wait}后才能开始下一次调用',
   remedy_rate_reached: '请等待，或提高速率（0 表示不限）',
-  reason_no_free_slot: '已用 {used}/{slots} 个槽位，最后 {kept} 个留给最近成功且没有调用的 {keptTopics} 个主题',
+  reason_no_free_slot:
+    '已用 {used}/{slots} 个槽位，最后 {kept} 个留给最近成功且没有调用的 {keptTopics} 个主题',
   remedy_no_free_slot: '提高 notifier.slots 或 notifier.workers',
   reason_ailing: '连续 {attemptsInRow} 次通知没有到达接收端。dq 只探测，正在进行 {running} 个',
   remedy_ailing: '成功一次即解除。notify 日志有每次的错误',
