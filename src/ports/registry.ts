@@ -230,8 +230,8 @@ export interface Registry {
   removeSchedule(name: string): Promise<'removed' | 'absent'>;
   /** Claims instants that are due, the earliest first. A lost answer costs the time of the claims. */
   claimSchedules(now: number, until: number, max: number): Promise<readonly DueTick[]>;
-  /** Changes nothing of an instant that has ended. Of a schedule that was changed after the claim it frees
-   *  the claim only: the next one has the new times. A repeat changes nothing. */
+  /** Changes nothing of an instant that has ended, or that was claimed again. Of a schedule that was changed
+   *  after the claim it frees the claim only: the next one has the new times. A repeat changes nothing. */
   endTicks(ends: readonly TickEnd[]): Promise<void>;
   /** At most limits.auditBatchMax. A repeat changes nothing. */
   addAudit(entries: readonly AuditEntry[]): Promise<void>;

@@ -91,6 +91,18 @@ export const scheduleCases: readonly RegistryCase[] = [
       ]);
     },
   ),
+  fact('the late end of a claim changes nothing while another process has the instant', async ({ open }) => {
+    const registry = await stored(await open());
+    await registry.claimSchedules(100, 150, 10);
+    const late = { ...end, revision: 1, claimedUntil: 150 };
+    await registry.claimSchedules(160, 210, 10);
+    await registry.endTicks([{ ...late, nextAt: 100, madeAt: null, problem: 'not stored yet' }]);
+    expect(await registry.claimSchedules(209, 259, 10)).toEqual([]);
+    await registry.endTicks([late]);
+    expect(await registry.schedule('s')).toMatchObject({ nextAt: 100, madeAt: null, problem: null });
+    await registry.endTicks([{ ...late, claimedUntil: 210 }]);
+    expect(await registry.schedule('s')).toMatchObject({ nextAt: 200, madeAt: 100 });
+  }),
   fact('after a claim: the end of the claim frees the instant, and does not move it', async ({ open }) => {
     const registry = await stored(await open());
     await registry.claimSchedules(100, 150, 10);

@@ -157,9 +157,10 @@ async function claimDue(trx: Trx, now: number, until: number, max: number): Prom
   }));
 }
 
-/** Ends claims. An instant that another process ended stays as it is. One that stays counts as claimed
- *  before: another process may have made it meanwhile. Of a changed schedule the
- *  instant stays too, and is free at once: the next one follows from the new times.
+/** Ends claims. An instant that another process ended or claimed meanwhile stays as it is: freed, a third one
+ *  could push its job beside the one that has the claim. An instant that stays counts as claimed before: its
+ *  job may be made. Of a changed schedule it stays too, and is free at once: the next one follows from the
+ *  new times.
  *  Ends with equal values are one statement: of many schedules that are due at once, nearly all. */
 async function endTicks(trx: Trx, ends: readonly TickEnd[]): Promise<void> {
   const groups = new Map<string, TickEnd[]>();
@@ -189,6 +190,7 @@ async function endTicks(trx: Trx, ends: readonly TickEnd[]): Promise<void> {
       .where('name', 'in', names)
       .where('next_at', '=', dueAt)
       .where('revision', '=', revision)
+      .$if(claimedUntil !== null, (query) => query.where('claim_until', '=', claimedUntil))
       .executeTakeFirst();
     if (Number(numUpdatedRows) === group.length || claimedUntil === null) continue;
     await trx
