@@ -114,6 +114,7 @@ export async function openWithoutJournal(config: Config, log: Log, opened: Resou
   const agent = new Agent({
     log,
     failure: 'journal: cannot note that this instance records no ends',
+    end: 'journal: notes again that this instance records no ends',
     // Covers all ends until the next note, even if this process dies first.
     work: () => db.raiseSince(wallNow() + 2 * limits.unrecordedEveryMs),
     everyMs: limits.unrecordedEveryMs,

@@ -15,8 +15,8 @@ type Fields = Readonly<Record<string, unknown>>;
 export interface FailureMessages {
   /** `recoverer: cannot recover leases` */
   readonly failure: string;
-  /** `recoverer: recovers leases again`; absent: the end is not logged */
-  readonly end?: string;
+  /** `recoverer: recovers leases again` */
+  readonly end: string;
 }
 
 export class FailureLog {
@@ -48,8 +48,7 @@ export class FailureLog {
   }
 
   succeeded(): void {
-    const { end } = this.#messages;
-    if (this.#isFailing && end !== undefined) this.#log.notice(end, this.#fields);
+    if (this.#isFailing) this.#log.notice(this.#messages.end, this.#fields);
     this.#isFailing = false;
     this.#reasons.clear();
   }

@@ -87,6 +87,7 @@ export class HealthChecker extends Agent {
     super({
       log,
       failure: 'health-checker: cannot check this instance',
+      end: 'health-checker: checks this instance again',
       work: () => this.#check(),
       everyMs: times.everyMs,
       first: 'later',

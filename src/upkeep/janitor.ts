@@ -58,6 +58,7 @@ export class Janitor implements Service {
     return new Agent({
       log: this.#ctx.log,
       failure: `janitor: cannot remove ${what}`,
+      end: `janitor: removes ${what} again`,
       step: async () => {
         if (!isDue(nextAt, waitMs)) return nextAt - monotonicNow();
         waitMs = await round();

@@ -46,6 +46,7 @@ export class JournalWatch extends Agent implements HealingWatch {
     super({
       log,
       failure: 'journal-watch: cannot check the journal',
+      end: 'journal-watch: checks the journal again',
       work: () => this.#check(),
       everyMs,
       first: 'later',

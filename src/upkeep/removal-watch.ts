@@ -39,6 +39,7 @@ export class RemovalWatch extends Agent {
     super({
       log,
       failure: 'removal-watch: cannot restore the state of a topic',
+      end: 'removal-watch: restores states of topics again',
       work: () => this.#look(),
       everyMs: times.everyMs,
     });

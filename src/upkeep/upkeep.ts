@@ -278,6 +278,7 @@ function shardClearer(shards: Shards, log: Log): Agent {
   return new Agent({
     log,
     failure: 'shard-clearer: cannot check the shards for jobs of earlier lists',
+    end: 'shard-clearer: checks the shards again',
     work: async () => {
       for (const id of await recordCleared(shards))
         log.notice('shard-clearer: a shard holds no job of an earlier list', { shard: id });

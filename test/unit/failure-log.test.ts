@@ -29,7 +29,7 @@ it('FailureLog: one line for each reason of a failure, one when it ends', () => 
 it('FailureLog: repeats no reason that differs in numbers only, and stops after four reasons', () => {
   const lines: string[] = [];
   const log = { error: (_message: string, error: unknown) => lines.push(String(error)), notice: () => {} };
-  const failures = new FailureLog(log, { failure: 'x: cannot y' });
+  const failures = new FailureLog(log, { failure: 'x: cannot y', end: 'x: can y again' });
   for (const text of ['after 10 ms', 'after 12 ms', 'a', 'b', 'c', 'd', 'e'])
     failures.failed(new Error(text));
   expect(lines).toEqual(['Error: after 10 ms', 'Error: a', 'Error: b', 'Error: c']);

@@ -22,7 +22,14 @@ async function watching() {
     notes: [] as readonly LossNote[],
     files: { late: 0, damaged: 0 },
     rejectReason: null as string | null,
+    failure: null as Error | null,
     rounds: 0,
+  };
+  const lines: string[] = [];
+  const log = {
+    ...silentLog,
+    error: (message: string) => void lines.push(message),
+    notice: (message: string) => void lines.push(message),
   };
   const watch = new JournalWatch({
     recorder: () => now.recorder,
@@ -35,11 +42,12 @@ async function watching() {
     spool: {
       async setAsideCounts() {
         now.rounds += 1;
+        if (now.failure !== null) throw now.failure;
         return now.files;
       },
     },
     rejectReason: () => now.rejectReason,
-    ...{ incidents, metrics, log: silentLog, spoolBytes: 1_000, everyMs: 5 },
+    ...{ incidents, metrics, log, spoolBytes: 1_000, everyMs: 5 },
     nameOf: (shard) => `redis-${shard}:6379`,
   });
   await watch.start();
@@ -50,7 +58,7 @@ async function watching() {
     const end = now.rounds + 3;
     await until('two rounds', () => now.rounds >= end);
   };
-  return { watch, now, incidents, metrics, open, rounds };
+  return { watch, now, incidents, metrics, open, rounds, lines };
 }
 
 describe('journal watch', () => {
@@ -127,6 +135,18 @@ describe('journal watch', () => {
       ['dq_restored_jobs_total', ['kept'], 3],
     ]);
     expect(report?.gauges).toContainEqual(['dq_restoring', [[[], 1]]]);
+  });
+
+  it('a failed check is logged once, and so is its end', async () => {
+    const { now, rounds, lines } = await watching();
+    now.failure = new Error('EIO');
+    await rounds();
+    now.failure = null;
+    await rounds();
+    expect(lines).toEqual([
+      'journal-watch: cannot check the journal',
+      'journal-watch: checks the journal again',
+    ]);
   });
 
   it('an incident of a healing that another instance ended, ends', async () => {

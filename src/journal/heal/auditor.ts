@@ -41,6 +41,7 @@ export class Auditor extends Agent {
     super({
       log: options.log,
       failure: 'auditor: cannot compare overdue jobs with the store',
+      end: 'auditor: compares overdue jobs with the store again',
       work: () => unlessEnded(this.#round()),
       everyMs: options.everyMs ?? journalLimits.auditEveryMs,
       onFailure: () => {

@@ -42,6 +42,7 @@ export class Looker extends Agent implements LossSearch {
     super({
       log: options.log,
       failure: 'looker: cannot compare numbers with the store',
+      end: 'looker: compares numbers with the store again',
       step: async () => {
         await this.#round();
         return journalLimits.lookEveryMs;

@@ -39,6 +39,7 @@ export class Surveyor extends Agent {
     super({
       log: options.log,
       failure: 'surveyor: cannot write the jobs of the store to the journal',
+      end: 'surveyor: writes the jobs of the store to the journal again',
       step: () => this.#round(),
     });
     this.#options = options;

@@ -19,7 +19,10 @@ export class ServiceManager {
   /** `socket`: $NOTIFY_SOCKET; undefined = no messages. */
   constructor(socket: string | undefined, log: Log) {
     this.#socket = socket;
-    this.#failures = new FailureLog(log, { failure: 'service-manager: cannot notify systemd' });
+    this.#failures = new FailureLog(log, {
+      failure: 'service-manager: cannot notify systemd',
+      end: 'service-manager: notifies systemd again',
+    });
   }
 
   ready(status: string): void {

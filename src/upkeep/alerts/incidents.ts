@@ -30,7 +30,10 @@ export class Incidents implements Outbox<Incident & Alert> {
   constructor(files: Pick<IncidentFiles, keyof IncidentFiles>, log: Log) {
     this.#files = files;
     this.#log = log;
-    this.#writeFailures = new FailureLog(log, { failure: 'incidents: cannot write an incident file' });
+    this.#writeFailures = new FailureLog(log, {
+      failure: 'incidents: cannot write an incident file',
+      end: 'incidents: incident files are written again',
+    });
   }
 
   /** Reads the incidents that earlier processes have recorded. */

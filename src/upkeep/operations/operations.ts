@@ -22,6 +22,7 @@ export class Operations extends Agent {
     super({
       log: ctx.log,
       failure: 'operations: cannot read operations',
+      end: 'operations: operations are read again',
       step: () => this.#claim(),
     });
     this.#ctx = ctx;
