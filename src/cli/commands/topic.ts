@@ -4,7 +4,8 @@ import type { Command } from 'commander';
 import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
-import { formatTarget, type Target } from '../../core/broker.ts';
+import { formatTarget } from '../../core/broker.ts';
+import type { TopicJson } from '../../core/topic/settings.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
@@ -15,8 +16,6 @@ import { startProgress } from '../output/progress.ts';
 import { testTopic } from '../test-topic.ts';
 import { type TopicFlags, topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
 import { deliveryLines } from './explain.ts';
-
-type Topic = Readonly<Record<string, unknown>> & { readonly topic: string };
 
 interface ListFlags extends DaemonOptions {
   readonly search?: string;
@@ -76,39 +75,34 @@ Examples:
 
 async function list(flags: ListFlags): Promise<void> {
   const { search, owner } = flags;
-  await printPages<Topic>(
+  await printPages<TopicJson>(
     flags,
     { path: ['v1', 'topics'], query: { search, owner } },
     {
-      TOPIC: ({ topic }) => topic,
-      STATE: ({ state }) => shown(state),
-      DELAY: ({ delay }) => shown(delay),
-      PRIORITY: ({ priority }) => shown(priority),
-      CALLBACK: (topic) => shown(placeOf(topic)),
-      OWNER: (topic) => shown(topic['owner']),
-      TITLE: ({ title }) => shown(title),
+      TOPIC: 'topic',
+      STATE: 'state',
+      DELAY: 'delay',
+      PRIORITY: 'priority',
+      CALLBACK: ({ delivery, callbackUrl, target }) => (delivery === 'mq' ? targetText(target) : callbackUrl),
+      OWNER: 'owner',
+      TITLE: 'title',
     },
   );
 }
 
 async function get(topic: string, flags: DaemonOptions): Promise<void> {
-  const { json } = await ask<Topic>(flags, { path: ['v1', 'topics', topic], needs: ['topic'] });
+  const { json } = await ask<TopicJson>(flags, { path: ['v1', 'topics', topic], needs: ['topic'] });
   if (!flags.json)
     printRecord([
       ...Object.entries(json).map(
-        ([name, value]) => [name, name === 'target' ? targetText(value) : shown(value)] as const,
+        ([name, value]) => [name, name === 'target' ? targetText(json.target) : shown(value)] as const,
       ),
       ...(await deliveryLines(topic, flags)),
     ]);
 }
 
-/** Where the jobs go. */
-function placeOf({ delivery, callbackUrl, target }: Topic): unknown {
-  return delivery === 'mq' ? targetText(target) : callbackUrl;
-}
-
 /** As --target reads it; '' = none. */
-const targetText = (target: unknown): string => (target ? formatTarget(target as Target) : '');
+const targetText = (target: TopicJson['target']): string => (target ? formatTarget(target) : '');
 
 function shown(value: unknown): string {
   if (Array.isArray(value)) return value.map(shown).join(', ');

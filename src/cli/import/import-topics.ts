@@ -64,8 +64,8 @@ async function importTopic(
     const call = { json: wanted, needs: ['topic', 'state'] };
     const reply =
       found === null
-        ? await client.call<TopicJson>({ ...call, method: 'POST', path: ['v1', 'topics'] })
-        : await client.call<TopicJson>({ ...call, method: 'PUT', path: ['v1', 'topics', topic] });
+        ? await client.call<FoundTopic>({ ...call, method: 'POST', path: ['v1', 'topics'] })
+        : await client.call<FoundTopic>({ ...call, method: 'PUT', path: ['v1', 'topics', topic] });
     known.setTopic(topic, reply.json);
     return { ...result, outcome, fields };
   } catch (error) {
@@ -76,7 +76,7 @@ async function importTopic(
 
 /** Names of the fields with another value. An offline topic that is paused counts as offline: an unfinished
  *  import leaves it so. */
-function differences(found: TopicJson, wanted: Readonly<Record<string, unknown>>): readonly string[] {
+function differences(found: FoundTopic, wanted: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.entries(wanted).flatMap(([name, value]) => {
     if (name === 'state' && value === 'offline' && found.state === 'paused') return [];
     return JSON.stringify(found[name]) === JSON.stringify(value) ? [] : [name];
@@ -93,27 +93,27 @@ function sentence({
   return errors.map((one) => `${one.field}: ${one.message}`).join('; ') || message;
 }
 
-export type TopicJson = Readonly<Record<string, unknown>> & { readonly state: string };
+type FoundTopic = Readonly<Record<string, unknown>> & { readonly state: string };
 
 /** Topics of dq, read once each, by the name in the source. */
 export class KnownTopics {
   readonly #client: ApiClient;
-  readonly #read = new Map<string, TopicJson | null>();
+  readonly #read = new Map<string, FoundTopic | null>();
 
   constructor(client: ApiClient) {
     this.#client = client;
   }
 
   /** null: dq has none. `name`: in dq */
-  async getTopic(name: string): Promise<TopicJson | null> {
+  async getTopic(name: string): Promise<FoundTopic | null> {
     const known = this.#read.get(name);
     return known === undefined ? this.readAgain(name) : known;
   }
 
   /** As dq has it now. */
-  async readAgain(name: string): Promise<TopicJson | null> {
+  async readAgain(name: string): Promise<FoundTopic | null> {
     const found = await this.#client
-      .call<TopicJson>({ path: ['v1', 'topics', name], needs: ['topic', 'state'] })
+      .call<FoundTopic>({ path: ['v1', 'topics', name], needs: ['topic', 'state'] })
       .then(({ json }) => json)
       .catch((error: unknown) => {
         if (error instanceof ApiRefusal && error.problem.code === 'topic_not_found') return null;
@@ -124,19 +124,19 @@ export class KnownTopics {
   }
 
   /** A name that no topic of dq can have counts as absent. */
-  async ofForeign(name: string): Promise<TopicJson | null> {
+  async ofForeign(name: string): Promise<FoundTopic | null> {
     const own = topicOfForeign(name);
     return own === null ? null : this.getTopic(own);
   }
 
   /** After a change, or as a dry run would leave it. */
-  setTopic(name: string, topic: TopicJson): void {
+  setTopic(name: string, topic: FoundTopic): void {
     this.#read.set(name, topic);
   }
 
   async setState(name: string, verb: 'pause' | 'offline'): Promise<void> {
     const path = ['v1', 'topics', name, verb];
-    const { json } = await this.#client.call<TopicJson>({ method: 'POST', path, needs: ['state'] });
+    const { json } = await this.#client.call<FoundTopic>({ method: 'POST', path, needs: ['state'] });
     this.#read.set(name, json);
   }
 }
