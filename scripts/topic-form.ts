@@ -5,13 +5,15 @@ import { readFileSync } from 'node:fs';
 import type { TopicFormField } from '../src/console/web/topic-form.ts';
 import type { FormGroup, TopicField } from '../src/core/topic/field-kinds.ts';
 import { topicFields } from '../src/core/topic/fields.ts';
-import { apiName } from '../src/core/topic/settings.ts';
+import { apiName, type TopicFieldName } from '../src/core/topic/settings.ts';
 
 export const topicFormFile = /console\/web\/topic-form\.ts$/;
 
 /** The text of that file with the list. */
 export function topicFormText(file: string): string {
-  const fields = Object.entries(topicFields).flatMap(([key, field]) => formField(key, field));
+  const fields = Object.entries(topicFields).flatMap(([key, field]) =>
+    formField(apiName(key as keyof typeof topicFields), field),
+  );
   // The delivery first: it decides which fields follow.
   const sorted = fields.toSorted((a, b) => Number(b.name === 'delivery') - Number(a.name === 'delivery'));
   return readFileSync(file, 'utf8').replace(
@@ -20,13 +22,13 @@ export function topicFormText(file: string): string {
   );
 }
 
-function formField(key: string, field: TopicField): readonly TopicFormField[] {
+function formField(name: TopicFieldName, field: TopicField): readonly TopicFormField[] {
   const { kind, form, print, schema, usedBy, flag } = field;
   if (form === undefined) return [];
   const [group, ...look] = form.split(' ') as [FormGroup, ...string[]];
   return [
     {
-      name: apiName(key),
+      name,
       kind,
       byDefault: print === undefined ? field.default : print(field.default),
       group,

@@ -24,7 +24,7 @@ export interface ApiContext {
 }
 
 /** JSON that a handler returns: JSON.stringify leaves out members that are undefined. */
-type Sent<T> = T extends readonly (infer Item)[]
+export type Sent<T> = T extends readonly (infer Item)[]
   ? readonly Sent<Item>[]
   : T extends object
     ? {

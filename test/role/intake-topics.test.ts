@@ -1,5 +1,8 @@
 // Tests the topic routes: create, change, states, list, delete.
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { TopicField } from '../../src/core/topic/field-kinds.ts';
+import { topicFields } from '../../src/core/topic/fields.ts';
+import { apiName } from '../../src/core/topic/settings.ts';
 import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import type { ApiReply } from '../support/daemon.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
@@ -23,12 +26,17 @@ async function storedTopic(name: string) {
   return topic;
 }
 
+/** The manual's table shows the same defaults, which test/unit/manual.test.ts compares. */
 const defaults = {
-  ...{ callbackUrl, title: '', owner: '', delivery: 'push', target: null, lease: '1m', method: 'POST' },
-  ...{ format: 'raw', headers: {}, delay: '0s', timeout: '3s', retryIf: '', okStatus: ['2xx'] },
-  ...{ emptyReply: 'accept', maxAttempts: 10, backoff: '2n+1', jitter: 0, priority: 'normal' },
-  ...{ concurrency: 64, rate: 0, alertEmails: [], alertHooks: [], dangerouslySkipTlsVerify: false },
-  ...{ state: 'active', revision: expect.any(Number) },
+  ...Object.fromEntries(
+    Object.entries(topicFields).map(([key, { default: value, print }]: [string, TopicField]) => [
+      apiName(key),
+      print === undefined ? value : print(value),
+    ]),
+  ),
+  callbackUrl,
+  state: 'active',
+  revision: expect.any(Number),
   createdAt: expect.stringMatching(/^\d{4}-.*Z$/),
   updatedAt: expect.stringMatching(/^\d{4}-.*Z$/),
 };

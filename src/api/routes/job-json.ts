@@ -2,6 +2,7 @@
 // where it is.
 
 import { isUtf8 } from 'node:buffer';
+import type { AttemptJson, JobJson } from '../../contract/api/job.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant } from '../../core/duration.ts';
 import type { JobOptions } from '../../core/extension.ts';
@@ -12,6 +13,7 @@ import { printBackoff } from '../../core/topic/backoff.ts';
 import { parentOf, type TraceContext } from '../../core/trace-context.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
 import { jobHead } from '../../use-cases/find-job.ts';
+import type { Sent } from '../api-context.ts';
 
 export function traceJson(trace: TraceContext): {
   readonly traceparent: string;
@@ -48,7 +50,7 @@ export interface JobFacts {
 export function jobJson(
   job: JobSnapshot | EndedJob,
   { alert, maxAttempts, options, why, planned, shard, keptUntil }: JobFacts,
-) {
+): Sent<JobJson> {
   const head = {
     ...jobHead(job),
     ...('endedAt' in job ? { endedAt: formatInstant(job.endedAt) } : {}),
@@ -91,7 +93,10 @@ function whyJson({ at, since, ahead, ...rest }: Why) {
   };
 }
 
-export function attemptJson(attempt: AttemptRecord, { dueAt }: { readonly dueAt: number }) {
+export function attemptJson(
+  attempt: AttemptRecord,
+  { dueAt }: { readonly dueAt: number },
+): Sent<AttemptJson> {
   // A successful attempt ends the job, so the due time is still the one that it started for.
   const latenessMs =
     attempt.outcome === 'delivered' ? Math.max(0, attempt.startedAt - dueAt) : attempt.latenessMs;

@@ -22,7 +22,7 @@ const isImplied = ({ name }: TopicFormField, { delivery }: TopicJson, headers: b
 function valuesOf({ name, kind }: TopicFormField, topic: TopicJson): readonly string[] {
   if (kind === 'headers')
     return Object.entries(topic.headers).map(([header, value]) => `${header}: ${value}`);
-  const value = topic[name as keyof TopicJson];
+  const value = topic[name];
   const text =
     kind === 'target'
       ? targetText(topic)

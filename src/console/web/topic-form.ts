@@ -1,13 +1,15 @@
 // The topic fields as the page knows them. The build writes the list of core/topic/fields.ts into this file
 // (scripts/topic-form.ts), because that table has the parsers of all fields, which a page does not need.
 
+import type { TopicFieldName } from '../../core/topic/settings.ts';
+
 export type Delivery = 'push' | 'pull' | 'mq';
 export const groups = ['callback', 'retry', 'limits', 'people'] as const;
 
 /** One topic field. */
 export interface TopicFormField {
-  /** in the API's JSON */
-  readonly name: string;
+  /** in the API's JSON; its label is `field_<name>` of words/texts.ts */
+  readonly name: TopicFieldName;
   /** how its text is read: `list` is separated by commas, `headers` has lines `name: value` */
   readonly kind: 'text' | 'number' | 'boolean' | 'list' | 'headers' | 'backoff' | 'target';
   /** the values of a choice */

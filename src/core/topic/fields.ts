@@ -1,7 +1,7 @@
 // The one table of topic fields. The type of a topic's settings, their defaults, validation, the schema in
 // /openapi.json, the flags of `dq topic add` and `set`, the manual's table and the form of the console derive
-// from it: a new field is one line, and its label in console/web/words/texts.ts. The order is the order
-// of the stored settings: callbackUrl, title and owner differ per topic and stay in front
+// from it; .github/CONTRIBUTING.md has the steps of a new field. The order is the order of the stored
+// settings: callbackUrl, title and owner differ per topic and stay in front
 // (registry/sql/tables/topic-row.ts). A default that changes later changes no stored topic, but applies to
 // rows that were written before the field existed.
 

@@ -39,6 +39,8 @@ export function apiName<K extends string>(key: K): ApiName<K> {
   return key.replace(/Ms$/, '') as ApiName<K>;
 }
 
+export type TopicFieldName = ApiName<keyof typeof topicFields>;
+
 /** A topic in the API's JSON. */
 export type TopicJson = {
   readonly [K in keyof typeof topicFields as ApiName<K>]: JsonOf<(typeof topicFields)[K]>;

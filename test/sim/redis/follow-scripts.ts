@@ -70,14 +70,44 @@ const delayedScript = waitingScript([':d:']);
 
 type Follow = (ran: Ran) => void;
 
+/** Scripts that change no job. */
+const harmless = {
+  mark: null,
+  get: null,
+  advance: null,
+  alertDue: null,
+  alertClaim: null,
+  alertList: null,
+  alertState: null,
+  historyGet: null,
+  counts: null,
+  raiseList: null,
+  restTopics: null,
+  countQuarantined: null,
+  moment: null,
+  position: null,
+  marks: null,
+  lacks: null,
+  look: null,
+  horizon: null,
+  deadLast: null,
+  deadList: null,
+  searchLive: null,
+  searchEnded: null,
+  searchId: null,
+  ids: null,
+  scan: null,
+  walk: null,
+} as const satisfies Readonly<Partial<Record<ScriptName, null>>>;
+
 export class ScriptFollower {
   readonly #options: FollowOptions;
-  readonly #follow: Readonly<Partial<Record<ScriptName, Follow>>>;
+  readonly #follow: Readonly<Record<ScriptName, Follow | null>>;
   commits = 0;
 
   constructor(options: FollowOptions) {
     this.#options = options;
-    const { ledger, mails, laws, shard } = options;
+    const { ledger, judge, mails, laws, shard } = options;
     const rows = (reply: Reply) => reply as readonly (readonly [number, number, number, number])[];
     const finish =
       (verb: 'ack' | 'retry' | 'bury' | 'release'): Follow =>
@@ -113,7 +143,12 @@ export class ScriptFollower {
           ledger.moved(verb, key, { kind: kindOf(row), version, dueAt } as never);
         }
       };
+    const unfollowed: Follow = ({ name }) => judge.check(false, 'the world follows each script', () => name);
     this.#follow = {
+      ...harmless,
+      // Those of fsck, which no world runs.
+      examine: unfollowed,
+      relink: unfollowed,
       push: ({ args, reply }) => {
         for (const [job, outcome] of readPushes(args, reply))
           if (outcome !== null) ledger.pushed(job as never, outcome);
@@ -196,10 +231,7 @@ export class ScriptFollower {
   ran(ran: Ran): void {
     this.#followNote(ran);
     const follow = this.#follow[ran.name];
-    if (follow === undefined) {
-      this.#options.judge.check(harmless.has(ran.name), 'the world follows each script', () => ran.name);
-      return;
-    }
+    if (follow === null) return;
     follow(ran);
     this.commits += 1;
     this.#checkAlerts();
@@ -313,14 +345,6 @@ export class ScriptFollower {
     ]);
   }
 }
-
-/** Scripts that change no job. */
-const harmless: ReadonlySet<ScriptName> = new Set<ScriptName>([
-  ...(['mark', 'get', 'advance', 'alertDue', 'alertClaim', 'alertList', 'alertState'] as const),
-  ...(['historyGet', 'counts', 'raiseList', 'restTopics', 'countQuarantined'] as const),
-  ...(['moment', 'position', 'marks', 'lacks', 'look', 'horizon', 'deadLast', 'deadList'] as const),
-  ...(['searchLive', 'searchEnded', 'searchId', 'ids', 'scan', 'walk'] as const),
-]);
 
 function isChange({ name, reply }: Ran): boolean {
   if (name === 'recover' || name === 'recoverOwners' || name === 'promote' || name === 'deadExpire')

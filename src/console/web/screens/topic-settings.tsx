@@ -5,7 +5,7 @@ import { type ComponentChildren, Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import type { ReplyOf } from '../../../contract/api/schema.ts';
 import type { TopicPreviewJson, testRuleSchema } from '../../../contract/api/topic.ts';
-import type { TopicJson } from '../../../core/topic/settings.ts';
+import type { TopicFieldName, TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import { brokers, retryUnitMs } from '../api/session.ts';
 import { waitsOf } from '../backoff-waits.ts';
@@ -34,22 +34,25 @@ import { TestCallCard } from './test-call.tsx';
 type Values = Readonly<Record<string, string>>;
 
 /** A topic field in the form: the members of `target` have an input each. */
-interface FormField extends Omit<TopicFormField, 'kind'> {
+interface FormField extends Omit<TopicFormField, 'name' | 'kind'> {
+  readonly name: Exclude<TopicFieldName, 'target'> | TargetMember;
   readonly kind: TopicFormField['kind'] | 'broker';
 }
 
-const fields: readonly FormField[] = topicForm.flatMap((field): readonly FormField[] =>
-  field.kind === 'target'
-    ? [
-        { ...field, name: 'broker', kind: 'broker' },
-        { ...field, name: 'to', kind: 'text' },
-        { ...field, name: 'key', kind: 'text' },
-      ]
-    : [field],
-);
-
 /** Members of the topic's `target`. */
-const targetFields: readonly string[] = ['broker', 'to', 'key'];
+const targetMembers = ['broker', 'to', 'key'] as const;
+type TargetMember = (typeof targetMembers)[number];
+const isOfTarget = ({ name }: FormField) => (targetMembers as readonly string[]).includes(name);
+
+const fields: readonly FormField[] = topicForm.flatMap(({ name, ...field }): readonly FormField[] =>
+  name === 'target'
+    ? targetMembers.map((member) => ({
+        ...field,
+        name: member,
+        kind: member === 'broker' ? 'broker' : 'text',
+      }))
+    : [{ ...field, name }],
+);
 
 const deliveryOf = (values: Values) => (values['delivery'] ?? 'push') as Delivery;
 const isShown = (field: FormField, values: Values): boolean => isUsed(field, deliveryOf(values));
@@ -119,7 +122,6 @@ const changedFields = (before: Values, now: Values): readonly FormField[] =>
   fields.filter((field) => isShown(field, now) && (before[field.name] ?? '') !== (now[field.name] ?? ''));
 
 function membersOf(given: readonly FormField[], values: Values): Readonly<Record<string, unknown>> {
-  const isOfTarget = ({ name }: FormField) => targetFields.includes(name);
   const members = given
     .filter((field) => !isOfTarget(field))
     .map((field) => [field.name, memberOf(field, values[field.name] ?? '')] as const);
@@ -259,7 +261,7 @@ export function TopicSettings({ topic, onSaved }: { topic: TopicJson; onSaved: (
 const shownText = (text: string | undefined): string => text || '–';
 
 const differenceOf = ({ name }: FormField, before: Values, now: Values): Fact => [
-  wordOf(`field_${name}`, name),
+  t(`field_${name}`),
   `${shownText(before[name])} → ${shownText(now[name])}`,
   true,
 ];
@@ -281,7 +283,7 @@ function Theirs({
     <dl class="facts wide">
       {changed.map(({ name }) => (
         <Fragment key={name}>
-          <dt>{wordOf(`field_${name}`, name)}</dt>
+          <dt>{t(`field_${name}`)}</dt>
           <dd>
             {t('their_value')} <span class="mono">{shownText(theirs[name])}</span>
             {mine[name] === theirs[name] ? null : (
@@ -322,7 +324,13 @@ function DestinationNote({ preview }: { preview: TopicPreviewJson | null }) {
 }
 
 /** A mistake in one of these sends jobs to the wrong place, or ends them as dead letters. */
-const graveFields: readonly string[] = ['delivery', 'callbackUrl', 'retryIf', 'maxAttempts', ...targetFields];
+const graveFields: readonly string[] = [
+  'delivery',
+  'callbackUrl',
+  'retryIf',
+  'maxAttempts',
+  ...targetMembers,
+];
 
 export function NewTopic() {
   const [name, setName] = useState('');
@@ -444,11 +452,11 @@ function Fields({
 }
 
 /** What a member of the target is depends on the protocol of the broker. */
-function labelOf(name: string, values: Values): string {
+function labelOf(name: FormField['name'], values: Values): string {
   const { broker } = values;
   if (name === 'headers' && deliveryOf(values) === 'mq') return t('field_properties');
   const type = brokers().find((known) => known.name === broker)?.type;
-  const label = wordOf(`field_${name}`, name);
+  const label = t(`field_${name}`);
   return type === undefined ? label : wordOf(`field_${name}_${type}`, label);
 }
 

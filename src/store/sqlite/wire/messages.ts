@@ -36,6 +36,7 @@ import type {
   When,
 } from '../../../ports/job-store.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
+import type { MethodsOf, VerbsWith } from '../../../ports/store-verbs.ts';
 import { pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import type { AckedLease } from '../engine/finish.ts';
@@ -447,6 +448,10 @@ const moves = <I>(items: readonly I[]) => inBatches(items, limits.pushBatchMax);
 const finishes = <I>(items: readonly I[]) => inBatches(items, limits.finishBatchMax);
 const framesOf = <I, O, R>(frames: ItemFrames<I, O, R>): ItemFrames<I, O, R> => frames;
 
+/** Hot verbs of one request per frame; the others have items. */
+type RequestMethod = 'get' | 'promote' | 'reserve';
+type ItemMethod = Exclude<MethodsOf<'jobs', VerbsWith<{ kind: 'hot' }>>, RequestMethod>;
+
 export const itemFrames = {
   push: framesOf({ item: pushJobCodec, outcome: pushOutcomeCodec, batches: pushBatches }),
   cancel: framesOf({ item: versionedKeyCodec, outcome: cancelOutcomeCodec, batches: moves }),
@@ -462,4 +467,4 @@ export const itemFrames = {
   bury: framesOf({ item: buryItemCodec, outcome: finishCodec('buried'), batches: finishes }),
   release: framesOf({ item: endingLeaseCodec, outcome: finishCodec('released'), batches: finishes }),
   extend: framesOf({ item: extendItemCodec, outcome: extendedCodec, batches: finishes }),
-};
+} satisfies Readonly<Record<ItemMethod, object>>;

@@ -5,7 +5,8 @@
 
 import { limits } from '../../../core/limits.ts';
 
-/** Both sides must agree; a change of the number needs a restart instead of a reload. */
+/** Both sides must agree; a change of the number needs a restart instead of a reload. A changed message
+ *  raises it, and so does a new verb: dq-store ends a connection that sends a kind unknown to it. */
 export const protocolNumber = 3;
 export const protocolMagic = 0x31736471;
 
