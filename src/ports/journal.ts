@@ -80,9 +80,9 @@ export interface LoggedChange {
 export interface RestoreWork {
   readonly no: number;
   /** heal: the rows that a note of a rollback names · lost_shard: rows of a removed shard go to their homes ·
-   *  returned_shard: a shard with jobs joins · shipped: changes that a healing may have missed · survey: the
-   *  jobs of a shard are written to the journal */
-  readonly kind: 'heal' | 'lost_shard' | 'returned_shard' | 'shipped' | 'survey';
+   *  shipped: changes that a healing may have missed · survey: the jobs of a shard are written to the
+   *  journal */
+  readonly kind: 'heal' | 'lost_shard' | 'shipped' | 'survey';
   /** the shard's id; shipped: the place */
   readonly about: string;
   /** number of the note; shipped: ShippedRange.highest; else what makes the work unique */

@@ -3,6 +3,7 @@
 // are one query. Pure.
 
 import { parseDuration, parseInstant } from '../../core/duration.ts';
+import { buryReasons } from '../../core/job.ts';
 
 /** Members of the address of /jobs and /dead, by their names there; '' or absent: any. */
 export type FindQuery = Readonly<Partial<Record<QueryName, string>>>;
@@ -24,8 +25,9 @@ export interface Found {
 }
 
 const keys = new Set(['topic', 'state', 'id', 'body', 'due', 'reason', 'status']);
-/** why a job became a dead letter; other reasons are those of its last attempt */
-const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked', 'expired'];
+
+/** Other reasons are those of the last attempt. */
+const isBuryReason = (text: string): boolean => buryReasons.some((reason) => reason === text);
 
 /** A search of bodies takes a text of 3 bytes or more. */
 export const isSearchable = (text: string): boolean => new TextEncoder().encode(text).length >= 3;
@@ -39,7 +41,7 @@ export function readQuery(input: string): Found {
   )) {
     const value = quoted === undefined ? plain : quoted.replace(/\\(.)/g, '$1');
     if (key === 'id' && quoted === undefined && value.endsWith('*')) query.idPrefix = value.slice(0, -1);
-    else if (key === 'reason') query[buryReasons.includes(value) ? 'reason' : 'lastReason'] = value;
+    else if (key === 'reason') query[isBuryReason(value) ? 'reason' : 'lastReason'] = value;
     else if (keys.has(key)) query[key as QueryName] = value;
     else words.push(key === '' && quoted !== undefined ? value : word);
   }

@@ -4,20 +4,12 @@
 import { signal } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
 import { useEffect, useLayoutEffect } from 'preact/hooks';
+import type { MeJson } from '../../contract/api/session.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
+import type { Scope } from '../../core/token.ts';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
-import {
-  clockOffset,
-  followClock,
-  type Me,
-  may,
-  type Scope,
-  session,
-  signOut,
-  start,
-  summary,
-} from './api/session.ts';
+import { clockOffset, followClock, may, session, signOut, start, summary } from './api/session.ts';
 import { clock, duration, shortNumber, useSecond } from './format.ts';
 import { bindKeys, keysShown } from './keys.ts';
 import { KeysChoice, LanguageButton, ThemeButton } from './parts/choices.tsx';
@@ -101,7 +93,7 @@ export function Shell() {
   return <Signed me={value.me} />;
 }
 
-function Signed({ me }: { me: Me }) {
+function Signed({ me }: { me: MeJson }) {
   const poll = usePoll<SummaryJson>('/v1/summary', 5_000);
   useEffect(() => {
     summary.value = poll.data;
@@ -212,7 +204,7 @@ function TabLink({ section, icon }: NavEntry) {
   );
 }
 
-function Foot({ version, host, store, timezone }: Me) {
+function Foot({ version, host, store, timezone }: MeJson) {
   return (
     <div class="foot">
       <a
@@ -260,7 +252,7 @@ function More() {
   );
 }
 
-function TopBar({ me, at, failed }: { me: Me; at: number | null; failed: boolean }) {
+function TopBar({ me, at, failed }: { me: MeJson; at: number | null; failed: boolean }) {
   useSecond();
   return (
     <header class="bar">

@@ -17,6 +17,7 @@ import {
   NextCursor,
   pagingParams,
   problems,
+  type ReplyOf,
   reply,
   TopicName,
   text,
@@ -88,6 +89,7 @@ export const listAlertsSchema = {
     ...problems(503),
   },
 };
+export type AlertsJson = ReplyOf<typeof listAlertsSchema>;
 
 const Recipient = text('one mail address, or the name of a hook', 'ops@example.org');
 

@@ -1,11 +1,12 @@
 // The daemon itself: index, health, metrics, options in force, reload.
 
-import { type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
 import {
   closed,
   count,
   flag,
   instant,
+  type JsonOf,
   problems,
   type ReplyOf,
   reply,
@@ -112,7 +113,7 @@ export type ConfigJson = ReplyOf<typeof configSchema>;
 
 const ReloadLines = texts('what dq reload prints', ['starting one new process of every role']);
 
-const Reload: TSchema = closed(
+const Reload = closed(
   {
     running: Type.Union(
       [
@@ -149,6 +150,8 @@ const Reload: TSchema = closed(
   },
   { title: 'Reload' },
 );
+
+export type ReloadJson = JsonOf<typeof Reload>;
 
 export const reloadStateSchema = {
   operationId: 'reloadState',

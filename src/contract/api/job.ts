@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox';
 import { capacityCodes } from '../../core/capacity-reasons.ts';
-import { endStates, flowEvents, jobStates } from '../../core/job.ts';
+import { alertStates, endStates, flowEvents, jobStates } from '../../core/job.ts';
 import { heldCodes, whyCodes } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import type { BackoffJson } from '../../core/topic/backoff.ts';
@@ -140,10 +140,10 @@ const Job = Type.Object(
     deadAt: Type.Optional(instant('when the job died; only for dead jobs')),
     buryReason: Type.Optional(DeadReason),
     alert: Type.Optional(
-      textOrNull(
-        'state of the mail about its death, as in /v1/alerts; null: none; only for dead jobs',
-        'sent',
-      ),
+      Type.Union([Type.Enum([...alertStates]), Type.Null()], {
+        description: 'state of the mail about its death, as in /v1/alerts; null: none; only for dead jobs',
+        examples: ['sent'],
+      }),
     ),
     endedAt: Type.Optional(instant('when the job ended; absent while it is stored')),
     keptUntil: Type.Optional(

@@ -45,9 +45,9 @@ export type JournalInstanceJson = JsonOf<typeof JournalInstance>;
 const JournalRestore = closed(
   {
     no: count('number', 1),
-    kind: Type.Enum(['heal', 'lost_shard', 'returned_shard', 'shipped'], {
+    kind: Type.Enum(['heal', 'lost_shard', 'shipped'], {
       description:
-        '`heal`: Redis lost changes · `shipped`: changes that arrived late are compared · others: of shards',
+        '`heal`: Redis lost changes · `shipped`: changes that arrived late are compared · `lost_shard`: rows of a removed shard go to their homes',
     }),
     about: text('shard; shipped: place', '0f1e2d3c4b5a6978'),
     state: Type.Enum(['open', 'done', 'failed'], { description: 'its progress' }),

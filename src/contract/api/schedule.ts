@@ -136,6 +136,7 @@ const SchedulePreview = closed(
   },
   { title: 'SchedulePreview' },
 );
+export type SchedulePreviewJson = JsonOf<typeof SchedulePreview>;
 
 export const previewScheduleSchema = {
   operationId: 'previewSchedule',

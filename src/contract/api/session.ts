@@ -56,6 +56,7 @@ const Me = closed(
   },
   { title: 'Me' },
 );
+export type MeJson = JsonOf<typeof Me>;
 
 export const meSchema = {
   operationId: 'me',
@@ -121,6 +122,7 @@ const Session = closed(
   },
   { title: 'Session' },
 );
+export type SessionJson = JsonOf<typeof Session>;
 
 export const listSessionsSchema = {
   operationId: 'listSessions',
@@ -155,6 +157,7 @@ const SignedIn = closed(
   },
   { title: 'SignedIn' },
 );
+export type SignedInJson = JsonOf<typeof SignedIn>;
 
 export const signInSchema = {
   operationId: 'signIn',

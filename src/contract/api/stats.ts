@@ -98,6 +98,7 @@ const Process = Type.Object(
   },
   { title: 'Process' },
 );
+export type ProcessJson = JsonOf<typeof Process>;
 
 export const processesSchema = {
   operationId: 'processes',

@@ -46,6 +46,7 @@ const Token = closed(
   },
   { title: 'Token' },
 );
+export type TokenJson = JsonOf<typeof Token>;
 
 const TokenInput = closed(
   {

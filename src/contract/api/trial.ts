@@ -114,6 +114,7 @@ const Doctor = closed(
   },
   { title: 'Doctor' },
 );
+export type DoctorJson = JsonOf<typeof Doctor>;
 
 export const doctorStateSchema = {
   operationId: 'doctorState',

@@ -2,37 +2,15 @@
 // on a machine without any token, the session "this machine".
 
 import { signal } from '@preact/signals';
+import type { MeJson } from '../../../contract/api/session.ts';
 import type { SummaryJson } from '../../../contract/api/stats.ts';
+import type { Scope } from '../../../core/token.ts';
 import { CallError, call, hasKey, setKey, signedOut } from './call.ts';
-
-export type Scope = 'push' | 'pull' | 'read' | 'operate' | 'admin';
-
-export interface Me {
-  readonly name: string;
-  readonly scopes: readonly Scope[];
-  readonly topics: readonly string[];
-  readonly readOnly: boolean;
-  readonly tokensExist: boolean;
-  readonly label: string;
-  readonly color: string;
-  readonly version: string;
-  readonly host: string;
-  readonly timezone: string;
-  readonly store: 'embedded' | 'redis';
-  /** option retry.unit */
-  readonly retryUnitMs: number;
-  /** address of the API on the daemon's machine; null: not known */
-  readonly serverUrl: string | null;
-  /** that topics may name; empty without the scope admin */
-  readonly brokers: readonly { readonly name: string; readonly type: 'amqp091' | 'amqp10' | 'stomp' }[];
-  /** the daemon's clock, RFC 3339 */
-  readonly now: string;
-}
 
 export type SessionState =
   | { readonly kind: 'starting' }
   | { readonly kind: 'signed_out'; readonly error: CallError | null }
-  | { readonly kind: 'signed_in'; readonly me: Me };
+  | { readonly kind: 'signed_in'; readonly me: MeJson };
 
 export const session = signal<SessionState>({ kind: 'starting' });
 /** Counts of the instance: the shell polls them for the navigation and the screens. null: not read yet. */
@@ -63,7 +41,7 @@ export function retryUnitMs(): number {
 }
 
 /** The brokers that a topic can name. */
-export function brokers(): Me['brokers'] {
+export function brokers(): MeJson['brokers'] {
   const { value } = session;
   return value.kind === 'signed_in' ? value.me.brokers : [];
 }
@@ -151,7 +129,7 @@ export async function signOut(): Promise<void> {
 
 async function readMe(mayBeEarly = false): Promise<void> {
   const sentAt = Date.now();
-  const me = await call<Me>('GET', '/v1/me', { mayBeEarly });
+  const me = await call<MeJson>('GET', '/v1/me', { mayBeEarly });
   followClock(me.now, sentAt, Date.now());
   signedOut.value = false;
   session.value = { kind: 'signed_in', me };

@@ -11,7 +11,7 @@ import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import { clock, dots, duration, number, relative } from '../format.ts';
 import { href } from '../router.ts';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { t, type Word } from '../words/words.ts';
 import { ask } from './dialog.tsx';
 import { Check, type Draft, draftOf } from './form.tsx';
 import { actorName, Bar, Button, type Colour, Icon, Pill, toast } from './parts.tsx';
@@ -42,7 +42,7 @@ export function filterText({ kind, filter }: Pick<OperationJson, 'kind' | 'filte
     lastReason,
     status !== undefined && t('op_status', { status }),
     idPrefix !== undefined && `${idPrefix}*`,
-    state !== undefined && wordOf(`job_${state}`, state),
+    state !== undefined && t(`job_${state}`),
     idCount !== undefined && t('op_named', { count: number(idCount) }),
     since !== undefined && t(dead ? 'op_dead_since' : 'op_due_since', { time: clock(Date.parse(since)) }),
     until !== undefined && t(dead ? 'op_dead_until' : 'op_due_until', { time: clock(Date.parse(until)) }),

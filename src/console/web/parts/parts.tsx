@@ -3,12 +3,14 @@
 import { signal } from '@preact/signals';
 import { type ComponentChildren, Fragment } from 'preact';
 import { useLayoutEffect, useState } from 'preact/hooks';
+import type { JobJson } from '../../../contract/api/job.ts';
+import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError } from '../api/call.ts';
 import type { Polled } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { number } from '../format.ts';
 import { href, hrefQuery, setQuery } from '../router.ts';
-import { serverText, t, type Word, wordOf } from '../words/words.ts';
+import { serverText, t, type Word } from '../words/words.ts';
 
 export function Icon({ name, small = false }: { name: string; small?: boolean }) {
   return (
@@ -115,7 +117,7 @@ export function Pill({
   return <span class={`pill is-${colour}${ring ? ' ring' : ''}`}>{children}</span>;
 }
 
-export const jobColours: Readonly<Record<string, Colour>> = {
+export const jobColours: Readonly<Record<JobJson['state'], Colour>> = {
   delayed: 'delayed',
   ready: 'ready',
   reserved: 'running',
@@ -132,7 +134,7 @@ export function JobState({
   attempt,
   topicState,
 }: {
-  state: string;
+  state: JobJson['state'];
   attempt: number;
   topicState?: string | undefined;
 }) {
@@ -143,7 +145,7 @@ export function JobState({
         {t('job_held')}
       </Pill>
     );
-  return <Pill colour={jobColours[state] ?? 'quiet'}>{wordOf(`job_${state}`, state)}</Pill>;
+  return <Pill colour={jobColours[state]}>{t(`job_${state}`)}</Pill>;
 }
 
 /** `probing`: one call at a time, until one succeeds */
@@ -152,7 +154,7 @@ export function TopicState({
   failing = false,
   probing = false,
 }: {
-  state: string;
+  state: TopicJson['state'] | 'not_registered';
   failing?: boolean;
   probing?: boolean;
 }) {
@@ -162,7 +164,7 @@ export function TopicState({
   if (state === 'paused') return <Pill colour="retry">{t('state_paused')}</Pill>;
   return (
     <Pill colour="quiet" ring>
-      {wordOf(`state_${state}`, state)}
+      {t(`state_${state}`)}
     </Pill>
   );
 }

@@ -1,9 +1,12 @@
 // Access: tokens and sessions. A created token is shown once.
 
 import { useState } from 'preact/hooks';
+import type { SessionJson } from '../../../contract/api/session.ts';
+import type { CreatedTokenJson, TokenJson } from '../../../contract/api/token.ts';
+import type { Scope } from '../../../core/token.ts';
 import { CallError, call, replaceSession } from '../api/call.ts';
 import { type Polled, usePoll } from '../api/poll.ts';
-import { daemonNow, type Scope, session, signInAndStay } from '../api/session.ts';
+import { daemonNow, session, signInAndStay } from '../api/session.ts';
 import { number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Check, Field, Form, useAction } from '../parts/form.tsx';
@@ -23,27 +26,6 @@ import {
 import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 
-interface Token {
-  readonly name: string;
-  readonly id: string;
-  readonly scopes: readonly Scope[];
-  readonly topics: readonly string[];
-  readonly createdAt: string;
-  readonly lastUsedAt: string | null;
-  readonly expiresAt: string | null;
-}
-
-interface Session {
-  readonly id: string;
-  readonly name: string;
-  readonly scopes: readonly Scope[];
-  readonly topics: readonly string[];
-  readonly signedInBy: 'token' | 'link' | 'machine';
-  readonly address: string;
-  readonly usedAt: string;
-  readonly endsAt: string;
-}
-
 const scopes: readonly Scope[] = ['read', 'push', 'pull', 'operate', 'admin'];
 const lives = ['', '7d', '30d', '90d', '365d'] as const;
 
@@ -51,8 +33,8 @@ export function Screen() {
   useSecond();
   const { value: state } = session;
   const isFirst = state.kind === 'signed_in' && !state.me.tokensExist;
-  const tokens = usePoll<{ items: readonly Token[] }>('/v1/tokens', 10_000);
-  const sessions = usePoll<{ items: readonly Session[] }>('/v1/sessions', 10_000);
+  const tokens = usePoll<{ items: readonly TokenJson[] }>('/v1/tokens', 10_000);
+  const sessions = usePoll<{ items: readonly SessionJson[] }>('/v1/sessions', 10_000);
   const [isOpen, setOpen] = useState(false);
   return (
     <>
@@ -101,7 +83,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
       topics: topics.split(',').map((topic) => topic.trim()),
       ...(life === '' ? {} : { expiresIn: life }),
     };
-    const { token } = await call<{ token: string }>('POST', '/v1/tokens', { json });
+    const { token } = await call<CreatedTokenJson>('POST', '/v1/tokens', { json });
     setMade(token);
     setName('');
     if (isFirst) await signInAndStay(token);
@@ -157,11 +139,11 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
 }
 
 /** Sessions end with the token that they came from; they have its name. */
-function sessionsOf({ name }: Token, sessions: readonly Session[]): number {
+function sessionsOf({ name }: TokenJson, sessions: readonly SessionJson[]): number {
   return sessions.filter((one) => one.signedInBy === 'token' && one.name === name).length;
 }
 
-function askRemove(token: Token, ending: number, isLast: boolean, changed: () => void): void {
+function askRemove(token: TokenJson, ending: number, isLast: boolean, changed: () => void): void {
   const { name } = token;
   const consequence =
     ending === 0 ? t('remove_token_text') : t('remove_token_sessions', { count: number(ending) });
@@ -178,12 +160,12 @@ function askRemove(token: Token, ending: number, isLast: boolean, changed: () =>
   });
 }
 
-function LastUsed({ lastUsedAt }: Token) {
+function LastUsed({ lastUsedAt }: TokenJson) {
   if (lastUsedAt === null) return <span class="faint">{t('never_used')}</span>;
   return <Time at={lastUsedAt} text={relative} />;
 }
 
-function Expires({ expiresAt }: Token) {
+function Expires({ expiresAt }: TokenJson) {
   if (expiresAt === null) return <span class="faint">{t('expires_never')}</span>;
   const at = Date.parse(expiresAt);
   if (at <= daemonNow()) return <span class="tag bad">{t('expired')}</span>;
@@ -195,8 +177,8 @@ function Tokens({
   sessions,
   changed,
 }: {
-  from: Polled<{ items: readonly Token[] }>;
-  sessions: readonly Session[];
+  from: Polled<{ items: readonly TokenJson[] }>;
+  sessions: readonly SessionJson[];
   changed: () => void;
 }) {
   const isLast = data?.items.length === 1;
@@ -232,9 +214,9 @@ function Tokens({
   );
 }
 
-function Sessions({ from: { data, error, refresh } }: { from: Polled<{ items: readonly Session[] }> }) {
+function Sessions({ from: { data, error, refresh } }: { from: Polled<{ items: readonly SessionJson[] }> }) {
   const { failure, run } = useAction();
-  const end = ({ id }: Session) =>
+  const end = ({ id }: SessionJson) =>
     run(async () => {
       await call('DELETE', `/v1/sessions/${encodeURIComponent(id)}`);
       refresh();

@@ -1,14 +1,16 @@
 // Alerts: open incidents, the mails due for dead letters, and who receives them. Sends a test mail.
 
 import { useState } from 'preact/hooks';
+import type { AlertJson, AlertsJson, IncidentJson } from '../../../contract/api/alert.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
+import { alertStates } from '../../../core/job.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, get } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, session } from '../api/session.ts';
 import { dots, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { type Incident, IncidentState, isOpen } from '../parts/incidents.tsx';
+import { IncidentState, isOpen } from '../parts/incidents.tsx';
 import { List } from '../parts/list.tsx';
 import {
   Button,
@@ -29,31 +31,9 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { place, setQuery } from '../router.ts';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { t, type Word } from '../words/words.ts';
 
-interface Alert {
-  readonly topic: string;
-  readonly id: string;
-  readonly version: string;
-  readonly deadAt: string;
-  readonly attempt: number;
-  readonly lastReason: string | null;
-  readonly status: number | null;
-  readonly state: 'owed' | 'claimed' | 'sent' | 'nobody';
-}
-
-interface Alerts extends PageOf<Alert> {
-  readonly incidents: readonly Incident[];
-  readonly mail?: {
-    readonly server: boolean;
-    readonly addresses: readonly string[];
-    readonly hooks: readonly string[];
-    readonly defaultHooks: readonly string[];
-  };
-}
-
-const states = ['owed', 'claimed', 'sent', 'nobody'] as const;
-const colours: Readonly<Record<Alert['state'], Colour>> = {
+const colours: Readonly<Record<AlertJson['state'], Colour>> = {
   owed: 'retry',
   claimed: 'running',
   sent: 'done',
@@ -61,7 +41,7 @@ const colours: Readonly<Record<Alert['state'], Colour>> = {
 };
 
 export function Screen() {
-  const poll = usePoll<Alerts>('/v1/alerts', 5_000, { limit: '100' });
+  const poll = usePoll<AlertsJson>('/v1/alerts', 5_000, { limit: '100' });
   const { data } = poll;
   const { value } = session;
   const hasChannel = data?.mail?.server !== false || data.mail.hooks.length > 0;
@@ -92,7 +72,7 @@ export function Screen() {
   );
 }
 
-function Incidents({ incidents }: { incidents: readonly Incident[] }) {
+function Incidents({ incidents }: { incidents: readonly IncidentJson[] }) {
   const wantsAll = place.value.query.has('all');
   const shown = wantsAll ? incidents : incidents.filter((one) => isOpen(one, incidents));
   return (
@@ -114,11 +94,11 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
             look: 'text',
             cell: (one) => (
               <span class="two">
-                {wordOf(`incident_${one.kind}`, one.kind)}
+                {t(`incident_${one.kind}`)}
                 <small>{dots(one.about, one.detail)}</small>
               </span>
             ),
-            card: ({ kind }) => <span class="name grow">{wordOf(`incident_${kind}`, kind)}</span>,
+            card: ({ kind }) => <span class="name grow">{t(`incident_${kind}`)}</span>,
           },
           state: { head: t('state'), cell: (one) => <IncidentState one={one} all={incidents} /> },
           since: {
@@ -127,7 +107,7 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
             cell: ({ at }) => <Time at={at} />,
             card: ({ at }) => <Time at={at} text={relative} />,
           },
-          emailed: { head: t('emailed'), cell: ({ alert }) => wordOf(`alert_${alert}`, alert) },
+          emailed: { head: t('emailed'), cell: ({ alert }) => t(`alert_${alert}`) },
           detail: { head: '', isOff: true, cell: ({ detail }) => detail },
         }}
         card={{ row: ['incident', 'state'], soft: ['detail'], faint: ['since', 'emailed'] }}
@@ -136,8 +116,8 @@ function Incidents({ incidents }: { incidents: readonly Incident[] }) {
   );
 }
 
-function Outbox({ first }: { first: Alerts }) {
-  const [more, setMore] = useState<readonly PageOf<Alert>[]>([]);
+function Outbox({ first }: { first: AlertsJson }) {
+  const [more, setMore] = useState<readonly PageOf<AlertJson>[]>([]);
   const [error, setError] = useState<string | null>(null);
   const wanted = place.value.query.get('state') ?? '';
   const all = [first, ...more].flatMap(({ items }) => items);
@@ -147,7 +127,7 @@ function Outbox({ first }: { first: Alerts }) {
   const isWhole = nextCursor === null;
   const next = async (): Promise<void> => {
     try {
-      const page = await get<PageOf<Alert>>('/v1/alerts', { limit: '100', cursor: nextCursor ?? '' });
+      const page = await get<PageOf<AlertJson>>('/v1/alerts', { limit: '100', cursor: nextCursor ?? '' });
       setMore([...more, page]);
       setError(null);
     } catch (problem) {
@@ -159,7 +139,7 @@ function Outbox({ first }: { first: Alerts }) {
       title={t('outbox')}
       end={
         <span class="fields">
-          {states.map((state) => {
+          {alertStates.map((state) => {
             const count = all.filter((one) => one.state === state).length;
             if (count === 0 && wanted !== state) return null;
             return (
@@ -186,7 +166,7 @@ function Outbox({ first }: { first: Alerts }) {
   );
 }
 
-const OutboxRows = ({ items }: { items: readonly Alert[] }) => (
+const OutboxRows = ({ items }: { items: readonly AlertJson[] }) => (
   <List
     items={items}
     empty={t('no_alerts')}
@@ -196,7 +176,7 @@ const OutboxRows = ({ items }: { items: readonly Alert[] }) => (
       topic: { head: t('topic'), cell: TopicLink, card: ({ topic }) => topic },
       state: {
         head: t('state'),
-        cell: ({ state }) => <Pill colour={colours[state]}>{wordOf(`alert_${state}`, state)}</Pill>,
+        cell: ({ state }) => <Pill colour={colours[state]}>{t(`alert_${state}`)}</Pill>,
       },
       failure: {
         head: t('last_failure'),

@@ -6,10 +6,11 @@ import type { TopicJson } from '../../../core/topic/settings.ts';
 import { usePoll } from '../api/poll.ts';
 import { clock, duration, number } from '../format.ts';
 import { type Column, List } from '../parts/list.tsx';
-import { Card, type Colour, JobLink, LoadError, Pill, Toggle } from '../parts/parts.tsx';
+import { Card, JobLink, LoadError, Pill, Toggle } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { place, setQuery } from '../router.ts';
 import { t } from '../words/words.ts';
+import { attemptColour, shortResult } from './job-attempts.tsx';
 
 const outcomes = ['', 'failed', 'delivered'] as const;
 const words = { '': 'attempts_all', failed: 'attempts_failed', delivered: 'job_done' } as const;
@@ -62,11 +63,8 @@ export function RecentAttempts({
   );
 }
 
-/** Slow replies and rejected ones differ: amber where the receiver answered as usual and the rule said no. */
-function Outcome({ outcome, reason, status }: AttemptSampleJson) {
-  if (outcome === 'delivered') return <Pill colour="done">{status}</Pill>;
-  const colour: Colour = reason === 'rule' || reason === 'empty_reply' ? 'retry' : 'dead';
-  return <Pill colour={colour}>{reason === 'status' ? status : reason}</Pill>;
+function Outcome(attempt: AttemptSampleJson) {
+  return <Pill colour={attemptColour(attempt)}>{shortResult(attempt)}</Pill>;
 }
 
 /** `most`: attempts of a job. */

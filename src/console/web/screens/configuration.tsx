@@ -1,32 +1,18 @@
 // Configuration: the options in force with their origins; what a reload would change. A browser edits none.
 
 import type { ComponentChildren } from 'preact';
+import type { ConfigJson } from '../../../contract/api/daemon.ts';
 import type { CallError } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { List } from '../parts/list.tsx';
 import { Card, ClearFilters, CopyButton, Head, LoadError, Strip, Toggle } from '../parts/parts.tsx';
 import { place, setQuery } from '../router.ts';
-import { t, wordOf } from '../words/words.ts';
+import { t } from '../words/words.ts';
 
-interface Option {
-  readonly name: string;
-  readonly value: string;
-  readonly origin: string;
-  readonly source: 'flag' | 'environment' | 'file' | 'default';
-  readonly defaultValue: string;
-  readonly needsRestart: boolean;
-  readonly next: string | null;
-  readonly help: string;
-}
-
-interface Config {
-  readonly file: string | null;
-  readonly problem: string | null;
-  readonly items: readonly Option[];
-}
+type Option = ConfigJson['items'][number];
 
 export function Screen() {
-  const poll = usePoll<Config>('/v1/config', 10_000);
+  const poll = usePoll<ConfigJson>('/v1/config', 10_000);
   const { data } = poll;
   const { query } = place.value;
   const text = query.get('q') ?? '';
@@ -95,7 +81,7 @@ export function Screen() {
 }
 
 const originOf = ({ source, origin }: Option): string =>
-  source === 'default' ? t('origin_default') : `${wordOf(`origin_${source}`, source)} ${origin}`;
+  source === 'default' ? t('origin_default') : `${t(`origin_${source}`)} ${origin}`;
 
 function Value({ value, next, source }: Option) {
   return (

@@ -5,6 +5,8 @@ import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import type { DeadLetterJson } from '../../../contract/api/dead.ts';
 import type { OperationFilterInput } from '../../../contract/api/operation.ts';
 import type { DeadGroupJson, DeadGroupsJson } from '../../../contract/api/survey.ts';
+import { isStatus } from '../../../core/dead-marks.ts';
+import { attemptReasons, buryReasons } from '../../../core/job.ts';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, summary } from '../api/session.ts';
@@ -44,19 +46,12 @@ const ages: Readonly<Record<string, number>> = { '1h': hourMs, '24h': 24 * hourM
 const directMax = 100;
 const groupsShown = 8;
 
-const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked', 'expired'] as const;
-const attemptReasons = [
-  ...['timeout', 'status', 'rule', 'connect', 'dns', 'tls', 'reset', 'protocol'],
-  ...['reply_too_large', 'empty_reply', 'blocked_address', 'lease_expired', 'nacked'],
-  ...['mq_refused', 'mq_unroutable'],
-];
-
-/** What the address names, the filter that dq applies to it, and the rest, which dq cannot apply. */
 /** As the query of the page names it: dq rejects a wrong value. */
 type DeadFilter = Pick<OperationFilterInput, 'topic' | 'reason' | 'lastReason' | 'status'> & {
   readonly since?: string;
 };
 
+/** What the address names, the filter that dq applies to it, and the rest, which dq cannot apply. */
 function useFilter() {
   const { query } = place.value;
   const of = (name: string): string => query.get(name) ?? '';
@@ -183,11 +178,6 @@ function countIn(groups: DeadGroupsJson | null, filter: OperationFilterInput) {
         (status === undefined || isStatus(status, one.status)),
     )
     .reduce((sum, one) => sum + one.count, 0);
-}
-
-function isStatus(wanted: string, status: number | null): boolean {
-  if (wanted === 'none' || status === null) return wanted === 'none' && status === null;
-  return wanted.endsWith('xx') ? wanted[0] === String(status)[0] : wanted === String(status);
 }
 
 // By cause

@@ -1,5 +1,6 @@
 // Doctor: runs the checks of `dq doctor` in dq-console, and lists the findings, worst first.
 
+import type { DoctorJson } from '../../../contract/api/trial.ts';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { session } from '../api/session.ts';
@@ -19,18 +20,10 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { t, wordOf } from '../words/words.ts';
+import { t } from '../words/words.ts';
 
-const states = ['failed', 'warning', 'unknown', 'ok'] as const;
-type State = (typeof states)[number];
-
-interface Run {
-  readonly state: 'none' | 'running' | 'done' | 'late';
-  readonly startedAt: string | null;
-  readonly endedAt: string | null;
-  readonly findings: readonly { readonly check: string; readonly state: State; readonly about: string }[];
-}
-
+type State = DoctorJson['findings'][number]['state'];
+/** The gravest first, as the list shows them. */
 const colours: Readonly<Record<State, Colour>> = {
   failed: 'dead',
   warning: 'retry',
@@ -40,7 +33,7 @@ const colours: Readonly<Record<State, Colour>> = {
 
 export function Screen() {
   useSecond();
-  const poll = usePoll<Run>('/v1/doctor', (run) => (run.state === 'running' ? 1_000 : 10_000));
+  const poll = usePoll<DoctorJson>('/v1/doctor', (run) => (run.state === 'running' ? 1_000 : 10_000));
   const { failure, run } = useAction();
   const { data, refresh } = poll;
   const isRunning = data?.state === 'running';
@@ -80,7 +73,7 @@ function hostOf(): string {
   return value.kind === 'signed_in' ? `${value.me.host} · ` : '';
 }
 
-function subOf({ state, startedAt, endedAt }: Run) {
+function subOf({ state, startedAt, endedAt }: DoctorJson) {
   if (state === 'none') return t('doctor_sub');
   if (state === 'running') return t('checks_running');
   const [from, to] = [Date.parse(startedAt ?? ''), Date.parse(endedAt ?? '')];
@@ -88,8 +81,10 @@ function subOf({ state, startedAt, endedAt }: Run) {
   return <Time at={from} text={text} />;
 }
 
-function Findings({ run: { state, findings } }: { run: Run }) {
-  const sorted = states.flatMap((one) => findings.filter((finding) => finding.state === one));
+function Findings({ run: { state, findings } }: { run: DoctorJson }) {
+  const sorted = (Object.keys(colours) as State[]).flatMap((one) =>
+    findings.filter((finding) => finding.state === one),
+  );
   const isFine = state === 'done' && findings.every((finding) => finding.state === 'ok');
   if (state === 'none')
     return (
@@ -114,7 +109,7 @@ function Findings({ run: { state, findings } }: { run: Run }) {
           columns={{
             result: {
               head: t('result'),
-              cell: ({ state: one }) => <Pill colour={colours[one]}>{wordOf(`finding_${one}`, one)}</Pill>,
+              cell: ({ state: one }) => <Pill colour={colours[one]}>{t(`finding_${one}`)}</Pill>,
             },
             check: {
               head: t('check'),

@@ -2,6 +2,7 @@
 // it the same in the reader's own code.
 
 import { useEffect, useState } from 'preact/hooks';
+import type { TrialJson } from '../../../contract/api/trial.ts';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, serverUrl, session, summary } from '../api/session.ts';
@@ -24,37 +25,11 @@ import { Time } from '../parts/time.tsx';
 import { href } from '../router.ts';
 import { t, wordOf } from '../words/words.ts';
 
-interface Received {
-  readonly at: string;
-  readonly method: string;
-  readonly path: string;
-  readonly headers: readonly { readonly name: string; readonly value: string }[];
-  readonly body: string;
-  readonly latenessMs: number | null;
-  readonly signature: 'ok' | 'wrong' | 'not checked';
-  readonly reason: string | null;
-}
-
-interface Trial {
-  readonly topic: string;
-  readonly callbackUrl: string;
-  readonly serverUrl: string;
-  readonly id: string;
-  readonly body: string;
-  readonly delay: string;
-  readonly acceptedAt: string;
-  readonly dueAt: string;
-  readonly answeredMs: number;
-  readonly request: Received | null;
-  readonly failure: { readonly reason: string; readonly status: number | null } | null;
-}
-
-interface Reply {
-  readonly trial: Trial | null;
-}
+type Trial = NonNullable<TrialJson['trial']>;
+type Received = NonNullable<Trial['request']>;
 
 export function Screen() {
-  const poll = usePoll<Reply>('/v1/trial', ({ trial }) =>
+  const poll = usePoll<TrialJson>('/v1/trial', ({ trial }) =>
     trial !== null && trial.request === null ? 500 : 5_000,
   );
   const trial = poll.data?.trial ?? null;

@@ -7,7 +7,7 @@ import { duration, preciseClock } from '../format.ts';
 import { isJson, JsonView } from '../parts/json-view.tsx';
 import { Code, type Colour, Pill } from '../parts/parts.tsx';
 import { targetText } from '../topic-command.ts';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { t, type Word } from '../words/words.ts';
 
 export const endOf = ({ startedAt, durationMs }: AttemptJson): number => Date.parse(startedAt) + durationMs;
 
@@ -18,11 +18,12 @@ export function failureText({ reason, status }: AttemptJson): string {
 }
 
 /** `502`, `timeout`, `rule`, `200` */
-export const shortResult = ({ reason, status }: AttemptJson): string =>
+export const shortResult = ({ reason, status }: Pick<AttemptJson, 'reason' | 'status'>): string =>
   reason === null || reason === 'status' ? String(status ?? '') : reason;
 
-const colourOf = ({ outcome, reason }: AttemptJson): Colour =>
-  outcome === 'delivered' ? 'done' : reason === 'rule' ? 'retry' : 'dead';
+/** Amber: the receiver answered with a status of a success, and the settings of the topic said no. */
+export const attemptColour = ({ outcome, reason }: Pick<AttemptJson, 'outcome' | 'reason'>): Colour =>
+  outcome === 'delivered' ? 'done' : reason === 'rule' || reason === 'empty_reply' ? 'retry' : 'dead';
 
 /** Line breaks of a reply are stored as \u000d and \u000a. In JSON such an escape may be the reply's own. */
 function readable(excerpt: string): string {
@@ -47,7 +48,7 @@ export function Attempts({ job, topic }: { job: JobJson; topic: TopicJson | null
                   ? (attempt.detail ?? '')
                   : readable(attempt.replyExcerpt).replaceAll('\n', ' ')}
               </span>
-              <Pill colour={colourOf(attempt)}>{shortResult(attempt) || t('job_done')}</Pill>
+              <Pill colour={attemptColour(attempt)}>{shortResult(attempt) || t('job_done')}</Pill>
             </summary>
             <div class="detail">
               <Verdict attempt={attempt} topic={topic} />
@@ -80,7 +81,7 @@ function Verdict({ attempt, topic }: { attempt: AttemptJson; topic: TopicJson | 
     attempt.latenessMs === undefined ? '' : ` · ${t('late_by', { time: duration(attempt.latenessMs) })}`;
   return (
     <div class="wide verdict">
-      <Pill colour={colourOf(attempt)}>
+      <Pill colour={attemptColour(attempt)}>
         {isDelivered ? t('job_done') : t('failed_reason', { reason: attempt.reason ?? '' })}
       </Pill>
       <span>
@@ -125,7 +126,7 @@ function whyFailed(attempt: AttemptJson, topic: TopicJson | null): ComponentChil
         </>
       )),
     });
-  const sentence = wordOf(`failed_${reason}`, '');
+  const sentence = reason === null ? '' : t(`failed_${reason}`);
   return detail === undefined ? (
     sentence
   ) : (

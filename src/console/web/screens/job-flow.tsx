@@ -7,7 +7,7 @@ import { exactClock } from '../format.ts';
 import { List } from '../parts/list.tsx';
 import { Card, type Colour, Pill } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { t, wordOf } from '../words/words.ts';
+import { t } from '../words/words.ts';
 import { shortResult } from './job-attempts.tsx';
 
 const colours: Readonly<Record<string, Colour>> = {
@@ -68,7 +68,7 @@ export function JobFlow({
 }
 
 function Event({ event, attempt }: Entry) {
-  const word = wordOf(`flow_${event}`, event);
+  const word = t(`flow_${event}`);
   return (
     <Pill colour={colours[event] ?? 'quiet'}>
       {attempt === null ? word : `${word}: ${resultOf(attempt)}`}

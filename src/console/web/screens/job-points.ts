@@ -9,7 +9,7 @@ import { daemonNow, may } from '../api/session.ts';
 import type { TimelinePoint } from '../charts/timeline.tsx';
 import { clock, duration, relative } from '../format.ts';
 import { actorName } from '../parts/parts.tsx';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { t, type Word } from '../words/words.ts';
 import { endOf, shortResult } from './job-attempts.tsx';
 
 export interface JobMark {
@@ -86,7 +86,7 @@ export function pointsOf(job: JobJson, marks: readonly JobMark[]): readonly Time
       points.push({
         at: Date.parse(job.endedAt),
         kind: 'ended',
-        label: wordOf(`job_${job.state}`, job.state),
+        label: t(`job_${job.state}`),
       });
   } else if (job.state === 'dead')
     points.push({ at: Date.parse(job.deadAt ?? job.dueAt), kind: 'dead', label: t('dead_letter') });

@@ -2,6 +2,7 @@
 
 import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
+import { type EndState, endStates } from '../../../core/job.ts';
 import { isHeld } from '../../../core/job-why.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
@@ -32,7 +33,7 @@ import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
 import { go, hrefQuery } from '../router.ts';
 import { backoffText } from '../topic-command.ts';
-import { t, type Word, wordOf } from '../words/words.ts';
+import { t, type Word } from '../words/words.ts';
 import { Attempts, endOf, failureText } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';
 import { JobFlow } from './job-flow.tsx';
@@ -175,20 +176,23 @@ function headline({ why, state, attempt, maxAttempts, ...job }: JobJson): string
     case 'running':
       return t('here_running', { ...values, time: duration(daemonNow() - Date.parse(why.since ?? '')) });
     case 'dead':
-      return wordOf(`here_dead_${job.buryReason}`, t('here_dead')).replaceAll('{count}', values.count);
+      if (job.buryReason === undefined) return t('here_dead', values);
+      return t(`here_dead_${job.buryReason}`, values);
     case 'ended':
-      return wordOf(`here_${state}`, state).replace('{count}', values.count).replace('{time}', values.time);
+      return isEnd(state) ? t(`here_${state}`, values) : t('here_unknown');
     default:
-      return wordOf(`here_${why.code}`, t('here_unknown'));
+      return t(`here_${why.code}`, values);
   }
 }
+
+const isEnd = (state: JobJson['state']): state is EndState => endStates.some((end) => end === state);
 
 /** What explains it: a later hold, the notifiers' reasons, the last failure. */
 function explanation(job: JobJson): string {
   const { why } = job;
   const last = job.attempts.at(-1);
   const parts = [
-    why.held === undefined ? '' : wordOf(`then_${why.held}`, why.held),
+    why.held === undefined ? '' : t(`then_${why.held}`),
     why.code !== 'ahead' && typeof why.ahead === 'number' && why.ahead > 0
       ? t('jobs_first', { count: countOf(why.ahead) })
       : '',
@@ -315,8 +319,8 @@ function factsOf(job: JobJson): readonly Fact[] {
     deadline !== undefined && [t('deadline'), exact(deadline)],
     backoff !== undefined && [t('own_backoff'), backoffText(backoff), true],
     deadAt !== undefined && [t('dead_since'), exact(deadAt)],
-    buryReason !== undefined && [t('bury_reason'), wordOf(`bury_${buryReason}`, buryReason)],
-    job.alert != null && [t('alert_mail'), wordOf(`alert_${job.alert}`, job.alert)],
+    buryReason !== undefined && [t('bury_reason'), t(`bury_${buryReason}`)],
+    job.alert != null && [t('alert_mail'), t(`alert_${job.alert}`)],
     endedAt !== undefined && [t('ended'), exact(endedAt)],
     keptUntil !== undefined && [t('kept_for'), keptFor(keptUntil)],
     job.strikes !== undefined && [t('strikes'), number(job.strikes)],

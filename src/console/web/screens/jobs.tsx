@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { JobSummaryJson } from '../../../contract/api/job.ts';
 import type { OperationFilterInput } from '../../../contract/api/operation.ts';
+import { endStates, jobStates } from '../../../core/job.ts';
 import type { OperationKind } from '../../../core/operation.ts';
 import { daemonNow, may } from '../api/session.ts';
 import { isSearchable, readDue } from '../find-query.ts';
@@ -28,12 +29,10 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { place, type Segments, setQuery } from '../router.ts';
-import { t, wordOf } from '../words/words.ts';
+import { t } from '../words/words.ts';
 import { Job } from './job.tsx';
 import { ScanProgress, useScan } from './scan.tsx';
 import { requeueJob, runNow } from './topic-actions.tsx';
-
-const states = ['delayed', 'ready', 'reserved', 'dead', 'done', 'cancelled', 'purged', 'expired'];
 
 export function Screen({ first, second }: Segments) {
   if (first === undefined || second === undefined) return <Jobs />;
@@ -130,7 +129,7 @@ function Filters({
         value={filter.state}
         options={[
           ['', t('state_live')] as const,
-          ...states.map((state) => [state, wordOf(`job_${state}`, state)] as const),
+          ...[...jobStates, ...endStates].map((state) => [state, t(`job_${state}`)] as const),
         ]}
         onChoose={(state) => setQuery({ state })}
       />

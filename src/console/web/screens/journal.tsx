@@ -1,5 +1,7 @@
 // The journal on the page Store: spool, lag, instances and restores, and the question that starts a restore.
 
+import type { JournalInstanceJson, JournalJson, JournalRestoreJson } from '../../../contract/api/journal.ts';
+import { type OverdueChoice, overdueChoices } from '../../../core/operation.ts';
 import { hasNews } from '../../../core/restore-news.ts';
 import { CallError } from '../api/call.ts';
 import { may } from '../api/session.ts';
@@ -11,37 +13,6 @@ import { start } from '../parts/operations.tsx';
 import { Button, Card, type Colour, Facts, Meter, Pill, Select } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
-
-interface Restore {
-  readonly no: number;
-  readonly kind: 'heal' | 'lost_shard' | 'shipped';
-  readonly about: string;
-  readonly state: 'open' | 'done' | 'failed';
-  readonly put: number;
-  readonly removed: number;
-  readonly begunAt: string;
-  readonly endedAt: string | null;
-}
-
-interface Instance {
-  readonly instance: string;
-  readonly self: boolean;
-  readonly host: string;
-  readonly seenMs: number;
-  readonly state: 'lives' | 'silent' | 'ended';
-  readonly spoolBytes: number;
-}
-
-export interface JournalJson {
-  readonly mode: 'off' | 'sync';
-  readonly lagMs: number | null;
-  readonly spoolBytes: number;
-  readonly spoolBytesMax: number;
-  readonly late: number;
-  readonly damaged: number;
-  readonly instances: readonly Instance[] | null;
-  readonly restores: readonly Restore[] | null;
-}
 
 /** The newest ones; `dq journal` lists more. */
 const restoresShown = 5;
@@ -93,16 +64,20 @@ export function Journal({ journal }: { journal: JournalJson }) {
   );
 }
 
-const instanceText = ({ seenMs, spoolBytes, state }: Instance): string => {
+const instanceText = ({ seenMs, spoolBytes, state }: JournalInstanceJson): string => {
   const sign = t('journal_instance', { time: duration(seenMs), bytes: bytes(spoolBytes) });
   return state === 'lives' ? sign : `${sign} · ${t(`journal_${state}`)}`;
 };
 
-const colours: Readonly<Record<Restore['state'], Colour>> = { open: 'running', done: 'done', failed: 'dead' };
+const colours: Readonly<Record<JournalRestoreJson['state'], Colour>> = {
+  open: 'running',
+  done: 'done',
+  failed: 'dead',
+};
 
 const states = { open: 'op_state_running', done: 'op_state_finished', failed: 'op_state_failed' } as const;
 
-const Restores = ({ restores }: { restores: readonly Restore[] }) => (
+const Restores = ({ restores }: { restores: readonly JournalRestoreJson[] }) => (
   <List
     items={restores}
     empty=""
@@ -133,12 +108,10 @@ const Restores = ({ restores }: { restores: readonly Restore[] }) => (
   />
 );
 
-const overdueChoices = ['fire', 'spread', 'skip'] as const;
-
 interface Restoring {
   readonly topic: string;
   readonly isAll: boolean;
-  readonly overdue: (typeof overdueChoices)[number];
+  readonly overdue: OverdueChoice;
   readonly dryRun: boolean;
 }
 

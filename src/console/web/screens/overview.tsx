@@ -2,6 +2,7 @@
 // from the summary that the shell polls. Sessions of some topics see no series of all topics.
 
 import { useEffect } from 'preact/hooks';
+import type { AlertsJson } from '../../../contract/api/alert.ts';
 import type { SeriesColumn, SeriesJson, TopicSeriesJson } from '../../../contract/api/series.ts';
 import type { SummaryJson } from '../../../contract/api/stats.ts';
 import { usePoll } from '../api/poll.ts';
@@ -10,7 +11,7 @@ import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
 import { dots, duration, number, percent, shortNumber, zone } from '../format.ts';
-import { type Incident, IncidentState } from '../parts/incidents.tsx';
+import { IncidentState } from '../parts/incidents.tsx';
 import { List } from '../parts/list.tsx';
 import {
   Button,
@@ -30,7 +31,7 @@ import {
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { go, href, hrefQuery } from '../router.ts';
-import { t, wordOf } from '../words/words.ts';
+import { t } from '../words/words.ts';
 import { FailedAttempts, isAbsent, Lateness, successOf, Throughput, useSeries } from './series-cards.tsx';
 import { askResume } from './topic-actions.tsx';
 
@@ -233,7 +234,7 @@ function RecentEvents() {
   const { value } = session;
   const isEvery = value.kind === 'signed_in' && value.me.topics.includes('*');
   const path = isEvery && may('read') ? '/v1/alerts' : null;
-  const poll = usePoll<{ incidents: readonly Incident[] }>(path, 15_000, { limit: '1' });
+  const poll = usePoll<AlertsJson>(path, 15_000, { limit: '1' });
   if (path === null) return null;
   return (
     <Card
@@ -256,7 +257,7 @@ function RecentEvents() {
                 <li key={`${one.at} ${one.kind} ${one.about} ${one.state}`}>
                   <IncidentState one={one} all={incidents} />
                   <span class="grow two">
-                    <span>{[wordOf(`incident_${one.kind}`, one.kind), one.about].join(' ')}</span>
+                    <span>{[t(`incident_${one.kind}`), one.about].join(' ')}</span>
                     <small class="faint">{one.detail}</small>
                   </span>
                   <Time class="faint num" at={one.at} />
@@ -365,7 +366,7 @@ function Attention({ lines }: { lines: SummaryJson['attention'] }) {
         why: {
           ...{ head: '', isOff: true },
           cell: ({ title, reasons }) =>
-            title === '' ? dots(...reasons.map((why) => wordOf(`why_${why}`, why))) : title,
+            title === '' ? dots(...reasons.map((why) => t(`why_${why}`))) : title,
         },
       }}
       card={{ row: ['topic', 'state'], soft: ['why', 'dead'] }}

@@ -1,6 +1,8 @@
 // Processes of this instance: state, age, load, restarts. Reloads the daemon, and shows the last reload.
 
 import { useState } from 'preact/hooks';
+import type { ReloadJson } from '../../../contract/api/daemon.ts';
+import type { ProcessJson } from '../../../contract/api/stats.ts';
 import { type CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, session } from '../api/session.ts';
@@ -9,39 +11,9 @@ import { ask } from '../parts/dialog.tsx';
 import { List } from '../parts/list.tsx';
 import { Button, Card, type Colour, Facts, Head, LoadError, Pill, Strip } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { t, wordOf } from '../words/words.ts';
+import { t } from '../words/words.ts';
 
-interface Process {
-  readonly title: string;
-  readonly role: string;
-  readonly alsoRuns?: readonly string[];
-  readonly pid: number;
-  readonly version: string;
-  readonly generation: number;
-  readonly state: 'starting' | 'ready' | 'draining';
-  readonly startedAt: string;
-  readonly restarts: number;
-  readonly inFlight: number;
-  readonly rssBytes: number;
-  readonly cpuPercent: number;
-}
-
-interface Reload {
-  readonly running: { readonly startedAt: string; readonly lines: readonly string[] } | null;
-  readonly waiting: boolean;
-  readonly last: {
-    readonly startedAt: string;
-    readonly endedAt: string;
-    readonly outcome: 'reloaded' | 'partly' | 'rejected';
-    readonly reason: string | null;
-    readonly lines: readonly string[];
-    readonly generation: number;
-  } | null;
-  readonly generation: number;
-  readonly restart: string | null;
-}
-
-const colours: Readonly<Record<Process['state'], Colour>> = {
+const colours: Readonly<Record<ProcessJson['state'], Colour>> = {
   starting: 'delayed',
   ready: 'done',
   draining: 'retry',
@@ -49,13 +21,13 @@ const colours: Readonly<Record<Process['state'], Colour>> = {
 
 /** Without a ready process of these roles dq delivers nothing. */
 const vital = ['notifier', 'timer'] as const;
-const runs = ({ role, alsoRuns = [] }: Process, wanted: string): boolean =>
+const runs = ({ role, alsoRuns = [] }: ProcessJson, wanted: string): boolean =>
   role === wanted || alsoRuns.includes(wanted);
 
 export function Screen() {
   useSecond();
-  const poll = usePoll<{ processes: readonly Process[] }>('/v1/processes', 5_000);
-  const reload = usePoll<Reload>(may('admin') ? '/v1/reload' : null, (state) =>
+  const poll = usePoll<{ processes: readonly ProcessJson[] }>('/v1/processes', 5_000);
+  const reload = usePoll<ReloadJson>(may('admin') ? '/v1/reload' : null, (state) =>
     state.running !== null || state.waiting ? 1_000 : 5_000,
   );
   const processes = poll.data?.processes ?? null;
@@ -90,7 +62,7 @@ export function Screen() {
   );
 }
 
-function subOf(processes: readonly Process[] | null, reload: Reload | null): string {
+function subOf(processes: readonly ProcessJson[] | null, reload: ReloadJson | null): string {
   const { value } = session;
   const generation = processes?.find(({ role }) => role === 'master')?.generation;
   const last = reload?.last ?? null;
@@ -118,7 +90,7 @@ function askReload(changed: () => void): void {
   });
 }
 
-function ReloadState({ state: { running, waiting, last, restart } }: { state: Reload }) {
+function ReloadState({ state: { running, waiting, last, restart } }: { state: ReloadJson }) {
   if (running !== null || waiting)
     return (
       <Strip tone="info" icon="redo">
@@ -150,22 +122,23 @@ function ReloadState({ state: { running, waiting, last, restart } }: { state: Re
   );
 }
 
-const cpu = ({ cpuPercent }: Process): string => `${cpuPercent.toFixed(1)} %`;
-const memory = ({ rssBytes }: Process): string => (rssBytes === 0 ? '–' : bytes(rssBytes));
-const uptime = ({ startedAt }: Process): string => duration(daemonNow() - Date.parse(startedAt));
-const hasWork = ({ role }: Process): boolean => role !== 'master' && role !== 'timer' && role !== 'upkeep';
+const cpu = ({ cpuPercent }: ProcessJson): string => `${cpuPercent.toFixed(1)} %`;
+const memory = ({ rssBytes }: ProcessJson): string => (rssBytes === 0 ? '–' : bytes(rssBytes));
+const uptime = ({ startedAt }: ProcessJson): string => duration(daemonNow() - Date.parse(startedAt));
+const hasWork = ({ role }: ProcessJson): boolean =>
+  role !== 'master' && role !== 'timer' && role !== 'upkeep';
 
-function State({ state }: Process) {
-  return <Pill colour={colours[state]}>{wordOf(`process_${state}`, state)}</Pill>;
+function State({ state }: ProcessJson) {
+  return <Pill colour={colours[state]}>{t(`process_${state}`)}</Pill>;
 }
 
-function Restarts({ restarts }: Process) {
+function Restarts({ restarts }: ProcessJson) {
   return restarts === 0 ? <span class="faint">0</span> : <span class="tag warn">{number(restarts)}</span>;
 }
 
-function Table({ processes, error }: { processes: readonly Process[] | null; error: CallError | null }) {
+function Table({ processes, error }: { processes: readonly ProcessJson[] | null; error: CallError | null }) {
   const [open, setOpen] = useState<number | null>(null);
-  const working = (process: Process) =>
+  const working = (process: ProcessJson) =>
     hasWork(process) ? number(process.inFlight) : <span class="faint">–</span>;
   return (
     <List
@@ -210,7 +183,7 @@ function Table({ processes, error }: { processes: readonly Process[] | null; err
 }
 
 /** What a card on a phone shows more of a process. */
-const Opened = (process: Process) => (
+const Opened = (process: ProcessJson) => (
   <Card>
     <div class="body">
       <Facts

@@ -3,6 +3,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { JobJson } from '../../../contract/api/job.ts';
+import type { ScheduleJson, SchedulePreviewJson } from '../../../contract/api/schedule.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { tickId } from '../../../core/tick-id.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
@@ -48,21 +49,6 @@ import {
 import { Time } from '../parts/time.tsx';
 import { go, href, place, type Segments } from '../router.ts';
 import { t, type Word } from '../words/words.ts';
-
-interface ScheduleJson {
-  readonly name: string;
-  readonly topic: string;
-  readonly cron: string | null;
-  readonly every: string | null;
-  readonly timezone: string;
-  readonly body: string;
-  readonly contentType: string | null;
-  readonly missed: 'skip' | 'last';
-  readonly paused: boolean;
-  readonly nextAt: string | null;
-  readonly lastAt: string | null;
-  readonly problem: string | null;
-}
 
 const pathOf = (name: string, verb = ''): string => `/v1/schedules/${encodeURIComponent(name)}${verb}`;
 
@@ -207,7 +193,7 @@ function RowMenu({ schedule, done }: { schedule: ScheduleJson; done: () => void 
 
 function One({ name }: { name: string }) {
   useSecond();
-  const poll = usePoll<ScheduleJson & { readonly nextTimes?: readonly string[] }>(pathOf(name), 5_000);
+  const poll = usePoll<ScheduleJson>(pathOf(name), 5_000);
   const one = poll.data;
   if (poll.error?.code === 'schedule_not_found') return <NotFound />;
   if (one === null)
@@ -319,7 +305,7 @@ interface Values {
   readonly cron: string;
   readonly every: string;
   readonly timezone: string;
-  readonly missed: 'skip' | 'last';
+  readonly missed: ScheduleJson['missed'];
   readonly contentType: string;
   readonly body: string;
 }
@@ -403,11 +389,6 @@ function EditSchedule({ name }: { name: string }) {
   );
 }
 
-interface Preview {
-  readonly errors: readonly FieldError[];
-  readonly times: readonly string[];
-}
-
 /** The typed schedule: what differs from the stored one, and what dq and the page say about it. */
 function useScheduleForm(before: Values | null, save: (members: object) => Promise<ScheduleJson>) {
   const [values, setValues] = useState(before ?? emptyForm);
@@ -416,7 +397,7 @@ function useScheduleForm(before: Values | null, save: (members: object) => Promi
   const [isSaved, setSaved] = useState(false);
   // With the name of a stored schedule: its creation counts for `every`.
   const draft = { name: before?.name, ...timesOf(values) };
-  const { data: preview } = usePreview<Preview>('/v1/schedules/preview', draft, true);
+  const { data: preview } = usePreview<SchedulePreviewJson>('/v1/schedules/preview', draft, true);
   const members = membersOf(values, before);
   const isChanged = before === null ? values.name !== '' : Object.keys(members).length > 0;
   // A schedule without a body has no mistake until one is typed.

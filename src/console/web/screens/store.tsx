@@ -1,5 +1,7 @@
 // Store: durability, the files of the embedded store, or a card per Redis with its memory and its jobs.
 
+import type { JournalJson } from '../../../contract/api/journal.ts';
+import type { ShardInfoJson, StoreJson } from '../../../contract/api/store.ts';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
@@ -20,56 +22,13 @@ import {
   toast,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { t, wordOf } from '../words/words.ts';
-import { Journal, type JournalJson } from './journal.tsx';
+import { t } from '../words/words.ts';
+import { Journal } from './journal.tsx';
 
-interface ShardInfo {
-  readonly version: string;
-  readonly usedBytes: number;
-  readonly maxBytes: number | null;
-  readonly eviction: string | null;
-  readonly persistence: string;
-  readonly durability: string;
-  readonly warnings: readonly string[];
-  readonly clients: number;
-  readonly opsPerSecond: number;
-  readonly latencyMs: number;
-  readonly nodes: number;
-  readonly quarantined: number;
-  readonly readAt: string;
-}
-
-interface Shard {
-  readonly id: string;
-  readonly url: string;
-  readonly state: 'active' | 'draining';
-  readonly jobs: number | null;
-  readonly trouble: string | null;
-  readonly info: ShardInfo | null;
-}
-
-interface Store {
-  readonly kind: 'embedded' | 'redis';
-  readonly ok: boolean;
-  readonly durability: string | null;
-  readonly journal: 'off' | 'sync';
-  readonly warnings: readonly string[];
-  readonly quarantined: number;
-  readonly registry: string;
-  readonly embedded: {
-    readonly path: string;
-    readonly fileBytes: number;
-    readonly walBytes: number;
-    readonly freeBytes: number;
-    readonly diskBytes: number;
-    readonly fsyncP99Ms: number | null;
-  } | null;
-  readonly list: number | null;
-  readonly shards: readonly Shard[];
-}
+type ShardState = StoreJson['shards'][number];
 
 export function Screen() {
-  const poll = usePoll<Store>('/v1/store', 5_000);
+  const poll = usePoll<StoreJson>('/v1/store', 5_000);
   const { data, refresh } = poll;
   const mayAdd = data?.kind === 'redis' && may('admin');
   return (
@@ -99,7 +58,7 @@ export function Screen() {
   );
 }
 
-function subOf({ kind, list, shards, registry }: Store): string {
+function subOf({ kind, list, shards, registry }: StoreJson): string {
   const where = t('store_registry', { place: registry === 'embedded' ? t('registry_embedded') : registry });
   if (kind === 'embedded') return `${t('store_embedded_note')} ${where}`;
   const draining = shards.filter(({ state }) => state === 'draining').length;
@@ -110,7 +69,7 @@ function subOf({ kind, list, shards, registry }: Store): string {
 const fullColour = (share: number): Colour => (share > 0.9 ? 'dead' : share > 0.75 ? 'retry' : 'ready');
 const latency = (ms: number): string => `${number(Math.round(ms * 10) / 10)} ${t('unit_ms')}`;
 
-function Embedded({ store: { ok, durability, embedded, quarantined } }: { store: Store }) {
+function Embedded({ store: { ok, durability, embedded, quarantined } }: { store: StoreJson }) {
   const used = embedded === null ? 0 : 1 - embedded.freeBytes / embedded.diskBytes;
   return (
     <Card
@@ -148,7 +107,7 @@ function Embedded({ store: { ok, durability, embedded, quarantined } }: { store:
 }
 
 /** The journal needs the right to read every topic; without it the page has only the shards. */
-function Shards({ store: { shards, journal: mode }, changed }: { store: Store; changed: () => void }) {
+function Shards({ store: { shards, journal: mode }, changed }: { store: StoreJson; changed: () => void }) {
   const { data: journal } = usePoll<JournalJson>('/v1/journal', 5_000);
   return (
     <>
@@ -162,11 +121,11 @@ function Shards({ store: { shards, journal: mode }, changed }: { store: Store; c
   );
 }
 
-const nameOf = ({ id }: Shard): string => t('shard_name', { id: id.slice(0, 6) });
+const nameOf = ({ id }: ShardState): string => t('shard_name', { id: id.slice(0, 6) });
 
 interface ShardParts {
-  readonly shard: Shard;
-  readonly journal: Store['journal'];
+  readonly shard: ShardState;
+  readonly journal: StoreJson['journal'];
   readonly changed: () => void;
 }
 
@@ -203,7 +162,7 @@ function ShardCard({ shard, journal, changed }: ShardParts) {
   );
 }
 
-type InfoParts = { info: ShardInfo; journal: Store['journal']; jobs: number | null };
+type InfoParts = { info: ShardInfoJson; journal: StoreJson['journal']; jobs: number | null };
 
 function Info({ info, journal, jobs }: InfoParts) {
   const { usedBytes, maxBytes, eviction } = info;
@@ -221,10 +180,7 @@ function Info({ info, journal, jobs }: InfoParts) {
         rows={[
           jobs !== null && [t('jobs'), number(jobs)],
           maxBytes === null && [t('memory'), t('memory_unlimited', { used: bytes(usedBytes) })],
-          [
-            t('durability'),
-            wordOf(`durability_${journal === 'off' ? info.persistence : journal}`, info.durability),
-          ],
+          [t('durability'), t(`durability_${journal === 'off' ? info.persistence : journal}`)],
           [t('eviction'), eviction ?? t('currently_unknown')],
           [t('latency'), latency(info.latencyMs)],
           [
@@ -273,7 +229,7 @@ async function explained(work: Promise<unknown>, address: string): Promise<void>
   }
 }
 
-function askDrain(shard: Shard, changed: () => void): void {
+function askDrain(shard: ShardState, changed: () => void): void {
   ask({
     title: t('drain_question', { name: nameOf(shard) }),
     body: t('drain_text', { count: shard.jobs === null ? '?' : number(shard.jobs) }),
@@ -285,7 +241,7 @@ function askDrain(shard: Shard, changed: () => void): void {
   });
 }
 
-function askRemove(shard: Shard, hasJournal: boolean, changed: () => void): void {
+function askRemove(shard: ShardState, hasJournal: boolean, changed: () => void): void {
   const isLost = shard.jobs === null;
   ask({
     title: t('remove_shard_question', { name: nameOf(shard) }),

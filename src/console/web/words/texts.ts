@@ -572,6 +572,7 @@ export const texts = {
     'No broker is configured. Add one to brokers in the configuration of dq, and reload.',
     '未配置消息代理。请在 dq 配置的 brokers 中添加并重新加载。',
   ],
+  field_target: ['Broker and place', '消息代理与位置'],
   field_callbackUrl: ['Callback URL', '回调地址'],
   field_method: ['Method', '方法'],
   field_format: ['Format', '格式'],

@@ -12,15 +12,17 @@ export const language = signal<Language>(document.documentElement.lang.startsWit
 const server = signal<Readonly<Record<string, string>>>({});
 const table = signal<Readonly<Record<Word, string>>>(en);
 
-/** `values` replace {name} in the text. */
+/** `values` replace {name} in the text. A page from before an upgrade may get a code that it has no text for,
+ *  and shows the key. */
 export function t(key: Word, values: Readonly<Record<string, string | number>> = {}): string {
-  return filled(table.value[key], values);
+  return filled(table.value[key] ?? key, values);
 }
 
 const filled = (text: string, values: Readonly<Record<string, string | number>>): string =>
   text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 
-/** The text of a key that is made from a code; `other` for codes that have none. */
+/** The text of a code of an open list; `other` for codes that have none. For a code of a closed list write
+ *  t(`job_${state}`): the compiler requires a text for each. */
 export function wordOf(key: string, other: string): string {
   return Object.hasOwn(en, key) ? t(key as Word) : other;
 }
