@@ -35,8 +35,8 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     faults: 'lateReply,pause,slowChannel',
     edit: {
       file: notifier('job-starter'),
-      text: 'return isEnough && isCalled',
-      by: 'return (isEnough || leftMs !== 0) && isCalled',
+      text: 'return !this.#isTooShort(held) && isCalled',
+      by: 'return isCalled',
     },
   },
   {

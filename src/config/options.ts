@@ -206,10 +206,14 @@ export const options = {
     // No loop sleeps longer at once: a larger number would have no effect.
     max: limits.loopSleepMsMax,
   }),
-  'lease.margin': duration(10 * second, "Length of a lease beyond its topic's timeout", {
-    min: limits.leaseReserveMs + 100,
-    max: 10 * minute,
-  }),
+  'lease.margin': duration(
+    10 * second,
+    "Length of a lease beyond its topic's timeout; jobs whose reserve took longer than this less 2 s are released uncalled",
+    {
+      min: limits.leaseReserveMs + 100,
+      max: 10 * minute,
+    },
+  ),
   'history.retention': duration(day, 'Time that ended jobs stay visible, without bodies; 0 = not at all', {
     min: 0,
     max: 366 * day,

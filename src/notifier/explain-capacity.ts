@@ -1,5 +1,6 @@
 // Explains why a notifier calls no job of a topic now, or few: a reason for each rule of capacity.ts that
-// applies. Reads only: asking changes nothing.
+// applies, but for those that last a reserve: grants of other partitions, and untriedAtOnce. Reads only:
+// asking changes nothing.
 
 import type { CapacityReason } from '../core/capacity-reasons.ts';
 import { formatDuration } from '../core/duration.ts';
@@ -140,12 +141,15 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
   else {
     if (running >= calls) reasons.push(fullReason(view, topic, running, calls));
     const waitMs = Math.ceil(rates.waitMs(topic, nowMs));
+    const part = targets.get(name)?.ramp?.part ?? 1;
+    const now = rate * part;
+    const isScaled = part === 1 ? '' : ` (${Math.round(part * 100)} % of ${rate} after an outage or a pause)`;
     if (waitMs > 0)
       reasons.push({
         code: 'rate_reached',
-        message: `rate ${rate} a second is used up; the next call may start in ${formatDuration(waitMs)}`,
+        message: `rate ${now} a second${isScaled} is used up; the next call may start in ${formatDuration(waitMs)}`,
         remedy: `wait, or raise rate: dq topic set ${name} --rate N (0 = no limit)`,
-        values: { rate, share: share.of(rate), waitMs },
+        values: { rate: now, whole: rate, share: share.of(rate) * part, waitMs },
       });
   }
   return reasons;

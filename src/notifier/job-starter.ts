@@ -30,6 +30,8 @@ export interface JobStarterOptions {
 export class JobStarter {
   readonly #options: JobStarterOptions;
   #isDraining = false;
+  /** The last answer with jobs came too late to call some of them. */
+  #isLate = false;
 
   constructor(options: JobStarterOptions) {
     this.#options = options;
@@ -50,6 +52,7 @@ export class JobStarter {
     const fitting = capacity.endRequest(grant, reserved.jobs);
     const batch: { held: Held; target: TopicTarget }[] = [];
     let hasBuried = false;
+    let tooShort = 0;
     for (const job of reserved.jobs) {
       const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs, clockOffset };
       settler.hold(held);
@@ -58,9 +61,11 @@ export class JobStarter {
         continue;
       }
       const target = fitting?.has(job) === false ? null : this.#callable(held);
+      if (target === null && this.#isTooShort(held)) tooShort += 1;
       if (target === null) settler.release(held);
       else batch.push({ held, target });
     }
+    if (reserved.jobs.length > 0) this.#noteShort(tooShort, now - leaseFrom);
     const candidates = batch.filter(({ held }) => PoisonIsolation.concerns(held)).map(({ held }) => held);
     const hadCandidate = isolation.hasCandidate;
     const chosen = isolation.choose(candidates, batch.length > candidates.length, now);
@@ -121,10 +126,28 @@ export class JobStarter {
       if (capacity.hold(topic)) void this.#lookUp(topic);
       return null;
     }
-    const leftMs = held.leaseFrom + held.job.leaseMs - monotonicNow();
-    const isEnough = leftMs >= target.topic.timeoutMs + limits.leaseReserveMs;
     const mayCall = this.#options.leadership.leads && !this.#isDraining;
-    return isEnough && isCalled(target.topic) && mayCall ? target : null;
+    return !this.#isTooShort(held) && isCalled(target.topic) && mayCall ? target : null;
+  }
+
+  /** Whether the rest of the lease is too short for a call; not where the topic cannot be called. */
+  #isTooShort({ leaseFrom, job }: Held): boolean {
+    const target = this.#options.capacity.targetOf(job.topic);
+    if (target === undefined) return false;
+    const leftMs = leaseFrom + job.leaseMs - monotonicNow();
+    return leftMs < target.topic.timeoutMs + limits.leaseReserveMs;
+  }
+
+  /** Logs when reserves begin to take so long that their jobs are released, and when none does. */
+  #noteShort(released: number, tookMs: number): void {
+    const isLate = released > 0;
+    if (isLate === this.#isLate) return;
+    this.#isLate = isLate;
+    const { log } = this.#options.ctx;
+    const fields = { released, tookMs: Math.round(tookMs) };
+    if (isLate)
+      log.error('notifier: jobs of slow reserves are released; raise lease.margin', undefined, fields);
+    else log.notice('notifier: reserves are in time again');
   }
 
   /** A topic that is younger than this process's knowledge comes as a change of the topic book, which ends

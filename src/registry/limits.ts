@@ -1,8 +1,8 @@
 // Fixed limits of the registry caches: bounds that users cannot configure, each with its reason.
 
 export const registryLimits = {
-  /** Poll interval of the registry in every process: without a hint a changed topic is in force within 2
-   *  s. */
+  /** Poll interval of a registry in MySQL, in every process: without a hint a changed topic is in force
+   *  within 2 s. dq-store announces changes: its clients poll each sqliteLimits.registryPollMs. */
   registryPollMs: 1_000,
   /** A use of a session is recorded when this part of the idle time has passed since the last record: a few
    *  writes per session and day. */

@@ -374,6 +374,14 @@ describe('explain', () => {
     vi.advanceTimersByTime(900);
     for (let n = 0; n < 40; n += 1) attempt(null);
     expect(askFor(capacity, 't').room).toBe(0);
+    expect(capacity.explain('t')).toContainEqual(
+      expect.objectContaining({
+        message: expect.stringMatching(
+          /^rate 400 a second \(10 % of 4000 after an outage or a pause\) is used up/,
+        ),
+        values: expect.objectContaining({ rate: 400, whole: 4_000 }),
+      }),
+    );
     vi.advanceTimersByTime(10_000);
     expect(askFor(capacity, 't').room).toBe(40);
   });

@@ -1,0 +1,53 @@
+// Tests which jobs of an answer are called, and what is logged where they are not.
+import { expect, it } from 'vitest';
+import type { ReservedJob } from '../../src/core/job.ts';
+import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
+import type { CapacityGrant } from '../../src/notifier/capacity-grants.ts';
+import { JobStarter, type JobStarterOptions } from '../../src/notifier/job-starter.ts';
+import { PoisonIsolation } from '../../src/notifier/poison-isolation.ts';
+import { monotonicNow } from '../../src/runtime/time.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+
+function startTrial() {
+  const topic = { ...topicDefaults, topic: 't', state: 'active', timeoutMs: 3_000 } as Topic;
+  const seen: string[] = [];
+  const starter = new JobStarter({
+    ctx: {
+      log: {
+        ...silentLog,
+        error: (text: string) => seen.push(text),
+        notice: (text: string) => seen.push(text),
+      },
+    } as unknown as JobStarterOptions['ctx'],
+    capacity: {
+      endRequest: () => null,
+      targetOf: () => ({ topic }),
+    } as unknown as JobStarterOptions['capacity'],
+    settler: {
+      hold: () => {},
+      release: () => seen.push('released'),
+    } as unknown as JobStarterOptions['settler'],
+    deliverer: { call: () => seen.push('called') } as unknown as JobStarterOptions['deliverer'],
+    isolation: new PoisonIsolation(),
+    leadership: { leads: true },
+  });
+  const job = { topic: 't', id: 'a', leaseMs: 13_000, strikes: 0, dueAt: 0 } as unknown as ReservedJob;
+  /** An answer with one job, this long after the reserve was sent. */
+  const answer = (tookMs: number, jobs: readonly ReservedJob[] = [job]) => {
+    starter.start(0, {} as CapacityGrant, { jobs, more: false, now: null }, monotonicNow() - tookMs);
+    return seen.splice(0);
+  };
+  return { answer };
+}
+
+it('slow reserve: releases jobs whose lease is too short, and logs its start and its end', () => {
+  const { answer } = startTrial();
+  expect(answer(0)).toEqual(['called']);
+  expect(answer(9_000)).toEqual([
+    'released',
+    'notifier: jobs of slow reserves are released; raise lease.margin',
+  ]);
+  expect(answer(9_000)).toEqual(['released']);
+  expect(answer(9_000, [])).toEqual([]);
+  expect(answer(0)).toEqual(['notifier: reserves are in time again', 'called']);
+});
