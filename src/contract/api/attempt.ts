@@ -8,6 +8,7 @@ import {
   count,
   countOrNull,
   instant,
+  instantOrNull,
   JobId,
   type JsonOf,
   numberOrNull,
@@ -15,7 +16,6 @@ import {
   reply,
   TopicName,
   text,
-  textOrNull,
   texts,
   Version,
 } from './schema.ts';
@@ -76,10 +76,7 @@ export const listAttemptsSchema = {
 export const endpointStates = ['healthy', 'failing', 'probing'] as const;
 
 const orNever = (what: string) =>
-  textOrNull(
-    `${what}; RFC 3339, UTC; null: none since the start of the notifiers`,
-    '2030-01-01T08:00:00.000Z',
-  );
+  instantOrNull(`${what}; RFC 3339, UTC; null: none since the start of the notifiers`);
 
 const Endpoint = closed(
   {

@@ -14,6 +14,7 @@ import {
   flag,
   instant,
   instantText,
+  instantValue,
   JobId,
   type JsonOf,
   LastReason,
@@ -69,15 +70,6 @@ export const listDeadSchema = {
   }),
   response: { 200: reply('a page', pageOf(DeadLetter)), ...problems(404, 503) },
 };
-
-const instantValue = (description: string) =>
-  Type.Optional(
-    Type.Unsafe<string | number>({
-      type: ['string', 'integer'],
-      description: `${description}: RFC 3339 with an offset, or epoch milliseconds`,
-      examples: ['2030-01-01T08:00:00+08:00'],
-    }),
-  );
 
 export const requeueDeadSchema = {
   operationId: 'requeueDead',

@@ -19,6 +19,7 @@ import {
   FinishedAttempts,
   flag,
   instant,
+  instantOrNull,
   instantText,
   JobId,
   type JsonOf,
@@ -274,7 +275,7 @@ const FlowEntry = closed(
       description:
         '`retried`: an attempt failed and another one follows · `restored`: put back after Redis had lost it',
     }),
-    dueAt: textOrNull('when the job was due after this; null: unknown', '2030-01-01T08:00:00.000Z'),
+    dueAt: instantOrNull('when the job was due after this; null: unknown'),
     process: textOrNull('process that did it; null: unknown', 'dq-server-0'),
     host: textOrNull('machine of that process', 'worker-1'),
     place: textOrNull('shard and bucket; null: unknown', '0f1e2d3c4b5a6978:0'),

@@ -11,6 +11,8 @@ import {
   deadMarks,
   flag,
   instant,
+  instantOrNull,
+  instantValue,
   JobId,
   type JsonOf,
   numberOrNull,
@@ -24,13 +26,6 @@ import {
 } from './schema.ts';
 
 const tags = ['operations'];
-
-const anyInstant = (description: string) =>
-  Type.Unsafe<string | number>({
-    type: ['string', 'integer'],
-    description: `${description}: RFC 3339 with an offset, or epoch milliseconds`,
-    examples: ['2030-01-01T08:00:00+08:00'],
-  });
 
 const filterMembers = {
   topic: Type.Optional(text('only jobs of this topic; default: of every topic of the caller', 'order.close')),
@@ -68,8 +63,8 @@ const OperationInput = closed(
               examples: [['1893456000000001', '1893456000000002']],
             }),
           ),
-          since: Type.Optional(anyInstant('requeue, purge: died then or later; else: due then or later')),
-          until: Type.Optional(anyInstant('requeue, purge: died before; else: due before')),
+          since: instantValue('requeue, purge: died then or later; else: due then or later'),
+          until: instantValue('requeue, purge: died before; else: due before'),
         },
         { title: 'OperationFilter', description: 'each member that is present must match' },
       ),
@@ -93,15 +88,13 @@ const OperationInput = closed(
       }),
     ),
     delay: Type.Optional(text('reschedule: time from now until the next attempt', '10m')),
-    at: Type.Optional(anyInstant('reschedule: when the next attempt is due')),
+    at: instantValue('reschedule: when the next attempt is due'),
     dryRun: Type.Optional(flag('only count the jobs')),
   },
   { title: 'OperationInput' },
 );
 export type OperationInputJson = JsonOf<typeof OperationInput>;
 export type OperationFilterInput = NonNullable<OperationInputJson['filter']>;
-
-const maybeInstant = (description: string) => textOrNull(description, '2030-01-01T08:00:00.000Z');
 
 const Operation = closed(
   {
@@ -120,7 +113,7 @@ const Operation = closed(
     topics: texts('topic globs of the caller, which bound it', ['*']),
     spread: countOrNull('time to spread the jobs over, ms', 600_000),
     rate: countOrNull('jobs per second at most', 50),
-    at: maybeInstant('reschedule: the new due time'),
+    at: instantOrNull('reschedule: the new due time'),
     overdue: textOrNull('restore: as requested; else null', 'fire'),
     dryRun: flag('only counts'),
     actor: text('name of the token or session that began it', 'li.wei'),
@@ -142,8 +135,8 @@ const Operation = closed(
     perSecond: numberOrNull('jobs per second since its start', 90.5),
     leftMs: countOrNull('estimated time until its end', 5000),
     createdAt: instant('when it was requested: jobs that die, or are pushed or moved, later do not match'),
-    startedAt: maybeInstant('when its work began'),
-    endedAt: maybeInstant('when it ended'),
+    startedAt: instantOrNull('when its work began'),
+    endedAt: instantOrNull('when it ended'),
   },
   { title: 'Operation' },
 );

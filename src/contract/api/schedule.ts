@@ -7,6 +7,7 @@ import {
   FieldProblem,
   flag,
   instant,
+  instantOrNull,
   type JsonOf,
   pageOf,
   pagingParams,
@@ -60,8 +61,6 @@ const ScheduleInput = closed(
 
 const SchedulePatch = closed({ topic: Type.Optional(TopicName), ...settings }, { title: 'SchedulePatch' });
 
-const nullableInstant = (description: string) => textOrNull(description, '2030-01-01T09:00:00.000Z');
-
 const Schedule = Type.Object(
   {
     name: ScheduleName,
@@ -73,8 +72,8 @@ const Schedule = Type.Object(
     contentType: textOrNull('of the body', 'application/json'),
     missed: Type.Enum(['skip', 'last'], { description: 'policy for missed instants' }),
     paused: flag('makes no jobs'),
-    nextAt: nullableInstant('the next instant; null: paused, or none follows'),
-    lastAt: nullableInstant('the last instant whose job was made'),
+    nextAt: instantOrNull('the next instant; null: paused, or none follows'),
+    lastAt: instantOrNull('the last instant whose job was made'),
     problem: textOrNull('why the last job was not made'),
     nextTimes: Type.Optional(Type.Array(instant('instant'), { description: `the next ${shownTicks}` })),
     revision: Type.Integer({ description: 'rises with each change', examples: [1] }),

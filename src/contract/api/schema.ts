@@ -101,6 +101,7 @@ export const instant = (description: string) =>
     description: `${description}; RFC 3339 with milliseconds, UTC`,
     examples: ['2030-01-01T08:00:00.000Z'],
   });
+export const instantOrNull = (description: string) => textOrNull(description, '2030-01-01T08:00:00.000Z');
 export const DueAt = instant('when the next attempt is due');
 export const CreatedAt = instant('when dq accepted the job');
 
@@ -110,6 +111,15 @@ export const durationText = (description: string) =>
 export const instantText = (description: string) =>
   Type.Optional(
     text(`${description}: RFC 3339 with an offset, or epoch milliseconds`, '2030-01-01T08:00:00+08:00'),
+  );
+/** The same in a JSON body. */
+export const instantValue = (description: string) =>
+  Type.Optional(
+    Type.Unsafe<string | number>({
+      type: ['string', 'integer'],
+      description: `${description}: RFC 3339 with an offset, or epoch milliseconds`,
+      examples: ['2030-01-01T08:00:00+08:00'],
+    }),
   );
 
 export const topicParam = { topic: TopicName };

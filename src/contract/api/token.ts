@@ -3,7 +3,17 @@
 import { Type } from 'typebox';
 import { limits } from '../../core/limits.ts';
 import { everyTopic, scopes, tokenNamePattern } from '../../core/token.ts';
-import { closed, instant, type JsonOf, problems, reply, text, textOrNull, yes } from './schema.ts';
+import {
+  closed,
+  instant,
+  instantOrNull,
+  type JsonOf,
+  problems,
+  reply,
+  text,
+  textOrNull,
+  yes,
+} from './schema.ts';
 
 const tags = ['access'];
 
@@ -42,7 +52,7 @@ const Token = closed(
     id: text('the part of the token after dqk_, by which logs name it', '0a1b2c3d4e5f'),
     createdAt: instant('when it was created'),
     expiresAt: textOrNull('when dq begins to reject it; null: it does not end', '2030-04-01T08:00:00.000Z'),
-    lastUsedAt: textOrNull('last use, to the minute; null: none is known', '2030-01-01T08:00:00.000Z'),
+    lastUsedAt: instantOrNull('last use, to the minute; null: none is known'),
   },
   { title: 'Token' },
 );

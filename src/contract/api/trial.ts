@@ -7,6 +7,7 @@ import {
   closed,
   countOrNull,
   instant,
+  instantOrNull,
   type JsonOf,
   problems,
   reply,
@@ -98,7 +99,7 @@ const Doctor = closed(
     state: Type.Enum(['none', 'running', 'done', 'late'], {
       description: `\`late\`: not finished after ${contractLimits.doctorRunMs / 1_000} s; the findings are those so far`,
     }),
-    startedAt: textOrNull('when the run began; null: none ran', '2030-01-01T08:00:00.000Z'),
+    startedAt: instantOrNull('when the run began; null: none ran'),
     endedAt: textOrNull('when it ended; null: it has not'),
     findings: Type.Array(
       closed(
