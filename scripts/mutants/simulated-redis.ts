@@ -17,6 +17,15 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
+    name: 'redis-numbers-behind-the-clock-are-the-next-ones',
+    faults: 'redisFailover,wallStep',
+    edit: {
+      file: script('shared/numbers'),
+      text: 'elseif drawn or seq - us < behind_max then',
+      by: 'elseif true then',
+    },
+  },
+  {
     name: 'redis-lease-of-half-its-length',
     edit: {
       file: script('reserve'),
@@ -69,8 +78,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'redis-numbers-follow-the-clock-back',
     edit: {
       file: script('shared/numbers'),
-      text: 'seq = seq < us and us or seq + 1',
-      by: 'seq = us > seq - 1000 and math.max(seq + 1, us) or us',
+      text: 'if seq < us then seq = us',
+      by: 'if seq < us or seq - us > 1000 then seq = us',
     },
   },
   {

@@ -23,6 +23,15 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     },
   },
   {
+    name: 'an-open-behind-the-clock-skips-no-number',
+    faults: 'powerCut,backupRestored,wallStep',
+    edit: {
+      file: engine('topic-counters'),
+      text: 'this.#seq += randomInt(sqliteLimits.lostNumbersMax, sqliteLimits.skippedNumbersMax);',
+      by: 'this.#seq += 0;',
+    },
+  },
+  {
     name: 'lease-of-half-the-timeout',
     edit: {
       file: notifier('capacity-plan'),

@@ -33,9 +33,9 @@ export interface JobKey {
   readonly id: string;
 }
 
-/** Numbers one push of an id. One counter per bucket, next = max(last + 1, storage clock in µs), never
- *  gives a number twice: not after removal, restart or loss of data. 51 bits fit a double. Decimal digits in
- *  the API. */
+/** Numbers one push of an id. One counter per partition draws them, and they rise; src/README.md, invariant
+ *  2, says what keeps them from those that a store has lost. 51 bits fit a double. Decimal digits in the
+ *  API. */
 export type Version = number;
 /** Fencing token of one lease, from the same counter as Version. */
 export type Token = number;

@@ -9,7 +9,7 @@ import type { Store } from '../../src/ports/job-store.ts';
 import { bucketOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import { cancelJob } from '../../src/use-cases/move-job.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
-import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
+import { type OpenedRedis, openEmpty, openOn, snapshot } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
@@ -25,19 +25,6 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
     const under = await opening;
     await owned('test', Promise.resolve({ stop: () => under.close() }));
     return under;
-  }
-
-  /** Returns a function that puts the state of now back. */
-  async function snapshot(raw: Redis): Promise<() => Promise<void>> {
-    const kept = await Promise.all(
-      (await raw.keys('*')).map(async (key) => [key, await raw.dumpBuffer(key)] as const),
-    );
-    return async () => {
-      // Not FLUSHALL, whose moment without a marker is another failure.
-      const gone = (await raw.keys('*')).filter((key) => kept.every(([name]) => name !== key));
-      if (gone.length > 0) await raw.del(...gone);
-      for (const [key, dump] of kept) await raw.restore(key, 0, dump as Buffer, 'REPLACE');
-    };
   }
 
   const noteOf = async (raw: Redis) => {

@@ -18,7 +18,7 @@ import type { Arg, Shards } from '../../src/store/redis/shard/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
 import { attemptOf, farOffMs, jobOf, owner, request, Trial, within } from '../conformance/trial.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
-import { allKeys, type OpenedRedis, oneShard, openEmpty, openOn } from '../support/redis-store.ts';
+import { allKeys, type OpenedRedis, oneShard, openEmpty, openOn, snapshot } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
@@ -367,6 +367,39 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       expect(version).toBeGreaterThan(far);
       expect(version % 4).toBe(bucketOf({ topic: 't', id: String(n) }, 4));
     }
+  });
+
+  it('numbers: after a loss no lost one returns, also while the clock is behind', async () => {
+    const clock = new SteppedClock();
+    const { under, trial } = await opened({ clock });
+    await trial.push('a');
+    const back = await snapshot(under.raw);
+    await clock.skip(-3_600_000);
+    const lost = [await trial.lease(), await trial.push('b')] as const;
+    await back();
+    await clock.skip(7);
+    const kept = [await trial.lease(), await trial.push('b')] as const;
+    expect(kept[0]).toMatchObject({ id: 'a', version: lost[0].version });
+    expect(kept[0].token).not.toBe(lost[0].token);
+    expect(kept[1].version).not.toBe(lost[1].version);
+    expect(await trial.ack(lost[0])).toEqual({ kind: 'lease_lost' });
+    expect(await trial.ack(kept[0])).toEqual({ kind: 'acked' });
+  });
+
+  it('numbers: the clock catches up with them', async () => {
+    const clock = new SteppedClock();
+    const { trial } = await opened({ clock });
+    const { version } = await trial.push('first');
+    await clock.skip(-60_000);
+    const ahead = async (id: string) => (await trial.push(id)).version - clock.now * 1_000;
+    const distances = [await ahead('a')];
+    for (let n = 0; n < 50; n += 1) {
+      await clock.skip(100);
+      distances.push(await ahead(`b${n}`));
+    }
+    // They rise by half of what the clock rises.
+    expect(distances.at(-1)).toBe((distances[0] as number) - 2_500_000);
+    expect(version - clock.now * 1_000).toBe(55_000_000);
   });
 
   it('SCRIPT FLUSH: calls continue', async () => {

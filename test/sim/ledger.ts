@@ -187,8 +187,8 @@ export class Ledger {
   readonly counts: Record<string, number> = {};
   readonly #options: LedgerOptions;
   #lastNumber = 0;
-  /** The last number of a store that lost its last writes; null: it has drawn another one since. */
-  #numberAfterLoss: number | null = null;
+  /** by number: the job that got it; a loss of the store changes nothing here */
+  readonly #numbered = new Map<number, string>();
   /** of the wall clock */
   steps = 0;
   /** virtual ms of the last jump of the clock that the running dq-store could see */
@@ -239,8 +239,6 @@ export class Ledger {
     this.steps += 1;
     this.steppedAt = this.#options.loop.at;
     this.#tickEnds.clear();
-    // Only the clock keeps numbers apart from those that were lost.
-    if (ms < 0 && this.#numberAfterLoss !== null) this.#lastNumber = this.#numberAfterLoss;
     for (const entry of this.entries.values()) {
       entry.isDueKnown = false;
       entry.isAgeKnown = false;
@@ -336,10 +334,9 @@ export class Ledger {
     for (const [tag, version] of this.stored) if (!stored.has(tag)) this.lost.set(tag, version);
     this.stored.clear();
     for (const [tag, version] of stored) this.stored.set(tag, version);
-    this.#numberAfterLoss = lastNumber;
     this.#lostAt = this.#options.loop.at;
     this.#options.mails.forget();
-    if (this.#wall * 1_000 < this.#lastNumber) this.#lastNumber = lastNumber;
+    this.#lastNumber = lastNumber;
   }
 
   /** Entries that died since the last call and are still dead. */
@@ -382,7 +379,7 @@ export class Ledger {
     }
     if (outcome.kind !== 'stored') return;
     const { version, dueAt } = outcome;
-    this.#number(version, 'version');
+    this.#number(version, key, 'version');
     const wasLive = old?.state === 'live';
     this.#check(
       outcome.replaced === wasLive && outcome.inFlight === (wasLive && old.lease !== null),
@@ -547,7 +544,7 @@ export class Ledger {
 
   #move(touch: Touch, entry: Entry, to: Pick<StoredJob, 'version' | 'dueAt'>): void {
     this.#touched(touch);
-    this.#number(to.version, 'version');
+    this.#number(to.version, entry.key, 'version');
     entry.version = to.version;
     entry.dueAt = to.dueAt;
     entry.isDueKnown = true;
@@ -571,7 +568,7 @@ export class Ledger {
   #reserve(owner: Owner, job: ReservedJob): void {
     const key = keyOf(job);
     const entry = this.entries.get(key);
-    this.#number(job.token, 'token');
+    this.#number(job.token, key, 'token');
     const isReady = entry?.state === 'live' && entry.lease === null;
     this.#check(isReady, '1 only a ready job is reserved', () => `${key}: ${describe(entry)}`);
     if (!isReady) return;
@@ -925,14 +922,19 @@ export class Ledger {
     return isOther ? undefined : entry;
   }
 
-  #number(n: number, what: string): void {
+  #number(n: number, key: string, what: string): void {
     this.#check(
       n > this.#lastNumber,
-      '2 no number is used twice',
-      () => `${what} ${n} after ${this.#lastNumber}`,
+      '2 numbers rise',
+      () => `${what} ${n} of ${key} after ${this.#lastNumber}`,
     );
-    this.#lastNumber = Math.max(n, this.#lastNumber);
-    this.#numberAfterLoss = null;
+    this.#check(
+      !this.#numbered.has(n),
+      '2 no number is used twice',
+      () => `${what} ${n} of ${key}, and of ${this.#numbered.get(n)}`,
+    );
+    this.#lastNumber = n;
+    this.#numbered.set(n, key);
   }
 
   #count(what: string): void {

@@ -308,3 +308,16 @@ async function whereWaiting(
     throw new Error(`${field} is delayed or ready in ${Number(delayed) + ready.length} places`);
   return delayed ? 'delayed' : 'ready';
 }
+
+/** Returns a function that puts the state of now back. */
+export async function snapshot(raw: Redis): Promise<() => Promise<void>> {
+  const kept = await Promise.all(
+    (await raw.keys('*')).map(async (key) => [key, await raw.dumpBuffer(key)] as const),
+  );
+  return async () => {
+    // Not FLUSHALL, whose moment without a marker is another failure.
+    const gone = (await raw.keys('*')).filter((key) => kept.every(([name]) => name !== key));
+    if (gone.length > 0) await raw.del(...gone);
+    for (const [key, dump] of kept) await raw.restore(key, 0, dump as Buffer, 'REPLACE');
+  };
+}

@@ -84,8 +84,11 @@ export const sqliteLimits = {
   /** Steps of diskFullStepMax history entries that a full disk removes per second. */
   diskFullForgetSteps: 20,
   /** Numbers in transactions that a power cut can undo: a checkpoint syncs the WAL at 2,730 pages, and a page
-   *  has fewer than 100 rows. As many as a second of the clock has. */
+   *  has fewer than 100 rows. As many as a second of the clock has. A backup can undo more, so an open skips
+   *  up to skippedNumbersMax, 17 s of the clock: it meets the lost number of a job with a chance of 1 in
+   *  15,000,000, and 800,000,000 opens fit into the bits of a version. */
   lostNumbersMax: 1_000_000,
+  skippedNumbersMax: 2 ** 24,
   /** Bytes of a nearly full disk that the WAL leaves to the records in run/ and the registry's WAL. */
   recordSpaceBytes: 64 * 1024,
   /** How often a restarted store checks an unusable disk. */

@@ -6,6 +6,7 @@
 import { priorityCodes } from '../../../core/stored-codes.ts';
 import type { ReserveRequest } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
+import { randomInt } from '../../../runtime/time.ts';
 import { type DealPlan, planDeals, type ReadyTopic } from '../../wheel.ts';
 import { delayed, ready, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -109,19 +110,19 @@ export class TopicCounters {
 
   // Versions, tokens, deaths, moments
 
-  /** The next number; nowMs by the storage clock. Never repeats a number, whatever the clock
-   *  does. */
+  /** The next number, above all before; nowMs by the storage clock. */
   nextNumber(nowMs: number): number {
     this.#seq = Math.max(this.#seq + 1, nowMs * 1_000);
     this.#numbersDirty = true;
     return this.#seq;
   }
 
-  /** At the open. Numbers of transactions that a power cut undid must not return: a client may still show
-   *  the lease of one. The clock is beyond them, unless it was set back. */
+  /** At the open. Numbers that a power cut or a backup undid must not return: a client may still show the
+   *  lease of one. The clock is beyond them, unless it was set back. The distance is random, because the lost
+   *  ones may have been drawn after such an open too. */
   skipLostNumbers(nowMs: number): void {
     if (this.#seq < nowMs * 1_000) return;
-    this.#seq += sqliteLimits.lostNumbersMax;
+    this.#seq += randomInt(sqliteLimits.lostNumbersMax, sqliteLimits.skippedNumbersMax);
     this.#hasSkipped = true;
   }
 

@@ -1,14 +1,21 @@
--- numbers: draws versions and tokens. Next = max(last + 1, clock in µs), so no number is given twice, even
--- after lost jobs, lost data or a clock set back. They have 51 bits: a double holds them; only %.0f prints
--- them whole. Each bucket draws its own remainder modulo the number of buckets, because an alert is named by
--- its version alone.
+-- numbers: draws versions and tokens, which rise: max(last + 1, clock in µs). A bucket that lost its last
+-- writes goes on from an older `last`, but the clock has passed the lost numbers. If it was set back, the
+-- last 20 bits of a number are those of half the clock, so that it is a lost one only if both were drawn a
+-- multiple of 2.1 s apart, to 2 µs. Numbers then rise half as fast as the clock, which catches up. They have
+-- 51 bits: a double holds 53; only %.0f prints them whole. Each bucket draws its own remainder modulo the
+-- number of buckets, because an alert is named by its version alone.
 local function digits(n) return string.format('%.0f', n) end
 
 local bucket, buckets = tonumber(P:match('%d+')), tonumber(head[1]:match('%d+$'))
 local seq = tonumber(head[3] or '0')
 local drawn = false
+-- A clock that is behind by less (µs) was not set back, or by less than the time for which a server that lost
+-- writes is down.
+local behind_max = 100000
 local function draw()
-  seq = seq < us and us or seq + 1
+  if seq < us then seq = us
+  elseif drawn or seq - us < behind_max then seq = seq + 1
+  else seq = seq + 1 + (math.floor(us / 2) - seq - 1) % 1048576 end
   if buckets > 1 then seq = seq + (bucket - seq) % buckets end
   drawn = true
   return seq
