@@ -87,7 +87,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     edit: {
       file: script('restore'),
       text: "return '\\2' .. struct.pack('>I7', draw())",
-      by: "return '\\2' .. struct.pack('>I7', 0)",
+      by: "return '\\2' .. struct.pack('>I7', seq)",
     },
   },
   {
