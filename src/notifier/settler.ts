@@ -2,8 +2,8 @@
 // partition. Owns every finishing write until it is answered, and the tokens of the jobs that this notifier
 // holds.
 // Invariant: a token is held until the store has answered its write. A write without an answer is sent
-// again, also after the end of its lease: it is fenced by (version, token), so a repeat does no harm, and a
-// store that was unavailable has recovered nothing meanwhile. At most `lateMax` such late writes are kept;
+// again, also after the end of its lease: it is fenced by (version, token), so a repeat does no harm. A
+// store that was unavailable holds its leases after it returns. At most `lateMax` such late writes are kept;
 // the recoverer returns the jobs of the others.
 
 import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';

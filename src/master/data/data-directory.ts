@@ -103,7 +103,8 @@ export class DataDirectory {
     return this.#identity.instance;
   }
 
-  /** Never given twice, not after a restart of the master nor a clock that was set back. */
+  /** Rises over restarts of the master. Given twice only if its record could not be written, and the clock
+   *  was set back before the next start. */
   nextIncarnation(): number {
     const incarnation = Math.max(this.#identity.incarnation + 1, wallNow());
     const identity = { ...this.#identity, incarnation };

@@ -21,7 +21,7 @@ local function is_whole(record, more)
   local length = #record
   if length < 14 then return false end
   local flags, _, _, _, _, _, _, high = record:byte(1, 8)
-  -- A version has 53 bits.
+  -- A version has at most 53 bits.
   if high >= 32 or flags % 4 == 3 then return false end
   if flags >= 64 or flags % 32 >= 28 then
     local at = flags % 128 >= 64 and 28 or 15

@@ -2,9 +2,10 @@
 -- call finished the lease before, it changes nothing. The clock does not decide: an expired lease finishes
 -- its job until it is recovered. Only the end of an expired lease (if_expired) compares the clock too: the
 -- lease may have been extended after recover listed it. A lease that a pull client shows must be one of
--- pullOwner. All leases of a call are one text. Per lease: length (1) and topic, length (2) and tag+id,
--- version (7), token (7), flags (1; 1 = if_expired, 2 = pulled), a number of the verb (6), length (4) and
--- attempt.
+-- pullOwner. Exception: in a bucket with a note the ack of an absent job leaves its end without comparing
+-- tokens (finish_leases), because its lease may be lost with the job. All leases of a call are one text. Per
+-- lease: length (1) and topic, length (2) and tag+id, version (7), token (7), flags (1; 1 = if_expired,
+-- 2 = pulled), a number of the verb (6), length (4) and attempt.
 -- Why: two commands read the records of all of them, whatever their number. A first pass over the text finds
 -- the fields, a second one takes each lease: no table per lease.
 
