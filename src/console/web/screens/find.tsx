@@ -34,7 +34,8 @@ function shownQuery(): string {
     : '';
 }
 
-export function FindBox() {
+/** The typed text, its options, and the one that the keys have chosen. */
+function useFind() {
   const current = shownQuery();
   const [text, setText] = useState(current);
   const [isOpen, setOpen] = useState(false);
@@ -44,31 +45,48 @@ export function FindBox() {
   useLayoutEffect(() => setText(current), [current]);
   const options = useOptions(isOpen ? text.trim() : '');
   const at = options.findIndex(({ to }) => to === chosen);
-  const close = (): void => {
-    setOpen(false);
-    choose(null);
+  return {
+    ...{ text, options, at },
+    isListed: isOpen && options.length > 0,
+    open: (): void => setOpen(true),
+    close: (): void => {
+      setOpen(false);
+      choose(null);
+    },
+    type: (typed: string): void => {
+      setText(typed);
+      setOpen(true);
+      choose(null);
+    },
+    move: (step: number): void => {
+      setOpen(true);
+      // One place more than options: none of them.
+      const next = ((at + 1 + step + options.length + 1) % (options.length + 1)) - 1;
+      choose(options[next]?.to ?? null);
+    },
   };
+}
+
+const moves: Readonly<Record<string, number>> = { ArrowDown: 1, ArrowUp: -1 };
+
+export function FindBox() {
+  const { text, options, at, isListed, open, close, type, move } = useFind();
   const follow = (to: string): void => {
     close();
     document.querySelector<HTMLInputElement>('#find')?.blur();
     go(to);
   };
   const onKey = (event: KeyboardEvent): void => {
-    const moves: Readonly<Record<string, number>> = { ArrowDown: 1, ArrowUp: -1 };
-    const move = moves[event.key];
-    if (move !== undefined && options.length > 0) {
+    const step = moves[event.key];
+    if (step !== undefined && options.length > 0) {
       event.preventDefault();
-      setOpen(true);
-      // One place more than options: none of them.
-      const next = ((at + 1 + move + options.length + 1) % (options.length + 1)) - 1;
-      choose(options[next]?.to ?? null);
+      move(step);
     } else if (event.key === 'Escape') {
       event.preventDefault();
-      if (isOpen && options.length > 0) close();
+      if (isListed) close();
       else (event.currentTarget as HTMLInputElement).blur();
     }
   };
-  const isListed = isOpen && options.length > 0;
   return (
     <search class="find">
       <form
@@ -94,39 +112,52 @@ export function FindBox() {
           autocomplete="off"
           spellcheck={false}
           value={text}
-          onFocus={() => setOpen(true)}
+          onFocus={open}
           onBlur={close}
-          onInput={(event) => {
-            setText(event.currentTarget.value);
-            setOpen(true);
-            choose(null);
-          }}
+          onInput={(event) => type(event.currentTarget.value)}
           onKeyDown={onKey}
         />
         <kbd>/</kbd>
       </form>
-      {/* Without a list the reference of the combobox must still lead somewhere. */}
-      <div id="find-list" class={isListed ? 'find-list' : 'sr'} role="listbox" aria-label={t('find_results')}>
-        {isListed
-          ? options.map((option, n) => (
-              // A press moves the focus before the click: the list would close.
-              // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the combobox
-              // biome-ignore lint/a11y/useFocusableInteractive: the focus stays in the combobox
-              <div
-                key={option.to}
-                id={`find-${n}`}
-                role="option"
-                aria-selected={n === at}
-                class={n === at ? 'on' : ''}
-                onMouseDown={(event) => event.preventDefault()}
-                onClick={() => follow(option.to)}
-              >
-                <OptionText option={option} />
-              </div>
-            ))
-          : null}
-      </div>
+      <Options options={isListed ? options : []} at={at} follow={follow} />
     </search>
+  );
+}
+
+function Options({
+  options,
+  at,
+  follow,
+}: {
+  options: readonly Option[];
+  at: number;
+  follow: (to: string) => void;
+}) {
+  // Without a list the reference of the combobox must still lead somewhere.
+  return (
+    <div
+      id="find-list"
+      class={options.length > 0 ? 'find-list' : 'sr'}
+      role="listbox"
+      aria-label={t('find_results')}
+    >
+      {options.map((option, n) => (
+        // A press moves the focus before the click: the list would close.
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the combobox
+        // biome-ignore lint/a11y/useFocusableInteractive: the focus stays in the combobox
+        <div
+          key={option.to}
+          id={`find-${n}`}
+          role="option"
+          aria-selected={n === at}
+          class={n === at ? 'on' : ''}
+          onMouseDown={(event) => event.preventDefault()}
+          onClick={() => follow(option.to)}
+        >
+          <OptionText option={option} />
+        </div>
+      ))}
+    </div>
   );
 }
 
