@@ -472,6 +472,23 @@ describe('all that match', () => {
     await page.goto(`${site.url}/operations/0123456789ab`);
     await shows(page, 'Operation not found');
   });
+
+  it('a selection of all that match ends when the list is empty: later jobs are not selected', async () => {
+    await site.addTopic('emptied');
+    for (const id of ['old-1', 'old-2']) await site.push('emptied', id, { delay: '1h' });
+    const page = await site.openEmpty();
+    await page.goto(`${site.url}/jobs?topic=emptied&state=delayed`);
+    const select = (id: string) => page.getByLabel(`Select ${id}`, { exact: true }).first();
+    await select('old-1').check();
+    await button(page, 'Select all that match').click();
+    for (const id of ['old-1', 'old-2'])
+      expect((await site.api('DELETE', `/v1/topics/emptied/jobs/${id}`)).status).toBe(200);
+    await select('old-2').waitFor({ state: 'detached' });
+    await site.push('emptied', 'new-1', { delay: '1h' });
+    await select('new-1').waitFor();
+    expect(await select('new-1').isChecked()).toBe(false);
+    expect(await page.locator('.pickbar').count()).toBe(0);
+  });
 });
 
 // No test here moves a pointer or calls an element.
