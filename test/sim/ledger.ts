@@ -612,6 +612,12 @@ export class Ledger {
     const holder = pull === null ? `notifier #${owner.incarnation}` : 'a pull client';
     this.#tell(`The store leases ${key} for ${seconds(ms)} to ${holder}.`);
     if (pull !== null) this.#checkPulled(entry);
+    else
+      this.#check(
+        this.#topicsOf(entry).some(({ delivery }) => delivery !== 'pull'),
+        'notifiers get no jobs of pull topics',
+        () => entry.key,
+      );
   }
 
   /** A client gets no job of a topic that is not active, and none that notifiers call. */
