@@ -320,6 +320,21 @@ describe('embedded store after a clock jump', () => {
     await store.close();
   });
 
+  it('steps of the clock that are each too short for a jump add up to one', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    const { jobs } = store.client.store;
+    await secondsUntilExpiry(clock, store.client.store, 10);
+    await jobs.push([jobOf('a')]);
+    await jobs.reserve(0, request(1, null, undefined, 20_000));
+    for (const id of ['b', 'c', 'd', 'e']) {
+      clock.jump(2_900);
+      await jobs.push([jobOf(id)]);
+    }
+    expect(await secondsUntilExpiry(clock, store.client.store, 60)).toBe(20);
+    await store.close();
+  });
+
   it('a jump right after the start, before the first transaction, shortens no lease', async () => {
     const clock = clocked();
     const first = await clock.opened();

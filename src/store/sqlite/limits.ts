@@ -26,6 +26,9 @@ export const sqliteLimits = {
   /** Topic capacities that the owner keeps per client, about 100 bytes each; with more, every reserve sends
    *  all. */
   capacityTableMax: 200_000,
+  /** Steps of the clock that move no lease, added up: less than lease.margin (10 s), so that an attempt still
+   *  ends before its lease. */
+  clockStepMs: 3_000,
   /** After a clock jump of more than clockJumpMs the embedded store removes nothing for clockHoldMs: time for
    *  NTP to correct it. clockJumpMs is half of the smallest dead.retention: a shorter jump makes no young
    *  entry too old. The store saves the time every clockNoteMs; a start further than clockJumpMs from it

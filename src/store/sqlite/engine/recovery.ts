@@ -12,6 +12,7 @@ import type { ExpiredPull, Recovered, Unheld } from '../../../ports/job-store.ts
 import type { Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { reserved } from '../file/schema.ts';
+import { sqliteLimits } from '../limits.ts';
 import { backToReady } from './finish.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
@@ -33,10 +34,13 @@ export class Recovery {
   readonly #monotonic: () => number;
   /** storage time of the last call of expired() */
   #calledAt = Number.NEGATIVE_INFINITY;
-  /** Both clocks at the open of the file, then at the begin of the last committed transaction. */
-  #committed: Moment;
+  /** Both clocks when the ends of the leases were right: at the open of the file, then at the begin of the
+   *  last committed transaction that moved them, or that began without leases. */
+  #right: Moment;
   /** at the begin of the running transaction */
   #begun: Moment;
+  /** The ends of the leases are right by the clocks at the begin of the running transaction. */
+  #isRight = false;
   readonly #shift: Statement;
   readonly #shorten: Statement;
   readonly #holdMs: number;
@@ -47,7 +51,7 @@ export class Recovery {
     this.#tx = tx;
     this.#monotonic = monotonic;
     this.#begun = { storage: tx.now, monotonic: monotonic() };
-    this.#committed = this.#begun;
+    this.#right = this.#begun;
     const [ofProcess, pulled] = ['owner_instance > 0', 'owner_instance = 0'] as const;
     this.#holdMs = holdMs;
     this.#shift = tx.db.prepare('UPDATE job SET lease_until = lease_until + ? WHERE state = 2');
@@ -145,14 +149,17 @@ export class Recovery {
   watchClock(): void {
     this.#begun = { storage: this.#tx.now, monotonic: this.#monotonic() };
     const jumpMs =
-      this.#begun.storage - this.#committed.storage - (this.#begun.monotonic - this.#committed.monotonic);
-    if (this.#holdMs === 0 || Math.abs(jumpMs) <= storeLimits.recoverAwayMs) return;
-    if (!this.nothingIsReserved()) this.#shift.run(Math.ceil(jumpMs));
+      this.#begun.storage - this.#right.storage - (this.#begun.monotonic - this.#right.monotonic);
+    const isJump = this.#holdMs > 0 && Math.abs(jumpMs) > sqliteLimits.clockStepMs;
+    const isWithoutLeases = this.nothingIsReserved();
+    if (isJump && !isWithoutLeases) this.#shift.run(Math.ceil(jumpMs));
+    this.#isRight = isJump || isWithoutLeases;
   }
 
-  /** The shift of the transaction is on disk. After a rollback the next begin finds the jump again. */
+  /** The shift of the transaction is on disk. After a rollback the next begin finds the jump again. Shorter
+   *  steps add up until they are a jump. */
   keepClock(): void {
-    this.#committed = this.#begun;
+    if (this.#isRight) this.#right = this.#begun;
   }
 
   #leasesOf(instance: number, matches: (incarnation: number) => boolean): JobRow[] {
