@@ -56,6 +56,15 @@ export const mutants: readonly Mutant[] = [
     test: unit('journal-laws', 'an ack of a version that came back does not hide the newer push'),
   },
   {
+    name: 'removal-without-a-number',
+    edit: {
+      file: `${lua}/restore.lua`,
+      text: "return '\\2' .. struct.pack('>I7', draw())",
+      by: "return '\\2' .. struct.pack('>I7', 0)",
+    },
+    test: role('redis-restore', 'what it wrote has a number: a server that loses it again'),
+  },
+  {
     name: 'cancel-with-job-version',
     edit: { file: jobs, text: "version: change.number,\n        kind: 'ended'", by: "kind: 'ended'" },
     test: role('journaled-store', 'cancel as %s: an ended record whose version is its number'),

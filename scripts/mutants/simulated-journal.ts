@@ -82,15 +82,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'journal-removal-without-a-number',
-    faults: 'mysqlTrouble,redisFailover',
-    edit: {
-      file: script('restore'),
-      text: "return '\\2' .. struct.pack('>I7', draw())",
-      by: "return '\\2' .. struct.pack('>I7', seq)",
-    },
-  },
-  {
     name: 'journal-older-version-is-kept',
     faults: 'mysqlTrouble,redisFailover',
     edit: {
