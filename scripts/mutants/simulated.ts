@@ -149,7 +149,7 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     faults: 'wallStep,receiverDown',
     edit: {
       file: engine('recovery'),
-      text: 'if (!this.nothingIsReserved()) this.#shift.run(Math.ceil(jumpMs));',
+      text: 'if (isJump && !isWithoutLeases) this.#shift.run(Math.ceil(jumpMs));',
       by: '',
     },
   },
