@@ -10,7 +10,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleWorlds, nodeFlags, root } from '../worlds/bundle.ts';
 import { type Edit, type Mutant, mutants, type SimulatedMutant } from './mutants.ts';
-import { type RunWorlds, shownBy } from './simulate.ts';
+import { type RunWorlds, type Shown, shownBy } from './simulate.ts';
 import { simulatedMutants as ofSqlite } from './simulated.ts';
 import { simulatedJournalMutants } from './simulated-journal.ts';
 import { simulatedRedisMutants } from './simulated-redis.ts';
@@ -78,11 +78,10 @@ function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T
   }
 }
 
-/** The rule that a world breaks only with the mistake, with its seed; null: none does. */
 async function simulate(
   { name, edit, faults, shards, works, store = 'sqlite' }: SimulatedMutant,
   right: string,
-): Promise<string | null> {
+): Promise<Shown> {
   const mistaken = join(root, 'dist.sim', `${name}.cjs`);
   await bundleWorlds({ outfile: mistaken, edit });
   const aimed = faults === undefined ? [] : ['--faults', faults];
@@ -111,6 +110,11 @@ function outputOf(given: readonly string[]): Promise<string> {
   });
 }
 
+function sentenceOf(shown: Shown): string {
+  if (shown.kind === 'late') return `its worlds have no result within ${runMs / 1_000} s`;
+  return shown.rule ?? `it alone breaks no rule in ${seedsMax} worlds`;
+}
+
 /** Prints a line for each mutant; returns how many are red, or live for a reason. */
 async function simulateAll(all: readonly SimulatedMutant[]): Promise<number> {
   if (all.length === 0) return 0;
@@ -120,13 +124,12 @@ async function simulateAll(all: readonly SimulatedMutant[]): Promise<number> {
   await bundleWorlds({ outfile: rightBundle });
   const work = async () => {
     for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
-      const found = await simulate(mutant, rightBundle);
+      const shown = await simulate(mutant, rightBundle);
       const { name, livesBecause } = mutant;
-      const isRight = (found === null) === (livesBecause !== undefined);
-      if (isRight) right += 1;
-      const how = found ?? `it alone breaks no rule in ${seedsMax} worlds`;
+      const isRed = shown.kind === 'ended' && shown.rule !== null;
+      if (shown.kind === 'ended' && isRed === (livesBecause === undefined)) right += 1;
       const why = livesBecause === undefined ? '' : ` (${livesBecause})`;
-      process.stdout.write(`${found === null ? 'green' : 'red  '} ${name}: ${how}${why}\n`);
+      process.stdout.write(`${isRed ? 'red  ' : 'green'} ${name}: ${sentenceOf(shown)}${why}\n`);
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, work));

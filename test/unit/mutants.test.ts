@@ -44,16 +44,20 @@ describe('simulated mutants', () => {
   const all = { from: 1, seeds: 150 };
 
   it('red: the first world that breaks a rule only with the mistake', async () => {
-    expect(await shownBy(breaking(18, 70, 90), breaking(18, 127), all)).toBe(
-      'seed 70 breaks the rule "one state"',
-    );
+    expect(await shownBy(breaking(18, 70, 90), breaking(18, 127), all)).toEqual({
+      kind: 'ended',
+      rule: 'seed 70 breaks the rule "one state"',
+    });
   });
 
   it('green: the same worlds break a rule without the mistake', async () => {
-    expect(await shownBy(breaking(18, 150), breaking(18, 150), all)).toBeNull();
+    expect(await shownBy(breaking(18, 150), breaking(18, 150), all)).toEqual({ kind: 'ended', rule: null });
   });
 
-  it('green: a run without the mistake that did not end proves nothing', async () => {
-    expect(await shownBy(breaking(18), async () => '', all)).toBeNull();
+  it.each([
+    ['with', async () => '', breaking()],
+    ['without', breaking(18), async () => ''],
+  ])('late: a run %s the mistake that did not end proves nothing', async (_, mistaken, right) => {
+    expect(await shownBy(mistaken, right, all)).toEqual({ kind: 'late' });
   });
 });
