@@ -1,4 +1,5 @@
-// Mistakes in the journal, each with the test that it fails.
+// Mistakes in the journal, and others that simulated worlds show rarely or never, each with the test that it
+// fails.
 // Invariant (test/unit/mutants.test.ts): each text occurs once in its file, and each title in its test file.
 
 /** A text that is replaced. */
@@ -86,6 +87,27 @@ export const mutants: readonly Mutant[] = [
       by: 'if (!isOwn || number >= 0) continue;',
     },
     test: healing('a process that stops between store and spool until the healing is over'),
+  },
+  {
+    name: 'late-changes-not-compared',
+    edit: {
+      file: 'src/journal/ship/recorder.ts',
+      text: 'const late = () => looker.lateOf(changes, isStale() ? null : marks);',
+      by: 'const late = () => [];',
+    },
+    test: role(
+      'journal-late',
+      'a batch that takes long is compared, also when its process dies after the COMMIT',
+    ),
+  },
+  {
+    name: 'newer-note-hides-an-older-loss',
+    edit: {
+      file: `${lua}/shared/frame.lua`,
+      text: 'tonumber(known) > note.id or watermark < note.from)',
+      by: 'tonumber(known) > note.id)',
+    },
+    test: role('redis-notes', 'several writers: the note covers the oldest loss'),
   },
   {
     name: 'put-without-history',
@@ -375,5 +397,41 @@ export const mutants: readonly Mutant[] = [
       by: "for (const note of notes) await this.#options.healing.advance(note, 'healed');",
     },
     test: role('journal-shards', 'journal: a loss at the end of a healing'),
+  },
+  {
+    name: 'short-steps-of-the-clock-do-not-add-up',
+    edit: {
+      file: 'src/store/sqlite/engine/recovery.ts',
+      text: 'if (this.#isRight) this.#right = this.#begun;',
+      by: 'this.#right = this.#begun;',
+    },
+    test: role('store-clock', 'steps of the clock that are each too short for a jump add up to one'),
+  },
+  {
+    name: 'probes-need-an-open-slot',
+    edit: {
+      file: 'src/notifier/capacity.ts',
+      text: '    const probes = this.#probeCalls(skipped, nowMs);',
+      by: '    const probes = new Map<string, TopicCapacity>();',
+    },
+    test: unit('capacity', 'offers probes while no slot is open: they have their own account'),
+  },
+  {
+    name: 'probes-wake-nothing-while-no-slot-is-open',
+    edit: {
+      file: 'src/notifier/capacity.ts',
+      text: 'return this.#budget.openSlots <= 0 ? turnMs :',
+      by: 'return this.#budget.openSlots <= 0 ? ceilingMs :',
+    },
+    test: unit('capacity', 'the next turn of probes ends a sleep also while no slot is open'),
+  },
+  {
+    name: 'answer-of-an-old-topic',
+    edit: {
+      file: 'src/notifier/capacity-grants.ts',
+      text: 'for (const grant of this.#open) this.#outdated.add(grant);',
+      by: '',
+    },
+    test: unit('capacity', 'bring no more jobs of a topic that was %s than it may have now'),
   },
 ];

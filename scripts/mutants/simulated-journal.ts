@@ -136,15 +136,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'journal-late-changes-are-not-compared',
-    faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
-    edit: {
-      file: recorder,
-      text: 'const late = () => looker.lateOf(changes, isStale() ? null : marks);',
-      by: 'const late = () => [];',
-    },
-  },
-  {
     name: 'journal-end-during-a-healing-is-overwritten',
     faults: 'mysqlTrouble,redisFailover,redisEmptied',
     edit: {
@@ -254,15 +245,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'journal-newer-note-hides-an-older-loss',
-    faults: 'mysqlTrouble,redisFailover',
-    edit: {
-      file: script('shared/frame'),
-      text: 'tonumber(known) > note.id or watermark < note.from)',
-      by: 'tonumber(known) > note.id)',
-    },
-  },
-  {
     name: 'journal-common-watermark',
     faults: 'mysqlTrouble,redisFailover',
     edit: {
@@ -296,15 +278,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
       file: healing('restorer'),
       text: "if (isIn('ends')) {",
       by: "if (isIn('ends')) {\n      for (const note of notes) if (note.phase === 'ends') await this.#advance(note, 'jobs');",
-    },
-  },
-  {
-    name: 'journal-late-rows-ignored',
-    faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
-    edit: {
-      file: healing('looker'),
-      text: 'if (!isOwn || (loss !== null && number > loss)) continue;',
-      by: 'if (!isOwn || number >= 0) continue;',
     },
   },
 ];

@@ -81,7 +81,7 @@ export const masterMutants: readonly SimulatedMutant[] = [
   },
   {
     name: 'late-reload-counts-as-rejected',
-    faults: 'reload,storeDown,badStart',
+    faults: 'reload,badStart',
     edit: {
       file: reload,
       text: "return { kind: 'reloaded', flaws: [`$",

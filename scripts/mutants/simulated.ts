@@ -242,15 +242,6 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     },
   },
   {
-    name: 'answer-of-an-old-topic',
-    faults: 'storeDown,poison,lateReply',
-    edit: {
-      file: notifier('capacity-grants'),
-      text: 'for (const grant of this.#open) this.#outdated.add(grant);',
-      by: '',
-    },
-  },
-  {
     name: 'loop-ends-on-a-failure',
     faults: 'storeKill,cut',
     edit: {

@@ -300,6 +300,23 @@ describe('explain', () => {
     expect(capacity.request(0)).toBeNull();
   });
 
+  it('the next turn of probes ends a sleep also while no slot is open', () => {
+    const ailing = Array.from({ length: notifierLimits.ailingOriginCallsMax + 1 }, (_, n) => `t${n}`);
+    const topics = new Map(ailing.map((name) => [name, known(name, { callbackUrl: 'http://127.0.0.2/' })]));
+    topics.set('busy', known('busy', { concurrency: 1_000 }));
+    const pollCeilingMs = 2 * notifierLimits.probeTurnMs;
+    const capacity = capacityOf(bookOf(topics), { slots: 16, pollCeilingMs });
+    for (const name of ailing)
+      for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
+        const call = capacity.started(targetIn(capacity, name));
+        capacity.released(call);
+        capacity.judged(call, 'connect', null);
+      }
+    for (let n = 0; n < 16; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    expect(ask(capacity).slots).toBeGreaterThan(0);
+    expect(capacity.sleepMs()).toBeLessThanOrEqual(notifierLimits.probeTurnMs);
+  });
+
   it('names full slots for a topic whose success is older than those of the topics with kept slots', () => {
     const names = Array.from({ length: limits.keptTopicsMax + 1 }, (_, n) => `t${n}`);
     const book = bookOf(
