@@ -195,12 +195,12 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'redis-hold-of-each-old-lease',
+    name: 'redis-hold-without-an-outage',
     faults: 'instanceDown,kill',
     edit: {
       file: script('recover'),
-      text: '(is_late and any_began_before(now - away_ms))',
-      by: 'any_began_before(now - away_ms)',
+      text: 'since > away_ms',
+      by: 'since >= 0',
     },
   },
   {

@@ -166,7 +166,7 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     faults: 'storeDown',
     edit: {
       file: engine('recovery'),
-      text: 'if (now - this.#calledAt > storeLimits.recoverAwayMs) this.#holdUntil = now + this.#holdMs;',
+      text: 'if (at - this.#calledAt > storeLimits.recoverAwayMs) this.#holdUntil = at + this.#holdMs;',
       by: '',
     },
   },

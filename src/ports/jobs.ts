@@ -355,8 +355,10 @@ export interface JobStore {
    *  lists as many of pullOwner. While its disk is full the embedded store releases both kinds.
    *  Recovers nothing for storeLimits.recoverHoldMs when the previous call is older than
    *  storeLimits.recoverAwayMs or unknown: notifiers could not settle while the store was unavailable, and
-   *  an outage must not cause strikes. The hold extends no lease. Every call counts as a previous call. (A
-   *  store under test has no hold, unless the case is about it.) */
+   *  an outage must not cause strikes. The hold extends no lease. Every call counts as a previous call; on
+   *  Redis also a reserve that finds no lease, because idle polls do not reach it. There the clock measures:
+   *  one that was set back by the length of an outage hides it. (A store under test has no hold, unless the
+   *  case is about it.) */
   recover(partition: Partition, max: number): Promise<Recovered>;
   /** Recovers unexpired leases of dead processes of an instance: of one dead incarnation, or of all but the
    *  living ones. Incarnations rise: one above all named ones began later and is skipped. So a call may be

@@ -16,15 +16,25 @@ const none = { returned: 0, poisoned: [], more: false };
 
 interface Stepped {
   readonly jobs: JobStore;
+  /** Time passes. */
   step(ms: number): Promise<void>;
+  /** The clock is set; no time passes. */
+  set(ms: number): Promise<void>;
 }
 
 async function steppedSqlite(): Promise<Stepped> {
-  const clock = new SteppedClock();
-  const now = () => clock.now;
-  const { client, close } = await openSqliteStore({ clock: now, monotonic: now, recoverHoldMs: 5_000 });
+  const [clock, passed] = [new SteppedClock(), new SteppedClock(0)];
+  const clocks = { clock: () => clock.now, monotonic: () => passed.now };
+  const { client, close } = await openSqliteStore({ ...clocks, recoverHoldMs: 5_000 });
   onTestFinished(close);
-  return { jobs: client.store.jobs, step: (ms) => clock.skip(ms) };
+  return {
+    jobs: client.store.jobs,
+    async step(ms) {
+      await clock.skip(ms);
+      await passed.skip(ms);
+    },
+    set: (ms) => clock.skip(ms),
+  };
 }
 
 async function steppedRedis(): Promise<Stepped> {
@@ -32,7 +42,8 @@ async function steppedRedis(): Promise<Stepped> {
   const clock = new SteppedClock();
   const { store, close } = await openEmpty(server, { clock, recoverHoldMs: 5_000 });
   onTestFinished(close);
-  return { jobs: store.jobs, step: (ms) => clock.skip(ms) };
+  const step = (ms: number) => clock.skip(ms);
+  return { jobs: store.jobs, step, set: step };
 }
 
 const stores = [
@@ -90,25 +101,50 @@ describe.each(stores)('recover, $name', ({ open, isMissing }) => {
   });
 
   it.skipIf(isMissing)('recover: a clock that is set back does not prolong the hold', async () => {
-    const { jobs, step } = await open();
+    const { jobs, step, set } = await open();
     expect(await jobs.recover(0, 10)).toEqual(none);
-    await step(-3_600_000);
+    await set(-3_600_000);
     await jobs.push([jobOf('1')]);
     await jobs.reserve(0, request(1, null, undefined, 1_000));
     const results = [];
     for (let n = 0; n <= 5; n += 1, await step(1_000)) results.push((await jobs.recover(0, 10)).returned);
     expect(results).toEqual([0, 0, 0, 0, 0, 1]);
   });
+
+  it.skipIf(isMissing).each([
+    { when: 'before', beforeMs: -600_000, duringMs: 0 },
+    { when: 'during', beforeMs: 0, duringMs: -29_000 },
+  ])('a clock that is set back $when an outage does not hide it', async ({ beforeMs, duringMs }) => {
+    const { jobs, step, set } = await open();
+    const recoverTimes = async (times: number) => {
+      const returned = [];
+      for (let n = 0; n < times; n += 1, await step(upkeepLimits.recoverEveryMs))
+        returned.push((await jobs.recover(0, 10)).returned);
+      return returned;
+    };
+    await jobs.push([jobOf('1')]);
+    const [first] = (await jobs.reserve(0, request(1))).jobs;
+    if (first === undefined) throw new Error('it is ready');
+    // The hold after the start ends.
+    await recoverTimes(6);
+    await jobs.release([first]);
+    await set(beforeMs);
+    await jobs.reserve(0, request(1, null, undefined, 3_000));
+    expect(await jobs.recover(0, 10)).toEqual(none);
+    await step(28_000);
+    await set(duringMs);
+    expect(await recoverTimes(6)).toEqual([0, 0, 0, 0, 0, 1]);
+  });
 });
 
 it.skipIf(await lacks('redis'))(
   'recover, Redis: a pulled lease further ahead than any may be ends at its length from now',
   async () => {
-    const { jobs, step } = await steppedRedis();
-    await step(26 * 3_600_000);
+    const { jobs, step, set } = await steppedRedis();
+    await set(26 * 3_600_000);
     await jobs.push(['a', 'b'].map((id) => jobOf(id)));
     await jobs.reserve(0, request(1, null, pullOwner, 20_000));
-    await step(-26 * 3_600_000);
+    await set(-26 * 3_600_000);
     await jobs.reserve(0, request(1, null, pullOwner, limits.pullLeaseMsMax));
     const seconds: (string | undefined)[] = [];
     for (let n = 0; n <= 21; n += 1, await step(1_000))

@@ -32,7 +32,7 @@ export class Recovery {
   readonly #expiredPulls: Statement;
   readonly #ofInstance: Statement;
   readonly #monotonic: () => number;
-  /** storage time of the last call of expired() */
+  /** monotonic time of the last call of expired() */
   #calledAt = Number.NEGATIVE_INFINITY;
   /** Both clocks when the ends of the leases were right: at the open of the file, then at the begin of the
    *  last committed transaction that moved them, or that began without leases. */
@@ -44,6 +44,7 @@ export class Recovery {
   readonly #shift: Statement;
   readonly #shorten: Statement;
   readonly #holdMs: number;
+  /** monotonic time */
   #holdUntil = Number.NEGATIVE_INFINITY;
 
   /** `holdMs` 0: no hold. */
@@ -82,10 +83,9 @@ export class Recovery {
 
   expired(max: number): Recovered {
     const { now, isDiskFull } = this.#tx;
-    this.#noteCall();
+    const isHeld = this.#isHeld();
     this.#shorten.run(now);
     const bound = this.#bound(max);
-    const isHeld = now < this.#holdUntil;
     const ended = (expired: Statement) => (isHeld ? [] : (expired.all(now, bound + 1) as unknown[][]));
     const rows = ended(this.#expired).map(jobRowOf);
     const pulls = ended(this.#expiredPulls);
@@ -133,14 +133,13 @@ export class Recovery {
     };
   }
 
-  /** After an outage no lease expires for holdMs: owners may not have reached the store yet. In memory: a
-   *  start always begins a hold. */
-  #noteCall(): void {
-    const { now } = this.#tx;
-    if (now - this.#calledAt > storeLimits.recoverAwayMs) this.#holdUntil = now + this.#holdMs;
-    // A clock that was set back does not prolong the hold.
-    this.#holdUntil = Math.min(this.#holdUntil, now + this.#holdMs);
-    this.#calledAt = now;
+  /** Notes a call. After an outage no lease expires for holdMs: owners may not have reached the store yet. In
+   *  memory: a start always begins a hold. */
+  #isHeld(): boolean {
+    const at = this.#monotonic();
+    if (at - this.#calledAt > storeLimits.recoverAwayMs) this.#holdUntil = at + this.#holdMs;
+    this.#calledAt = at;
+    return at < this.#holdUntil;
   }
 
   /** At the begin of each transaction: after a jump of the clock or a suspend, the ends of all leases move

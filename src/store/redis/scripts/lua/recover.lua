@@ -14,24 +14,11 @@
 local max, away_ms, hold_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local last = call('HMGET', P .. ':n', 'recover-asked', 'recover-held')
 local held = tonumber(last[2] or '0')
-
--- Whether any lease began before the time of an outage. Polls do not reach this script while no lease is out.
-local function any_began_before(ms)
-  for _, set in ipairs({ ':l', ':k' }) do
-    local at = 0
-    repeat
-      local piece = call('ZRANGE', P .. set, at, at + 999)
-      for _, member in ipairs(piece) do
-        if #member >= 7 and struct.unpack('>I7', member) < ms * 1000 then return true end
-      end
-      at = at + #piece
-    until #piece == 0
-  end
-  return false
-end
-
-local is_late = last[1] and now - tonumber(last[1]) > away_ms
-if not last[1] or (is_late and any_began_before(now - away_ms)) then held = now + hold_ms end
+-- While no lease is out, polls do not reach this script: the first lease counts as a call (reserve.lua). A
+-- clock that is before the last call was set back: this hides how long an outage was. No end of a hold: no
+-- call yet.
+local since = now - tonumber(last[1] or '0')
+if not last[2] or since < 0 or since > away_ms then held = now + hold_ms end
 -- A clock set back does not extend the hold.
 held = math.min(held, now + hold_ms)
 call('HSET', P .. ':n', 'recover-asked', digits(now), 'recover-held', digits(held))

@@ -13,7 +13,7 @@
 --   did not name, 4 none leased: the rings are older than the known turns,
 --   5 none leased: the topics that follow the clock have too many leases, 6 none leased: the bucket lost
 --   changes, and its jobs are held
--- @writes ready sets, rings, then leases and state records; numbers last
+-- @writes ready sets, rings, time of a recover, then leases and state records; numbers last
 -- @include clock, numbers, topics, jobs, queues, quarantine, healing, wheel
 -- Why: plans from the rings before the first write. A plan cut short by the bytes of the reply is made again,
 --   smaller. A plan that meets a member without its job is dropped: the member is quarantined, and the caller
@@ -237,6 +237,8 @@ for i = 1, fitting do
   answer[n + 5], answer[n + 6] = record, flags % 64 >= 32 and call('HGET', P .. ':b', fields[i]) or ''
   n = n + 6
 end
+-- The first lease counts as a recover: an outage before it could not delay its outcome.
+if call('EXISTS', P .. ':l', P .. ':k') == 0 then call('HSET', P .. ':n', 'recover-asked', digits(now)) end
 call('ZADD', P .. (instance == 0 and ':k' or ':l'), unpack(leases))
 call('HSET', P .. ':m', unpack(states))
 call('HSET', P .. ':n', 'wheel', plan.position)
