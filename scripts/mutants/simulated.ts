@@ -140,8 +140,8 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     name: 'numbers-follow-the-clock-back',
     edit: {
       file: engine('topic-counters'),
-      text: 'this.#seq = Math.max(this.#seq + 1, nowMs * 1_000);',
-      by: 'this.#seq = nowMs * 1_000 > this.#seq - 1_000 ? Math.max(this.#seq + 1, nowMs * 1_000) : nowMs * 1_000;',
+      text: 'this.#seq = Math.max(this.#seq + 1, nowMs * 1_000 + us);',
+      by: 'const at = nowMs * 1_000 + us;\n    this.#seq = at > this.#seq - 1_000 ? Math.max(this.#seq + 1, at) : at;',
     },
   },
   {

@@ -1,5 +1,6 @@
 // Tests clock jumps of the embedded store: nothing is removed during a hold, also after a restart. Notifier
 // and intake work with a storage clock that differs from their own.
+import { copyFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -38,6 +39,10 @@ function clocked() {
     },
     jump(ms: number) {
       wall += ms;
+    },
+    /** Less than a ms passes: the wall clock does not show it. */
+    passMicroseconds(us: number) {
+      monotonic += us / 1_000;
     },
   };
 }
@@ -345,6 +350,30 @@ describe('embedded store after a clock jump', () => {
     clock.jump(60_000);
     expect(await secondsUntilExpiry(clock, second.client.store, 60)).toBe(20);
     await second.close();
+  });
+
+  it('the lease of a lost number ends no job of a restored backup that is leased in the same ms', async () => {
+    const clock = clocked();
+    const file = ownerPaths(clock.directory).path;
+    const first = await clock.opened();
+    await first.client.store.jobs.push([jobOf('a')]);
+    await first.close();
+    copyFileSync(file, `${file}.backup`);
+    const lease = async ({ client }: Opened) =>
+      (await client.store.jobs.reserve(0, request(1, null, undefined, 20_000))).jobs;
+    const second = await clock.opened();
+    clock.pass(60_000);
+    const lost = await lease(second);
+    await second.close();
+    copyFileSync(`${file}.backup`, file);
+    clock.jump(-30_000);
+    const third = await clock.opened();
+    clock.jump(30_000);
+    clock.passMicroseconds(300);
+    expect(await lease(third)).toMatchObject([{ id: 'a', version: lost[0]?.version }]);
+    const acks = lost.map((job) => ({ ...job, attempt: attemptOf(job) }));
+    expect(await third.client.store.jobs.ack(acks)).toEqual([{ kind: 'lease_lost' }]);
+    await third.close();
   });
 
   it('a restart with the right clock ends a lease further ahead than any may be', async () => {

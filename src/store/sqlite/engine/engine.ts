@@ -103,10 +103,10 @@ export class Engine {
   readonly survey: Survey;
 
   constructor(path: string, { db, ...found }: OpenedStoreFile, options: AllOptions) {
-    const counters = new TopicCounters(db);
-    counters.skipLostNumbers(options.clock());
-    this.#clock = options.clock;
     const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs, diskReserveBytes } = options;
+    const counters = new TopicCounters(db, monotonic);
+    counters.skipLostNumbers(clock());
+    this.#clock = clock;
     this.#clockWatch = new ClockWatch(db, { clock, monotonic, holdMs, shortestRetentionMs });
     this.#keepsHistory = options.keepHistory;
     const { onDamage } = options;
@@ -114,7 +114,7 @@ export class Engine {
       db,
       counters,
       rows: new JobRows(db, counters),
-      now: options.clock(),
+      now: clock(),
       isDiskFull: false,
       onDamage,
     };

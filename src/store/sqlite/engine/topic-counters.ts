@@ -52,8 +52,10 @@ export class TopicCounters {
   readonly #putTally: Statement;
   readonly #putMeta: Statement;
   readonly #readHead: Statement;
+  readonly #monotonic: () => number;
 
-  constructor(db: Database) {
+  constructor(db: Database, monotonic: () => number) {
+    this.#monotonic = monotonic;
     this.#addTopic = db.prepare('INSERT INTO topic(no, name) VALUES (?, ?)');
     this.#putTally = db.prepare(
       'INSERT INTO tally(topic, prio, state, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = excluded.n',
@@ -110,9 +112,11 @@ export class TopicCounters {
 
   // Versions, tokens, deaths, moments
 
-  /** The next number, above all before; nowMs by the storage clock. */
+  /** The next number, above all before; nowMs by the storage clock, whose µs are not known: those of the
+   *  monotonic clock are as good a chance against a number that a backup undid in the same ms. */
   nextNumber(nowMs: number): number {
-    this.#seq = Math.max(this.#seq + 1, nowMs * 1_000);
+    const us = Math.floor((this.#monotonic() % 1) * 1_000);
+    this.#seq = Math.max(this.#seq + 1, nowMs * 1_000 + us);
     this.#numbersDirty = true;
     return this.#seq;
   }
