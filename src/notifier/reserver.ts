@@ -143,8 +143,8 @@ export class Reserver {
     const { ctx, settler, partition } = this.#options;
     const { store, owner, log } = ctx;
     let released = 0;
-    // The first call looks. The next ones release what was leased before it: one of them can reach the store
-    // late, over a connection that has ended, and after the next reserve.
+    // The first call releases nothing, and reads the last number. The later ones release leases up to it: the
+    // network may delay one until after the next reserve, whose leases stay.
     for (let upTo = 0; ; ) {
       const found = await store.jobs.releaseUnheld(partition, owner, settler.tokens(), upTo);
       released += found.released;
