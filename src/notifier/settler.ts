@@ -3,8 +3,8 @@
 // holds.
 // Invariant: a token is held until the store has answered its write. A write without an answer is sent
 // again, also after the end of its lease: it is fenced by (version, token), so a repeat does no harm. A
-// store that was unavailable holds its leases after it returns (JobStore.recover). At most `lateMax` such late
-// writes are kept; the recoverer returns the jobs of the others.
+// store that was unavailable holds its leases after it returns (JobStore.recover). At most `lateMax` such
+// late writes are kept; the recoverer returns the jobs of the others.
 
 import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
