@@ -434,4 +434,60 @@ export const mutants: readonly Mutant[] = [
     },
     test: unit('capacity', 'bring no more jobs of a topic that was %s than it may have now'),
   },
+  {
+    name: 'process-that-stood-still-pushes',
+    edit: {
+      file: 'src/upkeep/ticker.ts',
+      text: '<= upkeepLimits.tickClaimMs / 2;',
+      by: '<= 100 * upkeepLimits.tickClaimMs;',
+    },
+    test: role('ticker', 'are left to others by a process whose machine was suspended after its claim'),
+  },
+  {
+    name: 'age-of-a-claim-counts-from-the-push',
+    edit: {
+      file: 'src/upkeep/ticker.ts',
+      text: 'Math.max(monotonicNow() - at, wallNow() - date)',
+      by: 'Math.max(0 * at, 0 * date)',
+    },
+    test: role('ticker', 'are left to others by a process whose machine was suspended after its claim'),
+  },
+  {
+    name: 'emptied-bucket-without-a-note',
+    edit: { file: `${lua}/mark.lua`, text: "if ARGV[4] ~= '' then", by: "if ARGV[4] == 'x' then" },
+    test: role('redis-notes', 'an emptied server: a note from 0 on, and numbers above all that are known'),
+  },
+  {
+    name: 'barrier-reached-while-behind',
+    edit: {
+      file: 'src/journal/ship/recorder.ts',
+      text: '    if (!isBehind) {\n      this.#behindSince = null;',
+      by: '    {\n      this.#behindSince = null;',
+    },
+    test: role(
+      'journal-recorder',
+      'MySQL went back and nothing follows: a barrier is reached only when all is shipped again',
+    ),
+  },
+  {
+    name: 'entry-with-the-version-of-the-job',
+    edit: {
+      file: `${lua}/shared/ends.lua`,
+      text: 'job.closes and closed_by(job.closes) or only',
+      by: 'only',
+    },
+    test: role(
+      'redis-notes',
+      'cancel and purge of a live job: its entry has the number of the end, with or without a note',
+    ),
+  },
+  {
+    name: 'late-end-leaves-no-entry',
+    edit: {
+      file: `${lua}/restore.lua`,
+      text: '  leave_entry(topic_number_made(row.topic), row.tid, row.state - 4, row.version, 0)\n',
+      by: '',
+    },
+    test: role('redis-restore', 'absent, and the row has ended: an entry keeps older rows away'),
+  },
 ];

@@ -118,15 +118,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'journal-emptied-bucket-without-a-note',
-    faults: 'mysqlTrouble,redisEmptied',
-    edit: {
-      file: script('mark'),
-      text: "if ARGV[4] ~= '' then",
-      by: "if ARGV[4] == 'x' then",
-    },
-  },
-  {
     name: 'journal-waiting-jobs-are-not-put-back',
     faults: 'mysqlTrouble,redisEmptied',
     edit: {
@@ -181,15 +172,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'journal-barrier-reached-while-behind',
-    faults: 'mysqlTrouble,redisFailover,redisEmptied',
-    edit: {
-      file: recorder,
-      text: '    if (!isBehind) {\n      this.#behindSince = null;',
-      by: '    {\n      this.#behindSince = null;',
-    },
-  },
-  {
     name: 'journal-merged-end-is-forgotten',
     faults: 'mysqlTrouble,redisFailover,redisEmptied',
     edit: {
@@ -217,20 +199,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'journal-cancel-with-the-version-of-the-job',
-    faults: healed,
-    edit: { file: decorator, text: "version: change.number,\n        kind: 'ended'", by: "kind: 'ended'" },
-  },
-  {
-    name: 'journal-entry-with-the-version-of-the-job',
-    faults: healed,
-    edit: {
-      file: script('shared/ends'),
-      text: 'job.closes and closed_by(job.closes) or only',
-      by: 'only',
-    },
-  },
-  {
     name: 'journal-known-number-is-not-sent',
     faults: 'mysqlTrouble,redisFailover',
     edit: { file: 'src/store/redis/shard/shard.ts', text: 'this.#received[bucket] ?? 0}', by: '0}' },
@@ -251,15 +219,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
       file: script('shared/frame'),
       text: "local writer, known = switches:match(' (%S+) (%d+)$')",
       by: "local writer, known = switches:match(' (%S+) (%d+)$')\nif writer then writer = 'all' end",
-    },
-  },
-  {
-    name: 'journal-late-end-leaves-no-entry',
-    faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
-    edit: {
-      file: script('restore'),
-      text: '  leave_entry(topic_number_made(row.topic), row.tid, row.state - 4, row.version, 0)\n',
-      by: '',
     },
   },
   {

@@ -55,6 +55,7 @@ export const pullMutants: readonly SimulatedMutant[] = [
     name: 'redis-client-extends-the-lease-of-a-notifier',
     store: 'redis',
     edit: { file: script('extend'), text: 'if not job or job.instance ~= 0 then', by: 'if not job then' },
+    livesBecause: 'the lease of a client says that it is one, and shared/leases.lua compares that before',
   },
   {
     name: 'extended-lease-ends-as-expired',

@@ -116,25 +116,6 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
       by: 'Buffer.alloc(body.length),',
     },
   },
-  // No tick is made long after its claim.
-  {
-    name: 'process-that-stood-still-pushes',
-    faults: 'pause',
-    edit: {
-      file: ticker,
-      text: '<= upkeepLimits.tickClaimMs / 2;',
-      by: '<= 100 * upkeepLimits.tickClaimMs;',
-    },
-  },
-  {
-    name: 'age-of-a-claim-counts-from-the-push',
-    faults: 'pause',
-    edit: {
-      file: ticker,
-      text: 'Math.max(monotonicNow() - at, wallNow() - date)',
-      by: 'Math.max(0 * at, 0 * date)',
-    },
-  },
   // No tick is early.
   {
     name: 'instants-are-due-2-s-early',
