@@ -89,7 +89,7 @@ describe('/readyz', () => {
     await new IncidentFiles(dq.dataDir).write(late);
     const { others } = await callers(dq);
     expect((await ready(dq, adminToken)).body.warnings).toEqual([
-      `${detail}, at ${new Date(late.at).toISOString()}`,
+      `${detail} (since ${new Date(late.at).toISOString()})`,
     ]);
     for (const token of others) expect((await ready(dq, token)).body.warningCount).toBe(1);
   });

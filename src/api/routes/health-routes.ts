@@ -143,7 +143,7 @@ const incidentText: Readonly<Record<Incident['kind'], (incident: Incident) => st
   given_up: () => 'dq ended after a crash loop',
   store: () => 'the job store fails',
   redis: () => 'a Redis is unusable',
-  late: ({ detail, at }) => `${detail}, at ${formatInstant(at)}`,
+  late: ({ detail, at }) => `${detail} (since ${formatInstant(at)})`,
   journal: ({ about }) =>
     about === 'peers'
       ? 'the healing of Redis waits for an instance without a sign; see dq journal'
