@@ -142,14 +142,14 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
     if (running >= calls) reasons.push(fullReason(view, topic, running, calls));
     const waitMs = Math.ceil(rates.waitMs(topic, nowMs));
     const part = targets.get(name)?.ramp?.part ?? 1;
-    const now = rate * part;
+    const now = rounded(rate * part);
     const isScaled = part === 1 ? '' : ` (${Math.round(part * 100)} % of ${rate} after an outage or a pause)`;
     if (waitMs > 0)
       reasons.push({
         code: 'rate_reached',
         message: `rate ${now} a second${isScaled} is used up; the next call may start in ${formatDuration(waitMs)}`,
         remedy: `wait, or raise rate: dq topic set ${name} --rate N (0 = no limit)`,
-        values: { rate: now, whole: rate, share: share.of(rate) * part, waitMs },
+        values: { rate: now, whole: rate, share: rounded(share.of(rate) * part), waitMs },
       });
   }
   return reasons;
@@ -311,6 +311,9 @@ function ofNotifier(view: CapacityView, name: string, nowMs: number): readonly C
     });
   return reasons;
 }
+
+/** To two decimals: a tenth of 3 is 0.30000000000000004. */
+const rounded = (value: number): number => Math.round(value * 100) / 100;
 
 /** What concernsPlace reads. */
 const placesIn = ({ nameOf }: CapacityView, partitions: readonly Partition[]) =>

@@ -403,6 +403,25 @@ describe('explain', () => {
     expect(askFor(capacity, 't').room).toBe(40);
   });
 
+  it('names the rate of a ramp with two decimals', () => {
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const capacity = capacityOf(one({ concurrency: 40, rate: 3 }));
+    const attempt = (reason: 'connect' | null) => {
+      const call = capacity.started(targetIn(capacity, 't'));
+      capacity.released(call);
+      capacity.judged(call, reason, null);
+    };
+    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) attempt('connect');
+    attempt(null);
+    expect(capacity.explain('t')).toContainEqual(
+      expect.objectContaining({
+        message: expect.stringMatching(/^rate 0\.3 a second \(10 % of 3 after/),
+        values: expect.objectContaining({ rate: 0.3, whole: 3, share: 0.3 }),
+      }),
+    );
+  });
+
   it('ramps after replies of a gateway only when no attempt has succeeded for gatewayOutageMs', () => {
     onTestFinished(() => void vi.useRealTimers());
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
