@@ -1,5 +1,7 @@
-// The texts of the console that are found by a code which the compiler does not know: each has one.
+// The texts of the console that are found by a code which the compiler does not know: each has one. Their
+// values, and the code of a newer version.
 import { expect, it } from 'vitest';
+import { codeOf, filled } from '../../src/console/web/words/filled.ts';
 import { texts } from '../../src/console/web/words/texts.ts';
 import { zhServer } from '../../src/console/web/words/zh-server.ts';
 import { capacityCodes } from '../../src/core/capacity-reasons.ts';
@@ -18,4 +20,21 @@ it('each reason of a topic without calls has Chinese sentences', () => {
     .flatMap((code) => [`reason_${code}`, `remedy_${code}`])
     .filter((key) => !Object.hasOwn(zhServer, key));
   expect(missing).toEqual([]);
+});
+
+it('a code without a text is shown without the prefix of its key', () => {
+  expect(codeOf('flow_new_event')).toBe('new_event');
+});
+
+it('Chinese: the reason of an unavailable store has the counts and the cause where the server sent them', () => {
+  const reason = (values: Record<string, string | number>) =>
+    filled(zhServer.reason_store_unavailable, { code: 'disk_full', ...values });
+  expect(reason({ failing: 1, partitions: 4 })).toBe(
+    '存储不可用（disk_full），1/4 个分区最近一次领取任务失败',
+  );
+  expect(reason({ why: 'no space' })).toBe('存储不可用（disk_full）：no space');
+});
+
+it('no text has a bracket, which would make a part of it optional', () => {
+  expect(Object.values(texts).filter((one) => /[[\]]/.test(one.join('')))).toEqual([]);
 });

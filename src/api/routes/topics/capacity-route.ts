@@ -85,8 +85,8 @@ function reasonsOf(
   if (overdue !== null)
     reasons.push({
       code: 'not_promoted',
-      message: `job ${overdue.id} has been due for ${formatDuration(Math.round(overdue.lateMs / 1_000) * 1_000)}, and dq-timer has not made it ready`,
-      remedy: 'dq status shows dq-timer; dq fsck names damaged records',
+      message: `job ${overdue.id} has been due for ${formatDuration(Math.round(overdue.lateMs / 1_000) * 1_000)}, and dq-timer (dq-upkeep with profile small) has not made it ready`,
+      remedy: 'dq status shows the process; dq fsck names damaged records',
       values: { ...overdue },
     });
   if (typeof states === 'string')
@@ -94,7 +94,7 @@ function reasonsOf(
       code: 'store_unavailable',
       message: `the store cannot count the jobs (${states})${why === undefined ? '' : `: ${why}`}`,
       remedy: 'check the store: dq doctor, GET /readyz',
-      values: { code: states },
+      values: { code: states, ...(why !== undefined && { why }) },
     });
   else if (states.ready === 0) {
     const { delayed, reserved, dead } = states;

@@ -10,7 +10,7 @@ import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 import { shortResult } from './job-attempts.tsx';
 
-const colours: Readonly<Record<string, Colour>> = {
+const colours: Readonly<Partial<Record<Entry['event'], Colour>>> = {
   accepted: 'delayed',
   retried: 'retry',
   dead: 'dead',

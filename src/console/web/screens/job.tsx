@@ -177,11 +177,11 @@ function headline({ why, state, attempt, maxAttempts, ...job }: JobJson): string
       return t('here_running', { ...values, time: duration(daemonNow() - Date.parse(why.since ?? '')) });
     case 'dead':
       if (job.buryReason === undefined) return t('here_dead', values);
-      return t(`here_dead_${job.buryReason}`, values);
+      return t(`here_dead_${job.buryReason}`, values, t('here_dead'));
     case 'ended':
       return isEnd(state) ? t(`here_${state}`, values) : t('here_unknown');
     default:
-      return t(`here_${why.code}`, values);
+      return t(`here_${why.code}`, values, t('here_unknown'));
   }
 }
 

@@ -707,8 +707,8 @@ export const texts = {
     '第 {next} 次通知（共 {max} 次）{time}开始（{clock}）。',
   ],
   here_not_promoted: [
-    'The job has been due since {clock} ({time}). dq-timer has not made it ready: see Processes.',
-    '任务已于 {clock} 到期（{time}）。dq-timer 尚未处理，请查看进程页。',
+    'The job has been due since {clock} ({time}). dq-timer, or dq-upkeep with profile small, has not made it ready: see Processes.',
+    '任务已于 {clock} 到期（{time}）。dq-timer（profile: small 时为 dq-upkeep）尚未处理，请查看进程页。',
   ],
   here_leased: [
     'A notifier has reserved the job, and none of this instance says that it calls it. Another instance calls it, or dq returns it when its lease ends.',
@@ -758,7 +758,7 @@ export const texts = {
   ],
   here_healing: [
     'The job is due. Redis lost changes, and dq holds its jobs until cancelled ones that came back are removed.',
-    '任务已到期。Redis 丢失了变更，dq 在清除已取消的任务之前暂缓投递。',
+    '任务已到期。Redis 丢失了变更，dq 在清除恢复出来的已取消任务之前暂缓投递。',
   ],
   here_held: ['The job is due. The notifiers hold its topic.', '任务已到期。通知进程暂缓该主题。'],
   here_no_notifier: [

@@ -3,6 +3,7 @@
 
 import { signal } from '@preact/signals';
 import { en } from './en.ts';
+import { codeOf, filled } from './filled.ts';
 
 export type Language = 'en' | 'zh';
 export type Word = keyof typeof en;
@@ -12,14 +13,15 @@ export const language = signal<Language>(document.documentElement.lang.startsWit
 const server = signal<Readonly<Record<string, string>>>({});
 const table = signal<Readonly<Record<Word, string>>>(en);
 
-/** `values` replace {name} in the text. A page from before an upgrade may get a code that it has no text for,
- *  and shows the key. */
-export function t(key: Word, values: Readonly<Record<string, string | number>> = {}): string {
-  return filled(table.value[key] ?? key, values);
+/** `values`: as filled() takes them. A page from before an upgrade may get a code that it has no text for:
+ *  it shows `other`. */
+export function t(
+  key: Word,
+  values: Readonly<Record<string, string | number>> = {},
+  other = codeOf(key),
+): string {
+  return filled(table.value[key] ?? other, values);
 }
-
-const filled = (text: string, values: Readonly<Record<string, string | number>>): string =>
-  text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 
 /** The text of a code of an open list; `other` for codes that have none. For a code of a closed list write
  *  t(`job_${state}`): the compiler requires a text for each. */
