@@ -197,7 +197,8 @@ function replyObjects(document: OpenApi): string[] {
   return [...names].sort().map((name) => {
     const schema = document.components?.schemas?.[name] ?? {};
     const about = schema.description === undefined ? '' : `${plain(schema.description)}.\n\n`;
-    const members = schema.enum === undefined ? memberTable(schema, document) : valuesOf(schema, document);
+    const members =
+      schema.enum === undefined ? memberTable(schema, document) : `${valuesOf(schema, document)}\n`;
     return `### ${name}\n\n${about}${members}`;
   });
 }

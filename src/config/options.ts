@@ -208,7 +208,7 @@ export const options = {
   }),
   'lease.margin': duration(
     10 * second,
-    "Length of a lease beyond its topic's timeout; jobs whose reserve took longer than this less 2 s are released uncalled",
+    "Length of a lease beyond its topic's timeout; dq releases jobs without a call when their reserve took longer than this time minus 2 s",
     {
       min: limits.leaseReserveMs + 100,
       max: 10 * minute,

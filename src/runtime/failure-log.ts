@@ -39,7 +39,7 @@ export class FailureLog {
   }
 
   failed(error: unknown): void {
-    const reason = messageOf(error);
+    const reason = sameness(error);
     if (!this.#reasons.has(reason) && this.#reasons.size < reasonsMax) {
       this.#reasons.add(reason);
       this.#log.error(this.#messages.failure, error, this.#fields);
@@ -55,7 +55,7 @@ export class FailureLog {
 }
 
 /** The texts of an error and of its causes, without numbers: those are often times or ports. */
-function messageOf(error: unknown): string {
+function sameness(error: unknown): string {
   const texts: string[] = [];
   for (let at = error; at !== undefined && texts.length < 10; at = at instanceof Error ? at.cause : undefined)
     texts.push(at instanceof Error ? at.message : String(at));

@@ -128,7 +128,7 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, n
     case 'waits_to_retry':
       return `attempt ${attempt + 1} of ${max} is due at ${at}, in ${until(at, now)}`;
     case 'not_promoted':
-      return `attempt ${attempt + 1} of ${max} was due ${ago(at, now)} ago, at ${at}, and dq-timer has not made it ready (dq status shows dq-timer; dq fsck names damaged records)`;
+      return `attempt ${attempt + 1} of ${max} was due ${ago(at, now)} ago, at ${at}, and dq-timer, or dq-upkeep with profile small, has not made it ready (dq status shows the process; dq fsck names damaged records)`;
     case 'ahead':
       return why.ahead == null
         ? 'it is due and starts soon'

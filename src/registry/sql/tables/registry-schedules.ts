@@ -1,6 +1,7 @@
 // Stores schedules: a row each, with its settings as JSON. A process claims due instants for a time, by the
-// clock of the job store, so that one makes the job of each. Instant and revision fence the end of a claim.
-// Only the end of a claim removes an instant that is due: a change of the schedule leaves it.
+// clock of the job store, so that one makes the job of each. Instant, revision and
+// time of a claim fence its end. Only the end of a claim removes an instant that is due: a change of the
+// schedule leaves it.
 
 import { limits } from '../../../core/limits.ts';
 import {
