@@ -196,7 +196,7 @@ for (const [name, isSkipped, open] of cases)
       const { reasons } = (await dq.api('GET', '/v1/topics/t/capacity')).body;
       expect(reasons).toContainEqual({
         ...{ code: 'store_unavailable', message: expect.stringMatching(new RegExp(why.source.slice(1))) },
-        ...{ remedy: expect.any(String), values: {} },
+        ...{ remedy: expect.any(String), values: { code } },
       });
       const some = await tokenFor(dq, ['t', 'pulled'], ['read', 'push', 'pull']);
       for (const [method, path, body] of [
@@ -211,6 +211,11 @@ for (const [name, isSkipped, open] of cases)
         });
         expect(JSON.stringify(reply.body), path).not.toContain('127.0.0.1');
       }
+      const hidden = await dq.call('GET', '/v1/topics/t/capacity', some);
+      expect(hidden.body.reasons).toContainEqual({
+        ...{ code: 'store_unavailable', message: `the store cannot count the jobs (${code})` },
+        ...{ remedy: expect.any(String), values: { code } },
+      });
     });
 
     it('the ports for other clients report a failure', async () => {
@@ -289,6 +294,11 @@ describe.skipIf(await lacks('redis'))('every shard drains', () => {
     const redis = await openShards({ list }, { isListed: false });
     await owned('test', Promise.resolve({ stop: () => redis.close() }));
     expect((await redis.store.admin.counts()).topics).toEqual({});
+    // Reasons of capacity name partitions to callers of some topics.
+    const { jobs } = redis.store;
+    const names = jobs.partitions().map((partition) => jobs.nameOf?.(partition));
+    expect(names).toContainEqual(expect.stringMatching(/^[^:]+:0$/));
+    expect(names.join(' ')).not.toContain('127.0.0.1');
     const dq = await startIntake({ store: () => redis.store });
     await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9/' });
     expect(await dq.push('t', '{}')).toMatchObject({
