@@ -64,6 +64,8 @@ interface NotifierAnswer {
 export interface WhyFacts {
   /** epoch ms by the storage clock */
   readonly now: number;
+  /** how long a due job may stay delayed where a hint was lost, ms */
+  readonly pollCeilingMs: number;
   /** undefined: not registered; null: this process cannot read its record, or has not read the topics */
   readonly topic: Pick<PlainTopic, 'state' | 'delivery'> | null | undefined;
   /** of the topic, for a ready job; null: the master did not answer in time */
@@ -90,7 +92,7 @@ export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
       const held = heldBy(facts.topic);
       const waits = job.failures === 0 ? 'waits_until_due' : 'waits_to_retry';
       return {
-        code: job.dueAt > facts.now ? waits : 'not_promoted',
+        code: job.dueAt > facts.now - facts.pollCeilingMs ? waits : 'not_promoted',
         at: job.dueAt,
         ...(held === null ? {} : { held }),
       };

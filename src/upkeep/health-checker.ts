@@ -9,6 +9,7 @@ import { givenUp, givenUpDetail } from '../core/incident.ts';
 import type { JobStore, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleName } from '../process/messages.ts';
+import type { RoleContext } from '../process/role.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { Agent } from '../runtime/agent.ts';
 import { monotonicNow } from '../runtime/time.ts';
@@ -29,6 +30,7 @@ export interface HealthTimes {
 export interface HealthCheckerOptions {
   readonly admin: StoreAdmin;
   readonly jobs: Pick<JobStore, 'search'>;
+  readonly clock: RoleContext['clock'];
   readonly partitions: () => number;
   readonly topics: TopicBook;
   readonly incidents: Incidents;
@@ -225,10 +227,9 @@ export class HealthChecker extends Agent {
   }
 
   #deliveryOf(name: string): 'dq' | 'clients' | 'held' {
-    const { topics } = this.#options;
-    const topic = topics.get(name);
-    // Its jobs are late because its record is damaged, and not on purpose.
-    if (topic === undefined && topics.isUnreadable(name)) return 'dq';
+    const topic = this.#options.topics.get(name);
+    // So does an unreadable topic, whose state and delivery are unknown: /readyz warns of it, and its jobs
+    // would hide a later lateness of other topics.
     if (topic?.state !== 'active') return 'held';
     return topic.delivery === 'pull' ? 'clients' : 'dq';
   }
@@ -246,21 +247,24 @@ export class HealthChecker extends Agent {
     if (monotonicNow() - jobs.since < times.afterMs) return;
     if (incidents.isOpen(jobs.incident)) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
-    const topic = await this.#topicOfOldest(held);
+    // An incident without a topic is better than none: the search rejects where a partition is overloaded.
+    const topic = await this.#topicOfOldest(limitMs, held).catch(() => null);
     const of = topic === null ? '' : ` (topic ${topic})`;
     await incidents.begin(jobs.incident, `${jobs.begun}: the oldest was due ${text} ago${of}`);
   }
 
-  /** Topic of the delayed or ready job that was due first. null: not among the first ready jobs, because
-   *  those are held. */
-  async #topicOfOldest(held: readonly string[]): Promise<string | null> {
-    const { jobs } = this.#options;
-    const [delayed, ready] = await Promise.all([
-      jobs.search({ state: 'delayed' }, 1, null),
-      jobs.search({ state: 'ready' }, upkeepLimits.latePageMax, null),
-    ]);
-    const waiting = [...delayed.items, ...ready.items.filter(({ topic }) => !held.includes(topic))];
-    const [oldest] = waiting.toSorted((a, b) => a.dueAt - b.dueAt);
+  /** Topic of the delayed or ready job that was due first, longer ago than the limit. null: not among the
+   *  first jobs of a state, because those are held. */
+  async #topicOfOldest(limitMs: number, held: readonly string[]): Promise<string | null> {
+    const { clock, jobs } = this.#options;
+    const until = clock.now() - limitMs;
+    const pages = await Promise.all(
+      (['delayed', 'ready'] as const).map((state) =>
+        jobs.search({ state, until }, upkeepLimits.latePageMax, null),
+      ),
+    );
+    const late = pages.flatMap(({ items }) => items).filter(({ topic }) => !held.includes(topic));
+    const [oldest] = late.toSorted((a, b) => a.dueAt - b.dueAt);
     return oldest?.topic ?? null;
   }
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
 import type { Incident } from '../../src/core/incident.ts';
-import type { Store, StoreAdmin } from '../../src/ports/job-store.ts';
+import type { JobStore, Store, StoreAdmin } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
@@ -14,7 +14,7 @@ import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
-import { owner, type Rig, startRig } from './rig.ts';
+import { damage, owner, type Rig, startRig } from './rig.ts';
 
 const windowMs = 60_000;
 
@@ -274,6 +274,39 @@ describe('incidents: lateness', () => {
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
   });
 
+  it('names no job that is due later, and none where the store cannot search', async () => {
+    const { rig, dataDir } = await setUp();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await rig.store.jobs.push([jobOf('a', { when: { delayMs: 3_600_000 } })]);
+    const counted = { delayed: 1, ready: 0, reserved: 0, dead: 0 };
+    const counts: StoreAdmin['counts'] = async () => ({ topics: { t: counted }, oldestOverdueMs: 5_000 });
+    const search: JobStore['search'] = async () => {
+      throw new StoreError({ kind: 'not_stored', code: 'overloaded', why: 'test' });
+    };
+    const late = withAdmin(rig, { counts });
+    const jobs = Object.assign(Object.create(rig.store.jobs), { search }) as JobStore;
+    for (const store of [late, { ...late, jobs }]) {
+      const directory = join(dataDir, store === late ? 'later' : 'unsearched');
+      mkdirSync(directory);
+      const upkeep = await startUpkeep(rig, null, directory, { store, health: { lateMs: 1, afterMs: 0 } });
+      const found = await until('the incident', async () => (await new IncidentFiles(directory).list())[0]);
+      expect(found).toMatchObject({ kind: 'late', detail: 'jobs are late: the oldest was due 5s ago' });
+      await upkeep.drain(2_000);
+    }
+  });
+
+  it('names a topic whose jobs dq delivers, and no paused one', async () => {
+    const { time, rig, smtp, dataDir } = await setUp();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'paused' });
+    await rig.store.jobs.push([jobOf('a', { topic: 'paused', when: { delayMs: 1 } })]);
+    await rig.store.jobs.push([jobOf('b', { when: { delayMs: 1_000 } })]);
+    await startUpkeep(rig, smtp, dataDir);
+    await time.jump(windowMs + 1_000);
+    await time.passUntil('the mail', () => smtp.mails.length === 1);
+    expect(subjects(smtp)[0]).toMatch(/\(topic t\)$/);
+  });
+
   it('of pull topics is mailed only with alerts.pullLate', async () => {
     const { time, rig, smtp, dataDir } = await setUp();
     await rig.topic('pulled', 'http://127.0.0.1:9/', { delivery: 'pull' });
@@ -305,8 +338,12 @@ describe('incidents: lateness', () => {
     expect(subjects(smtp)[1]).toBe('dq: jobs of pull topics wait no longer than alerts.pullLate');
   });
 
-  it('ignores paused, offline and unknown topics', async () => {
+  it('ignores paused, offline, unknown and unreadable topics', async () => {
     const { rig, dataDir } = await setUp();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    damage(rig, 'settings', '{');
+    await rig.topics.refresh();
+    await rig.push('t', 'a');
     await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'paused' });
     await rig.topic('offline', 'http://127.0.0.1:9/', { state: 'offline' });
     for (const topic of ['paused', 'offline', 'unknown']) await rig.push(topic, 'a');

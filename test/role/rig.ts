@@ -11,6 +11,7 @@ import type { QuestionName, Questions } from '../../src/process/questions.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
+import { openDatabase } from '../../src/runtime/database.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { startComposed } from '../support/composed.ts';
@@ -170,4 +171,12 @@ export async function startRig(
     );
     for (const { kind } of outcomes) if (kind !== 'stored') throw new Error(`push: ${kind}`);
   }
+}
+
+/** Makes the stored record of topic `t` unreadable: a write from outside, with its own revision. */
+export function damage(rig: Rig, column: string, text: string): void {
+  const db = openDatabase(join(rig.context().config.dataDir, 'registry.db'), { waitMs: 2_000 });
+  db.exec(`BEGIN; UPDATE registry SET revision = revision + 1;
+    UPDATE topic SET ${column} = '${text}', revision = (SELECT revision FROM registry) WHERE name = 't'; COMMIT`);
+  db.close();
 }

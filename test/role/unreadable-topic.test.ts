@@ -1,22 +1,12 @@
 // Tests a topic with an unreadable record: its jobs are held, others go on, and it can be replaced or
 // removed.
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { openDatabase } from '../../src/runtime/database.ts';
 import { getTopic, patchTopic, putTopic } from '../../src/use-cases/change-topic.ts';
 import { removeTopic } from '../../src/use-cases/remove-topic.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { type Rig, secret, startRig } from './rig.ts';
-
-/** A write from outside, with its own revision. */
-function damage(rig: Rig, column: string, text: string): void {
-  const db = openDatabase(join(rig.context().config.dataDir, 'registry.db'), { waitMs: 2_000 });
-  db.exec(`BEGIN; UPDATE registry SET revision = revision + 1;
-    UPDATE topic SET ${column} = '${text}', revision = (SELECT revision FROM registry) WHERE name = 't'; COMMIT`);
-  db.close();
-}
+import { damage, secret, startRig } from './rig.ts';
 
 it.each([
   ['settings', '{'],

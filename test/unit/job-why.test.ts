@@ -17,7 +17,7 @@ const because = (...codes: CapacityReason['code'][]): CapacityReason[] =>
   codes.map((code) => ({ code, message: code, remedy: '', values: {} }));
 const says = (...answers: (CapacityReason[] | null)[]) => answers.map((answer) => ({ answer }));
 const facts: WhyFacts = {
-  ...{ now: 5_000, topic: { state: 'active', delivery: 'push' }, notifiers: null, ahead: null },
+  ...{ now: 5_000, pollCeilingMs: 1_000, topic: { state: 'active', delivery: 'push' }, notifiers: null, ahead: null },
   ...{ places: null, call: null },
 };
 const why = (notifiers: WhyFacts['notifiers'], ahead: number | null = null) =>
@@ -96,10 +96,12 @@ describe('why: a ready job', () => {
 });
 
 describe('why: a job that no notifier has', () => {
-  it('delayed and due: dq-timer has not made it ready, whatever holds it then', () => {
+  it('delayed and due for longer than pollCeiling: dq-timer has not made it ready, whatever holds it then', () => {
     const delayed: JobSnapshot = { ...ready, state: 'delayed' };
     expect(whyOf(delayed, { ...facts, now: 999 })).toEqual({ code: 'waits_until_due', at: 1_000 });
-    expect(whyOf(delayed, { ...facts, now: 1_000 })).toEqual({ code: 'not_promoted', at: 1_000 });
+    // A hint may have been lost.
+    expect(whyOf(delayed, { ...facts, now: 1_999 })).toEqual({ code: 'waits_until_due', at: 1_000 });
+    expect(whyOf(delayed, { ...facts, now: 2_000 })).toEqual({ code: 'not_promoted', at: 1_000 });
     const failed = { ...delayed, failures: 1 };
     expect(whyOf(failed, { ...facts, now: 999 })).toMatchObject({ code: 'waits_to_retry' });
     expect(whyOf(failed, { ...facts, topic: undefined })).toEqual({

@@ -49,6 +49,7 @@ export class JobFactsReader {
       maxAttempts: topic?.maxAttempts ?? null,
       why: whyOf(job, {
         now,
+        pollCeilingMs: config.pollCeiling,
         notifiers,
         ahead,
         call,

@@ -57,7 +57,7 @@ async function lastDeath(
 }
 
 /** `now`: the daemon's clock, epoch ms. */
-function linesOf(job: JobJson, now: number): readonly (readonly [string, string])[] {
+export function linesOf(job: JobJson, now: number): readonly (readonly [string, string])[] {
   const { why, nextAttempts = [] } = job;
   const last = job.attempts.at(-1);
   const next = isHeld(why) || byClients.has(why.code) ? undefined : nextAttempts[0];
@@ -89,8 +89,8 @@ function pastDeadline(
 ): readonly (readonly [string, string])[] {
   if (deadline === undefined || !['delayed', 'ready'].includes(state)) return [];
   if (Date.parse(deadline) >= now || Date.parse(dueAt) > Date.parse(deadline)) return [];
-  const isHeld = why.code === 'topic_paused' || why.code === 'topic_offline';
-  const when = isHeld ? 'when the topic is resumed' : 'when its turn comes';
+  const end = (why.held ?? why.code) === 'not_registered' ? 'registered' : 'resumed';
+  const when = isHeld(why) ? `when the topic is ${end}` : 'when its turn comes';
   return [['deadline', `its deadline ${deadline} has passed: it dies ${when}`]];
 }
 
@@ -126,7 +126,9 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, n
   switch (why.code) {
     case 'waits_until_due':
     case 'waits_to_retry':
-      return `attempt ${attempt + 1} of ${max} is due at ${at}, in ${until(at, now)}`;
+      return Date.parse(at) > now
+        ? `attempt ${attempt + 1} of ${max} is due at ${at}, in ${until(at, now)}`
+        : `attempt ${attempt + 1} of ${max} has been due since ${at}`;
     case 'not_promoted':
       return `attempt ${attempt + 1} of ${max} was due ${ago(at, now)} ago, at ${at}, and dq-timer, or dq-upkeep with profile small, has not made it ready (dq status shows the process; dq fsck names damaged records)`;
     case 'ahead':
@@ -134,7 +136,11 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, n
         ? 'it is due and starts soon'
         : `it is due; ${why.ahead} jobs of its topic go first`;
     case 'running':
-      return `attempt ${attempt + 1} of ${max} is running since ${why.since} in ${why.notifier}`;
+      return words(
+        `attempt ${attempt + 1} of ${max} is running`,
+        why.since && `since ${why.since}`,
+        why.notifier && `in ${why.notifier}`,
+      );
     case 'dead':
       return `dead letter since ${at}: ${buryReason ?? 'no attempt follows'}`;
     case 'ended':

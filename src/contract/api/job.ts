@@ -99,7 +99,7 @@ const Why = Type.Object(
   {
     code: Type.Enum([...whyCodes], {
       description:
-        '`not_promoted`: due, and dq-timer (dq-upkeep with profile small) has not made it ready · `held`: another rule of the notifiers · `unknown`: no answer in time · `ahead`: other jobs go first · `leased`: reserved, and no notifier of this instance says that it calls it',
+        '`not_promoted`: due for longer than the option pollCeiling, and dq-timer (dq-upkeep with profile small) has not made it ready · `held`: another rule of the notifiers · `unknown`: no answer in time · `ahead`: other jobs go first · `leased`: reserved, and no notifier of this instance says that it calls it',
     }),
     at: Type.Optional(
       instant('waits_until_due, waits_to_retry, not_promoted: when it is due; dead, ended: since when'),

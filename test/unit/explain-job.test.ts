@@ -1,0 +1,35 @@
+// Tests what dq explain says about one job.
+import { expect, it } from 'vitest';
+import { linesOf } from '../../src/cli/commands/explain.ts';
+import type { JobJson } from '../../src/contract/api/job.ts';
+
+const second = (n: number) => new Date(1_000 * n).toISOString();
+const job = {
+  ...{ topic: 't', id: 'a', state: 'delayed', attempt: 0, maxAttempts: 3, attempts: [] },
+  ...{ dueAt: second(10), why: { code: 'waits_until_due', at: second(10) } },
+} as unknown as JobJson;
+const line = (name: string, more: object, now: number) =>
+  linesOf({ ...job, ...more } as JobJson, 1_000 * now).find(([key]) => key === name)?.[1];
+
+it('a delayed job: when it is due, also where the time has just come', () => {
+  expect(line('why', {}, 4)).toBe(`attempt 1 of 3 is due at ${second(10)}, in 6s`);
+  expect(line('why', {}, 10)).toBe(`attempt 1 of 3 has been due since ${second(10)}`);
+});
+
+it('a running job: its start and its notifier, as far as the daemon names them', () => {
+  const why = { code: 'running', since: second(3), notifier: 'dq-notifier-0' };
+  expect(line('why', { why }, 10)).toBe(`attempt 1 of 3 is running since ${second(3)} in dq-notifier-0`);
+  expect(line('why', { why: { code: 'running', since: null, notifier: null } }, 10)).toBe(
+    'attempt 1 of 3 is running',
+  );
+});
+
+it('a job past its deadline: what it waits for', () => {
+  const dies = (state: string, why: object) => line('deadline', { state, why, deadline: second(20) }, 30);
+  expect(dies('ready', { code: 'ahead' })).toMatch(/it dies when its turn comes$/);
+  expect(dies('ready', { code: 'topic_paused' })).toMatch(/it dies when the topic is resumed$/);
+  expect(dies('delayed', { code: 'not_promoted', held: 'topic_offline' })).toMatch(
+    /when the topic is resumed$/,
+  );
+  expect(dies('ready', { code: 'not_registered' })).toMatch(/it dies when the topic is registered$/);
+});
