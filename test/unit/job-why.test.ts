@@ -17,8 +17,8 @@ const because = (...codes: CapacityReason['code'][]): CapacityReason[] =>
   codes.map((code) => ({ code, message: code, remedy: '', values: {} }));
 const says = (...answers: (CapacityReason[] | null)[]) => answers.map((answer) => ({ answer }));
 const facts: WhyFacts = {
-  ...{ now: 5_000, pollCeilingMs: 1_000, topic: { state: 'active', delivery: 'push' }, notifiers: null, ahead: null },
-  ...{ places: null, call: null },
+  ...{ now: 5_000, pollCeilingMs: 1_000, topic: { state: 'active', delivery: 'push' } },
+  ...{ notifiers: null, ahead: null, places: null, call: null },
 };
 const why = (notifiers: WhyFacts['notifiers'], ahead: number | null = null) =>
   whyOf(ready, { ...facts, notifiers, ahead });
