@@ -19,7 +19,7 @@ import type { Held, Settler } from './settler.ts';
 import type { TopicTarget } from './topic-target.ts';
 
 export interface JobStarterOptions {
-  readonly ctx: Pick<RoleContext, 'log' | 'metrics' | 'topics'>;
+  readonly ctx: Pick<RoleContext, 'config' | 'log' | 'metrics' | 'topics'>;
   readonly capacity: Capacity;
   readonly settler: Settler;
   readonly deliverer: Deliverer;
@@ -30,8 +30,8 @@ export interface JobStarterOptions {
 export class JobStarter {
   readonly #options: JobStarterOptions;
   #isDraining = false;
-  /** The last answer with jobs came too late to call some of them. */
-  #isLate = false;
+  /** Partitions whose last answer with jobs came too late to call some of them. */
+  readonly #late = new Set<Partition>();
 
   constructor(options: JobStarterOptions) {
     this.#options = options;
@@ -52,6 +52,7 @@ export class JobStarter {
     const fitting = capacity.endRequest(grant, reserved.jobs);
     const batch: { held: Held; target: TopicTarget }[] = [];
     let hasBuried = false;
+    const isSlow = now - leaseFrom > this.#options.ctx.config['lease.margin'] - limits.leaseReserveMs;
     let tooShort = 0;
     for (const job of reserved.jobs) {
       const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs, clockOffset };
@@ -61,11 +62,12 @@ export class JobStarter {
         continue;
       }
       const target = fitting?.has(job) === false ? null : this.#callable(held);
-      if (target === null && this.#isTooShort(held)) tooShort += 1;
+      // A topic whose timeout has grown meanwhile shortens the rest of a lease too, of a quick reserve.
+      if (target === null && isSlow && this.#isTooShort(held)) tooShort += 1;
       if (target === null) settler.release(held);
       else batch.push({ held, target });
     }
-    if (reserved.jobs.length > 0) this.#noteShort(tooShort, now - leaseFrom);
+    if (reserved.jobs.length > 0) this.#noteShort(partition, tooShort, now - leaseFrom);
     const candidates = batch.filter(({ held }) => PoisonIsolation.concerns(held)).map(({ held }) => held);
     const hadCandidate = isolation.hasCandidate;
     const chosen = isolation.choose(candidates, batch.length > candidates.length, now);
@@ -91,6 +93,11 @@ export class JobStarter {
       ctx.metrics.count('dq_strikes_alone_total', 1);
       deliverer.call(held, target);
     }
+  }
+
+  /** Its reserver has ended. */
+  partitionGone(partition: Partition): void {
+    this.#noteShort(partition, 0, 0);
   }
 
   /** Starts no call from now on. */
@@ -138,11 +145,14 @@ export class JobStarter {
     return leftMs < target.topic.timeoutMs + limits.leaseReserveMs;
   }
 
-  /** Logs when reserves begin to take so long that their jobs are released, and when none does. */
-  #noteShort(released: number, tookMs: number): void {
-    const isLate = released > 0;
-    if (isLate === this.#isLate) return;
-    this.#isLate = isLate;
+  /** Logs when reserves of any partition begin to take so long that their jobs are released, and when those
+   *  of none do. */
+  #noteShort(partition: Partition, released: number, tookMs: number): void {
+    const wasLate = this.#late.size > 0;
+    if (released > 0) this.#late.add(partition);
+    else this.#late.delete(partition);
+    const isLate = this.#late.size > 0;
+    if (isLate === wasLate) return;
     const { log } = this.#options.ctx;
     const fields = { released, tookMs: Math.round(tookMs) };
     if (isLate)

@@ -274,6 +274,7 @@ class Notifier implements Role {
       this.#reservers.delete(partition);
       this.#failures.remove(partition);
       await reserver.drain(0);
+      this.#starter.partitionGone(partition);
     }
     return ctx.config.pollCeiling;
   }

@@ -10,6 +10,7 @@ import { silentLog } from '../../src/telemetry/log.ts';
 
 function startTrial() {
   const topic = { ...topicDefaults, topic: 't', state: 'active', timeoutMs: 3_000 } as Topic;
+  let timeoutMs = topic.timeoutMs;
   const seen: string[] = [];
   const starter = new JobStarter({
     ctx: {
@@ -18,10 +19,11 @@ function startTrial() {
         error: (text: string) => seen.push(text),
         notice: (text: string) => seen.push(text),
       },
+      config: { 'lease.margin': 10_000 },
     } as unknown as JobStarterOptions['ctx'],
     capacity: {
       endRequest: () => null,
-      targetOf: () => ({ topic }),
+      targetOf: () => ({ topic: { ...topic, timeoutMs } }),
     } as unknown as JobStarterOptions['capacity'],
     settler: {
       hold: () => {},
@@ -33,11 +35,14 @@ function startTrial() {
   });
   const job = { topic: 't', id: 'a', leaseMs: 13_000, strikes: 0, dueAt: 0 } as unknown as ReservedJob;
   /** An answer with one job, this long after the reserve was sent. */
-  const answer = (tookMs: number, jobs: readonly ReservedJob[] = [job]) => {
-    starter.start(0, {} as CapacityGrant, { jobs, more: false, now: null }, monotonicNow() - tookMs);
+  const answer = (tookMs: number, jobs: readonly ReservedJob[] = [job], partition = 0) => {
+    starter.start(partition, {} as CapacityGrant, { jobs, more: false, now: null }, monotonicNow() - tookMs);
     return seen.splice(0);
   };
-  return { answer };
+  const setTimeoutMs = (ms: number) => {
+    timeoutMs = ms;
+  };
+  return { answer, job, setTimeoutMs };
 }
 
 it('slow reserve: releases jobs whose lease is too short, and logs its start and its end', () => {
@@ -50,4 +55,18 @@ it('slow reserve: releases jobs whose lease is too short, and logs its start and
   expect(answer(9_000)).toEqual(['released']);
   expect(answer(9_000, [])).toEqual([]);
   expect(answer(0)).toEqual(['notifier: reserves are in time again', 'called']);
+});
+
+it('slow reserves of one partition are over when its own answer is in time', () => {
+  const { answer, job } = startTrial();
+  expect(answer(9_000)).toHaveLength(2);
+  expect(answer(9_000, [job], 1)).toEqual(['released']);
+  expect(answer(0, [job], 1)).toEqual(['called']);
+  expect(answer(0)).toEqual(['notifier: reserves are in time again', 'called']);
+});
+
+it('a timeout that has grown since the reserve is no slow reserve', () => {
+  const { answer, setTimeoutMs } = startTrial();
+  setTimeoutMs(12_000);
+  expect(answer(1)).toEqual(['released']);
 });
