@@ -65,7 +65,7 @@ it('slow reserves of one partition are over when its own answer is in time', () 
   expect(answer(0)).toEqual(['notifier: reserves are in time again', 'called']);
 });
 
-it('a timeout that has grown since the reserve is no slow reserve', () => {
+it('jobs whose timeout has grown since the reserve are released without a line about slow reserves', () => {
   const { answer, setTimeoutMs } = startTrial();
   setTimeoutMs(12_000);
   expect(answer(1)).toEqual(['released']);
