@@ -50,6 +50,12 @@ export class PartitionFailures {
     this.#report(null);
   }
 
+  /** This process does not reserve from the partition now, so an earlier answer says nothing about it. */
+  unasked(partition: Partition): void {
+    this.#failing.delete(partition);
+    this.#healing.delete(partition);
+  }
+
   #report(error: unknown): void {
     const isFailing = this.#failing.size > 0 && this.#failing.size === this.#all.size;
     if (isFailing === this.#isLogged) return;

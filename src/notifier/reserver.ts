@@ -94,7 +94,10 @@ export class Reserver {
     const { capacity, starter, failures, partition } = this.#options;
     if (monotonicNow() >= this.#unheldAt) await this.#releaseUnheld();
     starter.callIsolated();
-    if (!this.#options.leadership.leads) return this.#options.ctx.config.pollCeiling;
+    if (!this.#options.leadership.leads) {
+      failures.unasked(partition);
+      return this.#options.ctx.config.pollCeiling;
+    }
     const kept = monotonicNow() >= this.#keptFirstAt ? capacity.requestKept(partition) : null;
     if (kept !== null) {
       this.#keptFirstAt = monotonicNow() + notifierLimits.keptFirstMs;
