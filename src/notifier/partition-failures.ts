@@ -51,7 +51,7 @@ export class PartitionFailures {
   }
 
   /** This process does not reserve from the partition now, so an earlier answer says nothing about it. */
-  unasked(partition: Partition): void {
+  forget(partition: Partition): void {
     this.#failing.delete(partition);
     this.#healing.delete(partition);
   }

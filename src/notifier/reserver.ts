@@ -95,7 +95,7 @@ export class Reserver {
     if (monotonicNow() >= this.#unheldAt) await this.#releaseUnheld();
     starter.callIsolated();
     if (!this.#options.leadership.leads) {
-      failures.unasked(partition);
+      failures.forget(partition);
       return this.#options.ctx.config.pollCeiling;
     }
     const kept = monotonicNow() >= this.#keptFirstAt ? capacity.requestKept(partition) : null;
