@@ -235,9 +235,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'reserve-not-held',
     edit: {
-      file: `${lua}/reserve.lua`,
-      text: 'us - note.id < 60000000',
-      by: 'false',
+      file: `${lua}/shared/healing.lua`,
+      text: ", 'hold', digits(us + 60000000)",
+      by: '',
     },
     test: role('redis-notes', 'reserve: nothing while ends are put back, at most 60 s; then as always'),
   },
@@ -267,8 +267,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'wait-without-hold',
     edit: {
-      file: `${lua}/reserve.lua`,
-      text: 'or (left > 0 and left < 60000000)',
+      file: `${lua}/advance.lua`,
+      text: "call('HSET', P .. ':n', 'hold', string.format('%.0f', us + tonumber(ARGV[6]) * 1000))",
       by: '',
     },
     test: role('redis-notes', 'reserve: nothing while a healing holds the jobs, also after 60 s'),

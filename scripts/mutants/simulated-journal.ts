@@ -103,9 +103,9 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-hold-is-over-at-once',
     faults: 'mysqlTrouble,redisFailover',
     edit: {
-      file: script('reserve'),
-      text: 'us - note.id < 60000000 or',
-      by: 'us - note.id < 60000 or',
+      file: script('shared/healing'),
+      text: 'digits(us + 60000000)',
+      by: 'digits(us + 60000)',
     },
   },
   {

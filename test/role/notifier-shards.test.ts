@@ -27,9 +27,6 @@ it.skipIf(await lacks('redis'))(
     const some = ids('j', 50);
     const short = some.find((id) => homeOf(id) === list.shards[0]?.id) ?? '';
     const long = some.find((id) => homeOf(id) === list.shards[1]?.id) ?? '';
-    // Two servers' clocks that differ by less than the calls take give equal numbers without help.
-    const ahead = `${(Date.now() + 60_000) * 1_000}`;
-    for (const server of servers) await server.ask('HSET', '{dq:0}:n', 'seq', ahead);
     const outcomes = await sharded.store.jobs.push(
       [short, long].map((id) => ({
         ...{ topic: 't', id, when: { delayMs: 0 }, mode: 'replace', priority: 'normal', contentType: null },
@@ -39,7 +36,16 @@ it.skipIf(await lacks('redis'))(
     expect(outcomes.map(({ kind }) => kind)).toEqual(['stored', 'stored']);
     await rig.topic('t', sink.url, { timeoutMs: 60_000 });
 
+    // The clocks of two servers give equal tokens when they lease in the same µs: here the second lease is
+    // shown with the token of the first.
     const tokens: number[] = [];
+    let twin: { readonly partition: Partition; readonly id: string; readonly token: number } | undefined;
+    const shown = (partition: Partition, { id, token }: { readonly id: string; readonly token: number }) => {
+      tokens.push(token);
+      if (tokens.length !== 2) return token;
+      twin = { partition, id, token };
+      return tokens[0] ?? 0;
+    };
     const losing = new Set<Partition>();
     const lost = new Set<Partition>();
     /** Partitions that searched after their lost answer. Each one also searches by itself. */
@@ -52,12 +58,16 @@ it.skipIf(await lacks('redis'))(
           throw new StoreError({ kind: 'unknown', code: 'no_answer' });
         }
         const reserved = await sharded.store.jobs.reserve(partition, request);
-        tokens.push(...reserved.jobs.map(({ token }) => token));
         reserves.set(partition, (reserves.get(partition) ?? 0) + 1);
-        return reserved;
+        return { ...reserved, jobs: reserved.jobs.map((job) => ({ ...job, token: shown(partition, job) })) };
       },
-      async releaseUnheld(partition, ...args) {
-        const released = await sharded.store.jobs.releaseUnheld(partition, ...args);
+      ack: (items) =>
+        sharded.store.jobs.ack(
+          items.map((item) => ({ ...item, token: twin?.id === item.id ? twin.token : item.token })),
+        ),
+      async releaseUnheld(partition, owner, held, upTo) {
+        const real = twin?.partition === partition ? [...held, twin.token] : held;
+        const released = await sharded.store.jobs.releaseUnheld(partition, owner, real, upTo);
         if (lost.has(partition)) searched.add(partition);
         return released;
       },
@@ -67,7 +77,6 @@ it.skipIf(await lacks('redis'))(
     await until('one to be delivered', () => rig.counted('t', 'delivered') === 1);
     await until('the other to be called', () => sink.open().length === 1);
     expect(tokens).toHaveLength(2);
-    expect(tokens[0]).toBe(tokens[1]);
     for (const partition of sharded.partitions) losing.add(partition);
     await until('a search for unheld leases on both', () => searched.size === 2);
     reserves.clear();

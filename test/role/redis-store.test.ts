@@ -397,9 +397,19 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       await clock.skip(100);
       distances.push(await ahead(`b${n}`));
     }
-    // They rise by half of what the clock rises.
-    expect(distances.at(-1)).toBe((distances[0] as number) - 2_500_000);
+    // They rise by at most half of what the clock rises.
+    expect(distances.at(-1)).toBeLessThanOrEqual((distances[0] as number) - 2_500_000);
     expect(version - clock.now * 1_000).toBe(55_000_000);
+  });
+
+  it('numbers: many draws at one moment leave the clock no further behind', async () => {
+    const clock = new SteppedClock();
+    const { trial } = await opened({ clock });
+    await trial.push('first');
+    await clock.skip(-60_000);
+    const { version } = await trial.push('a');
+    for (let n = 0; n < 50; n += 1) await trial.push(`b${n}`);
+    expect((await trial.push('z')).version).toBe(version + 51);
   });
 
   it('SCRIPT FLUSH: calls continue', async () => {

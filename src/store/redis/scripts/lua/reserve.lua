@@ -29,7 +29,7 @@ local mode = ARGV[10]
 -- them (advance.lua). A hold is at most 60 s long: of a longer one the clock was set back.
 if note and note.phase == 'ends' then
   local left = tonumber(call('HGET', P .. ':n', 'hold') or '0') - us
-  if us - note.id < 60000000 or (left > 0 and left < 60000000) then return { 6, {}, {}, {} } end
+  if left > 0 and left <= 60000000 then return { 6, {}, {}, {} } end
 end
 local from_ring = mode == 'ring'
 

@@ -1,9 +1,10 @@
 -- numbers: draws versions and tokens, which rise: max(last + 1, clock in µs). A bucket that lost its last
 -- writes goes on from an older `last`, but the clock has passed the lost numbers. If it was set back, the
 -- last 20 bits of a number are those of half the clock, so that it is a lost one only if both were drawn a
--- multiple of 2.1 s apart, to 2 µs. Numbers then rise half as fast as the clock, which catches up. They have
--- 51 bits: a double holds 53; only %.0f prints them whole. Each bucket draws its own remainder modulo the
--- number of buckets, because an alert is named by its version alone.
+-- multiple of 2.1 s apart, to 2 µs, or to as much as a burst of draws is ahead. Numbers then rise half as
+-- fast as the clock, which catches up. They have 51 bits: a double holds 53; only %.0f prints them whole.
+-- Each bucket draws its own remainder modulo the number of buckets, because an alert is named by its version
+-- alone.
 local function digits(n) return string.format('%.0f', n) end
 
 local bucket, buckets = tonumber(P:match('%d+')), tonumber(head[1]:match('%d+$'))
@@ -15,7 +16,11 @@ local behind_max = 100000
 local function draw()
   if seq < us then seq = us
   elseif drawn or seq - us < behind_max then seq = seq + 1
-  else seq = seq + 1 + (math.floor(us / 2) - seq - 1) % 1048576 end
+  else
+    local step = (math.floor(us / 2) - seq - 1) % 1048576
+    -- Numbers that many draws at one moment have brought ahead of half the clock wait for it.
+    seq = seq + 1 + (step < 1048576 - 1024 * buckets and step or 0)
+  end
   if buckets > 1 then seq = seq + (bucket - seq) % buckets end
   drawn = true
   return seq
