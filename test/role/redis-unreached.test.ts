@@ -196,7 +196,7 @@ for (const [name, isSkipped, open] of cases)
       const { reasons } = (await dq.api('GET', '/v1/topics/t/capacity')).body;
       expect(reasons).toContainEqual({
         ...{ code: 'store_unavailable', message: expect.stringMatching(new RegExp(why.source.slice(1))) },
-        ...{ remedy: expect.any(String), values: { code } },
+        ...{ remedy: expect.any(String), values: { code, why: expect.stringMatching(why) } },
       });
       const some = await tokenFor(dq, ['t', 'pulled'], ['read', 'push', 'pull']);
       for (const [method, path, body] of [
