@@ -122,8 +122,9 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
   const running = budget.runningOf(name);
   const { index, count: notifiers } = share;
   // Of a limit below the number of notifiers each of the first ones has 1.
-  const callers = calls === 0 ? concurrency : rate;
+  const callers = rate > 0 ? Math.min(concurrency, rate) : concurrency;
   const titles = callers === 1 ? 'dq-notifier-0' : `dq-notifier-0 to dq-notifier-${callers - 1}`;
+  if (topic.delivery === 'pull') return reasons;
   if (calls === 0)
     reasons.push({
       code: 'no_share',

@@ -222,6 +222,11 @@ describe('explain', () => {
     expect(capacityOf(one({ concurrency: 2 }), { index: 2, count: 3 }).explain('t')).toMatchObject([
       { code: 'no_share', values: { callers: 'dq-notifier-0 to dq-notifier-1' } },
     ]);
+    expect(capacityOf(one({ concurrency: 2, rate: 1 }), { index: 3, count: 4 }).explain('t')).toMatchObject([
+      { code: 'no_share', values: { callers: 'dq-notifier-0' } },
+    ]);
+    const pulled = one({ delivery: 'pull', concurrency: 1 });
+    expect(codes(capacityOf(pulled, { index: 1, count: 2 }))).toEqual(['pulled']);
     expect(codes(capacityOf(one({ concurrency: 1 }), { index: 0, count: 2 }))).toEqual([]);
   });
 
