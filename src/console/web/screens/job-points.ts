@@ -98,9 +98,10 @@ const isLate = (ms: number | undefined): boolean => ms !== undefined && ms >= 1_
 
 function comingPoints(job: JobJson, now: number): TimelinePoint[] {
   const points: TimelinePoint[] = [{ at: now, kind: 'now', label: t('now') }];
-  if (job.why.code === 'running')
+  // The start of a call of another instance, or of a client, is not known.
+  if (job.state === 'reserved')
     points.push({
-      at: Math.min(now - 1, Date.parse(job.why.since ?? '')),
+      at: Math.min(now - 1, job.why.since == null ? now - 1 : Date.parse(job.why.since)),
       kind: 'running',
       label: t('attempt_n', { n: job.attempt + 1 }),
       short: String(job.attempt + 1),
