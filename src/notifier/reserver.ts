@@ -57,6 +57,10 @@ export class Reserver {
     this.#loop = new Loop({
       step: () => this.#step(),
       onFailure: (error) => {
+        // Capacity that others return does not wake it before its wait is over: a call that is rejected
+        // at once returns its own, and two such partitions would wake each other without end.
+        this.#isHungry = false;
+        this.#isShort = false;
         this.#failedAt = monotonicNow();
         this.#unheldAt = Math.min(this.#unheldAt, this.#failedAt + notifierLimits.releaseUnheldMs);
         options.failures.failed(options.partition, error);
