@@ -81,7 +81,7 @@ describe('GET /v1/alerts', () => {
       const { body } = await dq.api('GET', '/readyz');
       return body.ready ? body : null;
     });
-    expect(readyz.warnings).toEqual(['incident 2, at 2030-03-17T17:46:40.002Z']);
+    expect(readyz.warnings).toEqual(['incident 2 (since 2030-03-17T17:46:40.002Z)']);
   });
 
   it.each(['cursor=x', 'limit=0', 'limit=1001', 'topic=t'])('rejects %s', async (query) => {
