@@ -614,7 +614,8 @@ export class Ledger {
     if (pull !== null) this.#checkPulled(entry);
     else
       this.#check(
-        this.#topicsOf(entry).some(({ delivery }) => delivery !== 'pull'),
+        // One that was started again while the registry did not answer knows no topic: it releases the job.
+        !this.#options.topics.isReadSoon || this.#topicsOf(entry).some(({ delivery }) => delivery !== 'pull'),
         'notifiers get no jobs of pull topics',
         () => entry.key,
       );
