@@ -25,6 +25,32 @@ describe('dq topic', () => {
     expect((await dq(['topic', 'get', 'unmade'])).code).toBe(4);
   });
 
+  it('topic add and set: print how the rule judges usual replies', async () => {
+    const add = ['topic', 'add', 'judged', '--callback', silent];
+    const judged = (...verdicts: readonly string[]) =>
+      `dq: how judged judges a reply:\n{"code":200}  ${verdicts[0]}\nempty reply   ${verdicts[1]}\nstatus 500    ${verdicts[2]}\n`;
+    const added = await dq([...add, '--rule', '{res.code}==200']);
+    const [failed, done] = ['failure: rule', 'success'];
+    expect(added.stderr).toBe(
+      `${judged(failed, done, 'failure: status')}dq: registered judged; its secret, shown only once:\n`,
+    );
+    expect(added.stdout).toMatch(/^whsec_\S+\n$/);
+    const set = (...flags: readonly string[]) => dq(['topic', 'set', 'judged', ...flags]);
+    expect((await set('--rule', '{res.code}!=200')).stderr).toContain(
+      judged(done, failed, 'failure: status'),
+    );
+    expect((await set('--empty-reply', 'retry')).stderr).toContain('empty reply   failure: empty_reply\n');
+    expect((await set('--ok-status', '2xx,5xx')).stderr).toContain('status 500    failure: rule\n');
+
+    for (const flags of [
+      ['--delay', '1m'],
+      ['--rule', '', '--json'],
+    ])
+      expect((await set(...flags)).stderr).not.toContain('judges');
+    const pulled = ['topic', 'add', 'judged.pull', '--pull', '--ok-status', '2xx'];
+    expect((await dq(pulled)).stderr).not.toContain('judges');
+  });
+
   it('topic add: accepts the trial secret only for callbacks to this machine', async () => {
     const add = (url: string) => dq(['topic', 'add', 'trial', '--callback', url, '--secret', 'trial']);
     expect((await add('http://10.0.0.1/')).code).toBe(2);

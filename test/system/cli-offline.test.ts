@@ -118,6 +118,18 @@ describe('dq rule test', () => {
     );
   });
 
+  it('says that the reply is not JSON where the rule reads members of it', async () => {
+    const why = /^why +the reply is not JSON, so each \{res…\} is null\n$/m;
+    for (const reply of ['', 'ok', '{"code":200'])
+      expect((await runDq(['rule', 'test', '{res.code}!=200', '--reply', reply])).stdout).toMatch(why);
+    const others = [
+      ['{res.code}!=200', 'null'],
+      ['{status}>=500', 'ok'],
+    ] as const;
+    for (const [rule, reply] of others)
+      expect((await runDq(['rule', 'test', rule, '--reply', reply])).stdout).not.toContain('JSON');
+  });
+
   it('prints one object with --json', async () => {
     const run = await runDq(['rule', 'test', '{attempt}>1', '--reply', '', '--attempt', '2', '--json'], {
       cwd,

@@ -1,7 +1,7 @@
 // dq rule test: evaluates a retry rule on a reply, without a daemon, by the code of the notifier.
 
 import type { Command } from 'commander';
-import { evaluateRule, parseRule, ruleValues } from '../../core/rule/reply-rule.ts';
+import { evaluateRule, isJsonReply, parseRule, readsBody, ruleValues } from '../../core/rule/reply-rule.ts';
 import { Exit } from '../exit.ts';
 import { gather, headersOf, wholeOf } from '../flags.ts';
 import { escapeControls, printData, printRecord, withCaret } from '../output/output.ts';
@@ -48,5 +48,8 @@ async function testRule(source: string, flags: RuleFlags): Promise<void> {
   printRecord([
     ...Object.entries(values).map(([name, value]) => [escapeControls(name), JSON.stringify(value)] as const),
     ['retry', retry ? 'yes' : 'no'],
+    ...(readsBody(parsed.rule) && !isJsonReply(reply.text)
+      ? [['why', 'the reply is not JSON, so each {res…} is null'] as const]
+      : []),
   ]);
 }

@@ -5,13 +5,14 @@ import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { formatTarget } from '../../core/broker.ts';
+import { judgeSamples } from '../../core/sample-replies.ts';
 import type { TopicJson } from '../../core/topic/settings.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages, readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
-import { agree, printData, printRecord, say, withCaret } from '../output/output.ts';
+import { agree, printData, printRecord, say, tableOf, withCaret } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 import { testTopic } from '../test-topic.ts';
 import { type TopicFlags, topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
@@ -128,8 +129,22 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
     say(`dq: registered ${topic}`);
     return;
   }
+  sayVerdicts(reply.json, settings);
   say(`dq: registered ${topic}; its secret, shown only once:`);
   printData(reply.json.secret);
+}
+
+/** Settings that decide how a reply is judged. */
+const judging = ['retryIf', 'okStatus', 'emptyReply'];
+
+/** How the topic judges usual replies, where `given` changes that. */
+function sayVerdicts(topic: TopicJson, given: object): void {
+  if (topic.delivery !== 'push' || !judging.some((name) => name in given)) return;
+  const rows = judgeSamples(topic).map(({ name, verdict }) => [
+    name,
+    verdict.outcome === 'delivered' ? 'success' : `failure: ${verdict.reason}`,
+  ]);
+  if (rows.length > 0) say(`dq: how ${topic.topic} judges a reply:\n${tableOf(rows)}`);
 }
 
 function secretOf({ secret, callback }: AddFlags): string | undefined {
@@ -145,7 +160,8 @@ async function change(topic: string, flags: DaemonOptions & TopicFlags): Promise
   const json = topicJsonOf(flags);
   if (Object.keys(json).length === 0)
     throw new Exit('usage', 'give a setting to change (dq topic set --help)');
-  await written(flags, { method: 'PATCH', path: ['v1', 'topics', topic], json });
+  const reply = await written<TopicJson>(flags, { method: 'PATCH', path: ['v1', 'topics', topic], json });
+  if (!flags.json) sayVerdicts(reply.json, json);
   say(`dq: changed ${topic}; effective within 2 s`);
 }
 

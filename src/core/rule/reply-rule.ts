@@ -47,6 +47,11 @@ function characters(text: string): number {
   return [...text].length;
 }
 
+/** Whether a rule can read members of this reply. */
+export function isJsonReply(text: string): boolean {
+  return parseReply(text) !== null;
+}
+
 /** false: the rule reads only the status, headers and the number of the attempt */
 export function readsBody(rule: Rule): boolean {
   return rule.references.some(({ from }) => from === 'reply');
@@ -100,7 +105,8 @@ class Facts {
   }
 
   #lookUp(path: readonly string[]): unknown {
-    this.#json ??= { value: parseReply(this.#reply.text) };
+    // The rule decides what null means.
+    this.#json ??= parseReply(this.#reply.text) ?? { value: null };
     let value = this.#json.value;
     for (const step of path) {
       value = memberOf(value, step);
@@ -111,12 +117,11 @@ class Facts {
 }
 
 /** null for text that is not JSON, and for JSON too deep for the parser (RangeError). */
-function parseReply(text: string): unknown {
+function parseReply(text: string): { readonly value: unknown } | null {
   try {
-    return JSON.parse(text) as unknown;
+    return { value: JSON.parse(text) as unknown };
   } catch {
-    // Both come from the receiver; the rule decides what null means.
-    return null;
+    return null; // the receiver wrote it
   }
 }
 
