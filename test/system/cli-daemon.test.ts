@@ -396,6 +396,10 @@ describe('dq dead', () => {
     await until('three are dead', async () => {
       return (await daemon.api('GET', '/v1/dead?topic=purged')).body.items.length === 3;
     });
+    const hint = 'dq: no mail goes out: smtp.url is not set; see dq help dead-letters-alerts\n';
+    const listed = await dq(['alerts']);
+    expect(listed.stdout).toMatch(/ purged .* (owed|claimed|nobody) /); // check-words: data
+    expect([listed.stderr, (await dq(['alerts', '--json'])).stderr]).toEqual([hint, '']);
     expect((await dq(['dead', 'purge', '--topic', 'purged'])).code).toBe(1);
     const one = await dq(['dead', 'purge', '--topic', 'purged', '--id', 'a', '-y', '--json']);
     expect(JSON.parse(one.stdout)).toEqual({ purged: 1, more: false });

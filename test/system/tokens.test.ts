@@ -90,7 +90,8 @@ it('tokens: made without a daemon, they allow a start for other machines; in for
   const made = await add('me', '--scope', 'admin,read');
   expect(made).toMatchObject({
     ...{ code: 0, stdout: expect.stringMatching(/^dqk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}\n$/) },
-    stderr: expect.stringContaining('no daemon is running'),
+    stderr:
+      'dq: no daemon is running; token me with the scopes admin,read, shown only once, valid from the next start:\n',
   });
   expect(await add('me')).toMatchObject({
     ...{ code: 1, stderr: 'dq: name: the token me exists; choose another name or remove it\n' },

@@ -2,7 +2,7 @@
 // mail server or a hook.
 
 import type { Command } from 'commander';
-import type { AlertJson, IncidentJson } from '../../contract/api/alert.ts';
+import type { AlertJson, AlertsJson } from '../../contract/api/alert.ts';
 import { isMailAddress } from '../../core/alert-receiver.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
@@ -35,9 +35,14 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
   const limit = limitOf(flags.limit);
   const incidentRows: (readonly (string | number)[])[] = [];
   const jobRows: (readonly (string | number)[])[] = [];
+  const states = new Set<string>();
+  let hasServer = true;
   const more = await readPages<AlertJson>(clientOf(flags), { path: ['v1', 'alerts'] }, limit, (page) => {
     if (flags.json) printData(page.text);
-    const { items, incidents } = page.json as typeof page.json & { incidents: readonly IncidentJson[] };
+    const { items, incidents, mail: channels } = page.json as AlertsJson;
+    hasServer = channels?.server ?? hasServer;
+    for (const { alert: state } of incidents) states.add(state);
+    for (const { state } of items) states.add(state);
     for (const { at, kind, state, about, alert: mail, detail } of incidents)
       incidentRows.push([at, `${kind} ${state}`, '', about, '', mail, excerpt(detail, detailMax)]);
     for (const one of items) {
@@ -47,6 +52,8 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
   });
   if (!flags.json)
     printTable(['AT', 'WHAT', 'TOPIC', 'ID', 'ATTEMPTS', 'MAIL', 'LAST'], [...incidentRows, ...jobRows]);
+  if (!flags.json && !hasServer && (states.has('owed') || states.has('nobody')))
+    say('dq: no mail goes out: smtp.url is not set; see dq help dead-letters-alerts');
   if (more) say(`dq: more than ${limit} dead jobs match; raise --limit`);
 }
 

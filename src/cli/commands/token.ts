@@ -27,7 +27,7 @@ export function register(program: Command): void {
     .option('--expires <duration>', 'dq rejects it after this time, such as 90d')
     .addHelpText(
       'after',
-      '\nWithout --scope: push,read. Without --topic: every topic. Without --expires: it does not end.',
+      '\nWithout --scope: push,read; clients that pull jobs need pull. Without --topic: every topic. Without --expires: it does not end.',
     );
   daemonCommand(family, 'ls', 'list tokens', list);
   daemonCommand(family, 'rm', 'remove a token; effective within 2 s', remove)
@@ -38,6 +38,7 @@ export function register(program: Command): void {
 async function addToken(name: string, flags: AddFlags): Promise<void> {
   const { expires: expiresIn, topic: topics } = flags;
   const json = { name, scopes: flags.scope ?? ['push', 'read'], topics, expiresIn };
+  const title = `token ${name} with the scopes ${json.scopes.join(',')}`;
   let reply: ApiReply<CreatedTokenJson>;
   try {
     reply = await ask<CreatedTokenJson>(flags, {
@@ -50,12 +51,12 @@ async function addToken(name: string, flags: AddFlags): Promise<void> {
   } catch (error) {
     if (!(error instanceof Exit) || error.exitCode !== exitCodes.notRunning) throw error;
     const token = await addTokenOffline(json, flags);
-    say(`dq: no daemon is running; token ${name}, shown only once, valid from the next start:`);
+    say(`dq: no daemon is running; ${title}, shown only once, valid from the next start:`);
     printData(flags.json ? JSON.stringify({ ...json, token }) : token);
     return;
   }
   if (flags.json) return;
-  say(`dq: token ${name}, shown only once, valid within 2 s:`);
+  say(`dq: ${title}, shown only once, valid within 2 s:`);
   printData(reply.json.token);
 }
 
