@@ -1,5 +1,7 @@
 // Follows the storage clock: reads it from time to time, and adds the monotonic clock in between. So a
 // wrong clock of this machine does not matter. Before the first answer it returns the clock of this machine.
+// An answer that took long, as to a process that stood still, does not tell when the store read its clock:
+// the known time stays where such an answer allows it.
 
 import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { processLimits } from './limits.ts';
@@ -51,10 +53,15 @@ export class StoreClock implements StorageClock {
 
   async #follow(): Promise<void> {
     const from = monotonicNow();
+    // Kept from before the question: after a step during it, the next call asks again.
+    const machine = machineOffset();
     this.#readAt = from;
     const now = await this.#readStore();
-    this.#offset = now - (from + monotonicNow()) / 2;
-    this.#machineOffset = machineOffset();
+    const [least, most] = [now - monotonicNow(), now - from];
+    const known = this.#isStepped() ? null : (this.#offset ?? this.#machineOffset);
+    const isAllowed = known !== null && known >= least && known <= most;
+    this.#offset = isAllowed ? known : (least + most) / 2;
+    this.#machineOffset = machine;
   }
 
   #isStepped(): boolean {
