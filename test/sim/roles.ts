@@ -144,7 +144,10 @@ function connectionOf({ scene, process, init }: WorkerOptions, log: OpenLog): St
     dial: () => scene.port.dial(process, scene.network),
     readTopic: (record) => registry.read(record),
   });
-  return { ...connection, store: withLossyHints(connection.store, scene) };
+  const store = withLossyHints(connection.store, scene);
+  // Two instances share a registry in MySQL: neither announces its changes to the other one.
+  const { pollMs: _announced, ...shared } = connection.registry;
+  return { ...connection, store, registry: scene.prefix === '' ? connection.registry : shared };
 }
 
 function roleOf(options: WorkerOptions, ctx: RoleContext): Role {
