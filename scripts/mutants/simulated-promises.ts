@@ -180,8 +180,8 @@ export const promiseMutants: readonly SimulatedMutant[] = [
     faults: 'wallStep,storeDown,slowChannel',
     edit: {
       file: engine('clock-watch'),
-      text: 'this.#isBehind = distanceMs < 0;',
-      by: '',
+      text: 'this.#notedAt === null || now < this.#notedAt',
+      by: 'this.#notedAt === null',
     },
   },
   {

@@ -2,10 +2,10 @@
 // every entry too old at once. After a jump nothing is removed for a hold: sqliteLimits.clockHoldMs, or
 // clockFarHoldMs where the jump is longer than the shortest retention.
 // A running process sees a jump as a changed distance between wall clock and monotonic clock. At a start,
-// a jump is a large distance from the last trusted time in jobs.db (meta, `clock`). After a jump ahead that
-// time is not renewed during the hold, so a restart begins a new hold. After a jump back the first
-// transaction stores the new time, because entries get it: a restart with this clock needs no hold, and one
-// with the right time finds a jump. A long downtime looks like a jump: one hold.
+// a jump is a large distance from the last trusted time in jobs.db (meta, `clock`), which the first
+// transaction stores. That time is not renewed during a hold, so a restart begins a new hold. A transaction
+// whose time is before it stores its own, because its entries get that time: a restart with this clock needs
+// no hold, and one with the right time finds a jump. A long downtime looks like a jump: one hold.
 // Jumps up to clockJumpMs are ignored: each removes an entry too early by at most half of the smallest
 // dead.retention, and a machine that pauses often would otherwise never remove anything.
 
@@ -40,10 +40,8 @@ export class ClockWatch {
   /** wall clock minus monotonic clock, and the monotonic time of that measurement */
   #reference: { readonly offset: number; readonly at: number };
   #hold: Hold | null = null;
-  /** the last trusted time in jobs.db, epoch ms; null: not stored */
+  /** the last trusted time in jobs.db, epoch ms; null: no transaction was committed yet */
   #notedAt: number | null;
-  /** The clock is behind, and jobs.db does not say so yet. */
-  #isBehind = false;
   /** written by the running transaction */
   #noted: number | null = null;
 
@@ -52,16 +50,11 @@ export class ClockWatch {
     this.#putNote = db.prepare(
       "INSERT INTO meta(k, v) VALUES ('clock', ?) ON CONFLICT DO UPDATE SET v = excluded.v",
     );
-    const read = (k: string) =>
-      db.prepare('SELECT v FROM meta WHERE k = ?').get(k) as { v: number } | undefined;
-    this.#notedAt = read('clock')?.v ?? null;
+    const row = db.prepare("SELECT v FROM meta WHERE k = 'clock'").get() as { v: number } | undefined;
+    this.#notedAt = row?.v ?? null;
     const [now, at] = [options.clock(), options.monotonic()];
     this.#reference = { offset: now - at, at };
-    // Without a stored time (the first process died before a removal): the last version or token, which
-    // begins as the clock in µs.
-    const last = this.#notedAt ?? (read('seq')?.v ?? 0) / 1_000;
-    // A store without any job has nothing to lose.
-    if (last !== 0) this.#holdAfter(now - last, at, false);
+    if (this.#notedAt !== null) this.#holdAfter(now - this.#notedAt, at, false);
   }
 
   /** At the begin of each transaction: a jump that is undone before the next removal, or while no process
@@ -70,16 +63,12 @@ export class ClockWatch {
   watch(now: number): void {
     this.#look();
     this.#noted = null;
-    if (!this.#isBehind) return;
-    this.#putNote.run(now);
-    this.#noted = now;
+    if (this.#notedAt === null || now < this.#notedAt) this.#note(now);
   }
 
   /** The transaction is committed. */
   keep(): void {
-    if (this.#noted === null) return;
-    this.#notedAt = this.#noted;
-    this.#isBehind = false;
+    if (this.#noted !== null) this.#notedAt = this.#noted;
   }
 
   /** Why nothing is removed now; null: old entries may be removed. */
@@ -104,11 +93,13 @@ export class ClockWatch {
    *  time. */
   mayRemove(now: number, mayNote: boolean): boolean {
     if (this.#look() !== null) return false;
-    if (mayNote && (this.#notedAt === null || Math.abs(now - this.#notedAt) >= sqliteLimits.clockNoteMs)) {
-      this.#putNote.run(now);
-      this.#notedAt = now;
-    }
+    if (mayNote && now - (this.#notedAt ?? 0) >= sqliteLimits.clockNoteMs) this.#note(now);
     return true;
+  }
+
+  #note(now: number): void {
+    this.#putNote.run(now);
+    this.#noted = now;
   }
 
   #look(): Hold | null {
@@ -130,7 +121,6 @@ export class ClockWatch {
    *  shorter. */
   #holdAfter(distanceMs: number, at: number, isJump: boolean): boolean {
     if (Math.abs(distanceMs) <= sqliteLimits.clockJumpMs) return false;
-    this.#isBehind = distanceMs < 0;
     const { holdMs } = this.#options;
     const isLong = holdMs > 0 && this.#isFar(distanceMs);
     const ms = isLong ? Math.max(holdMs, sqliteLimits.clockFarHoldMs) : holdMs;
