@@ -79,13 +79,15 @@ export class MasterRules {
   #supervisor: Supervisor | null = null;
   #killsAll = false;
   #reload: (Moment & { readonly generation: number }) | null = null;
-  /** `ready`: roles with a worker that was ready */
   /** of its first fork */
   #trial: Moment | null = null;
+  /** `ready`: roles with a worker that was ready */
   #stop: (Moment & { readonly ready: ReadonlySet<string> }) | null = null;
   /** virtual ms, by role */
   #deaths = new Map<RoleName, number[]>();
   #hangs = new Map<RoleName, number>();
+  /** Whether the daemon was not ready yet at the latest death. */
+  #diedInStart = false;
   /** why no worker may start any more; null: the daemon goes on */
   #mustEnd: string | null = null;
   /** by role and index */
@@ -279,7 +281,9 @@ export class MasterRules {
     const isLoop = recent.length >= masterLimits.crashLoopFailures || hangs >= masterLimits.crashLoopHangs;
     const isHung = process !== null && this.#known.get(process)?.isHung === true;
     const isAlone = !this.#ready(process).some((info) => info.role === role);
-    const isHopeless = this.#supervisor?.state === 'starting' || (isAlone && !isHung);
+    const isStarting = this.#supervisor?.state === 'starting';
+    if (this.#stop === null) this.#diedInStart = isStarting;
+    const isHopeless = isStarting || (isAlone && !isHung);
     if (isLoop && isHopeless && role !== 'console')
       this.#mustEnd ??= `dq-${role} died ${recent.length} times, and hung ${hangs} times`;
   }
@@ -361,7 +365,7 @@ export class MasterRules {
     );
   }
 
-  /** No other worker of the role is at work, and it died too often or hung in a row. */
+  /** The role died too often or hung in a row, in a start or without another worker that is at work. */
   #checkGivenUp(reason: string): void {
     const { crashLoopFailures, crashLoopHangs } = masterLimits;
     const role = /dq-(\w+)/.exec(reason)?.[1] as RoleName;
@@ -373,9 +377,9 @@ export class MasterRules {
       'the daemon gives up only in a crash loop',
       () => `${recent.length} deaths, ${hangs} starts that hung: ${reason}`,
     );
-    const isReady = this.#stop?.ready.has(role);
+    const isReady = !this.#diedInStart && this.#stop?.ready.has(role) === true;
     this.#check(role !== 'console', 'the daemon works without a console', () => reason);
-    this.#check(isReady !== true, 'the daemon gives up only without a worker of the role', () => reason);
+    this.#check(!isReady, 'the daemon gives up only without a worker of the role', () => reason);
   }
 
   // The end
