@@ -57,10 +57,7 @@ export class Reserver {
     this.#loop = new Loop({
       step: () => this.#step(),
       onFailure: (error) => {
-        // Capacity that others return does not wake it before its wait is over: a call that is rejected
-        // at once returns its own, and two such partitions would wake each other without end.
-        this.#isHungry = false;
-        this.#isShort = false;
+        this.#wantsNothing();
         this.#failedAt = monotonicNow();
         this.#unheldAt = Math.min(this.#unheldAt, this.#failedAt + notifierLimits.releaseUnheldMs);
         options.failures.failed(options.partition, error);
@@ -132,6 +129,8 @@ export class Reserver {
     } catch (error) {
       // The next round first releases whatever this reserve may have taken.
       if (error instanceof StoreError && error.failure.kind === 'unknown') this.#unheldAt = 0;
+      // First: the end of a request wakes few of the partitions that are short.
+      this.#wantsNothing();
       capacity.endRequest(grant, []);
       starter.callIsolated();
       throw error;
@@ -143,6 +142,13 @@ export class Reserver {
     // Where nothing was kept, the next reserve would bring the same jobs: sleep instead.
     if (reserved.more || isUsedUp(grant, reserved.jobs)) return hasKept;
     return this.#hasGained && (hasKept || (wasFull && reserved.jobs.length === 0));
+  }
+
+  /** Capacity that others return does not wake a failing partition before its wait is over: a call that is
+   *  rejected at once returns its own, and two such partitions would wake each other without end. */
+  #wantsNothing(): void {
+    this.#isHungry = false;
+    this.#isShort = false;
   }
 
   /** Releases leases of this process that it does not hold: the answer to a reserve was lost. */
