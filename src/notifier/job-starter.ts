@@ -14,6 +14,7 @@ import type { Capacity } from './capacity.ts';
 import type { CapacityGrant } from './capacity-grants.ts';
 import type { Deliverer } from './deliverer.ts';
 import type { Leadership } from './leadership.ts';
+import type { PartitionFailures } from './partition-failures.ts';
 import { PoisonIsolation } from './poison-isolation.ts';
 import type { Held, Settler } from './settler.ts';
 import type { TopicTarget } from './topic-target.ts';
@@ -25,13 +26,12 @@ export interface JobStarterOptions {
   readonly deliverer: Deliverer;
   readonly isolation: PoisonIsolation;
   readonly leadership: Pick<Leadership, 'leads'>;
+  readonly failures: Pick<PartitionFailures, 'answered'>;
 }
 
 export class JobStarter {
   readonly #options: JobStarterOptions;
   #isDraining = false;
-  /** Partitions whose last answer with jobs came too late to call some of them. */
-  readonly #late = new Set<Partition>();
 
   constructor(options: JobStarterOptions) {
     this.#options = options;
@@ -46,7 +46,7 @@ export class JobStarter {
     reserved: Reserved,
     leaseFrom: number,
   ): { readonly hasKept: boolean; readonly hasBuried: boolean } {
-    const { capacity, settler, isolation, deliverer } = this.#options;
+    const { capacity, settler, isolation, deliverer, failures } = this.#options;
     const now = monotonicNow();
     const clockOffset = (reserved.now ?? wallNow()) - now;
     const fitting = capacity.endRequest(grant, reserved.jobs);
@@ -67,7 +67,8 @@ export class JobStarter {
       if (target === null) settler.release(held);
       else batch.push({ held, target });
     }
-    if (reserved.jobs.length > 0) this.#noteShort(partition, tooShort, now - leaseFrom);
+    // A slow answer without jobs shows neither that their leases are too short nor that they are not.
+    if (reserved.jobs.length > 0 || !isSlow) failures.answered(partition, tooShort, now - leaseFrom);
     const candidates = batch.filter(({ held }) => PoisonIsolation.concerns(held)).map(({ held }) => held);
     const hadCandidate = isolation.hasCandidate;
     const chosen = isolation.choose(candidates, batch.length > candidates.length, now);
@@ -93,11 +94,6 @@ export class JobStarter {
       ctx.metrics.count('dq_strikes_alone_total', 1);
       deliverer.call(held, target);
     }
-  }
-
-  /** Its reserver has ended. */
-  partitionGone(partition: Partition): void {
-    this.#noteShort(partition, 0, 0);
   }
 
   /** Starts no call from now on. */
@@ -143,21 +139,6 @@ export class JobStarter {
     if (target === undefined) return false;
     const leftMs = leaseFrom + job.leaseMs - monotonicNow();
     return leftMs < target.topic.timeoutMs + limits.leaseReserveMs;
-  }
-
-  /** Logs when reserves of any partition begin to take so long that their jobs are released, and when those
-   *  of none do. */
-  #noteShort(partition: Partition, released: number, tookMs: number): void {
-    const wasLate = this.#late.size > 0;
-    if (released > 0) this.#late.add(partition);
-    else this.#late.delete(partition);
-    const isLate = this.#late.size > 0;
-    if (isLate === wasLate) return;
-    const { log } = this.#options.ctx;
-    const fields = { released, tookMs: Math.round(tookMs) };
-    if (isLate)
-      log.error('notifier: jobs of slow reserves are released; raise lease.margin', undefined, fields);
-    else log.notice('notifier: reserves are in time again');
   }
 
   /** A topic that is younger than this process's knowledge comes as a change of the topic book, which ends

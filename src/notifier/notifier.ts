@@ -138,6 +138,7 @@ class Notifier implements Role {
       deliverer: this.#deliverer,
       isolation: this.#isolation,
       leadership: this.#leadership,
+      failures: this.#failures,
     });
     this.#follower = new Loop({
       step: () => this.#followPartitions(),
@@ -274,7 +275,6 @@ class Notifier implements Role {
       this.#reservers.delete(partition);
       this.#failures.remove(partition);
       await reserver.drain(0);
-      this.#starter.partitionGone(partition);
     }
     return ctx.config.pollCeiling;
   }

@@ -4,6 +4,7 @@ import type { ReservedJob } from '../../src/core/job.ts';
 import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
 import type { CapacityGrant } from '../../src/notifier/capacity-grants.ts';
 import { JobStarter, type JobStarterOptions } from '../../src/notifier/job-starter.ts';
+import { PartitionFailures } from '../../src/notifier/partition-failures.ts';
 import { PoisonIsolation } from '../../src/notifier/poison-isolation.ts';
 import { monotonicNow } from '../../src/runtime/time.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -12,13 +13,16 @@ function startTrial() {
   const topic = { ...topicDefaults, topic: 't', state: 'active', timeoutMs: 3_000 } as Topic;
   let timeoutMs = topic.timeoutMs;
   const seen: string[] = [];
+  const log = {
+    ...silentLog,
+    error: (text: string) => void seen.push(text),
+    notice: (text: string) => void seen.push(text),
+  };
+  const failures = new PartitionFailures(log);
+  for (const partition of [0, 1]) failures.add(partition);
   const starter = new JobStarter({
     ctx: {
-      log: {
-        ...silentLog,
-        error: (text: string) => seen.push(text),
-        notice: (text: string) => seen.push(text),
-      },
+      log,
       config: { 'lease.margin': 10_000 },
     } as unknown as JobStarterOptions['ctx'],
     capacity: {
@@ -32,6 +36,7 @@ function startTrial() {
     deliverer: { call: () => seen.push('called') } as unknown as JobStarterOptions['deliverer'],
     isolation: new PoisonIsolation(),
     leadership: { leads: true },
+    failures,
   });
   const job = { topic: 't', id: 'a', leaseMs: 13_000, strikes: 0, dueAt: 0 } as unknown as ReservedJob;
   /** An answer with one job, this long after the reserve was sent. */
@@ -42,7 +47,7 @@ function startTrial() {
   const setTimeoutMs = (ms: number) => {
     timeoutMs = ms;
   };
-  return { answer, job, setTimeoutMs };
+  return { answer, job, failures, setTimeoutMs, seen };
 }
 
 it('slow reserve: releases jobs whose lease is too short, and logs its start and its end', () => {
@@ -63,6 +68,22 @@ it('slow reserves of one partition are over when its own answer is in time', () 
   expect(answer(9_000, [job], 1)).toEqual(['released']);
   expect(answer(0, [job], 1)).toEqual(['called']);
   expect(answer(0)).toEqual(['notifier: reserves are in time again', 'called']);
+});
+
+it('slow reserves are over when an empty answer is in time', () => {
+  const { answer } = startTrial();
+  expect(answer(9_000)).toHaveLength(2);
+  expect(answer(0, [])).toEqual(['notifier: reserves are in time again']);
+  expect(answer(9_000)).toHaveLength(2);
+});
+
+it('slow reserves of a partition are over with its removal, also when its last answer comes later', () => {
+  const { answer, failures, job, seen } = startTrial();
+  expect(answer(9_000)).toHaveLength(2);
+  failures.remove(0);
+  expect(seen.splice(0)).toEqual(['notifier: reserves are in time again']);
+  expect(answer(9_000)).toEqual(['released']);
+  expect(answer(9_000, [job], 1)).toHaveLength(2);
 });
 
 it('jobs whose timeout has grown since the reserve are released without a line about slow reserves', () => {
