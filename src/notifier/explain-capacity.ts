@@ -125,21 +125,21 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
   const callers = rate > 0 ? Math.min(concurrency, rate) : concurrency;
   const titles = callers === 1 ? 'dq-notifier-0' : `dq-notifier-0 to dq-notifier-${callers - 1}`;
   if (topic.delivery === 'pull') return reasons;
-  if (calls === 0)
+  const tooLow = {
+    ...(calls === 0 && { concurrency }),
+    ...(rate > 0 && share.of(rate) === 0 && { rate }),
+  };
+  const names = Object.keys(tooLow);
+  if (names.length > 0) {
+    const found = Object.entries(tooLow).map(([limit, value]) => `${limit} ${value}`);
+    const are = names.length === 1 ? 'is' : 'are';
     reasons.push({
       code: 'no_share',
-      message: `concurrency ${concurrency} is smaller than the number of notifiers (${notifiers}), and the share of this one is 0`,
-      remedy: `${titles} may call this topic; for calls from every notifier raise concurrency to ${notifiers}`,
-      values: { concurrency, notifiers, index, callers: titles },
+      message: `${found.join(' and ')} ${are} smaller than the number of notifiers (${notifiers}), and the share of this one is 0`,
+      remedy: `${titles} may call this topic; for calls from every notifier raise ${names.join(' and ')} to ${notifiers}`,
+      values: { ...tooLow, notifiers, index, callers: titles },
     });
-  else if (rate > 0 && share.of(rate) === 0)
-    reasons.push({
-      code: 'no_share',
-      message: `rate ${rate} is smaller than the number of notifiers (${notifiers}), and the share of this one is 0`,
-      remedy: `${titles} may call this topic; for calls from every notifier raise rate to ${notifiers}`,
-      values: { rate, notifiers, index, callers: titles },
-    });
-  else {
+  } else {
     if (running >= calls) reasons.push(fullReason(view, topic, running, calls));
     const waitMs = Math.ceil(rates.waitMs(topic, nowMs));
     const part = targets.get(name)?.ramp?.part ?? 1;

@@ -73,7 +73,7 @@ export const zhServer = {
   reason_offline: '主题已下线',
   remedy_offline: '恢复主题后继续投递',
   reason_no_share: '并发或速率小于通知进程数（{notifiers}），此进程分到 0',
-  remedy_no_share: '由 {callers} 调用。若要每个进程都调用，请把它提高到 {notifiers}',
+  remedy_no_share: '由 {callers} 调用。若要每个进程都调用，请把过小的并发和速率提高到 {notifiers}',
   reason_concurrency_reached:
     '正在进行 {running}/{limit} 个调用（并发 {concurrency}，{notifiers} 个通知进程）',
   remedy_concurrency_reached: '加快接收端的应答，或提高并发',
