@@ -420,8 +420,8 @@ export const mutants: readonly Mutant[] = [
     name: 'probes-wake-nothing-while-no-slot-is-open',
     edit: {
       file: 'src/notifier/capacity.ts',
-      text: 'return this.#budget.openSlots <= 0 ? turnMs :',
-      by: 'return this.#budget.openSlots <= 0 ? ceilingMs :',
+      text: 'return Math.min(ceilingMs, this.#probes.turnInMs(now), this.#rates.worthInMs(now));',
+      by: 'return this.#budget.openSlots <= 0 ? ceilingMs : Math.min(ceilingMs, this.#probes.turnInMs(now));',
     },
     test: unit('capacity', 'the next turn of probes ends a sleep also while no slot is open'),
   },

@@ -30,7 +30,7 @@ export interface CapacityGrant extends FreeCapacity {
 
 export class CapacityGrants {
   readonly #open = new Set<CapacityGrant>();
-  /** open ones from before a change of topics */
+  /** open ones from before topicsChanged() */
   readonly #outdated = new Set<CapacityGrant>();
 
   /** Reserves without an answer, late ones too. */
@@ -55,7 +55,7 @@ export class CapacityGrants {
     return grant;
   }
 
-  /** A topic came, changed or went. */
+  /** A topic came, changed or went, or its capacity fell otherwise than by its calls. */
   topicsChanged(): void {
     for (const grant of this.#open) this.#outdated.add(grant);
   }
@@ -67,8 +67,8 @@ export class CapacityGrants {
   }
 
   /** The jobs of an answer that there is capacity for; null: all. A late answer may find its capacity
-   *  granted to others. After a change of topics, a topic may have less capacity than when it was granted,
-   *  or than an unknown one. */
+   *  granted to others. After such a change a topic may have less capacity than when it was granted, or than
+   *  an unknown one. */
   fitting(
     grant: CapacityGrant,
     jobs: readonly ReservedJob[],

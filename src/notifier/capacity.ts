@@ -104,6 +104,7 @@ export class Capacity {
 
   /** What a reserve of this partition may bring; null: nothing now. Ends with endRequest(). */
   request(partition: Partition): CapacityGrant | null {
+    this.#rates.startRequest(monotonicNow());
     return this.#grant(partition, () => this.#free());
   }
 
@@ -146,8 +147,7 @@ export class Capacity {
     const now = monotonicNow();
     const pauseMs = isolation.pauseMs(now);
     const ceilingMs = pauseMs > 0 ? Math.min(pollCeilingMs, pauseMs) : pollCeilingMs;
-    const turnMs = Math.min(ceilingMs, this.#probes.turnInMs(now));
-    return this.#budget.openSlots <= 0 ? turnMs : Math.min(turnMs, this.#rates.worthInMs(now));
+    return Math.min(ceilingMs, this.#probes.turnInMs(now), this.#rates.worthInMs(now));
   }
 
   /** Why this notifier reserves no job of the topic, or few; [] where nothing keeps it. */
@@ -250,6 +250,8 @@ export class Capacity {
       if (this.#trusted.size > limits.keptTopicsMax && oldest !== undefined) this.#trusted.delete(oldest);
     }
     if (wasRestricted || target.isRestricted) this.#update(target);
+    // A reserve without an answer may bring more jobs than a pause or a ramp allows.
+    if (target.slowDown !== slowDown || target.ramp !== ramp) this.#grants.topicsChanged();
     if (wasRestricted && !target.isRestricted) this.#options.onGain('topics');
     return counts;
   }
@@ -275,7 +277,6 @@ export class Capacity {
   #free(): FreeCapacity {
     const now = monotonicNow();
     const skipped = this.#skipped();
-    this.#rates.startReserve(now);
     const { openSlots } = this.#budget;
     if (openSlots <= 0) return this.#freeWithoutSlots(skipped, now);
     const { others, base, over } = this.#plan.current();
@@ -397,8 +398,11 @@ export class Capacity {
   #update(target: TopicTarget): void {
     if (!this.#targets.isCurrent(target)) return;
     const { topic, isRestricted, ramp, slowDown } = target;
-    if (isRestricted ? this.#probes.add(target) : this.#probes.delete(target))
+    if (isRestricted ? this.#probes.add(target) : this.#probes.delete(target)) {
       this.#plan.topicChanged(topic.topic);
+      // A call of a reserve without an answer would start on another account than it was granted for.
+      this.#grants.topicsChanged();
+    }
     if (isRestricted) this.#trusted.delete(target);
     const isLimited =
       ramp !== null || slowDown !== null || topic.rate > 0 || this.#budget.runningOf(topic.topic) > 0;

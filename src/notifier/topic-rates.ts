@@ -126,8 +126,8 @@ export class TopicRates {
     return Math.max(0, this.#worthAt - nowMs);
   }
 
-  /** Forgets a time that has passed: the reserve that follows asks for all topics. */
-  startReserve(nowMs: number): void {
+  /** Forgets a time that has passed: the request asks for all topics, or a wake-up ends what it waits for. */
+  startRequest(nowMs: number): void {
     if (this.#worthAt <= nowMs) this.#worthAt = Number.POSITIVE_INFINITY;
   }
 

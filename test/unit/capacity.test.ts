@@ -223,7 +223,14 @@ describe('explain', () => {
       { code: 'no_share', values: { callers: 'dq-notifier-0 to dq-notifier-1' } },
     ]);
     expect(capacityOf(one({ concurrency: 2, rate: 1 }), { index: 3, count: 4 }).explain('t')).toMatchObject([
-      { code: 'no_share', values: { callers: 'dq-notifier-0' } },
+      {
+        code: 'no_share',
+        message:
+          'concurrency 2 and rate 1 are smaller than the number of notifiers (4), and the share of this one is 0',
+        remedy:
+          'dq-notifier-0 may call this topic; for calls from every notifier raise concurrency and rate to 4',
+        values: { concurrency: 2, rate: 1, callers: 'dq-notifier-0' },
+      },
     ]);
     const pulled = one({ delivery: 'pull', concurrency: 1 });
     expect(codes(capacityOf(pulled, { index: 1, count: 2 }))).toEqual(['pulled']);
@@ -320,6 +327,39 @@ describe('explain', () => {
     for (let n = 0; n < 16; n += 1) capacity.started(targetIn(capacity, 'busy'));
     expect(ask(capacity).slots).toBeGreaterThan(0);
     expect(capacity.sleepMs()).toBeLessThanOrEqual(notifierLimits.probeTurnMs);
+  });
+
+  it('the rate of a probed topic ends a sleep also while no slot is open', () => {
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const topics = new Map(['t', 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })]));
+    topics.set('t', known('t', { callbackUrl: 'http://127.0.0.2/', rate: 2 }));
+    const capacity = capacityOf(bookOf(topics), { slots: 16, pollCeilingMs: 60_000 });
+    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
+      const call = capacity.started(targetIn(capacity, 't'));
+      capacity.released(call);
+      capacity.judged(call, 'connect', null);
+      vi.advanceTimersByTime(500);
+    }
+    for (let n = 0; n < 16; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    capacity.started(targetIn(capacity, 't'));
+    expect(capacity.request(0)).toBeNull();
+    const waitMs = capacity.sleepMs();
+    expect(waitMs).toBeLessThanOrEqual(500);
+    vi.advanceTimersByTime(waitMs);
+    expect(askFor(capacity, 't').room).toBe(1);
+  });
+
+  it('while a job waits to be called alone, a rate that is worth a request ends no sleep at once', () => {
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const isolation = new PoisonIsolation();
+    const capacity = capacityOf(one({ rate: 2 }), { isolation });
+    capacity.started(targetIn(capacity, 't'));
+    vi.advanceTimersByTime(500);
+    isolation.choose([{ job: { topic: 't', strikes: 2 } } as Held], false, 0);
+    expect(capacity.request(0)).toBeNull();
+    expect(capacity.sleepMs()).toBeGreaterThan(0);
   });
 
   it('names full slots for a topic whose success is older than those of the topics with kept slots', () => {
@@ -667,6 +707,40 @@ describe('requests', () => {
     capacity.topicsChanged(['t']);
     const jobs = Array.from({ length: 3 }, () => ({ topic: 't' }) as ReservedJob);
     expect(capacity.endRequest(grant, jobs)).toEqual(new Set(jobs.slice(0, 2)));
+  });
+
+  it('for probes bring no job of a topic that recovers before the answer and needs a slot then', () => {
+    const topics = new Map(['t', 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })]));
+    topics.set('t', known('t', { callbackUrl: 'http://127.0.0.2/' }));
+    const capacity = capacityOf(bookOf(topics), { slots: 16 });
+    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
+      const call = capacity.started(targetIn(capacity, 't'));
+      capacity.released(call);
+      capacity.judged(call, 'connect', null);
+    }
+    const probe = capacity.started(targetIn(capacity, 't'));
+    for (let n = 0; n < 16; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    const grant = capacity.request(0);
+    if (grant === null) throw new Error('nothing is granted');
+    expect(grant.slots).toBeGreaterThan(0);
+    capacity.released(probe);
+    capacity.judged(probe, null, 200);
+    expect(capacity.endRequest(grant, [{ topic: 't' } as ReservedJob])).toEqual(new Set());
+  });
+
+  it('bring no job of a topic whose receiver asks to slow down before the answer', () => {
+    const capacity = capacityOf(bookOf(new Map([['t', known('t', { concurrency: 9 })]])));
+    const calls = Array.from({ length: notifierLimits.slowDownAttempts }, () =>
+      capacity.started(targetIn(capacity, 't')),
+    );
+    const grant = capacity.request(0);
+    if (grant === null) throw new Error('nothing is granted');
+    for (const call of calls) {
+      capacity.released(call);
+      capacity.judged(call, 'status', 429, 1_000);
+    }
+    expect(targetIn(capacity, 't').slowDown).not.toBeNull();
+    expect(capacity.endRequest(grant, [{ topic: 't' } as ReservedJob])).toEqual(new Set());
   });
 
   it('end with the jobs that they brought', () => {
