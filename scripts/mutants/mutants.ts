@@ -236,7 +236,7 @@ export const mutants: readonly Mutant[] = [
     name: 'reserve-not-held',
     edit: {
       file: `${lua}/shared/healing.lua`,
-      text: ", 'hold', digits(us + 60000000)",
+      text: ", 'hold', digits(us + limits.noteHoldMs * 1000)",
       by: '',
     },
     test: role('redis-notes', 'reserve: nothing while ends are put back, at most 60 s; then as always'),
@@ -268,10 +268,24 @@ export const mutants: readonly Mutant[] = [
     name: 'wait-without-hold',
     edit: {
       file: `${lua}/advance.lua`,
-      text: "call('HSET', P .. ':n', 'hold', string.format('%.0f', us + tonumber(ARGV[6]) * 1000))",
+      text: 'keep_note_hold(math.max(note_held(), us + tonumber(ARGV[6]) * 1000))',
       by: '',
     },
     test: role('redis-notes', 'reserve: nothing while a healing holds the jobs, also after 60 s'),
+  },
+  {
+    name: 'hold-of-a-healing-is-the-last-one',
+    edit: { file: `${lua}/advance.lua`, text: 'math.max(note_held(), ', by: '(' },
+    test: role('redis-notes', 'hold: shortens no hold, except one of a clock that was set back'),
+  },
+  {
+    name: 'clock-set-back-prolongs-hold',
+    edit: {
+      file: `${lua}/shared/holds.lua`,
+      text: "math.min(tonumber(stored or 'inf'), at + longest)",
+      by: "tonumber(stored or '0')",
+    },
+    test: role('redis-notes', 'reserve: a clock set back neither ends a hold nor extends it beyond 60 s'),
   },
   {
     name: 'ended-before-all-is-shipped',

@@ -95,7 +95,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     faults: 'mysqlTrouble,redisFailover',
     edit: {
       file: script('reserve'),
-      text: "if note and note.phase == 'ends' then",
+      text: "if note and note.phase == 'ends' and note_held() > us then",
       by: 'if nil then',
     },
   },
@@ -104,7 +104,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     faults: 'mysqlTrouble,redisFailover',
     edit: {
       file: script('shared/healing'),
-      text: 'digits(us + 60000000)',
+      text: 'digits(us + limits.noteHoldMs * 1000)',
       by: 'digits(us + 60000)',
     },
   },

@@ -246,15 +246,69 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
       ...{ jobs: [], more: false, now: null, isHealing: true },
     });
     expect(await healing.hold({ ...loss, id: 1, phase: 'ends' }, 30_000)).toBe(false);
-    // As of a storage clock that was set back.
+    // As of a storage clock that was set back: the journal has not healed the jobs yet, so they stay held.
     await under.raw.hset(meta, 'hold', (Date.now() + 90_000) * 1_000);
-    expect(await asked()).toEqual(['next']);
+    expect(await asked()).toEqual([]);
     await trial.push('more');
     expect(await healing.hold({ ...loss, phase: 'ends' }, 30_000)).toBe(true);
     expect(await healing.advance({ ...loss, phase: 'ends' }, 'jobs')).toBe(true);
-    expect(await asked()).toEqual(['more']);
+    expect(await asked()).toEqual(['next', 'more']);
     expect(await healing.hold({ ...loss, phase: 'ends' }, 30_000)).toBe(false);
     expect(await under.raw.hget(meta, 'hold')).toBeNull();
+  });
+
+  it('reserve: a clock set back neither ends a hold nor extends it beyond 60 s', async () => {
+    const clock = new SteppedClock();
+    const under = await owning(openEmpty(server, { writer: '7.1', clock }));
+    const trial = new Trial(under);
+    await trial.push('old');
+    const back = await snapshot(under.raw);
+    await trial.push('lost');
+    await back();
+    await trial.push('next');
+    const isHeld = async () => (await trial.jobs.reserve(0, trialRequest)).isHealing === true;
+    // No reserve has come since the note.
+    await clock.skip(-3_600_000);
+    expect(await isHeld()).toBe(true);
+    await clock.skip(59_999);
+    expect(await isHeld()).toBe(true);
+    await clock.skip(1);
+    expect(await isHeld()).toBe(false);
+  });
+
+  it('reserve: a note without a hold, as of another build, holds the jobs for 60 s', async () => {
+    const clock = new SteppedClock();
+    const under = await owning(openEmpty(server, { writer: '7.1', clock }));
+    const trial = new Trial(under);
+    const { version } = await trial.push('ready');
+    await under.raw.hset(meta, 'heal', `1 ${version} ends`);
+    const isHeld = async () => (await trial.jobs.reserve(0, trialRequest)).isHealing === true;
+    expect(await isHeld()).toBe(true);
+    await clock.skip(59_999);
+    expect(await isHeld()).toBe(true);
+    await clock.skip(1);
+    expect(await isHeld()).toBe(false);
+  });
+
+  it('hold: shortens no hold, except one of a clock that was set back', async () => {
+    const clock = new SteppedClock();
+    const under = await owning(openEmpty(server, { writer: '7.1', clock }));
+    const trial = new Trial(under);
+    const { version } = await trial.push('ready');
+    const { healing } = under.store;
+    const [partition] = trial.jobs.partitions();
+    if (healing === undefined || partition === undefined) throw new Error('no partition that heals');
+    const note = { partition, place: '', from: 1, id: version, phase: 'ends' as const };
+    await under.raw.hset(meta, 'heal', `1 ${version} ends`, 'hold', (clock.now + 45_000) * 1_000);
+    const leftMs = async () => Number(await under.raw.hget(meta, 'hold')) / 1_000 - clock.now;
+    expect(await healing.hold(note, 30_000)).toBe(true);
+    expect(await leftMs()).toBe(45_000);
+    await clock.skip(20_000);
+    expect(await healing.hold(note, 30_000)).toBe(true);
+    expect(await leftMs()).toBe(30_000);
+    await clock.skip(-3_600_000);
+    expect(await healing.hold(note, 30_000)).toBe(true);
+    expect(await leftMs()).toBe(60_000);
   });
 
   it('a process without a journal keeps to the note of others', async () => {

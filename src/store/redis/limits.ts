@@ -49,6 +49,9 @@ export const redisLimits = {
   stepMax: 250,
   /** Reserve scripts per call while each only quarantines jobs, at most reserveMax of them. */
   reservesAgainMax: 4,
+  /** How long a bucket that lost changes gives no job out before a healing begins: longer than one takes to
+   *  notice the loss. Also the longest that a healing holds the jobs ahead of its next sign. */
+  noteHoldMs: 60_000,
   /** Leases whose shard a process remembers: twice the most slots of a notifier. */
   leasesRememberedMax: 20_000,
   /** Ids drawn to find one whose home answers: with one of eight shards available, 1 in 5,000 calls finds

@@ -5,6 +5,7 @@
 import { limits } from '../../../core/limits.ts';
 import { buryReasonCodes } from '../../../core/stored-codes.ts';
 import { tickIdPrefix } from '../../../core/tick-id.ts';
+import { redisLimits } from '../limits.ts';
 import ack from './lua/ack.lua';
 import advance from './lua/advance.lua';
 import alertClaim from './lua/alert-claim.lua';
@@ -60,6 +61,7 @@ import dead from './lua/shared/dead.lua';
 import ends from './lua/shared/ends.lua';
 import frame from './lua/shared/frame.lua';
 import healing from './lua/shared/healing.lua';
+import holds from './lua/shared/holds.lua';
 import jobs from './lua/shared/jobs.lua';
 import leases from './lua/shared/leases.lua';
 import list from './lua/shared/list.lua';
@@ -139,6 +141,7 @@ const parts: Readonly<Record<string, string>> = {
   ends,
   frame,
   healing,
+  holds,
   jobs,
   leases,
   list,
@@ -157,7 +160,7 @@ const constants =
   () => `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
   poison = ${buryReasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
   pullLeasesMax = ${limits.pullLeasesMax}, pullLeaseMsMin = ${limits.pullLeaseMsMin},
-  pullLeaseMsMax = ${limits.pullLeaseMsMax} }
+  pullLeaseMsMax = ${limits.pullLeaseMsMax}, noteHoldMs = ${redisLimits.noteHoldMs} }
 local function is_tick(tid) return tid:sub(1, ${1 + tickIdPrefix.length}) == '\\0${tickIdPrefix}' end\n`;
 
 type Scripts = Readonly<Record<ScriptName, string>>;

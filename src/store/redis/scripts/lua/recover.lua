@@ -8,19 +8,16 @@
 --   time (ms), extension block
 -- @writes time of this call and end of the hold; ends of pulled leases that are too far ahead; per lease: the
 --   lease, then the state record, its set, an alert
--- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, strikes
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, holds, healing, strikes
 -- Why: during an outage no notifier could settle. A recover sent before the outage may run first when Redis
 --   goes on.
 local max, away_ms, hold_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local last = call('HMGET', P .. ':n', 'recover-asked', 'recover-held')
-local held = tonumber(last[2] or '0')
 -- While no lease is out, polls do not reach this script: the first lease counts as a call (reserve.lua). A
--- clock that is before the last call was set back: this hides how long an outage was. No end of a hold: no
--- call yet.
+-- clock that is before the last call was set back: this hides how long an outage was.
 local since = now - tonumber(last[1] or '0')
-if not last[2] or since < 0 or since > away_ms then held = now + hold_ms end
--- A clock set back does not extend the hold.
-held = math.min(held, now + hold_ms)
+local is_outage = since < 0 or since > away_ms
+local held = end_of_hold(not is_outage and last[2] or nil, now, hold_ms)
 call('HSET', P .. ':n', 'recover-asked', digits(now), 'recover-held', digits(held))
 -- A lease that ends further ahead than any may was taken while the clock was wrong: its time begins now. In
 -- pieces, because the reply of one call is bounded; the rest follows with the next call.

@@ -13,8 +13,8 @@
 --   did not name, 4 none leased: the rings are older than the known turns,
 --   5 none leased: the topics that follow the clock have too many leases, 6 none leased: the bucket lost
 --   changes, and its jobs are held
--- @writes ready sets, rings, time of a recover, then leases and state records; numbers last
--- @include clock, numbers, topics, jobs, queues, quarantine, healing, wheel
+-- @writes end of a hold; ready sets, rings, time of a recover, then leases and state records; numbers last
+-- @include clock, numbers, topics, jobs, queues, quarantine, holds, healing, wheel
 -- Why: plans from the rings before the first write. A plan cut short by the bytes of the reply is made again,
 --   smaller. A plan that meets a member without its job is dropped: the member is quarantined, and the caller
 --   asks again. Mode `ring` serves all topics; named ones have their own capacity (no priority). It reads the
@@ -25,12 +25,8 @@
 local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local mode = ARGV[10]
--- Cancelled jobs that came back must not run: for 60 s until a healing begins, and as long as it then holds
--- them (advance.lua). A hold is at most 60 s long: of a longer one the clock was set back.
-if note and note.phase == 'ends' then
-  local left = tonumber(call('HGET', P .. ':n', 'hold') or '0') - us
-  if left > 0 and left <= 60000000 then return { 6, {}, {}, {} } end
-end
+-- Cancelled jobs that came back must not run.
+if note and note.phase == 'ends' and note_held() > us then return { 6, {}, {}, {} } end
 local from_ring = mode == 'ring'
 
 -- by number: topics of which pullOwner has as many leases as are left. Of many leases a sample of 200 counts:

@@ -10,11 +10,11 @@ local function must_wait(version) return note and version ~= '' end
 local function note_text() return digits(note.from) .. ' ' .. digits(note.id) .. ' ' .. note.phase end
 
 -- The id is above the highest lost number that the caller knows: that one shows no further loss. Nothing is
--- reserved for a minute: then a healing has begun, or there is none (advance.lua).
+-- reserved for limits.noteHoldMs: a healing that begins meanwhile extends the hold (advance.lua).
 local function make_note(from, lost)
   rise_above(lost)
   note = { from = math.min(from, note and note.from or from), id = draw(), phase = 'ends' }
-  call('HSET', P .. ':n', 'heal', note_text(), 'seq', digits(seq), 'hold', digits(us + 60000000))
+  call('HSET', P .. ':n', 'heal', note_text(), 'seq', digits(seq), 'hold', digits(us + limits.noteHoldMs * 1000))
 end
 
 if went_back then make_note(watermark, tonumber(known)) end
